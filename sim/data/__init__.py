@@ -1,0 +1,1 @@
+"""Tables that the generators carry as cited figures."""

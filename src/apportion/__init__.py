@@ -1,0 +1,125 @@
+"""apportion: how much accelerator time every deep-learning job gets, on which hardware, and where.
+
+Solve one allocation problem, or compare policies in the round-based simulator::
+
+    import pandas as pd, apportion as ap
+
+    steps_per_second = pd.DataFrame(
+        {"v100": [40.0, 12.0], "k80": [10.0, 1.0]}, index=["resnet", "lm"]
+    )
+    allocation = ap.solve("max_min_fairness", steps_per_second, workers={"v100": 1, "k80": 1})
+    allocation.X, allocation.throughput, allocation.prices
+
+    ap.compare(["max_min_fairness", "fifo"], ap.generate_workload(seed=0), {"v100": 8, "k80": 8})
+
+Everything public is importable from here; the modules behind the names load on first use.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from apportion._version import __version__
+
+if TYPE_CHECKING:
+    from apportion.allocation import Allocation
+    from apportion.cluster import Cluster
+    from apportion.compare import Comparison, compare
+    from apportion.errors import ApportionError, InfeasibleError, InputError, SolveError
+    from apportion.jobs import JOB_COLUMNS, check_jobs
+    from apportion.mechanism import RoundScheduler
+    from apportion.policies import (
+        FIFO,
+        FinishTimeFairness,
+        IsolatedShare,
+        Makespan,
+        MaxMinFairness,
+        MaxTotalThroughput,
+        MinCost,
+        Policy,
+        ProportionalShare,
+        ShortestJobFirst,
+        get_policy,
+        policy_table,
+        solve,
+    )
+    from apportion.sim import Run, Workload, generate_workload, read_workload, simulate
+    from apportion.tensor import ThroughputTensor
+    from apportion.testing import check_policy
+
+_HOMES = {
+    "apportion.allocation": ["Allocation"],
+    "apportion.cluster": ["Cluster"],
+    "apportion.compare": ["Comparison", "compare"],
+    "apportion.errors": ["ApportionError", "InfeasibleError", "InputError", "SolveError"],
+    "apportion.jobs": ["JOB_COLUMNS", "check_jobs"],
+    "apportion.mechanism": ["RoundScheduler"],
+    "apportion.policies": [
+        "FIFO",
+        "FinishTimeFairness",
+        "IsolatedShare",
+        "Makespan",
+        "MaxMinFairness",
+        "MaxTotalThroughput",
+        "MinCost",
+        "Policy",
+        "ProportionalShare",
+        "ShortestJobFirst",
+        "get_policy",
+        "policy_table",
+        "solve",
+    ],
+    "apportion.sim": ["Run", "Workload", "generate_workload", "read_workload", "simulate"],
+    "apportion.tensor": ["ThroughputTensor"],
+    "apportion.testing": ["check_policy"],
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "FIFO",
+    "JOB_COLUMNS",
+    "Allocation",
+    "ApportionError",
+    "Cluster",
+    "Comparison",
+    "FinishTimeFairness",
+    "InfeasibleError",
+    "InputError",
+    "IsolatedShare",
+    "Makespan",
+    "MaxMinFairness",
+    "MaxTotalThroughput",
+    "MinCost",
+    "Policy",
+    "ProportionalShare",
+    "RoundScheduler",
+    "Run",
+    "ShortestJobFirst",
+    "SolveError",
+    "ThroughputTensor",
+    "Workload",
+    "__version__",
+    "check_jobs",
+    "check_policy",
+    "compare",
+    "generate_workload",
+    "get_policy",
+    "policy_table",
+    "read_workload",
+    "simulate",
+    "solve",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name from the module that defines it, on first use."""
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'apportion' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOME_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,118 @@
+"""The jobs table: one row per job, documented columns, unknown columns refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import pandas as pd
+
+from apportion.errors import InputError, unknown_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+__all__ = ["JOB_COLUMNS", "JobColumn", "check_jobs"]
+
+
+@dataclass(frozen=True)
+class JobColumn:
+    """One column of the jobs table: its meaning, unit and range."""
+
+    meaning: str
+    kind: Literal["number", "count", "text"] = "number"
+    least: float = 0.0
+    strict: bool = False
+    optional: bool = False
+
+    @property
+    def valid(self) -> str:
+        """The range in words, for error messages."""
+        if self.kind == "text":
+            return "a text"
+        number = "a whole number" if self.kind == "count" else "a finite number"
+        return f"{number} {'>' if self.strict else '>='} {self.least:g}"
+
+
+JOB_COLUMNS: Mapping[str, JobColumn] = {
+    "arrival_s": JobColumn("when the job arrives, seconds from the start of the workload"),
+    "job_type": JobColumn("model and batch size, the key into a table of throughputs", "text"),
+    "scale_factor": JobColumn("GPUs that the job holds while it runs (its gang)", "count", 1),
+    "total_steps": JobColumn("training steps from start to completion", strict=True),
+    "steps_remaining": JobColumn("training steps still to do", strict=True),
+    "weight": JobColumn("priority weight: twice the weight, twice the share", strict=True),
+    "entity": JobColumn("user, team or virtual cluster that the job belongs to", "text"),
+    "deadline_s": JobColumn(
+        "seconds after arrival within which the job should complete; NaN for none",
+        strict=True,
+        optional=True,
+    ),
+    "duration_s": JobColumn("duration recorded in the trace, seconds", optional=True),
+    "elapsed_s": JobColumn("seconds since the job arrived"),
+    "isolated_elapsed_s": JobColumn(
+        "seconds that the steps done so far would have taken in an isolated 1/n share"
+    ),
+}
+"""Every column that a jobs table may have, by name."""
+
+
+def check_jobs(jobs: pd.DataFrame, *, required: Iterable[str] = ()) -> pd.DataFrame:
+    """Return the table with its types fixed, or name the first thing that is wrong with it.
+
+    Parameters
+    ----------
+    jobs
+        One row per job, indexed by job id; columns out of `JOB_COLUMNS`.
+    required
+        Columns that must be there.
+
+    Raises
+    ------
+    InputError
+        For duplicate ids, unknown or missing columns (with the nearest name), and values out of
+        range (naming the job).
+    """
+    if not isinstance(jobs, pd.DataFrame):
+        raise InputError(f"The jobs table must be a pandas DataFrame, not {type(jobs).__name__}.")
+    check_unique("job id", jobs.index)
+    for column in jobs.columns:
+        if column not in JOB_COLUMNS:
+            raise unknown_name("column in the jobs table", column, JOB_COLUMNS)
+    for column in required:
+        if column not in jobs.columns:
+            raise InputError(
+                f"The jobs table has no column {column!r} ({JOB_COLUMNS[column].meaning}), "
+                f"which is needed here."
+            )
+    return pd.DataFrame(
+        {str(name): _checked(str(name), jobs[name]) for name in jobs.columns}, index=jobs.index
+    )
+
+
+def check_unique(what: str, index: pd.Index) -> None:
+    """Raise if a label stands twice in an index."""
+    if not index.is_unique:
+        twice = index[index.duplicated()][0]
+        raise InputError(f"Duplicate {what} {twice!r}: every {what} may stand only once.")
+
+
+def _checked(name: str, values: pd.Series) -> pd.Series:
+    """Convert one column to its type and check its range."""
+    column = JOB_COLUMNS[name]
+    if column.kind == "text":
+        return values.astype(str)
+    numbers = pd.to_numeric(values, errors="coerce").astype(float)
+    array = numbers.to_numpy()
+    wrong = ~np.isfinite(array) | (array <= column.least if column.strict else array < column.least)
+    if column.kind == "count":
+        wrong |= array != np.floor(array)
+    if column.optional:
+        wrong &= ~values.isna().to_numpy()
+    if wrong.any():
+        job = values.index[wrong][0]
+        raise InputError(
+            f"Job {job!r} has {name} = {values[job]!r}; it must be {column.valid} "
+            f"({column.meaning})."
+        )
+    return numbers.astype(np.int64) if column.kind == "count" else numbers
