@@ -1,1 +1,55 @@
-"""..."""
+"""Policies: what share of time should each job get on each option?
+
+========================  ==========================================================
+`MaxMinFairness`          least attained service, weighted
+`Makespan`                the last job completes as early as possible
+`FinishTimeFairness`      nobody much later than on a cluster of its own
+`FIFO`                    first in, first out
+`ShortestJobFirst`        least time left first
+`MaxTotalThroughput`      most steps per second
+`MinCost`                 most throughput per dollar
+`MinCostWithSLOs`         the same, such that deadlines are met
+`IsolatedShare`           a 1/n slice of every type each
+`ProportionalShare`       equal time for all
+========================  ==========================================================
+"""
+
+from apportion.policies.base import Policy
+from apportion.policies.cost import MinCost, MinCostWithSLOs
+from apportion.policies.driver import Solution, solve_instance
+from apportion.policies.finish_time_fairness import FinishTimeFairness
+from apportion.policies.in_order import FIFO, ShortestJobFirst
+from apportion.policies.instance import Instance
+from apportion.policies.isolated import isolated_share
+from apportion.policies.labelled import Resource, solve
+from apportion.policies.makespan import Makespan
+from apportion.policies.max_min_fairness import MaxMinFairness
+from apportion.policies.problem import Problem
+from apportion.policies.registry import BUILT_IN, get_policy, policy_table, register
+from apportion.policies.shares import IsolatedShare, ProportionalShare
+from apportion.policies.throughput import MaxTotalThroughput
+
+__all__ = [
+    "BUILT_IN",
+    "FIFO",
+    "FinishTimeFairness",
+    "Instance",
+    "IsolatedShare",
+    "Makespan",
+    "MaxMinFairness",
+    "MaxTotalThroughput",
+    "MinCost",
+    "MinCostWithSLOs",
+    "Policy",
+    "Problem",
+    "ProportionalShare",
+    "Resource",
+    "ShortestJobFirst",
+    "Solution",
+    "get_policy",
+    "isolated_share",
+    "policy_table",
+    "register",
+    "solve",
+    "solve_instance",
+]

@@ -1,0 +1,138 @@
+"""From a cvxpy problem to a cone program in arrays, and the way back of columns and rows.
+
+A cone program is: minimise ``x'Px/2 + c'x`` subject to ``b - Ax`` in a product of
+cones, equalities first, then inequalities, then the others. Its dual vector y satisfies
+``Px + c + A'y = 0`` at the optimum, with ``y >= 0`` on the inequalities. The objective of the
+cvxpy problem is ``cost_scale * (x'Px/2 + c'x) + offset``, negative if it is maximised.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import cvxpy as cp
+import numpy as np
+from scipy import sparse
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["ConeProgram", "canonicalise", "equilibrate"]
+
+
+@dataclass(frozen=True, eq=False)
+class ConeProgram:
+    """A cone program, with the places of variables and constraints of the cvxpy problem.
+
+    Attributes
+    ----------
+    equality
+        Which of the first ``linear`` rows are equalities, shape (linear,).
+    second_order
+        Sizes of the second-order cones, in the order of the rows behind the linear ones.
+    columns, rows
+        Start of each variable and slice of each linear constraint, by cvxpy id.
+    """
+
+    P: sparse.csc_array
+    c: Floats
+    A: sparse.csc_array
+    b: Floats
+    equality: NDArray[np.bool_]
+    second_order: tuple[int, ...]
+    exponential: int
+    offset: float
+    cost_scale: float
+    columns: Mapping[int, int]
+    rows: Mapping[int, slice]
+
+    @property
+    def linear(self) -> int:
+        """Number of equalities and inequalities."""
+        return self.equality.size
+
+    @property
+    def is_linear_program(self) -> bool:
+        """Whether there is neither a quadratic term nor any cone beside the half lines."""
+        return self.P.nnz == 0 and self.linear == self.b.size
+
+    def value(self, x: Floats) -> float:
+        """Objective at x."""
+        return float(x @ (self.P @ x) / 2 + self.c @ x) * self.cost_scale + self.offset
+
+
+def canonicalise(problem: cp.Problem) -> ConeProgram:
+    """Compile a cvxpy problem; a maximisation becomes the minimisation of its negative."""
+    data, _, inverse = problem.get_problem_data(cp.CLARABEL, solver_opts={})
+    dims, compiled = data["dims"], data["param_prob"]
+    size = data["c"].size
+    quadratic = data.get("P")
+    equality = np.zeros(dims.zero + dims.nonneg, dtype=bool)
+    equality[: dims.zero] = True
+    rows, start = {}, 0
+    for constraint in compiled.constraints:
+        if start < equality.size:
+            rows[constraint.id] = slice(start, start + constraint.size)
+        start += constraint.size
+    return ConeProgram(
+        P=sparse.csc_array((size, size)) if quadratic is None else sparse.csc_array(quadratic),
+        c=np.asarray(data["c"], dtype=float),
+        A=sparse.csc_array(data["A"]),
+        b=np.asarray(data["b"], dtype=float),
+        equality=equality,
+        second_order=tuple(dims.soc),
+        exponential=int(dims.exp),
+        offset=float(inverse[-1]["offset"]),
+        cost_scale=1.0,
+        columns=dict(compiled.var_id_to_col),
+        rows=rows,
+    )
+
+
+def equilibrate(program: ConeProgram, passes: int = 4) -> tuple[ConeProgram, Floats, Floats]:
+    """Scale rows and columns until their entries lie around 1, by geometric means.
+
+    A makespan posed as 1/T is some 1e-5 1/s, below what a solver takes for zero; scaled it is not.
+
+    Returns
+    -------
+    scaled
+        The scaled program, its cost vector scaled to a largest entry of 1.
+    column, row
+        ``x = column * x_scaled`` and ``y = cost_scale * row * y_scaled``.
+    """
+    A = program.A.copy()
+    places = (A.indices, np.repeat(np.arange(A.shape[1]), np.diff(A.indptr)))
+    scales = (np.ones(A.shape[0]), np.ones(A.shape[1]))
+    for _ in range(passes):
+        for place, scale, fixed_from in zip(
+            places, scales, (program.linear, A.shape[1]), strict=True
+        ):
+            largest, least = np.zeros(scale.size), np.full(scale.size, np.inf)
+            size = np.abs(A.data)
+            np.maximum.at(largest, place, size)
+            np.minimum.at(least, place, np.where(size > 0, size, np.inf))
+            filled = largest > 0
+            factor = np.ones(scale.size)
+            factor[filled] = 1 / np.sqrt(largest[filled] * least[filled])
+            factor[fixed_from:] = 1.0  # the rows of one second-order cone keep their proportions
+            A.data = A.data * factor[place]
+            scale *= factor
+    row, column = scales
+    diagonal = sparse.dia_array((column[None, :], [0]), shape=(column.size, column.size))
+    P, c = diagonal @ program.P @ diagonal, column * program.c
+    size_of_cost = max(np.abs(c).max(initial=0.0), np.abs(P.data).max(initial=0.0)) or 1.0
+    scaled = replace(
+        program,
+        P=sparse.csc_array(P / size_of_cost),
+        c=c / size_of_cost,
+        A=A,
+        b=row * program.b,
+        cost_scale=size_of_cost,
+    )
+    return scaled, column, row

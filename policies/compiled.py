@@ -1,0 +1,140 @@
+"""A declared problem, compiled: solve it, read allocations off its points, tell what conflicts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import cvxpy as cp
+import numpy as np
+
+from apportion.errors import InfeasibleError, SolveError
+from apportion.policies.canonical import ConeProgram, canonicalise, equilibrate
+from apportion.policies.certificate import dual_bound, make_feasible
+from apportion.policies.solvers import Point, SolverName, optimise
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from apportion.policies.problem import Problem
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["Compiled"]
+
+
+@dataclass(frozen=True, eq=False)
+class Compiled:
+    """A problem of a policy with its scaled cone program.
+
+    Attributes
+    ----------
+    p
+        The problem that the policy saw.
+    declared
+        The cvxpy problem.
+    program
+        Its cone program, scaled.
+    column, row
+        Scales: ``x = column * x_scaled``, ``y = cost_scale * row * y_scaled``.
+    """
+
+    p: Problem
+    declared: cp.Problem
+    program: ConeProgram
+    column: Floats
+    row: Floats
+
+    @classmethod
+    def of(
+        cls,
+        p: Problem,
+        objective: cp.Maximize | cp.Minimize,
+        constraints: Sequence[cp.Constraint] = (),
+    ) -> Compiled:
+        """Compile an objective and constraints over the expressions of `p`."""
+        declared = cp.Problem(objective, [*p.constraints, *constraints])
+        return cls(p, declared, *equilibrate(canonicalise(declared)))
+
+    @property
+    def maximises(self) -> bool:
+        """Whether the declared objective is maximised."""
+        return isinstance(self.declared.objective, cp.Maximize)
+
+    def optimum(self, solver: SolverName, asked_by: str) -> Point:
+        """Solve, or say which constraints cannot hold together."""
+        point = optimise(self.program, solver)
+        if point.status == "optimal":
+            return point
+        if point.status == "unbounded":
+            raise SolveError(f"The objective of {asked_by} is unbounded on this problem.")
+        raise InfeasibleError(
+            f"No allocation meets the constraints of {asked_by}; these cannot hold together: "
+            f"{', '.join(self._conflict(point))}."
+        )
+
+    def _conflict(self, certificate: Point) -> list[str]:
+        """Labels of the constraints that a certificate of infeasibility weighs."""
+        names = {constraint.id: constraint.label for constraint in self.declared.constraints}
+        weight = {
+            names.get(key) or "a constraint of the objective": np.abs(certificate.y[rows]).max()
+            for key, rows in self.program.rows.items()
+            if rows.stop > rows.start
+        }
+        largest = max(weight.values(), default=0.0)
+        return [name for name, size in weight.items() if size > 1e-6 * largest]
+
+    def over_columns(self, cells: Floats, power: int = 1) -> Floats:
+        """Write coefficients of X (or, with power 2, of its squares) over the scaled columns."""
+        vector = np.zeros(self.column.size)
+        start = self.program.columns[self.p.X.id]
+        vector[start : start + cells.size] = cells.ravel(order="F")
+        return vector * self.column**power
+
+    def toward_smaller_scale(self, scale: cp.Variable) -> Floats:
+        """Gain of a policy that maximises a ratio: the smaller the scale, the more runs."""
+        vector = np.zeros(self.column.size)
+        vector[self.program.columns[scale.id]] = -1.0
+        return vector
+
+    def X_at(self, point: Point) -> Floats:
+        """Feasible X at a point, shape (rows, options); the variables take its values."""
+        x = self.column * point.x
+        for variable in self.declared.variables():
+            start = self.program.columns[variable.id]
+            values = x[start : start + variable.size].reshape(variable.shape, order="F")
+            variable.value = values
+        scale = self.p.scale
+        divisor = 1.0
+        if isinstance(scale, cp.Variable):
+            divisor = max(float(scale.value), 1e-300)
+        X = make_feasible(self.p.X.value / divisor, self.p.instance)
+        self.p.X.value = X * divisor
+        return X
+
+    def objective(self) -> float:
+        """Declared objective at the values that the variables have, evaluated by cvxpy."""
+        return float(self.declared.objective.args[0].value)
+
+    def bound(self, point: Point) -> float:
+        """Bound the minimised objective from below by the dual vector of a point.
+
+        Shares lie in [0, 1]; other variables are taken to lie within ten times their value.
+        """
+        upper = 10 * np.maximum(np.abs(point.x), 1e-6)
+        lower = -upper
+        start, cells = self.program.columns[self.p.X.id], self.p.X.size
+        most = 1.0
+        if isinstance(self.p.scale, cp.Variable):
+            place = self.program.columns[self.p.scale.id]
+            most = 10 * self.column[place] * point.x[place]
+        lower[start : start + cells] = 0.0
+        upper[start : start + cells] = most / self.column[start : start + cells]
+        return dual_bound(self.program, point.x, point.y, lower, upper)
+
+    def prices(self, point: Point) -> Floats:
+        """Dual value of each resource's capacity, shape (resources,)."""
+        y = self.row * point.y * self.program.cost_scale
+        return np.maximum(y[self.program.rows[self.p.capacity.id]], 0.0)

@@ -1,0 +1,85 @@
+"""Minimum cost: the most work per dollar, with deadlines if there are any."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import cvxpy as cp
+import numpy as np
+
+from apportion.policies.base import Policy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from apportion.policies.problem import Problem
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["MinCost", "MinCostWithSLOs"]
+
+
+@dataclass(frozen=True)
+class MinCost(Policy):
+    """Maximise throughput per dollar: total throughput over total price, a linear fraction.
+
+    Posed over ``Y = X * scale`` with a price of 1 US dollar an hour, it is a linear program
+    (Charnes and Cooper, 1962; the objective is Gavel's, section 4.2). A job's throughput counts
+    relative to its fastest, so that steps of different models compare. Only the best bargains
+    run; idle GPUs cost nothing and are not lent.
+    """
+
+    name = "min_cost"
+    problem = "max over X of sum of throughput / fastest over sum of price (per US dollar)"
+    source = "Gavel (OSDI 2020), section 4.2"
+    unit = "job-hours/$"
+    fractional = True
+    work_conserving = False
+
+    heterogeneity_aware: bool = True
+
+    def objective(self, p: Problem) -> cp.Maximize:
+        """State the throughput that one dollar an hour buys."""
+        return cp.Maximize(p.total(cp.multiply(1 / p.fastest_throughput, p.throughput)))
+
+    def constraints(self, p: Problem) -> Sequence[cp.Constraint]:
+        """Fix the price at one dollar an hour."""
+        return [(p.cost_per_hour == 1).set_label("price = 1")]
+
+
+@dataclass(frozen=True)
+class MinCostWithSLOs(MinCost):
+    """Maximise throughput per dollar while every job with a deadline is fast enough to meet it.
+
+    Gavel, section 4.2: ``throughput >= steps remaining / time left``. Deadlines that have passed
+    no longer count. Where those that are left cannot all be met, the total shortfall is made as
+    small as possible first, or, with ``strict=True``, the problem is infeasible.
+    """
+
+    name = "min_cost_slos"
+    problem = "min_cost, such that throughput >= steps remaining / time left for every deadline"
+    columns = ("steps_remaining", "elapsed_s", "deadline_s")
+
+    heterogeneity_aware: bool = True
+    strict: bool = False
+
+    def constraints(self, p: Problem) -> Sequence[cp.Constraint]:
+        """Hold every job with a deadline to the pace that meets it."""
+        left_s = p.column("deadline_s") - p.elapsed_s
+        due = np.flatnonzero(left_s > 0)
+        pace = p.steps_remaining[due] / left_s[due]
+        if not self.strict:
+            pace = pace * (1 - self._least_shortfall(p, due, pace))
+        met = p.throughput[due] >= cp.multiply(pace, p.scale)
+        return [*super().constraints(p), met.set_label("deadlines")]
+
+    def _least_shortfall(self, p: Problem, due: NDArray[np.intp], pace: Floats) -> Floats:
+        """Return the share of each pace that has to be given up, the least in total."""
+        missed = cp.Variable(due.size, nonneg=True)
+        kept = p.throughput[due] >= cp.multiply(pace, 1 - missed)
+        least = cp.Problem(cp.Minimize(p.count[due] @ missed), [*p.constraints, p.scale == 1, kept])
+        least.solve(solver=cp.CLARABEL)
+        return np.clip(missed.value + 1e-7, 0.0, 1.0) if due.size else np.zeros(0)

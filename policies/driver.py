@@ -1,0 +1,168 @@
+"""From a policy and an instance to a certified solution: every layer under `solve`, in order."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import cvxpy as cp
+import numpy as np
+
+from apportion.policies.certificate import relative_gap
+from apportion.policies.classes import group_identical
+from apportion.policies.compiled import Compiled
+from apportion.policies.problem import Problem
+from apportion.policies.second_stage import (
+    choose_among_optima,
+    evenness,
+    most_even,
+    relative_throughput,
+)
+from apportion.policies.solvers import Point, SolverName, optimise
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from apportion.policies.base import Policy
+    from apportion.policies.instance import Instance
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["Solution", "solve_instance"]
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """An allocation in arrays.
+
+    Attributes
+    ----------
+    X
+        Share of time of each row under each option, shape (rows, options).
+    throughput
+        Effective throughput, steps/s, shape (jobs,).
+    objective
+        The policy's objective at `X`, in the policy's unit.
+    prices
+        What one more unit of each resource would improve the objective by, shape (resources,).
+    gap
+        Certified relative distance of the objective from the optimum.
+    status
+        "optimal", or "optimal_inaccurate" where the gap is above 1e-6.
+    message
+        What a reader should know, e.g. which deadlines cannot be met.
+    stats
+        Sizes and seconds by stage.
+    """
+
+    X: Floats
+    throughput: Floats
+    objective: float
+    prices: Floats
+    gap: float
+    status: str = "optimal"
+    message: str = ""
+    stats: dict[str, Any] = field(default_factory=dict)
+
+
+def solve_instance(
+    policy: Policy,
+    instance: Instance,
+    *,
+    group: bool = True,
+    second_stage: bool = True,
+    solver: SolverName = "auto",
+) -> Solution:
+    """Solve one allocation problem.
+
+    Parameters
+    ----------
+    group
+        Whether identical jobs are solved as one (exact; off for comparison).
+    second_stage
+        Whether what the objective leaves open is chosen as `apportion.policies.second_stage` says.
+    solver
+        "auto", "highs" or "clarabel"; the optimum is the same.
+
+    Raises
+    ------
+    InfeasibleError
+        If no allocation meets the constraints; it names the ones that cannot hold together.
+    SolveError
+        If no solver found an optimum.
+    """
+    if instance.jobs == 0:
+        empty = np.zeros((instance.rows, instance.options))
+        return Solution(empty, np.zeros(0), float("nan"), np.zeros_like(instance.capacity), 0.0)
+    clock = [time.perf_counter()]
+    believed = instance if policy.heterogeneity_aware else instance.blind_to_types()
+    class_of = np.arange(instance.jobs)
+    if group and policy.groups_identical_jobs and instance.solo:
+        believed, class_of = group_identical(believed, ("weight", "scale_factor", *policy.columns))
+    clock.append(time.perf_counter())
+    p = Problem(believed, fractional=policy.fractional)
+    compiled = Compiled.of(p, policy.objective(p), policy.constraints(p))
+    clock.append(time.perf_counter())
+    first = compiled.optimum(solver, repr(policy))
+    bound = compiled.bound(first)
+    clock.append(time.perf_counter())
+    X = compiled.X_at(first)
+    if second_stage and policy.leaves_ties:
+        X = _choose(policy, compiled, first, solver)
+    clock.append(time.perf_counter())
+    objective = compiled.objective()
+    gap = relative_gap(-objective if compiled.maximises else objective, bound)
+    reported, slope = policy.reported(objective)
+    X = X[class_of] if instance.solo else X
+    stages = ("group_s", "compile_s", "solve_s", "second_stage_s")
+    return Solution(
+        X=X,
+        throughput=_effective_throughput(instance, X),
+        objective=reported,
+        prices=slope * compiled.prices(first),
+        gap=gap,
+        status="optimal" if gap <= 1e-6 else "optimal_inaccurate",
+        stats={
+            "jobs": instance.jobs,
+            "classes": believed.jobs,
+            "options": instance.options,
+            "solver": first.solver,
+            **dict(zip(stages, np.diff(clock).tolist(), strict=True)),
+        },
+    )
+
+
+def _choose(policy: Policy, compiled: Compiled, first: Point, solver: SolverName) -> Floats:
+    """Choose among the optima (see `apportion.policies.second_stage`); the variables take it."""
+    p = compiled.p
+    gain, squares = relative_throughput(p.instance), evenness(p.instance)
+    floors = None
+    if not compiled.program.is_linear_program:
+        value = compiled.objective()
+        worse = value + (-1 if compiled.maximises else 1) * 1e-9 * abs(value)
+        floors = policy.throughput_floors(p, worse)
+    if floors is not None:
+        spending = Compiled.of(
+            p, cp.Maximize(cp.sum(cp.multiply(gain, p.X))), [p.throughput >= floors]
+        )
+        best = optimise(spending.program, solver)
+        if best.status != "optimal":
+            return compiled.X_at(first)
+        best = most_even(spending.program, best, spending.over_columns(squares, power=2))
+        return spending.X_at(best)
+    if isinstance(p.scale, cp.Variable):
+        toward = compiled.toward_smaller_scale(p.scale)
+    else:
+        toward = compiled.over_columns(gain)
+    weights = compiled.over_columns(squares, power=2)
+    return compiled.X_at(choose_among_optima(compiled.program, first, toward, weights, solver))
+
+
+def _effective_throughput(instance: Instance, X: Floats) -> Floats:
+    """Steps/s of each job under an allocation, at the speeds that it really has."""
+    return np.bincount(
+        instance.member_job,
+        weights=(instance.throughput * X[instance.member_row]).sum(axis=1),
+        minlength=instance.jobs,
+    )

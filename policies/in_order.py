@@ -1,0 +1,70 @@
+"""Policies that serve jobs in an order: first in first out, shortest job first."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import cvxpy as cp
+from scipy.stats import rankdata
+
+from apportion.policies.base import Policy
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from apportion.policies.problem import Problem
+
+__all__ = ["FIFO", "ShortestJobFirst"]
+
+
+class _InOrder(Policy):
+    """Give each job its fastest throughput, the first of the order above all.
+
+    The m-th of M jobs weighs ``M + 1 - m`` (Gavel, section 4.2), times the GPUs that it holds, so
+    that a large gang is not outbid by several later jobs that would fit in its place.
+    """
+
+    @abstractmethod
+    def order(self, p: Problem) -> NDArray[np.float64]:
+        """Return a number for each job: the smaller, the earlier it is served."""
+
+    def objective(self, p: Problem) -> cp.Maximize:
+        """State the throughputs relative to the fastest, weighted by place in the order."""
+        rank = rankdata(self.order(p), method="dense")
+        weight = p.scale_factor * (rank.max() + 1 - rank) / p.fastest_throughput
+        return cp.Maximize(p.total(cp.multiply(weight, p.throughput)))
+
+
+@dataclass(frozen=True)
+class FIFO(_InOrder):
+    """First in, first out: the earlier a job was submitted, the more it counts."""
+
+    name = "fifo"
+    problem = "max over X of sum over jobs of (M + 1 - place in the queue) * throughput / fastest"
+    source = "Gavel (OSDI 2020), section 4.2"
+    columns = ("order",)
+
+    heterogeneity_aware: bool = True
+
+    def order(self, p: Problem) -> NDArray[np.float64]:
+        """Take the order of submission."""
+        return p.column("order")
+
+
+@dataclass(frozen=True)
+class ShortestJobFirst(_InOrder):
+    """Shortest job first: the less time a job needs on its fastest type, the more it counts."""
+
+    name = "shortest_job_first"
+    problem = "max over X of sum over jobs of (M + 1 - place by time left) * throughput / fastest"
+    source = "Gavel (OSDI 2020), section 4.2"
+    columns = ("steps_remaining",)
+
+    heterogeneity_aware: bool = True
+
+    def order(self, p: Problem) -> NDArray[np.float64]:
+        """Take the seconds that are left on the fastest type."""
+        return p.steps_remaining / p.fastest_throughput

@@ -1,0 +1,220 @@
+"""One allocation problem in arrays: what `solve` makes of labels, and what policies are posed on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import sparse
+
+from apportion.policies.isolated import isolated_share
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import ArrayLike, NDArray
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
+
+__all__ = ["Instance"]
+
+
+@dataclass(frozen=True, eq=False)
+class Instance:
+    """Jobs, options, resources and what is known of them, as arrays.
+
+    A row is what can be given time: a job, or a combination of jobs that share devices. A member
+    is one job in one row; it is the member that has a throughput.
+
+    Parameters
+    ----------
+    throughput
+        Steps/s of each member under each option, shape (members, options); 0 = cannot run.
+    member_row, member_job
+        Row and job of each member, shape (members,).
+    usage
+        What a row holds while it runs under an option, sparse, shape (rows, options * resources),
+        resources fastest.
+    capacity
+        Hard capacity of each resource, shape (resources,). The accelerator types come first.
+    option_accelerator
+        Accelerator type of each option, an index into the resources, shape (options,).
+    columns
+        Columns of the jobs table that are known, each of shape (jobs,); ``weight``, ``count`` and
+        ``scale_factor`` always are.
+    prices
+        US dollars per hour of one unit of each resource, shape (resources,).
+    """
+
+    throughput: Floats
+    member_row: Ints
+    member_job: Ints
+    usage: sparse.csr_array
+    capacity: Floats
+    option_accelerator: Ints
+    columns: Mapping[str, Floats]
+    prices: Floats = field(repr=False)
+
+    @classmethod
+    def of_jobs(
+        cls,
+        throughput: ArrayLike,
+        scale_factor: ArrayLike,
+        capacity: ArrayLike,
+        *,
+        columns: Mapping[str, Floats] | None = None,
+        prices: ArrayLike | None = None,
+    ) -> Instance:
+        """Pose the common case: every row is one job, every option one accelerator type.
+
+        Parameters
+        ----------
+        throughput
+            Steps/s of each job on each type, shape (jobs, types); 0 = cannot run.
+        scale_factor
+            GPUs that each job holds while it runs, shape (jobs,).
+        capacity
+            GPUs of each type, shape (types,).
+        columns
+            More columns of the jobs table, each of shape (jobs,).
+        prices
+            US dollars per GPU-hour of each type, shape (types,).
+        """
+        speed = np.asarray(throughput, dtype=float)
+        gpus = np.asarray(scale_factor, dtype=float)
+        jobs, types = speed.shape
+        on_own_type = np.arange(types) * types + np.arange(types)
+        usage = sparse.csr_array(
+            (np.repeat(gpus, types), np.tile(on_own_type, jobs), np.arange(jobs + 1) * types),
+            shape=(jobs, types * types),
+        )
+        ones = np.ones(jobs)
+        return cls(
+            throughput=speed,
+            member_row=np.arange(jobs),
+            member_job=np.arange(jobs),
+            usage=usage,
+            capacity=np.asarray(capacity, dtype=float),
+            option_accelerator=np.arange(types),
+            columns={"weight": ones, "count": ones, "scale_factor": gpus} | dict(columns or {}),
+            prices=np.full(types, np.nan) if prices is None else np.asarray(prices, dtype=float),
+        )
+
+    @property
+    def jobs(self) -> int:
+        """Number of jobs (of job classes, once identical jobs are grouped)."""
+        return self.columns["count"].size
+
+    @property
+    def rows(self) -> int:
+        """Number of rows of the allocation matrix."""
+        return int(self.usage.shape[0])
+
+    @property
+    def options(self) -> int:
+        """Number of options, the columns of the allocation matrix."""
+        return self.throughput.shape[1]
+
+    @property
+    def count(self) -> Floats:
+        """Identical jobs that each job stands for, shape (jobs,)."""
+        return self.columns["count"]
+
+    @cached_property
+    def solo(self) -> bool:
+        """Whether every row is one job, in the order of the jobs."""
+        own = np.arange(self.jobs)
+        return (
+            self.rows == self.jobs == self.member_row.size
+            and np.array_equal(self.member_row, own)
+            and np.array_equal(self.member_job, own)
+        )
+
+    @cached_property
+    def row_count(self) -> Floats:
+        """Identical rows that each row stands for, shape (rows,)."""
+        count = np.ones(self.rows)
+        count[self.member_row] = self.count[self.member_job]
+        return count
+
+    @cached_property
+    def can_run(self) -> NDArray[np.bool_]:
+        """Whether every member of a row runs under an option, shape (rows, options)."""
+        if self.solo:
+            return self.throughput > 0
+        runs = np.ones((self.rows, self.options), dtype=bool)
+        np.logical_and.at(runs, self.member_row, self.throughput > 0)
+        return runs
+
+    @cached_property
+    def alone(self) -> Floats:
+        """Steps/s of each job by itself on each accelerator type, shape (jobs, types).
+
+        The best of the options of a type; zero where it cannot run by itself.
+        """
+        members = np.bincount(self.member_row, minlength=self.rows)
+        single = members[self.member_row] == 1
+        best = np.zeros((self.jobs, self.accelerators))
+        for option, accelerator in enumerate(self.option_accelerator):
+            np.maximum.at(
+                best[:, accelerator], self.member_job[single], self.throughput[single, option]
+            )
+        return best
+
+    @property
+    def accelerators(self) -> int:
+        """Number of accelerator types, which are the first resources."""
+        return int(self.option_accelerator.max(initial=-1)) + 1
+
+    @cached_property
+    def type_share(self) -> Floats:
+        """Share of all GPUs that are of each type, shape (types,)."""
+        gpus = self.capacity[: self.accelerators]
+        return gpus / gpus.sum()
+
+    @cached_property
+    def equal_share_throughput(self) -> Floats:
+        """Steps/s if a job ran all the time, on each type as often as its GPUs are in the cluster.
+
+        Shape (jobs,). Gavel's normaliser (its ``ProportionalPolicy``).
+        """
+        return self.alone @ self.type_share
+
+    @cached_property
+    def fastest_throughput(self) -> Floats:
+        """Steps/s of each job on the type that suits it best, shape (jobs,)."""
+        return self.alone.max(axis=1, initial=0.0)
+
+    @cached_property
+    def isolated_throughput(self) -> Floats:
+        """Steps/s of each job in an isolated 1/n slice of the cluster, shape (jobs,)."""
+        share = isolated_share(
+            self.capacity[: self.accelerators], self.columns["scale_factor"], self.count.sum()
+        )
+        return (share * self.alone).sum(axis=1)
+
+    @cached_property
+    def gpus(self) -> Floats:
+        """GPUs that a row holds under each option, shape (rows, options)."""
+        resources = self.capacity.size
+        columns = np.arange(self.options) * resources + self.option_accelerator
+        return np.asarray(self.usage[:, columns].toarray(), dtype=float)
+
+    @cached_property
+    def hourly_price(self) -> Floats:
+        """US dollars for an hour of a row under each option, shape (rows, options)."""
+        each = sparse.kron(sparse.eye_array(self.options), self.prices[:, None], format="csr")
+        return np.asarray((self.usage @ each).toarray(), dtype=float)
+
+    def blind_to_types(self) -> Instance:
+        """Return what a heterogeneity-agnostic policy believes: one speed wherever a job can run.
+
+        The speed is the job's average over the GPUs on which it runs.
+        """
+        weight = (self.throughput > 0) * self.capacity[self.option_accelerator]
+        total = np.maximum(weight.sum(axis=1), 1e-300)
+        average = (weight * self.throughput).sum(axis=1) / total
+        return replace(self, throughput=(self.throughput > 0) * average[:, None])

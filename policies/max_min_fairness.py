@@ -1,0 +1,36 @@
+"""Max-min fairness: nobody's normalised throughput can rise without a poorer one's falling."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import cvxpy as cp
+
+from apportion.policies.base import Policy
+
+if TYPE_CHECKING:
+    from apportion.policies.problem import Problem
+
+__all__ = ["MaxMinFairness"]
+
+
+@dataclass(frozen=True)
+class MaxMinFairness(Policy):
+    """Least attained service: maximise the least weighted, normalised throughput.
+
+    A job's throughput is counted relative to its equal share, per GPU that it holds, and per unit
+    of its weight (Gavel, section 4.1).
+    """
+
+    name = "max_min_fairness"
+    problem = "max over X of min over jobs of scale_factor / weight * throughput / equal share"
+    source = "Gavel (OSDI 2020), section 4.1"
+    columns = ("weight",)
+
+    heterogeneity_aware: bool = True
+
+    def objective(self, p: Problem) -> cp.Maximize:
+        """State the least normalised throughput."""
+        share = p.scale_factor / (p.weight * p.equal_share_throughput)
+        return cp.Maximize(cp.min(cp.multiply(share, p.throughput)))

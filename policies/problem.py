@@ -1,0 +1,156 @@
+"""The problem as a policy sees it: an allocation matrix, its constraints, and facts about jobs."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import cvxpy as cp
+import numpy as np
+from scipy import sparse
+
+from apportion.errors import InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from apportion.policies.instance import Instance
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["Problem"]
+
+
+class Problem:
+    """Variables, constraints and data that every policy shares.
+
+    Expressions and arrays have one entry per job (per class of identical jobs, which stands for
+    ``count`` jobs): sum over jobs with `total`, take ``cp.min`` and ``cp.max`` as they are.
+
+    Attributes
+    ----------
+    X
+        Share of time of each row under each option, a variable of shape (rows, options).
+    scale
+        1, or for a policy that maximises a ratio the variable that `X` is to be divided by
+        (the transformation of Charnes and Cooper).
+    """
+
+    def __init__(self, instance: Instance, *, fractional: bool = False) -> None:
+        self.instance = instance
+        self.X = cp.Variable((instance.rows, instance.options), name="X")
+        self.scale = cp.Variable(name="scale") if fractional else 1.0
+        self.constraints = self._shared_constraints()
+
+    def _shared_constraints(self) -> list[cp.Constraint]:
+        self.capacity = (self._held <= self.instance.capacity * self.scale).set_label("capacity")
+        nonnegative = (self.X >= 0).set_label("X >= 0")
+        time = (self.time <= self.scale).set_label("time of a job <= 1")
+        cannot = np.nonzero(~self.instance.can_run.ravel())[0]
+        shared = [nonnegative, self.capacity, time]
+        if isinstance(self.scale, cp.Variable):
+            shared.append((self.scale >= 0).set_label("scale >= 0"))
+        if cannot.size:
+            shared.append((cp.vec(self.X, order="C")[cannot] == 0).set_label("cannot run"))
+        return shared
+
+    @property
+    def _held(self) -> cp.Expression:
+        """Units of each resource in use on average, shape (resources,)."""
+        instance, resources = self.instance, self.instance.capacity.size
+        usage = instance.usage.tocoo()
+        option, resource = np.divmod(usage.coords[1], resources)
+        cell = usage.coords[0] * instance.options + option
+        held = usage.data * instance.row_count[usage.coords[0]]
+        matrix = sparse.csr_array(
+            (held, (resource, cell)), shape=(resources, instance.rows * instance.options)
+        )
+        return matrix @ cp.vec(self.X, order="C")
+
+    @cached_property
+    def throughput(self) -> cp.Expression:
+        """Effective throughput of each job, steps/s (times `scale`)."""
+        instance = self.instance
+        if instance.solo:
+            return cp.sum(cp.multiply(instance.throughput, self.X), axis=1)
+        members, options = instance.throughput.shape
+        cell = instance.member_row[:, None] * options + np.arange(options)
+        job = np.broadcast_to(instance.member_job[:, None], (members, options))
+        matrix = sparse.csr_array(
+            (instance.throughput.ravel(), (job.ravel(), cell.ravel())),
+            shape=(instance.jobs, instance.rows * options),
+        )
+        return matrix @ cp.vec(self.X, order="C")
+
+    @cached_property
+    def time(self) -> cp.Expression:
+        """Share of time in which each job runs at all (times `scale`)."""
+        instance, by_row = self.instance, cp.sum(self.X, axis=1)
+        if instance.solo:
+            return by_row
+        ones = np.ones(instance.member_row.size)
+        rows_of_job = sparse.csr_array(
+            (ones, (instance.member_job, instance.member_row)), shape=(instance.jobs, instance.rows)
+        )
+        return rows_of_job @ by_row
+
+    @cached_property
+    def cost_per_hour(self) -> cp.Expression:
+        """US dollars per hour for everything that runs (times `scale`)."""
+        price = self.instance.hourly_price * self.instance.row_count[:, None]
+        if not np.all(price > 0):
+            raise InputError(
+                "A policy that weighs cost needs a price above 0 for an hour of every accelerator; "
+                "give prices_per_gpu_hour for each type of the cluster."
+            )
+        return cp.sum(cp.multiply(price, self.X))
+
+    def total(self, expression: cp.Expression) -> cp.Expression:
+        """Sum an expression over all jobs, the ones behind each class counted."""
+        return self.count @ expression
+
+    def column(self, name: str) -> Floats:
+        """Return a column of the jobs table; the policy must list it in its ``columns``."""
+        if name not in self.instance.columns:
+            raise InputError(f"This policy needs the column {name!r} in the jobs table.")
+        return self.instance.columns[name]
+
+    @property
+    def count(self) -> Floats:
+        """Identical jobs behind each entry."""
+        return self.instance.count
+
+    @property
+    def weight(self) -> Floats:
+        """Priority weight of each job."""
+        return self.column("weight")
+
+    @property
+    def scale_factor(self) -> Floats:
+        """GPUs that each job holds while it runs."""
+        return self.column("scale_factor")
+
+    @property
+    def steps_remaining(self) -> Floats:
+        """Training steps that each job has still to do."""
+        return self.column("steps_remaining")
+
+    @property
+    def elapsed_s(self) -> Floats:
+        """Seconds since each job arrived."""
+        return self.column("elapsed_s")
+
+    @property
+    def equal_share_throughput(self) -> Floats:
+        """Steps/s of each job if it ran all the time, on every type in proportion to its GPUs."""
+        return self.instance.equal_share_throughput
+
+    @property
+    def isolated_throughput(self) -> Floats:
+        """Steps/s of each job in an isolated 1/n slice of the cluster."""
+        return self.instance.isolated_throughput
+
+    @property
+    def fastest_throughput(self) -> Floats:
+        """Steps/s of each job on the type that suits it best."""
+        return self.instance.fastest_throughput

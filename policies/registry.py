@@ -1,0 +1,99 @@
+"""Policies by name."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from importlib.metadata import entry_points
+from typing import Any
+
+import pandas as pd
+
+from apportion.errors import InputError, unknown_name
+from apportion.policies.base import Policy
+from apportion.policies.cost import MinCost, MinCostWithSLOs
+from apportion.policies.finish_time_fairness import FinishTimeFairness
+from apportion.policies.in_order import FIFO, ShortestJobFirst
+from apportion.policies.makespan import Makespan
+from apportion.policies.max_min_fairness import MaxMinFairness
+from apportion.policies.shares import IsolatedShare, ProportionalShare
+from apportion.policies.throughput import MaxTotalThroughput
+
+__all__ = ["BUILT_IN", "get_policy", "policy_table", "register"]
+
+BUILT_IN: tuple[type[Policy], ...] = (
+    MaxMinFairness,
+    Makespan,
+    FinishTimeFairness,
+    FIFO,
+    ShortestJobFirst,
+    MaxTotalThroughput,
+    MinCost,
+    MinCostWithSLOs,
+    IsolatedShare,
+    ProportionalShare,
+)
+
+_BY_NAME: dict[str, type[Policy]] = {policy.name: policy for policy in BUILT_IN}
+_AGNOSTIC = "_agnostic"
+
+
+def register(policy: type[Policy]) -> type[Policy]:
+    """Make a policy class known by its ``name``; usable as a decorator.
+
+    Raises
+    ------
+    InputError
+        If another class already has the name.
+    """
+    if _BY_NAME.get(policy.name, policy) is not policy:
+        raise InputError(f"There is already a policy {policy.name!r}: {_BY_NAME[policy.name]!r}.")
+    _BY_NAME[policy.name] = policy
+    return policy
+
+
+def get_policy(policy: Policy | str, **options: Any) -> Policy:
+    """Return a policy by name, or the policy itself.
+
+    A name ending in ``_agnostic`` gives the policy with ``heterogeneity_aware=False``. Installed
+    packages can offer policies through the entry point group ``apportion.policies``; it is looked
+    up only for a name that is not known.
+
+    Raises
+    ------
+    InputError
+        For an unknown name, with the nearest one, or an option that the policy does not have.
+    """
+    if isinstance(policy, Policy):
+        return policy
+    if not isinstance(policy, str):
+        raise InputError(f"A policy is a name or a Policy object, not {type(policy).__name__}.")
+    base = policy.removesuffix(_AGNOSTIC)
+    found = _BY_NAME.get(base) or _installed(base)
+    if found is None:
+        raise unknown_name("policy", policy, _names())
+    if base != policy:
+        options["heterogeneity_aware"] = False
+    valid = [field.name for field in fields(found)] if is_dataclass(found) else []
+    for option in options:
+        if option not in valid:
+            raise unknown_name(f"option of policy {base!r}", option, valid)
+    return found(**options)
+
+
+def policy_table() -> pd.DataFrame:
+    """List the policies: name, problem in one line, source."""
+    rows = [(p.name, p.problem, p.source) for p in _BY_NAME.values()]
+    return pd.DataFrame(rows, columns=["name", "problem", "source"])
+
+
+def _installed(name: str) -> type[Policy] | None:
+    """Find a policy that another installed package offers."""
+    for entry in entry_points(group="apportion.policies", name=name):
+        loaded = entry.load()
+        if isinstance(loaded, type) and issubclass(loaded, Policy):
+            return register(loaded)
+    return None
+
+
+def _names() -> list[str]:
+    return [*_BY_NAME, *(f"{name}{_AGNOSTIC}" for name in _BY_NAME)]

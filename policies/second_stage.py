@@ -1,0 +1,119 @@
+"""The choice among equal optima: spend what the objective leaves, then share it most evenly.
+
+Optima are often not unique. At the least makespan, say, most GPUs may be left unassigned. So
+`solve` goes on after a policy's own objective:
+
+1. among the optimal allocations take one that maximises the total throughput, each job's relative
+   to its equal share (a policy that maximises a ratio: the largest scale), so that no job could
+   have more without another having less;
+2. among those take the one with the least sum of ``GPUs * X**2 / capacity``, so that what is left
+   to choose is spread over jobs alike and over types in proportion to their GPUs.
+
+The last is strictly convex: the allocation is unique, whichever solver found it.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import sparse
+
+from apportion.errors import SolveError
+from apportion.policies.solvers import Point, SolverName, optimise
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from apportion.policies.canonical import ConeProgram
+    from apportion.policies.instance import Instance
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["choose_among_optima", "evenness", "most_even", "relative_throughput"]
+
+_LOG = logging.getLogger(__name__)
+
+_SLACK = 1e-9
+"""How far, relative to its value, a cone program's objective may give way in the second stage."""
+
+
+def relative_throughput(instance: Instance) -> Floats:
+    """Gain of each cell of X in total throughput relative to equal shares, shape (rows, options)."""
+    reference = np.where(
+        instance.equal_share_throughput > 0,
+        instance.equal_share_throughput,
+        np.inf,  # a job that runs in combinations only has no share of its own to compare with
+    )
+    gain = np.zeros((instance.rows, instance.options))
+    job = instance.member_job
+    each = instance.throughput * (instance.count[job] / reference[job])[:, None]
+    np.add.at(gain, instance.member_row, each)
+    return gain
+
+
+def evenness(instance: Instance) -> Floats:
+    """Weight of each squared cell of X in the last choice, shape (rows, options)."""
+    capacity = np.maximum(instance.capacity[instance.option_accelerator], 1e-9)
+    return instance.row_count[:, None] * np.maximum(instance.gpus, 1e-9) / capacity
+
+
+def choose_among_optima(
+    program: ConeProgram, first: Point, gain: Floats, squares: Floats, solver: SolverName
+) -> Point:
+    """Return the optimum with the largest gain and, among those, the least weighted squares.
+
+    Parameters
+    ----------
+    program
+        The cone program of the policy's own objective.
+    first
+        Its optimum.
+    gain, squares
+        Cost vectors over the columns of the program.
+    """
+    spending = replace(
+        _optimal_face(program, first), c=-gain / (np.abs(gain).max(initial=0.0) or 1.0)
+    )
+    second = optimise(spending, solver)
+    return most_even(spending, second, squares) if second.status == "optimal" else first
+
+
+def most_even(program: ConeProgram, optimum: Point, squares: Floats) -> Point:
+    """Return the optimum of a program with the least weighted squares."""
+    face = _optimal_face(program, optimum)
+    size = squares.max(initial=0.0) or 1.0
+    P = sparse.csc_array(sparse.dia_array((squares[None, :] / size, [0]), shape=face.P.shape))
+    try:
+        point = optimise(replace(face, c=np.zeros_like(face.c), P=P), "clarabel")
+    except SolveError as error:
+        _LOG.info("kept an optimum that need not be the most even one: %s", error)
+        return optimum
+    return point if point.status == "optimal" else optimum
+
+
+def _optimal_face(program: ConeProgram, point: Point) -> ConeProgram:
+    """Restrict a program to its optima.
+
+    For a linear program these are the feasible points at which every row with a positive dual
+    value is tight (complementary slackness), so no tolerance on the objective is needed. Another
+    cone program gets its objective as a further row.
+    """
+    if program.is_linear_program:
+        y = point.y[: program.linear]
+        slack = (program.b - program.A @ point.x)[: program.linear]
+        least = _SLACK if point.solver == "highs" else np.maximum(np.abs(slack), _SLACK)
+        return replace(program, equality=program.equality | (y > least))
+    cap = program.c @ point.x
+    linear = program.linear
+    A = program.A.tocsr()
+    return replace(
+        program,
+        A=sparse.vstack([A[:linear], program.c[None, :], A[linear:]], format="csc"),
+        b=np.concatenate(
+            [program.b[:linear], [cap + _SLACK * max(1.0, abs(cap))], program.b[linear:]]
+        ),
+        equality=np.append(program.equality, False),
+    )

@@ -1,0 +1,75 @@
+"""Fixed shares, as baselines: isolated slices of the cluster, and equal time for all."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import cvxpy as cp
+import numpy as np
+
+from apportion.policies.base import Policy
+from apportion.policies.isolated import isolated_share
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from apportion.policies.problem import Problem
+
+__all__ = ["IsolatedShare", "ProportionalShare"]
+
+
+class _FixedShare(Policy):
+    """Take the allocation nearest to given shares (they are feasible: it is the shares)."""
+
+    leaves_ties = False
+
+    @abstractmethod
+    def target(self, p: Problem) -> NDArray[np.float64]:
+        """Return the share of time of each job on each type, shape (jobs, types)."""
+
+    def objective(self, p: Problem) -> cp.Maximize:
+        """State the squared distance from the shares, up to sign and a constant."""
+        accelerator = p.instance.option_accelerator
+        alike = np.bincount(accelerator)[accelerator]  # options of one type split its share
+        row = p.instance.member_row[np.unique(p.instance.member_job, return_index=True)[1]]
+        share = np.zeros(p.X.shape)
+        share[row] = self.target(p)[:, accelerator] / alike
+        inside = share * p.instance.can_run
+        return cp.Maximize(cp.sum(cp.multiply(inside, p.X)) - cp.sum_squares(p.X) / 2)
+
+
+@dataclass(frozen=True)
+class IsolatedShare(_FixedShare):
+    """Give every job a 1/n slice of every type, as if the cluster were split and walled off."""
+
+    name = "isolated"
+    problem = "X = (GPUs of the type / jobs) / scale_factor, at most all the time"
+    source = "Gavel (OSDI 2020), section 4.2"
+
+    heterogeneity_aware: bool = True
+
+    def target(self, p: Problem) -> NDArray[np.float64]:
+        """Return the isolated shares."""
+        gpus = p.instance.capacity[: p.instance.accelerators]
+        return isolated_share(gpus, p.scale_factor, p.count.sum())
+
+
+@dataclass(frozen=True)
+class ProportionalShare(_FixedShare):
+    """Give every job time in proportion to its weight, on each type in proportion to its GPUs."""
+
+    name = "proportional"
+    problem = "X = c * weight * GPUs of the type / all GPUs, with the largest c that fits"
+    source = "Gavel (OSDI 2020), section 4.1 (its normaliser)"
+    columns = ("weight",)
+
+    heterogeneity_aware: bool = True
+
+    def target(self, p: Problem) -> NDArray[np.float64]:
+        """Return the proportional shares."""
+        gpus = p.instance.capacity[: p.instance.accelerators]
+        wanted = (p.count * p.weight * p.scale_factor).sum()
+        time = p.weight * min(gpus.sum() / wanted, 1 / p.weight.max())
+        return time[:, None] * p.instance.type_share

@@ -1,0 +1,98 @@
+"""The allocation: what `solve` returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["Allocation"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Allocation:
+    """Share of time of every job under every option, and what it amounts to.
+
+    Attributes
+    ----------
+    X
+        Fraction of time in [0, 1]; rows are jobs (or combinations), columns options.
+    throughput
+        Effective throughput of each job, steps/s.
+    objective
+        The policy's objective at `X`, in `unit`.
+    prices
+        What one more GPU of each type would improve the objective by.
+    gap
+        Certified relative distance of the objective from the optimum, recomputed from the prices.
+    status
+        "optimal", or "optimal_inaccurate" where the gap is above 1e-6.
+    policy
+        The policy, as it would be written.
+    message
+        What a reader should know beside the numbers.
+    stats
+        Jobs, classes of identical jobs, options, solver, seconds by stage.
+    """
+
+    X: pd.DataFrame
+    throughput: pd.Series
+    objective: float
+    prices: pd.Series
+    gap: float
+    status: str
+    policy: str
+    unit: str = ""
+    message: str = ""
+    stats: dict[str, Any] = field(default_factory=dict)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one line per row and option: its labels and its ``share`` of time."""
+        levels = list(range(self.X.columns.nlevels))
+        names = ["option"] if self.X.columns.nlevels == 1 else ["accelerator", "variant"]
+        frame = self.X.rename_axis(index="row")
+        frame.columns = frame.columns.set_names(names)
+        return frame.stack(levels, future_stack=True).rename("share").reset_index()
+
+    def to_parquet(self, path: str | Path) -> None:
+        """Write `to_frame` as Parquet; job ids as text."""
+        self.to_frame().astype({"row": str}).to_parquet(path, index=False)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the shares as stacked bars, one per row; needs matplotlib.
+
+        Parameters
+        ----------
+        ax
+            Axes to draw on; new ones by default.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+        """
+        axes = self.X.rename(columns=str).plot.barh(stacked=True, ax=ax, width=0.8)
+        axes.invert_yaxis()
+        axes.set_xlim(0, 1)
+        axes.set(xlabel="share of time", ylabel="", title=self.policy)
+        axes.legend(title="option", loc="center left", bbox_to_anchor=(1.0, 0.5))
+        return axes
+
+    def __repr__(self) -> str:
+        unit = f" {self.unit}" if self.unit else ""
+        table = self.X.assign(**{"steps/s": self.throughput.reindex(self.X.index)})
+        prices = ", ".join(f"{name} {price:.4g}" for name, price in self.prices.items())
+        lines = [
+            f"{self.policy}: {self.status}, objective {self.objective:.6g}{unit}, "
+            f"gap {self.gap:.1e}",
+            table.to_string(max_rows=20, float_format=lambda value: f"{value:.4g}"),
+            f"prices of one more GPU: {prices}",
+        ]
+        return "\n".join([*lines, self.message] if self.message else lines)
+
+    def _repr_html_(self) -> str:
+        head, *_ = repr(self).splitlines()
+        return f"<p>{head}</p>{self.X.to_html(max_rows=20, float_format='{:.4g}'.format)}"

@@ -1,0 +1,55 @@
+"""``apportion compare``."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from apportion.cli.inputs import workload_and_origin
+from apportion.cli.output import print_summary
+from apportion.cluster import Cluster
+from apportion.comparison import compare
+from apportion.report import human_table
+
+if TYPE_CHECKING:
+    import argparse
+
+    from apportion.comparison import Comparison
+
+__all__ = ["run"]
+
+
+def run(args: argparse.Namespace) -> None:
+    """Compare policies, print the table, and say where the files are."""
+    started = time.perf_counter()
+    workload, origin = workload_and_origin(args)
+    comparison = compare(
+        [name.strip() for name in args.policies.split(",") if name.strip()],
+        workload,
+        Cluster.parse(args.cluster, gpus_per_machine=args.gpus_per_machine),
+        round_seconds=args.round_seconds,
+        resolve_seconds=args.resolve_seconds,
+        mechanism=args.mechanism,
+        preemption_overhead_seconds=args.preemption_overhead_seconds,
+        placement=args.placement,
+        seed=args.seed,
+        n_jobs=args.jobs,
+        out=args.out,
+        origin=origin,
+    )
+    _show(comparison, Path(args.out), time.perf_counter() - started)
+
+
+def _show(comparison: Comparison, out: Path, seconds: float) -> None:
+    workload = comparison.workload
+    print(
+        f"{workload.name}: {len(workload.jobs):,} jobs on {comparison.cluster}, "
+        f"{len(comparison)} policies in {seconds:.0f} s\n"
+    )
+    print_summary(human_table(comparison.summary()))
+    for note in workload.notes:
+        print(f"Note: {note}")
+    sys.stdout.flush()
+    print(f"Report: {out / 'report.html'} (beside it summary.csv, jobs.csv, run.json)")

@@ -1,0 +1,72 @@
+"""From the words of a command to an exit status; every error becomes one line."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import logging
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from apportion.cli.parser import parse
+from apportion.errors import ApportionError, InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["main"]
+
+logger = logging.getLogger(__name__)
+
+_FAILED, _MISUSED = 1, 2
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status.
+
+    Returns
+    -------
+    int
+        0; 1 if solving or simulating failed; 2 if the input cannot be used, or after Ctrl-C.
+    """
+    args = argparse.Namespace(verbose=False)
+    try:
+        args = parse(sys.argv[1:] if argv is None else argv)
+        _run(args)
+    except KeyboardInterrupt:
+        return _say(_interrupted(args), _MISUSED)
+    except BrokenPipeError:
+        # The reader has gone, as in `apportion policies | head -1`: nothing is left to say, and
+        # Python must not try to flush the rest at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except ApportionError as error:
+        logger.info("The error came from here:", exc_info=error)
+        text = " ".join(str(error).split())
+        return _say(f"error: {text}", _MISUSED if isinstance(error, InputError) else _FAILED)
+    return 0
+
+
+def _run(args: argparse.Namespace) -> None:
+    """Import what the command needs, and run it."""
+    logging.basicConfig(format="%(name)s: %(message)s")
+    if getattr(args, "verbose", False):
+        logging.getLogger("apportion").setLevel(logging.INFO)
+    importlib.import_module(f"apportion.cli.{args.module}").run(args)
+    sys.stdout.flush()
+
+
+def _interrupted(args: argparse.Namespace) -> str:
+    """Say what an interrupted command leaves behind."""
+    if getattr(args, "module", None) != "compare":
+        return "interrupted."
+    return (
+        f"interrupted; finished policies are kept in {args.out}, and the same command goes on "
+        f"from there."
+    )
+
+
+def _say(text: str, status: int) -> int:
+    """Print one line to standard error and return the exit status."""
+    print(f"apportion: {text}", file=sys.stderr)
+    return status

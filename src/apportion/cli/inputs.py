@@ -1,0 +1,79 @@
+"""What commands read: workloads from files or drawn, and csv tables of users."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from apportion.cli.options import GENERATED
+from apportion.errors import InputError
+from apportion.sim import Workload, generate_workload, read_workload
+
+if TYPE_CHECKING:
+    import argparse
+
+__all__ = ["read_csv", "workload_and_origin"]
+
+_OF_FILES = ("throughputs", "format", "limit")
+
+
+def workload_and_origin(args: argparse.Namespace) -> tuple[Workload, dict[str, Any]]:
+    """Read or draw the workload that the options of ``compare`` ask for.
+
+    Returns
+    -------
+    Workload, dict
+        The workload, and the options that make it again.
+
+    Raises
+    ------
+    InputError
+        If options for files and for generated workloads are mixed.
+    """
+    asked = {name: getattr(args, name) for name in GENERATED if getattr(args, name) is not None}
+    if args.workload is None:
+        for name in _OF_FILES:
+            if getattr(args, name) is not None:
+                raise InputError(f"--{name} is for a workload from a file; give --workload FILE.")
+        return generated(args)
+    for name in asked:
+        raise InputError(
+            f"--{name.replace('_', '-')} is for generated workloads; it does nothing to the "
+            f"trace {args.workload!r}. Leave out one of the two."
+        )
+    options = {name: getattr(args, name) for name in _OF_FILES}
+    workload = read_workload(args.workload, seed=args.seed, **options)
+    return workload, {"workload": args.workload, **options}
+
+
+def generated(args: argparse.Namespace) -> tuple[Workload, dict[str, Any]]:
+    """Draw a workload, with the defaults of the command line where options are left out."""
+    asked = {name: getattr(args, name) for name in GENERATED if getattr(args, name) is not None}
+    origin: dict[str, Any] = {**GENERATED, **asked}
+    options = dict(origin)
+    return generate_workload(jobs=options.pop("generate_jobs"), seed=args.seed, **options), origin
+
+
+def read_csv(path: str) -> pd.DataFrame:
+    """Read a csv whose first column holds the job ids; a line of numbers per job.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or holds no table.
+    """
+    try:
+        table = pd.read_csv(path, index_col=0, skipinitialspace=True)
+    except OSError as error:
+        raise InputError(f"Cannot read {path!r}: {error.strerror or error}.") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"Cannot read {path!r}: it is not text in UTF-8 ({error}).") from error
+    except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
+        raise InputError(f"Cannot read {path!r} as csv: {error}") from error
+    if table.columns.empty or table.empty:
+        raise InputError(
+            f"{path!r} holds no table: the first line must name the columns, the job id first, "
+            f"and one line per job must follow."
+        )
+    return table

@@ -1,0 +1,175 @@
+"""Commands and their options, read from words; imports nothing that is slow to load."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from apportion._version import __version__
+from apportion.cli.options import (
+    add_cluster,
+    add_file,
+    add_generator,
+    add_simulation,
+    add_trace,
+    ending,
+)
+from apportion.errors import InputError, unknown_name
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["parse"]
+
+DEFAULT_POLICIES = (
+    "max_min_fairness",
+    "max_min_fairness_agnostic",
+    "finish_time_fairness",
+    "makespan",
+    "shortest_job_first",
+    "fifo",
+)
+
+_EXAMPLES = """\
+examples:
+  apportion compare
+      six policies on a generated workload; the report goes to out/compare
+  apportion compare --workload trace.csv --cluster v100=16,k80=32 --policies max_min_fairness,fifo
+  apportion solve throughputs.csv --policy max_min_fairness --workers v100=1,k80=1
+  apportion workload describe trace.csv
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser that raises instead of ending the program."""
+
+    def error(self, message: str) -> NoReturn:
+        raise InputError(f"{message[:1].upper()}{message[1:]}. See {self.prog} --help.")
+
+
+def parse(words: Sequence[str]) -> argparse.Namespace:
+    """Turn words into options.
+
+    Raises
+    ------
+    InputError
+        For an unknown command or option, with the nearest one, and for unreadable values.
+    """
+    parser = _Parser(
+        prog="apportion",
+        description="Decide how much accelerator time every deep-learning job gets, and simulate.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"apportion {__version__}")
+    _add_verbose(parser)
+    parser.set_defaults(module=None, valid=())
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    _add_compare(commands)
+    _add_solve(commands)
+    _add_policies(commands)
+    workload = commands.add_parser("workload", help="describe a trace, or generate a workload")
+    actions = workload.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_describe(actions)
+    _add_generate(actions)
+    _check_command("command", words[:1], commands.choices)
+    if words[:1] == ["workload"]:
+        _check_command("command of apportion workload", words[1:2], actions.choices)
+    args, unknown = parser.parse_known_args(words)
+    if unknown:
+        raise unknown_name("option" if unknown[0][:1] == "-" else "word", unknown[0], args.valid)
+    if args.module is None:
+        parser.print_help()
+        parser.exit()
+    return args
+
+
+def _check_command(kind: str, words: Sequence[str], commands: Any) -> None:
+    """Refuse a misspelt command with the nearest one; options are left to argparse."""
+    if words and not words[0].startswith("-") and words[0] not in commands:
+        raise unknown_name(kind, words[0], commands)
+
+
+def _add_command(commands: Any, name: str, module: str, text: str) -> argparse.ArgumentParser:
+    """Add one command that `module`.run carries out."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name, help=text, description=f"{text[:1].upper()}{text[1:]}.", allow_abbrev=False
+    )
+    _add_verbose(parser)
+    parser.set_defaults(module=module)
+    return parser
+
+
+def _finish(parser: argparse.ArgumentParser) -> None:
+    """Remember the options of a command, to name the nearest one to a misspelt one."""
+    names = re.findall(r"(?<![\w-])--[a-z][a-z-]*", parser.format_help())
+    parser.set_defaults(valid=tuple(dict.fromkeys(names)))
+
+
+def _add_verbose(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-v",
+        "--verbose",
+        action="store_true",
+        default=argparse.SUPPRESS,
+        help="say what happens, and show tracebacks",
+    )
+
+
+def _add_compare(commands: Any) -> None:
+    parser = _add_command(commands, "compare", "compare", "simulate several policies side by side")
+    parser.add_argument(
+        "--policies",
+        default=",".join(DEFAULT_POLICIES),
+        metavar="A,B,...",
+        help=f"see `apportion policies` (default: {', '.join(DEFAULT_POLICIES)})",
+    )
+    parser.add_argument(
+        "--out", default="out/compare", metavar="DIR", help="(default: %(default)s)"
+    )
+    parser.add_argument("--jobs", type=int, metavar="N", help="processes (default: one per CPU)")
+    add_trace(parser, "--workload")
+    add_generator(parser)
+    add_cluster(parser)
+    add_simulation(parser)
+    _finish(parser)
+
+
+def _add_solve(commands: Any) -> None:
+    parser = _add_command(commands, "solve", "solve", "solve one allocation problem")
+    add_file(parser, "csv: job id, then the steps/s of the job in one column per accelerator")
+    parser.add_argument("--policy", default="max_min_fairness", metavar="NAME")
+    parser.add_argument("--workers", required=True, metavar="v100=1,k80=1", help="GPUs by type")
+    parser.add_argument("--jobs-table", metavar="FILE", help="csv: job id, then columns of jobs")
+    parser.add_argument(
+        "--out",
+        type=ending(".csv", ".json"),
+        metavar="FILE",
+        help="write the result, .csv or .json",
+    )
+    _finish(parser)
+
+
+def _add_policies(commands: Any) -> None:
+    parser = _add_command(commands, "policies", "policies", "list the policies")
+    parser.add_argument("--json", action="store_true", help="as JSON")
+    _finish(parser)
+
+
+def _add_describe(commands: Any) -> None:
+    parser = _add_command(commands, "describe", "workload_describe", "describe a trace in numbers")
+    add_file(parser, "the trace")
+    add_trace(parser)
+    parser.add_argument("--cluster", metavar="v100=8,k80=16", help="GPUs, to give the load on them")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="for what a trace leaves open")
+    _finish(parser)
+
+
+def _add_generate(commands: Any) -> None:
+    parser = _add_command(commands, "generate", "workload_generate", "draw a workload, write csv")
+    add_file(parser, "where to write the jobs; the throughputs go beside it", name="out")
+    add_generator(parser)
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="same seed, same workload (default: 0)")
+    _finish(parser)

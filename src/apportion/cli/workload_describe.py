@@ -1,0 +1,28 @@
+"""``apportion workload describe``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from apportion.cli.output import print_table
+from apportion.report.tables import human_measures
+from apportion.sim import read_workload
+
+if TYPE_CHECKING:
+    import argparse
+
+__all__ = ["run"]
+
+
+def run(args: argparse.Namespace) -> None:
+    """Read a trace and print what it holds."""
+    workload = read_workload(
+        args.file,
+        throughputs=args.throughputs,
+        format=args.format,
+        seed=args.seed,
+        limit=args.limit,
+    )
+    print_table([workload.name, "value"], human_measures(workload.describe(args.cluster)))
+    for note in workload.notes:
+        print(f"Note: {note}")

@@ -1,0 +1,172 @@
+"""Several finished runs on one workload, side by side: tables, plots, files."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from apportion.comparison.provenance import plain, record
+from apportion.errors import ApportionError
+from apportion.report import human_table, plot, report_page, summary_html
+from apportion.report.files import write_bytes, write_text
+from apportion.report.plots import PLOT_KINDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from matplotlib.figure import Figure
+
+    from apportion.cluster import Cluster
+    from apportion.sim import Run, Workload
+
+__all__ = ["Comparison"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison:
+    """What `apportion.compare` returns.
+
+    Attributes
+    ----------
+    runs
+        Finished runs by policy, in the order asked for.
+    workload, cluster
+        What was run and where.
+    settings
+        Settings of the simulations.
+    origin
+        How the workload was made, where the caller said so.
+    command
+        The command line that repeats the comparison; None where there is none.
+    """
+
+    runs: Mapping[str, Run]
+    workload: Workload
+    cluster: Cluster
+    settings: Mapping[str, Any]
+    origin: Mapping[str, object] | None = None
+    command: str | None = None
+
+    def __len__(self) -> int:
+        return len(self.runs)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.runs)
+
+    def __getitem__(self, policy: str) -> Run:
+        return self.runs[policy]
+
+    def summary(self) -> pd.DataFrame:
+        """One row per policy: completion times, makespan, utilization, fairness, cost, ..."""
+        rows = [dict(run.summary()) | {"policy": label} for label, run in self.runs.items()]
+        return pd.DataFrame(rows)
+
+    def jobs(self) -> pd.DataFrame:
+        """One row per policy and job: the jobs tables of all runs under each other."""
+        tables = [run.jobs.reset_index(names="job") for run in self.runs.values()]
+        for label, table in zip(self.runs, tables, strict=True):
+            table.insert(0, "policy", label)
+        return pd.concat(tables, ignore_index=True)
+
+    def plot(self, kind: str = "completion_times") -> Figure:
+        """Draw one plot; kinds are the keys of `plots`.
+
+        Raises
+        ------
+        InputError
+            For an unknown kind.
+        ApportionError
+            If matplotlib is not installed.
+        """
+        return plot(self.runs, kind)
+
+    def plots(self) -> dict[str, Figure]:
+        """Draw every plot, by kind."""
+        return {kind: self.plot(kind) for kind in PLOT_KINDS}
+
+    def record(self) -> dict[str, Any]:
+        """Return what ``run.json`` holds: all that it takes to repeat, and the summary."""
+        made = record(
+            list(self.runs), self.workload, self.cluster, self.settings, self.origin, self.command
+        )
+        return made | {"summary": plain(self.summary().to_dict("records"))}
+
+    def to_html(self, path: str | Path | None = None) -> str:
+        """Return the report as one self-contained HTML page, and write it if a path is given.
+
+        Without matplotlib the page has tables only.
+        """
+        page = report_page(
+            self.runs, self.summary(), self.workload.describe(self.cluster), self.record()
+        )
+        if path is not None:
+            write_text(Path(path), page)
+        return page
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        """Return `record` as JSON text, and write it if a path is given."""
+        text = json.dumps(self.record(), indent=2, allow_nan=False) + "\n"
+        if path is not None:
+            write_text(Path(path), text)
+        return text
+
+    def to_csv(self, folder: str | Path) -> list[Path]:
+        """Write ``summary.csv`` and ``jobs.csv`` into a folder."""
+        return [
+            write_text(Path(folder) / f"{name}.csv", table.to_csv(index=False, lineterminator="\n"))
+            for name, table in self._tables().items()
+        ]
+
+    def to_parquet(self, folder: str | Path) -> list[Path]:
+        """Write ``summary.parquet`` and ``jobs.parquet`` into a folder.
+
+        Raises
+        ------
+        ApportionError
+            If pyarrow is not installed.
+        """
+        try:
+            return [
+                write_bytes(Path(folder) / f"{name}.parquet", table.to_parquet(index=False))
+                for name, table in self._tables().items()
+            ]
+        except ImportError as error:
+            raise ApportionError(
+                f"Parquet files need pyarrow: pip install apportion[parquet] ({error})."
+            ) from error
+
+    def save(self, folder: str | Path) -> list[Path]:
+        """Write ``summary.csv``, ``jobs.csv``, ``run.json`` and ``report.html`` into a folder.
+
+        Each file is replaced in one step.
+
+        Returns
+        -------
+        list of Path
+            The files.
+
+        Raises
+        ------
+        InputError
+            If the folder cannot be written.
+        """
+        folder = Path(folder)
+        files = self.to_csv(folder)
+        self.to_json(folder / "run.json")
+        self.to_html(folder / "report.html")
+        return [*files, folder / "run.json", folder / "report.html"]
+
+    def _tables(self) -> dict[str, pd.DataFrame]:
+        return {"summary": self.summary(), "jobs": self.jobs()}
+
+    def __repr__(self) -> str:
+        head = f"{len(self)} policies, {len(self.workload.jobs)} jobs of {self.workload.name!r}"
+        table = human_table(self.summary())
+        return "\n".join([f"{head} on {self.cluster}", str(table), *self.workload.notes])
+
+    def _repr_html_(self) -> str:
+        return summary_html(self.summary())

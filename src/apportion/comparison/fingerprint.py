@@ -1,0 +1,64 @@
+"""Short texts that are equal only for equal inputs, to know what a stored run belongs to."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from apportion._version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from apportion.cluster import Cluster
+    from apportion.policies import Policy
+    from apportion.sim import Workload
+
+__all__ = ["run_fingerprint", "workload_fingerprint"]
+
+
+def workload_fingerprint(workload: Workload) -> str:
+    """Return a digest of the jobs and throughputs, 16 hexadecimal digits.
+
+    The name and the notes do not count: they change no result.
+    """
+    digest = hashlib.sha256()
+    for table in (workload.jobs, workload.throughputs):
+        digest.update(repr([*map(str, table.columns), len(table)]).encode())
+        digest.update(pd.util.hash_pandas_object(table, index=True).to_numpy().tobytes())
+    return digest.hexdigest()[:16]
+
+
+def run_fingerprint(
+    policy: Policy, workload: str, cluster: Cluster, settings: Mapping[str, object]
+) -> str:
+    """Return a digest of everything that one run depends on, 16 hexadecimal digits.
+
+    Parameters
+    ----------
+    policy
+        The policy; its parameters (as its repr shows them) and the code of its class count.
+    workload
+        Fingerprint of the workload.
+    cluster, settings
+        What else `apportion.simulate` is given.
+    """
+    kind = type(policy)
+    try:
+        source = inspect.getsource(kind)
+    except (OSError, TypeError):  # a class typed into an interpreter has no file
+        source = ""
+    parts = [
+        __version__,
+        f"{kind.__module__}.{kind.__qualname__}",
+        repr(policy),
+        source,
+        workload,
+        repr(cluster),
+        json.dumps(dict(settings), sort_keys=True, default=repr),
+    ]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]

@@ -1,0 +1,100 @@
+"""The record of a comparison: every setting, where the workload came from, and all versions."""
+
+from __future__ import annotations
+
+import math
+import platform
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+from apportion._version import __version__
+from apportion.cluster import Cluster
+from apportion.comparison.fingerprint import workload_fingerprint
+
+if TYPE_CHECKING:
+    from apportion.sim import Workload
+
+__all__ = ["command_line", "plain", "record", "versions"]
+
+_PACKAGES = ("numpy", "pandas", "scipy", "cvxpy-base", "highspy", "clarabel")
+
+
+def record(
+    policies: Sequence[str],
+    workload: Workload,
+    cluster: Cluster,
+    settings: Mapping[str, object],
+    origin: Mapping[str, object] | None,
+    command: str | None,
+) -> dict[str, Any]:
+    """Return all that it takes to repeat a comparison, as plain values for JSON."""
+    return {
+        "command": command,
+        "policies": list(policies),
+        "cluster": plain(asdict(cluster)),
+        "settings": plain(settings),
+        "workload": {
+            "name": workload.name,
+            "jobs": len(workload.jobs),
+            "notes": list(workload.notes),
+            "fingerprint": workload_fingerprint(workload),
+            "origin": plain(origin),
+        },
+        "versions": versions(),
+    }
+
+
+def command_line(
+    policies: Sequence[str],
+    cluster: Cluster,
+    settings: Mapping[str, object],
+    origin: Mapping[str, object],
+) -> str | None:
+    """Return the command that repeats a comparison, every option spelt out.
+
+    None where the command line cannot say it: racks or prices of one's own, or a workload made
+    with another seed than the simulation.
+    """
+    sayable = cluster == Cluster(dict(cluster.gpus), cluster.gpus_per_machine)
+    if not sayable or origin.get("seed", settings["seed"]) != settings["seed"]:
+        return None
+    options = {
+        **origin,
+        "cluster": str(cluster),
+        "gpus_per_machine": cluster.gpus_per_machine,
+        "policies": ",".join(policies),
+        **settings,
+    }
+    words = ["apportion", "compare"]
+    for name, value in options.items():
+        if value is not None:
+            text = f"{value:g}" if isinstance(value, float) else str(value)
+            words += [f"--{name.replace('_', '-')}", text]
+    return shlex.join(words)
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python, apportion and everything that computes."""
+    found = {"python": platform.python_version(), "apportion": __version__}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "unknown"
+    return found
+
+
+def plain(value: Any) -> Any:
+    """Turn a value into what JSON has: mappings, lists, texts, finite numbers, None."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(each) for each in value]
+    if hasattr(value, "item"):  # a scalar of numpy
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)

@@ -1,0 +1,144 @@
+"""Run several policies on one workload, in parallel and resumable."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from apportion.cluster import Cluster
+from apportion.comparison.comparison import Comparison
+from apportion.comparison.fingerprint import run_fingerprint, workload_fingerprint
+from apportion.comparison.parallel import Task, run_tasks
+from apportion.comparison.provenance import command_line
+from apportion.comparison.unfinished import Unfinished
+from apportion.errors import ApportionError, InputError, SolveError
+from apportion.policies import Policy, get_policy
+from apportion.sim import Workload
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+__all__ = ["compare"]
+
+
+def compare(
+    policies: Iterable[str | Policy],
+    workload: Workload,
+    cluster: Cluster | Mapping[str, int] | str,
+    *,
+    round_seconds: float = 360.0,
+    resolve_seconds: float = 0.0,
+    mechanism: Literal["rounds", "ideal"] = "rounds",
+    preemption_overhead_seconds: float = 0.0,
+    placement: str = "consolidated",
+    seed: int = 0,
+    n_jobs: int | None = None,
+    out: str | Path | None = None,
+    resume: bool = True,
+    progress: bool | None = None,
+    origin: Mapping[str, object] | None = None,
+) -> Comparison:
+    """Simulate several policies on the same workload and put the results side by side.
+
+    Results do not depend on `n_jobs`. Runs go to worker processes through joblib; inside
+    ``joblib.parallel_config(backend=...)`` they go to that back end instead, e.g. Dask or Ray.
+
+    Parameters
+    ----------
+    policies
+        Names (`apportion.policy_table`) or policy objects, each once.
+    workload, cluster
+        What to run and where.
+    round_seconds, resolve_seconds, mechanism, preemption_overhead_seconds, placement, seed
+        Settings of `apportion.simulate`, the same for every policy.
+    n_jobs
+        Processes at once; None for one per processor. 1 runs in this process.
+    out
+        Folder for ``summary.csv``, ``jobs.csv``, ``run.json`` and ``report.html``. Finished runs
+        are kept in it until the comparison is complete.
+    resume
+        Take finished runs of the same comparison from `out` instead of running them again.
+    progress
+        Show one progress bar; None shows it on terminals where rich is installed.
+    origin
+        How the workload was made, kept in ``run.json``: options of ``apportion compare``, such as
+        ``{"workload": "trace.csv", "seed": 0}``.
+
+    Returns
+    -------
+    Comparison
+        One run per policy, in the order asked for.
+
+    Raises
+    ------
+    InputError
+        Before anything runs: for unknown or repeated policies, jobs that do not fit the cluster,
+        or a folder that cannot be written.
+    ApportionError
+        After everything else has run: if a policy failed. The other runs are in `out`.
+    """
+    given = list(policies)
+    chosen = _checked_policies(given)
+    if not isinstance(workload, Workload):
+        raise InputError(
+            f"The workload is a {type(workload).__name__}; give a Workload, as made by "
+            f"generate_workload() or read_workload(path)."
+        )
+    cluster = Cluster.of(cluster)
+    workload.throughput_of(cluster)
+    settings: dict[str, Any] = {
+        "round_seconds": round_seconds,
+        "resolve_seconds": resolve_seconds,
+        "mechanism": mechanism,
+        "preemption_overhead_seconds": preemption_overhead_seconds,
+        "placement": placement,
+        "seed": seed,
+    }
+    if n_jobs is not None and n_jobs < 1:
+        raise InputError(f"n_jobs is {n_jobs}; it must be a whole number >= 1.")
+    folder = None if out is None else Path(out)
+    store = Unfinished(folder)
+    mark = workload_fingerprint(workload)
+    tasks = [
+        Task(policy, workload, cluster, settings, run_fingerprint(policy, mark, cluster, settings))
+        for policy in chosen.values()
+    ]
+    runs, errors = run_tasks(tasks, store, resume=resume, n_jobs=n_jobs, progress=progress)
+    command = None
+    if origin is not None and all(isinstance(policy, str) for policy in given):
+        command = command_line(list(chosen), cluster, settings, origin)
+    comparison = Comparison(runs, workload, cluster, settings, origin, command)
+    if folder is not None and runs:
+        comparison.save(folder)
+    if errors:
+        raise _failure(errors, len(chosen)) from next(iter(errors.values()))
+    store.remove()
+    return comparison
+
+
+def _checked_policies(policies: Sequence[str | Policy]) -> dict[str, Policy]:
+    """Look up every policy, by label, and refuse an empty list and repetitions."""
+    if isinstance(policies, str):
+        raise InputError(f"policies is the text {policies!r}; give a list of names.")
+    if not policies:
+        raise InputError("There is no policy to compare: the list of policies is empty.")
+    chosen: dict[str, Policy] = {}
+    for given in policies:
+        policy = get_policy(given)
+        if policy.label in chosen:
+            raise InputError(f"The policy {policy.label!r} is in the list twice.")
+        chosen[policy.label] = policy
+    return chosen
+
+
+def _failure(errors: Mapping[str, ApportionError], policies: int) -> ApportionError:
+    """Make one error of those of all failed policies, each named."""
+    found = list(errors.values())
+    texts = [f"Policy {label!r} failed: {error}" for label, error in errors.items()]
+    if len({str(error) for error in found}) == 1 and len(found) == policies > 1:
+        # Every policy stumbles over the same setting: it is not the policies.
+        texts = [str(found[0])]
+    for kind in (InputError, SolveError):
+        if any(isinstance(error, kind) for error in found):
+            return kind(" ".join(texts))
+    return ApportionError(" ".join(texts))

@@ -1,0 +1,13 @@
+"""What people read: summary tables, plots and the self-contained HTML report.
+
+Nothing here simulates; everything takes finished runs. Plots need matplotlib
+(``pip install apportion[plot]``); tables and the HTML page do without.
+"""
+
+from __future__ import annotations
+
+from apportion.report.html import report_page, summary_html
+from apportion.report.plots import PLOT_KINDS, plot
+from apportion.report.tables import HumanTable, human_table
+
+__all__ = ["PLOT_KINDS", "HumanTable", "human_table", "plot", "report_page", "summary_html"]

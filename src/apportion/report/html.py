@@ -1,0 +1,144 @@
+"""The report: one HTML file with tables and plots inside, which loads nothing from anywhere."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from html import escape
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from apportion.report.page_style import CSS
+from apportion.report.plots import PLOT_KINDS, plot
+from apportion.report.style import inline_svg
+from apportion.report.tables import LEGEND, human_measures, human_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from apportion.sim import Run
+
+__all__ = ["report_page", "summary_html"]
+
+logger = logging.getLogger(__name__)
+
+NO_PLOTS = "Plots need matplotlib: pip install apportion[plot]."
+
+
+def report_page(
+    runs: Mapping[str, Run],
+    summary: pd.DataFrame,
+    workload: pd.DataFrame,
+    record: Mapping[str, Any],
+) -> str:
+    """Return the report of a comparison as one HTML page.
+
+    Parameters
+    ----------
+    runs
+        Finished runs by policy, in the order of the report.
+    summary
+        One row per policy, columns as in ``Comparison.summary()``.
+    workload
+        Description of the workload, as ``Workload.describe()`` returns it.
+    record
+        What it takes to repeat the comparison: the content of ``run.json``.
+    """
+    name = escape(str(record["workload"]["name"]))
+    body = [
+        f"<header><h1>Scheduling policies compared</h1><p>{_subtitle(record)}</p></header>",
+        f"<section><h2>Summary</h2>{summary_html(summary)}{_notes(record)}</section>",
+        f"<section><h2>Plots</h2>{_plots(runs)}</section>",
+        f"<section><h2>Workload</h2>{_pairs(human_measures(workload))}</section>",
+        f"<section><h2>Settings</h2>{_settings(record)}</section>",
+        f"<section><h2>Repeat it</h2>{_repeat(record)}</section>",
+    ]
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>apportion: {name}</title><style>{CSS}</style></head>\n<body><main>\n"
+        + "\n".join(body)
+        + "\n</main></body>\n</html>\n"
+    )
+
+
+def summary_html(summary: pd.DataFrame) -> str:
+    """Return the summary in human units as an HTML table, best values in bold."""
+    table = human_table(summary)
+    head = "".join(
+        f"<th>{escape(label)}<br><small>{escape(unit)}</small></th>"
+        for label, unit in zip(table.header, table.units, strict=True)
+    )
+    rows = [
+        "".join(
+            f'<td class="best">{escape(text)}</td>' if best else f"<td>{escape(text)}</td>"
+            for text, best in zip(cells, marks, strict=True)
+        )
+        for cells, marks in zip(table.cells, table.best, strict=True)
+    ]
+    body = "".join(f"<tr>{row}</tr>" for row in rows)
+    return (
+        f'<div class="wide"><table class="summary"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+        f'<p class="legend">Bold: best of the column. {escape(LEGEND)}</p>'
+    )
+
+
+def _subtitle(record: Mapping[str, Any]) -> str:
+    """Say in one line what was compared on what."""
+    workload = record["workload"]
+    gpus = ", ".join(f"{count} {name}" for name, count in record["cluster"]["gpus"].items())
+    return escape(f"{workload['name']}: {workload['jobs']:,} jobs on {gpus}")
+
+
+def _notes(record: Mapping[str, Any]) -> str:
+    items = "".join(f"<li>{escape(str(note))}</li>" for note in record["workload"]["notes"])
+    return f'<ul class="notes">{items}</ul>' if items else ""
+
+
+def _plots(runs: Mapping[str, Run]) -> str:
+    """Draw every plot, or say what to install."""
+    if find_spec("matplotlib") is None:
+        logger.warning("%s", NO_PLOTS)
+        return f"<p>{escape(NO_PLOTS)}</p>"
+    drawn = [
+        f'<figure class="{kind}">{inline_svg(plot(runs, kind), kind)}</figure>'
+        for kind in PLOT_KINDS
+    ]
+    return f'<div class="plots">{"".join(drawn)}</div>'
+
+
+def _settings(record: Mapping[str, Any]) -> str:
+    cluster = [(key.replace("_", " "), _value(value)) for key, value in record["cluster"].items()]
+    settings = [(key.replace("_", " "), _value(value)) for key, value in record["settings"].items()]
+    return (
+        f'<div class="pair"><div><h3>Cluster</h3>{_pairs(cluster)}</div>'
+        f"<div><h3>Simulation</h3>{_pairs(settings)}</div></div>"
+    )
+
+
+def _repeat(record: Mapping[str, Any]) -> str:
+    command = record.get("command")
+    shown = f"<pre>{escape(command)}</pre>" if command else ""
+    versions = ", ".join(f"{name} {number}" for name, number in record["versions"].items())
+    fingerprint = record["workload"]["fingerprint"]
+    return (
+        f"{shown}<p>Workload fingerprint <code>{escape(fingerprint)}</code>; every setting is in "
+        f"run.json beside this file.</p><p>{escape(versions)}</p>"
+    )
+
+
+def _value(value: object) -> str:
+    """Write a setting as people do: mappings as name=value, None as a dash."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}={_value(each)}" for name, each in value.items())
+    if isinstance(value, float):
+        return f"{value:g}"
+    return "-" if value is None else str(value)
+
+
+def _pairs(pairs: Iterable[tuple[str, str]]) -> str:
+    rows = "".join(
+        f"<tr><th>{escape(key)}</th><td>{escape(value)}</td></tr>" for key, value in pairs
+    )
+    return f'<table class="pairs">{rows}</table>'

@@ -1,0 +1,40 @@
+"""The style sheet of the report, inline so that the page is one file."""
+
+from __future__ import annotations
+
+__all__ = ["CSS"]
+
+CSS = """
+:root { color-scheme: light; }
+body { margin: 0; background: #f6f7f9; color: #1d2430;
+  font: 15px/1.5 system-ui, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
+main { max-width: 1240px; margin: 0 auto; padding: 24px; }
+h1 { font-size: 26px; margin: 0; }
+h2 { font-size: 18px; margin: 0 0 12px; }
+h3 { font-size: 15px; margin: 0 0 6px; }
+header p { margin: 4px 0 20px; color: #556; }
+section { background: #fff; border: 1px solid #e2e5ea; border-radius: 8px; padding: 18px 20px;
+  margin: 0 0 18px; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; }
+th, td { padding: 5px 12px; border-bottom: 1px solid #eceef2; text-align: right;
+  white-space: nowrap; }
+th:first-child, td:first-child { text-align: left; }
+thead th { border-bottom: 2px solid #c9ced8; vertical-align: bottom; }
+small { font-weight: normal; color: #667; }
+table.summary { width: 100%; font-variant-numeric: tabular-nums; }
+td.best { font-weight: 700; color: #00543c; background: #e7f5ef; }
+table.pairs td { text-align: left; white-space: normal; }
+table.pairs th { text-align: left; font-weight: 600; color: #445; }
+.legend, .notes { color: #556; font-size: 13px; margin: 10px 0 0; }
+.notes { padding-left: 18px; }
+.plots { display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 18px; }
+@media (max-width: 900px) { .plots { grid-template-columns: minmax(0, 1fr); } }
+figure { margin: 0; min-width: 0; }
+figure.received_time { grid-column: 1 / -1; }
+figure svg { width: 100%; height: auto; }
+.pair { display: flex; flex-wrap: wrap; gap: 36px; }
+pre { background: #f1f3f6; padding: 12px; border-radius: 6px; white-space: pre-wrap;
+  overflow-wrap: anywhere; }
+code { font-size: 13px; overflow-wrap: anywhere; }
+""".strip()

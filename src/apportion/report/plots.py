@@ -1,0 +1,178 @@
+"""Six ways of looking at several policies on one workload, each a matplotlib figure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from apportion.errors import unknown_name
+from apportion.report.heat_map import received_time
+from apportion.report.series import (
+    distribution,
+    running_and_waiting,
+    time_bins,
+    utilization,
+)
+from apportion.report.style import line_styles, new_figure, plotting_style
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from apportion.sim import Run
+
+__all__ = ["PLOT_KINDS", "plot"]
+
+Runs = Mapping[str, "Run"]
+
+
+def plot(runs: Runs, kind: str) -> Figure:
+    """Draw one of the plots of `PLOT_KINDS`.
+
+    Parameters
+    ----------
+    runs
+        Finished runs by policy; the order sets the colours.
+    kind
+        A key of `PLOT_KINDS`.
+
+    Raises
+    ------
+    InputError
+        For an unknown kind.
+    ApportionError
+        If matplotlib is not installed.
+    """
+    if kind not in PLOT_KINDS:
+        raise unknown_name("plot", kind, PLOT_KINDS)
+    with plotting_style():
+        return PLOT_KINDS[kind](runs)
+
+
+def _completion_times(runs: Runs) -> Figure:
+    figure = new_figure()
+    axes = figure.subplots()
+    hours = {policy: run.jobs["jct_s"].to_numpy(float) / 3600 for policy, run in runs.items()}
+    _distributions(axes, hours)
+    axes.set(title="Completion times", xlabel="job completion time (hours, log scale)")
+    return _with_legend(figure, axes)
+
+
+def _fairness(runs: Runs) -> Figure:
+    figure = new_figure()
+    axes = figure.subplots()
+    _distributions(axes, {policy: run.jobs["ftf"].to_numpy(float) for policy, run in runs.items()})
+    axes.axvline(1.0, color="#666666", linewidth=0.8)
+    axes.set(
+        title="Finish-time fairness (left of the line at 1: better than an isolated share)",
+        xlabel="completion time / time in an isolated 1/n share (log scale)",
+    )
+    return _with_legend(figure, axes)
+
+
+def _distributions(axes: Any, values: Mapping[str, np.ndarray]) -> None:
+    """Draw one cumulative distribution per policy."""
+    styles = line_styles(list(values))
+    for policy, numbers in values.items():
+        axes.step(*distribution(numbers), where="post", label=policy, **styles[policy])
+    axes.set_xscale("log")
+    _plain_numbers(axes.xaxis)
+    axes.set_ylabel("share of jobs (%)")
+    axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g}")
+    axes.set_ylim(0, 1.02)
+
+
+def _utilization(runs: Runs) -> Figure:
+    figure = new_figure()
+    axes = figure.subplots()
+    edges = time_bins(list(runs.values()))
+    styles = line_styles(list(runs))
+    for policy, run in runs.items():
+        share = 100 * utilization(run, edges)
+        axes.plot(_hours(edges), share, label=policy, **styles[policy])
+    axes.set(title="GPUs in use", xlabel="time (hours)", ylabel="GPUs in use (% of cluster)")
+    axes.set_ylim(0, 102)
+    return _with_legend(figure, axes)
+
+
+def _active_jobs(runs: Runs) -> Figure:
+    figure = new_figure(height=4.4)
+    top, bottom = figure.subplots(2, 1, sharex=True)
+    edges = time_bins(list(runs.values()))
+    styles = line_styles(list(runs))
+    for policy, run in runs.items():
+        running, waiting = running_and_waiting(run, edges)
+        top.plot(_hours(edges), running, label=policy, **styles[policy])
+        bottom.plot(_hours(edges), waiting, **styles[policy])
+    top.set(title="Jobs running and waiting", ylabel="running jobs")
+    bottom.set(xlabel="time (hours)", ylabel="waiting jobs")
+    for axes in (top, bottom):
+        axes.set_ylim(bottom=0)
+    return _with_legend(figure, top)
+
+
+def _scale_factors(runs: Runs) -> Figure:
+    figure = new_figure()
+    axes = figure.subplots()
+    styles = line_styles(list(runs))
+    width = 0.8 / len(runs)
+    groups = _scale_factor_groups(runs)
+    for rank, (policy, run) in enumerate(runs.items()):
+        size = run.jobs["scale_factor"].to_numpy()
+        jct = run.jobs["jct_s"].to_numpy(float) / 3600
+        means = [jct[(size >= low) & (size <= high)].mean() for low, high in groups]
+        places = np.arange(len(groups)) + (rank - (len(runs) - 1) / 2) * width
+        axes.bar(places, means, width * 0.9, label=policy, color=styles[policy]["color"])
+    axes.set_xticks(
+        range(len(groups)), [f"{low}" if low == high else f"{low}-{high}" for low, high in groups]
+    )
+    axes.grid(visible=False, axis="x")
+    axes.set(
+        title="Completion time by scale factor",
+        xlabel="scale factor (GPUs per job)",
+        ylabel="mean completion time (hours)",
+    )
+    return _with_legend(figure, axes)
+
+
+def _scale_factor_groups(runs: Runs, most: int = 8) -> list[tuple[int, int]]:
+    """Return the scale factors as (lowest, highest), gathered by powers of two if many."""
+    sizes = np.unique(
+        np.concatenate([run.jobs["scale_factor"].to_numpy() for run in runs.values()])
+    )
+    if sizes.size <= most:
+        return [(int(size), int(size)) for size in sizes]
+    power = np.ceil(np.log2(sizes)).astype(int)
+    members = [sizes[power == each] for each in np.unique(power)]
+    return [(int(group.min()), int(group.max())) for group in members]
+
+
+def _hours(edges: np.ndarray) -> np.ndarray:
+    """Return the middle of each bin, in hours."""
+    hours: np.ndarray = (edges[:-1] + edges[1:]) / 7200
+    return hours
+
+
+def _plain_numbers(axis: Any) -> None:
+    """Label a logarithmic axis 0.1, 1, 10 rather than with powers of ten."""
+    axis.set_major_formatter(lambda value, _: f"{value:g}")
+    axis.set_minor_formatter("")
+
+
+def _with_legend(figure: Figure, axes: Any) -> Figure:
+    """Put the legend under the axes, where it covers no data."""
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(3, len(labels)))
+    return figure
+
+
+PLOT_KINDS: Mapping[str, Callable[[Runs], Figure]] = {
+    "completion_times": _completion_times,
+    "fairness": _fairness,
+    "utilization": _utilization,
+    "active_jobs": _active_jobs,
+    "scale_factors": _scale_factors,
+    "received_time": received_time,
+}
+"""The plots by name, in the order of the report."""

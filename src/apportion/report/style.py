@@ -1,0 +1,102 @@
+"""How plots look: one colour per policy, labels, and SVG that is the same bytes every time."""
+
+from __future__ import annotations
+
+import io
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from apportion.errors import ApportionError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from matplotlib.figure import Figure
+
+__all__ = ["HEAT_MAP", "inline_svg", "line_styles", "new_figure", "plotting_style"]
+
+# Okabe and Ito's palette, told apart with every common kind of colour blindness; its yellow
+# is left out because it vanishes on white.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_DASHES = ("-", "--", ":", "-.")
+
+HEAT_MAP = "Blues"
+"""Colour map of the heat maps: one hue, light to dark, so that it survives greyscale."""
+
+_SETTINGS: dict[str, Any] = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 9.0,
+    "axes.titlesize": 10.5,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#e4e4e4",
+    "grid.linewidth": 0.6,
+    "lines.linewidth": 1.5,
+    "legend.frameon": False,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "apportion",
+    # Names come from users; a dollar sign in one is not the start of a formula.
+    "text.parse_math": False,
+}
+
+
+def line_styles(policies: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Give every policy a colour, and a dash pattern once the colours are used up."""
+    return {
+        policy: {
+            "color": _COLOURS[rank % len(_COLOURS)],
+            "linestyle": _DASHES[rank // len(_COLOURS) % len(_DASHES)],
+        }
+        for rank, policy in enumerate(policies)
+    }
+
+
+@contextmanager
+def plotting_style() -> Iterator[None]:
+    """Draw with the settings of the report and put the caller's back afterwards.
+
+    Raises
+    ------
+    ApportionError
+        If matplotlib is not installed.
+    """
+    try:
+        import matplotlib
+    except ImportError as error:
+        raise ApportionError(
+            f"Plots need matplotlib: pip install apportion[plot] ({error})."
+        ) from error
+    with matplotlib.rc_context(_SETTINGS):
+        yield
+
+
+def new_figure(width: float = 6.4, height: float = 3.8) -> Figure:
+    """Return an empty figure, inches, that belongs to no window and no global state."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def inline_svg(figure: Figure, name: str) -> str:
+    """Return the figure as an ``<svg>`` element for an HTML page, ids prefixed by `name`."""
+    stream = io.StringIO()
+    unsaid = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+    with plotting_style():
+        figure.savefig(stream, format="svg", metadata=unsaid)
+    text = stream.getvalue()
+    text = text[text.index("<svg") :]
+    # HTML knows the namespaces of SVG by itself, and figures on one page share their ids.
+    for old, new in (
+        (' xmlns:xlink="http://www.w3.org/1999/xlink"', ""),
+        (' xmlns="http://www.w3.org/2000/svg"', ""),
+        (' id="', f' id="{name}-'),
+        ('href="#', f'href="#{name}-'),
+        ("url(#", f"url(#{name}-"),
+    ):
+        text = text.replace(old, new)
+    return text

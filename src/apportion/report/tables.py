@@ -1,0 +1,133 @@
+"""The summary in human units: hours, percent, dollars; aligned text for terminals and pipes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = [
+    "LEGEND",
+    "MEASURES",
+    "HumanTable",
+    "Measure",
+    "aligned_text",
+    "human_measures",
+    "human_table",
+]
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One column of the summary as people read it: value / `scale`, in `unit`."""
+
+    column: str
+    label: str
+    unit: str
+    scale: float
+    better: Literal["low", "high", ""] = "low"
+    decimals: int = 2
+
+
+MEASURES: tuple[Measure, ...] = (
+    Measure("mean_jct_s", "mean JCT", "h", 3600.0),
+    Measure("median_jct_s", "median", "h", 3600.0),
+    Measure("p95_jct_s", "p95 JCT", "h", 3600.0),
+    Measure("makespan_s", "makespan", "h", 3600.0),
+    Measure("utilization", "busy", "% GPUs", 0.01, "high", 1),
+    Measure("ftf_max", "worst", "FTF", 1.0),
+    Measure("cost", "cost", "$", 1.0),
+    Measure("preemptions", "preemp-", "tions", 1.0, "low", 0),
+    Measure("policy_seconds", "solving", "s", 1.0, "", 1),
+)
+"""The columns that the terminal and the report show, out of those of ``summary()``."""
+
+LEGEND = (
+    "JCT: completion minus arrival. FTF: finish-time fairness, JCT over the time in an isolated 1/n"
+    " share."
+)
+"""What the abbreviations in the header stand for."""
+
+
+@dataclass(frozen=True)
+class HumanTable:
+    """A table of text ready to print: header, units, cells, and which cells are the best."""
+
+    header: tuple[str, ...]
+    units: tuple[str, ...]
+    cells: tuple[tuple[str, ...], ...]
+    best: tuple[tuple[bool, ...], ...]
+
+    def __str__(self) -> str:
+        """Aligned plain text, a star behind the best value of each column."""
+        rows = [
+            [text + ("*" if star else " ") for text, star in zip(row, marks, strict=True)]
+            for row, marks in zip(self.cells, self.best, strict=True)
+        ]
+        header = [[f"{text} " for text in line] for line in (self.header, self.units)]
+        return aligned_text([*header, *rows], gap=1)
+
+
+def human_table(summary: pd.DataFrame) -> HumanTable:
+    """Put the summary of a comparison into human units.
+
+    Parameters
+    ----------
+    summary
+        One row per policy, columns as in ``Comparison.summary()``.
+    """
+    columns = [_column(summary[measure.column].to_numpy(float), measure) for measure in MEASURES]
+    texts = [list(map(str, summary["policy"])), *(text for text, _ in columns)]
+    marks = [[False] * len(summary), *(mark for _, mark in columns)]
+    return HumanTable(
+        header=("policy", *(measure.label for measure in MEASURES)),
+        units=("", *(measure.unit for measure in MEASURES)),
+        cells=tuple(zip(*texts, strict=True)),
+        best=tuple(zip(*marks, strict=True)),
+    )
+
+
+def human_measures(description: pd.DataFrame) -> list[tuple[str, str]]:
+    """Put measures with units (``Workload.describe()``) into pairs of name and readable value."""
+    factors = {"s": (1 / 3600, " h"), "share": (100.0, " %")}
+    pairs = []
+    for measure, value, unit in zip(
+        description.index, description["value"], description["unit"], strict=True
+    ):
+        factor, ending = factors.get(str(unit), (1.0, f" {unit}"))
+        number = float(value) * factor
+        digits = 0 if number == round(number) else 2 if abs(number) < 100 else 1
+        text = f"{number:,.{digits}f}{ending}" if np.isfinite(number) else "-"
+        pairs.append((str(measure), text))
+    return pairs
+
+
+def _column(values: np.ndarray, measure: Measure) -> tuple[list[str], list[bool]]:
+    """Format one column with one number of decimals, and mark its best values."""
+    shown = values / measure.scale
+    known = shown[np.isfinite(shown)]
+    largest = float(np.abs(known).max()) if known.size else 0.0
+    # Large values would need wide columns, and their cents or hundredths say nothing.
+    decimals = min(measure.decimals, 0 if largest >= 10_000 else 1 if largest >= 1000 else 2)
+    texts = [f"{value:,.{decimals}f}" if np.isfinite(value) else "-" for value in shown]
+    if not measure.better or len(set(texts)) == 1 or not known.size:
+        return texts, [False] * len(texts)
+    best = known.min() if measure.better == "low" else known.max()
+    return texts, [text == f"{best:,.{decimals}f}" for text in texts]
+
+
+def aligned_text(rows: list[list[str]], *, text: int = 1, gap: int = 2) -> str:
+    """Join rows of cells into lines; the first `text` columns to the left, numbers to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = [
+            cell.ljust(width) if place < text else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append((" " * gap).join(cells).rstrip())
+    return "\n".join(lines)
