@@ -9,8 +9,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import cvxpy as cp
-    import numpy as np
-    from numpy.typing import NDArray
 
     from apportion.policies.problem import Problem
 
@@ -51,6 +49,11 @@ class Policy(ABC):
 
     heterogeneity_aware: bool = True
 
+    @property
+    def columns_of_class(self) -> tuple[str, ...]:
+        """Columns in which jobs must agree to be solved as one."""
+        return self.columns
+
     @abstractmethod
     def objective(self, p: Problem) -> cp.Maximize | cp.Minimize:
         """State what is maximised or minimised."""
@@ -59,11 +62,19 @@ class Policy(ABC):
         """State what must hold beside capacity and time."""
         return ()
 
-    def throughput_floors(self, p: Problem, value: float) -> NDArray[np.float64] | None:
-        """Return the throughput of each job below which the objective would be worse than `value`.
+    def keeping(self, p: Problem, value: float) -> Sequence[cp.Constraint] | None:
+        """State linear constraints under which the objective is no worse than `value`.
 
-        Only asked of policies whose problem is not a linear program; with floors, the choice among
+        Only asked of policies whose problem is not a linear program; with them the choice among
         their optima is one. ``None`` where the objective cannot be put like that.
+        """
+        return None
+
+    def final_levels(self, p: Problem) -> Sequence[cp.Constraint] | None:
+        """State linear constraints that the final allocation must meet beyond the optimum.
+
+        For policies with more than one objective, such as lexicographic fairness; they may solve
+        problems of their own to find them. ``None`` if the optimum is all that counts.
         """
         return None
 

@@ -107,22 +107,29 @@ def equilibrate(program: ConeProgram, passes: int = 4) -> tuple[ConeProgram, Flo
         ``x = column * x_scaled`` and ``y = cost_scale * row * y_scaled``.
     """
     A = program.A.copy()
-    places = (A.indices, np.repeat(np.arange(A.shape[1]), np.diff(A.indptr)))
-    scales = (np.ones(A.shape[0]), np.ones(A.shape[1]))
+    A.eliminate_zeros()
+    by_column = np.arange(A.nnz)
+    by_row = np.argsort(A.indices, kind="stable")
+    rows_filled, row_starts = np.unique(A.indices[by_row], return_index=True)
+    columns_filled = np.flatnonzero(np.diff(A.indptr))
+    scalable = rows_filled < program.linear  # a second-order cone keeps its rows' proportions
+    sides = (
+        (np.ones(A.shape[0]), by_row, rows_filled, row_starts, scalable),
+        (np.ones(A.shape[1]), by_column, columns_filled, A.indptr[columns_filled], True),
+    )
+    entry_places = (A.indices, np.repeat(np.arange(A.shape[1]), np.diff(A.indptr)))
+    logs = np.log(np.abs(A.data))
     for _ in range(passes):
-        for place, scale, fixed_from in zip(
-            places, scales, (program.linear, A.shape[1]), strict=True
-        ):
-            largest, least = np.zeros(scale.size), np.full(scale.size, np.inf)
-            size = np.abs(A.data)
-            np.maximum.at(largest, place, size)
-            np.minimum.at(least, place, np.where(size > 0, size, np.inf))
-            filled = largest > 0
-            factor = np.ones(scale.size)
-            factor[filled] = 1 / np.sqrt(largest[filled] * least[filled])
-            factor[fixed_from:] = 1.0  # the rows of one second-order cone keep their proportions
-            A.data = A.data * factor[place]
-            scale *= factor
+        for (scale, order, filled, starts, chosen), place in zip(sides, entry_places, strict=True):
+            sorted_logs = logs[order]
+            middle = np.maximum.reduceat(sorted_logs, starts)
+            middle = -0.5 * (middle + np.minimum.reduceat(sorted_logs, starts)) * chosen
+            scale[filled] *= np.exp(middle)
+            shift = np.zeros(scale.size)
+            shift[filled] = middle
+            logs += shift[place]
+    A.data = np.sign(A.data) * np.exp(logs)
+    scales = (sides[0][0], sides[1][0])
     row, column = scales
     diagonal = sparse.dia_array((column[None, :], [0]), shape=(column.size, column.size))
     P, c = diagonal @ program.P @ diagonal, column * program.c

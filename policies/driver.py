@@ -99,7 +99,7 @@ def solve_instance(
     believed = instance if policy.heterogeneity_aware else instance.blind_to_types()
     class_of = np.arange(instance.jobs)
     if group and policy.groups_identical_jobs and instance.solo:
-        believed, class_of = group_identical(believed, ("weight", "scale_factor", *policy.columns))
+        believed, class_of = group_identical(believed, ("weight", "scale_factor", *policy.columns_of_class))
     clock.append(time.perf_counter())
     p = Problem(believed, fractional=policy.fractional)
     compiled = Compiled.of(p, policy.objective(p), policy.constraints(p))
@@ -137,14 +137,14 @@ def _choose(policy: Policy, compiled: Compiled, first: Point, solver: SolverName
     """Choose among the optima (see `apportion.policies.second_stage`); the variables take it."""
     p = compiled.p
     gain, squares = relative_throughput(p.instance), evenness(p.instance)
-    floors = None
-    if not compiled.program.is_linear_program:
+    kept = policy.final_levels(p)
+    if kept is None and not compiled.program.is_linear_program:
         value = compiled.objective()
         worse = value + (-1 if compiled.maximises else 1) * 1e-9 * abs(value)
-        floors = policy.throughput_floors(p, worse)
-    if floors is not None:
+        kept = policy.keeping(p, worse)
+    if kept is not None:
         spending = Compiled.of(
-            p, cp.Maximize(cp.sum(cp.multiply(gain, p.X))), [p.throughput >= floors]
+            p, cp.Maximize(cp.sum(cp.multiply(gain, p.X))), [*policy.constraints(p), *kept]
         )
         best = optimise(spending.program, solver)
         if best.status != "optimal":

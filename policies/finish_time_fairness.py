@@ -10,6 +10,8 @@ import cvxpy as cp
 from apportion.policies.base import Policy
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -40,9 +42,9 @@ class FinishTimeFairness(Policy):
         speed = cp.multiply(isolated_s / p.steps_remaining, p.throughput)
         return cp.Minimize(cp.max(p.elapsed_s / isolated_s + cp.inv_pos(speed)))
 
-    def throughput_floors(self, p: Problem, value: float) -> NDArray[np.float64]:
-        """Return the throughput that keeps each job's ratio at `value`."""
-        return p.steps_remaining / (value * self._isolated_s(p) - p.elapsed_s)
+    def keeping(self, p: Problem, value: float) -> Sequence[cp.Constraint]:
+        """Hold each job to the throughput that keeps its ratio at `value`."""
+        return [p.throughput >= p.steps_remaining / (value * self._isolated_s(p) - p.elapsed_s)]
 
     def _isolated_s(self, p: Problem) -> NDArray[np.float64]:
         """Return the completion time of each job on a cluster of its own."""

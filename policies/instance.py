@@ -47,6 +47,8 @@ class Instance:
         ``scale_factor`` always are.
     prices
         US dollars per hour of one unit of each resource, shape (resources,).
+    entities
+        Names of the entities, which the column ``entity`` holds the places of.
     """
 
     throughput: Floats
@@ -57,6 +59,7 @@ class Instance:
     option_accelerator: Ints
     columns: Mapping[str, Floats]
     prices: Floats = field(repr=False)
+    entities: tuple[str, ...] = ()
 
     @classmethod
     def of_jobs(

@@ -124,7 +124,9 @@ def _jobs_of(tensor: ThroughputTensor, jobs: pd.DataFrame | None, policy: Policy
     else:
         table = check_jobs(jobs)
         for job in ids.difference(table.index, sort=False):
-            raise unknown_name("job in the throughput tensor (not in the jobs table)", job, table.index)
+            raise unknown_name(
+                "job in the throughput tensor (not in the jobs table)", job, table.index
+            )
         for job in table.index.difference(ids, sort=False):
             raise unknown_name("job in the jobs table (not in the throughput tensor)", job, ids)
         table = table.loc[ids]
@@ -173,7 +175,9 @@ def _instance(
     scale_factor = table["scale_factor"].to_numpy(dtype=float)
     per_option = tensor.gpus_of_option
     if per_option is None:
-        np.maximum.at(gpus, row, np.broadcast_to(scale_factor[job, None], (job.size, gpus.shape[1])))
+        np.maximum.at(
+            gpus, row, np.broadcast_to(scale_factor[job, None], (job.size, gpus.shape[1]))
+        )
     else:
         gpus[:] = per_option
     speed = np.where(gpus[row] <= cluster.counts[accelerator], tensor.values.to_numpy(), 0.0)
@@ -186,6 +190,7 @@ def _instance(
             f"type on which it runs, and the cluster has {cluster}."
         )
     capacity = np.append(cluster.counts, [resource.capacity for resource in resources])
+    columns, entities = _numbers(table)
     return Instance(
         throughput=speed,
         member_row=row,
@@ -193,12 +198,22 @@ def _instance(
         usage=_usage(tensor, gpus, accelerator, resources, len(cluster.gpus)),
         capacity=capacity.astype(float),
         option_accelerator=accelerator,
-        columns={
-            str(name): values.to_numpy(dtype=float)
-            for name, values in table.select_dtypes("number").items()
-        },
+        columns=columns,
         prices=np.append(cluster.prices, np.zeros(len(resources))),
+        entities=entities,
     )
+
+
+def _numbers(table: pd.DataFrame) -> tuple[dict[str, NDArray[np.float64]], tuple[str, ...]]:
+    """Numeric columns as arrays, entities as places in the list of their names."""
+    columns = {
+        str(name): values.to_numpy(dtype=float)
+        for name, values in table.select_dtypes("number").items()
+    }
+    if "entity" not in table:
+        return columns, ()
+    code, names = pd.factorize(table["entity"], sort=True)
+    return columns | {"entity": code.astype(float)}, tuple(map(str, names))
 
 
 def _usage(
@@ -227,7 +242,7 @@ def _usage(
                 f"throughput tensor, in its order."
             )
         usage[:, :, place] = resource.usage.to_numpy(dtype=float)
-    return sparse.csr_array(usage.reshape(rows, -1))
+    return sparse.csr_array(usage.reshape(rows, options * usage.shape[2]))
 
 
 def _missed_deadlines(policy: Policy, table: pd.DataFrame, solution: Solution) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import cvxpy as cp
 
-from apportion.policies.base import Policy
+from apportion.policies.max_min import MaxMinPolicy
 
 if TYPE_CHECKING:
     from apportion.policies.problem import Problem
@@ -16,7 +16,7 @@ __all__ = ["Makespan"]
 
 
 @dataclass(frozen=True)
-class Makespan(Policy):
+class Makespan(MaxMinPolicy):
     """Minimise the time until all jobs are done, by one linear program.
 
     The makespan T is least where 1/T is largest: every job must make ``steps_remaining / T``
@@ -30,10 +30,11 @@ class Makespan(Policy):
     columns = ("steps_remaining",)
 
     heterogeneity_aware: bool = True
+    lexicographic: bool = False
 
-    def objective(self, p: Problem) -> cp.Maximize:
-        """State the inverse of the makespan, 1/s."""
-        return cp.Maximize(cp.min(cp.multiply(1 / p.steps_remaining, p.throughput)))
+    def utility(self, p: Problem) -> cp.Expression:
+        """State the inverse of each job's time to completion, 1/s."""
+        return cp.multiply(1 / p.steps_remaining, p.throughput)
 
     def reported(self, value: float) -> tuple[float, float]:
         """Turn 1/s into seconds."""

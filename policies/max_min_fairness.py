@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import cvxpy as cp
 
-from apportion.policies.base import Policy
+from apportion.policies.max_min import MaxMinPolicy
 
 if TYPE_CHECKING:
     from apportion.policies.problem import Problem
@@ -16,7 +16,7 @@ __all__ = ["MaxMinFairness"]
 
 
 @dataclass(frozen=True)
-class MaxMinFairness(Policy):
+class MaxMinFairness(MaxMinPolicy):
     """Least attained service: maximise the least weighted, normalised throughput.
 
     A job's throughput is counted relative to its equal share, per GPU that it holds, and per unit
@@ -29,8 +29,9 @@ class MaxMinFairness(Policy):
     columns = ("weight",)
 
     heterogeneity_aware: bool = True
+    lexicographic: bool = False
 
-    def objective(self, p: Problem) -> cp.Maximize:
-        """State the least normalised throughput."""
+    def utility(self, p: Problem) -> cp.Expression:
+        """State the normalised throughputs."""
         share = p.scale_factor / (p.weight * p.equal_share_throughput)
-        return cp.Maximize(cp.min(cp.multiply(share, p.throughput)))
+        return cp.multiply(share, p.throughput)

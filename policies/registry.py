@@ -12,6 +12,7 @@ from apportion.errors import InputError, unknown_name
 from apportion.policies.base import Policy
 from apportion.policies.cost import MinCost, MinCostWithSLOs
 from apportion.policies.finish_time_fairness import FinishTimeFairness
+from apportion.policies.hierarchical import HierarchicalFairness
 from apportion.policies.in_order import FIFO, ShortestJobFirst
 from apportion.policies.makespan import Makespan
 from apportion.policies.max_min_fairness import MaxMinFairness
@@ -24,6 +25,7 @@ BUILT_IN: tuple[type[Policy], ...] = (
     MaxMinFairness,
     Makespan,
     FinishTimeFairness,
+    HierarchicalFairness,
     FIFO,
     ShortestJobFirst,
     MaxTotalThroughput,

@@ -37,7 +37,7 @@ __all__ = ["choose_among_optima", "evenness", "most_even", "relative_throughput"
 _LOG = logging.getLogger(__name__)
 
 _SLACK = 1e-9
-"""How far, relative to its value, a cone program's objective may give way in the second stage."""
+"""How far, relative to its value, an objective may give way; and the least dual value that counts."""
 
 
 def relative_throughput(instance: Instance) -> Floats:
@@ -82,38 +82,51 @@ def choose_among_optima(
 
 
 def most_even(program: ConeProgram, optimum: Point, squares: Floats) -> Point:
-    """Return the optimum of a program with the least weighted squares."""
-    face = _optimal_face(program, optimum)
+    """Return the optimum of a program with the least weighted squares.
+
+    Rounding errors in the optimum can leave the equalities of the optimal face without a common
+    point; the face with a little slack is then tried instead.
+    """
     size = squares.max(initial=0.0) or 1.0
-    P = sparse.csc_array(sparse.dia_array((squares[None, :] / size, [0]), shape=face.P.shape))
-    try:
-        point = optimise(replace(face, c=np.zeros_like(face.c), P=P), "clarabel")
-    except SolveError as error:
-        _LOG.info("kept an optimum that need not be the most even one: %s", error)
-        return optimum
-    return point if point.status == "optimal" else optimum
+    P = sparse.csc_array(
+        sparse.dia_array((squares[None, :] / size, [0]), shape=(squares.size, squares.size))
+    )
+    for restrict in (_optimal_face, _near_optimal):
+        face = restrict(program, optimum)
+        try:
+            point = optimise(replace(face, c=np.zeros_like(face.c), P=P), "clarabel")
+        except SolveError as error:
+            _LOG.info("no most even optimum on this face: %s", error)
+            continue
+        if point.status == "optimal":
+            return point
+    return optimum
 
 
 def _optimal_face(program: ConeProgram, point: Point) -> ConeProgram:
     """Restrict a program to its optima.
 
     For a linear program these are the feasible points at which every row with a positive dual
-    value is tight (complementary slackness), so no tolerance on the objective is needed. Another
-    cone program gets its objective as a further row.
+    value is tight (complementary slackness), so no tolerance on the objective is needed.
     """
-    if program.is_linear_program:
-        y = point.y[: program.linear]
-        slack = (program.b - program.A @ point.x)[: program.linear]
-        least = _SLACK if point.solver == "highs" else np.maximum(np.abs(slack), _SLACK)
-        return replace(program, equality=program.equality | (y > least))
-    cap = program.c @ point.x
+    if not program.is_linear_program:
+        return _near_optimal(program, point)
+    y = point.y[: program.linear]
+    slack = (program.b - program.A @ point.x)[: program.linear]
+    least = _SLACK if point.solver == "highs" else np.maximum(np.abs(slack), _SLACK)
+    return replace(program, equality=program.equality | (y > least))
+
+
+def _near_optimal(program: ConeProgram, point: Point) -> ConeProgram:
+    """Restrict a program to points whose objective is that of a point, but for a hair."""
+    cost = program.c @ point.x
     linear = program.linear
     A = program.A.tocsr()
     return replace(
         program,
         A=sparse.vstack([A[:linear], program.c[None, :], A[linear:]], format="csc"),
         b=np.concatenate(
-            [program.b[:linear], [cap + _SLACK * max(1.0, abs(cap))], program.b[linear:]]
+            [program.b[:linear], [cost + _SLACK * max(1.0, abs(cost))], program.b[linear:]]
         ),
         equality=np.append(program.equality, False),
     )

@@ -37,7 +37,9 @@ class _FixedShare(Policy):
         share = np.zeros(p.X.shape)
         share[row] = self.target(p)[:, accelerator] / alike
         inside = share * p.instance.can_run
-        return cp.Maximize(cp.sum(cp.multiply(inside, p.X)) - cp.sum_squares(p.X) / 2)
+        count = np.broadcast_to(p.instance.row_count[:, None], p.X.shape)
+        near = cp.sum(cp.multiply(count * inside, p.X))
+        return cp.Maximize(near - cp.sum_squares(cp.multiply(np.sqrt(count), p.X)) / 2)
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,11 @@
-"""..."""
+"""Workloads, the simulator and its results."""
+
+from __future__ import annotations
+
+from apportion.sim.engine import simulate
+from apportion.sim.generate import generate_workload
+from apportion.sim.run import Run
+from apportion.sim.traces.read import read_workload
+from apportion.sim.workload import Workload
+
+__all__ = ["Run", "Workload", "generate_workload", "read_workload", "simulate"]

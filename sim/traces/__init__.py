@@ -1,1 +1,8 @@
-"""..."""
+"""Readers of job traces, one module per format; `read_workload` finds the right one."""
+
+from __future__ import annotations
+
+from apportion.sim.traces.oracle import read_oracle, read_throughputs
+from apportion.sim.traces.read import TRACE_FORMATS, read_workload
+
+__all__ = ["TRACE_FORMATS", "read_oracle", "read_throughputs", "read_workload"]

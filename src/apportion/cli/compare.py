@@ -48,7 +48,7 @@ def _show(comparison: Comparison, out: Path, seconds: float) -> None:
         f"{workload.name}: {len(workload.jobs):,} jobs on {comparison.cluster}, "
         f"{len(comparison)} policies in {seconds:.0f} s\n"
     )
-    print_summary(human_table(comparison.summary()))
+    print_summary(human_table(comparison.summary(), brief=True))
     for note in workload.notes:
         print(f"Note: {note}")
     sys.stdout.flush()

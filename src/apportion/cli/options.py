@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 __all__ = ["add_cluster", "add_file", "add_generator", "add_simulation", "add_trace", "ending"]
 
 GENERATED = {
-    "generate_jobs": 200,
-    "jobs_per_hour": 6.0,
+    "generate_jobs": 300,
+    "jobs_per_hour": 15.0,
     "scale_factors": "gavel",
     "durations": "gavel",
 }
@@ -96,7 +96,9 @@ def add_simulation(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--placement", default="consolidated", metavar="NAME", help="(default: %(default)s)"
     )
-    group.add_argument("--seed", type=int, default=0, metavar="N", help="of everything random (default: 0)")
+    group.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="of everything random (default: 0)"
+    )
 
 
 def ending(*valid: str) -> Callable[[str], str]:

@@ -47,10 +47,10 @@ def _print_rich(header: Sequence[str], rows: Sequence[Sequence[str]], text: int 
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 0, 0, 1), pad_edge=False)
     for place, name in enumerate(header):
         left = place < text
-        table.add_column(name, justify="left" if left else "right", no_wrap=not left)
+        table.add_column(name, justify="left" if left else "right", no_wrap=text == 1)
     for row in rows:
         table.add_row(*row)
     Console(highlight=False).print(table)

@@ -163,7 +163,9 @@ def _add_describe(commands: Any) -> None:
     add_file(parser, "the trace")
     add_trace(parser)
     parser.add_argument("--cluster", metavar="v100=8,k80=16", help="GPUs, to give the load on them")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="for what a trace leaves open")
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="for what a trace leaves open"
+    )
     _finish(parser)
 
 
@@ -171,5 +173,7 @@ def _add_generate(commands: Any) -> None:
     parser = _add_command(commands, "generate", "workload_generate", "draw a workload, write csv")
     add_file(parser, "where to write the jobs; the throughputs go beside it", name="out")
     add_generator(parser)
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="same seed, same workload (default: 0)")
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="same seed, same workload (default: 0)"
+    )
     _finish(parser)

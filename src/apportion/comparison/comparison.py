@@ -165,7 +165,7 @@ class Comparison:
 
     def __repr__(self) -> str:
         head = f"{len(self)} policies, {len(self.workload.jobs)} jobs of {self.workload.name!r}"
-        table = human_table(self.summary())
+        table = human_table(self.summary(), brief=True)
         return "\n".join([f"{head} on {self.cluster}", str(table), *self.workload.notes])
 
     def _repr_html_(self) -> str:

@@ -77,6 +77,8 @@ def compare(
     ApportionError
         After everything else has run: if a policy failed. The other runs are in `out`.
     """
+    if isinstance(policies, str):
+        raise InputError(f"policies is the text {policies!r}; give a list of names.")
     given = list(policies)
     chosen = _checked_policies(given)
     if not isinstance(workload, Workload):
@@ -118,8 +120,6 @@ def compare(
 
 def _checked_policies(policies: Sequence[str | Policy]) -> dict[str, Policy]:
     """Look up every policy, by label, and refuse an empty list and repetitions."""
-    if isinstance(policies, str):
-        raise InputError(f"policies is the text {policies!r}; give a list of names.")
     if not policies:
         raise InputError("There is no policy to compare: the list of policies is empty.")
     chosen: dict[str, Policy] = {}

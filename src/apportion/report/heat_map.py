@@ -23,7 +23,11 @@ _PANELS_PER_ROW = 6
 
 def received_time(runs: Mapping[str, Run]) -> Figure:
     """Draw one panel per policy: the share of a job type's GPU time on each accelerator."""
+    from matplotlib import colormaps
+
     job_types = busiest_job_types(list(runs.values()))
+    # In steps of 5 %, so that the scale is drawn as areas and not as an embedded image.
+    colours = colormaps[HEAT_MAP].resampled(20)
     rows = -(-len(runs) // _PANELS_PER_ROW)
     columns = min(len(runs), _PANELS_PER_ROW)
     figure = new_figure(width=3.2 + 1.65 * columns, height=rows * (1.3 + 0.17 * len(job_types)))
@@ -31,7 +35,7 @@ def received_time(runs: Mapping[str, Run]) -> Figure:
     for axes, (policy, run) in zip(panels, runs.items(), strict=False):
         names = run.cluster.accelerators
         shares = 100 * received_share(run, job_types)
-        mesh = axes.pcolormesh(shares, cmap=HEAT_MAP, vmin=0, vmax=100, edgecolors="white")
+        mesh = axes.pcolormesh(shares, cmap=colours, vmin=0, vmax=100, edgecolors="white")
         axes.set_title(policy.replace("_", "_\u200b"), fontsize=8, loc="center", wrap=True)
         axes.set_xticks(np.arange(len(names)) + 0.5, names, rotation=45, ha="right")
         axes.set_yticks(np.arange(len(job_types)) + 0.5, job_types)

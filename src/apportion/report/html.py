@@ -80,7 +80,8 @@ def summary_html(summary: pd.DataFrame) -> str:
     return (
         f'<div class="wide"><table class="summary"><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
-        f'<p class="legend">Bold: best of the column. {escape(LEGEND)}</p>'
+        '<p class="legend">Bold: best of the column. Busy: share of GPUs in '
+        f"use until the last completion. {escape(LEGEND)}</p>"
     )
 
 
@@ -111,10 +112,7 @@ def _plots(runs: Mapping[str, Run]) -> str:
 def _settings(record: Mapping[str, Any]) -> str:
     cluster = [(key.replace("_", " "), _value(value)) for key, value in record["cluster"].items()]
     settings = [(key.replace("_", " "), _value(value)) for key, value in record["settings"].items()]
-    return (
-        f'<div class="pair"><div><h3>Cluster</h3>{_pairs(cluster)}</div>'
-        f"<div><h3>Simulation</h3>{_pairs(settings)}</div></div>"
-    )
+    return f"<h3>Cluster</h3>{_pairs(cluster)}<h3>Simulation</h3>{_pairs(settings)}"
 
 
 def _repeat(record: Mapping[str, Any]) -> str:
@@ -139,6 +137,6 @@ def _value(value: object) -> str:
 
 def _pairs(pairs: Iterable[tuple[str, str]]) -> str:
     rows = "".join(
-        f"<tr><th>{escape(key)}</th><td>{escape(value)}</td></tr>" for key, value in pairs
+        f"<div><dt>{escape(key)}</dt><dd>{escape(value)}</dd></div>" for key, value in pairs
     )
-    return f'<table class="pairs">{rows}</table>'
+    return f'<dl class="pairs">{rows}</dl>'

@@ -17,23 +17,27 @@ section { background: #fff; border: 1px solid #e2e5ea; border-radius: 8px; paddi
   margin: 0 0 18px; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; }
-th, td { padding: 5px 12px; border-bottom: 1px solid #eceef2; text-align: right;
+th, td { padding: 5px 10px; border-bottom: 1px solid #eceef2; text-align: right;
   white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; }
 thead th { border-bottom: 2px solid #c9ced8; vertical-align: bottom; }
 small { font-weight: normal; color: #667; }
 table.summary { width: 100%; font-variant-numeric: tabular-nums; }
 td.best { font-weight: 700; color: #00543c; background: #e7f5ef; }
-table.pairs td { text-align: left; white-space: normal; }
-table.pairs th { text-align: left; font-weight: 600; color: #445; }
+dl.pairs { display: grid; grid-template-columns: repeat(auto-fill, minmax(330px, 1fr));
+  gap: 0 32px; margin: 0 0 14px; }
+dl.pairs div { display: flex; justify-content: space-between; gap: 12px; padding: 4px 0;
+  border-bottom: 1px solid #eceef2; }
+dt { color: #445; }
+dd { margin: 0; font-weight: 600; text-align: right; flex: 0 0 auto; max-width: 70%;
+  overflow-wrap: anywhere; }
 .legend, .notes { color: #556; font-size: 13px; margin: 10px 0 0; }
 .notes { padding-left: 18px; }
 .plots { display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 18px; }
 @media (max-width: 900px) { .plots { grid-template-columns: minmax(0, 1fr); } }
 figure { margin: 0; min-width: 0; }
-figure.received_time { grid-column: 1 / -1; }
+figure.scale_factors, figure.received_time { grid-column: 1 / -1; }
 figure svg { width: 100%; height: auto; }
-.pair { display: flex; flex-wrap: wrap; gap: 36px; }
 pre { background: #f1f3f6; padding: 12px; border-radius: 6px; white-space: pre-wrap;
   overflow-wrap: anywhere; }
 code { font-size: 13px; overflow-wrap: anywhere; }

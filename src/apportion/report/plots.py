@@ -65,8 +65,8 @@ def _fairness(runs: Runs) -> Figure:
     _distributions(axes, {policy: run.jobs["ftf"].to_numpy(float) for policy, run in runs.items()})
     axes.axvline(1.0, color="#666666", linewidth=0.8)
     axes.set(
-        title="Finish-time fairness (left of the line at 1: better than an isolated share)",
-        xlabel="completion time / time in an isolated 1/n share (log scale)",
+        title="Finish-time fairness",
+        xlabel="completion time / time in an isolated 1/n share (below 1 is better off; log scale)",
     )
     return _with_legend(figure, axes)
 
@@ -113,7 +113,7 @@ def _active_jobs(runs: Runs) -> Figure:
 
 
 def _scale_factors(runs: Runs) -> Figure:
-    figure = new_figure()
+    figure = new_figure(width=13.0, height=3.6)
     axes = figure.subplots()
     styles = line_styles(list(runs))
     width = 0.8 / len(runs)
@@ -162,8 +162,9 @@ def _plain_numbers(axis: Any) -> None:
 
 def _with_legend(figure: Figure, axes: Any) -> Figure:
     """Put the legend under the axes, where it covers no data."""
+    per_row = int(figure.get_figwidth() // 2)
     handles, labels = axes.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=min(3, len(labels)))
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(per_row, len(labels)))
     return figure
 
 

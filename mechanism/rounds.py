@@ -1,0 +1,292 @@
+"""The round scheduler: labelled ask and tell over the arrays of the core."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from apportion.cluster import Cluster
+from apportion.errors import InputError, unknown_name
+from apportion.mechanism.core import RoundCore
+from apportion.mechanism.placement import Placer
+from apportion.mechanism.plan import Assignment, RoundPlan
+from apportion.mechanism.rows import LabelledRows
+from apportion.mechanism.snapshot import read_snapshot, snapshot
+from apportion.mechanism.tables import read_scale_factors, read_table, refuse_uneven
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Mapping, Sequence
+
+    import pandas as pd
+
+    from apportion.mechanism.core import GangRound
+
+    ScaleFactors = Mapping[Any, int] | pd.Series | int | None
+
+__all__ = ["RoundScheduler"]
+
+
+class RoundScheduler:
+    """Turns target shares of time into rounds: who runs next, on which devices.
+
+    Set a target, then `ask` for the plan of a round and `tell` how long its jobs have run, in
+    turns. In each round the jobs with the most time due run; nobody runs twice, gangs are whole
+    and on one type, jobs that stay on a type keep their devices, and GPUs that the shares leave
+    idle are lent to jobs that can run there.
+
+    Parameters
+    ----------
+    cluster
+        A `Cluster`, a mapping of GPU counts, or text such as ``"v100=8,k80=16"``.
+    round_seconds
+        Length of a round, seconds.
+    placement
+        ``"consolidated"`` (gangs on few machines), ``"first_fit"`` or ``"random"``.
+    seed
+        Seed of the random placement.
+    carry_over
+        Whether a new target begins with what jobs are owed from the one before.
+    work_conserving
+        Whether idle GPUs are lent.
+
+    Raises
+    ------
+    InputError
+        If a setting is wrong.
+
+    Notes
+    -----
+    The mechanism of Gavel (Narayanan et al., OSDI 2020, section 5).
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster | Mapping[str, int] | str,
+        *,
+        round_seconds: float = 360.0,
+        placement: str = "consolidated",
+        seed: int = 0,
+        carry_over: bool = True,
+        work_conserving: bool = True,
+    ) -> None:
+        if not (np.isfinite(round_seconds) and round_seconds > 0):
+            raise InputError(f"round_seconds is {round_seconds!r}; it must be a number > 0.")
+        self.cluster = Cluster.of(cluster)
+        self._core = RoundCore(
+            self.cluster.counts,
+            Placer(self.cluster, placement, seed),
+            round_seconds,
+            carry_over=carry_over,
+            work_conserving=work_conserving,
+        )
+        self._rows = LabelledRows(self._core)
+        self._where: dict[Hashable, tuple[str, tuple[int, ...]]] = {}
+        self._pending: RoundPlan | None = None
+        self._round = 0
+
+    @property
+    def jobs(self) -> tuple[Hashable, ...]:
+        """The jobs that the scheduler knows, in order of submission."""
+        return tuple(self._rows.scale)
+
+    def set_target(
+        self,
+        X: pd.DataFrame | object,
+        scale_factor: ScaleFactors = None,
+        *,
+        can_run: pd.DataFrame | None = None,
+        combinations: Mapping[Any, Sequence[Hashable]] | None = None,
+    ) -> None:
+        """Set the share of time that each job or combination should get on each type.
+
+        Jobs that are not in the table keep waiting for idle GPUs until they are removed.
+
+        Parameters
+        ----------
+        X
+            Shares in [0, 1], one row per job, or per tuple of jobs that run together; a DataFrame
+            or anything that has one as its attribute ``X``, e.g. an `Allocation`.
+        scale_factor
+            GPUs of each job; as known before, else 1, where left out.
+        can_run
+            Where jobs may be lent idle GPUs: true, or > 0 (where throughputs are given, faster
+            types are preferred). Only where they have a share, if left out.
+        combinations
+            The jobs of rows of `X` and `can_run` that are not named by a tuple of them.
+
+        Raises
+        ------
+        InputError
+            If a type is unknown or a number out of range, or if the jobs of a combination have
+            different scale factors.
+        """
+        labels, shares = read_table(
+            "The share", X, self.cluster, most=1.0 + 1e-6, combinations=combinations
+        )
+        members = dict.fromkeys(job for label in labels for job in label)
+        scale = read_scale_factors(scale_factor, members, self._rows.scale, self.cluster)
+        refuse_uneven(labels, scale)
+        speed = (shares > 0).astype(float)
+        if can_run is not None:
+            rows, given = read_table("can_run", can_run, self.cluster, combinations=combinations)
+            place = {frozenset(row): k for k, row in enumerate(rows)}
+            for k, label in enumerate(labels):
+                if frozenset(label) in place:
+                    speed[k] = given[place[frozenset(label)]]
+        self._rows.add(scale)
+        self._rows.aim(labels, np.minimum(shares, 1.0), speed)
+
+    def add(
+        self,
+        jobs: Iterable[Hashable],
+        scale_factor: ScaleFactors = None,
+        *,
+        can_run: pd.DataFrame | None = None,
+    ) -> None:
+        """Make jobs known that have no share yet; they may be lent idle GPUs.
+
+        Parameters
+        ----------
+        jobs
+            Ids of the jobs.
+        scale_factor
+            GPUs of each job; 1 where left out.
+        can_run
+            Where they can run, jobs by types (true, or a throughput); everywhere if left out.
+
+        Raises
+        ------
+        InputError
+            If a job is known already or missing in `can_run`, or a number is out of range.
+        """
+        new = list(dict.fromkeys(jobs))
+        for job in new:
+            if job in self._rows.scale:
+                raise InputError(f"Job {job!r} is known already; ids must be unique.")
+        speed = np.ones((len(new), len(self.cluster.accelerators)))
+        if can_run is not None:
+            rows, given = read_table("can_run", can_run, self.cluster)
+            place = {row: k for k, row in enumerate(rows)}
+            for job in new:
+                if (job,) not in place:
+                    raise unknown_name("row of can_run", job, (row[0] for row in rows))
+            speed = given[[place[(job,)] for job in new]]
+        self._rows.add(read_scale_factors(scale_factor, new, {}, self.cluster))
+        self._rows.lend(new, speed)
+
+    def remove(self, jobs: Iterable[Hashable]) -> None:
+        """Forget jobs that are complete or cancelled; the others of a combination run on.
+
+        Raises
+        ------
+        InputError
+            If a job is not known.
+        """
+        gone = list(dict.fromkeys(jobs))
+        for job in gone:
+            if job not in self._rows.scale:
+                raise unknown_name("job", job, self._rows.scale)
+        self._rows.remove(gone)
+        self._where = {job: where for job, where in self._where.items() if job not in gone}
+
+    def ask(self) -> RoundPlan:
+        """Return the plan of the next round; the same one until it has been told."""
+        if self._pending is None:
+            self._pending = self._plan(self._core.ask())
+        return self._pending
+
+    def tell(self, plan: RoundPlan, seconds: Mapping[Any, float] | None = None) -> None:
+        """Report that a round is over.
+
+        Parameters
+        ----------
+        plan
+            The plan that was asked for last.
+        seconds
+            How long each job ran, seconds; a whole round where left out.
+
+        Raises
+        ------
+        InputError
+            If the plan is not the last one, a job is not in it, or a time is no number >= 0.
+        """
+        if self._pending is not plan:
+            raise InputError(
+                f"The plan of round {plan.number} does not wait to be told; ask() for a plan, "
+                f"then tell() it once."
+            )
+        ran = dict.fromkeys(plan.jobs, self._core.round_seconds) | self._times(plan, seconds)
+        row_of = self._rows.position()
+        gangs = [gang for gang in plan.assignments if frozenset(gang.jobs) in row_of]
+        rows = [row_of[frozenset(gang.jobs)] for gang in gangs]
+        types = [self.cluster.accelerators.index(gang.accelerator) for gang in gangs]
+        longest = [max(ran[job] for job in gang.jobs) for gang in gangs]
+        self._core.tell(np.array(rows, int), np.array(types, int), np.array(longest, float))
+        self._where = _places(plan, self._rows.scale)
+        self._pending = None
+        self._round += 1
+
+    def state(self) -> dict[str, Any]:
+        """Return everything that the next rounds depend on, ready for JSON.
+
+        Raises
+        ------
+        InputError
+            If a plan has not been told yet, or a job id is no text or number.
+        """
+        if self._pending is not None:
+            raise InputError(
+                f"Round {self._round} is under way; tell() its plan before the state is taken."
+            )
+        return snapshot(self.cluster, self._core, self._rows, self._where, self._round)
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> RoundScheduler:
+        """Make a scheduler that goes on from a `state`, with the same plans."""
+        parts = read_snapshot(state)
+        scheduler = cls(parts.cluster, **parts.settings)
+        scheduler._core.restore(parts.core)
+        scheduler._rows.labels, scheduler._rows.scale = parts.labels, parts.scale
+        scheduler._where, scheduler._round = parts.where, parts.number
+        return scheduler
+
+    def _plan(self, gangs: GangRound) -> RoundPlan:
+        """Give labels to the gangs of a round, and tell what has changed for each job."""
+        placer = self._core.placer
+        assignments = []
+        for row, kind in zip(gangs.rows.tolist(), gangs.types.tolist(), strict=True):
+            devices = tuple(placer.held[int(self._core.ids[row])][1])
+            machines = tuple(sorted({placer.pools[kind].machine_of[d] for d in devices}))
+            name = self.cluster.accelerators[kind]
+            assignments.append(Assignment(self._rows.labels[row], name, machines, devices))
+        plan = RoundPlan(self._round, tuple(assignments), (), (), ())
+        now = _places(plan, self._rows.scale)
+        return RoundPlan(
+            number=self._round,
+            assignments=plan.assignments,
+            started=tuple(job for job in now if job not in self._where),
+            moved=tuple(job for job in now if self._where.get(job, now[job]) != now[job]),
+            preempted=tuple(job for job in self._where if job not in now),
+        )
+
+    def _times(self, plan: RoundPlan, seconds: Mapping[Any, float] | None) -> dict[Any, float]:
+        times = dict(seconds or {})
+        for job, ran in times.items():
+            if job not in plan.jobs:
+                raise unknown_name(f"job in round {plan.number}", job, plan.jobs)
+            if not (np.isfinite(ran) and ran >= 0):
+                raise InputError(f"Job {job!r} ran {ran!r} seconds; it must be a number >= 0.")
+        return times
+
+
+def _places(
+    plan: RoundPlan, known: Mapping[Hashable, int]
+) -> dict[Hashable, tuple[str, tuple[int, ...]]]:
+    """Type and devices of every known job of a plan."""
+    return {
+        job: (gang.accelerator, gang.devices)
+        for gang in plan.assignments
+        for job in gang.jobs
+        if job in known
+    }

@@ -1,0 +1,109 @@
+"""Who runs: walk candidates by priority and take every gang that still fits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.intp]
+    Bools = NDArray[np.bool_]
+
+__all__ = ["select"]
+
+# Below this many candidates a plain loop costs less than one pass of array operations.
+SEQUENTIAL_BELOW = 400
+
+
+def select(
+    slots: Ints, types: Ints, gpus: Ints, free: Ints, taken: Bools, *, loop_below: int | None = None
+) -> Ints:
+    """Take candidates in the order given, each if its jobs are free and its gang fits.
+
+    A gang that does not fit is passed over; it does not hold up those behind it. The result is
+    that of looking at one candidate after the other, whatever their number.
+
+    Parameters
+    ----------
+    slots
+        Jobs that each candidate would run, shape (candidates, members); a candidate with fewer
+        members repeats one.
+    types
+        Accelerator type of each candidate, shape (candidates,).
+    gpus
+        GPUs that each candidate holds, shape (candidates,).
+    free
+        GPUs left of each type, shape (types,); updated.
+    taken
+        Whether each job already runs in this round, shape (jobs,); updated.
+    loop_below
+        Number of candidates left at which single steps take over from array operations.
+
+    Returns
+    -------
+    Positions of the candidates taken, in order.
+    """
+    loop_below = SEQUENTIAL_BELOW if loop_below is None else loop_below
+    accepted = []
+    left = np.arange(types.size)
+    while left.size > loop_below:
+        fits = (gpus[left] <= free[types[left]]) & ~taken[slots[left]].any(axis=1)
+        left = left[fits]
+        chosen, cut = _certain(slots[left], types[left], gpus[left], free, taken.size)
+        accepted.append(left[chosen])
+        _occupy(left[chosen], slots, types, gpus, free, taken)
+        left = left[cut:]
+    accepted.append(_one_by_one(left, slots, types, gpus, free, taken))
+    return np.concatenate(accepted)
+
+
+def _certain(slots: Ints, types: Ints, gpus: Ints, free: Ints, jobs: int) -> tuple[Ints, int]:
+    """Find the candidates that are surely taken, and where certainty ends.
+
+    A candidate that comes first for all of its jobs is taken if the GPUs last. One whose job is
+    in such a candidate before it is surely not. Anything else ends the certain part.
+    """
+    position = np.arange(types.size)
+    first = np.empty(jobs, dtype=np.intp)
+    # Of repeated indices numpy keeps the last value written, here the earliest candidate.
+    first[slots[::-1]] = position[::-1, None]
+    ahead = first[slots]
+    leads = (ahead == position[:, None]).all(axis=1)
+    blocked = leads[ahead].any(axis=1)
+    needed = np.zeros((types.size, free.size), dtype=np.intp)
+    needed[position, types] = np.where(leads, gpus, 0)
+    overflow = leads & (needed.cumsum(axis=0)[position, types] > free[types])
+    doubtful = overflow | ~(leads | blocked)
+    cut = int(doubtful.argmax()) if doubtful.any() else types.size
+    return np.flatnonzero(leads[:cut]), cut
+
+
+def _occupy(chosen: Ints, slots: Ints, types: Ints, gpus: Ints, free: Ints, taken: Bools) -> None:
+    """Book the GPUs and jobs of the candidates chosen."""
+    np.subtract.at(free, types[chosen], gpus[chosen])
+    taken[slots[chosen]] = True
+
+
+def _one_by_one(left: Ints, slots: Ints, types: Ints, gpus: Ints, free: Ints, taken: Bools) -> Ints:
+    """Take candidates one after the other."""
+    room = free.tolist()
+    total = sum(room)
+    busy = set(np.flatnonzero(taken).tolist())
+    chosen = []
+    candidates = zip(
+        left.tolist(), slots[left].tolist(), types[left].tolist(), gpus[left].tolist(), strict=True
+    )
+    for position, jobs, kind, size in candidates:
+        if size <= room[kind] and busy.isdisjoint(jobs):
+            chosen.append(position)
+            busy.update(jobs)
+            room[kind] -= size
+            total -= size
+            if not total:
+                break
+    taken_now = np.array(chosen, dtype=np.intp)
+    _occupy(taken_now, slots, types, gpus, free, taken)
+    return taken_now

@@ -1,0 +1,130 @@
+"""Reading what users hand to the round scheduler: shares, GPUs per job, who can run where."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from apportion.errors import InputError, unknown_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from apportion.cluster import Cluster
+
+    Label = tuple[Hashable, ...]
+
+__all__ = ["read_scale_factors", "read_table", "refuse_uneven"]
+
+# Solvers keep to their bounds up to about this much.
+TOLERANCE = 1e-6
+
+
+def read_table(
+    what: str,
+    table: object,
+    cluster: Cluster,
+    *,
+    most: float = np.inf,
+    combinations: Mapping[Any, Sequence[Hashable]] | None = None,
+) -> tuple[list[Label], NDArray[np.float64]]:
+    """Read a table of rows (jobs or combinations) by accelerator types.
+
+    Parameters
+    ----------
+    what
+        Name of the argument, for messages.
+    table
+        A DataFrame, or anything with an attribute ``X`` that is one. Types may be missing (0).
+    cluster
+        Whose types the columns may be.
+    most
+        Largest value allowed.
+    combinations
+        The jobs of rows that are named otherwise than by a tuple of them.
+
+    Returns
+    -------
+    The jobs of each row, and the values, shape (rows, types).
+    """
+    table = getattr(table, "X", table)
+    if not isinstance(table, pd.DataFrame):
+        raise InputError(
+            f"{what} must be a DataFrame, rows jobs and columns accelerators, or an Allocation; "
+            f"not {type(table).__name__}."
+        )
+    for column in table.columns:
+        if column not in cluster.gpus:
+            raise unknown_name(f"accelerator in the columns of {what}", column, cluster.gpus)
+    named = {} if combinations is None else combinations
+    labels = [tuple(named[row]) if row in named else _label(row) for row in table.index]
+    _refuse_twice(what, labels)
+    values = table.reindex(columns=list(cluster.accelerators), fill_value=0.0).to_numpy(dtype=float)
+    wrong = np.argwhere(~(np.isfinite(values) & (values >= -TOLERANCE) & (values <= most)))
+    if wrong.size:
+        row, kind = wrong[0]
+        limit = ">= 0" if np.isinf(most) else f"between 0 and {most:g}"
+        raise InputError(
+            f"{what} of {table.index[row]!r} on {cluster.accelerators[kind]!r} is "
+            f"{values[row, kind]}; it must be a number {limit}."
+        )
+    return labels, np.clip(values, 0.0, None)
+
+
+def _label(row: Hashable) -> Label:
+    """Return the jobs of a row: a tuple is a combination, anything else one job."""
+    return row if isinstance(row, tuple) else (row,)
+
+
+def _refuse_twice(what: str, labels: list[Label]) -> None:
+    seen: set[frozenset[Hashable]] = set()
+    for label in labels:
+        if len(set(label)) < len(label) or not label:
+            raise InputError(f"The row {label!r} of {what} must name one or more different jobs.")
+        if frozenset(label) in seen:
+            raise InputError(f"{what} has the row {label!r} twice.")
+        seen.add(frozenset(label))
+
+
+def read_scale_factors(
+    given: Mapping[Any, int] | pd.Series | int | None,
+    jobs: Iterable[Hashable],
+    known: Mapping[Hashable, int],
+    cluster: Cluster,
+) -> dict[Hashable, int]:
+    """Return the GPUs of each job: as given, else as known, else 1.
+
+    Raises
+    ------
+    InputError
+        If a scale factor is not a whole number from 1 to the GPUs of the largest type.
+    """
+    largest = max(cluster.gpus.values())
+    same = given if isinstance(given, (int, np.integer)) else None
+    table: dict[Any, int] = dict(given) if isinstance(given, (Mapping, pd.Series)) else {}
+    factors: dict[Hashable, int] = {}
+    for job in jobs:
+        gpus = table.get(job, known.get(job, 1)) if same is None else same
+        if not (1 <= gpus <= largest and gpus == int(gpus)):
+            raise InputError(
+                f"Job {job!r} has scale_factor = {gpus!r}; it must be a whole number from 1 to "
+                f"{largest}, the GPUs of the largest type of the cluster {cluster}."
+            )
+        factors[job] = int(gpus)
+    return factors
+
+
+def refuse_uneven(labels: Iterable[Label], scale: Mapping[Hashable, int]) -> None:
+    """Raise if the jobs of a combination have different scale factors."""
+    for label in labels:
+        gpus = {job: scale[job] for job in label}
+        if len(set(gpus.values())) > 1:
+            raise InputError(
+                f"The jobs of the combination {label!r} have different scale factors ({gpus}); "
+                f"jobs that share devices must hold the same number of GPUs."
+            )

@@ -1,0 +1,124 @@
+"""Hierarchical fairness: entities share the cluster, and jobs share within their entity."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+import cvxpy as cp
+import numpy as np
+
+from apportion.errors import InputError, unknown_name
+from apportion.policies.max_min_fairness import MaxMinFairness
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from apportion.policies.problem import Problem
+    from apportion.policies.water_filling import Rates
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["HierarchicalFairness", "InnerPolicy"]
+
+InnerPolicy = Literal["fairness", "fifo"]
+
+
+@dataclass(frozen=True)
+class HierarchicalFairness(MaxMinFairness):
+    """Share between entities by weight, and within each by fairness or first in, first out.
+
+    Multi-level water filling (Gavel, section 4.3): each entity's rate is split over its jobs, a
+    job that can rise no further passes its part on to the others of its entity, an entity without
+    such jobs to its siblings.
+
+    Parameters
+    ----------
+    weights
+        Weight of each entity, by path: ``{"physics": 1, "physics/lasers": 2, "biology": 3}``.
+        Entities that are left out weigh 1.
+    inner
+        How an entity shares among its jobs: one word for all, or by path.
+    """
+
+    name = "hierarchical_fairness"
+    problem = "water filling of throughput / equal share at rates that entities pass on to jobs"
+    source = "Gavel (OSDI 2020), section 4.3"
+    columns = ("weight", "entity", "order")
+
+    lexicographic: bool = True
+    weights: Mapping[str, float] = field(default_factory=dict)
+    inner: InnerPolicy | Mapping[str, InnerPolicy] = "fairness"
+
+    def __post_init__(self) -> None:
+        for entity, weight in self.weights.items():
+            if not (np.isfinite(weight) and weight > 0):
+                raise InputError(f"The weight of entity {entity!r} is {weight}; it must be > 0.")
+        choices = self.inner.values() if isinstance(self.inner, Mapping) else [self.inner]
+        for choice in choices:
+            if choice not in ("fairness", "fifo"):
+                raise unknown_name("inner policy", choice, ("fairness", "fifo"))
+
+    @property
+    def columns_of_class(self) -> tuple[str, ...]:
+        """Columns in which identical jobs agree: the order only matters first in, first out."""
+        return self.columns if self.inner != "fairness" else ("weight", "entity")
+
+    def utility(self, p: Problem) -> cp.Expression:
+        """State the throughput relative to the equal share."""
+        return cp.multiply(1 / p.equal_share_throughput, p.throughput)
+
+    def objective(self, p: Problem) -> cp.Maximize:
+        """State the height of the first level."""
+        speed = self.rates(p)(np.ones(p.count.size, dtype=bool))
+        rising = np.flatnonzero(speed > 0)
+        return cp.Maximize(cp.min(cp.multiply(1 / speed[rising], self.utility(p)[rising])))
+
+    def rates(self, p: Problem) -> Rates:
+        """Split the entities' rates over the jobs that can still rise."""
+        names = p.instance.entities
+        leaf = p.column("entity").astype(int)
+        for entity in self.weights:
+            if not any(name == entity or name.startswith(f"{entity}/") for name in names):
+                raise unknown_name("entity in the weights", entity, names)
+        fifo = np.array([self._inner_of(name) == "fifo" for name in names])[leaf]
+
+        def split(active: NDArray[np.bool_]) -> Floats:
+            part = np.where(active, p.count * p.weight, 0.0)
+            first = np.full(len(names), np.inf)
+            np.minimum.at(first, leaf[active], p.column("order")[active])
+            part[fifo & (p.column("order") != first[leaf])] = 0.0
+            in_leaf = np.bincount(leaf, weights=part, minlength=len(names))
+            share = self._shares(names, in_leaf > 0)
+            own = np.divide(part, in_leaf[leaf], out=np.zeros_like(part), where=part > 0)
+            return share[leaf] * own / (p.count * p.scale_factor)
+
+        return split
+
+    def _inner_of(self, entity: str) -> str:
+        """Inner policy of an entity: its own, or that of the nearest entity above."""
+        if isinstance(self.inner, str):
+            return self.inner
+        while entity not in self.inner and "/" in entity:
+            entity = entity.rpartition("/")[0]
+        return self.inner.get(entity, "fairness")
+
+    def _shares(self, names: tuple[str, ...], alive: NDArray[np.bool_]) -> Floats:
+        """Rate of each leaf entity: down the tree, siblings that are alive share by weight."""
+        paths = [
+            ["/".join(name.split("/")[: depth + 1]) for depth in range(name.count("/") + 1)]
+            for name in names
+        ]
+        living = {node for path, lives in zip(paths, alive, strict=True) if lives for node in path}
+        total: dict[str, float] = {}
+        for node in sorted(living):
+            parent = node.rpartition("/")[0]
+            total[parent] = total.get(parent, 0.0) + self.weights.get(node, 1.0)
+        share = [
+            np.prod([self.weights.get(n, 1.0) / total[n.rpartition("/")[0]] for n in path])
+            if lives
+            else 0.0
+            for path, lives in zip(paths, alive, strict=True)
+        ]
+        return np.array(share, dtype=float)

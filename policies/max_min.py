@@ -1,0 +1,48 @@
+"""What the max-min policies share: the least utility, and beyond it lexicographic water filling."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING
+
+import cvxpy as cp
+import numpy as np
+
+from apportion.policies.base import Policy
+from apportion.policies.water_filling import water_fill
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from apportion.policies.problem import Problem
+    from apportion.policies.water_filling import Rates
+
+__all__ = ["MaxMinPolicy"]
+
+
+class MaxMinPolicy(Policy):
+    """Maximise the least of a utility over the jobs.
+
+    With ``lexicographic=True`` also the second least, then the third, and so on: water filling.
+    """
+
+    lexicographic: bool = False
+
+    @abstractmethod
+    def utility(self, p: Problem) -> cp.Expression:
+        """State what the worst off job should have most of, an affine expression over jobs."""
+
+    def objective(self, p: Problem) -> cp.Maximize:
+        """State the least utility."""
+        return cp.Maximize(cp.min(self.utility(p)))
+
+    def rates(self, p: Problem) -> Rates:
+        """Return how fast the utilities rise in water filling: all alike."""
+        return lambda active: active.astype(float)
+
+    def final_levels(self, p: Problem) -> Sequence[cp.Constraint] | None:
+        """Fill to the lexicographic optimum and state that every job keeps its level."""
+        if not self.lexicographic:
+            return None
+        levels, _ = water_fill(p, self.utility(p), self.rates(p))
+        return [self.utility(p) >= levels - 1e-9 * np.maximum(1.0, np.abs(levels))]

@@ -1,0 +1,26 @@
+"""What a solver returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["Point"]
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """Primal and dual vectors, status, and the name of the solver.
+
+    `status` is "optimal", "infeasible", "unbounded", or the solver's own word; where it is
+    "infeasible", `y` is a certificate: its nonzero rows cannot hold together.
+    """
+
+    x: NDArray[np.float64]
+    y: NDArray[np.float64]
+    status: str
+    solver: str

@@ -1,0 +1,109 @@
+"""The distributions that workloads are generated from, by the name of their source.
+
+``gavel``: the generator of Gavel (Narayanan et al., OSDI 2020, section 7.1 and its artefact).
+``philly``: the trace of Microsoft's Philly clusters (Jeon et al., USENIX ATC 2019) in the form in
+which Gavel's artefact carries it, 15,264 jobs of 15 virtual clusters: shares of GPU counts, and
+quantiles of the durations, of which the two below the median are those of virtual cluster 2869ce.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from apportion.errors import InputError, unknown_name
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["DEADLINES", "DURATIONS", "SCALE_FACTORS", "WEIGHTS", "draw_durations", "draw_shares"]
+
+SCALE_FACTORS: Mapping[str, Mapping[float, float]] = MappingProxyType(
+    {
+        "single": {1: 1.0},
+        "gavel": {1: 0.70, 2: 0.10, 4: 0.15, 8: 0.05},
+        "philly": {1: 0.687, 2: 0.030, 4: 0.134, 8: 0.126, 16: 0.017, 32: 0.006},
+    }
+)
+"""Share of jobs by the number of GPUs that they hold."""
+
+WEIGHTS: Mapping[str, Mapping[float, float]] = MappingProxyType(
+    {"equal": {1.0: 1.0}, "gavel": {1.0: 0.8, 5.0: 0.2}}
+)
+"""Share of jobs by priority weight."""
+
+DEADLINES: Mapping[str, Mapping[float, float]] = MappingProxyType(
+    {"none": {np.nan: 1.0}, "gavel": {1.2: 1.0, 2.0: 1.0, 10.0: 1.0}}
+)
+"""Share of jobs by deadline, in multiples of the duration."""
+
+DURATIONS = ("gavel", "philly")
+"""Names of the distributions of durations."""
+
+# Quantile levels and seconds; between them the logarithm of the duration is linear in the level.
+_PHILLY_LEVELS = (0.0, 0.25, 0.5, 0.9, 0.99, 1.0)
+_PHILLY_SECONDS = (57.0, 1_780.0, 11_221.0, 193_574.0, 2.88e6, 4_628_239.0)
+_GAVEL_SHORT_SHARE = 0.8
+
+
+def draw_shares(
+    option: str,
+    value: str | Mapping[float, float],
+    named: Mapping[str, Mapping[float, float]],
+    count: int,
+    rng: np.random.Generator,
+) -> NDArray[np.float64]:
+    """Draw values by their shares of the jobs.
+
+    Parameters
+    ----------
+    option
+        Name of the option, for errors.
+    value
+        One of the names in `named`, or your own shares, e.g. ``{1: 0.5, 8: 0.5}``; they are
+        scaled to a sum of one.
+    named
+        Shares by name.
+    count, rng
+        How many to draw, and the source of randomness: one number for each.
+
+    Raises
+    ------
+    InputError
+        For an unknown name, or shares that are not numbers >= 0 with a sum above 0.
+    """
+    if isinstance(value, str) and value not in named:
+        raise unknown_name(option, value, named)
+    shares = named[value] if isinstance(value, str) else value
+    if not isinstance(shares, Mapping) or not shares:
+        raise InputError(f"{option} is {value!r}; write a name ({', '.join(named)}) or shares.")
+    weights = np.array(list(shares.values()), dtype=float)
+    if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.sum() > 0):
+        raise InputError(f"{option} is {value!r}; the shares must be numbers >= 0, not all 0.")
+    cumulative = np.cumsum(weights / weights.sum())
+    drawn = np.searchsorted(cumulative[:-1], rng.random(count), side="right")
+    return np.array(list(shares), dtype=float)[drawn]
+
+
+def draw_durations(kind: str, count: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Draw durations in seconds, shape (count,).
+
+    ``gavel``: 80 % of the jobs last 60 x 10^U(1.5, 3) s, the others 60 x 10^U(3, 4) s.
+    ``philly``: heavy-tailed, by the quantiles named above, independent of the GPU count.
+
+    Raises
+    ------
+    InputError
+        For an unknown kind.
+    """
+    if kind not in DURATIONS:
+        raise unknown_name("durations", kind, DURATIONS)
+    uniform = rng.random((count, 2))
+    if kind == "philly":
+        return np.exp(np.interp(uniform[:, 0], _PHILLY_LEVELS, np.log(_PHILLY_SECONDS)))
+    short = uniform[:, 1] < _GAVEL_SHORT_SHARE
+    exponent = np.where(short, 1.5 + 1.5 * uniform[:, 0], 3.0 + uniform[:, 0])
+    return np.asarray(60.0 * 10.0**exponent, dtype=np.float64)

@@ -1,0 +1,151 @@
+"""`simulate`: one policy, one workload, one cluster."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from apportion.cluster import Cluster
+from apportion.errors import InputError, unknown_name
+from apportion.mechanism.placement import Placer
+from apportion.policies import get_policy
+from apportion.sim.ideal import run_ideal
+from apportion.sim.ledger import Ledger
+from apportion.sim.log import RoundLog
+from apportion.sim.metrics import jobs_table
+from apportion.sim.progress import Progress
+from apportion.sim.resolve import Resolver
+from apportion.sim.rounds import run_rounds
+from apportion.sim.run import Run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from apportion.policies import Policy
+    from apportion.sim.workload import Workload
+
+__all__ = ["MECHANISMS", "simulate"]
+
+MECHANISMS = ("rounds", "ideal")
+"""Names of the ways in which shares are realised."""
+
+
+def simulate(
+    policy: str | Policy,
+    workload: Workload,
+    cluster: Cluster | Mapping[str, int] | str,
+    *,
+    round_seconds: float = 360.0,
+    resolve_seconds: float = 0.0,
+    mechanism: Literal["rounds", "ideal"] = "rounds",
+    preemption_overhead_seconds: float = 0.0,
+    placement: str = "consolidated",
+    carry_over: bool = True,
+    seed: int = 0,
+    progress: Callable[[float, int], None] | None = None,
+) -> Run:
+    """Run a workload under a policy until every job is complete.
+
+    Parameters
+    ----------
+    policy
+        A policy or its name.
+    workload
+        The jobs and their throughputs.
+    cluster
+        A `Cluster`, a mapping of GPU counts, or text such as ``"v100=8,k80=16"``.
+    round_seconds
+        Length of a round, seconds (Gavel: 360).
+    resolve_seconds
+        Least time between two solves of the policy, seconds; 0 solves at the start of every
+        round before which a job has arrived or completed. (Gavel: 1920.)
+    mechanism
+        ``"rounds"``, or ``"ideal"`` to have every share exactly, without rounds.
+    preemption_overhead_seconds
+        Seconds that a job loses whenever it starts, resumes or moves.
+    placement
+        How gangs get their devices: ``"consolidated"``, ``"first_fit"`` or ``"random"``.
+    carry_over
+        Whether jobs keep what they are owed when the policy is solved again. False counts anew,
+        as Gavel does: the shares are then missed the more, the more often the policy is solved.
+    seed
+        Seed of the random placement.
+    progress
+        Called with (fraction done, jobs done) a few times per second at most.
+
+    Raises
+    ------
+    InputError
+        If a setting or a name is wrong, or a job cannot run on the cluster.
+    SolveError
+        If the policy fails; a note tells which and when.
+    """
+    started = time.perf_counter()
+    cluster = Cluster.of(cluster)
+    settings = _Settings(
+        round_seconds=round_seconds,
+        resolve_seconds=resolve_seconds,
+        mechanism=mechanism,
+        preemption_overhead_seconds=preemption_overhead_seconds,
+        placement=placement,
+        carry_over=carry_over,
+        seed=seed,
+    )
+    placer = Placer(cluster, placement, seed)
+    resolver = Resolver(get_policy(policy), resolve_seconds)
+    ledger = Ledger(workload, cluster)
+    log = RoundLog(cluster.accelerators)
+    reporter = Progress(progress)
+    if mechanism == "ideal":
+        run_ideal(ledger, resolver, log, reporter)
+    else:
+        run_rounds(
+            *(ledger, resolver, placer, log, reporter),
+            round_seconds=round_seconds,
+            overhead_seconds=preemption_overhead_seconds,
+            carry_over=carry_over,
+        )
+    reporter.finish(ledger)
+    return Run(
+        policy=resolver.policy.label,
+        workload=workload.name,
+        cluster=cluster,
+        jobs=jobs_table(ledger, workload, cluster),
+        rounds=log.table(),
+        settings=asdict(settings),
+        policy_seconds=resolver.policy_seconds,
+        wall_seconds=time.perf_counter() - started,
+        solves=resolver.solves,
+    )
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """The settings of a simulation, checked."""
+
+    round_seconds: float
+    resolve_seconds: float
+    mechanism: str
+    preemption_overhead_seconds: float
+    placement: str
+    carry_over: bool
+    seed: int
+
+    def __post_init__(self) -> None:
+        if self.mechanism not in MECHANISMS:
+            raise unknown_name("mechanism", self.mechanism, MECHANISMS)
+        if not (np.isfinite(self.round_seconds) and self.round_seconds > 0):
+            raise InputError(f"round_seconds is {self.round_seconds!r}; it must be a number > 0.")
+        if not self.resolve_seconds >= 0:
+            raise InputError(
+                f"resolve_seconds is {self.resolve_seconds!r}; it must be a number >= 0."
+            )
+        overhead = self.preemption_overhead_seconds
+        if not 0 <= overhead < self.round_seconds:
+            raise InputError(
+                f"preemption_overhead_seconds is {overhead!r}; it must be a number >= 0 and less "
+                f"than round_seconds ({self.round_seconds:g}), or a job might never get anywhere."
+            )

@@ -1,0 +1,126 @@
+"""Generated workloads: Poisson arrivals, job types, GPU counts, durations, weights, deadlines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from apportion.errors import InputError, unknown_name
+from apportion.sim.distributions import (
+    DEADLINES,
+    SCALE_FACTORS,
+    WEIGHTS,
+    draw_durations,
+    draw_shares,
+)
+from apportion.sim.job_types import draw_job_types, job_type_throughputs, job_types
+from apportion.sim.workload import Workload
+from apportion.sim.workload_tables import find_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+__all__ = ["generate_workload"]
+
+_STREAMS = ("arrivals", "scale_factors", "job_types", "durations", "weights", "deadlines")
+
+
+def generate_workload(
+    *,
+    jobs: int = 100,
+    seed: int = 0,
+    jobs_per_hour: float | None = None,
+    scale_factors: str | Mapping[float, float] = "single",
+    durations: str = "gavel",
+    weights: str | Mapping[float, float] = "equal",
+    deadlines: str | Mapping[float, float] = "none",
+    accelerators: Sequence[str] | None = None,
+    reference: str = "v100",
+) -> Workload:
+    """Draw a workload from published distributions.
+
+    Arrivals, GPU counts, job types, durations, weights and deadlines come from random streams of
+    their own: a change to one option leaves the others as they were (the job types of those jobs
+    excepted that get another number of GPUs), and more jobs leave the first ones as they were.
+
+    Parameters
+    ----------
+    jobs
+        Number of jobs.
+    seed
+        Same seed, same workload.
+    jobs_per_hour
+        Rate of the Poisson arrivals, the first at time 0; None or 0 for all jobs at time 0.
+    scale_factors
+        GPUs per job: ``single``, ``gavel``, ``philly``, or shares such as ``{1: 0.5, 8: 0.5}``.
+    durations
+        ``gavel`` or ``philly``, see `apportion.sim.distributions.draw_durations`; seconds on the
+        reference accelerator, from which ``total_steps`` follows.
+    weights
+        ``equal``, ``gavel`` (one job in five has weight 5), or shares.
+    deadlines
+        ``none``, ``gavel`` (1.2, 2 or 10 times the duration, a third of the jobs each), or shares
+        of multiples of the duration.
+    accelerators
+        Types for which the workload has throughputs: v100, p100 and k80 by default.
+    reference
+        Accelerator type of the durations.
+
+    Raises
+    ------
+    InputError
+        For an unknown name, or a number out of range.
+    """
+    count = _whole("jobs", jobs, 1)
+    rngs = _streams(seed)
+    if reference not in (known := job_types().columns):
+        raise unknown_name("reference accelerator", reference, known)
+    gangs = draw_shares("scale_factors", scale_factors, SCALE_FACTORS, count, rngs["scale_factors"])
+    speeds = job_type_throughputs(gangs)
+    scale_factor = pd.Series(gangs).astype(np.int64)
+    table = pd.DataFrame(
+        {
+            "arrival_s": _arrivals(count, jobs_per_hour, rngs["arrivals"]),
+            "job_type": draw_job_types(scale_factor, speeds, reference, rngs["job_types"]),
+            "scale_factor": scale_factor,
+            "weight": draw_shares("weights", weights, WEIGHTS, count, rngs["weights"]),
+            "duration_s": draw_durations(durations, count, rngs["durations"]),
+        }
+    )
+    speed = speeds[reference].to_numpy()[find_rows(table, speeds)]
+    slack = draw_shares("deadlines", deadlines, DEADLINES, count, rngs["deadlines"])
+    table.insert(3, "total_steps", table["duration_s"] * speed)
+    if not np.isnan(slack).all():
+        table["deadline_s"] = slack * table["duration_s"]
+    note = f"generated: seed {seed}, durations {durations!r} on {reference}"
+    throughputs = job_type_throughputs(gangs, accelerators)
+    return Workload(f"generated-{seed}", table, throughputs, (note,))
+
+
+def _streams(seed: int) -> dict[str, np.random.Generator]:
+    """One independent random stream for each thing that is drawn."""
+    children = np.random.SeedSequence(_whole("seed", seed, 0)).spawn(len(_STREAMS))
+    streams = zip(_STREAMS, children, strict=True)
+    return {name: np.random.default_rng(child) for name, child in streams}
+
+
+def _whole(option: str, value: int, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise InputError(f"{option} is {value!r}; it must be a whole number >= {least}.")
+    return int(value)
+
+
+def _arrivals(
+    count: int, jobs_per_hour: float | None, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """Arrival times of a Poisson process in seconds, the first at 0."""
+    if jobs_per_hour is None or jobs_per_hour == 0:
+        return np.zeros(count)
+    if not (np.isfinite(jobs_per_hour) and jobs_per_hour > 0):
+        raise InputError(f"jobs_per_hour is {jobs_per_hour!r}; it must be a number > 0, or None.")
+    gaps = rng.exponential(3600.0 / jobs_per_hour, size=count - 1)
+    return np.concatenate([[0.0], np.cumsum(gaps)])

@@ -1,0 +1,151 @@
+"""The books of a simulation: what every job needs, has done and has cost, in arrays."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from apportion.errors import InputError
+from apportion.policies import isolated_share
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from apportion.cluster import Cluster
+    from apportion.sim.workload import Workload
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
+    Bools = NDArray[np.bool_]
+
+__all__ = ["Ledger"]
+
+# Steps that are left when a job is as good as complete, as a share of its time to run.
+ROUNDING = 1e-9
+
+
+class Ledger:
+    """Entries per job in order of submission, and ``active``: the jobs that are in the cluster.
+
+    Only entries of active jobs are touched between arrivals, so finished jobs cost nothing.
+
+    Parameters
+    ----------
+    workload
+        Jobs and their throughputs.
+    cluster
+        Where they run.
+
+    Raises
+    ------
+    InputError
+        If a job can run nowhere on the cluster; the job is named.
+
+    Notes
+    -----
+    Arrays of shape (jobs,): ``scale`` (GPUs), ``arrival_s``, ``start_s``, ``completion_s``,
+    ``total`` and ``remaining`` (steps), ``isolated_s``, ``preemptions``; of shape (jobs, types):
+    ``speed`` (steps/s, 0 = cannot run) and ``held_s`` (seconds on each type).
+    """
+
+    def __init__(self, workload: Workload, cluster: Cluster) -> None:
+        table = workload.jobs
+        self.capacity = cluster.counts.astype(float)
+        self.prices = cluster.prices
+        self.scale = table["scale_factor"].to_numpy(dtype=np.intp)
+        speed = workload.throughput_of(cluster).to_numpy(dtype=float)
+        self.speed = np.where(self.scale[:, None] <= cluster.counts, speed, 0.0)
+        self._refuse_misfits(workload, cluster)
+        self.arrival_s = table["arrival_s"].to_numpy(dtype=float)
+        self.total = table["total_steps"].to_numpy(dtype=float)
+        steps = table["steps_remaining"] if "steps_remaining" in table else table["total_steps"]
+        self.remaining = steps.to_numpy(dtype=float).copy()
+        optional = {"weight": 1.0, "deadline_s": np.nan}
+        self._columns = {
+            name: table[name].to_numpy(dtype=float) if name in table else np.full(len(table), other)
+            for name, other in optional.items()
+        }
+        self.start_s, self.completion_s = np.full((2, len(table)), np.nan)
+        self.isolated_s, self._isolated_rate = np.zeros((2, len(table)))
+        self.preemptions = np.zeros(len(table), dtype=np.int64)
+        self.held_s = np.zeros_like(self.speed)
+        self.active = np.empty(0, dtype=np.intp)
+        self._arrived = 0
+
+    def _refuse_misfits(self, workload: Workload, cluster: Cluster) -> None:
+        nowhere = np.flatnonzero(~(self.speed > 0).any(axis=1))
+        if nowhere.size:
+            job = nowhere[0]
+            raise InputError(
+                f"Job {workload.jobs.index[job]!r} ({self.scale[job]} GPUs) cannot run on the "
+                f"cluster {cluster}: no accelerator type has a throughput and GPUs enough for it."
+            )
+
+    @property
+    def jobs(self) -> int:
+        """Number of jobs."""
+        return self.arrival_s.size
+
+    @property
+    def done(self) -> int:
+        """Number of completed jobs."""
+        return self._arrived - self.active.size
+
+    @property
+    def next_arrival_s(self) -> float:
+        """When the next job arrives, seconds; infinite after the last."""
+        return float(self.arrival_s[self._arrived]) if self._arrived < self.jobs else np.inf
+
+    @property
+    def fraction_done(self) -> float:
+        """Mean over the jobs of the share of their steps that is done."""
+        left = (self.remaining[self.active] / self.total[self.active]).sum()
+        return (self._arrived - float(left)) / self.jobs
+
+    def admit(self, now_s: float) -> Ints:
+        """Move the jobs that have arrived into the cluster and return them."""
+        until = int(np.searchsorted(self.arrival_s, now_s, side="right"))
+        arrived = np.arange(self._arrived, max(until, self._arrived))
+        if arrived.size:
+            self._arrived = until
+            self.active = np.append(self.active, arrived)
+            self._divide_evenly()
+        return arrived
+
+    def work(self, jobs: Ints, steps: Floats) -> None:
+        """Book steps done; `isolated_s` grows by the time they take in an isolated 1/n share.
+
+        Gavel accounts for finish-time fairness in this way (Narayanan et al., OSDI 2020,
+        section 4.2), n being the number of active jobs at the time.
+        """
+        self.remaining[jobs] -= steps
+        self.isolated_s[jobs] += steps / self._isolated_rate[jobs]
+
+    def complete(self, jobs: Ints, when_s: Floats) -> Bools:
+        """Take completed jobs out of the cluster; return which active jobs stay."""
+        self.isolated_s[jobs] += self.remaining[jobs] / self._isolated_rate[jobs]
+        self.remaining[jobs] = 0.0
+        self.completion_s[jobs] = when_s
+        stay = self.remaining[self.active] > 0
+        self.active = self.active[stay]
+        self._divide_evenly()
+        return stay
+
+    def columns(self, now_s: float) -> dict[str, Floats]:
+        """Return the columns of the jobs table that policies may ask for, active jobs only."""
+        now = {
+            "arrival_s": self.arrival_s,
+            "steps_remaining": self.remaining,
+            "total_steps": self.total,
+            "isolated_elapsed_s": self.isolated_s,
+        }
+        columns = {name: values[self.active] for name, values in (self._columns | now).items()}
+        columns["elapsed_s"] = now_s - columns["arrival_s"]
+        columns["order"] = self.active.astype(float)
+        return columns
+
+    def _divide_evenly(self) -> None:
+        speed = self.speed[self.active]
+        share = isolated_share(self.capacity, self.scale[self.active].astype(float))
+        self._isolated_rate[self.active] = (share * speed).sum(axis=1)

@@ -1,0 +1,66 @@
+"""The rounds table, written row by row into arrays that grow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+__all__ = ["RoundLog"]
+
+_COLUMNS = ("start_s", "end_s", "active_jobs", "running_jobs", "preemptions", "resolved")
+_WHOLE = ("active_jobs", "running_jobs", "preemptions")
+
+
+class RoundLog:
+    """One row per round, or per interval between events.
+
+    Parameters
+    ----------
+    accelerators
+        Names of the accelerator types, for the ``<accelerator>_busy`` columns (GPU-seconds).
+    """
+
+    def __init__(self, accelerators: Sequence[str]) -> None:
+        self._names = [*_COLUMNS, *(f"{name}_busy" for name in accelerators)]
+        self._rows = np.empty((256, len(self._names)))
+        self.rounds = 0
+
+    def add(
+        self,
+        interval_s: tuple[float, float],
+        counts: tuple[int, int, int],
+        resolved: bool,
+        busy: NDArray[np.float64],
+    ) -> None:
+        """Write down one round.
+
+        Parameters
+        ----------
+        interval_s
+            Start and end, seconds.
+        counts
+            Jobs active, jobs running, preemptions.
+        resolved
+            Whether the policy was solved at its start.
+        busy
+            GPU-seconds in use, shape (types,).
+        """
+        if self.rounds == len(self._rows):
+            self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
+        row = self._rows[self.rounds]
+        row[: len(_COLUMNS)] = (*interval_s, *counts, resolved)
+        row[len(_COLUMNS) :] = busy
+        self.rounds += 1
+
+    def table(self) -> pd.DataFrame:
+        """Return the table, indexed by the number of the round."""
+        index = pd.RangeIndex(self.rounds, name="round")
+        rows = pd.DataFrame(self._rows[: self.rounds].copy(), columns=self._names, index=index)
+        return rows.astype(dict.fromkeys(_WHOLE, np.int64) | {"resolved": bool})

@@ -1,0 +1,70 @@
+"""What a simulation has shown: the jobs table and the figures of its summary."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+if TYPE_CHECKING:
+    from apportion.cluster import Cluster
+    from apportion.sim.ledger import Ledger
+    from apportion.sim.workload import Workload
+
+__all__ = ["jobs_table", "makespan_s", "summarise"]
+
+
+def jobs_table(ledger: Ledger, workload: Workload, cluster: Cluster) -> pd.DataFrame:
+    """Make the jobs table of a run, indexed by job.
+
+    ``jct_s`` is the job completion time, from arrival to completion; ``queueing_s`` the part of
+    it in which the job did not run; ``ftf`` its finish-time fairness, ``jct_s / isolated_s``.
+    GPUs of types without a price make ``cost`` (US dollars) NaN for the jobs that used them.
+    """
+    jct_s = ledger.completion_s - ledger.arrival_s
+    gpu_seconds = ledger.held_s * ledger.scale[:, None]
+    dollars = np.where(gpu_seconds > 0, gpu_seconds / 3600 * cluster.prices, 0.0)
+    columns = {
+        "job_type": workload.jobs["job_type"].to_numpy(),
+        "scale_factor": ledger.scale,
+        "arrival_s": ledger.arrival_s,
+        "start_s": ledger.start_s,
+        "completion_s": ledger.completion_s,
+        "jct_s": jct_s,
+        "queueing_s": np.maximum(jct_s - ledger.held_s.sum(axis=1), 0.0),
+        "isolated_s": ledger.isolated_s,
+        "ftf": jct_s / ledger.isolated_s,
+        "gpu_seconds": gpu_seconds.sum(axis=1),
+        "cost": dollars.sum(axis=1),
+        "preemptions": ledger.preemptions,
+    }
+    held = {f"{name}_s": ledger.held_s[:, k] for k, name in enumerate(cluster.accelerators)}
+    return pd.DataFrame(columns | held, index=workload.jobs.index.rename("job"))
+
+
+def makespan_s(jobs: pd.DataFrame) -> float:
+    """Return the time from the first arrival to the last completion, seconds."""
+    return float(jobs["completion_s"].max() - jobs["arrival_s"].min())
+
+
+def summarise(jobs: pd.DataFrame, cluster: Cluster) -> dict[str, float]:
+    """Return the figures that follow from the jobs table of a run.
+
+    ``queueing_s`` is the mean wait of a job; ``utilization`` the share of all GPU time between
+    first arrival and last completion that jobs held.
+    """
+    jct_s = jobs["jct_s"].to_numpy()
+    makespan = makespan_s(jobs)
+    return {
+        "mean_jct_s": float(jct_s.mean()),
+        "median_jct_s": float(np.median(jct_s)),
+        "p95_jct_s": float(np.percentile(jct_s, 95)),
+        "p99_jct_s": float(np.percentile(jct_s, 99)),
+        "makespan_s": makespan,
+        "queueing_s": float(jobs["queueing_s"].mean()),
+        "utilization": float(jobs["gpu_seconds"].sum() / (cluster.total_gpus * makespan)),
+        "ftf_max": float(jobs["ftf"].max()),
+        "cost": float(jobs["cost"].sum(skipna=False)),
+        "preemptions": int(jobs["preemptions"].sum()),
+    }

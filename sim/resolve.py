@@ -1,0 +1,106 @@
+"""When a simulation asks its policy for new shares, and what it tells it."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from apportion.errors import SolveError
+from apportion.policies import Instance, solve_instance
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from numpy.typing import NDArray
+
+    from apportion.policies import Policy
+    from apportion.sim.ledger import Ledger
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["Resolver"]
+
+
+class Resolver:
+    """Solves the policy over the active jobs, at most every `resolve_seconds`.
+
+    Parameters
+    ----------
+    policy
+        The policy.
+    resolve_seconds
+        Least time between two solves, seconds. 0 solves after every arrival and completion.
+    """
+
+    def __init__(self, policy: Policy, resolve_seconds: float) -> None:
+        self.policy = policy
+        self.resolve_seconds = resolve_seconds
+        self.changed = False
+        self.solves = 0
+        self.policy_seconds = 0.0
+        self._last_s = -np.inf
+
+    @property
+    def next_s(self) -> float:
+        """When a changed set of jobs may be solved for at the earliest, seconds."""
+        return self._last_s + self.resolve_seconds
+
+    def due(self, now_s: float) -> bool:
+        """Whether jobs have come or gone and the last solve is long enough ago."""
+        return self.changed and now_s >= self.next_s
+
+    def solve(self, ledger: Ledger, now_s: float) -> Floats:
+        """Return the time shares of the active jobs, shape (active jobs, types).
+
+        Errors of the policy get a note of the policy and the time.
+
+        Raises
+        ------
+        SolveError
+            If the policy returns shares of a wrong shape, or that are not finite.
+        """
+        active = ledger.active
+        started = time.perf_counter()
+        with _Noted(self.policy.label, now_s, active.size):
+            instance = Instance.of_jobs(
+                ledger.speed[active],
+                ledger.scale[active],
+                ledger.capacity,
+                columns=ledger.columns(now_s),
+                prices=ledger.prices,
+            )
+            shares = np.asarray(solve_instance(self.policy, instance).X, dtype=float)
+            _check(shares, ledger.speed[active].shape)
+        self.policy_seconds += time.perf_counter() - started
+        self.solves += 1
+        self.changed, self._last_s = False, now_s
+        clipped: Floats = np.clip(shares, 0.0, 1.0)
+        return clipped
+
+
+def _check(shares: Floats, shape: tuple[int, ...]) -> None:
+    if shares.shape != shape:
+        raise SolveError(f"The shares have the shape {shares.shape} instead of {shape}.")
+    if not np.isfinite(shares).all():
+        raise SolveError(f"{np.count_nonzero(~np.isfinite(shares))} shares are not finite.")
+
+
+class _Noted:
+    """Adds to a passing error which policy was being solved, and when."""
+
+    def __init__(self, policy: str, now_s: float, jobs: int) -> None:
+        self._note = f"while solving {policy!r} at {now_s:.0f} s of the simulation for {jobs} jobs"
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is not None:
+            error.add_note(self._note)

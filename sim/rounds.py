@@ -1,0 +1,127 @@
+"""The clock of the round-based mechanism."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from apportion.errors import SolveError
+from apportion.mechanism.core import RoundCore
+from apportion.sim.ledger import ROUNDING
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from apportion.mechanism.core import GangRound
+    from apportion.mechanism.placement import Placer
+    from apportion.sim.ledger import Ledger
+    from apportion.sim.log import RoundLog
+    from apportion.sim.progress import Progress
+    from apportion.sim.resolve import Resolver
+
+    Floats = NDArray[np.float64]
+    Bools = NDArray[np.bool_]
+
+__all__ = ["run_rounds"]
+
+
+def run_rounds(
+    ledger: Ledger,
+    resolver: Resolver,
+    placer: Placer,
+    log: RoundLog,
+    progress: Progress,
+    *,
+    round_seconds: float,
+    overhead_seconds: float,
+    carry_over: bool,
+) -> None:
+    """Run the workload round by round until every job is complete.
+
+    Arrivals wait for the next round. A job that completes within a round does so to the second;
+    its GPUs are given away at the end of the round, which comes early if every gang is done.
+    With nothing to do the clock jumps to the next arrival.
+
+    Parameters
+    ----------
+    ledger, resolver, placer, log, progress
+        The parts of the simulation; `ledger` and `log` hold the result.
+    round_seconds
+        Length of a round, seconds.
+    overhead_seconds
+        Seconds at the start of a round that a gang on new devices loses.
+    carry_over
+        Whether a new solution begins with what jobs are owed from the one before.
+
+    Raises
+    ------
+    SolveError
+        If the policy gives no job any time and nothing else can happen.
+    """
+    policy = resolver.policy
+    core = RoundCore(
+        ledger.capacity,
+        placer,
+        round_seconds,
+        carry_over=carry_over,
+        work_conserving=policy.work_conserving,
+    )
+    now_s = ledger.next_arrival_s
+    while ledger.done < ledger.jobs:
+        arrived = ledger.admit(now_s)
+        if arrived.size:
+            speed = ledger.speed[arrived]
+            # A policy that knows no types must not be helped by a mechanism that does.
+            known = speed if policy.heterogeneity_aware else (speed > 0).astype(float)
+            core.append(known, ledger.scale[arrived])
+            resolver.changed = True
+        if not ledger.active.size:
+            now_s = ledger.next_arrival_s
+            continue
+        resolved = resolver.due(now_s)
+        if resolved:
+            core.aim(resolver.solve(ledger, now_s))
+        active = ledger.active.size
+        gangs = core.ask()
+        if not (core.candidates.rows.size or gangs.rows.size or resolver.changed):
+            _refuse_standstill(ledger, resolver, now_s)
+        end_s, busy, stay = _run_round(ledger, core, gangs, now_s, overhead_seconds)
+        log.add((now_s, end_s), (active, gangs.rows.size, gangs.stopped.size), resolved, busy)
+        if stay is not None:
+            core.keep(stay)
+            resolver.changed = True
+            progress.update(ledger)
+        now_s = end_s
+
+
+def _run_round(
+    ledger: Ledger, core: RoundCore, gangs: GangRound, now_s: float, overhead_seconds: float
+) -> tuple[float, Floats, Bools | None]:
+    """Run one round; return its end, GPU-seconds in use and who stays if any job completed."""
+    jobs, types = ledger.active[gangs.rows], gangs.types
+    ledger.preemptions[ledger.active[gangs.stopped]] += 1
+    rate = ledger.speed[jobs, types]
+    lost = overhead_seconds * gangs.fresh
+    needed = lost + ledger.remaining[jobs] / rate
+    ran = np.minimum(needed, core.round_seconds)
+    core.tell(gangs.rows, types, ran)
+    ledger.work(jobs, rate * np.maximum(ran - lost, 0.0))
+    ledger.held_s[jobs, types] += ran
+    new = jobs[gangs.fresh]
+    ledger.start_s[new] = np.fmin(ledger.start_s[new], now_s)
+    busy: Floats = np.bincount(
+        types, weights=ran * ledger.scale[jobs], minlength=core.capacity.size
+    )
+    done = np.flatnonzero(needed <= core.round_seconds * (1 + ROUNDING))
+    stay = ledger.complete(jobs[done], now_s + needed[done]) if done.size else None
+    return now_s + (float(ran.max()) if ran.size else core.round_seconds), busy, stay
+
+
+def _refuse_standstill(ledger: Ledger, resolver: Resolver, now_s: float) -> None:
+    """Raise if no job has a share and none is to come."""
+    if not np.isfinite(ledger.next_arrival_s):
+        raise SolveError(
+            f"Policy {resolver.policy.label!r} gives none of the {ledger.active.size} active jobs "
+            f"any time at {now_s:.0f} s, and no job arrives later."
+        )

@@ -1,0 +1,78 @@
+"""The result of one simulation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from apportion.sim.metrics import summarise
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from apportion.cluster import Cluster
+
+__all__ = ["Run"]
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Run:
+    """What a policy has done with a workload on a cluster.
+
+    Parameters
+    ----------
+    policy
+        Name of the policy.
+    workload
+        Name of the workload.
+    cluster
+        The cluster.
+    jobs
+        One row per job: times in seconds, GPU-seconds, cost in US dollars, preemptions and the
+        seconds on each accelerator type.
+    rounds
+        One row per round, or per interval between events for the ideal mechanism.
+    settings
+        The arguments of the simulation.
+    policy_seconds, wall_seconds
+        Real time spent in the policy and in all, seconds.
+    solves
+        How often the policy was solved.
+    """
+
+    policy: str
+    workload: str
+    cluster: Cluster
+    jobs: pd.DataFrame
+    rounds: pd.DataFrame
+    settings: dict[str, Any]
+    policy_seconds: float
+    wall_seconds: float
+    solves: int
+
+    @property
+    def received(self) -> pd.DataFrame:
+        """Seconds that each job ran on each accelerator type (jobs x accelerators)."""
+        names = self.cluster.accelerators
+        return self.jobs[[f"{name}_s" for name in names]].set_axis(list(names), axis=1)
+
+    def summary(self) -> dict[str, Any]:
+        """Return the figures of the run, one row of a comparison."""
+        return {
+            "policy": self.policy,
+            "jobs": len(self.jobs),
+            **summarise(self.jobs, self.cluster),
+            "rounds": len(self.rounds),
+            "policy_seconds": self.policy_seconds,
+            "wall_seconds": self.wall_seconds,
+        }
+
+    def __repr__(self) -> str:
+        figures = self.summary()
+        return (
+            f"<Run of {self.policy} on {self.workload} ({len(self.jobs)} jobs, {self.cluster}): "
+            f"mean JCT {figures['mean_jct_s'] / 3600:.2f} h, "
+            f"makespan {figures['makespan_s'] / 3600:.2f} h, "
+            f"utilization {figures['utilization']:.1%}, max FTF {figures['ftf_max']:.2f}, "
+            f"{figures['rounds']} rounds>"
+        )

@@ -1,0 +1,153 @@
+"""From what a trace holds to a workload: job types, steps, throughputs, notes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import pandas as pd
+
+from apportion.errors import InputError, unknown_name
+from apportion.sim.job_types import draw_job_types, job_type_throughputs
+from apportion.sim.workload import Workload
+from apportion.sim.workload_tables import find_rows, throughput_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from apportion.sim.traces.text import TextFile
+
+__all__ = ["ReadOptions", "from_durations", "from_steps", "reference_speeds", "throughputs_for"]
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """What the user of `read_workload` chose; see there."""
+
+    throughputs: pd.DataFrame | None = None
+    seed: int = 0
+    limit: int | None = None
+    reference: str = "v100"
+    missing: Literal["error", "drop"] = "error"
+    states: Sequence[str] | None = None
+
+
+def from_durations(
+    file: TextFile, jobs: pd.DataFrame, options: ReadOptions, notes: Sequence[str] = ()
+) -> Workload:
+    """Make a workload of jobs of which only arrival, duration and GPU count are known.
+
+    Parameters
+    ----------
+    file
+        The trace, for names.
+    jobs
+        Columns arrival_s (any origin), duration_s, scale_factor and perhaps entity. Jobs of
+        duration 0 are left out.
+    options
+        Seed of the job types, their throughputs, the accelerator of the durations.
+    notes
+        Put before those of this function.
+    """
+    notes = list(notes)
+    ran = jobs["duration_s"] > 0
+    if not ran.all():
+        notes.append(f"jobs left out because they never ran (duration 0): {int((~ran).sum())}")
+    jobs = _from_first_arrival(file, jobs[ran])
+    throughputs = throughputs_for(jobs, options)
+    speeds = reference_speeds(throughputs, options.reference)
+    known = jobs["scale_factor"].isin(speeds.index[speeds > 0].get_level_values(1))
+    jobs, dropped = _without_missing(jobs, known, options)
+    jobs = jobs if options.limit is None else jobs.head(options.limit)
+    rng = np.random.default_rng(options.seed)
+    job_types = draw_job_types(jobs["scale_factor"], throughputs, options.reference, rng)
+    jobs = jobs.assign(job_type=job_types)
+    speed = speeds.to_numpy()[find_rows(jobs, throughputs)]
+    notes += [
+        *dropped,
+        f"job types drawn at random, seed {options.seed}; "
+        f"durations taken as measured on {options.reference}",
+    ]
+    jobs.insert(1, "total_steps", jobs["duration_s"] * speed)
+    return Workload(file.name, jobs, throughputs, tuple(notes))
+
+
+def from_steps(
+    file: TextFile,
+    jobs: pd.DataFrame,
+    lines: pd.Index,
+    options: ReadOptions,
+    notes: Sequence[str] = (),
+) -> Workload:
+    """Make a workload of jobs whose job types and steps are known.
+
+    Parameters
+    ----------
+    file, jobs, lines
+        The trace, its jobs table, and the line of the file that each job stands in.
+    options
+        Throughputs (the table of job types by default), and what to do with jobs without.
+    notes
+        Put before those of this function.
+
+    Raises
+    ------
+    InputError
+        If a job has no throughputs, naming its line, unless such jobs are to be dropped.
+    """
+    throughputs = throughputs_for(jobs, options)
+    notes = list(notes)
+    if options.throughputs is None:
+        notes.append("throughputs from the table of job types that comes with apportion")
+    known = pd.Series(find_rows(jobs, throughputs) >= 0, index=jobs.index)
+    jobs_with, dropped = _without_missing(jobs, known, options)
+    try:
+        throughput_rows(jobs_with, throughputs)
+    except InputError as error:
+        line = lines[int(np.argmin(known.to_numpy()))]
+        raise InputError(
+            f"{file.path}, line {line}: {error} With missing='drop' such jobs are left out."
+        ) from error
+    if jobs_with.empty:
+        raise InputError(f"{file.path}: none of the {len(jobs)} jobs has throughputs.")
+    workload = Workload(file.name, jobs_with, throughputs, (*notes, *dropped))
+    return workload if options.limit is None else workload.head(options.limit)
+
+
+def throughputs_for(jobs: pd.DataFrame, options: ReadOptions) -> pd.DataFrame:
+    """Throughputs that the user gave, else those of the job types that come with apportion."""
+    if options.throughputs is not None:
+        return options.throughputs
+    return job_type_throughputs(jobs["scale_factor"].unique())
+
+
+def reference_speeds(throughputs: pd.DataFrame, reference: str) -> pd.Series:
+    """Steps/s on the reference accelerator.
+
+    Raises
+    ------
+    InputError
+        If the throughputs do not know it.
+    """
+    if reference not in throughputs.columns:
+        raise unknown_name("reference accelerator", reference, throughputs.columns)
+    return throughputs[reference]
+
+
+def _from_first_arrival(file: TextFile, jobs: pd.DataFrame) -> pd.DataFrame:
+    """Sort by arrival and count the seconds from the first one."""
+    if jobs.empty:
+        raise InputError(f"{file.path} holds no job that ran on a GPU.")
+    jobs = jobs.sort_values("arrival_s", kind="stable")
+    return jobs.assign(arrival_s=jobs["arrival_s"] - jobs["arrival_s"].iloc[0])
+
+
+def _without_missing(
+    jobs: pd.DataFrame, known: pd.Series, options: ReadOptions
+) -> tuple[pd.DataFrame, list[str]]:
+    """Drop the jobs without throughputs if the user wants so, and say how many."""
+    if options.missing == "error" or known.all():
+        return jobs, []
+    count = int((~known).sum())
+    return jobs[known], [f"jobs left out because no throughputs are known: {count} of {len(jobs)}"]

@@ -1,0 +1,85 @@
+"""Traces of SenseTime's Helios clusters (Hu et al., SC 2021): csv of finished Slurm jobs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from apportion.errors import unknown_name
+from apportion.sim.traces.assemble import from_durations
+from apportion.sim.traces.table import parse_table
+
+if TYPE_CHECKING:
+    from apportion.sim.traces.assemble import ReadOptions
+    from apportion.sim.traces.table import TraceTable
+    from apportion.sim.traces.text import TextFile
+    from apportion.sim.workload import Workload
+
+__all__ = ["COLUMNS", "STATES", "read_helios"]
+
+COLUMNS = ("job_id", "gpu_num", "state", "submit_time", "duration")
+"""Columns that the csv must have; ``vc``, the virtual cluster, or ``user`` becomes the entity."""
+
+STATES = ("COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL")
+"""How a job may have ended."""
+
+
+def read_helios(file: TextFile, options: ReadOptions) -> Workload:
+    """Read a Helios trace without its CPU jobs; models are unknown, so job types are drawn.
+
+    Jobs that never ran (duration 0 or blank) are left out. Those that failed or were cancelled
+    held their GPUs all the same and are kept, unless ``options.states`` says otherwise.
+
+    Raises
+    ------
+    InputError
+        For a missing column, a job id that stands twice, an unknown state or a malformed line.
+    """
+    table, notes = _gpu_jobs(parse_table(file))
+    table, state_notes = _in_states(table, options)
+    table, idle_notes = _with_duration(table)
+    jobs = pd.DataFrame(
+        {
+            "arrival_s": table.times("submit_time"),
+            "duration_s": table.numbers("duration", "a number >= 0 (seconds)"),
+            "scale_factor": table.numbers("gpu_num", "a whole number >= 0 (GPUs)", whole=True),
+        }
+    )
+    for column in ("vc", "user"):
+        if column in table.rows:
+            jobs["entity"] = table.texts(column, optional=True)
+            break
+    jobs = jobs.set_axis(table.unique("job_id"))
+    return from_durations(file, jobs, options, [*notes, *state_notes, *idle_notes])
+
+
+def _gpu_jobs(table: TraceTable) -> tuple[TraceTable, list[str]]:
+    """Leave out the jobs that asked for no GPU."""
+    cpu_only = table.numbers("gpu_num", "a whole number >= 0 (GPUs)", whole=True) == 0
+    return _leave_out(table, cpu_only, "asked for no GPU")
+
+
+def _in_states(table: TraceTable, options: ReadOptions) -> tuple[TraceTable, list[str]]:
+    """Leave out the jobs that ended in other states than those asked for."""
+    state = table.texts("state")
+    known = state.isin(STATES)
+    if not known.all():
+        line = state.index[~known][0]
+        raise unknown_name(f"state in {table.file.path}, line {line}:", state[line], STATES)
+    for name in options.states or ():
+        if name not in STATES:
+            raise unknown_name("state in the option states", name, STATES)
+    others = ~state.isin(STATES if options.states is None else options.states)
+    return _leave_out(table, others, "ended in another state")
+
+
+def _with_duration(table: TraceTable) -> tuple[TraceTable, list[str]]:
+    """Leave out the jobs whose duration is blank."""
+    blank = table.texts("duration", optional=True) == ""
+    return _leave_out(table, blank, "have no duration")
+
+
+def _leave_out(table: TraceTable, out: pd.Series, why: str) -> tuple[TraceTable, list[str]]:
+    note = f"jobs left out because they {why}: {int(out.sum())}"
+    return table.where(~out), [note] if out.any() else []

@@ -1,0 +1,83 @@
+"""Your own jobs in a csv: the columns of `apportion.JOB_COLUMNS`, and ``job`` for the id."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from apportion.errors import unknown_name
+from apportion.jobs import JOB_COLUMNS
+from apportion.sim.saving import throughputs_beside
+from apportion.sim.traces.assemble import from_steps
+from apportion.sim.traces.oracle import read_throughputs
+from apportion.sim.traces.table import missing_column, parse_table
+
+if TYPE_CHECKING:
+    from apportion.sim.traces.assemble import ReadOptions
+    from apportion.sim.traces.table import TraceTable
+    from apportion.sim.traces.text import TextFile
+    from apportion.sim.workload import Workload
+
+__all__ = ["COLUMNS", "read_jobs_csv"]
+
+COLUMNS = ("job_type", "total_steps")
+"""Columns that the csv must have."""
+
+
+def read_jobs_csv(file: TextFile, options: ReadOptions) -> Workload:
+    """Read a jobs table, e.g. one that `Workload.save` wrote.
+
+    Throughputs come from the options, else from ``<name>.throughputs.csv`` next to the file, else
+    from the table of job types. Leading ``#`` lines become notes. Without a column ``job`` the
+    jobs are numbered from 0.
+
+    Raises
+    ------
+    InputError
+        For unknown columns, ids that stand twice, and values out of range, naming the line.
+    """
+    table = parse_table(file)
+    for name in table.rows.columns:
+        if name != "job" and name not in JOB_COLUMNS:
+            raise unknown_name(f"column in {file.path}:", name, ["job", *JOB_COLUMNS])
+    for name in COLUMNS:
+        if name not in table.rows:
+            raise missing_column(file, name, table.rows.columns)
+    jobs = pd.DataFrame(
+        {name: _column(table, name) for name in table.rows.columns if name != "job"}
+    )
+    jobs = jobs.assign(scale_factor=jobs.get("scale_factor", 1))
+    lines = jobs.index
+    jobs = jobs.set_axis(_ids(table) if "job" in table.rows else pd.RangeIndex(len(jobs)))
+    beside = throughputs_beside(file.path)
+    if options.throughputs is None and beside is not None and beside.exists():
+        options = dataclasses.replace(options, throughputs=read_throughputs(beside))
+    return from_steps(file, jobs, lines, options, file.comments)
+
+
+def _column(table: TraceTable, name: str) -> pd.Series:
+    """One column of the jobs table, checked line by line."""
+    column = JOB_COLUMNS[name]
+    if column.kind == "text":
+        return table.texts(name)
+    return table.numbers(
+        name,
+        f"{column.valid} ({column.meaning})",
+        least=column.least,
+        strict=column.strict,
+        whole=column.kind == "count",
+        optional=column.optional,
+    )
+
+
+def _ids(table: TraceTable) -> pd.Series:
+    """Job ids; as integers if every one is written as an integer."""
+    ids = table.unique("job")
+    numbers = pd.to_numeric(ids, errors="coerce")
+    whole = numbers.notna().all() and (numbers % 1 == 0).all()
+    if whole and (numbers.astype(np.int64).astype(str) == ids).all():
+        return numbers.astype(np.int64)
+    return ids

@@ -1,0 +1,41 @@
+"""Traces of Microsoft's ITP clusters: csv with arrival, duration and GPUs of every job."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from apportion.sim.traces.assemble import from_durations
+from apportion.sim.traces.table import parse_table
+
+if TYPE_CHECKING:
+    from apportion.sim.traces.assemble import ReadOptions
+    from apportion.sim.traces.text import TextFile
+    from apportion.sim.workload import Workload
+
+__all__ = ["COLUMNS", "read_microsoft_itp"]
+
+COLUMNS = ("job_id", "submission_time", "duration", "num_gpu")
+"""Columns that the csv must have; times in seconds."""
+
+
+def read_microsoft_itp(file: TextFile, options: ReadOptions) -> Workload:
+    """Read an ITP trace; its models are unknown, so job types are drawn.
+
+    Raises
+    ------
+    InputError
+        For a missing column, a job id that stands twice, or a malformed line.
+    """
+    table = parse_table(file)
+    jobs = pd.DataFrame(
+        {
+            "arrival_s": table.numbers("submission_time", "a number >= 0 (seconds)"),
+            "duration_s": table.numbers("duration", "a number >= 0 (seconds)"),
+            "scale_factor": table.numbers(
+                "num_gpu", "a whole number >= 1 (GPUs)", least=1, whole=True
+            ),
+        }
+    )
+    return from_durations(file, jobs.set_axis(table.unique("job_id")), options)

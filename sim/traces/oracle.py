@@ -1,0 +1,125 @@
+"""Throughput tables: Gavel's oracle, a csv of your own, or a DataFrame."""
+
+from __future__ import annotations
+
+import ast
+import json
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from apportion.errors import InputError
+from apportion.sim.traces.table import parse_table
+from apportion.sim.traces.text import read_text
+from apportion.sim.workload_tables import THROUGHPUT_KEYS, checked_throughputs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from apportion.sim.traces.text import TextFile
+
+__all__ = ["read_oracle", "read_throughputs"]
+
+_SPREAD_OUT = "_unconsolidated"
+_ALONE = "null"
+
+
+def read_oracle(path: str | Path, *, unconsolidated: bool = False) -> pd.DataFrame:
+    """Read the isolated throughputs of a Gavel oracle.
+
+    Parameters
+    ----------
+    path
+        Json file, plain or gzipped: ``{accelerator: {"('<job type>', <scale factor>)": {"null":
+        steps/s alone, ...}}}``. Entries for pairs of jobs that share GPUs are left out.
+    unconsolidated
+        Keep the columns ``<accelerator>_unconsolidated`` too: speeds of gangs whose GPUs sit in
+        different machines.
+
+    Returns
+    -------
+    DataFrame
+        Steps/s of the whole gang, rows (job_type, scale_factor), one column per accelerator; 0
+        where the job cannot run or was not measured.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or is not an oracle.
+    """
+    return _oracle(read_text(path), unconsolidated)
+
+
+def read_throughputs(source: pd.DataFrame | str | Path) -> pd.DataFrame:
+    """Take throughputs from a DataFrame, a Gavel oracle (json), or a csv.
+
+    Parameters
+    ----------
+    source
+        The csv has columns job_type and scale_factor, and one of steps/s per accelerator type.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be read, or the values are out of range.
+    """
+    if isinstance(source, pd.DataFrame):
+        return checked_throughputs(source)
+    file = read_text(source)
+    if file.body.lstrip().startswith(b"{"):
+        return _oracle(file, unconsolidated=False)
+    table = parse_table(file)
+    index = [table.texts("job_type"), table.numbers("scale_factor", "a whole number >= 1", least=1)]
+    speeds = {
+        name: table.numbers(name, "a number >= 0 (steps/s)")
+        for name in table.rows.columns
+        if name not in THROUGHPUT_KEYS
+    }
+    return checked_throughputs(pd.DataFrame(speeds).set_index(index))
+
+
+def _oracle(file: TextFile, unconsolidated: bool) -> pd.DataFrame:
+    """Isolated throughputs out of the content of an oracle."""
+    try:
+        content = json.loads(file.body)
+    except ValueError as error:
+        raise InputError(f"{file.path} is not json: {error}.") from error
+    columns: dict[str, dict[tuple[str, int], float]] = {}
+    for accelerator, entries in content.items() if isinstance(content, dict) else ():
+        if unconsolidated or not accelerator.endswith(_SPREAD_OUT):
+            columns[accelerator] = _column(file.path, accelerator, entries)
+    keys = {key: None for column in columns.values() for key in column}
+    if not keys:
+        raise InputError(f"{file.path} holds no throughputs by accelerator and job type.")
+    index = pd.MultiIndex.from_tuples(keys, names=THROUGHPUT_KEYS)
+    rows = {name: [column.get(key, 0.0) for key in keys] for name, column in columns.items()}
+    return checked_throughputs(pd.DataFrame(rows, index=index))
+
+
+def _column(path: Path, accelerator: str, entries: Any) -> dict[tuple[str, int], float]:
+    """Isolated throughputs on one accelerator."""
+    if not isinstance(entries, dict):
+        raise InputError(f"{path}: {accelerator!r} must hold throughputs by job type.")
+    column = {}
+    for text, entry in entries.items():
+        alone = entry.get(_ALONE) if isinstance(entry, dict) else None
+        if not isinstance(alone, (int, float)):
+            raise InputError(
+                f"{path}: {accelerator!r}, {text!r} has no number under {_ALONE!r} (steps/s alone)."
+            )
+        column[_key(path, text)] = float(alone)
+    return column
+
+
+def _key(path: Path, text: str) -> tuple[str, int]:
+    """Read ``"('LM (batch size 5)', 2)"``; a bare job type stands for one GPU."""
+    if not text.startswith("("):
+        return text, 1
+    try:
+        key = ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        key = None
+    match key:
+        case (str(job_type), int(scale_factor)):
+            return job_type, scale_factor
+    raise InputError(f"{path}: cannot read the key {text!r}; expected \"('<job type>', <GPUs>)\".")

@@ -1,0 +1,136 @@
+"""One call for every trace: find the format, read the file, make a workload of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal, get_args
+
+import numpy as np
+
+from apportion.errors import InputError, unknown_name
+from apportion.sim.traces import gavel, helios, jobs_csv, microsoft_itp, philly
+from apportion.sim.traces.assemble import ReadOptions
+from apportion.sim.traces.oracle import read_throughputs
+from apportion.sim.traces.table import missing_column
+from apportion.sim.traces.text import read_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    import pandas as pd
+
+    from apportion.sim.traces.text import TextFile
+    from apportion.sim.workload import Workload
+
+__all__ = ["TRACE_FORMATS", "TraceFormat", "read_workload"]
+
+# Share of the columns of a format from which on a file is taken to be meant as one.
+_LIKENESS = 0.5
+
+Missing = Literal["error", "drop"]
+
+
+@dataclass(frozen=True)
+class TraceFormat:
+    """A trace format: what it is, the columns by which a csv is known, and its reader."""
+
+    meaning: str
+    columns: tuple[str, ...]
+    read: Callable[[TextFile, ReadOptions], Workload]
+
+
+TRACE_FORMATS: Mapping[str, TraceFormat] = MappingProxyType(
+    {
+        "jobs": TraceFormat("csv of your own jobs", jobs_csv.COLUMNS, jobs_csv.read_jobs_csv),
+        "gavel": TraceFormat("Gavel or Shockwave, tab separated", (), gavel.read_gavel),
+        "microsoft_itp": TraceFormat(
+            "Microsoft ITP", microsoft_itp.COLUMNS, microsoft_itp.read_microsoft_itp
+        ),
+        "philly": TraceFormat("Microsoft Philly", philly.COLUMNS, philly.read_philly),
+        "helios": TraceFormat("SenseTime Helios", helios.COLUMNS, helios.read_helios),
+    }
+)
+"""Every format that `read_workload` knows, by name."""
+
+
+def read_workload(
+    path: str | Path,
+    *,
+    throughputs: pd.DataFrame | str | Path | None = None,
+    format: str | None = None,
+    seed: int = 0,
+    limit: int | None = None,
+    reference: str = "v100",
+    missing: Missing = "error",
+    states: Sequence[str] | None = None,
+) -> Workload:
+    """Read a trace, or a csv of your own jobs.
+
+    Parameters
+    ----------
+    path
+        The file, plain or gzipped.
+    throughputs
+        Steps/s: a DataFrame with rows (job_type, scale_factor), a csv with those two columns and
+        one per accelerator, or a Gavel oracle (json). By default the table of 26 job types that
+        comes with apportion, or the file that `Workload.save` wrote next to `path`.
+    format
+        One of `TRACE_FORMATS`; found from the first line by default.
+    seed
+        Of the job types, where a trace does not tell them.
+    limit
+        Keep only so many jobs, the first to arrive.
+    reference
+        Accelerator type on which durations of a trace are taken to be measured.
+    missing
+        What to do with jobs without throughputs: ``error``, or ``drop`` them and leave a note.
+    states
+        Helios only: keep the jobs that ended so, e.g. ``["COMPLETED"]``; all by default.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be read or its format not be told, and for the first malformed line.
+    """
+    if format is not None and format not in TRACE_FORMATS:
+        raise unknown_name("trace format", format, TRACE_FORMATS)
+    if missing not in get_args(Missing):
+        raise unknown_name("value of missing", missing, get_args(Missing))
+    for option, value, least in (("seed", seed, 0), ("limit", limit, 1)):
+        if value is not None and (not isinstance(value, (int, np.integer)) or value < least):
+            raise InputError(f"{option} is {value!r}; it must be a whole number >= {least}.")
+    file = read_text(path)
+    speeds = None if throughputs is None else read_throughputs(throughputs)
+    chosen = format or _format_of(file)
+    if states is not None and chosen != "helios":
+        raise InputError(f"states is given, but {path} is of format {chosen!r}, not 'helios'.")
+    options = ReadOptions(speeds, seed, limit, reference, missing, states)
+    return TRACE_FORMATS[chosen].read(file, options)
+
+
+def _format_of(file: TextFile) -> str:
+    """Tell the format from the first line: tabs, or the columns of a csv."""
+    if "\t" in file.head:
+        return "gavel"
+    present = [name.strip().strip('"') for name in file.head.split(",")]
+    found = {
+        name: sum(column in present for column in trace.columns) / len(trace.columns)
+        for name, trace in TRACE_FORMATS.items()
+        if trace.columns
+    }
+    best = max(found, key=lambda name: found[name])
+    if found[best] == 1:
+        return best
+    if found[best] >= _LIKENESS:
+        absent = next(name for name in TRACE_FORMATS[best].columns if name not in present)
+        raise InputError(
+            f"{missing_column(file, absent, present)} It looks most like format {best!r}, which "
+            f"needs that column."
+        )
+    raise InputError(
+        f"Cannot tell the format of {file.path} from its first line {file.head[:80]!r}. A csv "
+        f"must name its columns, e.g. {', '.join(microsoft_itp.COLUMNS)}; or give format=, one of "
+        f"{', '.join(TRACE_FORMATS)}."
+    )

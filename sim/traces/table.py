@@ -1,0 +1,185 @@
+"""Tables in text: cells stay text until a reader asks for a column, lines keep their numbers."""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import io
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from apportion.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from apportion.sim.traces.text import TextFile
+
+__all__ = ["TraceTable", "missing_column", "parse_table"]
+
+
+@dataclass(frozen=True)
+class TraceTable:
+    """Rows of a text table, indexed by their line in the file; blank cells are NaN."""
+
+    file: TextFile
+    rows: pd.DataFrame
+
+    def where(self, keep: pd.Series) -> TraceTable:
+        """Return the rows for which `keep` is true."""
+        return replace(self, rows=self.rows[keep])
+
+    def texts(self, column: str, *, optional: bool = False) -> pd.Series:
+        """Return a column of texts; blank cells are refused unless `optional`, then ''."""
+        cells = self._cells(column)
+        if optional:
+            return cells.fillna("").astype(str)
+        self._refuse(cells, cells.isna(), "a text")
+        return cells.astype(str)
+
+    def numbers(
+        self,
+        column: str,
+        valid: str = "a number >= 0",
+        *,
+        least: float = 0.0,
+        strict: bool = False,
+        whole: bool = False,
+        optional: bool = False,
+    ) -> pd.Series:
+        """Return a column of numbers.
+
+        Parameters
+        ----------
+        column
+            Name of the column.
+        valid
+            The range in words, for the error.
+        least, strict
+            The smallest value, itself refused if `strict`.
+        whole
+            Refuse fractions; the result is of integers.
+        optional
+            Let blank cells and 'nan' stand, as NaN.
+
+        Raises
+        ------
+        InputError
+            Naming the first line whose cell is out of range.
+        """
+        cells = self._cells(column)
+        numbers = _floats(cells)
+        out_of_range = numbers.le(least) if strict else numbers.lt(least)
+        wrong = out_of_range | numbers.isna() | numbers.abs().eq(np.inf)
+        if whole:
+            wrong |= numbers % 1 != 0
+        if optional:
+            wrong &= ~(cells.isna() | cells.isin(["nan", "NaN"]))
+        self._refuse(cells, wrong, valid)
+        return numbers.astype(np.int64) if whole else numbers
+
+    def times(self, column: str) -> pd.Series:
+        """Return a column of date-times as seconds since 1970; a missing zone means UTC."""
+        cells = self._cells(column)
+        times = pd.to_datetime(cells, format="ISO8601", errors="coerce", utc=True)
+        self._refuse(cells, times.isna(), "a date-time such as 2017-10-03 13:45:00")
+        return (times - pd.Timestamp(0, tz="UTC")).dt.total_seconds()
+
+    def unique(self, column: str) -> pd.Series:
+        """Return a column of texts in which none stands twice, e.g. of job ids."""
+        cells = self.texts(column)
+        twice = cells.duplicated()
+        if twice.any():
+            value = cells[twice].iloc[0]
+            first, second = cells.index[cells == value][:2]
+            raise InputError(
+                f"{self.file.path}, lines {first} and {second}: both have the {column} {value!r}; "
+                f"it must be unique."
+            )
+        return cells
+
+    def _cells(self, column: str) -> pd.Series:
+        if column not in self.rows.columns:
+            raise missing_column(self.file, column, self.rows.columns)
+        return self.rows[column]
+
+    def _refuse(self, cells: pd.Series, wrong: pd.Series, valid: str) -> None:
+        if wrong.any():
+            cell = cells[wrong].iloc[0]
+            shown = "blank" if pd.isna(cell) else repr(cell)
+            raise InputError(
+                f"{self.file.path}, line {cells.index[wrong][0]}: {cells.name} is {shown}; "
+                f"it must be {valid}."
+            )
+
+
+def missing_column(file: TextFile, column: str, present: Iterable[str]) -> InputError:
+    """Build the error for a column that a file does not have, with the nearest one it has."""
+    names = list(present)
+    close = difflib.get_close_matches(column, names, n=1, cutoff=0.4)
+    hint = f" The nearest is {close[0]!r}." if close else ""
+    return InputError(f"{file.path} has no column {column!r}.{hint} It has: {', '.join(names)}.")
+
+
+def parse_table(
+    file: TextFile, *, separator: str = ",", names: Sequence[str] | None = None
+) -> TraceTable:
+    """Parse a table; its first line holds the column names unless `names` are given.
+
+    Raises
+    ------
+    InputError
+        If a line has too many fields, if a column name stands twice, or if there are no rows.
+    """
+    rows = _parse(file, separator)
+    rows.index += file.first_line
+    if names is None:
+        names = [str(name).strip() for name in rows.iloc[0]]
+        rows = rows.iloc[1:]
+    columns = pd.Index(names)
+    if not columns.is_unique:
+        twice = columns[columns.duplicated()][0]
+        raise InputError(f"{file.path} has the column {twice!r} twice.")
+    rows = rows.set_axis(columns, axis=1).dropna(how="all")
+    if rows.empty:
+        raise InputError(f"{file.path} has no rows below its column names.")
+    return TraceTable(file, rows)
+
+
+def _parse(file: TextFile, separator: str) -> pd.DataFrame:
+    try:
+        return pd.read_csv(
+            io.BytesIO(file.body),
+            sep=separator,
+            header=None,
+            dtype=str,
+            keep_default_na=False,
+            na_values=[""],
+            skip_blank_lines=False,
+            skipinitialspace=True,
+            quoting=csv.QUOTE_NONE if separator == "\t" else csv.QUOTE_MINIMAL,
+        )
+    except UnicodeDecodeError as error:
+        raise InputError(f"{file.path} is not a text file in UTF-8: {error.reason}.") from error
+    except pd.errors.ParserError as error:
+        found = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))
+        if found is None:
+            raise InputError(f"Cannot read {file.path} as a table: {error}.") from error
+        expected, line, seen = (int(number) for number in found.groups())
+        raise InputError(
+            f"{file.path}, line {line + file.first_line - 1}: {seen} fields; expected {expected}, "
+            f"as in line {file.first_line}."
+        ) from error
+
+
+def _floats(cells: pd.Series) -> pd.Series:
+    """Convert text to floats exactly; NaN where it is no number."""
+    try:
+        values = cells.to_numpy(dtype=object).astype(np.float64)
+    except ValueError:
+        return pd.to_numeric(cells, errors="coerce").astype(np.float64)
+    return pd.Series(values, index=cells.index, name=cells.name)

@@ -1,0 +1,175 @@
+"""The workload: what a simulation is run on, whether generated, read from a trace, or your own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from apportion.cluster import Cluster
+from apportion.errors import InputError, unknown_name
+from apportion.sim.describe import describe_workload
+from apportion.sim.saving import save_tables
+from apportion.sim.workload_tables import checked_jobs, checked_throughputs, throughput_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pandas as pd
+    from numpy.typing import NDArray
+
+__all__ = ["Workload"]
+
+
+@dataclass(frozen=True, eq=False)
+class Workload:
+    """Jobs, and how fast each kind of job runs on each accelerator type.
+
+    Parameters
+    ----------
+    name
+        Name of the workload, for tables and plots.
+    jobs
+        One row per job, columns of `apportion.JOB_COLUMNS`; ``job_type`` and ``total_steps`` must
+        be there. ``arrival_s`` is 0, ``scale_factor`` and ``weight`` are 1 where left out. Kept
+        sorted by arrival (jobs that arrive together stay in order), the index named ``job``.
+    throughputs
+        Steps/s of the whole gang, rows (job_type, scale_factor), one column per accelerator type;
+        0 where the job cannot run.
+    notes
+        What a reader of the results must know, e.g. that job types were drawn at random.
+
+    Raises
+    ------
+    InputError
+        For a jobs table or throughputs out of range, or a job without throughputs.
+    """
+
+    name: str
+    jobs: pd.DataFrame
+    throughputs: pd.DataFrame
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        jobs = checked_jobs(self.jobs)
+        throughputs = checked_throughputs(self.throughputs)
+        throughput_rows(jobs, throughputs)
+        object.__setattr__(self, "jobs", jobs)
+        object.__setattr__(self, "throughputs", throughputs)
+        object.__setattr__(self, "notes", tuple(self.notes))
+
+    def __len__(self) -> int:
+        return len(self.jobs)
+
+    @property
+    def accelerators(self) -> tuple[str, ...]:
+        """Accelerator types whose throughputs are known."""
+        return tuple(self.throughputs.columns)
+
+    def throughput_of(self, cluster: Cluster | Mapping[str, int] | str) -> pd.DataFrame:
+        """Steps/s of every job on every type of a cluster.
+
+        Returns
+        -------
+        DataFrame
+            Jobs x the cluster's accelerators, in the cluster's order; 0 where the job cannot run,
+            or needs more GPUs than the cluster has of that type.
+
+        Raises
+        ------
+        InputError
+            For a type without throughputs, or a job that can run on no type of the cluster.
+        """
+        cluster = Cluster.of(cluster)
+        for name in cluster.accelerators:
+            if name not in self.throughputs.columns:
+                raise unknown_name("accelerator in the throughputs", name, self.throughputs.columns)
+        steps_per_s = self._speeds()[list(cluster.accelerators)]
+        runs = steps_per_s.to_numpy() > 0
+        fits = self.jobs["scale_factor"].to_numpy()[:, None] <= cluster.counts
+        stuck = ~(runs & fits).any(axis=1)
+        if stuck.any():
+            first = int(np.argmax(stuck))
+            job = self.jobs.index.tolist()[first]
+            raise _cannot_run(job, self.jobs.iloc[first], cluster, runs[first])
+        return steps_per_s.where(fits, 0.0)
+
+    def head(self, count: int) -> Workload:
+        """Return the workload of the first `count` jobs to arrive, at least one."""
+        if count < 1:
+            raise InputError(f"head({count}): a workload needs at least one job.")
+        return Workload(self.name, self.jobs.head(count), self.throughputs, self.notes)
+
+    def describe(
+        self,
+        cluster: Cluster | Mapping[str, int] | str | None = None,
+        reference: str | None = None,
+    ) -> pd.DataFrame:
+        """Summarise the jobs: sizes, arrivals, durations, load and job types.
+
+        Parameters
+        ----------
+        cluster
+            Adds the offered load as a share of these GPUs; only its types count.
+        reference
+            Accelerator type on which durations are given; each job's fastest type by default.
+
+        Returns
+        -------
+        DataFrame
+            Indexed by measure, columns ``value`` and ``unit``; see `describe_workload`.
+        """
+        if cluster is None:
+            return describe_workload(self.jobs, self._speeds(), reference=reference)
+        cluster = Cluster.of(cluster)
+        steps_per_s = self.throughput_of(cluster)
+        return describe_workload(self.jobs, steps_per_s, cluster.total_gpus, reference)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Jobs table with the steps/s of every job in a column ``<accelerator>_steps_per_s``."""
+        return self.jobs.join(self._speeds().add_suffix("_steps_per_s"))
+
+    def save(self, path: str | Path) -> tuple[Path, Path]:
+        """Write the jobs to ``<name>.csv`` and the throughputs next to it.
+
+        `apportion.read_workload` reads the pair back. Notes stand as ``#`` lines above the jobs.
+
+        Parameters
+        ----------
+        path
+            File of the jobs, ending in ``.csv`` or ``.csv.gz``.
+
+        Returns
+        -------
+        tuple of Path
+            The file of the jobs, and that of the throughputs (``<name>.throughputs.csv``).
+
+        Raises
+        ------
+        InputError
+            If the file ends otherwise.
+        """
+        return save_tables(Path(path), self.jobs, self.throughputs, self.notes)
+
+    def _speeds(self) -> pd.DataFrame:
+        """Steps/s of every job, jobs x accelerators."""
+        rows = throughput_rows(self.jobs, self.throughputs)
+        return self.throughputs.iloc[rows].set_axis(self.jobs.index, axis=0)
+
+
+def _cannot_run(
+    job: object, row: pd.Series, cluster: Cluster, runs: NDArray[np.bool_]
+) -> InputError:
+    """Say why one job can run on no type of the cluster."""
+    what = f"Job {job!r} ({row['job_type']!r}, scale factor {row['scale_factor']})"
+    if not runs.any():
+        return InputError(
+            f"{what} runs on no accelerator of the cluster {cluster}: its throughput is 0 there."
+        )
+    where = ", ".join(np.array(cluster.accelerators)[runs])
+    return InputError(
+        f"{what} needs more GPUs than the cluster {cluster} has of any type that it runs on "
+        f"({where})."
+    )

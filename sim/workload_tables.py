@@ -1,0 +1,113 @@
+"""Checks of the two tables of a workload, and the way from one to the other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from apportion.errors import InputError, unknown_name
+from apportion.jobs import check_jobs
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["THROUGHPUT_KEYS", "checked_jobs", "checked_throughputs", "find_rows", "throughput_rows"]
+
+THROUGHPUT_KEYS = ["job_type", "scale_factor"]
+"""Names of the row levels of a table of throughputs."""
+
+_DEFAULTS = {"arrival_s": 0.0, "scale_factor": 1, "weight": 1.0}
+
+
+def checked_jobs(jobs: pd.DataFrame) -> pd.DataFrame:
+    """Return the jobs with their types fixed, defaults filled in, sorted by arrival.
+
+    Raises
+    ------
+    InputError
+        As `apportion.check_jobs`; ``job_type`` and ``total_steps`` must be there.
+    """
+    jobs = check_jobs(jobs, required=["job_type", "total_steps"])
+    if jobs.empty:
+        raise InputError("A workload needs at least one job; the jobs table has no rows.")
+    missing = {name: value for name, value in _DEFAULTS.items() if name not in jobs.columns}
+    return jobs.assign(**missing).sort_values("arrival_s", kind="stable").rename_axis(index="job")
+
+
+def checked_throughputs(throughputs: pd.DataFrame) -> pd.DataFrame:
+    """Return the throughputs as floats, rows (job_type, scale_factor), columns named by type.
+
+    Raises
+    ------
+    InputError
+        If the rows are not pairs of job type and scale factor, if a row or an accelerator stands
+        twice, or if a value is not a finite number >= 0.
+    """
+    if not isinstance(throughputs, pd.DataFrame) or throughputs.index.nlevels != 2:
+        raise InputError(
+            "The throughputs must be a DataFrame with rows (job_type, scale_factor) and one "
+            "column of steps/s per accelerator type."
+        )
+    if throughputs.empty:
+        raise InputError(f"The throughputs are empty: {throughputs.shape} rows and columns.")
+    gangs = pd.to_numeric(throughputs.index.get_level_values(1).to_series(), errors="coerce")
+    wrong = ~(gangs.ge(1) & gangs.mod(1).eq(0)).to_numpy()
+    if wrong.any():
+        row = throughputs.index[wrong].tolist()[0]
+        raise InputError(
+            f"The throughputs have a row {row!r}; its scale factor must be a whole number "
+            f">= 1 (rows are job_type, scale_factor)."
+        )
+    types = throughputs.index.get_level_values(0).astype(str)
+    index = pd.MultiIndex.from_arrays([types, gangs.astype(np.int64)], names=THROUGHPUT_KEYS)
+    columns = throughputs.columns.astype(str)
+    for what, labels in (("row", index), ("accelerator", columns)):
+        if not labels.is_unique:
+            twice = labels[labels.duplicated()].tolist()[0]
+            raise InputError(f"The throughputs have the {what} {twice!r} twice.")
+    speeds = throughputs.apply(pd.to_numeric, errors="coerce").to_numpy(dtype=float)
+    bad = np.argwhere(~(np.isfinite(speeds) & (speeds >= 0)))
+    if bad.size:
+        row, column = bad[0]
+        raise InputError(
+            f"The throughput of {index.tolist()[row]} on {columns[column]!r} is "
+            f"{throughputs.iat[row, column]!s}; it must be a finite number >= 0 (steps/s)."
+        )
+    return pd.DataFrame(speeds, index=index, columns=columns)
+
+
+def throughput_rows(jobs: pd.DataFrame, throughputs: pd.DataFrame) -> NDArray[np.intp]:
+    """Position of every job's row in the throughputs, shape (jobs,).
+
+    Raises
+    ------
+    InputError
+        If a job has no row, naming the job and the nearest job type or the GPU counts known.
+    """
+    rows = find_rows(jobs, throughputs)
+    if (rows < 0).any():
+        job = jobs.index[rows < 0].tolist()[0]
+        raise _no_throughput(job, jobs.iloc[int(np.argmax(rows < 0))], throughputs)
+    return rows
+
+
+def find_rows(jobs: pd.DataFrame, throughputs: pd.DataFrame) -> NDArray[np.intp]:
+    """Position of every job's row in the throughputs, shape (jobs,); -1 where there is none."""
+    keys = pd.MultiIndex.from_arrays([jobs[name] for name in THROUGHPUT_KEYS])
+    return throughputs.index.get_indexer(keys)
+
+
+def _no_throughput(job: object, row: pd.Series[Any], throughputs: pd.DataFrame) -> InputError:
+    """Say what the throughputs lack: the job type, or the number of GPUs."""
+    job_type, scale_factor = row["job_type"], row["scale_factor"]
+    known_types = throughputs.index.get_level_values(0)
+    if job_type not in known_types:
+        what = f"job type of job {job!r} (scale factor {scale_factor})"
+        return unknown_name(what, job_type, known_types.unique())
+    gangs = throughputs.index[known_types == job_type].get_level_values(1)
+    return InputError(
+        f"Job {job!r} is {job_type!r} with scale factor {scale_factor}, for which there are no "
+        f"throughputs; they know this job type with scale factor {', '.join(map(str, gangs))}."
+    )

@@ -1,0 +1,279 @@
+"""The contract that every policy keeps, as a test to run on one's own.
+
+from apportion.testing import check_policy
+
+def test_my_policy():
+    check_policy(MyPolicy())
+"""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+import pandas as pd
+
+from apportion.cluster import Cluster
+from apportion.errors import InputError
+from apportion.policies import solve
+
+if TYPE_CHECKING:
+    from apportion.allocation import Allocation
+    from apportion.policies import Policy
+
+__all__ = ["check_policy"]
+
+_SHARE_TOLERANCE = 1e-5
+
+
+def check_policy(policy: Policy, *, seed: int = 0) -> None:
+    """Check on small random problems that a policy keeps what `solve` promises.
+
+    Its allocations are feasible, certified to 1e-6, the same twice, indifferent to the order of
+    jobs and types and to grouping; identical jobs get the same; the edge cases (no job, one job,
+    a job that fits nowhere) end as documented; it pickles; if it says that it is scale invariant,
+    it is; and its agnostic variant, if it has one, sees no difference between types.
+
+    Parameters
+    ----------
+    policy
+        The policy. Every column of `JOB_COLUMNS` is there for it, deadlines can all be met, and
+        every type has a price.
+    seed
+        Seed of the problems.
+
+    Raises
+    ------
+    AssertionError
+        For the first property that does not hold; the message names it, the policy and the
+        numbers.
+    """
+    rng = np.random.default_rng(seed)
+    cases = [_Case.random(rng, jobs, types) for jobs, types in ((4, 2), (7, 3))]
+    for case in cases:
+        allocation = case.solve(policy)
+        _feasible(policy, case, allocation)
+        _certified(policy, allocation)
+        _deterministic(policy, case, allocation)
+        _permutation_equivariant(policy, case, allocation, rng)
+        _scale_invariant(policy, case, allocation, rng)
+        _pickles(policy, case, allocation)
+        _agnostic_variant_is_blind(policy, case)
+    _groups_exactly(policy, cases[0])
+    _one_job(policy, cases[1])
+    _no_jobs(policy, cases[1])
+    _refuses_what_fits_nowhere(policy, cases[1])
+
+
+@dataclass(frozen=True, eq=False)
+class _Case:
+    """One problem in labels: steps/s, jobs table, cluster."""
+
+    speed: pd.DataFrame
+    jobs: pd.DataFrame
+    cluster: Cluster
+
+    @classmethod
+    def random(cls, rng: np.random.Generator, jobs: int, types: int) -> _Case:
+        """Draw a problem in which every deadline can be met."""
+        names = [f"type-{j}" for j in range(types)]
+        ids = [f"job-{i}" for i in range(jobs)]
+        gpus = rng.integers(2, 5, types)
+        price = dict(zip(names, rng.uniform(0.5, 3.0, types), strict=True))
+        speed = rng.uniform(0.5, 20.0, (jobs, types)) * 10.0 ** rng.integers(-1, 2, (jobs, 1))
+        speed[rng.random((jobs, types)) < 0.2] = 0.0
+        speed[np.arange(jobs), rng.integers(0, types, jobs)] += 1.0
+        scale_factor = rng.choice([1, 2], jobs)
+        steps = rng.uniform(1e3, 1e5, jobs)
+        elapsed_s = rng.uniform(0, 600, jobs)
+        slice_of_each = np.minimum(gpus / (jobs * scale_factor[:, None]), 1 / types)
+        pace = (speed * slice_of_each).sum(axis=1)
+        deadline_s = elapsed_s + steps / pace * rng.uniform(1.2, 4.0, jobs)
+        deadline_s[0] = np.nan
+        table = pd.DataFrame(
+            {
+                "arrival_s": rng.uniform(0, 600, jobs),
+                "job_type": "a model",
+                "scale_factor": scale_factor,
+                "total_steps": steps * 1.5,
+                "steps_remaining": steps,
+                "weight": rng.choice([1.0, 2.0, 5.0], jobs),
+                "entity": rng.choice(["red", "blue"], jobs),
+                "deadline_s": deadline_s,
+                "duration_s": 1.5 * steps / speed.max(axis=1),
+                "elapsed_s": elapsed_s,
+                "count": 1,
+                "isolated_elapsed_s": elapsed_s * rng.uniform(0.5, 1.5, jobs),
+            },
+            index=ids,
+        )
+        cluster = Cluster(dict(zip(names, gpus.tolist(), strict=True)), prices_per_gpu_hour=price)
+        return cls(pd.DataFrame(speed, index=ids, columns=names), table, cluster)
+
+    def solve(self, policy: Policy, **options: Any) -> Allocation:
+        """Solve the problem."""
+        return solve(policy, self.speed, workers=self.cluster, jobs=self.jobs, **options)
+
+    def only(self, ids: list[str]) -> _Case:
+        """Keep some of the jobs."""
+        return replace(self, speed=self.speed.loc[ids], jobs=self.jobs.loc[ids])
+
+    def repeated(self, times: int) -> _Case:
+        """Put several identical jobs in the place of each."""
+        ids = [f"{job}-{copy}" for copy in range(times) for job in self.jobs.index]
+        return replace(
+            self,
+            speed=pd.concat([self.speed] * times).set_axis(ids),
+            jobs=pd.concat([self.jobs] * times).set_axis(ids),
+        )
+
+
+def _fail(policy: Policy, broken: str, numbers: str) -> NoReturn:
+    raise AssertionError(f"{policy!r} is not {broken}: {numbers}.")
+
+
+def _compare(policy: Policy, broken: str, expected: pd.DataFrame, got: pd.DataFrame) -> None:
+    """Compare shares by label."""
+    off = (got.loc[expected.index, expected.columns] - expected).abs()
+    if not (off.to_numpy() <= _SHARE_TOLERANCE).all():
+        job = off.max(axis=1).idxmax()
+        option = off.loc[job].idxmax()
+        _fail(
+            policy,
+            broken,
+            f"the share of job {job!r} on {option!r} is {got.loc[job, option]} instead of "
+            f"{expected.loc[job, option]}",
+        )
+
+
+def _feasible(policy: Policy, case: _Case, allocation: Allocation) -> None:
+    X = allocation.X.to_numpy()
+    if not ((X >= 0) & (X <= 1)).all():
+        _fail(policy, "feasible", f"shares range from {X.min()} to {X.max()}, not within [0, 1]")
+    time = allocation.X.sum(axis=1)
+    if time.max() > 1 + 1e-9:
+        _fail(policy, "feasible", f"job {time.idxmax()!r} runs {time.max()} of the time")
+    held = allocation.X.mul(case.jobs["scale_factor"], axis=0).sum()
+    for accelerator, gpus in case.cluster.gpus.items():
+        if held[accelerator] > gpus * (1 + 1e-9):
+            _fail(policy, "feasible", f"{held[accelerator]} of {gpus} {accelerator!r} are in use")
+    speed = (allocation.X * case.speed).sum(axis=1)
+    if not np.allclose(speed, allocation.throughput, rtol=1e-9):
+        _fail(policy, "feasible", f"throughput {allocation.throughput.to_dict()}, X gives {speed}")
+
+
+def _certified(policy: Policy, allocation: Allocation) -> None:
+    if not allocation.gap <= 1e-6:
+        _fail(policy, "certified optimal", f"the gap is {allocation.gap}")
+
+
+def _deterministic(policy: Policy, case: _Case, allocation: Allocation) -> None:
+    again = case.solve(policy).X
+    if not again.equals(allocation.X):
+        off = (again - allocation.X).abs().to_numpy().max()
+        _fail(policy, "deterministic", f"two solves differ by {off}")
+
+
+def _permutation_equivariant(
+    policy: Policy, case: _Case, allocation: Allocation, rng: np.random.Generator
+) -> None:
+    ids = rng.permutation(case.speed.index).tolist()
+    types = rng.permutation(case.speed.columns).tolist()
+    gpus = {name: case.cluster.gpus[name] for name in types}
+    shuffled = _Case(
+        case.speed.loc[ids, types],
+        case.jobs.loc[rng.permutation(ids)],
+        replace(case.cluster, gpus=gpus),
+    )
+    _compare(policy, "permutation-equivariant", allocation.X, shuffled.solve(policy).X)
+
+
+def _scale_invariant(
+    policy: Policy, case: _Case, allocation: Allocation, rng: np.random.Generator
+) -> None:
+    if not policy.scale_invariant:
+        return
+    speed, jobs = case.speed.copy(), case.jobs.copy()
+    job, factor = str(rng.choice(case.speed.index)), 128.0
+    speed.loc[job] *= factor
+    jobs.loc[job, ["total_steps", "steps_remaining"]] *= factor
+    scaled = replace(case, speed=speed, jobs=jobs)
+    broken = f"scale-invariant (steps of job {job!r} times {factor:g})"
+    _compare(policy, broken, allocation.X, scaled.solve(policy).X)
+
+
+def _pickles(policy: Policy, case: _Case, allocation: Allocation) -> None:
+    copy = pickle.loads(pickle.dumps(policy))
+    if repr(copy) != repr(policy):
+        _fail(policy, "the same after pickling", f"it comes back as {copy!r}")
+    _compare(policy, "the same after pickling", allocation.X, case.solve(copy).X)
+
+
+def _agnostic_variant_is_blind(policy: Policy, case: _Case) -> None:
+    """Replace the speeds of each job by their average, weighted by GPUs."""
+    if not is_dataclass(policy) or "heterogeneity_aware" not in {f.name for f in fields(policy)}:
+        return
+    blind = replace(policy, heterogeneity_aware=False)
+    gpus = pd.Series(case.cluster.gpus)
+    runs = case.speed > 0
+    average = (case.speed * gpus).sum(axis=1) / (runs * gpus).sum(axis=1)
+    even = replace(case, speed=runs.mul(average, axis=0))
+    broken = "heterogeneity-agnostic (it tells types of one speed from types of several)"
+    _compare(blind, broken, even.solve(blind).X, case.solve(blind).X)
+
+
+def _groups_exactly(policy: Policy, case: _Case) -> None:
+    """Solve three identical jobs for each as classes and one by one."""
+    case = case.repeated(3)
+    grouped, single = case.solve(policy), case.solve(policy, group=False)
+    off = abs(grouped.objective - single.objective)
+    if not off <= 1e-7 * max(1.0, abs(single.objective)):
+        _fail(
+            policy,
+            "indifferent to grouping",
+            f"the objective is {grouped.objective} with and {single.objective} without",
+        )
+    _compare(policy, "indifferent to grouping", single.X, grouped.X)
+    if "order" in policy.columns:  # identical jobs still have their places in a queue
+        return
+    for job, share in grouped.X.iterrows():
+        first = str(job).rsplit("-", 1)[0] + "-0"
+        off = float((share - grouped.X.loc[first]).abs().max())
+        if off > _SHARE_TOLERANCE:
+            _fail(policy, "fair to identical jobs", f"{job!r} and {first!r} differ by {off}")
+
+
+def _one_job(policy: Policy, case: _Case) -> None:
+    case = case.only([case.speed.index[0]])
+    allocation = case.solve(policy)
+    _feasible(policy, case, allocation)
+    _certified(policy, allocation)
+
+
+def _no_jobs(policy: Policy, case: _Case) -> None:
+    shape = case.only([]).solve(policy).X.shape
+    if shape != (0, case.speed.shape[1]):
+        _fail(policy, "content with no jobs", f"X has the shape {shape}")
+
+
+def _refuses_what_fits_nowhere(policy: Policy, case: _Case) -> None:
+    """Take away the GPUs of the only type on which the first job runs."""
+    speed = case.speed.copy()
+    only, others = speed.columns[0], speed.columns[1:]
+    speed.loc[speed.index[0], others] = 0.0
+    speed.loc[speed.index[0], only] = 1.0
+    speed.loc[speed.index[1:], others] += 1.0
+    gpus = dict(case.cluster.gpus) | {only: 0}
+    try:
+        allocation = replace(case, speed=speed, cluster=replace(case.cluster, gpus=gpus)).solve(
+            policy
+        )
+    except InputError:
+        return
+    _fail(
+        policy,
+        "strict about jobs that fit nowhere",
+        f"job {speed.index[0]!r} runs on 0 GPUs with shares {allocation.X.iloc[0].tolist()}",
+    )

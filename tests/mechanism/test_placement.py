@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import itertools
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from apportion.cluster import Cluster
+from apportion.errors import InputError
+from apportion.mechanism.machines import MachinePool
+from apportion.mechanism.placement import PLACEMENTS, Consolidated, Placer
+
+
+def machines_of(placer: Placer, gang: int) -> list[int]:
+    kind, devices = placer.held[gang]
+    return sorted({placer.pools[kind].machine_of[device] for device in devices})
+
+
+def test_best_fit_takes_the_fullest_machine_that_holds_the_gang() -> None:
+    placer = Placer(Cluster({"a100": 12}, gpus_per_machine=4))
+    placer.place([0, 1], [0, 0], [3, 2])
+    assert (machines_of(placer, 0), machines_of(placer, 1)) == ([0], [1])
+    placer.place([2], [0], [2])
+    assert machines_of(placer, 2) == [1]
+    placer.place([3], [0], [1])
+    assert machines_of(placer, 3) == [0]
+
+
+def test_large_gangs_choose_before_small_ones() -> None:
+    placer = Placer(Cluster({"a100": 8}, gpus_per_machine=4))
+    placer.place([0, 1, 2], [0, 0, 0], [1, 2, 4])
+    assert [len(machines_of(placer, gang)) for gang in range(3)] == [1, 1, 1]
+
+
+def test_first_fit_splits_what_consolidation_keeps_together() -> None:
+    cluster = Cluster({"a100": 8}, gpus_per_machine=4)
+    placer = Placer(cluster, "first_fit")
+    placer.place([0, 1], [0, 0], [1, 4])
+    assert machines_of(placer, 1) == [0, 1]
+    assert placer.held[1][1] == [1, 2, 3, 4]
+
+
+def test_the_remainder_of_a_type_is_a_smaller_machine_and_is_used() -> None:
+    placer = Placer(Cluster({"h100": 10}, gpus_per_machine=4))
+    placer.place([0], [0], [10])
+    assert sorted(placer.held[0][1]) == list(range(10))
+    assert machines_of(placer, 0) == [0, 1, 2]
+
+
+@given(
+    free=st.lists(st.integers(0, 4), min_size=1, max_size=6),
+    gpus=st.integers(1, 12),
+)
+def test_consolidation_uses_as_few_machines_as_possible(free: list[int], gpus: int) -> None:
+    pool = MachinePool([4] * len(free))
+    for machine, left in enumerate(free):
+        pool.claim(list(pool.free_on(machine))[: 4 - left])
+    if sum(free) < gpus:
+        return
+    devices = Consolidated().choose(pool, gpus)
+    used = {pool.machine_of[device] for device in devices}
+    assert len(set(devices)) == gpus
+    fewest = next(
+        count
+        for count in range(1, len(free) + 1)
+        if any(sum(some) >= gpus for some in itertools.combinations(free, count))
+    )
+    assert len(used) == fewest
+
+
+@pytest.mark.parametrize("strategy", list(PLACEMENTS))
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_no_device_is_held_twice_and_none_is_lost(data: st.DataObject, strategy: str) -> None:
+    cluster = Cluster({"v100": 11, "k80": 6}, gpus_per_machine=4)
+    placer = Placer(cluster, strategy, seed=1)
+    running: dict[int, tuple[int, int]] = {}
+    for gang in range(data.draw(st.integers(1, 25))):
+        free = [11, 6]
+        for kind, gpus in running.values():
+            free[kind] -= gpus
+        kind = data.draw(st.integers(0, 1))
+        if free[kind] and data.draw(st.booleans()):
+            running[gang] = (kind, data.draw(st.integers(1, free[kind])))
+            placer.place([gang], [kind], [running[gang][1]])
+        elif running:
+            gone = data.draw(st.sampled_from(sorted(running)))
+            placer.release([gone])
+            del running[gone]
+        for kind, total in enumerate((11, 6)):
+            held = [d for k, devices in placer.held.values() if k == kind for d in devices]
+            assert sorted([*held, *placer.pools[kind].free_devices]) == list(range(total))
+    assert {g: (k, len(d)) for g, (k, d) in placer.held.items()} == running
+
+
+def test_random_placement_repeats_with_its_seed_and_goes_on_from_its_state() -> None:
+    cluster = Cluster({"v100": 16})
+    one, two = Placer(cluster, "random", seed=5), Placer(cluster, "random", seed=5)
+    for placer in (one, two):
+        placer.place([0, 1], [0, 0], [3, 4])
+    assert one.held == two.held
+    three = Placer(cluster, "random")
+    three.restore(json.loads(json.dumps(one.state())))
+    for placer in (one, three):
+        placer.place([2], [0], [5])
+    assert one.held == three.held
+    assert Placer(cluster, "random", seed=6).held != one.held
+
+
+def test_unknown_strategy_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(InputError, match=r"'consolidate'.*Did you mean 'consolidated'"):
+        Placer(Cluster({"v100": 1}), "consolidate")
+
+
+def test_a_pool_says_when_no_machine_is_large_enough() -> None:
+    with pytest.raises(ValueError, match="No machine has 3 GPUs free"):
+        MachinePool([2, 2]).tightest(3)

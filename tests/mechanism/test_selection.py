@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from apportion.mechanism.selection import select
+
+Case = tuple[list[list[int]], list[int], list[int], list[int], int]
+
+
+def plain_greedy(case: Case) -> list[int]:
+    slots, types, gpus, free, _ = case
+    left, busy, chosen = list(free), set[int](), list[int]()
+    for position, jobs in enumerate(slots):
+        if gpus[position] <= left[types[position]] and not busy & set(jobs):
+            chosen.append(position)
+            busy |= set(jobs)
+            left[types[position]] -= gpus[position]
+    return chosen
+
+
+@st.composite
+def cases(draw: st.DrawFn, members: int) -> Case:
+    jobs = draw(st.integers(1, 12))
+    kinds = draw(st.integers(1, 3))
+    count = draw(st.integers(0, 40))
+    job = st.integers(0, jobs - 1)
+    slots = draw(
+        st.lists(
+            st.lists(job, min_size=members, max_size=members), min_size=count, max_size=count
+        )
+    )
+    types = draw(st.lists(st.integers(0, kinds - 1), min_size=count, max_size=count))
+    gpus = draw(st.lists(st.sampled_from([1, 1, 2, 3, 4, 8]), min_size=count, max_size=count))
+    free = draw(st.lists(st.integers(0, 12), min_size=kinds, max_size=kinds))
+    return slots, types, gpus, free, jobs
+
+
+def run(case: Case, loop_below: int) -> tuple[list[int], list[int], list[bool]]:
+    slots, types, gpus, free, jobs = case
+    left, taken = np.array(free), np.zeros(jobs, dtype=bool)
+    width = len(slots[0]) if slots else 1
+    rows = np.array(slots, dtype=np.intp).reshape(-1, width)
+    chosen = select(
+        rows,
+        np.array(types, dtype=np.intp),
+        np.array(gpus, dtype=np.intp),
+        left,
+        taken,
+        loop_below=loop_below,
+    )
+    return chosen.tolist(), left.tolist(), taken.tolist()
+
+
+@pytest.mark.parametrize("loop_below", [0, 5, 1000])
+@pytest.mark.parametrize("members", [1, 2, 3])
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_equals_one_candidate_after_the_other(
+    data: st.DataObject, members: int, loop_below: int
+) -> None:
+    case = data.draw(cases(members))
+    expected = plain_greedy(case)
+    chosen, left, taken = run(case, loop_below)
+    assert chosen == expected
+    slots, types, gpus, free, jobs = case
+    used = [sum(gpus[k] for k in expected if types[k] == kind) for kind in range(len(free))]
+    assert left == [have - use for have, use in zip(free, used, strict=True)]
+    assert [job for job in range(jobs) if taken[job]] == sorted({j for k in expected for j in slots[k]})
+
+
+def test_a_gang_that_does_not_fit_does_not_block() -> None:
+    case: Case = ([[0], [1], [2]], [0, 0, 0], [2, 4, 1], [3], 3)
+    assert run(case, 0)[0] == run(case, 99)[0] == [0, 2]
+
+
+def test_thousands_of_candidates_equal_the_plain_loop() -> None:
+    rng = np.random.default_rng(3)
+    jobs, count = 4000, 12000
+    slots = rng.integers(0, jobs, (count, 1)).tolist()
+    types = rng.integers(0, 3, count).tolist()
+    gpus = rng.choice([1, 2, 4, 8], count).tolist()
+    case: Case = (slots, types, gpus, [900, 700, 501], jobs)
+    assert run(case, 400)[0] == plain_greedy(case)

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from apportion.errors import InputError
+from apportion.sim.traces import read_workload
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Write = Callable[..., Path]
+
+HEADER = (
+    "job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue"
+)
+
+
+def line(job: str, gpus: str, state: str, minute: int, duration: str) -> str:
+    time = f"2020-04-01 00:{minute:02}:00"
+    return f"{job},u{job},vc1,{gpus},6,1,{state},{time},{time},{time},{duration},0"
+
+
+LINES = [
+    HEADER,
+    line("10", "0", "COMPLETED", 0, "99"),
+    line("11", "8", "COMPLETED", 5, "600"),
+    line("12", "1", "CANCELLED", 4, "60"),
+    line("13", "1", "CANCELLED", 6, "0"),
+    line("14", "1", "FAILED", 7, ""),
+]
+
+
+def test_jobs_that_held_gpus_are_kept(write: Write) -> None:
+    workload = read_workload(write("h.csv", *LINES))
+    jobs = workload.jobs
+    assert jobs.index.tolist() == ["12", "11"]
+    assert jobs["arrival_s"].tolist() == [0.0, 60.0]
+    assert jobs["scale_factor"].tolist() == [1, 8]
+    assert jobs["entity"].tolist() == ["vc1", "vc1"]
+    assert workload.notes[:3] == (
+        "jobs left out because they asked for no GPU: 1",
+        "jobs left out because they have no duration: 1",
+        "jobs left out because they never ran (duration 0): 1",
+    )
+
+
+def test_states_can_be_chosen(write: Write) -> None:
+    workload = read_workload(write("h.csv", *LINES), states=["COMPLETED"])
+    assert workload.jobs.index.tolist() == ["11"]
+    assert "jobs left out because they ended in another state: 3" in workload.notes
+    with pytest.raises(InputError, match=r"'DONE'.*Valid: COMPLETED"):
+        read_workload(write("h.csv", *LINES), states=["DONE"])
+
+
+def test_the_user_is_the_entity_where_there_is_no_virtual_cluster(write: Write) -> None:
+    trace = write(
+        "h.csv",
+        "job_id,user,gpu_num,state,submit_time,duration",
+        "1,ann,2,COMPLETED,2020-04-01 00:00:00,5",
+    )
+    assert read_workload(trace).jobs["entity"].tolist() == ["ann"]
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (line("15", "1", "COMPLETE", 8, "5"), r"line 7: 'COMPLETE'. Did you mean 'COMPLETED'"),
+        (line("11", "1", "FAILED", 8, "5"), "lines 3 and 7: both have the job_id '11'"),
+        (line("15", "-1", "FAILED", 8, "5"), "line 7: gpu_num is '-1'"),
+        (line("15", "1", "FAILED", 99, "5"), "line 7: submit_time is '2020-04-01 00:99:00'"),
+        (line("15", "1", "FAILED", 8, "long"), "line 7: duration is 'long'"),
+    ],
+)
+def test_the_malformed_line_is_named(write: Write, bad: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read_workload(write("h.csv", *LINES, bad))

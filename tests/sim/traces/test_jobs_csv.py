@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from apportion.errors import InputError
+from apportion.sim.traces import read_workload
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Write = Callable[..., Path]
+
+
+@pytest.fixture
+def speeds(write: Write) -> Path:
+    return write("speeds.csv", "job_type,scale_factor,a100,t4", "lm,1,9,3", "lm,2,16,5")
+
+
+def test_a_table_of_ones_own(write: Write, speeds: Path) -> None:
+    trace = write(
+        "mine.csv",
+        "# measured in May",
+        "total_steps,job,arrival_s,job_type,scale_factor,deadline_s,entity",
+        "100,b,60,lm,2,,team 1",
+        "50,a,5,lm,1,3600,team 2",
+    )
+    workload = read_workload(trace, throughputs=speeds)
+    jobs = workload.jobs
+    assert jobs.index.tolist() == ["a", "b"]
+    assert jobs["arrival_s"].tolist() == [5.0, 60.0]
+    assert jobs["entity"].tolist() == ["team 2", "team 1"]
+    np.testing.assert_array_equal(jobs["deadline_s"], [3600.0, np.nan])
+    assert workload.notes == ("measured in May",)
+    assert workload.name == "mine"
+
+
+def test_job_types_and_steps_are_enough(write: Write) -> None:
+    workload = read_workload(write("mine.csv", "job_type,total_steps", "A3C,5", "A3C,7"))
+    assert workload.jobs.index.tolist() == [0, 1]
+    assert workload.jobs["scale_factor"].tolist() == [1, 1]
+    assert workload.notes == ("throughputs from the table of job types that comes with apportion",)
+
+
+@pytest.mark.parametrize(("ids", "expected"), [(["7", "3"], [7, 3]), (["07", "3"], ["07", "3"])])
+def test_ids_written_as_integers_are_integers(
+    write: Write, ids: list[str], expected: list[object]
+) -> None:
+    lines = [f"{job},A3C,5" for job in ids]
+    workload = read_workload(write("mine.csv", "job,job_type,total_steps", *lines))
+    assert workload.jobs.index.tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "message"),
+    [
+        ("job_type,total_step", "lm,1", r"no column 'total_steps'. The nearest is 'total_step'"),
+        ("job_type,total_steps,wieght", "lm,1,2", r"'wieght'. Did you mean 'weight'"),
+        ("job_type,total_steps,weight", "lm,1,0", r"line 2: weight is '0'.*> 0 \(priority"),
+        ("job_type,total_steps", "lm,", "line 2: total_steps is blank"),
+        ("job_type,total_steps", "ln,1", r"line 2: .*job 0 .*'ln'. Did you mean 'lm'"),
+    ],
+)
+def test_what_is_wrong_is_named(
+    write: Write, speeds: Path, header: str, row: str, message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        read_workload(write("mine.csv", header, row), throughputs=speeds)

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from apportion.errors import InputError
+from apportion.sim.traces import TRACE_FORMATS, read_workload
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Write = Callable[..., Path]
+
+ITP = ["job_id,submission_time,duration,num_gpu", "a,0,5,1"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"format": "phily"}, "trace format 'phily'. Did you mean 'philly'"),
+        ({"missing": "ignore"}, "'ignore'.*Valid: error, drop"),
+        ({"seed": -1}, "seed is -1"),
+        ({"limit": 0}, "limit is 0"),
+        ({"states": ["FAILED"]}, "of format 'microsoft_itp', not 'helios'"),
+        ({"format": "philly"}, "no column 'timestamp'"),
+        ({"throughputs": "nowhere.csv"}, "Cannot read nowhere.csv"),
+    ],
+)
+def test_bad_options_are_refused(write: Write, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read_workload(write("c.csv", *ITP), **options)
+
+
+def test_a_format_is_told_by_its_columns_and_a_near_miss_is_explained(write: Write) -> None:
+    with pytest.raises(
+        InputError, match=r"no column 'num_gpu'. The nearest is 'gpu_num'.*'microsoft_itp'"
+    ):
+        read_workload(write("c.csv", "job_id,submission_time,duration,gpu_num", "a,0,5,1"))
+    with pytest.raises(InputError, match=r"Cannot tell the format .*'x,y'.*jobs, gavel"):
+        read_workload(write("c.csv", "x,y", "1,2"))
+
+
+def test_every_format_says_what_it_is() -> None:
+    assert sorted(TRACE_FORMATS) == ["gavel", "helios", "jobs", "microsoft_itp", "philly"]
+    assert all(trace.meaning for trace in TRACE_FORMATS.values())
+
+
+def test_a_hundred_thousand_jobs_are_read_in_seconds(tmp_path: Path) -> None:
+    count = 100_000
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {
+            "job_id": [f"job-{number}" for number in range(count)],
+            "submission_time": rng.integers(0, 10**7, count),
+            "duration": rng.integers(1, 10**5, count),
+            "num_gpu": rng.choice([1, 2, 8, 64], count),
+        }
+    )
+    table.to_csv(tmp_path / "large.csv", index=False)
+    start = time.perf_counter()
+    workload = read_workload(tmp_path / "large.csv")
+    # About 0.3 s on two cores; the bound leaves room for a busy machine.
+    assert time.perf_counter() - start < 5
+    assert len(workload) == count
+    assert workload.jobs["arrival_s"].is_monotonic_increasing
