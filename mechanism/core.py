@@ -172,7 +172,7 @@ class RoundCore:
         free = self.capacity.copy()
         taken = np.zeros(self.ids.size, dtype=bool)
         end_s = np.inf if self.work_conserving else self.elapsed_s + self.round_seconds
-        rows, types = self.candidates.by_priority(self.received, end_s)
+        rows, types = self.candidates.by_priority(self.received, self.round_seconds / 2, end_s)
         chosen = select(self.slots[rows], types, self.scale[rows], free, taken)
         rows, types = rows[chosen], types[chosen]
         if self.work_conserving and free.any() and not taken[self.slots[:, 0]].all():

@@ -40,7 +40,9 @@ class Candidates:
         order = np.lexsort([-share, -owed[rows, types].round(3)])
         return cls(rows[order], types[order], share[order])
 
-    def by_priority(self, received: Floats, end_s: float = np.inf) -> tuple[Ints, Ints]:
+    def by_priority(
+        self, received: Floats, half_round_s: float = 0.0, end_s: float = np.inf
+    ) -> tuple[Ints, Ints]:
         """Sort by target share over share of the type's time received, highest first.
 
         Gavel's priority (Narayanan et al., OSDI 2020, section 5). With half a round to begin
@@ -50,14 +52,17 @@ class Candidates:
         ----------
         received
             Seconds that each row has received on each type, > 0, shape (rows, types).
+        half_round_s
+            What of it was there from the beginning, seconds.
         end_s
-            If finite, only rows stay that without this round would lag behind their share by
-            half a round or more at its end, so many seconds after the target was set.
+            If finite, only rows stay that without this round would have had less than their
+            share at its end, so many seconds after the target was set.
         """
         total, own = received.sum(axis=0), received[self.rows, self.types]
         order = np.argsort(-self.share * total[self.types] / own, kind="stable")
         if np.isfinite(end_s):
-            order = order[(self.share * end_s >= own)[order]]
+            behind = self.share * end_s > (own - half_round_s) * (1 + 1e-9)
+            order = order[behind[order]]
         return self.rows[order], self.types[order]
 
 

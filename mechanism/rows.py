@@ -105,7 +105,7 @@ class LabelledRows:
         """Tell the core the GPUs and jobs of its rows, and that large gangs fit nowhere small."""
         number = {job: k for k, job in enumerate(self.scale)}
         known = [[job for job in label if job in number] for label in self.labels]
-        width = max(map(len, known), default=1)
+        width = max(map(len, self.labels), default=1)
         slots = [[number[job] for job in (jobs * width)[:width]] for jobs in known]
         self.core.scale = np.array([self.scale[jobs[0]] for jobs in known], dtype=np.intp)
         self.core.speed[self.core.scale[:, None] > self.core.capacity] = 0.0

@@ -69,7 +69,7 @@ def _certain(slots: Ints, types: Ints, gpus: Ints, free: Ints, jobs: int) -> tup
     position = np.arange(types.size)
     first = np.empty(jobs, dtype=np.intp)
     # Of repeated indices numpy keeps the last value written, here the earliest candidate.
-    first[slots[::-1]] = position[::-1, None]
+    first[slots[::-1].ravel()] = np.repeat(position[::-1], slots.shape[1])
     ahead = first[slots]
     leads = (ahead == position[:, None]).all(axis=1)
     blocked = leads[ahead].any(axis=1)

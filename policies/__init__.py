@@ -1,4 +1,4 @@
-"""Policies: what share of time should each job get on each option?
+"""Policies decide what share of time each job should get on each option.
 
 ========================  ==========================================================
 `MaxMinFairness`          least attained service, weighted

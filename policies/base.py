@@ -23,7 +23,8 @@ class Policy(ABC):
     identical jobs, solving, the choice among equal optima and the certificate belong to `solve`.
 
     Every policy that has a field ``heterogeneity_aware`` can be made agnostic: it then believes
-    that a job runs at its average speed on every type.
+    that a job runs at its average speed on every type. With ``space_sharing=True`` pairs of jobs
+    that run faster together than by taking turns may share devices.
     """
 
     name: ClassVar[str]
@@ -48,6 +49,7 @@ class Policy(ABC):
     """Whether jobs that agree in everything the policy reads may be solved as one."""
 
     heterogeneity_aware: bool = True
+    space_sharing: bool = False
 
     @property
     def columns_of_class(self) -> tuple[str, ...]:
@@ -66,7 +68,8 @@ class Policy(ABC):
         """State linear constraints under which the objective is no worse than `value`.
 
         Only asked of policies whose problem is not a linear program; with them the choice among
-        their optima is one. ``None`` where the objective cannot be put like that.
+        their optima is one. The variables hold the values of an optimum. ``None`` where the
+        objective cannot be put like that.
         """
         return None
 
@@ -88,5 +91,7 @@ class Policy(ABC):
 
     @property
     def label(self) -> str:
-        """Name in the registry, with ``_agnostic`` where it holds."""
-        return self.name if self.heterogeneity_aware else f"{self.name}_agnostic"
+        """Name in the registry, with what differs from the plain policy."""
+        agnostic = "" if self.heterogeneity_aware else "_agnostic"
+        always = type(self).space_sharing
+        return f"{self.name}{agnostic}{'_space_sharing' * (self.space_sharing and not always)}"

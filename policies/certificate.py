@@ -20,12 +20,14 @@ __all__ = ["dual_bound", "make_feasible", "relative_gap"]
 def make_feasible(X: Floats, instance: Instance) -> Floats:
     """Clip a solver's X into the time limits and capacities, which it may miss by a rounding error.
 
-    The result meets every shared constraint to machine precision; shares below 1e-9 become zero.
+    The result meets every shared constraint to machine precision. Shares below 1e-12, or 1e-9 of
+    the largest of their row, become zero; a job that is nearly done may need no more than 1e-10.
     """
-    X = np.where(instance.can_run & (X > 1e-9), X, 0.0)
+    largest = X.max(axis=1, initial=0.0, keepdims=True)
+    X = np.where(instance.can_run & (np.maximum(1e-9 * largest, 1e-12) < X), X, 0.0)
     time = np.bincount(
         instance.member_job,
-        weights=X.sum(axis=1)[instance.member_row],
+        weights=instance.member_share * X.sum(axis=1)[instance.member_row],
         minlength=instance.jobs,
     )
     too_long = np.ones(instance.rows)

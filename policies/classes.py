@@ -56,6 +56,7 @@ def group_identical(
         throughput=instance.throughput[first],
         member_row=own,
         member_job=own,
+        member_share=np.ones(own.size),
         usage=usage[first],
         columns=merged,
     )

@@ -115,8 +115,13 @@ class Compiled:
         return X
 
     def objective(self) -> float:
-        """Declared objective at the values that the variables have, evaluated by cvxpy."""
+        """Return the declared objective at the variables' values, evaluated by cvxpy."""
         return float(self.declared.objective.args[0].value)
+
+    def worse_by(self, reached: float) -> float:
+        """Tell by what part of a value once reached the objective is now worse than it."""
+        lost = reached - self.objective() if self.maximises else self.objective() - reached
+        return lost / max(abs(reached), 1e-300) if lost > 0 else 0.0
 
     def bound(self, point: Point) -> float:
         """Bound the minimised objective from below by the dual vector of a point.

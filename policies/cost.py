@@ -40,6 +40,7 @@ class MinCost(Policy):
     work_conserving = False
 
     heterogeneity_aware: bool = True
+    space_sharing: bool = False
 
     def objective(self, p: Problem) -> cp.Maximize:
         """State the throughput that one dollar an hour buys."""
@@ -64,6 +65,7 @@ class MinCostWithSLOs(MinCost):
     columns = ("steps_remaining", "elapsed_s", "deadline_s")
 
     heterogeneity_aware: bool = True
+    space_sharing: bool = False
     strict: bool = False
 
     def constraints(self, p: Problem) -> Sequence[cp.Constraint]:

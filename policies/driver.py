@@ -10,9 +10,9 @@ import cvxpy as cp
 import numpy as np
 
 from apportion.policies.certificate import relative_gap
-from apportion.policies.classes import group_identical
 from apportion.policies.compiled import Compiled
 from apportion.policies.problem import Problem
+from apportion.policies.reduction import reduce
 from apportion.policies.second_stage import (
     choose_among_optima,
     evenness,
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
+    from apportion.policies.pairs import PairTable
 
     Floats = NDArray[np.float64]
 
@@ -39,7 +40,8 @@ class Solution:
     Attributes
     ----------
     X
-        Share of time of each row under each option, shape (rows, options).
+        Share of time of each row, then of each pair of `pairs`, under each option, shape
+        (rows + pairs, options).
     throughput
         Effective throughput, steps/s, shape (jobs,).
     objective
@@ -54,6 +56,8 @@ class Solution:
         What a reader should know, e.g. which deadlines cannot be met.
     stats
         Sizes and seconds by stage.
+    pairs
+        Jobs of the last rows of `X`, which are pairs that share devices, shape (pairs, 2).
     """
 
     X: Floats
@@ -64,12 +68,14 @@ class Solution:
     status: str = "optimal"
     message: str = ""
     stats: dict[str, Any] = field(default_factory=dict)
+    pairs: NDArray[np.intp] = field(default_factory=lambda: np.empty((0, 2), dtype=np.intp))
 
 
 def solve_instance(
     policy: Policy,
     instance: Instance,
     *,
+    pairs: PairTable | None = None,
     group: bool = True,
     second_stage: bool = True,
     solver: SolverName = "auto",
@@ -78,6 +84,9 @@ def solve_instance(
 
     Parameters
     ----------
+    pairs
+        Throughputs of jobs that share devices: with them, pairs of jobs become rows too. Only for
+        instances whose rows are single jobs.
     group
         Whether identical jobs are solved as one (exact; off for comparison).
     second_stage
@@ -96,12 +105,9 @@ def solve_instance(
         empty = np.zeros((instance.rows, instance.options))
         return Solution(empty, np.zeros(0), float("nan"), np.zeros_like(instance.capacity), 0.0)
     clock = [time.perf_counter()]
-    believed = instance if policy.heterogeneity_aware else instance.blind_to_types()
-    class_of = np.arange(instance.jobs)
-    if group and policy.groups_identical_jobs and instance.solo:
-        believed, class_of = group_identical(believed, ("weight", "scale_factor", *policy.columns_of_class))
+    reduction = reduce(policy, instance, group, pairs)
     clock.append(time.perf_counter())
-    p = Problem(believed, fractional=policy.fractional)
+    p = Problem(reduction.believed, fractional=policy.fractional)
     compiled = Compiled.of(p, policy.objective(p), policy.constraints(p))
     clock.append(time.perf_counter())
     first = compiled.optimum(solver, repr(policy))
@@ -109,27 +115,32 @@ def solve_instance(
     clock.append(time.perf_counter())
     X = compiled.X_at(first)
     if second_stage and policy.leaves_ties:
+        reached = compiled.objective()
         X = _choose(policy, compiled, first, solver)
+        if compiled.worse_by(reached) > 1e-7:  # rounding errors, where data span many magnitudes
+            X = compiled.X_at(first)
     clock.append(time.perf_counter())
     objective = compiled.objective()
     gap = relative_gap(-objective if compiled.maximises else objective, bound)
     reported, slope = policy.reported(objective)
-    X = X[class_of] if instance.solo else X
+    shares, jobs_of_pairs = reduction.expand(X)
     stages = ("group_s", "compile_s", "solve_s", "second_stage_s")
     return Solution(
-        X=X,
-        throughput=_effective_throughput(instance, X),
+        X=shares,
+        throughput=reduction.throughput(X),
         objective=reported,
         prices=slope * compiled.prices(first),
         gap=gap,
         status="optimal" if gap <= 1e-6 else "optimal_inaccurate",
         stats={
             "jobs": instance.jobs,
-            "classes": believed.jobs,
+            "classes": reduction.believed.jobs,
+            "pairs": len(reduction.pairs),
             "options": instance.options,
             "solver": first.solver,
             **dict(zip(stages, np.diff(clock).tolist(), strict=True)),
         },
+        pairs=jobs_of_pairs,
     )
 
 
@@ -157,12 +168,3 @@ def _choose(policy: Policy, compiled: Compiled, first: Point, solver: SolverName
         toward = compiled.over_columns(gain)
     weights = compiled.over_columns(squares, power=2)
     return compiled.X_at(choose_among_optima(compiled.program, first, toward, weights, solver))
-
-
-def _effective_throughput(instance: Instance, X: Floats) -> Floats:
-    """Steps/s of each job under an allocation, at the speeds that it really has."""
-    return np.bincount(
-        instance.member_job,
-        weights=(instance.throughput * X[instance.member_row]).sum(axis=1),
-        minlength=instance.jobs,
-    )

@@ -35,6 +35,7 @@ class FinishTimeFairness(Policy):
     columns = ("steps_remaining", "elapsed_s", "isolated_elapsed_s")
 
     heterogeneity_aware: bool = True
+    space_sharing: bool = False
 
     def objective(self, p: Problem) -> cp.Minimize:
         """State the largest finish-time-fairness ratio."""

@@ -48,6 +48,7 @@ class FIFO(_InOrder):
     columns = ("order",)
 
     heterogeneity_aware: bool = True
+    space_sharing: bool = False
 
     def order(self, p: Problem) -> NDArray[np.float64]:
         """Take the order of submission."""
@@ -64,6 +65,7 @@ class ShortestJobFirst(_InOrder):
     columns = ("steps_remaining",)
 
     heterogeneity_aware: bool = True
+    space_sharing: bool = False
 
     def order(self, p: Problem) -> NDArray[np.float64]:
         """Take the seconds that are left on the fastest type."""

@@ -1,4 +1,4 @@
-"""One allocation problem in arrays: what `solve` makes of labels, and what policies are posed on."""
+"""One allocation problem in arrays: what `solve` makes of labels and policies are posed on."""
 
 from __future__ import annotations
 
@@ -49,6 +49,9 @@ class Instance:
         US dollars per hour of one unit of each resource, shape (resources,).
     entities
         Names of the entities, which the column ``entity`` holds the places of.
+    member_share
+        Part of a row's time that each job of a member has, shape (members,): 1, but where a row
+        stands for pairs of classes and a job takes part in only some of them.
     """
 
     throughput: Floats
@@ -60,6 +63,11 @@ class Instance:
     columns: Mapping[str, Floats]
     prices: Floats = field(repr=False)
     entities: tuple[str, ...] = ()
+    member_share: Floats = field(default_factory=lambda: np.ones(0))
+
+    def __post_init__(self) -> None:
+        if self.member_share.size != self.member_row.size:
+            object.__setattr__(self, "member_share", np.ones(self.member_row.size))
 
     @classmethod
     def of_jobs(
@@ -106,6 +114,10 @@ class Instance:
             prices=np.full(types, np.nan) if prices is None else np.asarray(prices, dtype=float),
         )
 
+    def with_columns(self, columns: Mapping[str, Floats]) -> Instance:
+        """Return the same problem with other columns."""
+        return replace(self, columns=columns)
+
     @property
     def jobs(self) -> int:
         """Number of jobs (of job classes, once identical jobs are grouped)."""
@@ -140,7 +152,7 @@ class Instance:
     def row_count(self) -> Floats:
         """Identical rows that each row stands for, shape (rows,)."""
         count = np.ones(self.rows)
-        count[self.member_row] = self.count[self.member_job]
+        count[self.member_row] = self.count[self.member_job] * self.member_share
         return count
 
     @cached_property

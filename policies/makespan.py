@@ -30,6 +30,7 @@ class Makespan(MaxMinPolicy):
     columns = ("steps_remaining",)
 
     heterogeneity_aware: bool = True
+    space_sharing: bool = False
     lexicographic: bool = False
 
     def utility(self, p: Problem) -> cp.Expression:

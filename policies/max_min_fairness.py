@@ -29,6 +29,7 @@ class MaxMinFairness(MaxMinPolicy):
     columns = ("weight",)
 
     heterogeneity_aware: bool = True
+    space_sharing: bool = False
     lexicographic: bool = False
 
     def utility(self, p: Problem) -> cp.Expression:

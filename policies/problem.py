@@ -77,7 +77,10 @@ class Problem:
         cell = instance.member_row[:, None] * options + np.arange(options)
         job = np.broadcast_to(instance.member_job[:, None], (members, options))
         matrix = sparse.csr_array(
-            (instance.throughput.ravel(), (job.ravel(), cell.ravel())),
+            (
+                (instance.throughput * instance.member_share[:, None]).ravel(),
+                (job.ravel(), cell.ravel()),
+            ),
             shape=(instance.jobs, instance.rows * options),
         )
         return matrix @ cp.vec(self.X, order="C")
@@ -88,9 +91,9 @@ class Problem:
         instance, by_row = self.instance, cp.sum(self.X, axis=1)
         if instance.solo:
             return by_row
-        ones = np.ones(instance.member_row.size)
         rows_of_job = sparse.csr_array(
-            (ones, (instance.member_job, instance.member_row)), shape=(instance.jobs, instance.rows)
+            (instance.member_share, (instance.member_job, instance.member_row)),
+            shape=(instance.jobs, instance.rows),
         )
         return rows_of_job @ by_row
 

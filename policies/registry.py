@@ -36,7 +36,11 @@ BUILT_IN: tuple[type[Policy], ...] = (
 )
 
 _BY_NAME: dict[str, type[Policy]] = {policy.name: policy for policy in BUILT_IN}
-_AGNOSTIC = "_agnostic"
+_SUFFIXES: dict[str, tuple[str, bool]] = {
+    "_agnostic": ("heterogeneity_aware", False),
+    "_space_sharing": ("space_sharing", True),
+}
+"""What an ending of a name stands for: an option and its value."""
 
 
 def register(policy: type[Policy]) -> type[Policy]:
@@ -56,9 +60,10 @@ def register(policy: type[Policy]) -> type[Policy]:
 def get_policy(policy: Policy | str, **options: Any) -> Policy:
     """Return a policy by name, or the policy itself.
 
-    A name ending in ``_agnostic`` gives the policy with ``heterogeneity_aware=False``. Installed
-    packages can offer policies through the entry point group ``apportion.policies``; it is looked
-    up only for a name that is not known.
+    A name ending in ``_agnostic`` gives the policy with ``heterogeneity_aware=False``, one ending
+    in ``_space_sharing`` the policy with ``space_sharing=True``. Installed packages can offer
+    policies through the entry point group ``apportion.policies``; it is looked up only for a name
+    that is not known.
 
     Raises
     ------
@@ -69,12 +74,13 @@ def get_policy(policy: Policy | str, **options: Any) -> Policy:
         return policy
     if not isinstance(policy, str):
         raise InputError(f"A policy is a name or a Policy object, not {type(policy).__name__}.")
-    base = policy.removesuffix(_AGNOSTIC)
+    base, meant = _without_suffixes(policy)
     found = _BY_NAME.get(base) or _installed(base)
     if found is None:
-        raise unknown_name("policy", policy, _names())
-    if base != policy:
-        options["heterogeneity_aware"] = False
+        endings = " or ".join(_SUFFIXES)
+        shown = f"{', '.join(_BY_NAME)}; most of them also with {endings} at the end"
+        raise unknown_name("policy", policy, _names(), shown=shown)
+    options = meant | options
     valid = [field.name for field in fields(found)] if is_dataclass(found) else []
     for option in options:
         if option not in valid:
@@ -97,5 +103,25 @@ def _installed(name: str) -> type[Policy] | None:
     return None
 
 
+def _without_suffixes(name: str) -> tuple[str, dict[str, Any]]:
+    """Split a name into the policy's own and the options that its endings stand for."""
+    options: dict[str, Any] = {}
+    ending = next((suffix for suffix in _SUFFIXES if name.endswith(suffix)), None)
+    while ending and name not in _BY_NAME:
+        option, value = _SUFFIXES[ending]
+        options[option] = value
+        name = name.removesuffix(ending)
+        ending = next((suffix for suffix in _SUFFIXES if name.endswith(suffix)), None)
+    return name, options
+
+
 def _names() -> list[str]:
-    return [*_BY_NAME, *(f"{name}{_AGNOSTIC}" for name in _BY_NAME)]
+    """Every name that stands for something, endings included."""
+    names = list(_BY_NAME)
+    for suffix, (option, _) in _SUFFIXES.items():
+        names += [
+            f"{name}{suffix}"
+            for name, policy in _BY_NAME.items()
+            if is_dataclass(policy) and option in {field.name for field in fields(policy)}
+        ]
+    return names

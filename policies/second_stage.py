@@ -37,11 +37,11 @@ __all__ = ["choose_among_optima", "evenness", "most_even", "relative_throughput"
 _LOG = logging.getLogger(__name__)
 
 _SLACK = 1e-9
-"""How far, relative to its value, an objective may give way; and the least dual value that counts."""
+"""How far, relatively, an objective may give way; and the least dual value that counts."""
 
 
 def relative_throughput(instance: Instance) -> Floats:
-    """Gain of each cell of X in total throughput relative to equal shares, shape (rows, options)."""
+    """Return what each cell of X adds to the total of throughput / equal share, (rows, options)."""
     reference = np.where(
         instance.equal_share_throughput > 0,
         instance.equal_share_throughput,
@@ -49,7 +49,10 @@ def relative_throughput(instance: Instance) -> Floats:
     )
     gain = np.zeros((instance.rows, instance.options))
     job = instance.member_job
-    each = instance.throughput * (instance.count[job] / reference[job])[:, None]
+    each = (
+        instance.throughput
+        * (instance.member_share * instance.count[job] / reference[job])[:, None]
+    )
     np.add.at(gain, instance.member_row, each)
     return gain
 
@@ -77,7 +80,11 @@ def choose_among_optima(
     spending = replace(
         _optimal_face(program, first), c=-gain / (np.abs(gain).max(initial=0.0) or 1.0)
     )
-    second = optimise(spending, solver)
+    try:
+        second = optimise(spending, solver)
+    except SolveError as error:
+        _LOG.info("kept the first optimum: %s", error)
+        return first
     return most_even(spending, second, squares) if second.status == "optimal" else first
 
 

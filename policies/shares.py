@@ -13,15 +13,17 @@ from apportion.policies.base import Policy
 from apportion.policies.isolated import isolated_share
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from apportion.policies.problem import Problem
 
-__all__ = ["IsolatedShare", "ProportionalShare"]
+__all__ = ["FixedShare", "IsolatedShare", "ProportionalShare"]
 
 
-class _FixedShare(Policy):
-    """Take the allocation nearest to given shares (they are feasible: it is the shares)."""
+class FixedShare(Policy):
+    """Run jobs for all the time that given shares allow."""
 
     leaves_ties = False
 
@@ -30,20 +32,21 @@ class _FixedShare(Policy):
         """Return the share of time of each job on each type, shape (jobs, types)."""
 
     def objective(self, p: Problem) -> cp.Maximize:
-        """State the squared distance from the shares, up to sign and a constant."""
+        """State the total time."""
+        return cp.Maximize(p.instance.row_count @ cp.sum(p.X, axis=1))
+
+    def constraints(self, p: Problem) -> Sequence[cp.Constraint]:
+        """Limit every job to its share, options of one type to equal parts of it."""
         accelerator = p.instance.option_accelerator
-        alike = np.bincount(accelerator)[accelerator]  # options of one type split its share
+        alike = np.bincount(accelerator)[accelerator]
         row = p.instance.member_row[np.unique(p.instance.member_job, return_index=True)[1]]
         share = np.zeros(p.X.shape)
         share[row] = self.target(p)[:, accelerator] / alike
-        inside = share * p.instance.can_run
-        count = np.broadcast_to(p.instance.row_count[:, None], p.X.shape)
-        near = cp.sum(cp.multiply(count * inside, p.X))
-        return cp.Maximize(near - cp.sum_squares(cp.multiply(np.sqrt(count), p.X)) / 2)
+        return [(share * p.instance.can_run >= p.X).set_label("share")]
 
 
 @dataclass(frozen=True)
-class IsolatedShare(_FixedShare):
+class IsolatedShare(FixedShare):
     """Give every job a 1/n slice of every type, as if the cluster were split and walled off."""
 
     name = "isolated"
@@ -59,7 +62,7 @@ class IsolatedShare(_FixedShare):
 
 
 @dataclass(frozen=True)
-class ProportionalShare(_FixedShare):
+class ProportionalShare(FixedShare):
     """Give every job time in proportion to its weight, on each type in proportion to its GPUs."""
 
     name = "proportional"

@@ -74,6 +74,10 @@ def _clarabel(program: ConeProgram) -> Point:
     settings.max_threads = 1
     settings.tol_gap_rel = settings.tol_feas = _TOLERANCE
     settings.tol_gap_abs = _TOLERANCE / 1000  # optimal values of 1e-3 are usual
+    if program.P.nnz:  # an error in the optimal value shows squared in the solution
+        settings.tol_gap_rel = settings.tol_gap_abs = _TOLERANCE / 10_000
+        settings.reduced_tol_gap_rel = settings.reduced_tol_gap_abs = _TOLERANCE
+        settings.reduced_tol_feas = _TOLERANCE
     A = sparse.csc_array(program.A[order])
     P = sparse.csc_array(sparse.triu(program.P))
     result = clarabel.DefaultSolver(P, program.c, A, program.b[order], cones, settings).solve()

@@ -29,6 +29,7 @@ class MaxTotalThroughput(Policy):
     scale_invariant = False
 
     heterogeneity_aware: bool = True
+    space_sharing: bool = False
 
     def objective(self, p: Problem) -> cp.Maximize:
         """State the total throughput, steps/s."""

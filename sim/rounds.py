@@ -110,9 +110,8 @@ def _run_round(
     ledger.held_s[jobs, types] += ran
     new = jobs[gangs.fresh]
     ledger.start_s[new] = np.fmin(ledger.start_s[new], now_s)
-    busy: Floats = np.bincount(
-        types, weights=ran * ledger.scale[jobs], minlength=core.capacity.size
-    )
+    gpu_seconds = ran * ledger.scale[jobs]
+    busy = np.bincount(types, weights=gpu_seconds, minlength=core.capacity.size).astype(float)
     done = np.flatnonzero(needed <= core.round_seconds * (1 + ROUNDING))
     stay = ledger.complete(jobs[done], now_s + needed[done]) if done.size else None
     return now_s + (float(ran.max()) if ran.size else core.round_seconds), busy, stay

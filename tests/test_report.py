@@ -85,8 +85,8 @@ def a_workload(name: str = "w", job_type: str = "LM", notes: tuple[str, ...] = (
     return Workload(name, jobs, pd.DataFrame({"v100": [1.0], "k80": [0.5]}, index=index), notes)
 
 
-def a_comparison(workload: Workload | None = None, **options: int) -> Comparison:
-    runs = {name: a_run(name, seed=i, **options) for i, name in enumerate(["fifo", "makespan"])}
+def a_comparison(workload: Workload | None = None, jobs: int = 30) -> Comparison:
+    runs = {name: a_run(name, jobs, seed=i) for i, name in enumerate(["fifo", "makespan"])}
     return Comparison(runs, workload or a_workload(), CLUSTER, {"round_seconds": 360.0, "seed": 0})
 
 
@@ -191,7 +191,8 @@ def test_plots_leave_no_global_state() -> None:
         axes = figure.axes[0]
         labels = [axes.get_title(loc) for loc in ("left", "center")]
         assert any(labels)
-    assert "matplotlib.pyplot" not in sys.modules or matplotlib.pyplot.get_fignums() == []
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    assert pyplot is None or pyplot.get_fignums() == []
 
 
 def test_axes_have_names_and_units() -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pandas as pd
 
 __all__ = ["Allocation"]
 

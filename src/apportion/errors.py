@@ -30,7 +30,9 @@ class InfeasibleError(SolveError):
     """No allocation meets every constraint of the policy; the message names the violated ones."""
 
 
-def unknown_name(kind: str, name: object, valid: Iterable[object]) -> InputError:
+def unknown_name(
+    kind: str, name: object, valid: Iterable[object], *, shown: str | None = None
+) -> InputError:
     """Build the error for a name that is not among the valid ones, with the nearest of them.
 
     Parameters
@@ -41,8 +43,10 @@ def unknown_name(kind: str, name: object, valid: Iterable[object]) -> InputError
         The name as given.
     valid
         Every name that would have been accepted.
+    shown
+        What to print in place of all of them.
     """
     names = [str(candidate) for candidate in valid]
     close = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
     hint = f" Did you mean {close[0]!r}?" if close else ""
-    return InputError(f"Unknown {kind} {name!r}.{hint} Valid: {', '.join(names)}.")
+    return InputError(f"Unknown {kind} {name!r}.{hint} Valid: {shown or ', '.join(names)}.")

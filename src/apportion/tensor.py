@@ -104,14 +104,8 @@ class ThroughputTensor:
     ) -> ThroughputTensor:
         """Make a tensor from combinations: a tuple of job ids, and one row of steps/s for each.
 
-        Examples
-        --------
-        >>> ThroughputTensor.of_combinations(
-        ...     {("a",): [[4.0]], ("b",): [[2.0]], ("a", "b"): [[3.0, 1.0]]}, ["v100"]
-        ... )
-        Traceback (most recent call last):
-        ...
-        apportion.errors.InputError: The combination ('a', 'b') has 1 rows of throughputs for 2 jobs.
+        For example ``{("a",): [[4.0]], ("b",): [[2.0]], ("a", "b"): [[3.0, 1.0]]}`` with the
+        options ``["v100"]``.
         """
         labels, rows = [], []
         for members, speeds in combinations.items():

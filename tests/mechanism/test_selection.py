@@ -28,9 +28,7 @@ def cases(draw: st.DrawFn, members: int) -> Case:
     count = draw(st.integers(0, 40))
     job = st.integers(0, jobs - 1)
     slots = draw(
-        st.lists(
-            st.lists(job, min_size=members, max_size=members), min_size=count, max_size=count
-        )
+        st.lists(st.lists(job, min_size=members, max_size=members), min_size=count, max_size=count)
     )
     types = draw(st.lists(st.integers(0, kinds - 1), min_size=count, max_size=count))
     gpus = draw(st.lists(st.sampled_from([1, 1, 2, 3, 4, 8]), min_size=count, max_size=count))
@@ -68,7 +66,9 @@ def test_equals_one_candidate_after_the_other(
     slots, types, gpus, free, jobs = case
     used = [sum(gpus[k] for k in expected if types[k] == kind) for kind in range(len(free))]
     assert left == [have - use for have, use in zip(free, used, strict=True)]
-    assert [job for job in range(jobs) if taken[job]] == sorted({j for k in expected for j in slots[k]})
+    assert [job for job in range(jobs) if taken[job]] == sorted(
+        {j for k in expected for j in slots[k]}
+    )
 
 
 def test_a_gang_that_does_not_fit_does_not_block() -> None:

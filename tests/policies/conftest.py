@@ -92,7 +92,7 @@ class Bench:
             steps[i, i * k : (i + 1) * k] = self.speed[i] / self.fastest[i]
         floor = np.zeros(n) if floors is None else floors / self.fastest
         result = linprog(
-            -gain.ravel() / np.abs(gain).max(),
+            -gain.ravel() / (np.abs(gain).max() or 1.0),
             A_ub=np.vstack([held, time, -steps]),
             b_ub=np.concatenate([self.capacity, np.ones(n), -floor]),
             bounds=[(0, 1 if speed > 0 else 0) for speed in self.speed.ravel()],
@@ -129,10 +129,9 @@ class Bench:
         ratio = 0.0
         for _ in range(50):
             X = self.most(gain - ratio * price, floors)
-            better = float((gain * X).sum() / (price * X).sum())
-            if abs(better - ratio) <= 1e-12 * better:
+            if ((gain - ratio * price) * X).sum() <= 1e-10:
                 break
-            ratio = better
+            ratio = float((gain * X).sum() / (price * X).sum())
         return ratio
 
     def finish_time_ratio(self) -> float:

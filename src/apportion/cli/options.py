@@ -10,11 +10,19 @@ from apportion.errors import unknown_name
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["add_cluster", "add_file", "add_generator", "add_simulation", "add_trace", "ending"]
+__all__ = [
+    "add_cluster",
+    "add_file",
+    "add_generator",
+    "add_simulation",
+    "add_trace",
+    "ending",
+    "whole",
+]
 
 GENERATED = {
-    "generate_jobs": 300,
-    "jobs_per_hour": 15.0,
+    "generate_jobs": 200,
+    "jobs_per_hour": 20.0,
     "scale_factors": "gavel",
     "durations": "gavel",
 }
@@ -35,13 +43,15 @@ def add_trace(parser: argparse.ArgumentParser, option: str | None = None) -> Non
         "--throughputs", metavar="FILE", help="steps/s of the job types, csv or json"
     )
     group.add_argument("--format", metavar="NAME", help="of the trace (default: recognise it)")
-    group.add_argument("--limit", type=int, metavar="N", help="only the first N jobs")
+    group.add_argument("--limit", type=whole(1), metavar="N", help="only the first N jobs")
 
 
 def add_generator(parser: argparse.ArgumentParser) -> None:
     """Add how to draw a workload."""
     group = parser.add_argument_group("a generated workload")
-    group.add_argument("--generate-jobs", type=int, metavar="N", help=_default("generate_jobs"))
+    group.add_argument(
+        "--generate-jobs", type=whole(1), metavar="N", help=_default("generate_jobs")
+    )
     group.add_argument("--jobs-per-hour", type=float, metavar="X", help=_default("jobs_per_hour"))
     for name, choices in (
         ("scale_factors", ("single", "gavel", "philly")),
@@ -65,7 +75,7 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
         help="(default: %(default)s)",
     )
     group.add_argument(
-        "--gpus-per-machine", type=int, default=4, metavar="N", help="(default: %(default)s)"
+        "--gpus-per-machine", type=whole(1), default=4, metavar="N", help="(default: %(default)s)"
     )
 
 
@@ -97,7 +107,7 @@ def add_simulation(parser: argparse.ArgumentParser) -> None:
         "--placement", default="consolidated", metavar="NAME", help="(default: %(default)s)"
     )
     group.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="of everything random (default: 0)"
+        "--seed", type=whole(0), default=0, metavar="N", help="of everything random (default: 0)"
     )
 
 
@@ -108,6 +118,17 @@ def ending(*valid: str) -> Callable[[str], str]:
         if not name.endswith(valid):
             raise argparse.ArgumentTypeError(f"{name!r} must end in {' or '.join(valid)}")
         return name
+
+    return check
+
+
+def whole(least: int) -> Callable[[str], int]:
+    """Return a check that a word is a whole number, not below the least."""
+
+    def check(word: str) -> int:
+        if not word.isdecimal() or int(word) < least:
+            raise argparse.ArgumentTypeError(f"{word!r} must be a whole number >= {least}")
+        return int(word)
 
     return check
 

@@ -14,6 +14,7 @@ from apportion.cli.options import (
     add_simulation,
     add_trace,
     ending,
+    whole,
 )
 from apportion.errors import InputError, unknown_name
 
@@ -79,7 +80,9 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
         _check_command("command of apportion workload", words[1:2], actions.choices)
     args, unknown = parser.parse_known_args(words)
     if unknown:
-        raise unknown_name("option" if unknown[0][:1] == "-" else "word", unknown[0], args.valid)
+        if not unknown[0].startswith("-"):
+            raise InputError(f"Unexpected argument {unknown[0]!r}; options start with --.")
+        raise unknown_name("option", unknown[0], args.valid)
     if args.module is None:
         parser.print_help()
         parser.exit()
@@ -129,7 +132,9 @@ def _add_compare(commands: Any) -> None:
     parser.add_argument(
         "--out", default="out/compare", metavar="DIR", help="(default: %(default)s)"
     )
-    parser.add_argument("--jobs", type=int, metavar="N", help="processes (default: one per CPU)")
+    parser.add_argument(
+        "--jobs", type=whole(1), metavar="N", help="processes (default: one per CPU)"
+    )
     add_trace(parser, "--workload")
     add_generator(parser)
     add_cluster(parser)
@@ -164,7 +169,7 @@ def _add_describe(commands: Any) -> None:
     add_trace(parser)
     parser.add_argument("--cluster", metavar="v100=8,k80=16", help="GPUs, to give the load on them")
     parser.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="for what a trace leaves open"
+        "--seed", type=whole(0), default=0, metavar="N", help="for what a trace leaves open"
     )
     _finish(parser)
 
@@ -174,6 +179,10 @@ def _add_generate(commands: Any) -> None:
     add_file(parser, "where to write the jobs; the throughputs go beside it", name="out")
     add_generator(parser)
     parser.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="same seed, same workload (default: 0)"
+        "--seed",
+        type=whole(0),
+        default=0,
+        metavar="N",
+        help="same seed, same workload (default: 0)",
     )
     _finish(parser)

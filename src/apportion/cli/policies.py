@@ -29,5 +29,5 @@ def run(args: argparse.Namespace) -> None:
         problems += [""] * (height - len(problems))
         sources += [""] * (height - len(sources))
         rows += [list(row) for row in zip(names, problems, sources, strict=True)]
-    print_table(["name", "problem", "source"], rows, text=3)
+    print_table(["name", "problem", "source"], rows, left=(0, 1, 2))
     print("\nWith _agnostic behind its name a policy takes every accelerator type for the same.")

@@ -75,10 +75,11 @@ def _show(allocation: Allocation) -> None:
     print_table(["job", *map(str, shares.columns), "steps/s"], rows)
     if len(allocation.X) > _MOST_ROWS:
         print(f"... and {len(allocation.X) - _MOST_ROWS} more jobs")
+    unit = f" {allocation.unit}" if allocation.unit else ""
     prices = ", ".join(f"{name} {price:.4g}" for name, price in allocation.prices.items())
     print(
         f"policy     {allocation.policy}\n"
-        f"objective  {allocation.objective:.6g} {allocation.unit}\n"
+        f"objective  {allocation.objective:.6g}{unit}\n"
         f"prices     {prices} (gain in the objective from one more GPU)\n"
         f"gap        {allocation.gap:.1e} ({allocation.status})"
     )

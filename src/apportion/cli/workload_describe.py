@@ -23,6 +23,7 @@ def run(args: argparse.Namespace) -> None:
         seed=args.seed,
         limit=args.limit,
     )
-    print_table([workload.name, "value"], human_measures(workload.describe(args.cluster)))
+    rows = human_measures(workload.describe(args.cluster))
+    print_table([workload.name, "value", "unit"], rows, left=(0, 2))
     for note in workload.notes:
         print(f"Note: {note}")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import signal
-from contextlib import AbstractContextManager, closing, nullcontext
+import threading
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import joblib
 from joblib.parallel import get_active_backend
@@ -17,7 +18,7 @@ from apportion.errors import ApportionError
 from apportion.sim import Run, Workload, simulate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Generator, Iterator, Mapping, Sequence
 
     from apportion.cluster import Cluster
     from apportion.comparison.unfinished import Unfinished
@@ -86,14 +87,31 @@ def _unordered(
         parallel = joblib.Parallel(
             n_jobs=min(n_jobs or joblib.effective_n_jobs(-1), len(tasks)),
             return_as="generator_unordered",
-            batch_size=1,
         )
         calls = (
             joblib.delayed(_simulate)(number, task, report, here)
             for number, (task, report) in enumerate(zip(tasks, reports, strict=True))
         )
-        with closing(parallel(calls)) as results:
+        with _without_ctrl_c():
+            results = cast("Generator[tuple[int, Run | ApportionError]]", parallel(calls))
+        with closing(results):
             yield from results
+
+
+@contextmanager
+def _without_ctrl_c() -> Iterator[None]:
+    """Start processes that never see Ctrl-C, which a terminal sends to all of a group.
+
+    The parent alone answers it, and ends its workers. Python lets only the main thread say so.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before or signal.SIG_DFL)
 
 
 def _one_thread_each() -> AbstractContextManager[Any]:
@@ -112,7 +130,7 @@ def _simulate(
 ) -> tuple[int, Run | ApportionError]:
     """Run one simulation; a failure of the policy is a result, so that the others go on."""
     if os.getpid() != parent:
-        # The parent alone answers Ctrl-C, which terminals send to every process of the group.
+        # For processes that were not started under `_without_ctrl_c`.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         run = simulate(

@@ -77,18 +77,11 @@ def compare(
     ApportionError
         After everything else has run: if a policy failed. The other runs are in `out`.
     """
-    if isinstance(policies, str):
-        raise InputError(f"policies is the text {policies!r}; give a list of names.")
-    given = list(policies)
+    given = _listed(policies)
     chosen = _checked_policies(given)
-    if not isinstance(workload, Workload):
-        raise InputError(
-            f"The workload is a {type(workload).__name__}; give a Workload, as made by "
-            f"generate_workload() or read_workload(path)."
-        )
     cluster = Cluster.of(cluster)
-    workload.throughput_of(cluster)
-    settings: dict[str, Any] = {
+    _check_workload(workload, cluster)
+    settings = {
         "round_seconds": round_seconds,
         "resolve_seconds": resolve_seconds,
         "mechanism": mechanism,
@@ -98,24 +91,51 @@ def compare(
     }
     if n_jobs is not None and n_jobs < 1:
         raise InputError(f"n_jobs is {n_jobs}; it must be a whole number >= 1.")
-    folder = None if out is None else Path(out)
-    store = Unfinished(folder)
-    mark = workload_fingerprint(workload)
-    tasks = [
-        Task(policy, workload, cluster, settings, run_fingerprint(policy, mark, cluster, settings))
-        for policy in chosen.values()
-    ]
+    store = Unfinished(None if out is None else Path(out))
+    tasks = _tasks(chosen, workload, cluster, settings)
     runs, errors = run_tasks(tasks, store, resume=resume, n_jobs=n_jobs, progress=progress)
     command = None
     if origin is not None and all(isinstance(policy, str) for policy in given):
         command = command_line(list(chosen), cluster, settings, origin)
     comparison = Comparison(runs, workload, cluster, settings, origin, command)
-    if folder is not None and runs:
-        comparison.save(folder)
+    if out is not None and runs:
+        comparison.save(out)
+    if not (errors and runs):
+        store.remove()
     if errors:
         raise _failure(errors, len(chosen)) from next(iter(errors.values()))
-    store.remove()
     return comparison
+
+
+def _listed(policies: Iterable[str | Policy]) -> list[str | Policy]:
+    """Make a list, but not of the letters of one name."""
+    if isinstance(policies, str):
+        raise InputError(f"policies is the text {policies!r}; give a list of names.")
+    return list(policies)
+
+
+def _check_workload(workload: Workload, cluster: Cluster) -> None:
+    """Refuse what is no workload, and jobs that cannot run on the cluster."""
+    if not isinstance(workload, Workload):
+        raise InputError(
+            f"The workload is a {type(workload).__name__}; give a Workload, as made by "
+            f"generate_workload() or read_workload(path)."
+        )
+    workload.throughput_of(cluster)
+
+
+def _tasks(
+    policies: Mapping[str, Policy],
+    workload: Workload,
+    cluster: Cluster,
+    settings: Mapping[str, Any],
+) -> list[Task]:
+    """Make one task per policy, each with the fingerprint under which its run is kept."""
+    mark = workload_fingerprint(workload)
+    return [
+        Task(policy, workload, cluster, settings, run_fingerprint(policy, mark, cluster, settings))
+        for policy in policies.values()
+    ]
 
 
 def _checked_policies(policies: Sequence[str | Policy]) -> dict[str, Policy]:

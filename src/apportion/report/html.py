@@ -49,7 +49,7 @@ def report_page(
         f"<header><h1>Scheduling policies compared</h1><p>{_subtitle(record)}</p></header>",
         f"<section><h2>Summary</h2>{summary_html(summary)}{_notes(record)}</section>",
         f"<section><h2>Plots</h2>{_plots(runs)}</section>",
-        f"<section><h2>Workload</h2>{_pairs(human_measures(workload))}</section>",
+        f"<section><h2>Workload</h2>{_measures(workload)}</section>",
         f"<section><h2>Settings</h2>{_settings(record)}</section>",
         f"<section><h2>Repeat it</h2>{_repeat(record)}</section>",
     ]
@@ -66,7 +66,7 @@ def summary_html(summary: pd.DataFrame) -> str:
     """Return the summary in human units as an HTML table, best values in bold."""
     table = human_table(summary)
     head = "".join(
-        f"<th>{escape(label)}<br><small>{escape(unit)}</small></th>"
+        f"<th>{escape(label)}<br><small>{escape(unit) or '&nbsp;'}</small></th>"
         for label, unit in zip(table.header, table.units, strict=True)
     )
     rows = [
@@ -83,6 +83,10 @@ def summary_html(summary: pd.DataFrame) -> str:
         '<p class="legend">Bold: best of the column. Busy: share of GPUs in '
         f"use until the last completion. {escape(LEGEND)}</p>"
     )
+
+
+def _measures(workload: pd.DataFrame) -> str:
+    return _pairs((name, f"{value} {unit}") for name, value, unit in human_measures(workload))
 
 
 def _subtitle(record: Mapping[str, Any]) -> str:

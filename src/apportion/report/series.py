@@ -46,8 +46,7 @@ def utilization(run: Run, edges: Floats) -> Floats:
     """
     busy = run.rounds[[f"{name}_busy" for name in run.cluster.accelerators]].sum(axis=1)
     amount = _binned(run, busy.to_numpy(float), edges)
-    share: Floats = amount / (np.diff(edges) * run.cluster.total_gpus)
-    return share
+    return amount / (np.diff(edges) * run.cluster.total_gpus)
 
 
 def running_and_waiting(run: Run, edges: Floats) -> tuple[Floats, Floats]:
@@ -72,7 +71,8 @@ def received_share(run: Run, job_types: list[str]) -> Floats:
     known = run.jobs["job_type"].where(run.jobs["job_type"].isin(job_types), job_types[-1])
     total = seconds.groupby(known).sum().reindex(job_types).to_numpy(float)
     whole = total.sum(axis=1, keepdims=True)
-    return np.divide(total, whole, out=np.full_like(total, np.nan), where=whole > 0)
+    share: Floats = np.divide(total, whole, out=np.full_like(total, np.nan), where=whole > 0)
+    return share
 
 
 def busiest_job_types(runs: list[Run], most: int = 30) -> list[str]:
@@ -97,5 +97,6 @@ def _binned(run: Run, amount: Floats, edges: Floats) -> Floats:
     total = np.cumsum(amount)
     times = np.column_stack([start, end]).ravel()
     totals = np.column_stack([total - amount, total]).ravel()
-    binned = np.diff(np.interp(edges, times, totals))
-    return np.where(edges[:-1] < end[-1], binned, np.nan)
+    binned: Floats = np.diff(np.interp(edges, times, totals))
+    binned[edges[:-1] >= end[-1]] = np.nan
+    return binned

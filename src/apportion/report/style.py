@@ -23,7 +23,7 @@ _DASHES = ("-", "--", ":", "-.")
 HEAT_MAP = "Blues"
 """Colour map of the heat maps: one hue, light to dark, so that it survives greyscale."""
 
-_SETTINGS: dict[str, Any] = {
+_SETTINGS: Any = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],
     "font.size": 9.0,

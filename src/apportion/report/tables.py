@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     import pandas as pd
 
 __all__ = [
@@ -95,18 +97,18 @@ def human_table(summary: pd.DataFrame, *, brief: bool = False) -> HumanTable:
     )
 
 
-def human_measures(description: pd.DataFrame) -> list[tuple[str, str]]:
-    """Put measures with units (``Workload.describe()``) into pairs of name and readable value."""
+def human_measures(description: pd.DataFrame) -> list[tuple[str, str, str]]:
+    """Put measures (``Workload.describe()``) into rows of name, readable value and unit."""
     units = {"s": (1 / 3600, "h", 2), "share": (100.0, "%", 1)}
-    pairs = []
+    rows = []
     for measure, value, unit in zip(
         description.index, description["value"], description["unit"], strict=True
     ):
         factor, shown, decimals = units.get(str(unit), (1.0, str(unit), 0 if value % 1 == 0 else 2))
         number = float(value) * factor
-        text = f"{number:,.{decimals}f} {shown}" if np.isfinite(number) else "-"
-        pairs.append((str(measure), text))
-    return pairs
+        text = f"{number:,.{decimals}f}" if np.isfinite(number) else "-"
+        rows.append((str(measure), text, shown))
+    return rows
 
 
 def _column(values: np.ndarray, measure: Measure) -> tuple[list[str], list[bool]]:
@@ -123,13 +125,13 @@ def _column(values: np.ndarray, measure: Measure) -> tuple[list[str], list[bool]
     return texts, [text == f"{best:,.{decimals}f}" for text in texts]
 
 
-def aligned_text(rows: list[list[str]], *, text: int = 1, gap: int = 2) -> str:
-    """Join rows of cells into lines; the first `text` columns to the left, numbers to the right."""
+def aligned_text(rows: list[list[str]], *, left: Collection[int] = (0,), gap: int = 2) -> str:
+    """Join rows of cells into lines; the columns `left` to the left, numbers to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:
         cells = [
-            cell.ljust(width) if place < text else cell.rjust(width)
+            cell.ljust(width) if place in left else cell.rjust(width)
             for place, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
         lines.append((" " * gap).join(cells).rstrip())

@@ -1,0 +1,44 @@
+"""What the benchmarks share: a line of progress, a table in text, files."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pandas as pd
+
+_PACKAGES = ("apportion", "cvxpy-base", "highspy", "clarabel", "numpy")
+
+
+def progress(text: str) -> None:
+    """Replace the line of progress; nothing is shown where no person watches."""
+    if sys.stderr.isatty():
+        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+
+
+def machine() -> str:
+    """Name what the figures depend on."""
+    packages = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
+    return f"{os.cpu_count()} CPUs ({platform.machine()}), Python {platform.python_version()}, {packages}"
+
+
+def show(table: pd.DataFrame, digits: int = 3) -> None:
+    """Print a table; cells without a figure are a dash."""
+    text = table.to_string(
+        index=False, na_rep="-", float_format=lambda value: f"{value:.{digits}g}"
+    )
+    print(text, flush=True)
+
+
+def write_csv(table: pd.DataFrame, folder: Path | None, name: str) -> None:
+    """Write a table into the folder of results, if there is one."""
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        table.to_csv(folder / f"{name}.csv", index=False, lineterminator="\n")
+        print(f"Written: {folder / f'{name}.csv'}")

@@ -1,0 +1,98 @@
+"""Nash welfare, and the strategy-proof allocation that is made of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import cvxpy as cp
+import numpy as np
+
+from apportion.policies.base import Policy
+from apportion.policies.driver import solve_instance
+from apportion.policies.shares import FixedShare
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from apportion.policies.instance import Instance
+    from apportion.policies.problem import Problem
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["NashWelfare", "StrategyProof"]
+
+
+@dataclass(frozen=True)
+class NashWelfare(Policy):
+    """Maximise the weighted product of normalised throughputs: proportional fairness."""
+
+    name = "nash_welfare"
+    problem = "max over X of sum over jobs of weight * log(scale_factor * throughput / equal share)"
+    source = "Kelly, Maulloo, Tan (1998); Cole, Gkatzelis, Goel (EC 2013)"
+    columns = ("weight",)
+
+    heterogeneity_aware: bool = True
+
+    def objective(self, p: Problem) -> cp.Maximize:
+        """State the sum of weighted logarithms."""
+        share = cp.multiply(p.scale_factor / p.equal_share_throughput, p.throughput)
+        return cp.Maximize((p.count * p.weight) @ cp.log(share))
+
+    def keeping(self, p: Problem, value: float) -> Sequence[cp.Constraint]:
+        """Hold the throughputs, which are the same in every optimum."""
+        return [p.throughput >= (1 - 1e-9) * p.throughput.value]
+
+
+@dataclass(frozen=True)
+class StrategyProof(FixedShare):
+    """Take from each job what its presence costs the others, so that lying does not pay.
+
+    The partial allocation mechanism: solve `NashWelfare` with all jobs and without each; a job
+    keeps the share ``prod over the others of throughput with it / throughput without it`` of what
+    it had (Cole, Gkatzelis, Goel, 2013; Gavel, section 4.4). GPUs stay idle for it.
+    """
+
+    name = "strategy_proof"
+    problem = "nash_welfare, each job scaled by what its presence leaves the others"
+    source = "Cole, Gkatzelis, Goel (EC 2013); Gavel (OSDI 2020), section 4.4"
+    columns = ("weight",)
+    work_conserving = False
+
+    heterogeneity_aware: bool = True
+
+    def target(self, p: Problem) -> Floats:
+        """Return the partial allocation."""
+        instance = p.instance
+        everyone = solve_instance(NashWelfare(), instance, group=False)
+        kept = [self._kept(instance, job, everyone.throughput) for job in range(instance.jobs)]
+        shares = everyone.X * np.array(kept)[:, None]
+        by_type = np.zeros((instance.jobs, instance.accelerators))
+        np.add.at(by_type.T, instance.option_accelerator, shares.T)
+        return by_type
+
+    def _kept(self, instance: Instance, job: int, throughput: Floats) -> float:
+        """Share that one job (of a class) keeps."""
+        count = instance.count.copy()
+        count[job] -= 1
+        there = np.flatnonzero(count)
+        if not there.size:
+            return 1.0
+        columns = {name: values[there] for name, values in instance.columns.items()}
+        own = np.arange(there.size)
+        without = replace(
+            instance,
+            throughput=instance.throughput[there],
+            member_row=own,
+            member_job=own,
+            member_share=np.ones(own.size),
+            usage=instance.usage[there],
+            columns={**columns, "count": count[there]},
+        )
+        alone = solve_instance(NashWelfare(), without, group=False, second_stage=False)
+        loss = np.log(throughput[there] / alone.throughput)
+        weight = instance.columns["weight"]
+        # A job of weight w counts as w jobs: the others' losses are raised to w_other / w_own.
+        return float(min(1.0, np.exp((count[there] * weight[there]) @ loss / weight[job])))

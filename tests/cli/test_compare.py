@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from apportion.cli import main
+from apportion.comparison import parallel
+from apportion.sim import Run, simulate
+
+CLOCKS = ["policy_seconds", "wall_seconds"]
+SMALL = ["--generate-jobs", "8", "--cluster", "v100=4,k80=8", "--scale-factors", "single"]
+
+
+@pytest.fixture(autouse=True)
+def somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert main(["compare", *words]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    return captured.err
+
+
+def test_end_to_end_in_a_pipe(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "apportion", "compare", *SMALL, "--policies", "fifo,makespan"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    assert done.returncode == 0
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("generated-0: 8 jobs on v100=4,k80=8, 2 policies in ")
+    assert lines[2].startswith("policy")
+    assert [line.split()[0] for line in lines[4:6]] == ["fifo", "makespan"]
+    assert any(line.startswith("Note: ") for line in lines)
+    assert "out/compare/report.html" in lines[-1]
+    assert max(map(len, lines)) <= 100
+    made = sorted(file.name for file in (tmp_path / "out" / "compare").iterdir())
+    assert made == ["jobs.csv", "report.html", "run.json", "summary.csv"]
+
+
+def test_the_recorded_command_repeats_the_comparison() -> None:
+    words = [*SMALL, "--policies", "fifo", "--seed", "7", "--jobs", "1", "--out", "first"]
+    assert main(["compare", *words]) == 0
+    first = json.loads(Path("first/run.json").read_text())
+    command = shlex.split(first["command"])
+    assert command[:2] == ["apportion", "compare"]
+    assert main([*command[1:], "--jobs", "1", "--out", "second"]) == 0
+    second = json.loads(Path("second/run.json").read_text())
+    for record in (first, second):
+        for clock in CLOCKS:
+            record["summary"][0].pop(clock)
+    assert first == second
+
+
+def test_own_jobs_from_csv(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "mine.csv").write_text(
+        "job,job_type,scale_factor,total_steps\nlong,a,1,7200\nshort,a,1,3600\n"
+    )
+    (tmp_path / "speeds.csv").write_text("job_type,scale_factor,v100\na,1,1\n")
+    words = ["compare", "--workload", "mine.csv", "--throughputs", "speeds.csv", "--jobs", "1"]
+    words += ["--cluster", "v100=1", "--policies", "shortest_job_first, fifo"]
+    assert main(words) == 0
+    summary = pd.read_csv("out/compare/summary.csv")
+    assert summary["mean_jct_s"].tolist() == pytest.approx([7200.0, 9000.0])
+    assert main([*words, "--limit", "1"]) == 0
+    assert pd.read_csv("out/compare/summary.csv")["jobs"].tolist() == [1, 1]
+
+
+def test_ctrl_c_keeps_what_is_finished(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+
+    def counting(policy: Any, *args: Any, **options: Any) -> Run:
+        if policy.label == "makespan" and len(done) == 1:
+            done.append("interrupted")
+            raise KeyboardInterrupt
+        done.append(policy.label)
+        return simulate(policy, *args, **options)
+
+    monkeypatch.setattr(parallel, "simulate", counting)
+    words = ["compare", *SMALL, "--policies", "fifo,makespan", "--jobs", "1"]
+    assert main(words) == 2
+    assert "out/compare" in capsys.readouterr().err
+    assert main(words) == 0
+    assert done == ["fifo", "interrupted", "makespan"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--policies", "fifo,fif"], "'fif'. Did you mean 'fifo'?"),
+        (["--policies", "fifo,fifo"], "'fifo' is in the list twice"),
+        (["--policies", ","], "no policy to compare"),
+        (["--cluster", "v100=x"], "write type=GPUs"),
+        (["--cluster", "v1000=8"], "Did you mean 'v100'?"),
+        (["--cluster", "v100=0"], "no GPUs"),
+        (["--workload", "none.csv"], "none.csv"),
+        (["--workload", "."], "directory"),
+        (["--workload", "words.csv"], "words.csv"),
+        (["--workload", "words.csv", "--format", "phily"], "Did you mean 'philly'?"),
+        (["--workload", "words.csv", "--jobs-per-hour", "3"], "--jobs-per-hour is for generated"),
+        (["--throughputs", "words.csv"], "--throughputs is for a workload from a file"),
+        (["--out", "words.csv"], "Cannot write"),
+        (["--round-seconds", "0"], "round_seconds is 0"),
+        (["--placement", "first-fit", "--jobs", "1"], "Did you mean 'first_fit'?"),
+        (["--generate-jobs", "0"], "--generate-jobs: '0' must be a whole number >= 1"),
+    ],
+)
+def test_what_cannot_be_compared(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "words.csv").write_text("these,are\nonly,words\n")
+    policies = [] if "--policies" in words else ["--policies", "fifo"]
+    assert message in refused(capsys, *words, *policies)
+    assert not (tmp_path / "out" / "compare" / "summary.csv").exists()
+    assert not (tmp_path / "out" / "compare" / ".partial").exists()

@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from apportion import __version__
+from apportion.cli import entry, main
+from apportion.errors import SolveError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+APPORTION = [sys.executable, "-m", "apportion"]
+
+
+def error_of(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
+    status = main(list(words))
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert captured.err.startswith("apportion: error: ")
+    return status, captured.err
+
+
+def test_help_answers_at_once_and_loads_nothing_heavy() -> None:
+    code = (
+        "import sys, contextlib\n"
+        "from apportion.cli import main\n"
+        "with contextlib.suppress(SystemExit): main(['compare', '--help'])\n"
+        "heavy = {'numpy', 'pandas', 'cvxpy', 'scipy', 'matplotlib', 'joblib', 'rich'}\n"
+        "sys.exit(' '.join(sorted(heavy & set(sys.modules))) or 0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    assert done.returncode == 0
+    assert "--policies" in done.stdout
+    started = time.perf_counter()
+    subprocess.run([*APPORTION, "--help"], capture_output=True, check=True)
+    assert time.perf_counter() - started < 1.0  # 0.05 s on an idle machine
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["--version"])
+    assert stopped.value.code == 0
+    assert capsys.readouterr().out == f"apportion {__version__}\n"
+
+
+def test_without_words_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main([])
+    assert stopped.value.code == 0
+    assert "workload" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["compere"], "Unknown command 'compere'. Did you mean 'compare'?"),
+        (["workload", "descibe"], "Did you mean 'describe'?"),
+        (["workload"], "required: COMMAND"),
+        (["compare", "--polices", "fifo"], "'--polices'. Did you mean '--policies'?"),
+        (["compare", "--polic", "fifo"], "Unknown option '--polic'"),
+        (["compare", "words"], "Unexpected argument 'words'"),
+        (["compare", "--seed", "one"], "--seed: 'one' must be a whole number >= 0"),
+        (["compare", "--jobs", "0"], "--jobs: '0' must be a whole number >= 1"),
+        (["compare", "--round-seconds", "x"], "--round-seconds: invalid float value: 'x'"),
+        (["compare", "--mechanism", "round"], "Did you mean 'rounds'?"),
+        (["compare", "--durations", "gavl"], "Did you mean 'gavel'?"),
+        (["compare", "--out"], "--out: expected one argument"),
+        (["solve"], "required: FILE, --workers"),
+        (["solve", "x.csv", "--workers", "v100=1", "--out", "x.txt"], "end in .csv or .json"),
+    ],
+)
+def test_words_that_make_no_sense(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, text = error_of(capsys, *words)
+    assert status == 2
+    assert message in text
+
+
+def test_a_failure_is_one_line_and_status_one(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(args: object) -> None:
+        raise SolveError("every solver\nfailed")
+
+    monkeypatch.setattr(entry, "_run", fails)
+    assert error_of(capsys, "policies") == (1, "apportion: error: every solver failed\n")
+
+
+def test_ctrl_c_is_one_line_and_status_two(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(args: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(entry, "_run", interrupted)
+    assert main(["policies"]) == 2
+    assert capsys.readouterr().err == "apportion: interrupted.\n"
+    assert main(["compare", "--out", "here"]) == 2
+    text = capsys.readouterr().err
+    assert text.count("\n") == 1
+    assert "kept in here" in text
+    assert "same command" in text
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes as in a Unix shell")
+def test_a_reader_that_leaves_early_is_no_error() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [*APPORTION, "policies"], stdout=writing, stderr=subprocess.PIPE, text=True, check=False
+    )
+    os.close(writing)
+    assert done.stderr == ""
+    assert done.returncode == 0
+
+
+def test_verbose_shows_where_an_error_came_from(tmp_path: Path) -> None:
+    words = [*APPORTION, "solve", str(tmp_path / "none.csv"), "--workers", "v100=1"]
+    brief = subprocess.run(words, capture_output=True, text=True, check=False)
+    full = subprocess.run([*words, "-v"], capture_output=True, text=True, check=False)
+    assert (brief.returncode, full.returncode) == (2, 2)
+    assert "Traceback" not in brief.stderr
+    assert "Traceback" in full.stderr
+    assert full.stderr.splitlines()[-1] == brief.stderr.strip()

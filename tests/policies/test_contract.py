@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from apportion.policies import BUILT_IN, MinCostWithSLOs, Policy, get_policy
+from apportion.testing import check_policy
+
+
+@pytest.mark.parametrize("aware", [True, False], ids=["aware", "agnostic"])
+@pytest.mark.parametrize("policy", BUILT_IN, ids=lambda policy: policy.name)
+def test_built_in_policies_keep_the_contract(policy: Any, aware: bool) -> None:
+    check_policy(policy(heterogeneity_aware=aware))
+
+
+def test_strict_deadlines_keep_the_contract() -> None:
+    check_policy(MinCostWithSLOs(strict=True))
+
+
+@pytest.mark.parametrize("policy", BUILT_IN, ids=lambda policy: policy.name)
+def test_built_in_policies_describe_themselves(policy: type[Policy]) -> None:
+    assert policy.name
+    assert policy.problem
+    assert policy.source
+    made = get_policy(f"{policy.name}_agnostic")
+    assert type(made) is policy
+    assert not made.heterogeneity_aware
+    assert made.label == f"{policy.name}_agnostic"
+    made_aware: Any = replace(made, heterogeneity_aware=True)  # type: ignore[type-var]
+    assert made_aware == get_policy(policy.name)

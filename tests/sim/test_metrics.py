@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from apportion.cluster import Cluster
+from apportion.sim import Run, Workload, simulate
+
+COLUMNS = (
+    "job_type scale_factor arrival_s start_s completion_s jct_s queueing_s isolated_s ftf "
+    "gpu_seconds cost preemptions v100_s x_s"
+).split()
+SUMMARY = (
+    "policy jobs mean_jct_s median_jct_s p95_jct_s p99_jct_s makespan_s queueing_s utilization "
+    "ftf_max cost preemptions rounds policy_seconds wall_seconds"
+).split()
+
+
+@pytest.fixture(scope="module")
+def run() -> Run:
+    jobs = pd.DataFrame(
+        {"job_type": "m", "total_steps": [720.0, 720.0], "arrival_s": [100.0, 100.0]},
+        index=["a", "b"],
+    )
+    speeds = pd.DataFrame({"v100": [1.0], "x": [0.0]}, index=pd.MultiIndex.from_tuples([("m", 1)]))
+    cluster = Cluster({"v100": 1, "x": 1}, prices_per_gpu_hour={"v100": 3.6})
+    return simulate("max_min_fairness", Workload("two", jobs, speeds), cluster)
+
+
+def test_tables_have_the_documented_columns(run: Run) -> None:
+    assert run.jobs.columns.tolist() == COLUMNS
+    assert run.jobs.index.name == "job"
+    assert run.rounds.columns.tolist() == (
+        "start_s end_s active_jobs running_jobs preemptions resolved v100_busy x_busy".split()
+    )
+    assert list(run.summary()) == SUMMARY
+
+
+def test_figures_by_hand(run: Run) -> None:
+    # They alternate: the first completes after 1080 s, the second after 1440 s.
+    figures = run.summary()
+    assert figures["mean_jct_s"] == figures["median_jct_s"] == 1260.0
+    assert figures["p95_jct_s"] == pytest.approx(1080 + 0.95 * 360)
+    assert figures["makespan_s"] == 1440.0
+    assert figures["queueing_s"] == (360.0 + 720.0) / 2
+    assert figures["utilization"] == 0.5
+    # A type that nobody uses costs nothing, priced or not.
+    assert figures["cost"] == pytest.approx(1440 / 3600 * 3.6)
+    assert figures["preemptions"] == 2
+    assert figures["rounds"] == 4
+
+
+def test_isolated_time_counts_the_jobs_that_were_there(run: Run) -> None:
+    # Half of a GPU while there are two: 720 steps of `a` and the first 360 of `b` take twice as
+    # long; `b` has its last 360 steps after `a` has gone.
+    assert run.jobs.isolated_s.tolist() == pytest.approx([1440.0, 720.0 + 360.0])
+    assert run.jobs.ftf.tolist() == pytest.approx([1080 / 1440, 1440 / 1080])
+
+
+def test_a_run_shows_its_figures_in_human_units(run: Run) -> None:
+    text = repr(run)
+    for part in ("max_min_fairness", "two", "mean JCT 0.35 h", "makespan 0.40 h", "50.0%"):
+        assert part in text
+    assert run.received.loc["a"].tolist() == [720.0, 0.0]
+    assert run.settings["round_seconds"] == 360.0
+    assert not np.isnan(run.policy_seconds)
