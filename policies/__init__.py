@@ -4,6 +4,7 @@
 `MaxMinFairness`          least attained service, weighted
 `Makespan`                the last job completes as early as possible
 `FinishTimeFairness`      nobody much later than on a cluster of its own
+`HierarchicalFairness`    entities share by weight, jobs within them
 `FIFO`                    first in, first out
 `ShortestJobFirst`        least time left first
 `MaxTotalThroughput`      most steps per second
@@ -11,28 +12,40 @@
 `MinCostWithSLOs`         the same, such that deadlines are met
 `IsolatedShare`           a 1/n slice of every type each
 `ProportionalShare`       equal time for all
+`AlloX`                   least average completion time, by matching (single GPUs)
+`NashWelfare`             largest product of throughputs
+`StrategyProof`           Nash welfare, less what each job costs the others
+`GandivaPacking`          random pairs share GPUs when the cluster is full
 ========================  ==========================================================
 """
 
+from apportion.policies.allox import AlloX
 from apportion.policies.base import Policy
 from apportion.policies.cost import MinCost, MinCostWithSLOs
 from apportion.policies.driver import Solution, solve_instance
 from apportion.policies.finish_time_fairness import FinishTimeFairness
+from apportion.policies.hierarchical import HierarchicalFairness
 from apportion.policies.in_order import FIFO, ShortestJobFirst
 from apportion.policies.instance import Instance
 from apportion.policies.isolated import isolated_share
 from apportion.policies.labelled import Resource, solve
 from apportion.policies.makespan import Makespan
 from apportion.policies.max_min_fairness import MaxMinFairness
+from apportion.policies.packing import GandivaPacking
+from apportion.policies.pairs import PairTable
 from apportion.policies.problem import Problem
 from apportion.policies.registry import BUILT_IN, get_policy, policy_table, register
 from apportion.policies.shares import IsolatedShare, ProportionalShare
+from apportion.policies.strategy_proof import NashWelfare, StrategyProof
 from apportion.policies.throughput import MaxTotalThroughput
 
 __all__ = [
     "BUILT_IN",
     "FIFO",
+    "AlloX",
     "FinishTimeFairness",
+    "GandivaPacking",
+    "HierarchicalFairness",
     "Instance",
     "IsolatedShare",
     "Makespan",
@@ -40,12 +53,15 @@ __all__ = [
     "MaxTotalThroughput",
     "MinCost",
     "MinCostWithSLOs",
+    "NashWelfare",
+    "PairTable",
     "Policy",
     "Problem",
     "ProportionalShare",
     "Resource",
     "ShortestJobFirst",
     "Solution",
+    "StrategyProof",
     "get_policy",
     "isolated_share",
     "policy_table",

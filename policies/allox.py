@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["AlloX", "matching_problem"]
+__all__ = ["AlloX", "best_matching", "matching_problem"]
 
 
 @dataclass(frozen=True)
@@ -41,24 +41,37 @@ class AlloX(FixedShare):
 
     def target(self, p: Problem) -> Floats:
         """Return 1 for each job that is first in its queue, on the type of that queue."""
-        duration = _durations(p)
-        gpus = p.instance.capacity[: p.instance.accelerators].astype(int)
-        jobs = duration.shape[0]
-        queue = np.repeat(np.arange(gpus.size), gpus)  # type of each GPU
-        places = np.arange(1, -(-jobs // max(1, gpus.min(initial=jobs))) + 2)
-        cost = (places[None, :, None] * duration[:, None, queue]).reshape(jobs, -1)
-        job, slot = linear_sum_assignment(np.where(np.isfinite(cost), cost, _NEVER))
-        place, gpu = np.divmod(slot, queue.size)
-        first = np.full(queue.size, -1)
-        np.maximum.at(first, gpu, place)
-        runs = place == first[gpu]
-        share = np.zeros_like(duration)
-        share[job[runs], queue[gpu[runs]]] = 1.0
-        return share
+        return best_matching(p)[1]
 
 
 _NEVER = 1e15
 """Seconds on a type where a job cannot run: beyond any real schedule, yet a number."""
+
+
+def best_matching(p: Problem) -> tuple[float, Floats]:
+    """Match jobs with places in queues by the Hungarian method.
+
+    Returns
+    -------
+    cost
+        Sum of completion times, seconds.
+    first
+        1 for each job that is first in the queue of a GPU of a type, shape (jobs, types).
+    """
+    duration = _durations(p)
+    gpus = p.instance.capacity[: p.instance.accelerators].astype(int)
+    jobs = duration.shape[0]
+    queue = np.repeat(np.arange(gpus.size), gpus)  # type of each GPU
+    places = np.arange(1, jobs + 1)
+    cost = (places[None, :, None] * duration[:, None, queue]).reshape(jobs, -1)
+    job, slot = linear_sum_assignment(np.where(np.isfinite(cost), cost, _NEVER))
+    place, gpu = np.divmod(slot, queue.size)
+    last_place = np.full(queue.size, -1)
+    np.maximum.at(last_place, gpu, place)
+    runs = place == last_place[gpu]
+    first = np.zeros_like(duration)
+    first[job[runs], queue[gpu[runs]]] = 1.0
+    return float(cost[job, slot].sum()), first
 
 
 def matching_problem(p: Problem, places: int) -> cp.Problem:

@@ -40,7 +40,8 @@ def group_identical(
     class_of
         The class of each job, shape (jobs,).
     """
-    keys = [instance.throughput] + [instance.columns[name][:, None] for name in columns]
+    known = [instance.columns[name] for name in columns if name in instance.columns]
+    keys = [instance.throughput] + [values[:, None] for values in known]
     usage = instance.usage
     if usage.nnz == instance.rows * instance.options:
         keys += [usage.data.reshape(instance.rows, -1)]

@@ -72,19 +72,21 @@ class Compiled:
             raise SolveError(f"The objective of {asked_by} is unbounded on this problem.")
         raise InfeasibleError(
             f"No allocation meets the constraints of {asked_by}; these cannot hold together: "
-            f"{', '.join(self._conflict(point))}."
+            f"{', '.join(self._conflict())}."
         )
 
-    def _conflict(self, certificate: Point) -> list[str]:
-        """Labels of the constraints that a certificate of infeasibility weighs."""
-        names = {constraint.id: constraint.label for constraint in self.declared.constraints}
-        weight = {
-            names.get(key) or "a constraint of the objective": np.abs(certificate.y[rows]).max()
-            for key, rows in self.program.rows.items()
-            if rows.stop > rows.start
-        }
-        largest = max(weight.values(), default=0.0)
-        return [name for name, size in weight.items() if size > 1e-6 * largest]
+    def _conflict(self) -> list[str]:
+        """Labels of constraints that cannot hold together, and none of which could be left out."""
+        kept = list(self.declared.constraints)
+        for constraint in self.declared.constraints:
+            rest = [other for other in kept if other is not constraint]
+            program = canonicalise(cp.Problem(self.declared.objective, rest))
+            try:
+                still = optimise(equilibrate(program)[0]).status == "infeasible"
+            except SolveError:
+                continue
+            kept = rest if still else kept
+        return [constraint.label or "a constraint without a label" for constraint in kept]
 
     def over_columns(self, cells: Floats, power: int = 1) -> Floats:
         """Write coefficients of X (or, with power 2, of its squares) over the scaled columns."""

@@ -25,7 +25,7 @@ from apportion._version import __version__
 if TYPE_CHECKING:
     from apportion.allocation import Allocation
     from apportion.cluster import Cluster
-    from apportion.compare import Comparison, compare
+    from apportion.comparison import Comparison, compare
     from apportion.errors import ApportionError, InfeasibleError, InputError, SolveError
     from apportion.jobs import JOB_COLUMNS, check_jobs
     from apportion.mechanism import RoundScheduler
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "apportion.allocation": ["Allocation"],
     "apportion.cluster": ["Cluster"],
-    "apportion.compare": ["Comparison", "compare"],
+    "apportion.comparison": ["Comparison", "compare"],
     "apportion.errors": ["ApportionError", "InfeasibleError", "InputError", "SolveError"],
     "apportion.jobs": ["JOB_COLUMNS", "check_jobs"],
     "apportion.mechanism": ["RoundScheduler"],

@@ -182,9 +182,7 @@ def test_another_resource_limits_what_runs() -> None:
     # Two GPUs, but x holds 3 and y 1 of 2 licences: x runs 2/3 alone, or 1/3 beside y.
     speed = pd.DataFrame({"a100": [1.0, 1.0]}, index=["x", "y"])
     licences = Resource("licences", 2.0, pd.DataFrame({"a100": [3.0, 1.0]}, index=["x", "y"]))
-    allocation = solve(
-        "max_total_throughput", speed, workers={"a100": 2}, resources=[licences]
-    )
+    allocation = solve("max_total_throughput", speed, workers={"a100": 2}, resources=[licences])
     np.testing.assert_allclose(allocation.X["a100"], [1 / 3, 1], atol=1e-7)
     assert allocation.prices["licences"] == pytest.approx(1 / 3)
     assert allocation.prices["a100"] == pytest.approx(0.0, abs=1e-9)

@@ -126,9 +126,7 @@ def test_cost_with_deadlines_equals_dinkelbach(bench: type[Bench], seed: int) ->
 @AWARE
 @settings(few, max_examples=8)
 @given(seed=SEEDS)
-def test_finish_time_fairness_equals_bisection(
-    aware: bool, bench: type[Bench], seed: int
-) -> None:
+def test_finish_time_fairness_equals_bisection(aware: bool, bench: type[Bench], seed: int) -> None:
     problem = bench.random(seed)
     solution = solve_instance(FinishTimeFairness(heterogeneity_aware=aware), problem.instance)
     check_feasible(problem, solution.X)

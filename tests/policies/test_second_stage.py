@@ -52,9 +52,7 @@ def test_both_solvers_give_the_same_allocation(
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("policy", FLAT, ids=names)
-def test_the_choice_costs_no_objective(
-    policy: type[Policy], seed: int, bench: type[Bench]
-) -> None:
+def test_the_choice_costs_no_objective(policy: type[Policy], seed: int, bench: type[Bench]) -> None:
     instance = bench.random(seed, jobs=6, types=3).instance
     with_choice = solve_instance(policy(), instance)
     without = solve_instance(policy(), instance, second_stage=False)

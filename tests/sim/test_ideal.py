@@ -1,9 +1,10 @@
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 import pytest
 
-from apportion.sim import Workload, generate_workload, simulate
+from apportion.sim import Workload, simulate
 
 
 def jobs_of(work_s: list[float], arrival_s: list[float]) -> Workload:
@@ -30,14 +31,23 @@ def test_an_arrival_waits_for_the_next_solve() -> None:
 
 
 def test_rounds_follow_the_shares_when_the_policy_is_solved_again_and_again() -> None:
-    # Counting anew at every solve, as Gavel does, serves the large shares first each time.
-    load = generate_workload(jobs=60, seed=1, jobs_per_hour=20.0, scale_factors="gavel")
-    cluster = {"v100": 8, "p100": 8, "k80": 8}
-    policy = "max_min_fairness_agnostic"
+    # Counting anew at every solve, as Gavel does, serves the same jobs first each time.
+    rng = np.random.default_rng(0)
+    jobs = pd.DataFrame(
+        {
+            "job_type": "m",
+            "scale_factor": rng.choice([1, 4], 60, p=[0.75, 0.25]),
+            "total_steps": rng.uniform(3600, 18000, 60),
+            "arrival_s": rng.uniform(0, 15000, 60),
+        }
+    )
+    index = pd.MultiIndex.from_product([["m"], [1, 4]])
+    load = Workload("busy", jobs, pd.DataFrame({"v100": 1.0, "k80": 0.5}, index=index))
+    policy, cluster = "isolated", {"v100": 8, "k80": 8}
     ideal = simulate(policy, load, cluster, mechanism="ideal").jobs
 
     def distance(carry_over: bool) -> float:
-        run = simulate(policy, load, cluster, carry_over=carry_over, round_seconds=120.0)
+        run = simulate(policy, load, cluster, carry_over=carry_over)
         return float(((run.jobs.jct_s - ideal.jct_s).abs() / ideal.jct_s).mean())
 
     assert distance(carry_over=True) < 0.06

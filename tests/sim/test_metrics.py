@@ -7,14 +7,19 @@ import pytest
 from apportion.cluster import Cluster
 from apportion.sim import Run, Workload, simulate
 
-COLUMNS = (
-    "job_type scale_factor arrival_s start_s completion_s jct_s queueing_s isolated_s ftf "
-    "gpu_seconds cost preemptions v100_s x_s"
-).split()
-SUMMARY = (
-    "policy jobs mean_jct_s median_jct_s p95_jct_s p99_jct_s makespan_s queueing_s utilization "
-    "ftf_max cost preemptions rounds policy_seconds wall_seconds"
-).split()
+COLUMNS = [
+    *("job_type", "scale_factor", "arrival_s", "start_s", "completion_s", "jct_s", "queueing_s"),
+    *("isolated_s", "ftf", "gpu_seconds", "cost", "preemptions", "v100_s", "x_s"),
+]
+ROUND_COLUMNS = [
+    *("start_s", "end_s", "active_jobs", "running_jobs", "preemptions", "resolved"),
+    *("v100_busy", "x_busy"),
+]
+SUMMARY = [
+    *("policy", "jobs", "mean_jct_s", "median_jct_s", "p95_jct_s", "p99_jct_s", "makespan_s"),
+    *("queueing_s", "utilization", "ftf_max", "cost", "preemptions", "rounds"),
+    *("policy_seconds", "wall_seconds"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -31,9 +36,7 @@ def run() -> Run:
 def test_tables_have_the_documented_columns(run: Run) -> None:
     assert run.jobs.columns.tolist() == COLUMNS
     assert run.jobs.index.name == "job"
-    assert run.rounds.columns.tolist() == (
-        "start_s end_s active_jobs running_jobs preemptions resolved v100_busy x_busy".split()
-    )
+    assert run.rounds.columns.tolist() == ROUND_COLUMNS
     assert list(run.summary()) == SUMMARY
 
 
@@ -51,11 +54,10 @@ def test_figures_by_hand(run: Run) -> None:
     assert figures["rounds"] == 4
 
 
-def test_isolated_time_counts_the_jobs_that_were_there(run: Run) -> None:
-    # Half of a GPU while there are two: 720 steps of `a` and the first 360 of `b` take twice as
-    # long; `b` has its last 360 steps after `a` has gone.
-    assert run.jobs.isolated_s.tolist() == pytest.approx([1440.0, 720.0 + 360.0])
-    assert run.jobs.ftf.tolist() == pytest.approx([1080 / 1440, 1440 / 1080])
+def test_isolated_time_is_that_in_a_slice_of_every_type(run: Run) -> None:
+    # Half of the time goes to the type on which they cannot run, whether alone or not.
+    assert run.jobs.isolated_s.tolist() == pytest.approx([1440.0, 1440.0])
+    assert run.jobs.ftf.tolist() == pytest.approx([1080 / 1440, 1.0])
 
 
 def test_a_run_shows_its_figures_in_human_units(run: Run) -> None:

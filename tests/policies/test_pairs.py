@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from apportion.policies import Instance, get_policy, solve_instance
+from apportion.policies.pairs import PairTable, pairs_of_jobs
+
+Floats = NDArray[np.float64]
+POLICIES = [
+    "max_min_fairness",
+    "max_min_fairness_agnostic",
+    "makespan",
+    "finish_time_fairness",
+    "fifo",
+    "max_total_throughput",
+    "min_cost",
+]
+
+
+def problem(seed: int, jobs: int = 8) -> tuple[Instance, PairTable]:
+    """Few job types, two scale factors, pairs that interfere at random or do not fit."""
+    rng = np.random.default_rng(seed)
+    keys, types = 4, 2
+    alone = rng.uniform(1, 10, (keys, types))
+    size = np.array([1.0, 1.0, 2.0, 2.0])
+    own = alone[:, None, :] * rng.uniform(0.3, 1.0, (keys, keys, types))
+    fits = rng.random((keys, keys, types)) < 0.8
+    fits &= fits.transpose(1, 0, 2) & (size[:, None] == size[None, :])[:, :, None]
+    key = rng.integers(0, keys, jobs)
+    elapsed = rng.uniform(0, 100, jobs)
+    columns = {
+        "steps_remaining": rng.uniform(1e3, 1e4, jobs),
+        "elapsed_s": elapsed,
+        "isolated_elapsed_s": elapsed,
+        "order": np.arange(jobs, dtype=float),
+    }
+    instance = Instance.of_jobs(
+        alone[key], size[key], [2, 2], columns=columns, prices=np.array([2.0, 1.0])
+    )
+    return instance, PairTable(own * fits, key)
+
+
+def check_feasible(
+    instance: Instance, table: PairTable, X: Floats, pairs: NDArray[np.intp]
+) -> None:
+    n = instance.jobs
+    gpus = instance.columns["scale_factor"]
+    time, speed = X[:n].sum(axis=1), (instance.throughput * X[:n]).sum(axis=1)
+    held = gpus @ X[:n]
+    for (a, b), share in zip(pairs, X[n:], strict=True):
+        assert a != b
+        time[[a, b]] += share.sum()
+        held = held + max(gpus[a], gpus[b]) * share
+        speed[a] += table.own[table.key[a], table.key[b]] @ share
+        speed[b] += table.own[table.key[b], table.key[a]] @ share
+    assert (X >= 0).all()
+    assert (time <= 1 + 1e-9).all()
+    assert (held <= instance.capacity + 1e-9).all()
+    assert (speed > -1e-9).all()
+
+
+@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("seed", range(3))
+def test_sharing_is_feasible_and_never_worse(name: str, seed: int) -> None:
+    instance, table = problem(seed)
+    policy = get_policy(name)
+    apart, shared = solve_instance(policy, instance), solve_instance(policy, instance, pairs=table)
+    check_feasible(instance, table, shared.X, shared.pairs)
+    better = apart.objective - shared.objective
+    if name not in ("makespan", "finish_time_fairness"):
+        better = -better
+    assert better >= -1e-6 * abs(apart.objective)
+    assert shared.gap < 1e-6
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("name", ["max_min_fairness", "max_total_throughput"])
+def test_classes_of_pairs_lose_nothing(name: str, seed: int) -> None:
+    instance, table = problem(seed, jobs=9)
+    policy = get_policy(name)
+    by_class = solve_instance(policy, instance, pairs=table)
+    one_by_one = solve_instance(policy, instance, pairs=table, group=False)
+    assert by_class.stats["classes"] < one_by_one.stats["classes"]
+    assert by_class.objective == pytest.approx(one_by_one.objective, rel=1e-7)
+    np.testing.assert_allclose(by_class.throughput, one_by_one.throughput, rtol=1e-4)
+
+
+def test_expanded_shares_give_the_throughput_that_was_promised() -> None:
+    instance, table = problem(3, jobs=12)
+    solution = solve_instance(get_policy("max_min_fairness"), instance, pairs=table)
+    n = instance.jobs
+    speed = (instance.throughput * solution.X[:n]).sum(axis=1)
+    for (a, b), share in zip(solution.pairs, solution.X[n:], strict=True):
+        speed[a] += table.own[table.key[a], table.key[b]] @ share
+        speed[b] += table.own[table.key[b], table.key[a]] @ share
+    np.testing.assert_allclose(speed, solution.throughput, rtol=1e-9)
+
+
+def test_two_jobs_that_do_not_interfere_share_one_gpu() -> None:
+    instance = Instance.of_jobs([[1.0], [1.0]], [1, 1], [1])
+    table = PairTable(np.array([[[1.0]]]), np.zeros(2, dtype=np.intp))
+    solution = solve_instance(get_policy("max_min_fairness"), instance, pairs=table)
+    np.testing.assert_allclose(solution.throughput, [1.0, 1.0])
+    np.testing.assert_allclose(solution.X, [[0.0], [0.0], [1.0]], atol=1e-9)
+
+
+def test_a_pair_no_better_than_taking_turns_is_left_out() -> None:
+    instance = Instance.of_jobs([[1.0], [1.0]], [1, 1], [1])
+    table = PairTable(np.array([[[0.5]]]), np.zeros(2, dtype=np.intp))
+    solution = solve_instance(get_policy("max_min_fairness"), instance, pairs=table)
+    assert solution.stats["pairs"] == 0
+    np.testing.assert_allclose(solution.throughput, [0.5, 0.5])
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(1, 7), st.integers(1, 7), st.floats(0.1, 5))
+def test_north_west_matching_gives_every_job_its_part(n: int, m: int, total: float) -> None:
+    class_of = np.array([0] * n + [1] * m)
+    jobs, X = pairs_of_jobs(np.array([[0, 1]]), np.array([[total]]), class_of)
+    assert len(jobs) <= n + m - 1
+    ours = np.bincount(jobs[:, 0], weights=X[:, 0], minlength=n + m)[:n]
+    theirs = np.bincount(jobs[:, 1], weights=X[:, 0], minlength=n + m)[n:]
+    np.testing.assert_allclose(ours, total / n)
+    np.testing.assert_allclose(theirs, total / m)
+
+
+@given(st.integers(2, 9))
+def test_jobs_of_one_class_are_matched_around_a_circle(n: int) -> None:
+    jobs, X = pairs_of_jobs(np.array([[0, 0]]), np.array([[1.0]]), np.zeros(n, dtype=np.intp))
+    assert (jobs[:, 0] != jobs[:, 1]).all()
+    time = np.bincount(jobs.ravel(), weights=np.repeat(X[:, 0], 2), minlength=n)
+    np.testing.assert_allclose(time, 2 / n)
+    assert len({frozenset(pair) for pair in jobs.tolist()}) == len(jobs)

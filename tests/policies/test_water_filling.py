@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.typing import NDArray
+from scipy.optimize import linprog
+
+import apportion as ap
+from apportion.policies import HierarchicalFairness, Instance, MaxMinFairness, solve_instance
+
+Floats = NDArray[np.float64]
+INSTANCE = (
+    Path(__file__).parents[2].parent / "shared/data/gavel_instances/hierarchical_128_jobs.json"
+)
+
+
+def lexicographic_by_tests(speed: Floats, gpus: Floats, capacity: Floats) -> Floats:
+    """Raise all levels; then test every job by itself for whether it can rise further."""
+    n, k = speed.shape
+    norm = gpus / (speed @ capacity / capacity.sum())
+    u = np.zeros((n, n * k))
+    for i in range(n):
+        u[i, i * k : (i + 1) * k] = norm[i] * speed[i]
+    held = np.kron(gpus[None, :], np.eye(k))
+    time = np.kron(np.eye(n), np.ones((1, k)))
+    A, b = np.vstack([held, time]), np.concatenate([capacity, np.ones(n)])
+    frozen = np.full(n, np.nan)
+    while np.isnan(frozen).any():
+        active = np.isnan(frozen)
+        floor = np.vstack([-u[active], -u[~active]])
+        rise = np.concatenate([np.ones(active.sum()), np.zeros((~active).sum())])
+        limits = np.concatenate([np.zeros(active.sum()), -frozen[~active] + 1e-10])
+        full = np.vstack([np.hstack([A, np.zeros((len(A), 1))]), np.hstack([floor, rise[:, None]])])
+        best = linprog(np.append(np.zeros(n * k), -1), A_ub=full, b_ub=np.concatenate([b, limits]))
+        t = best.x[-1]
+        levels = np.where(active, t, frozen)
+        for i in np.flatnonzero(active):
+            others = np.vstack([A, -np.delete(u, i, axis=0)])
+            rest = np.concatenate([b, -np.delete(levels, i) + 1e-9])
+            if -linprog(-u[i], A_ub=others, b_ub=rest).fun < t * (1 + 1e-6):
+                frozen[i] = t
+    return frozen
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_levels_equal_those_found_by_testing_every_job(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n, k = 6, 3
+    speed, gpus = rng.uniform(1, 10, (n, k)), rng.choice([1.0, 2.0], n)
+    capacity = np.array([1.0, 2.0, 1.0])
+    solution = solve_instance(
+        MaxMinFairness(lexicographic=True), Instance.of_jobs(speed, gpus, capacity)
+    )
+    level = solution.throughput * gpus / (speed @ capacity / capacity.sum())
+    # Levels are floors: what is left over may lift a job that no longer counts.
+    expected = lexicographic_by_tests(speed, gpus, capacity)
+    np.testing.assert_allclose(np.sort(level), np.sort(expected), rtol=1e-5)
+
+
+def test_two_entities_by_hand() -> None:
+    T = pd.DataFrame({"v100": [1.0, 1.0, 1.0]}, index=["a", "b", "c"])
+    jobs = pd.DataFrame({"entity": ["x", "x", "y"]}, index=T.index)
+    even = ap.solve(HierarchicalFairness(), T, workers={"v100": 1}, jobs=jobs)
+    np.testing.assert_allclose(even.throughput, [0.25, 0.25, 0.5], atol=1e-8)
+    weighted = ap.solve(HierarchicalFairness(weights={"x": 3}), T, workers={"v100": 1}, jobs=jobs)
+    np.testing.assert_allclose(weighted.throughput, [0.375, 0.375, 0.25], atol=1e-8)
+    queue = ap.solve(HierarchicalFairness(inner="fifo"), T, workers={"v100": 1}, jobs=jobs)
+    np.testing.assert_allclose(queue.throughput, [0.5, 0.0, 0.5], atol=1e-8)
+
+
+def test_what_a_job_cannot_use_goes_to_its_entity_first() -> None:
+    T = pd.DataFrame({"v100": [1.0] * 4}, index=list("abcd"))
+    jobs = pd.DataFrame({"entity": ["x", "x", "y", "y"], "weight": [9.0, 1, 1, 1]}, index=T.index)
+    # Entity x has one of two GPUs: its heavy job cannot use 0.9 of 2 more than one GPU's time.
+    a = ap.solve(HierarchicalFairness(weights={"x": 2}), T, workers={"v100": 2}, jobs=jobs)
+    np.testing.assert_allclose(a.throughput, [1.0, 1 / 3, 1 / 3, 1 / 3], atol=1e-8)
+
+
+def test_three_levels_of_entities() -> None:
+    T = pd.DataFrame({"v100": [1.0] * 3}, index=list("abc"))
+    jobs = pd.DataFrame({"entity": ["u/x", "u/y", "v"]}, index=T.index)
+    policy = HierarchicalFairness(weights={"u": 1, "u/x": 3, "v": 1})
+    a = ap.solve(policy, T, workers={"v100": 1}, jobs=jobs)
+    np.testing.assert_allclose(a.throughput, [0.375, 0.125, 0.5], atol=1e-8)
+
+
+@pytest.mark.parametrize("weight", [0, -1.0, float("nan")])
+def test_weights_of_entities_are_positive(weight: float) -> None:
+    with pytest.raises(ap.InputError, match="entity 'x'"):
+        HierarchicalFairness(weights={"x": weight})
+
+
+def test_unknown_entity_is_named() -> None:
+    T = pd.DataFrame({"v100": [1.0]}, index=["a"])
+    jobs = pd.DataFrame({"entity": ["physics"]}, index=T.index)
+    with pytest.raises(ap.InputError, match="Did you mean 'physics'"):
+        ap.solve(HierarchicalFairness(weights={"phisics": 1}), T, workers={"v100": 1}, jobs=jobs)
+
+
+@pytest.mark.skipif(not INSTANCE.exists(), reason="needs ../shared/data/gavel_instances")
+@pytest.mark.parametrize("group", [True, False])
+def test_the_published_instance_of_128_jobs(group: bool) -> None:
+    given = json.loads(INSTANCE.read_text())
+    T = pd.DataFrame({job["id"]: job["throughput"] for job in given["jobs"]}).T
+    jobs = pd.DataFrame(
+        {
+            "scale_factor": [job["scale_factor"] for job in given["jobs"]],
+            "entity": [job["entity"] for job in given["jobs"]],
+        },
+        index=T.index,
+    )
+    workers = {name: int(count) for name, count in given["workers"].items()}
+    policy = HierarchicalFairness(weights=given["entity_weights"])
+    a = ap.solve(policy, T[list(workers)], workers=workers, jobs=jobs, group=group)
+    share = T[list(workers)] @ pd.Series(workers) / sum(workers.values())
+    level = (a.throughput / share).to_numpy()
+    np.testing.assert_allclose(level, given["expected"]["normalized_throughput"], atol=1e-6)
+    assert level.sum() == pytest.approx(143.01133185533195, abs=1e-5)
