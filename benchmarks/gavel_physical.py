@@ -22,7 +22,7 @@ from benchmarks.reporting import machine, progress, show, write_csv
 DATA = Path(__file__).resolve().parents[1] / ".." / "shared" / "data" / "gavel"
 TRACES = {"makespan": "minimize_makespan", "arrivals": "max_min_fairness"}
 RESOLVE_SECONDS = 1920.0
-QUICK_JOBS = 25
+QUICK_JOBS = 10
 
 
 @dataclass(frozen=True)

@@ -177,9 +177,7 @@ def _say_what_it_shows(table: pd.DataFrame, limit_s: float) -> None:
     )
     small = table[table["gain"] < SMALL_GAIN]
     if not small.empty:
-        print(
-            f"Less than {SMALL_GAIN:g} times as fast as the better plain solve (below 1: slower):"
-        )
+        print(f"Gain below {SMALL_GAIN:g} (below 1 apportion is the slower one):")
         for (policy, kind), rows in small.groupby(["policy", "workload"], sort=False):
             found = (
                 f"{jobs} jobs {gain:.2g}"
@@ -195,9 +193,8 @@ def _plot(table: pd.DataFrame, folder: Path) -> None:
     except ImportError:
         print("No plot: matplotlib is not installed (pip install apportion[plot]).")
         return
-    columns = {
-        name: name for name in ("apportion", *(f"cvxpy+{solver}" for solver in PLAIN_SOLVERS))
-    }
+    names = ["apportion", *(f"cvxpy+{solver}" for solver in PLAIN_SOLVERS)]
+    columns = dict(zip(names, names, strict=True))
     columns["Gavel"] = "Gavel (ECOS), other machine"
     figure = Figure(figsize=(12, 3.6), layout="constrained")
     panels = figure.subplots(1, len(OBJECTIVES), sharey=True)

@@ -25,7 +25,8 @@ def progress(text: str) -> None:
 def machine() -> str:
     """Name what the figures depend on."""
     packages = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
-    return f"{os.cpu_count()} CPUs ({platform.machine()}), Python {platform.python_version()}, {packages}"
+    python = platform.python_version()
+    return f"{os.cpu_count()} CPUs ({platform.machine()}), Python {python}, {packages}"
 
 
 def show(table: pd.DataFrame, digits: int = 3) -> None:

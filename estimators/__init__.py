@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from apportion.estimators.completion import AlternatingLeastSquares, SoftImpute
+from apportion.estimators.estimate import estimate_pairs, interference_errors
+from apportion.estimators.imputer import BaseImputer, Imputer
+from apportion.estimators.interference import InterferenceEstimator
+from apportion.estimators.mixture import MixtureImputer
 from apportion.estimators.scaling import (
     DISTRIBUTED_FAMILIES,
     family_of,
@@ -9,4 +14,17 @@ from apportion.estimators.scaling import (
     speedup,
 )
 
-__all__ = ["DISTRIBUTED_FAMILIES", "family_of", "scaled_throughput", "speedup"]
+__all__ = [
+    "DISTRIBUTED_FAMILIES",
+    "AlternatingLeastSquares",
+    "BaseImputer",
+    "Imputer",
+    "InterferenceEstimator",
+    "MixtureImputer",
+    "SoftImpute",
+    "estimate_pairs",
+    "family_of",
+    "interference_errors",
+    "scaled_throughput",
+    "speedup",
+]

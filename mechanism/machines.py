@@ -47,13 +47,16 @@ class MachinePool:
         for machines in reversed(self._bins[1:]):
             yield from machines
 
-    def tightest(self, gpus: int, *, without: Collection[int] = ()) -> int:
-        """Return the fullest machine that still has `gpus` free; the lowest number among equals."""
+    def tightest(self, gpus: int, *, without: Collection[int] = ()) -> int | None:
+        """Return the fullest machine that still has `gpus` free, or None if there is none.
+
+        Of several equal ones the lowest number.
+        """
         for machines in self._bins[gpus:]:
             for machine in machines:
                 if machine not in without:
                     return machine
-        raise ValueError(f"No machine has {gpus} GPUs free.")
+        return None
 
     def claim(self, devices: Iterable[int]) -> None:
         """Take free devices."""

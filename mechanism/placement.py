@@ -36,14 +36,11 @@ class Consolidated:
         """Fill whole machines while the gang is too large for one, then the best fit."""
         devices: list[int] = []
         used: list[int] = []
-        for machine in pool.emptiest_first():
-            free = pool.free_on(machine)
-            if len(free) >= gpus - len(devices):
-                break
-            devices += free
-            used.append(machine)
-        rest = gpus - len(devices)
-        return devices + pool.free_on(pool.tightest(rest, without=used))[:rest]
+        emptiest = pool.emptiest_first()
+        while (best := pool.tightest(gpus - len(devices), without=used)) is None:
+            used.append(next(emptiest))
+            devices += pool.free_on(used[-1])
+        return devices + pool.free_on(best)[: gpus - len(devices)]
 
 
 class FirstFit:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from apportion.cluster import Cluster
-from apportion.errors import InputError, unknown_name
+from apportion.errors import InputError, unknown_name, written
 from apportion.mechanism.core import RoundCore
+from apportion.mechanism.labelling import labelled_plan, places, times_of
 from apportion.mechanism.placement import Placer
-from apportion.mechanism.plan import Assignment, RoundPlan
 from apportion.mechanism.rows import LabelledRows
 from apportion.mechanism.snapshot import read_snapshot, snapshot
 from apportion.mechanism.tables import read_scale_factors, read_table, refuse_uneven
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from apportion.mechanism.core import GangRound
+    from apportion.mechanism.plan import RoundPlan
 
     ScaleFactors = Mapping[Any, int] | pd.Series | int | None
 
@@ -80,7 +80,7 @@ class RoundScheduler:
             carry_over=carry_over,
             work_conserving=work_conserving,
         )
-        self._rows = LabelledRows(self._core)
+        self._rows = LabelledRows(self._core, self.cluster.accelerators)
         self._where: dict[Hashable, tuple[str, tuple[int, ...]]] = {}
         self._pending: RoundPlan | None = None
         self._round = 0
@@ -163,7 +163,7 @@ class RoundScheduler:
         new = list(dict.fromkeys(jobs))
         for job in new:
             if job in self._rows.scale:
-                raise InputError(f"Job {job!r} is known already; ids must be unique.")
+                raise InputError(f"Job {written(job)} is known already; ids must be unique.")
         speed = np.ones((len(new), len(self.cluster.accelerators)))
         if can_run is not None:
             rows, given = read_table("can_run", can_run, self.cluster)
@@ -193,7 +193,7 @@ class RoundScheduler:
     def ask(self) -> RoundPlan:
         """Return the plan of the next round; the same one until it has been told."""
         if self._pending is None:
-            self._pending = self._plan(self._core.ask())
+            self._pending = labelled_plan(self._round, self._core.ask(), self._rows, self._where)
         return self._pending
 
     def tell(self, plan: RoundPlan, seconds: Mapping[Any, float] | None = None) -> None:
@@ -216,14 +216,14 @@ class RoundScheduler:
                 f"The plan of round {plan.number} does not wait to be told; ask() for a plan, "
                 f"then tell() it once."
             )
-        ran = dict.fromkeys(plan.jobs, self._core.round_seconds) | self._times(plan, seconds)
+        ran = times_of(plan, seconds, self._core.round_seconds)
         row_of = self._rows.position()
         gangs = [gang for gang in plan.assignments if frozenset(gang.jobs) in row_of]
         rows = [row_of[frozenset(gang.jobs)] for gang in gangs]
         types = [self.cluster.accelerators.index(gang.accelerator) for gang in gangs]
         longest = [max(ran[job] for job in gang.jobs) for gang in gangs]
         self._core.tell(np.array(rows, int), np.array(types, int), np.array(longest, float))
-        self._where = _places(plan, self._rows.scale)
+        self._where = places(plan, self._rows.scale)
         self._pending = None
         self._round += 1
 
@@ -250,43 +250,3 @@ class RoundScheduler:
         scheduler._rows.labels, scheduler._rows.scale = parts.labels, parts.scale
         scheduler._where, scheduler._round = parts.where, parts.number
         return scheduler
-
-    def _plan(self, gangs: GangRound) -> RoundPlan:
-        """Give labels to the gangs of a round, and tell what has changed for each job."""
-        placer = self._core.placer
-        assignments = []
-        for row, kind in zip(gangs.rows.tolist(), gangs.types.tolist(), strict=True):
-            devices = tuple(placer.held[int(self._core.ids[row])][1])
-            machines = tuple(sorted({placer.pools[kind].machine_of[d] for d in devices}))
-            name = self.cluster.accelerators[kind]
-            assignments.append(Assignment(self._rows.labels[row], name, machines, devices))
-        plan = RoundPlan(self._round, tuple(assignments), (), (), ())
-        now = _places(plan, self._rows.scale)
-        return RoundPlan(
-            number=self._round,
-            assignments=plan.assignments,
-            started=tuple(job for job in now if job not in self._where),
-            moved=tuple(job for job in now if self._where.get(job, now[job]) != now[job]),
-            preempted=tuple(job for job in self._where if job not in now),
-        )
-
-    def _times(self, plan: RoundPlan, seconds: Mapping[Any, float] | None) -> dict[Any, float]:
-        times = dict(seconds or {})
-        for job, ran in times.items():
-            if job not in plan.jobs:
-                raise unknown_name(f"job in round {plan.number}", job, plan.jobs)
-            if not (np.isfinite(ran) and ran >= 0):
-                raise InputError(f"Job {job!r} ran {ran!r} seconds; it must be a number >= 0.")
-        return times
-
-
-def _places(
-    plan: RoundPlan, known: Mapping[Hashable, int]
-) -> dict[Hashable, tuple[str, tuple[int, ...]]]:
-    """Type and devices of every known job of a plan."""
-    return {
-        job: (gang.accelerator, gang.devices)
-        for gang in plan.assignments
-        for job in gang.jobs
-        if job in known
-    }

@@ -26,6 +26,8 @@ class LabelledRows:
     ----------
     core
         The core whose rows these are.
+    accelerators
+        Names of its types.
 
     Attributes
     ----------
@@ -35,8 +37,9 @@ class LabelledRows:
         GPUs of each job, in order of submission.
     """
 
-    def __init__(self, core: RoundCore) -> None:
+    def __init__(self, core: RoundCore, accelerators: Sequence[str]) -> None:
         self.core = core
+        self.accelerators = accelerators
         self.labels: list[Label] = []
         self.scale: dict[Hashable, int] = {}
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["select"]
 
 # Below this many candidates a plain loop costs less than one pass of array operations.
-SEQUENTIAL_BELOW = 400
+SEQUENTIAL_BELOW = 1000
 
 
 def select(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from apportion.cluster import Cluster
-from apportion.errors import InputError
+from apportion.errors import InputError, written
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
@@ -83,7 +83,7 @@ def _plain(job: Hashable) -> str | float:
     plain = job.item() if isinstance(job, np.generic) else job
     if not isinstance(plain, (str, int, float)):
         raise InputError(
-            f"Job {job!r} cannot be written to the state: job ids must be texts or numbers, "
+            f"Job {written(job)} cannot be written to the state: job ids must be texts or numbers, "
             f"not {type(job).__name__}."
         )
     return plain

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from apportion.errors import InputError, unknown_name
+from apportion.errors import InputError, unknown_name, written
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -70,7 +70,7 @@ def read_table(
         row, kind = wrong[0]
         limit = ">= 0" if np.isinf(most) else f"between 0 and {most:g}"
         raise InputError(
-            f"{what} of {table.index[row]!r} on {cluster.accelerators[kind]!r} is "
+            f"{what} of {written(table.index[row])} on {cluster.accelerators[kind]!r} is "
             f"{values[row, kind]}; it must be a number {limit}."
         )
     return labels, np.clip(values, 0.0, None)
@@ -85,9 +85,11 @@ def _refuse_twice(what: str, labels: list[Label]) -> None:
     seen: set[frozenset[Hashable]] = set()
     for label in labels:
         if len(set(label)) < len(label) or not label:
-            raise InputError(f"The row {label!r} of {what} must name one or more different jobs.")
+            raise InputError(
+                f"The row {written(label)} of {what} must name one or more different jobs."
+            )
         if frozenset(label) in seen:
-            raise InputError(f"{what} has the row {label!r} twice.")
+            raise InputError(f"{what} has the row {written(label)} twice.")
         seen.add(frozenset(label))
 
 
@@ -112,8 +114,8 @@ def read_scale_factors(
         gpus = table.get(job, known.get(job, 1)) if same is None else same
         if not (1 <= gpus <= largest and gpus == int(gpus)):
             raise InputError(
-                f"Job {job!r} has scale_factor = {gpus!r}; it must be a whole number from 1 to "
-                f"{largest}, the GPUs of the largest type of the cluster {cluster}."
+                f"Job {written(job)} has scale_factor = {gpus!r}; it must be a whole number from "
+                f"1 to {largest}, the GPUs of the largest type of the cluster {cluster}."
             )
         factors[job] = int(gpus)
     return factors
@@ -125,6 +127,6 @@ def refuse_uneven(labels: Iterable[Label], scale: Mapping[Hashable, int]) -> Non
         gpus = {job: scale[job] for job in label}
         if len(set(gpus.values())) > 1:
             raise InputError(
-                f"The jobs of the combination {label!r} have different scale factors ({gpus}); "
-                f"jobs that share devices must hold the same number of GPUs."
+                f"The jobs of the combination {written(label)} have different scale factors "
+                f"({gpus}); jobs that share devices must hold the same number of GPUs."
             )

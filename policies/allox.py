@@ -91,7 +91,7 @@ def matching_problem(p: Problem, places: int) -> cp.Problem:
     chosen = [cp.Variable((jobs, types), nonneg=True) for _ in range(places)]
     total = sum((place + 1) * cp.sum(cp.multiply(cost, chosen[place])) for place in range(places))
     gpus = p.instance.capacity[: p.instance.accelerators]
-    constraints = [cp.sum(sum(chosen), axis=1) == 1]
+    constraints: list[Any] = [cp.sum(sum(chosen), axis=1) == 1]
     constraints += [cp.sum(each, axis=0) <= gpus for each in chosen]
     constraints += [cp.multiply(~runs, each) == 0 for each in chosen]
     return cp.Problem(cp.Minimize(total), constraints)

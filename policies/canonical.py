@@ -9,7 +9,7 @@ cvxpy problem is ``cost_scale * (x'Px/2 + c'x) + offset``, negative if it is max
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
 import numpy as np
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
+    Ints = NDArray[np.integer[Any]]
 
 __all__ = ["ConeProgram", "canonicalise", "equilibrate"]
 
@@ -113,11 +114,12 @@ def equilibrate(program: ConeProgram, passes: int = 4) -> tuple[ConeProgram, Flo
     rows_filled, row_starts = np.unique(A.indices[by_row], return_index=True)
     columns_filled = np.flatnonzero(np.diff(A.indptr))
     scalable = rows_filled < program.linear  # a second-order cone keeps its rows' proportions
-    sides = (
+    every = np.ones(columns_filled.size, dtype=bool)
+    sides: list[tuple[Floats, Ints, Ints, Ints, NDArray[np.bool_]]] = [
         (np.ones(A.shape[0]), by_row, rows_filled, row_starts, scalable),
-        (np.ones(A.shape[1]), by_column, columns_filled, A.indptr[columns_filled], True),
-    )
-    entry_places = (A.indices, np.repeat(np.arange(A.shape[1]), np.diff(A.indptr)))
+        (np.ones(A.shape[1]), by_column, columns_filled, A.indptr[columns_filled], every),
+    ]
+    entry_places: list[Ints] = [A.indices, np.repeat(np.arange(A.shape[1]), np.diff(A.indptr))]
     logs = np.log(np.abs(A.data))
     for _ in range(passes):
         for (scale, order, filled, starts, chosen), place in zip(sides, entry_places, strict=True):
@@ -129,11 +131,11 @@ def equilibrate(program: ConeProgram, passes: int = 4) -> tuple[ConeProgram, Flo
             shift[filled] = middle
             logs += shift[place]
     A.data = np.sign(A.data) * np.exp(logs)
-    scales = (sides[0][0], sides[1][0])
-    row, column = scales
-    diagonal = sparse.dia_array((column[None, :], [0]), shape=(column.size, column.size))
-    P, c = diagonal @ program.P @ diagonal, column * program.c
-    size_of_cost = max(np.abs(c).max(initial=0.0), np.abs(P.data).max(initial=0.0)) or 1.0
+    row, column = sides[0][0], sides[1][0]
+    diagonal = sparse.diags_array(column)
+    P, c = sparse.csc_array(diagonal @ program.P @ diagonal), column * program.c
+    largest = max(np.abs(c).max(initial=0.0), np.abs(P.data).max(initial=0.0))
+    size_of_cost = float(largest) or 1.0
     scaled = replace(
         program,
         P=sparse.csc_array(P / size_of_cost),

@@ -7,7 +7,7 @@ shares (average any optimum over their permutations), so one row for all of them
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -41,7 +41,7 @@ def group_identical(
         The class of each job, shape (jobs,).
     """
     known = [instance.columns[name] for name in columns if name in instance.columns]
-    keys = [instance.throughput] + [values[:, None] for values in known]
+    keys: list[NDArray[Any]] = [instance.throughput, *(values[:, None] for values in known)]
     usage = instance.usage
     if usage.nnz == instance.rows * instance.options:
         keys += [usage.data.reshape(instance.rows, -1)]
@@ -50,7 +50,8 @@ def group_identical(
         keys += [usage.toarray()]
     first, class_of = group_rows(np.hstack(keys))
     merged = {name: values[first] for name, values in instance.columns.items()}
-    merged["count"] = np.bincount(class_of, weights=instance.count, minlength=first.size)
+    count = np.bincount(class_of, weights=instance.count, minlength=first.size)
+    merged["count"] = count.astype(float)
     own = np.arange(first.size)
     reduced = replace(
         instance,

@@ -111,14 +111,14 @@ class Compiled:
         scale = self.p.scale
         divisor = 1.0
         if isinstance(scale, cp.Variable):
-            divisor = max(float(scale.value), 1e-300)
-        X = make_feasible(self.p.X.value / divisor, self.p.instance)
+            divisor = max(float(np.asarray(scale.value).item()), 1e-300)
+        X = make_feasible(np.asarray(self.p.X.value) / divisor, self.p.instance)
         self.p.X.value = X * divisor
         return X
 
     def objective(self) -> float:
         """Return the declared objective at the variables' values, evaluated by cvxpy."""
-        return float(self.declared.objective.args[0].value)
+        return float(np.asarray(self.declared.objective.args[0].value).item())
 
     def worse_by(self, reached: float) -> float:
         """Tell by what part of a value once reached the objective is now worse than it."""

@@ -80,8 +80,10 @@ class MinCostWithSLOs(MinCost):
 
     def _least_shortfall(self, p: Problem, due: NDArray[np.intp], pace: Floats) -> Floats:
         """Return the share of each pace that has to be given up, the least in total."""
+        if not due.size:
+            return np.zeros(0)
         missed = cp.Variable(due.size, nonneg=True)
         kept = p.throughput[due] >= cp.multiply(pace, 1 - missed)
-        least = cp.Problem(cp.Minimize(p.count[due] @ missed), [*p.constraints, p.scale == 1, kept])
-        least.solve(solver=cp.CLARABEL)
-        return np.clip(missed.value + 1e-7, 0.0, 1.0) if due.size else np.zeros(0)
+        bounds: list[cp.Constraint] = [*p.constraints, cp.Constant(1) == p.scale, kept]
+        cp.Problem(cp.Minimize(p.count[due] @ missed), bounds).solve(solver=cp.CLARABEL)
+        return np.clip(np.asarray(missed.value, dtype=float) + 1e-7, 0.0, 1.0)

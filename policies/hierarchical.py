@@ -92,7 +92,8 @@ class HierarchicalFairness(MaxMinFairness):
             in_leaf = np.bincount(leaf, weights=part, minlength=len(names))
             share = self._shares(names, in_leaf > 0)
             own = np.divide(part, in_leaf[leaf], out=np.zeros_like(part), where=part > 0)
-            return share[leaf] * own / (p.count * p.scale_factor)
+            rate = share[leaf] * own / (p.count * p.scale_factor)
+            return np.asarray(rate, dtype=float)
 
         return split
 

@@ -36,7 +36,8 @@ def rows_that_are_bounds(program: ConeProgram) -> tuple[Ints, Ints, Floats]:
     entry = A.indptr[single]
     single, entry = single[A.data[entry] < 0], entry[A.data[entry] < 0]
     _, first = np.unique(A.indices[entry], return_index=True)
-    return single[first], A.indices[entry[first]], -A.data[entry[first]]
+    column = A.indices[entry[first]].astype(np.intp)
+    return single[first].astype(np.intp), column, -A.data[entry[first]].astype(float)
 
 
 class PersistentHighs:
@@ -85,7 +86,8 @@ class PersistentHighs:
         """Give some inequalities new right-hand sides."""
         places = self._place[rows].astype(np.int32)
         below = np.full(places.size, -np.inf)
-        self._solver.changeRowsBounds(places.size, places, below, values)
+        change = self._solver.changeRowsBounds  # pyright: ignore[reportAttributeAccessIssue]
+        change(places.size, places, below, values)
 
     def solve(self) -> Point:
         """Solve from the last basis; a status other than "optimal" is HiGHS's own word."""

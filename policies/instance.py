@@ -131,7 +131,7 @@ class Instance:
     @property
     def options(self) -> int:
         """Number of options, the columns of the allocation matrix."""
-        return self.throughput.shape[1]
+        return int(self.throughput.shape[1])
 
     @property
     def count(self) -> Floats:
@@ -188,7 +188,7 @@ class Instance:
     def type_share(self) -> Floats:
         """Share of all GPUs that are of each type, shape (types,)."""
         gpus = self.capacity[: self.accelerators]
-        return gpus / gpus.sum()
+        return np.asarray(gpus / gpus.sum(), dtype=float)
 
     @cached_property
     def equal_share_throughput(self) -> Floats:
@@ -196,12 +196,12 @@ class Instance:
 
         Shape (jobs,). Gavel's normaliser (its ``ProportionalPolicy``).
         """
-        return self.alone @ self.type_share
+        return np.asarray(self.alone @ self.type_share, dtype=float)
 
     @cached_property
     def fastest_throughput(self) -> Floats:
         """Steps/s of each job on the type that suits it best, shape (jobs,)."""
-        return self.alone.max(axis=1, initial=0.0)
+        return np.asarray(self.alone.max(axis=1, initial=0.0), dtype=float)
 
     @cached_property
     def isolated_throughput(self) -> Floats:
@@ -209,7 +209,7 @@ class Instance:
         share = isolated_share(
             self.capacity[: self.accelerators], self.columns["scale_factor"], self.count.sum()
         )
-        return (share * self.alone).sum(axis=1)
+        return np.asarray((share * self.alone).sum(axis=1), dtype=float)
 
     @cached_property
     def gpus(self) -> Floats:

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from apportion.allocation import Allocation
 from apportion.cluster import Cluster
-from apportion.errors import InputError, unknown_name
+from apportion.errors import InputError, unknown_name, written
 from apportion.jobs import check_jobs
 from apportion.policies.driver import Solution, solve_instance
 from apportion.policies.instance import Instance
@@ -186,8 +186,8 @@ def _instance(
     if not fits.all():
         first = int(np.argmin(fits))
         raise InputError(
-            f"Job {tensor.jobs[first]!r} fits nowhere: it needs {scale_factor[first]:g} GPUs of a "
-            f"type on which it runs, and the cluster has {cluster}."
+            f"Job {written(tensor.jobs[first])} fits nowhere: it needs {scale_factor[first]:g} "
+            f"GPUs of a type on which it runs, and the cluster has {cluster}."
         )
     capacity = np.append(cluster.counts, [resource.capacity for resource in resources])
     columns, entities = _numbers(table)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import cvxpy as cp
 
@@ -26,7 +26,7 @@ class MaxMinFairness(MaxMinPolicy):
     name = "max_min_fairness"
     problem = "max over X of min over jobs of scale_factor / weight * throughput / equal share"
     source = "Gavel (OSDI 2020), section 4.1"
-    columns = ("weight",)
+    columns: ClassVar[tuple[str, ...]] = ("weight",)
 
     heterogeneity_aware: bool = True
     space_sharing: bool = False

@@ -49,7 +49,7 @@ class GandivaPacking(FixedShare):
         runs = self._packed(p) if p.scale_factor.sum() > gpus.sum() else self._alone(p)
         held = instance.gpus.max(axis=1)
         share = runs[:, None] * gpus[None, :] / (max(1, runs.sum()) * held[:, None])
-        return share / np.maximum(share.sum(axis=1, keepdims=True), 1.0)
+        return np.asarray(share / np.maximum(share.sum(axis=1, keepdims=True), 1.0), dtype=float)
 
     def constraints(self, p: Problem) -> Sequence[cp.Constraint]:
         """Limit every row, single or pair, to its share."""
@@ -59,7 +59,7 @@ class GandivaPacking(FixedShare):
     def _alone(self, p: Problem) -> NDArray[np.bool_]:
         """Rows of one job."""
         members = np.bincount(p.instance.member_row, minlength=p.instance.rows)
-        return members == 1
+        return np.asarray(members == 1, dtype=bool)
 
     def _packed(self, p: Problem) -> NDArray[np.bool_]:
         """Rows that run: the pairs drawn that are worth it, and the jobs left over."""

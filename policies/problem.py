@@ -47,7 +47,7 @@ class Problem:
         nonnegative = (self.X >= 0).set_label("X >= 0")
         time = (self.time <= self.scale).set_label("time of a job <= 1")
         cannot = np.nonzero(~self.instance.can_run.ravel())[0]
-        shared = [nonnegative, self.capacity, time]
+        shared: list[cp.Constraint] = [nonnegative, self.capacity, time]
         if isinstance(self.scale, cp.Variable):
             shared.append((self.scale >= 0).set_label("scale >= 0"))
         if cannot.size:
@@ -72,7 +72,7 @@ class Problem:
         """Effective throughput of each job, steps/s (times `scale`)."""
         instance = self.instance
         if instance.solo:
-            return cp.sum(cp.multiply(instance.throughput, self.X), axis=1)
+            return cp.multiply(instance.throughput, self.X).sum(axis=1)
         members, options = instance.throughput.shape
         cell = instance.member_row[:, None] * options + np.arange(options)
         job = np.broadcast_to(instance.member_job[:, None], (members, options))
@@ -88,7 +88,7 @@ class Problem:
     @cached_property
     def time(self) -> cp.Expression:
         """Share of time in which each job runs at all (times `scale`)."""
-        instance, by_row = self.instance, cp.sum(self.X, axis=1)
+        instance, by_row = self.instance, self.X.sum(axis=1)
         if instance.solo:
             return by_row
         rows_of_job = sparse.csr_array(
@@ -106,7 +106,7 @@ class Problem:
                 "A policy that weighs cost needs a price above 0 for an hour of every accelerator; "
                 "give prices_per_gpu_hour for each type of the cluster."
             )
-        return cp.sum(cp.multiply(price, self.X))
+        return cp.multiply(price, self.X).sum()
 
     def total(self, expression: cp.Expression) -> cp.Expression:
         """Sum an expression over all jobs, the ones behind each class counted."""

@@ -58,9 +58,8 @@ class Reduction:
             return np.asarray((self.full.throughput * X[self.class_of]).sum(axis=1), dtype=float)
         instance = self.true
         speed = (instance.throughput * X[instance.member_row]).sum(axis=1) * instance.member_share
-        return np.bincount(instance.member_job, weights=speed, minlength=instance.jobs)[
-            self.class_of
-        ]
+        each = np.bincount(instance.member_job, weights=speed, minlength=instance.jobs)
+        return each[self.class_of].astype(float)
 
 
 def reduce(policy: Policy, full: Instance, group: bool, table: PairTable | None) -> Reduction:

@@ -81,7 +81,7 @@ def get_policy(policy: Policy | str, **options: Any) -> Policy:
         shown = f"{', '.join(_BY_NAME)}; most of them also with {endings} at the end"
         raise unknown_name("policy", policy, _names(), shown=shown)
     options = meant | options
-    valid = [field.name for field in fields(found)] if is_dataclass(found) else []
+    valid: list[str] = [field.name for field in fields(found)] if is_dataclass(found) else []
     for option in options:
         if option not in valid:
             raise unknown_name(f"option of policy {base!r}", option, valid)

@@ -94,10 +94,8 @@ def most_even(program: ConeProgram, optimum: Point, squares: Floats) -> Point:
     Rounding errors in the optimum can leave the equalities of the optimal face without a common
     point; the face with a little slack is then tried instead.
     """
-    size = squares.max(initial=0.0) or 1.0
-    P = sparse.csc_array(
-        sparse.dia_array((squares[None, :] / size, [0]), shape=(squares.size, squares.size))
-    )
+    size = float(squares.max(initial=0.0)) or 1.0
+    P = sparse.csc_array(sparse.diags_array(squares / size))
     for restrict in (_optimal_face, _near_optimal):
         face = restrict(program, optimum)
         try:
@@ -126,12 +124,14 @@ def _optimal_face(program: ConeProgram, point: Point) -> ConeProgram:
 
 def _near_optimal(program: ConeProgram, point: Point) -> ConeProgram:
     """Restrict a program to points whose objective is that of a point, but for a hair."""
-    cost = program.c @ point.x
+    cost = float(program.c @ point.x)
     linear = program.linear
     A = program.A.tocsr()
     return replace(
         program,
-        A=sparse.vstack([A[:linear], program.c[None, :], A[linear:]], format="csc"),
+        A=sparse.vstack(
+            [A[:linear], sparse.csr_array(program.c[None, :]), A[linear:]], format="csc"
+        ),
         b=np.concatenate(
             [program.b[:linear], [cost + _SLACK * max(1.0, abs(cost))], program.b[linear:]]
         ),

@@ -77,4 +77,4 @@ class ProportionalShare(FixedShare):
         gpus = p.instance.capacity[: p.instance.accelerators]
         wanted = (p.count * p.weight * p.scale_factor).sum()
         time = p.weight * min(gpus.sum() / wanted, 1 / p.weight.max())
-        return time[:, None] * p.instance.type_share
+        return np.asarray(time[:, None] * p.instance.type_share, dtype=float)

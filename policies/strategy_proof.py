@@ -43,7 +43,7 @@ class NashWelfare(Policy):
 
     def keeping(self, p: Problem, value: float) -> Sequence[cp.Constraint]:
         """Hold the throughputs, which are the same in every optimum."""
-        return [p.throughput >= (1 - 1e-9) * p.throughput.value]
+        return [p.throughput >= (1 - 1e-9) * np.asarray(p.throughput.value)]
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ class Rates(Protocol):
 
     def __call__(self, active: NDArray[np.bool_], /) -> Floats:
         """Return a rate >= 0 for each job, 0 for those that are not active, not all of them 0."""
+        ...
 
 
 def water_fill(p: Problem, utility: cp.Expression, rates: Rates) -> tuple[Floats, int]:

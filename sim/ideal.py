@@ -64,13 +64,14 @@ def _run_until_event(
     needed = np.full(jobs.size, np.inf)
     np.divide(ledger.remaining[jobs], rate, out=needed, where=rate > 0)
     next_solve_s = resolver.next_s if resolver.changed else np.inf
-    end_s = min(now_s + float(needed.min()), ledger.next_arrival_s, next_solve_s)
-    if not np.isfinite(end_s):
+    # From the least time needed and not from two clock readings, or rounding could stop the clock.
+    length = min(float(needed.min()), ledger.next_arrival_s - now_s, next_solve_s - now_s)
+    if not np.isfinite(length):
         raise SolveError(
             f"Policy {resolver.policy.label!r} gives none of the {jobs.size} active jobs any "
             f"throughput at {now_s:.0f} s, and no job arrives later."
         )
-    length = end_s - now_s
+    end_s = now_s + length
     running = shares.sum(axis=1) > 0
     started = jobs[running]
     ledger.start_s[started] = np.fmin(ledger.start_s[started], now_s)

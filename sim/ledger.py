@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from apportion.errors import InputError
 from apportion.policies import isolated_share
 
 if TYPE_CHECKING:
@@ -54,9 +53,7 @@ class Ledger:
         self.capacity = cluster.counts.astype(float)
         self.prices = cluster.prices
         self.scale = table["scale_factor"].to_numpy(dtype=np.intp)
-        speed = workload.throughput_of(cluster).to_numpy(dtype=float)
-        self.speed = np.where(self.scale[:, None] <= cluster.counts, speed, 0.0)
-        self._refuse_misfits(workload, cluster)
+        self.speed = workload.throughput_of(cluster).to_numpy(dtype=float)
         self.arrival_s = table["arrival_s"].to_numpy(dtype=float)
         self.total = table["total_steps"].to_numpy(dtype=float)
         steps = table["steps_remaining"] if "steps_remaining" in table else table["total_steps"]
@@ -72,15 +69,6 @@ class Ledger:
         self.held_s = np.zeros_like(self.speed)
         self.active = np.empty(0, dtype=np.intp)
         self._arrived = 0
-
-    def _refuse_misfits(self, workload: Workload, cluster: Cluster) -> None:
-        nowhere = np.flatnonzero(~(self.speed > 0).any(axis=1))
-        if nowhere.size:
-            job = nowhere[0]
-            raise InputError(
-                f"Job {workload.jobs.index[job]!r} ({self.scale[job]} GPUs) cannot run on the "
-                f"cluster {cluster}: no accelerator type has a throughput and GPUs enough for it."
-            )
 
     @property
     def jobs(self) -> int:

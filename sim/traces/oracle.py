@@ -6,9 +6,11 @@ import ast
 import json
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from apportion.errors import InputError
+from apportion.pairs import PairThroughputs
 from apportion.sim.traces.table import parse_table
 from apportion.sim.traces.text import read_text
 from apportion.sim.workload_tables import THROUGHPUT_KEYS, checked_throughputs
@@ -16,9 +18,11 @@ from apportion.sim.workload_tables import THROUGHPUT_KEYS, checked_throughputs
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from numpy.typing import NDArray
+
     from apportion.sim.traces.text import TextFile
 
-__all__ = ["read_oracle", "read_throughputs"]
+__all__ = ["read_oracle", "read_pair_oracle", "read_throughputs"]
 
 _SPREAD_OUT = "_unconsolidated"
 _ALONE = "null"
@@ -48,6 +52,45 @@ def read_oracle(path: str | Path, *, unconsolidated: bool = False) -> pd.DataFra
         If the file cannot be read or is not an oracle.
     """
     return _oracle(read_text(path), unconsolidated)
+
+
+def read_pair_oracle(path: str | Path, *, unconsolidated: bool = False) -> PairThroughputs:
+    """Read the throughputs of job types that share GPUs, and alone, from a Gavel oracle.
+
+    Parameters
+    ----------
+    path
+        Json file, plain or gzipped, as for `read_oracle`; under each key, every other key of the
+        file may hold ``[own steps/s, steps/s of the other]``. Pairs that are left out cannot share.
+    unconsolidated
+        Keep the columns ``<accelerator>_unconsolidated`` too.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, is not an oracle, or holds a pair that is not two numbers or
+        names a key that the oracle lacks.
+    """
+    file = read_text(path)
+    alone = _oracle(file, unconsolidated)
+    own = np.full((len(alone), len(alone), len(alone.columns)), np.nan)
+    content = json.loads(file.body)
+    positions = {key: row for row, key in enumerate(alone.index.tolist())}
+    for column, accelerator in enumerate(alone.columns):
+        for text, entry in content[accelerator].items():
+            row = positions[_key(file.path, text)]
+            for other, pair in entry.items():
+                if other == _ALONE:
+                    continue
+                partner = positions.get(_key(file.path, other))
+                where = f"{file.path}: {accelerator!r}, {text!r} beside {other!r}"
+                if partner is None:
+                    raise InputError(f"{where}: the partner has no entry of its own.")
+                _put_pair(own[:, :, column], row, partner, pair, where)
+    index = pd.MultiIndex.from_tuples(alone.index.tolist(), names=THROUGHPUT_KEYS)
+    return PairThroughputs(
+        np.nan_to_num(own), alone.to_numpy(), index, tuple(alone.columns.astype(str))
+    )
 
 
 def read_throughputs(source: pd.DataFrame | str | Path) -> pd.DataFrame:
@@ -109,6 +152,17 @@ def _column(path: Path, accelerator: str, entries: Any) -> dict[tuple[str, int],
             )
         column[_key(path, text)] = float(alone)
     return column
+
+
+def _put_pair(own: NDArray[np.float64], row: int, partner: int, pair: Any, where: str) -> None:
+    """Enter both numbers of a pair; the partner's own entry goes before what others say of it."""
+    match pair:
+        case [int() | float() as mine, int() | float() as other]:
+            own[row, partner] = mine
+            if np.isnan(own[partner, row]):
+                own[partner, row] = other
+        case _:
+            raise InputError(f"{where}: {pair!r} must be two numbers, [own, other] in steps/s.")
 
 
 def _key(path: Path, text: str) -> tuple[str, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,7 +56,8 @@ class Allocation:
         names = ["option"] if self.X.columns.nlevels == 1 else ["accelerator", "variant"]
         frame = self.X.rename_axis(index="row")
         frame.columns = frame.columns.set_names(names)
-        return frame.stack(levels, future_stack=True).rename("share").reset_index()
+        stacked = cast("pd.Series", frame.stack(levels, future_stack=True))
+        return stacked.rename("share").reset_index()
 
     def to_parquet(self, path: str | Path) -> None:
         """Write `to_frame` as Parquet; job ids as text."""

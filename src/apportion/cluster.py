@@ -69,8 +69,12 @@ class Cluster:
                 raise unknown_name("accelerator in prices_per_gpu_hour", name, gpus)
             if not (np.isfinite(price) and price >= 0):
                 raise InputError(f"The price of {name!r} is {price}; it must be a number >= 0.")
-        known = {name: DEFAULT_PRICES_PER_GPU_HOUR.get(name, float("nan")) for name in gpus}
-        object.__setattr__(self, "prices_per_gpu_hour", known | prices)
+        listed = {
+            name: DEFAULT_PRICES_PER_GPU_HOUR[name]
+            for name in gpus
+            if name in DEFAULT_PRICES_PER_GPU_HOUR
+        }
+        object.__setattr__(self, "prices_per_gpu_hour", listed | prices)
 
     @classmethod
     def of(cls, value: Cluster | Mapping[str, int] | str) -> Cluster:
@@ -115,7 +119,7 @@ class Cluster:
     @property
     def prices(self) -> NDArray[np.float64]:
         """US dollars per GPU-hour of each type, shape (types,); NaN where unknown."""
-        return np.array([self.prices_per_gpu_hour[name] for name in self.gpus], dtype=float)
+        return np.array([self.prices_per_gpu_hour.get(name, np.nan) for name in self.gpus])
 
     @property
     def total_gpus(self) -> int:
@@ -136,6 +140,6 @@ class Cluster:
 def _count(what: str, value: object, least: int) -> int:
     """Check a whole number, given as any integer type or an integral float."""
     whole = isinstance(value, (int, np.integer, float)) and not isinstance(value, bool)
-    if not whole or float(value) != int(value) or value < least:  # type: ignore[arg-type,operator,call-overload]
+    if not whole or not np.isfinite(value) or float(value) != int(value) or value < least:  # type: ignore[arg-type,operator,call-overload]
         raise InputError(f"{what} is {value!r}; it must be a whole number >= {least}.")
     return int(value)  # type: ignore[call-overload,no-any-return]

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["ApportionError", "InfeasibleError", "InputError", "SolveError", "unknown_name"]
+__all__ = [
+    "ApportionError",
+    "InfeasibleError",
+    "InputError",
+    "SolveError",
+    "unknown_name",
+    "written",
+]
 
 
 class ApportionError(Exception):
@@ -30,6 +37,12 @@ class InfeasibleError(SolveError):
     """No allocation meets every constraint of the policy; the message names the violated ones."""
 
 
+def written(value: object) -> str:
+    """Write a label or a number as a user would: numpy's scalars like Python's."""
+    scalar = getattr(value, "item", None) if getattr(value, "ndim", None) == 0 else None
+    return repr(value if scalar is None else scalar())
+
+
 def unknown_name(
     kind: str, name: object, valid: Iterable[object], *, shown: str | None = None
 ) -> InputError:
@@ -49,4 +62,4 @@ def unknown_name(
     names = [str(candidate) for candidate in valid]
     close = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
     hint = f" Did you mean {close[0]!r}?" if close else ""
-    return InputError(f"Unknown {kind} {name!r}.{hint} Valid: {shown or ', '.join(names)}.")
+    return InputError(f"Unknown {kind} {written(name)}.{hint} Valid: {shown or ', '.join(names)}.")

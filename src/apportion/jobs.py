@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import pandas as pd
 
-from apportion.errors import InputError, unknown_name
+from apportion.errors import InputError, unknown_name, written
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -95,7 +95,7 @@ def check_unique(what: str, index: pd.Index) -> None:
     """Raise if a label stands twice in an index."""
     if not index.is_unique:
         twice = index[index.duplicated()][0]
-        raise InputError(f"Duplicate {what} {twice!r}: every {what} may stand only once.")
+        raise InputError(f"Duplicate {what} {written(twice)}: every {what} may stand only once.")
 
 
 def _checked(name: str, values: pd.Series) -> pd.Series:
@@ -113,7 +113,7 @@ def _checked(name: str, values: pd.Series) -> pd.Series:
     if wrong.any():
         job = values.index[wrong][0]
         raise InputError(
-            f"Job {job!r} has {name} = {values[job]!r}; it must be {column.valid} "
+            f"Job {written(job)} has {name} = {written(values[job])}; it must be {column.valid} "
             f"({column.meaning})."
         )
     return numbers.astype(np.int64) if column.kind == "count" else numbers

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pandas as pd
 
-from apportion.errors import InputError
+from apportion.errors import InputError, written
 from apportion.jobs import check_unique
 
 if TYPE_CHECKING:
@@ -60,12 +60,13 @@ class ThroughputTensor:
         self._check_numbers(numbers)
         frame = pd.DataFrame(numbers, index=values.index, columns=values.columns)
         object.__setattr__(self, "values", frame.rename_axis(index=["row", "job"]))
-        runs = pd.Series((numbers > 0).any(axis=1), index=values.index.get_level_values(1))
+        anywhere = np.asarray((numbers > 0).any(axis=1))
+        runs = pd.Series(anywhere, index=values.index.get_level_values(1))
         nowhere = ~runs.groupby(level=0, sort=False).any()
         if nowhere.any():
             raise InputError(
-                f"Job {nowhere.index[nowhere][0]!r} runs nowhere: its throughput is 0 under every "
-                f"option. Give it a positive throughput somewhere, or leave it out."
+                f"Job {written(nowhere.index[nowhere][0])} runs nowhere: its throughput is 0 under "
+                f"every option. Give it a positive throughput somewhere, or leave it out."
             )
 
     def _check_numbers(self, numbers: NDArray[np.float64]) -> None:
@@ -75,8 +76,9 @@ class ThroughputTensor:
             member, option = np.argwhere(wrong)[0]
             job, value = self.values.index[member][1], self.values.iloc[member, option]
             raise InputError(
-                f"The throughput of job {job!r} on {_name(self.values.columns[option])} is "
-                f"{value!r}; it must be a finite number of steps/s, 0 where the job cannot run."
+                f"The throughput of job {written(job)} on {_name(self.values.columns[option])} is "
+                f"{written(value)}; it must be a finite number of steps/s, 0 where the job "
+                f"cannot run."
             )
 
     @classmethod
@@ -99,7 +101,7 @@ class ThroughputTensor:
     @classmethod
     def of_combinations(
         cls,
-        combinations: Mapping[Sequence[Any], Sequence[Sequence[float]]],
+        combinations: Mapping[tuple[Any, ...], Sequence[Sequence[float]]],
         options: Sequence[Any] | pd.Index,
     ) -> ThroughputTensor:
         """Make a tensor from combinations: a tuple of job ids, and one row of steps/s for each.
@@ -118,7 +120,7 @@ class ThroughputTensor:
             labels += [(name, job) for job in members]
             rows += [list(speed) for speed in speeds]
         index = pd.MultiIndex.from_tuples(labels, names=["row", "job"])
-        return cls(pd.DataFrame(rows, index=index, columns=options))
+        return cls(pd.DataFrame(rows, index=index, columns=pd.Index(options)))
 
     @property
     def rows(self) -> pd.Index:
@@ -162,11 +164,11 @@ class ThroughputTensor:
         levels = list(range(self.options.nlevels))
         frame = self.values.copy()
         frame.columns = frame.columns.set_names([f"option_{level}" for level in levels])
-        long = frame.stack(levels, future_stack=True).rename("steps_per_s").reset_index()
-        long.to_parquet(path, index=False)
+        long = cast("pd.Series", frame.stack(levels, future_stack=True)).rename("steps_per_s")
+        long.reset_index().to_parquet(path, index=False)
 
     def __repr__(self) -> str:
-        combined = len(self.rows) - len(self.jobs)
+        combined = int((~self.rows.isin(self.jobs)).sum())
         extra = f", {combined} combinations" if combined else ""
         head = f"ThroughputTensor: {len(self.jobs)} jobs{extra} x {len(self.options)} options"
         return f"{head}, steps/s\n{self.values.to_string(max_rows=10)}"
@@ -174,4 +176,4 @@ class ThroughputTensor:
 
 def _name(option: Any) -> str:
     """Write an option as a user would."""
-    return " at ".join(map(repr, option)) if isinstance(option, tuple) else repr(option)
+    return " at ".join(map(written, option)) if isinstance(option, tuple) else written(option)

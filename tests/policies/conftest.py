@@ -120,7 +120,7 @@ class Bench:
         )
         if result.status != 0:
             raise RuntimeError(result.message)
-        return float(result.x[-1] / unit)
+        return -float(result.fun or 0.0) / float(unit)
 
     def dearest(self, floors: Floats | None = None) -> float:
         """Maximise relative throughput per dollar by the iteration of Dinkelbach (1967)."""

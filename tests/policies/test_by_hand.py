@@ -70,7 +70,7 @@ def test_finish_time_fairness_helps_the_job_that_has_waited() -> None:
         index=["x", "y"],
     )
     allocation = solve("finish_time_fairness", speed, workers={"a100": 1}, jobs=jobs)
-    share = allocation.X.loc["x", "a100"]
+    share = float(allocation.X["a100"].iloc[0])
     assert allocation.objective == pytest.approx(1 + 1 / (3 * share), rel=1e-6)
     assert allocation.objective == pytest.approx(1 / (2 * (1 - share)), rel=1e-6)
 
@@ -158,7 +158,7 @@ def test_a_pair_holds_its_gpu_once_and_both_members_time() -> None:
 
 
 def test_combinations_of_mixed_scale_factors_keep_every_jobs_time() -> None:
-    speeds = {
+    speeds: dict[tuple[str, ...], list[list[float]]] = {
         ("x",): [[1.0, 2.0]],
         ("y",): [[1.0, 1.0]],
         ("z",): [[3.0, 1.0]],

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
-
     from tests.policies.conftest import Bench
 
 AWARE = pytest.mark.parametrize("aware", [True, False], ids=["aware", "agnostic"])
@@ -85,7 +84,7 @@ def check_feasible(problem: Bench, X: NDArray[np.float64]) -> None:
 @few
 @given(seed=SEEDS)
 def test_linear_programs_equal_an_independent_one(
-    policy: type[Policy],
+    policy: Any,
     optimum: Callable[[Bench], float],
     aware: bool,
     bench: type[Bench],

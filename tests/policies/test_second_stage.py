@@ -70,7 +70,7 @@ def test_what_the_makespan_leaves_idle_is_spent(bench: type[Bench]) -> None:
         columns={"steps_remaining": np.array([1000.0, 10.0, 10.0])},
     )
     solution = solve_instance(Makespan(), problem.instance)
-    np.testing.assert_allclose(solution.X, [[1, 0], [0, 0.5], [0, 0.5]], atol=1e-6)
+    np.testing.assert_allclose(solution.X, np.array([[1, 0], [0, 0.5], [0, 0.5]]), atol=1e-6)
 
 
 def test_types_that_are_alike_are_used_in_proportion_to_their_gpus(bench: type[Bench]) -> None:

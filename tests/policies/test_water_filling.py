@@ -36,12 +36,13 @@ def lexicographic_by_tests(speed: Floats, gpus: Floats, capacity: Floats) -> Flo
         limits = np.concatenate([np.zeros(active.sum()), -frozen[~active] + 1e-10])
         full = np.vstack([np.hstack([A, np.zeros((len(A), 1))]), np.hstack([floor, rise[:, None]])])
         best = linprog(np.append(np.zeros(n * k), -1), A_ub=full, b_ub=np.concatenate([b, limits]))
-        t = best.x[-1]
+        t = -float(best.fun or 0.0)
         levels = np.where(active, t, frozen)
-        for i in np.flatnonzero(active):
+        for i in np.flatnonzero(active).tolist():
             others = np.vstack([A, -np.delete(u, i, axis=0)])
             rest = np.concatenate([b, -np.delete(levels, i) + 1e-9])
-            if -linprog(-u[i], A_ub=others, b_ub=rest).fun < t * (1 + 1e-6):
+            most = -float(linprog(-u[i], A_ub=others, b_ub=rest).fun or 0.0)
+            if most < t * (1 + 1e-6):
                 frozen[i] = t
     return frozen
 

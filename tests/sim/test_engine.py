@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+from typing import NoReturn
 
 import numpy as np
 import pandas as pd
@@ -42,12 +43,12 @@ def las(load: Workload, cluster: dict[str, int] | Cluster, **options: object) ->
 
 def test_one_job_takes_the_time_of_its_steps() -> None:
     run = las(workload([500.0], [40.0]), {"v100": 1})
-    job = run.jobs.loc["job 0"]
-    assert (job.start_s, job.completion_s, job.jct_s) == (40.0, 540.0, 500.0)
-    assert (job.queueing_s, job.gpu_seconds, job.preemptions) == (0.0, 500.0, 0)
-    assert job.cost == pytest.approx(500 / 3600 * 2.48)
-    assert job.isolated_s == pytest.approx(500.0)
-    assert job.ftf == pytest.approx(1.0)
+    job = run.jobs.to_dict("index")["job 0"]
+    assert (job["start_s"], job["completion_s"], job["jct_s"]) == (40.0, 540.0, 500.0)
+    assert (job["queueing_s"], job["gpu_seconds"], job["preemptions"]) == (0.0, 500.0, 0)
+    assert job["cost"] == pytest.approx(500 / 3600 * 2.48)
+    assert job["isolated_s"] == pytest.approx(500.0)
+    assert job["ftf"] == pytest.approx(1.0)
     assert run.rounds[["start_s", "end_s"]].to_numpy().tolist() == [[40, 400], [400, 540]]
     assert run.rounds.resolved.tolist() == [True, False]
     assert run.rounds.v100_busy.tolist() == [360, 140]
@@ -99,7 +100,7 @@ def test_any_accelerator_types_and_odd_machines() -> None:
     cluster = Cluster({"a100": 5, "h100": 3}, gpus_per_machine=4)
     run = las(load, cluster)
     assert run.received.columns.tolist() == ["a100", "h100"]
-    assert (run.received @ [2.0, 4.0]).tolist() == pytest.approx([3600.0] * 5)
+    assert (run.received.to_numpy() @ [2.0, 4.0]).tolist() == pytest.approx([3600.0] * 5)
     assert np.isnan(run.summary()["cost"])
 
 
@@ -131,7 +132,7 @@ def test_same_input_same_result() -> None:
 class Failing(MaxMinFairness):
     name = "failing"
 
-    def objective(self, p: Problem) -> object:  # type: ignore[override]
+    def objective(self, p: Problem) -> NoReturn:
         raise ZeroDivisionError("no objective")
 
 

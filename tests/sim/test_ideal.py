@@ -45,6 +45,7 @@ def test_rounds_follow_the_shares_when_the_policy_is_solved_again_and_again() ->
     load = Workload("busy", jobs, pd.DataFrame({"v100": 1.0, "k80": 0.5}, index=index))
     policy, cluster = "isolated", {"v100": 8, "k80": 8}
     ideal = simulate(policy, load, cluster, mechanism="ideal").jobs
+    assert ideal.ftf.to_numpy() == pytest.approx(np.ones(60))
 
     def distance(carry_over: bool) -> float:
         run = simulate(policy, load, cluster, carry_over=carry_over)

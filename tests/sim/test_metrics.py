@@ -64,6 +64,6 @@ def test_a_run_shows_its_figures_in_human_units(run: Run) -> None:
     text = repr(run)
     for part in ("max_min_fairness", "two", "mean JCT 0.35 h", "makespan 0.40 h", "50.0%"):
         assert part in text
-    assert run.received.loc["a"].tolist() == [720.0, 0.0]
+    assert run.received.to_numpy()[0].tolist() == [720.0, 0.0]
     assert run.settings["round_seconds"] == 360.0
     assert not np.isnan(run.policy_seconds)

@@ -1,0 +1,241 @@
+"""Low-rank matrix completion: alternating least squares and soft-impute.
+
+Both estimate a matrix by its column means plus ``U @ components_`` of low rank, and choose rank or
+regularisation by the error on entries that they hold out.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from itertools import product
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from apportion.errors import InputError
+from apportion.estimators.imputer import BaseImputer, column_means
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Mask = NDArray[np.bool_]
+    Auto = Literal["auto"]
+
+__all__ = ["AlternatingLeastSquares", "SoftImpute"]
+
+_AUTO_RANKS = (1, 2, 3, 4, 6, 8)
+_AUTO_REGULARIZATIONS = (1.0, 0.1, 0.01)
+_AUTO_SHRINKAGES = (0.3, 0.1, 0.05, 0.02, 0.01)
+_HELD_OUT = 0.2
+
+
+class _LowRank(BaseImputer):
+    """Column means plus a product of low rank; rows are fitted by ridge regression.
+
+    After `fit`: ``means_`` (columns,), ``components_`` (rank, columns), ``rank_`` and
+    ``regularization_`` as chosen, ``n_iter_`` the iterations of the last fit.
+    """
+
+    seed: int
+    low: float | None
+    high: float | None
+    tol: float
+    max_iter: int
+    means_: Floats
+    components_: Floats
+    rank_: int
+    regularization_: float
+    n_iter_: int
+
+    @abstractmethod
+    def _candidates(self, X: Floats) -> Sequence[tuple[int, float]]:
+        """Pairs of rank and regularisation to choose among, the simplest first."""
+
+    @abstractmethod
+    def _factorize(self, Y: Floats, known: Mask, rank: int, ridge: float) -> Floats:
+        """Components of a matrix whose columns are centred and whose missing entries are 0."""
+
+    def _fit(self, X: Floats) -> None:
+        candidates = self._candidates(X)
+        chosen = candidates[0]
+        if len(candidates) > 1:
+            chosen = candidates[int(np.argmin(self._held_out_errors(X, candidates)))]
+        self._learn(X, *chosen)
+
+    def _learn(self, X: Floats, rank: int, ridge: float) -> None:
+        known = ~np.isnan(X)
+        self.rank_, self.regularization_ = rank, ridge
+        self.means_ = column_means(X)
+        self.components_ = self._factorize(
+            np.where(known, X - self.means_, 0.0), known, rank, ridge
+        )
+
+    def _held_out_errors(self, X: Floats, candidates: Sequence[tuple[int, float]]) -> Floats:
+        """Mean squared error of each candidate on a fifth of the known entries."""
+        rows, columns = np.nonzero(~np.isnan(X))
+        rng = np.random.default_rng(self.seed)
+        test = rng.permutation(rows.size)[: max(1, int(_HELD_OUT * rows.size))]
+        cells = rows[test], columns[test]
+        if test.size == rows.size:
+            return np.zeros(len(candidates))
+        rest = X.copy()
+        rest[cells] = np.nan
+        errors = np.empty(len(candidates))
+        for index, candidate in enumerate(candidates):
+            self._learn(rest, *candidate)
+            errors[index] = np.mean((self._complete(rest)[cells] - X[cells]) ** 2)
+        return errors
+
+    def _complete(self, X: Floats) -> Floats:
+        known = ~np.isnan(X)
+        centred = np.where(known, X - self.means_, 0.0)
+        factors = _ridge_rows(centred, known, self.components_, self.regularization_)
+        estimate: Floats = self.means_ + factors @ self.components_
+        return np.clip(estimate, self.low, self.high)
+
+
+class AlternatingLeastSquares(_LowRank):
+    """Matrix completion by ridge regression of rows on columns and columns on rows, in turn.
+
+    Parameters
+    ----------
+    rank
+        Rank of the product, or ``"auto"``: chosen by the error on held-out entries.
+    regularization
+        Weight of the squared factors against the squared error, or ``"auto"``.
+    seed
+        Draws the entries held out.
+    low, high
+        Bounds that estimates are clipped to; None for no bound.
+    tol
+        Stop when the estimates change by less than this part.
+    max_iter
+        Stop after this many rounds at the latest.
+
+    Notes
+    -----
+    Zhou, Wilkinson, Schreiber and Pan, "Large-scale parallel collaborative filtering for the
+    Netflix prize" (AAIM 2008), without their weights. The start is the singular value
+    decomposition of the matrix with zeros for missing entries: no random start.
+    """
+
+    def __init__(
+        self,
+        rank: int | Auto = "auto",
+        regularization: float | Auto = "auto",
+        *,
+        seed: int = 0,
+        low: float | None = None,
+        high: float | None = None,
+        tol: float = 1e-3,
+        max_iter: int = 100,
+    ) -> None:
+        self.rank = rank
+        self.regularization = regularization
+        self.seed = seed
+        self.low = low
+        self.high = high
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def _candidates(self, X: Floats) -> Sequence[tuple[int, float]]:
+        ranks: Sequence[int] = _AUTO_RANKS if self.rank == "auto" else (_rank(self.rank),)
+        least = min(X.shape)
+        ranks = [rank for rank in ranks if rank <= least] or [least]
+        auto = self.regularization == "auto"
+        ridges = _AUTO_REGULARIZATIONS if auto else (_positive(self, self.regularization),)
+        return list(product(ranks, ridges))
+
+    def _factorize(self, Y: Floats, known: Mask, rank: int, ridge: float) -> Floats:
+        _, singular, vt = np.linalg.svd(Y, full_matrices=False)
+        components: Floats = np.sqrt(singular[:rank, None]) * vt[:rank]
+        estimate = np.zeros_like(Y)
+        for iteration in range(1, self.max_iter + 1):
+            self.n_iter_ = iteration
+            factors = _ridge_rows(Y, known, components, ridge)
+            components = _ridge_rows(Y.T, known.T, factors.T, ridge).T
+            previous, estimate = estimate, factors @ components
+            if np.linalg.norm(estimate - previous) <= self.tol * np.linalg.norm(estimate):
+                break
+        return components
+
+
+class SoftImpute(_LowRank):
+    """Matrix completion by singular values shrunk towards zero: the nuclear norm's proximal step.
+
+    Parameters
+    ----------
+    shrinkage
+        What is taken off every singular value, relative to the largest one of the matrix with
+        zeros for missing entries; or ``"auto"``: chosen by the error on held-out entries.
+    seed, low, high, tol, max_iter
+        As for `AlternatingLeastSquares`.
+
+    Notes
+    -----
+    Mazumder, Hastie and Tibshirani, "Spectral regularization algorithms for learning large
+    incomplete matrices" (JMLR 2010), algorithm 1.
+    """
+
+    def __init__(
+        self,
+        shrinkage: float | Auto = "auto",
+        *,
+        seed: int = 0,
+        low: float | None = None,
+        high: float | None = None,
+        tol: float = 1e-3,
+        max_iter: int = 200,
+    ) -> None:
+        self.shrinkage = shrinkage
+        self.seed = seed
+        self.low = low
+        self.high = high
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def _candidates(self, X: Floats) -> Sequence[tuple[int, float]]:
+        auto = self.shrinkage == "auto"
+        parts = _AUTO_SHRINKAGES if auto else (_positive(self, self.shrinkage),)
+        largest = np.linalg.norm(np.where(np.isnan(X), 0.0, X - column_means(X)), 2)
+        return [(min(X.shape), float(part * largest)) for part in parts]
+
+    def _factorize(self, Y: Floats, known: Mask, rank: int, ridge: float) -> Floats:
+        filled = Y
+        for iteration in range(1, self.max_iter + 1):
+            self.n_iter_ = iteration
+            u, singular, vt = np.linalg.svd(filled, full_matrices=False)
+            shrunk = np.maximum(singular - ridge, 0.0)
+            previous, filled = filled, np.asarray(np.where(known, Y, (u * shrunk) @ vt))
+            if np.linalg.norm(filled - previous) <= self.tol * np.linalg.norm(filled):
+                break
+        self.rank_ = max(1, int(np.count_nonzero(shrunk)))
+        components = np.sqrt(shrunk[: self.rank_, None]) * vt[: self.rank_]
+        return np.asarray(components, dtype=np.float64)
+
+
+def _ridge_rows(Y: Floats, known: Mask, components: Floats, ridge: float) -> Floats:
+    """Ridge regression of every row on the components, over its known entries."""
+    rank = components.shape[0]
+    # A vanishing ridge keeps rows with fewer known entries than components solvable.
+    floor = max(ridge, 1e-12)
+    gram = (components[None] * known[:, None, :]) @ components.T + floor * np.eye(rank)
+    factors = np.linalg.solve(gram, (Y @ components.T)[..., None])[..., 0]
+    return np.asarray(factors, dtype=np.float64)
+
+
+def _rank(rank: object) -> int:
+    if isinstance(rank, (int, np.integer)) and not isinstance(rank, bool) and rank >= 1:
+        return int(rank)
+    raise InputError(f"rank is {rank!r}; it must be a whole number >= 1 or 'auto'.")
+
+
+def _positive(imputer: BaseImputer, value: object) -> float:
+    if isinstance(value, (int, float, np.number)) and np.isfinite(value) and value >= 0:
+        return float(value)
+    raise InputError(
+        f"{imputer!r}: {value!r} is no regularisation; it must be a number >= 0 or 'auto'."
+    )

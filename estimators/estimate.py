@@ -1,0 +1,190 @@
+"""What an estimator would know of an oracle of which only a share was measured, and how wrong."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from apportion.errors import InputError
+from apportion.estimators.interference import InterferenceEstimator
+from apportion.pairs import PairThroughputs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
+
+__all__ = [
+    "draw_measurements",
+    "estimate_normalized",
+    "estimate_pairs",
+    "interference_errors",
+]
+
+
+def estimate_pairs(
+    oracle: PairThroughputs,
+    references: int | Iterable[tuple[str, int]],
+    measured_share: float,
+    seed: int = 0,
+    *,
+    estimator: InterferenceEstimator | None = None,
+    recognised: bool = False,
+    noise: float = 0.0,
+) -> PairThroughputs:
+    """Replace the pair throughputs of an oracle by estimates from a share of its cells.
+
+    Parameters
+    ----------
+    oracle
+        The truth. Pairs of unequal scale factors are left out: 0.
+    references
+        How many job types of each scale factor to draw as references, or their keys.
+    measured_share
+        Probability that a new job was measured beside a reference on an accelerator.
+    seed
+        Draws references and measurements; a larger share measures the same cells and more.
+    estimator
+        `InterferenceEstimator` with its defaults if left out.
+    recognised
+        Whether a job of a reference type is known to be one. Otherwise it comes as a new job too,
+        as in Gavel's simulations.
+    noise
+        Standard deviation of the logarithm of measurements.
+
+    Returns
+    -------
+    PairThroughputs
+        The keys, accelerators and isolated throughputs of the oracle.
+
+    Raises
+    ------
+    InputError
+        For a share outside [0, 1] and references that are not in the oracle or too few.
+    """
+    estimator = InterferenceEstimator() if estimator is None else estimator
+    count, given = 0, None
+    if isinstance(references, int):
+        count = max(references, 0)
+    else:
+        given = oracle.keys.isin(oracle.select(references).keys)
+    normalized = oracle.normalized()
+    estimate = np.zeros_like(normalized)
+    gangs = oracle.keys.get_level_values(1).to_numpy()
+    for gang in np.unique(gangs):
+        rng = np.random.default_rng([seed, int(gang)])
+        rows = np.flatnonzero(gangs == gang)
+        if given is None:
+            known = np.sort(rng.permutation(rows.size)[:count])
+        else:
+            known = np.flatnonzero(given[rows])
+        if not known.size:
+            raise InputError(f"There is no reference job type with scale factor {gang}.")
+        block = np.ix_(rows, rows)
+        estimate[block] = estimate_normalized(
+            normalized[block], known, measured_share, rng, estimator, recognised, noise
+        )
+    runs = oracle.alone > 0
+    own = estimate * oracle.alone[:, None] * (runs[:, None] & runs[None, :])
+    return PairThroughputs(own, oracle.alone, oracle.keys, oracle.accelerators)
+
+
+def estimate_normalized(
+    truth: Floats,
+    references: Ints,
+    measured_share: float,
+    rng: np.random.Generator,
+    estimator: InterferenceEstimator,
+    recognised: bool = False,
+    noise: float = 0.0,
+    both_sides: bool = True,
+) -> Floats:
+    """Estimate normalised pair throughputs from a share of their cells; fits the estimator.
+
+    Parameters
+    ----------
+    truth
+        Normalised pair throughputs, shape (job types, job types, accelerators).
+    references
+        Positions of the references.
+    measured_share, rng, estimator, recognised, noise
+        As in `estimate_pairs`.
+    both_sides
+        Whether a measurement yields the throughput of both members, or of the new job only.
+
+    Returns
+    -------
+    NDArray[np.float64]
+        Estimates, the shape of `truth`.
+    """
+    everyone = np.arange(len(truth))
+    new = np.setdiff1d(everyone, references) if recognised else everyone
+    own, other = draw_measurements(truth, references, new, measured_share, rng, noise)
+    known = truth[np.ix_(references, references)]
+    estimator.fit(known, own, other if both_sides else None)
+    position = np.argsort(np.r_[references, new]) if recognised else references.size + new
+    return estimator.predict()[np.ix_(position, position)]
+
+
+def draw_measurements(
+    truth: Floats,
+    references: Ints,
+    new: Ints,
+    share: float,
+    rng: np.random.Generator,
+    noise: float = 0.0,
+) -> tuple[Floats, Floats]:
+    """Draw which cells of new jobs are measured, and what is read there.
+
+    Parameters
+    ----------
+    truth
+        Normalised pair throughputs, shape (job types, job types, accelerators).
+    references, new
+        Positions of the references and of the types of the new jobs.
+    share
+        Probability that a cell (new job, reference, accelerator) is measured.
+    rng
+        Source of randomness.
+    noise
+        Standard deviation of the logarithm of what is read.
+
+    Returns
+    -------
+    own, other
+        What is read of the new job and of the reference, shape (new jobs, references,
+        accelerators); NaN where not measured.
+    """
+    if not 0.0 <= share <= 1.0:
+        raise InputError(f"The measured share is {share!r}; it must be between 0 and 1.")
+    own = truth[np.ix_(new, references)]
+    other = truth[np.ix_(references, new)].transpose(1, 0, 2)
+    measured = rng.random(own.shape) < share
+    factor = np.exp(noise * rng.standard_normal((2, *own.shape)))
+    return (
+        np.where(measured, own * factor[0], np.nan),
+        np.where(measured, other * factor[1], np.nan),
+    )
+
+
+def interference_errors(estimate: Floats, truth: Floats) -> dict[str, float]:
+    """Errors of normalised pair throughputs, over ordered pairs and accelerators.
+
+    Returns
+    -------
+    dict
+        ``mae`` and ``rmse``, mean absolute and root mean square error; ``pack_agreement``, the
+        share of cells where estimate and truth agree on whether sharing beats taking turns (the
+        sum of both members is above 1).
+    """
+    error = estimate - truth
+    packs = [values + values.transpose(1, 0, 2) > 1.0 for values in (estimate, truth)]
+    return {
+        "mae": float(np.mean(np.abs(error))),
+        "rmse": float(np.sqrt(np.mean(error**2))),
+        "pack_agreement": float(np.mean(packs[0] == packs[1])),
+    }

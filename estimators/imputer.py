@@ -1,0 +1,126 @@
+"""What the imputers of this package share: scikit-learn's conventions, without scikit-learn."""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+import numpy as np
+
+from apportion.errors import InputError, unknown_name
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["BaseImputer", "Imputer", "column_means"]
+
+
+class Imputer(Protocol):
+    """Anything that fills the NaN of a matrix, scikit-learn's imputers included."""
+
+    def fit_transform(self, X: Any, /) -> Any:
+        """Return the matrix with its missing entries filled."""
+
+
+class BaseImputer(ABC):
+    """Fills missing entries (NaN) of a matrix; options are stored as given and checked by `fit`."""
+
+    n_features_in_: int
+
+    @abstractmethod
+    def _fit(self, X: Floats) -> None:
+        """Learn from a checked matrix."""
+
+    @abstractmethod
+    def _complete(self, X: Floats) -> Floats:
+        """Estimate every entry of a checked matrix."""
+
+    def fit(self, X: ArrayLike, y: None = None) -> Self:
+        """Learn from a matrix, shape (rows, columns), NaN where missing.
+
+        Raises
+        ------
+        InputError
+            If it is not a matrix of finite numbers and NaN, or holds no number at all.
+        """
+        matrix = _matrix(X)
+        if np.isnan(matrix).all():
+            raise InputError(
+                f"Nothing to learn from: the matrix of shape {matrix.shape} has no number in it."
+            )
+        self.n_features_in_ = matrix.shape[1]
+        self._fit(matrix)
+        return self
+
+    def transform(self, X: ArrayLike) -> Floats:
+        """Fill the missing entries of rows with the columns seen by `fit`; keep all others.
+
+        Raises
+        ------
+        InputError
+            Before `fit`, and for another number of columns.
+        """
+        if not hasattr(self, "n_features_in_"):
+            raise InputError(f"{type(self).__name__} has not been fitted yet: call fit first.")
+        matrix = _matrix(X)
+        if matrix.shape[1] != self.n_features_in_:
+            raise InputError(
+                f"The matrix has {matrix.shape[1]} columns; {type(self).__name__} was fitted with "
+                f"{self.n_features_in_}."
+            )
+        return np.where(np.isnan(matrix), self._complete(matrix), matrix)
+
+    def fit_transform(self, X: ArrayLike, y: None = None) -> Floats:
+        """Learn from a matrix and fill its missing entries."""
+        return self.fit(X).transform(X)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Options by name, as given to the class."""
+        return {name: getattr(self, name) for name in _options(type(self))}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change options by name.
+
+        Raises
+        ------
+        InputError
+            For an option that the class does not have, with the nearest one.
+        """
+        for name, value in params.items():
+            if name not in _options(type(self)):
+                raise unknown_name(f"option of {type(self).__name__}", name, _options(type(self)))
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        options = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
+        return f"{type(self).__name__}({options})"
+
+
+def column_means(X: Floats) -> Floats:
+    """Mean of the known entries of each column; of the whole matrix where a column has none."""
+    known = ~np.isnan(X)
+    total = np.where(known, X, 0.0).sum(axis=0)
+    count = known.sum(axis=0)
+    means = np.where(count > 0, total / np.maximum(count, 1), total.sum() / count.sum())
+    return np.asarray(means, dtype=np.float64)
+
+
+def _options(kind: type) -> list[str]:
+    return [name for name in inspect.signature(kind).parameters if name != "self"]
+
+
+def _matrix(X: ArrayLike) -> Floats:
+    """Check that there are two axes and no infinities."""
+    matrix = np.asarray(X, dtype=np.float64)
+    if matrix.ndim != 2 or not matrix.size:
+        raise InputError(f"Expected a matrix (rows, columns) with entries; got {matrix.shape}.")
+    if np.isinf(matrix).any():
+        row, column = np.argwhere(np.isinf(matrix))[0]
+        raise InputError(
+            f"Entry ({row}, {column}) of the matrix is infinite; missing entries are NaN."
+        )
+    return matrix

@@ -1,0 +1,292 @@
+"""How fast jobs that were hardly measured run beside others on the same GPUs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, Self
+
+import numpy as np
+import pandas as pd
+from scipy.spatial.distance import cdist
+
+from apportion.errors import InputError, unknown_name
+from apportion.estimators.measurements import check_shape, checked_cells, filled_references
+from apportion.estimators.mixture import MixtureImputer
+from apportion.pairs import PairThroughputs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from apportion.estimators.imputer import Imputer
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
+    Metric = Literal["cosine", "euclidean"]
+    Source = Literal["completed", "nearest"]
+
+__all__ = ["InterferenceEstimator"]
+
+_METRICS = ("cosine", "euclidean")
+_SOURCES = ("completed", "nearest")
+_AXES = ("job", "job", "accelerator")
+_ROUNDING = 1e-9
+_LEAST = 1e-6
+"""Normalised throughput of a pair that can share, at the least."""
+
+
+class InterferenceEstimator:
+    """Predict normalised pair throughputs of new jobs from a few measurements.
+
+    The normalised throughput of a job beside a partner is its steps/s there relative to its steps/s
+    alone on the same accelerator. It is known among reference job types; a new job was measured
+    beside a few of them. First, the row of every new job over (reference, accelerator), in both
+    roles, is completed against the rows of the references. Second, the same imputer extends the
+    completed rows to pairs of two new jobs. Whether two jobs can share at all (0 or not) is
+    completed alongside, as if on further accelerators, and decided by one half.
+
+    Parameters
+    ----------
+    imputer
+        Completes a matrix in which NaN is missing: any object with ``fit_transform``; results must
+        be >= 0. By default `MixtureImputer`, whose error on job types held out of published
+        measurements is about half that of low-rank completion.
+    source
+        ``"completed"`` predicts as above. ``"nearest"`` takes the values of the reference whose row
+        is nearest to the completed row, as Gavel does (Narayanan et al., OSDI 2020, section 6).
+    metric
+        Distance between rows for ``"nearest"`` and `nearest`: cosine or euclidean.
+    smoothing
+        Weight of a new measurement of a cell against what was known of it, in (0, 1]; 1 replaces.
+
+    Notes
+    -----
+    After `fit`: ``known_``, what was given and measured, shape (jobs, jobs, accelerators), the
+    references first.
+    """
+
+    known_: Floats
+    references_: int
+
+    def __init__(
+        self,
+        imputer: Imputer | None = None,
+        *,
+        source: Source = "completed",
+        metric: Metric = "cosine",
+        smoothing: float = 1.0,
+    ) -> None:
+        self.imputer = imputer
+        self.source = source
+        self.metric = metric
+        self.smoothing = smoothing
+
+    def fit(
+        self, references: ArrayLike, measured: ArrayLike, measured_other: ArrayLike | None = None
+    ) -> Self:
+        """Take in the references and the first measurements.
+
+        Parameters
+        ----------
+        references
+            Normalised throughput of each reference beside each other one, shape (references,
+            references, accelerators). Missing entries (NaN) are filled with the mean of the pair
+            over the other accelerators, or else of what is known of the job or of all.
+        measured
+            Normalised throughput of each new job beside each reference, NaN where not measured;
+            shape (new jobs, references, accelerators).
+        measured_other
+            The reference's own number in the same runs, same shape; a run of two jobs yields both.
+
+        Raises
+        ------
+        InputError
+            For unknown options, shapes that do not match, and values that are not >= 0.
+        """
+        self._check_options()
+        given = checked_cells("references", references)
+        new = checked_cells("measured", measured)
+        other = np.full_like(new, np.nan)
+        if measured_other is not None:
+            other = checked_cells("measured_other", measured_other)
+        count, _, accelerators = given.shape
+        check_shape("references", given, (count, count, accelerators))
+        check_shape("measured", new, (len(new), count, accelerators))
+        check_shape("measured_other", other, new.shape)
+        if not count or np.isnan(given).all():
+            raise InputError("At least one reference job type must be known, with one number.")
+        total = count + len(new)
+        self.references_ = count
+        self.known_ = np.full((total, total, accelerators), np.nan)
+        self.known_[:count, :count] = filled_references(given)
+        # A pair that cannot share has 0 for both of its members.
+        self.known_[count:, :count] = np.where(other == 0, 0.0, new)
+        self.known_[:count, count:] = np.where(new == 0, 0.0, other).transpose(1, 0, 2)
+        return self
+
+    def update(
+        self, job: int, partner: int, accelerator: int, value: float, other: float | None = None
+    ) -> None:
+        """Enter a later measurement; predictions of its cell are exact from then on.
+
+        Parameters
+        ----------
+        job, partner
+            Positions: the references come first, then the new jobs.
+        accelerator
+            Position of the accelerator type.
+        value
+            Normalised throughput of the job beside the partner.
+        other
+            That of the partner in the same run, if known.
+
+        Raises
+        ------
+        InputError
+            Before `fit`, for positions out of range and values that are not >= 0.
+        """
+        known = self._fitted()
+        for cell in ((job, partner, accelerator), (partner, job, accelerator)):
+            for position, size, what in zip(cell, known.shape, _AXES, strict=True):
+                if not 0 <= position < size:
+                    raise InputError(f"There is no {what} {position}; valid: 0 to {size - 1}.")
+        if value == 0 or other == 0:
+            value = other = 0.0
+        elif other is None and known[partner, job, accelerator] == 0:
+            raise InputError(
+                f"Jobs {job} and {partner} were known not to share accelerator {accelerator}; now "
+                f"that they do, give the throughput of both (`other`)."
+            )
+        self._enter((job, partner, accelerator), value)
+        if other is not None and job != partner:
+            self._enter((partner, job, accelerator), other)
+
+    def predict(self) -> Floats:
+        """Normalised throughput of every pair, the shape of ``known_``; known cells as they are.
+
+        Raises
+        ------
+        InputError
+            If the imputer returns another shape, missing or negative numbers.
+        """
+        known = self._fitted()
+        if self.source == "nearest":
+            stand_in = np.r_[np.arange(self.references_), self.nearest()]
+            estimate = known[np.ix_(stand_in, stand_in)]
+            never = estimate == 0
+        else:
+            estimate, apart = np.split(self._extended(_with_zeros(known)), 2, axis=2)
+            never = apart + apart.transpose(1, 0, 2) > 1.0
+        zero, runs = known == 0, known > 0
+        never |= never.transpose(1, 0, 2) | zero | zero.transpose(1, 0, 2)
+        never &= ~(runs | runs.transpose(1, 0, 2))
+        estimate = np.where(never, 0.0, np.maximum(estimate, _LEAST))
+        return np.where(np.isnan(known), estimate, known)
+
+    def nearest(self) -> Ints:
+        """Position of the reference whose row is nearest to each new job's, by `metric`."""
+        rows = self._rows(self._fitted())
+        ours, theirs = rows[self.references_ :], rows[: self.references_]
+        if self.metric == "cosine":
+            # Rows of zeros have no direction: they are alike to each other, and to nothing else.
+            ours, theirs = (
+                np.column_stack([matrix, np.full(len(matrix), _ROUNDING)])
+                for matrix in (ours, theirs)
+            )
+        return np.asarray(np.argmin(cdist(ours, theirs, self.metric), axis=1), dtype=np.intp)
+
+    def to_pairs(
+        self,
+        keys: Iterable[tuple[str, int]] | pd.MultiIndex,
+        accelerators: Sequence[str],
+        alone: ArrayLike,
+    ) -> PairThroughputs:
+        """Turn the predictions into steps/s.
+
+        Parameters
+        ----------
+        keys
+            (job_type, scale_factor) of the references and the new jobs, in this order.
+        accelerators
+            Names of the accelerator types.
+        alone
+            Steps/s of each key without a partner, shape (keys, accelerators).
+        """
+        index = pd.MultiIndex.from_tuples(list(keys), names=["job_type", "scale_factor"])
+        speed = np.asarray(alone, dtype=np.float64)
+        runs = (speed > 0)[:, None] & (speed > 0)[None, :]
+        return PairThroughputs(
+            self.predict() * speed[:, None, :] * runs, speed, index, tuple(accelerators)
+        )
+
+    def _check_options(self) -> None:
+        for what, name, valid in (
+            ("metric", self.metric, _METRICS),
+            ("source", self.source, _SOURCES),
+        ):
+            if name not in valid:
+                raise unknown_name(what, name, valid)
+        if not 0 < self.smoothing <= 1:
+            raise InputError(f"smoothing is {self.smoothing!r}; it must be in (0, 1].")
+
+    def _fitted(self) -> Floats:
+        if not hasattr(self, "known_"):
+            raise InputError("The InterferenceEstimator has not been fitted yet: call fit first.")
+        return self.known_
+
+    def _enter(self, cell: tuple[int, int, int], value: float) -> None:
+        """Blend a measurement into a cell, or put it there."""
+        if not (np.isfinite(value) and value >= 0):
+            raise InputError(f"The measurement of cell {cell} is {value!r}; it must be >= 0.")
+        before = self.known_[cell]
+        if np.isnan(before) or before == 0 or value == 0:
+            self.known_[cell] = value
+        else:
+            self.known_[cell] += self.smoothing * (value - before)
+
+    def _rows(self, known: Floats) -> Floats:
+        """Rows of all jobs over the references in both roles, completed; shape (jobs, cells)."""
+        count = self.references_
+        both = np.stack([known[:, :count], known[:count].transpose(1, 0, 2)], axis=1)
+        return self._impute(both.reshape(len(known), -1))
+
+    def _extended(self, known: Floats) -> Floats:
+        """Complete the rows over the references, then the pairs of two new jobs."""
+        total, count = len(known), self.references_
+        rows = self._rows(known).reshape(total, 2, count, -1)
+        wide = known.copy()
+        wide[:, :count] = rows[:, 0]
+        wide[:count] = rows[:, 1].transpose(1, 0, 2)
+        swapped = wide.transpose(1, 0, 2)
+        as_rows, as_columns = (
+            self._impute(matrix.reshape(total, -1)).reshape(known.shape)
+            for matrix in (wide, swapped)
+        )
+        return (as_rows + as_columns.transpose(1, 0, 2)) / 2
+
+    def _impute(self, matrix: Floats) -> Floats:
+        """Complete a matrix and check what the imputer made of it."""
+        if not np.isnan(matrix).any():
+            return matrix
+        imputer = MixtureImputer() if self.imputer is None else self.imputer
+        name = type(imputer).__name__
+        completed = np.asarray(imputer.fit_transform(matrix.copy()), dtype=np.float64)
+        if completed.shape != matrix.shape:
+            raise InputError(
+                f"The imputer {name} returned shape {completed.shape} for a matrix of shape "
+                f"{matrix.shape}."
+            )
+        wrong = ~(np.isfinite(completed) & (completed >= -_ROUNDING))
+        if wrong.any():
+            row, column = np.argwhere(wrong)[0]
+            raise InputError(
+                f"The imputer {name} returned {completed[row, column]} in row {row}, column "
+                f"{column}; throughputs are finite and >= 0 (this package's low-rank imputers take "
+                f"low=0, scikit-learn's IterativeImputer min_value=0)."
+            )
+        return np.where(np.isnan(matrix), np.maximum(completed, 0.0), matrix)
+
+
+def _with_zeros(known: Floats) -> Floats:
+    """Append, like further accelerators, whether each cell is 0: such pairs cannot share."""
+    return np.concatenate([known, np.where(np.isnan(known), np.nan, known == 0)], axis=2)

@@ -1,0 +1,75 @@
+"""Completion of rows as mixtures of complete rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.optimize import nnls
+
+from apportion.errors import InputError
+from apportion.estimators.imputer import BaseImputer
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["MixtureImputer"]
+
+_SUM_TO_ONE = 10.0
+"""Weight of the equation that the shares sum to one, in units of an entry's."""
+
+
+class MixtureImputer(BaseImputer):
+    """Estimate a row as the mixture of complete rows that fits its known entries best.
+
+    Shares are >= 0 and sum to one, so estimates stay within the range of the complete rows, and a
+    row that equals a complete one where it is known takes all of it. A row with nothing known is
+    their mean.
+
+    Parameters
+    ----------
+    proximity
+        Weight of a penalty on using rows that are far: the share squared, times the row's mean
+        squared distance over the known entries. 0 for plain non-negative least squares.
+
+    Notes
+    -----
+    After `fit`: ``rows_``, the complete rows. The kinship is with archetypal analysis (Cutler and
+    Breiman, Technometrics 1994), where the archetypes are learned; here they are the rows known.
+    """
+
+    rows_: Floats
+
+    def __init__(self, proximity: float = 1.0) -> None:
+        self.proximity = proximity
+
+    def _fit(self, X: Floats) -> None:
+        if not (np.isfinite(self.proximity) and self.proximity >= 0):
+            raise InputError(f"proximity is {self.proximity!r}; it must be a number >= 0.")
+        complete = ~np.isnan(X).any(axis=1)
+        if not complete.any():
+            raise InputError(
+                f"MixtureImputer needs at least one row without missing entries; none of the "
+                f"{X.shape[0]} rows is complete. AlternatingLeastSquares needs none."
+            )
+        self.rows_ = X[complete]
+
+    def _complete(self, X: Floats) -> Floats:
+        return np.stack([self._shares(row) @ self.rows_ for row in X])
+
+    def _shares(self, row: Floats) -> Floats:
+        """Shares of the complete rows in one row, shape (complete rows,)."""
+        known = ~np.isnan(row)
+        count = len(self.rows_)
+        if not known.any():
+            return np.full(count, 1.0 / count)
+        entries = self.rows_[:, known].T
+        distance = np.mean((entries - row[known, None]) ** 2, axis=0)
+        # The tiny addition picks one solution where several fit alike.
+        penalty = np.diag(np.sqrt(self.proximity * distance + 1e-9))
+        equations = np.vstack([entries, np.full((1, count), _SUM_TO_ONE), penalty])
+        target = np.concatenate([row[known], [_SUM_TO_ONE], np.zeros(count)])
+        shares = nnls(equations, target)[0]
+        return np.asarray(shares / shares.sum(), dtype=np.float64)

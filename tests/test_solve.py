@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import apportion as ap
+from apportion.errors import InputError
+from apportion.policies import Resource, solve
+
+SPEED = pd.DataFrame({"v100": [40.0, 12.0, 8.0], "k80": [10.0, 1.0, 8.0]}, index=["x", "y", "z"])
+GPUS = {"v100": 1, "k80": 1}
+
+
+def jobs(**columns: Any) -> pd.DataFrame:
+    return pd.DataFrame(columns, index=["x", "y", "z"])
+
+
+def test_labels_come_back() -> None:
+    allocation = ap.solve("max_min_fairness", SPEED, workers=GPUS)
+    assert allocation.X.index.equals(SPEED.index)
+    assert allocation.X.columns.equals(SPEED.columns)
+    assert list(allocation.throughput.index) == ["x", "y", "z"]
+    assert list(allocation.prices.index) == ["v100", "k80"]
+    assert allocation.policy == repr(ap.MaxMinFairness())
+    assert allocation.stats["jobs"] == 3
+
+
+def test_the_order_of_the_jobs_table_does_not_matter() -> None:
+    table = jobs(weight=[1.0, 2.0, 3.0])
+    one = solve("max_min_fairness", SPEED, workers=GPUS, jobs=table)
+    other = solve("max_min_fairness", SPEED, workers=GPUS, jobs=table.iloc[::-1])
+    pd.testing.assert_frame_equal(one.X, other.X)
+
+
+def test_types_that_no_job_knows_stay_idle_and_have_no_price() -> None:
+    allocation = solve("max_min_fairness", SPEED, workers="h100=4,v100=1,k80=1")
+    assert list(allocation.X.columns) == ["v100", "k80"]
+    assert allocation.prices["h100"] == 0.0
+
+
+def test_total_steps_stand_in_for_steps_remaining() -> None:
+    one = solve("makespan", SPEED, workers=GPUS, jobs=jobs(total_steps=[100.0, 200, 300]))
+    other = solve("makespan", SPEED, workers=GPUS, jobs=jobs(steps_remaining=[100.0, 200, 300]))
+    assert one.objective == other.objective
+
+
+def test_ids_of_several_kinds() -> None:
+    speed = SPEED.set_axis(["x", 7, ("a", 1)])
+    for policy in ("max_min_fairness", "fifo"):
+        assert solve(policy, speed, workers=GPUS).status == "optimal"
+
+
+def test_jobs_of_one_arrival_are_served_by_id() -> None:
+    speed = pd.DataFrame({"v100": [1.0, 1.0, 1.0]}, index=["c", "a", "b"])
+    allocation = solve("fifo", speed, workers={"v100": 1})
+    np.testing.assert_allclose(allocation.X["v100"], [0, 1, 0], atol=1e-9)
+
+
+def test_no_jobs() -> None:
+    allocation = solve("max_min_fairness", SPEED.iloc[:0], workers=GPUS)
+    assert allocation.X.shape == (0, 2)
+    assert np.isnan(allocation.objective)
+    assert allocation.status == "optimal"
+
+
+def test_missed_deadlines_are_told() -> None:
+    table = jobs(steps_remaining=[1e5] * 3, deadline_s=[10.0, 1e9, np.nan])
+    allocation = solve("min_cost_slos", SPEED, workers=GPUS, jobs=table)
+    assert allocation.message == "1 deadlines cannot be met, the first of them of 'x'."
+    table = jobs(steps_remaining=[10.0] * 3, deadline_s=[1e5, 1e5, np.nan])
+    assert solve("min_cost_slos", SPEED, workers=GPUS, jobs=table).message == ""
+
+
+def test_an_accurate_solve_logs_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        solve("max_min_fairness", SPEED, workers=GPUS)
+    assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    ("policy", "hint"),
+    [
+        ("max_min_fairnes", "Did you mean 'max_min_fairness'"),
+        ("makespan_agnostik", "Did you mean 'makespan_agnostic'"),
+        ("zzz", "Valid: max_min_fairness"),
+    ],
+)
+def test_unknown_policies(policy: str, hint: str) -> None:
+    with pytest.raises(InputError, match=f"Unknown policy '{policy}'") as refused:
+        solve(policy, SPEED, workers=GPUS)
+    assert hint in str(refused.value)
+
+
+def test_what_is_no_policy() -> None:
+    with pytest.raises(InputError, match="not ABCMeta"):
+        solve(ap.Makespan, SPEED, workers=GPUS)  # type: ignore[arg-type]
+
+
+def test_unknown_accelerators() -> None:
+    with pytest.raises(InputError, match=r"accelerator .*'v100'. Did you mean 'v100s'"):
+        solve("max_min_fairness", SPEED, workers={"v100s": 1, "k80": 1})
+
+
+@pytest.mark.parametrize("policy", ["makespan", "shortest_job_first", "finish_time_fairness"])
+def test_columns_that_a_policy_needs(policy: str) -> None:
+    with pytest.raises(InputError, match="no column 'steps_remaining'"):
+        solve(policy, SPEED, workers=GPUS)
+
+
+def test_unknown_columns() -> None:
+    with pytest.raises(InputError, match="Did you mean 'weight'"):
+        solve("max_min_fairness", SPEED, workers=GPUS, jobs=jobs(wieght=1.0))
+
+
+def test_jobs_that_stand_in_one_table_only() -> None:
+    with pytest.raises(InputError, match=r"job in the throughput tensor .*'z'"):
+        solve("max_min_fairness", SPEED, workers=GPUS, jobs=jobs(weight=1.0).loc[["x", "y"]])
+    more = pd.DataFrame({"weight": 1.0}, index=["x", "y", "z", "zz"])
+    with pytest.raises(InputError, match=r"job in the jobs table .*'zz'. Did you mean 'z'"):
+        solve("max_min_fairness", SPEED, workers=GPUS, jobs=more)
+
+
+@pytest.mark.parametrize("weight", [0.0, -1.0, np.nan])
+def test_weights_out_of_range(weight: float) -> None:
+    with pytest.raises(InputError, match="Job 'y' has weight"):
+        solve("max_min_fairness", SPEED, workers=GPUS, jobs=jobs(weight=[1.0, weight, 1.0]))
+
+
+@pytest.mark.parametrize("workers", [{"v100": 0, "k80": 0}, {"v100": -1, "k80": 1}, "v100", 3])
+def test_clusters_that_are_none(workers: Any) -> None:
+    with pytest.raises(InputError):
+        solve("max_min_fairness", SPEED, workers=workers)
+
+
+def test_no_gpu_of_the_only_type_that_a_job_runs_on() -> None:
+    speed = SPEED.copy()
+    speed.loc["y", "k80"] = 0.0
+    with pytest.raises(InputError, match=r"Job 'y' fits nowhere.*v100=0,k80=4"):
+        solve("max_min_fairness", speed, workers={"v100": 0, "k80": 4})
+
+
+def test_cost_needs_prices() -> None:
+    speed = pd.DataFrame({"a100": [1.0]}, index=["x"])
+    with pytest.raises(InputError, match=r"'a100'.*prices_per_gpu_hour|prices_per_gpu_hour"):
+        solve("min_cost", speed, workers={"a100": 1})
+    priced = ap.Cluster({"a100": 1}, prices_per_gpu_hour={"a100": 4.0})
+    assert solve("min_cost", speed, workers=priced).objective == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize("capacity", [-1.0, np.nan, np.inf])
+def test_resources_without_a_capacity(capacity: float) -> None:
+    resource = Resource("licences", capacity, SPEED * 0)
+    with pytest.raises(InputError, match="capacity of resource 'licences'"):
+        solve("max_min_fairness", SPEED, workers=GPUS, resources=[resource])
+
+
+def test_resources_with_other_labels() -> None:
+    resource = Resource("licences", 1.0, SPEED.iloc[::-1])
+    with pytest.raises(InputError, match="usage of resource 'licences'"):
+        solve("max_min_fairness", SPEED, workers=GPUS, resources=[resource])

@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import cvxpy as cp
+import numpy as np
+import pandas as pd
+import pytest
+
+from apportion.allocation import Allocation
+from apportion.jobs import JOB_COLUMNS
+from apportion.policies import MaxMinFairness, Policy
+from apportion.testing import _Case, _certified, _feasible, check_policy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from apportion.policies import Problem
+
+
+@dataclass(frozen=True)
+class _Mine(Policy):
+    name = "mine"
+    problem = "what a test says"
+    source = "nowhere"
+
+    heterogeneity_aware: bool = True
+
+    def objective(self, p: Problem) -> cp.Maximize:
+        return cp.Maximize(p.total(cp.multiply(1 / p.fastest_throughput, p.throughput)))
+
+
+@dataclass(frozen=True)
+class FirstColumnFirst(_Mine):
+    """Prefers the type that stands first."""
+
+    def objective(self, p: Problem) -> cp.Maximize:
+        return cp.Maximize(cp.sum(p.X[:, 0]) * 100 + cp.sum(p.X))
+
+
+@dataclass(frozen=True)
+class FirstRowFirst(_Mine):
+    """Prefers the job that stands first."""
+
+    def objective(self, p: Problem) -> cp.Maximize:
+        place = 1.0 + np.arange(p.count.size)
+        return cp.Maximize((1 / place) @ p.time)
+
+
+@dataclass(frozen=True)
+class CountsSteps(_Mine):
+    """Says that it is scale invariant, and counts steps."""
+
+    def objective(self, p: Problem) -> cp.Maximize:
+        return cp.Maximize(p.total(p.throughput))
+
+
+@dataclass(frozen=True)
+class ForgetsCounts(_Mine):
+    """Sums over classes of jobs instead of jobs."""
+
+    def objective(self, p: Problem) -> cp.Maximize:
+        return cp.Maximize(cp.sum(cp.multiply(1 / p.fastest_throughput, p.throughput)))
+
+
+class ForgetsWhenPickled(MaxMinFairness):
+    """Comes back from a pickle as something else."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (MaxMinFairness, (False,))
+
+
+_CALLS = iter(range(10**6))
+
+
+@dataclass(frozen=True)
+class Fickle(_Mine):
+    """Changes its mind from one solve to the next."""
+
+    def constraints(self, p: Problem) -> Sequence[cp.Constraint]:
+        return [p.time <= (0.9 if next(_CALLS) % 2 else 0.4)]
+
+
+@dataclass(frozen=True)
+class Stubborn(_Mine):
+    """Cannot be made agnostic, though it has the field."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "heterogeneity_aware", True)
+
+
+BROKEN: list[tuple[Policy, str]] = [
+    (FirstColumnFirst(), "permutation-equivariant"),
+    (FirstRowFirst(), "permutation-equivariant"),
+    (CountsSteps(), "scale-invariant"),
+    (ForgetsCounts(), "indifferent to grouping"),
+    (ForgetsWhenPickled(), "the same after pickling"),
+    (Fickle(), "deterministic"),
+    (Stubborn(), "heterogeneity-agnostic"),
+]
+
+
+def test_a_policy_that_keeps_the_contract_passes() -> None:
+    check_policy(_Mine())
+    check_policy(_Mine(), seed=1)
+
+
+@pytest.mark.parametrize(
+    ("policy", "broken"), BROKEN, ids=[type(policy).__name__ for policy, _ in BROKEN]
+)
+def test_what_is_broken_is_named(policy: Policy, broken: str) -> None:
+    with pytest.raises(AssertionError) as failure:
+        check_policy(policy)
+    text = str(failure.value)
+    assert text.startswith(repr(policy).split("(")[0])
+    assert f"is not {broken}" in text
+    assert "pickling" in broken or any(character.isdigit() for character in text)
+
+
+def allocation_of(case: _Case, X: np.ndarray[Any, np.dtype[np.float64]]) -> Allocation:
+    shares = pd.DataFrame(X, index=case.speed.index, columns=case.speed.columns)
+    return Allocation(
+        X=shares,
+        throughput=(shares * case.speed).sum(axis=1),
+        objective=0.0,
+        prices=pd.Series(dtype=float),
+        gap=1e-3,
+        status="optimal_inaccurate",
+        policy="made by hand",
+    )
+
+
+@pytest.mark.parametrize(
+    ("share", "complaint"),
+    [(-0.1, "within"), (1.2, "within"), (0.7, "of the time"), (0.5, "are in use")],
+)
+def test_shares_that_are_not_feasible_are_told(share: float, complaint: str) -> None:
+    case = _Case.random(np.random.default_rng(0), 12, 2)
+    allocation = allocation_of(case, np.full((12, 2), share))
+    with pytest.raises(AssertionError, match=rf"_Mine.* is not feasible: .*{complaint}"):
+        _feasible(_Mine(), case, allocation)
+    with pytest.raises(AssertionError, match=r"not certified optimal: the gap is 0\.001"):
+        _certified(_Mine(), allocation)
+
+
+def test_throughput_that_is_not_that_of_the_shares_is_told() -> None:
+    case = _Case.random(np.random.default_rng(0), 4, 2)
+    allocation = allocation_of(case, np.full((4, 2), 0.1))
+    wrong = replace(allocation, throughput=allocation.throughput * 1.01)
+    _feasible(_Mine(), case, allocation)
+    with pytest.raises(AssertionError, match="throughput"):
+        _feasible(_Mine(), case, wrong)
+
+
+def test_the_problems_are_those_of_the_seed() -> None:
+    one, same, other = (_Case.random(np.random.default_rng(seed), 5, 3) for seed in (1, 1, 2))
+    pd.testing.assert_frame_equal(one.speed, same.speed)
+    assert not one.speed.equals(other.speed)
+    assert set(JOB_COLUMNS) <= set(one.jobs.columns)
