@@ -111,7 +111,7 @@ def _row(policy: str, kind: str, jobs: int, repeats: int, limit_s: float) -> dic
 
 def _problem(kind: str, jobs: int) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, int]]:
     """Draw jobs in the middle of their lives: steps/s, jobs table, GPUs."""
-    gpus = dict.fromkeys(("v100", "p100", "k80"), max(jobs // 4, 8))
+    gpus: dict[str, int] = dict.fromkeys(["v100", "p100", "k80"], max(jobs // 4, 8))
     scale_factors = "single" if kind == "single" else "gavel"
     workload = ap.generate_workload(jobs=jobs, seed=0, scale_factors=scale_factors)
     rng = np.random.default_rng(0)

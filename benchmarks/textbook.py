@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
 import numpy as np
@@ -66,7 +66,7 @@ def solve_textbook(
     steps_per_s = speed.to_numpy()
     facts = Facts(steps_per_s, jobs, gpus)
     X = cp.Variable(steps_per_s.shape, nonneg=True)
-    throughput = cp.sum(cp.multiply(steps_per_s, X), axis=1)
+    throughput: Any = cp.sum(cp.multiply(steps_per_s, X), axis=1)
     limits = [cp.sum(X, axis=1) <= 1, facts.scale_factor @ X <= gpus, X[steps_per_s == 0] == 0]
     problem = cp.Problem(
         OBJECTIVES[policy](throughput, facts),
@@ -78,5 +78,5 @@ def solve_textbook(
         return None
     if problem.status != cp.OPTIMAL:
         return None
-    value = float(problem.value)
-    return 1 / value if policy == "makespan" else value
+    value: Any = problem.value
+    return float(1 / value if policy == "makespan" else value)

@@ -1,5 +1,7 @@
 """The solvers behind every policy: HiGHS for linear programs, Clarabel for the others."""
 
+# pyright: reportAttributeAccessIssue=false
+# clarabel is a compiled module without stubs.
 from __future__ import annotations
 
 import logging

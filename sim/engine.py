@@ -43,7 +43,7 @@ def simulate(
     mechanism: Literal["rounds", "ideal"] = "rounds",
     preemption_overhead_seconds: float = 0.0,
     placement: str = "consolidated",
-    carry_over: bool = True,
+    carry_over: bool | None = None,
     seed: int = 0,
     progress: Callable[[float, int], None] | None = None,
 ) -> Run:
@@ -69,8 +69,10 @@ def simulate(
     placement
         How gangs get their devices: ``"consolidated"``, ``"first_fit"`` or ``"random"``.
     carry_over
-        Whether jobs keep what they are owed when the policy is solved again. False counts anew,
-        as Gavel does: the shares are then missed the more, the more often the policy is solved.
+        Whether jobs keep what they are owed when the policy is solved again. Without, as Gavel has
+        it, the time received is counted anew, and the shares are missed the more, the more often
+        the policy is solved. By default it is carried over if the policy is solved on every event
+        (``resolve_seconds=0``), and not if it is solved at intervals as Gavel does.
     seed
         Seed of the random placement.
     progress
@@ -91,7 +93,7 @@ def simulate(
         mechanism=mechanism,
         preemption_overhead_seconds=preemption_overhead_seconds,
         placement=placement,
-        carry_over=carry_over,
+        carry_over=resolve_seconds == 0 if carry_over is None else carry_over,
         seed=seed,
     )
     placer = Placer(cluster, placement, seed)
@@ -106,7 +108,7 @@ def simulate(
             *(ledger, resolver, placer, log, reporter),
             round_seconds=round_seconds,
             overhead_seconds=preemption_overhead_seconds,
-            carry_over=carry_over,
+            carry_over=settings.carry_over,
         )
     reporter.finish(ledger)
     return Run(

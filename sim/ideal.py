@@ -8,6 +8,7 @@ import numpy as np
 
 from apportion.errors import SolveError
 from apportion.sim.ledger import ROUNDING
+from apportion.sim.sharing import Shares
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,11 +34,11 @@ def run_ideal(ledger: Ledger, resolver: Resolver, log: RoundLog, progress: Progr
     SolveError
         If the policy leaves every job without throughput and nothing else can happen.
     """
-    shares = np.zeros((0, ledger.capacity.size))
+    shares = Shares.none(ledger.capacity.size)
     now_s = ledger.next_arrival_s
     while ledger.done < ledger.jobs:
         arrived = ledger.admit(now_s)
-        shares = np.vstack([shares, np.zeros((arrived.size, shares.shape[1]))])
+        shares = shares.arrive(arrived.size)
         resolver.changed |= bool(arrived.size)
         if not ledger.active.size:
             now_s = ledger.next_arrival_s
@@ -45,22 +46,22 @@ def run_ideal(ledger: Ledger, resolver: Resolver, log: RoundLog, progress: Progr
         resolved = resolver.due(now_s)
         if resolved:
             shares = resolver.solve(ledger, now_s)
-        active, running = ledger.active.size, int((shares.sum(axis=1) > 0).sum())
+        active, running = ledger.active.size, int(shares.presence().any(axis=1).sum())
         end_s, busy, stay = _run_until_event(ledger, resolver, shares, now_s)
         log.add((now_s, end_s), (active, running, 0), resolved, busy)
         if stay is not None:
-            shares = shares[stay]
+            shares = shares.keep(stay)
             resolver.changed = True
             progress.update(ledger)
         now_s = end_s
 
 
 def _run_until_event(
-    ledger: Ledger, resolver: Resolver, shares: Floats, now_s: float
+    ledger: Ledger, resolver: Resolver, shares: Shares, now_s: float
 ) -> tuple[float, Floats, Bools | None]:
     """Run to the next event; return its time, GPU-seconds in use and who stays if any is done."""
     jobs = ledger.active
-    rate = (shares * ledger.speed[jobs]).sum(axis=1)
+    rate = shares.rate(jobs, ledger.speed[jobs], ledger.beside)
     needed = np.full(jobs.size, np.inf)
     np.divide(ledger.remaining[jobs], rate, out=needed, where=rate > 0)
     next_solve_s = resolver.next_s if resolver.changed else np.inf
@@ -72,12 +73,13 @@ def _run_until_event(
             f"throughput at {now_s:.0f} s, and no job arrives later."
         )
     end_s = now_s + length
-    running = shares.sum(axis=1) > 0
-    started = jobs[running]
+    time, gpus = shares.presence(), shares.gpus(ledger.scale[jobs])
+    started = jobs[time.any(axis=1)]
     ledger.start_s[started] = np.fmin(ledger.start_s[started], now_s)
     ledger.work(jobs, np.minimum(rate * length, ledger.remaining[jobs]))
-    ledger.held_s[jobs] += shares * length
-    busy = (shares * ledger.scale[jobs][:, None]).sum(axis=0) * length
+    ledger.held_s[jobs] += time * length
+    ledger.gpu_s[jobs] += gpus * length
+    busy = gpus.sum(axis=0) * length
     done = np.flatnonzero(needed <= length * (1 + ROUNDING))
     stay = ledger.complete(jobs[done], np.full(done.size, end_s)) if done.size else None
     return end_s, busy, stay

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from apportion.policies import isolated_share
+from apportion.sim.sharing import PairSpeeds
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -45,7 +46,9 @@ class Ledger:
     -----
     Arrays of shape (jobs,): ``scale`` (GPUs), ``arrival_s``, ``start_s``, ``completion_s``,
     ``total`` and ``remaining`` (steps), ``isolated_s``, ``preemptions``; of shape (jobs, types):
-    ``speed`` (steps/s, 0 = cannot run) and ``held_s`` (seconds on each type).
+    ``speed`` (steps/s, 0 = cannot run), ``held_s`` (seconds on each type) and ``gpu_s``
+    (GPU-seconds that it accounts for; two jobs that share devices halve them). ``beside`` holds
+    what jobs make beside each other, if that is known.
     """
 
     def __init__(self, workload: Workload, cluster: Cluster) -> None:
@@ -66,7 +69,8 @@ class Ledger:
         self.start_s, self.completion_s = np.full((2, len(table)), np.nan)
         self.isolated_s, self._isolated_rate = np.zeros((2, len(table)))
         self.preemptions = np.zeros(len(table), dtype=np.int64)
-        self.held_s = np.zeros_like(self.speed)
+        self.held_s, self.gpu_s = np.zeros((2, *self.speed.shape))
+        self.beside = PairSpeeds.of(workload, cluster)
         self.active = np.empty(0, dtype=np.intp)
         self._arrived = 0
 

@@ -23,7 +23,7 @@ def jobs_table(ledger: Ledger, workload: Workload, cluster: Cluster) -> pd.DataF
     GPUs of types without a price make ``cost`` (US dollars) NaN for the jobs that used them.
     """
     jct_s = ledger.completion_s - ledger.arrival_s
-    gpu_seconds = ledger.held_s * ledger.scale[:, None]
+    gpu_seconds = ledger.gpu_s
     dollars = np.where(gpu_seconds > 0, gpu_seconds / 3600 * cluster.prices, 0.0)
     columns = {
         "job_type": workload.jobs["job_type"].to_numpy(),

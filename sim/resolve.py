@@ -9,6 +9,7 @@ import numpy as np
 
 from apportion.errors import SolveError
 from apportion.policies import Instance, solve_instance
+from apportion.sim.sharing import Shares
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -51,8 +52,8 @@ class Resolver:
         """Whether jobs have come or gone and the last solve is long enough ago."""
         return self.changed and now_s >= self.next_s
 
-    def solve(self, ledger: Ledger, now_s: float) -> Floats:
-        """Return the time shares of the active jobs, shape (active jobs, types).
+    def solve(self, ledger: Ledger, now_s: float) -> Shares:
+        """Return the time shares of the active jobs, alone and, with space sharing, in pairs.
 
         Errors of the policy get a note of the policy and the time.
 
@@ -71,13 +72,16 @@ class Resolver:
                 columns=ledger.columns(now_s),
                 prices=ledger.prices,
             )
-            shares = np.asarray(solve_instance(self.policy, instance).X, dtype=float)
-            _check(shares, ledger.speed[active].shape)
+            sharing = self.policy.space_sharing and ledger.beside is not None
+            pairs = ledger.beside.table(active) if sharing and ledger.beside else None
+            solution = solve_instance(self.policy, instance, pairs=pairs)
+            X = np.asarray(solution.X, dtype=float)
+            _check(X, (active.size + len(solution.pairs), ledger.capacity.size))
         self.policy_seconds += time.perf_counter() - started
         self.solves += 1
         self.changed, self._last_s = False, now_s
-        clipped: Floats = np.clip(shares, 0.0, 1.0)
-        return clipped
+        X = np.clip(X, 0.0, 1.0)
+        return Shares(X[: active.size], solution.pairs, X[active.size :])
 
 
 def _check(shares: Floats, shape: tuple[int, ...]) -> None:

@@ -9,7 +9,8 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from apportion.mechanism.core import RoundCore
+    from apportion.mechanism.core import GangRound, RoundCore
+    from apportion.sim.ledger import Ledger
     from apportion.sim.sharing import Shares
 
     Floats = NDArray[np.float64]
@@ -77,6 +78,27 @@ class Roster:
         survivor = (self.second != _NOBODY) & ~gone.all(axis=1) & (self.core.last_type >= 0)
         self._keep(~broken | survivor)
         self._describe()
+
+    def runs(self, gangs: GangRound, ledger: Ledger) -> tuple[Ints, Ints, Floats]:
+        """Return who makes progress in a round: job, its gang, and its steps/s."""
+        first, second = self.first[gangs.rows], self.second[gangs.rows]
+        paired = np.flatnonzero(second != _NOBODY)
+        rate = ledger.speed[first, gangs.types]
+        if not paired.size or ledger.beside is None:
+            return first, np.arange(first.size), rate
+        one, other, types = first[paired], second[paired], gangs.types[paired]
+        pick = np.arange(paired.size)
+        rate[paired] = ledger.beside.beside(one, other)[pick, types]
+        return (
+            np.append(first, other),
+            np.append(np.arange(first.size), paired),
+            np.append(rate, ledger.beside.beside(other, one)[pick, types]),
+        )
+
+    def jobs_of(self, rows: Ints) -> Ints:
+        """Return the jobs of some rows, each once."""
+        jobs = np.concatenate([self.first[rows], self.second[rows]])
+        return np.unique(jobs[jobs != _NOBODY])
 
     def _keep(self, mask: Bools) -> None:
         self.core.keep(mask)

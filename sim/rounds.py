@@ -9,6 +9,7 @@ import numpy as np
 from apportion.errors import SolveError
 from apportion.mechanism.core import RoundCore
 from apportion.sim.ledger import ROUNDING
+from apportion.sim.roster import Roster
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from apportion.sim.resolve import Resolver
 
     Floats = NDArray[np.float64]
-    Bools = NDArray[np.bool_]
+    Ints = NDArray[np.intp]
 
 __all__ = ["run_rounds"]
 
@@ -67,6 +68,7 @@ def run_rounds(
         carry_over=carry_over,
         work_conserving=policy.work_conserving,
     )
+    roster = Roster(core)
     now_s = ledger.next_arrival_s
     while ledger.done < ledger.jobs:
         arrived = ledger.admit(now_s)
@@ -74,47 +76,54 @@ def run_rounds(
             speed = ledger.speed[arrived]
             # A policy that knows no types must not be helped by a mechanism that does.
             known = speed if policy.heterogeneity_aware else (speed > 0).astype(float)
-            core.append(known, ledger.scale[arrived])
+            roster.arrive(arrived, known, ledger.scale[arrived])
             resolver.changed = True
         if not ledger.active.size:
             now_s = ledger.next_arrival_s
             continue
         resolved = resolver.due(now_s)
         if resolved:
-            core.aim(resolver.solve(ledger, now_s))
+            roster.aim(ledger.active, resolver.solve(ledger, now_s), ledger.scale)
         active = ledger.active.size
         gangs = core.ask()
         if not (core.candidates.rows.size or gangs.rows.size or resolver.changed):
             _refuse_standstill(ledger, resolver, now_s)
-        end_s, busy, stay = _run_round(ledger, core, gangs, now_s, overhead_seconds)
-        log.add((now_s, end_s), (active, gangs.rows.size, gangs.stopped.size), resolved, busy)
-        if stay is not None:
-            core.keep(stay)
+        end_s, busy, running, done = _run_round(ledger, roster, gangs, now_s, overhead_seconds)
+        log.add((now_s, end_s), (active, running, gangs.stopped.size), resolved, busy)
+        if done.size:
+            roster.complete(done)
             resolver.changed = True
             progress.update(ledger)
         now_s = end_s
 
 
 def _run_round(
-    ledger: Ledger, core: RoundCore, gangs: GangRound, now_s: float, overhead_seconds: float
-) -> tuple[float, Floats, Bools | None]:
-    """Run one round; return its end, GPU-seconds in use and who stays if any job completed."""
-    jobs, types = ledger.active[gangs.rows], gangs.types
-    ledger.preemptions[ledger.active[gangs.stopped]] += 1
-    rate = ledger.speed[jobs, types]
-    lost = overhead_seconds * gangs.fresh
-    needed = lost + ledger.remaining[jobs] / rate
+    ledger: Ledger, roster: Roster, gangs: GangRound, now_s: float, overhead_seconds: float
+) -> tuple[float, Floats, int, Ints]:
+    """Run one round; return its end, GPU-seconds in use, jobs that ran, and those completed."""
+    core, scale = roster.core, roster.core.scale[gangs.rows]
+    job, gang, rate = roster.runs(gangs, ledger)
+    types = gangs.types[gang]
+    lost = (overhead_seconds * gangs.fresh)[gang]
+    needed = lost + ledger.remaining[job] / rate
     ran = np.minimum(needed, core.round_seconds)
-    core.tell(gangs.rows, types, ran)
-    ledger.work(jobs, rate * np.maximum(ran - lost, 0.0))
-    ledger.held_s[jobs, types] += ran
-    new = jobs[gangs.fresh]
+    of_gang = np.zeros(gangs.rows.size)
+    np.maximum.at(of_gang, gang, ran)  # devices are held until the last of a pair is done
+    core.tell(gangs.rows, gangs.types, of_gang)
+    ledger.work(job, rate * np.maximum(ran - lost, 0.0))
+    ledger.held_s[job, types] += ran
+    gpu_seconds = of_gang * scale
+    ledger.gpu_s[job, types] += (gpu_seconds / np.bincount(gang, minlength=1))[gang]
+    ledger.preemptions[roster.jobs_of(gangs.stopped)] += 1
+    new = job[gangs.fresh[gang]]
     ledger.start_s[new] = np.fmin(ledger.start_s[new], now_s)
-    gpu_seconds = ran * ledger.scale[jobs]
-    busy = np.bincount(types, weights=gpu_seconds, minlength=core.capacity.size).astype(float)
-    done = np.flatnonzero(needed <= core.round_seconds * (1 + ROUNDING))
-    stay = ledger.complete(jobs[done], now_s + needed[done]) if done.size else None
-    return now_s + (float(ran.max()) if ran.size else core.round_seconds), busy, stay
+    busy = np.bincount(gangs.types, weights=gpu_seconds, minlength=core.capacity.size)
+    finished = np.flatnonzero(needed <= core.round_seconds * (1 + ROUNDING))
+    done = job[finished]
+    if done.size:
+        ledger.complete(done, now_s + needed[finished])
+    end_s = now_s + (float(ran.max()) if ran.size else core.round_seconds)
+    return end_s, busy.astype(float), job.size, done
 
 
 def _refuse_standstill(ledger: Ledger, resolver: Resolver, now_s: float) -> None:

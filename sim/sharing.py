@@ -51,7 +51,7 @@ class PairSpeeds:
         return cls(pairs.own[:, :, types], pairs.keys.get_indexer(labels))
 
     def table(self, jobs: Ints) -> PairTable:
-        """What a policy needs of it, for some jobs."""
+        """Return what a policy needs of it, for some jobs."""
         return PairTable(self.own, self.key[jobs])
 
     def beside(self, job: Ints, partner: Ints) -> Floats:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+    from apportion.pairs import PairThroughputs
+
 __all__ = ["Workload"]
 
 
@@ -40,6 +42,8 @@ class Workload:
         0 where the job cannot run.
     notes
         What a reader of the results must know, e.g. that job types were drawn at random.
+    pairs
+        Steps/s of jobs that share GPUs, for policies with space sharing.
 
     Raises
     ------
@@ -51,6 +55,7 @@ class Workload:
     jobs: pd.DataFrame
     throughputs: pd.DataFrame
     notes: tuple[str, ...] = ()
+    pairs: PairThroughputs | None = None
 
     def __post_init__(self) -> None:
         jobs = checked_jobs(self.jobs)
@@ -100,7 +105,7 @@ class Workload:
         """Return the workload of the first `count` jobs to arrive, at least one."""
         if count < 1:
             raise InputError(f"head({count}): a workload needs at least one job.")
-        return Workload(self.name, self.jobs.head(count), self.throughputs, self.notes)
+        return Workload(self.name, self.jobs.head(count), self.throughputs, self.notes, self.pairs)
 
     def describe(
         self,

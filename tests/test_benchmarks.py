@@ -49,7 +49,7 @@ def test_gavel_physical_says_that_the_data_are_absent(tmp_path: Path) -> None:
 def test_gavel_physical_reads_the_public_traces(public_data: Path, tmp_path: Path) -> None:
     shown = run("gavel_physical", "--data", str(public_data / "gavel"), "--out", str(tmp_path))
     assert "skipped" not in shown
-    assert len(pd.read_csv(tmp_path / "gavel_physical.csv")) == 12
+    assert len(pd.read_csv(tmp_path / "gavel_physical.csv")) == 8
 
 
 @pytest.mark.parametrize("benchmark", ["policy_runtime", "gavel_physical"])

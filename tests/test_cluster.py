@@ -61,8 +61,8 @@ def test_prices_default_to_list_prices_and_are_unknown_otherwise() -> None:
     np.testing.assert_array_equal(cluster.prices, expected)
 
 
-@pytest.mark.parametrize("price", [-1.0, float("nan"), float("inf")])
-def test_prices_are_finite_numbers(price: float) -> None:
+@pytest.mark.parametrize("price", [-1.0, float("nan"), float("inf"), "4", None])
+def test_prices_are_finite_numbers(price: Any) -> None:
     with pytest.raises(InputError, match="price of 'a100'"):
         Cluster({"a100": 1}, prices_per_gpu_hour={"a100": price})
 

@@ -62,13 +62,15 @@ class Cluster:
             self, "gpus_per_machine", _count("gpus_per_machine", self.gpus_per_machine, 1)
         )
         if self.machines_per_rack is not None:
-            _count("machines_per_rack", self.machines_per_rack, 1)
+            racks = _count("machines_per_rack", self.machines_per_rack, 1)
+            object.__setattr__(self, "machines_per_rack", racks)
         prices = dict(self.prices_per_gpu_hour)
         for name, price in prices.items():
             if name not in gpus:
                 raise unknown_name("accelerator in prices_per_gpu_hour", name, gpus)
-            if not (np.isfinite(price) and price >= 0):
-                raise InputError(f"The price of {name!r} is {price}; it must be a number >= 0.")
+            number = isinstance(price, (int, float, np.number))
+            if not (number and np.isfinite(price) and price >= 0):
+                raise InputError(f"The price of {name!r} is {price!r}; it must be a number >= 0.")
         listed = {
             name: DEFAULT_PRICES_PER_GPU_HOUR[name]
             for name in gpus

@@ -39,7 +39,7 @@ def test_rows_that_differ_in_the_last_bit_are_apart() -> None:
     np.testing.assert_array_equal(group_rows(rows)[1], [0, 1, 0])
 
 
-def test_classes_equal_a_plain_search(bench: type[Bench]) -> None:
+def test_classes_equal_a_plain_search() -> None:
     rows = np.random.default_rng(0).integers(0, 3, (500, 4)).astype(float)
     first, class_of = group_rows(rows)
     seen: list[tuple[float, ...]] = []

@@ -147,8 +147,9 @@ def test_an_error_of_the_policy_says_which_policy_and_when() -> None:
 def test_shares_of_nothing_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     class Nothing:
         X = np.zeros((1, 1))
+        pairs = np.empty((0, 2), dtype=np.intp)
 
-    monkeypatch.setattr("apportion.sim.resolve.solve_instance", lambda *_: Nothing())
+    monkeypatch.setattr("apportion.sim.resolve.solve_instance", lambda *_, **__: Nothing())
     with pytest.raises(SolveError, match="'max_min_fairness' gives none of the 1 active jobs"):
         las(workload([10.0]), {"v100": 1}, mechanism="ideal")
     monkeypatch.setattr(MaxMinFairness, "work_conserving", False)
@@ -162,8 +163,9 @@ def test_broken_shares_are_refused(
 ) -> None:
     class Broken:
         X = wrong
+        pairs = np.empty((0, 2), dtype=np.intp)
 
-    monkeypatch.setattr("apportion.sim.resolve.solve_instance", lambda *_: Broken())
+    monkeypatch.setattr("apportion.sim.resolve.solve_instance", lambda *_, **__: Broken())
     with pytest.raises(SolveError, match="shares"):
         las(workload([10.0]), {"v100": 1})
 

@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from apportion.errors import InputError
+from apportion.estimators import AlternatingLeastSquares, BaseImputer, MixtureImputer, SoftImpute
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+IMPUTERS = [
+    AlternatingLeastSquares(),
+    AlternatingLeastSquares(2, 0.1, low=0.0),
+    SoftImpute(),
+    SoftImpute(0.1, high=1.0),
+    MixtureImputer(),
+]
+LOW_RANK = [AlternatingLeastSquares, SoftImpute]
+
+
+def low_rank(seed: int, shape: tuple[int, int], rank: int, missing: float) -> tuple[Floats, Floats]:
+    rng = np.random.default_rng(seed)
+    truth = rng.uniform(size=(shape[0], rank)) @ rng.uniform(size=(rank, shape[1]))
+    holes = np.where(rng.random(shape) < missing, np.nan, truth)
+    holes[0] = truth[0]
+    return truth, holes
+
+
+@given(st.integers(0, 10_000), st.integers(1, 3))
+@settings(max_examples=20, deadline=None)
+def test_least_squares_recovers_a_matrix_of_low_rank_exactly(seed: int, rank: int) -> None:
+    truth, holes = low_rank(seed, (60, 40), rank, missing=0.3)
+    imputer = AlternatingLeastSquares(rank + 1, 1e-9, tol=1e-12, max_iter=3000)
+    np.testing.assert_allclose(imputer.fit_transform(holes), truth, atol=2e-3)
+
+
+@pytest.mark.parametrize("kind", LOW_RANK)
+def test_chosen_by_hold_out_low_rank_beats_column_means_by_far(kind: type[BaseImputer]) -> None:
+    truth, holes = low_rank(3, (60, 40), 3, missing=0.5)
+    completed = kind().fit_transform(holes)
+    missing = np.isnan(holes)
+    means = np.broadcast_to(np.nanmean(holes, axis=0), holes.shape)
+    error = np.abs(completed - truth)[missing].mean()
+    assert error < 0.2 * np.abs(means - truth)[missing].mean()
+
+
+def test_hold_out_prefers_few_factors_for_noise_and_enough_for_structure() -> None:
+    truth, holes = low_rank(0, (60, 40), 4, missing=0.3)
+    assert AlternatingLeastSquares(seed=1).fit(holes).rank_ >= 4
+    noise = np.where(np.isnan(holes), np.nan, np.random.default_rng(1).normal(size=truth.shape))
+    chosen = AlternatingLeastSquares(seed=1).fit(noise)
+    assert (chosen.rank_, chosen.regularization_) == (1, 1.0)
+
+
+def test_soft_impute_shrinks_the_singular_values_of_a_complete_matrix() -> None:
+    centred = np.diag([3.0, 2.0, 1.0]) - np.diag([3.0, 2.0, 1.0]).mean(axis=0)
+    imputer = SoftImpute(0.25).fit(centred)
+    singular = np.linalg.svd(centred, compute_uv=False)
+    expected = np.maximum(singular - 0.25 * singular[0], 0.0)
+    # components_ are the right singular vectors times the roots of the shrunk singular values.
+    lengths = (imputer.components_**2).sum(axis=1)
+    np.testing.assert_allclose(lengths, expected[: len(lengths)], rtol=1e-9)
+    assert imputer.rank_ == np.count_nonzero(expected)
+
+
+def test_ridge_by_hand() -> None:
+    # One component (1, 1), ridge 1, column means 0: a row (3, ?) has factor 3 / (1 + 1).
+    imputer = AlternatingLeastSquares(1, 1.0).fit([[1.0, 1.0], [-1.0, -1.0]])
+    imputer.components_ = np.array([[1.0, 1.0]])
+    np.testing.assert_allclose(imputer.transform([[3.0, np.nan]]), [[3.0, 1.5]])
+
+
+def test_mixture_by_hand() -> None:
+    # 0.25 of the first row and 0.75 of the second explain (0.25, 0.75) exactly.
+    rows = [[1.0, 0.0, 8.0], [0.0, 1.0, 4.0], [0.25, 0.75, np.nan]]
+    completed = MixtureImputer(proximity=0.0).fit_transform(rows)
+    np.testing.assert_allclose(completed[2], [0.25, 0.75, 5.0], atol=1e-6)
+
+
+@given(st.integers(0, 10_000))
+@settings(max_examples=30, deadline=None)
+def test_mixtures_stay_within_the_complete_rows_and_find_a_row_again(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows = rng.random((5, 12))
+    hidden = np.where(rng.random((3, 12)) < 0.6, np.nan, rng.random((3, 12)))
+    completed = MixtureImputer().fit_transform(np.vstack([rows, hidden]))[5:]
+    missing = np.isnan(hidden)
+    assert np.all((completed >= rows.min(axis=0) - 1e-9)[missing])
+    assert np.all((completed <= rows.max(axis=0) + 1e-9)[missing])
+    again = np.where(np.arange(12) < 6, rows[2], np.nan)
+    found = MixtureImputer().fit(rows).transform(again[None])[0]
+    np.testing.assert_allclose(found, rows[2], atol=1e-5)
+
+
+@pytest.mark.parametrize("imputer", IMPUTERS, ids=repr)
+def test_scikit_learns_conventions(imputer: BaseImputer) -> None:
+    params = imputer.get_params()
+    clone = type(imputer)(**params)
+    assert clone.get_params() == params
+    assert not [name for name in vars(clone) if name.endswith("_")]
+    assert clone.set_params(**params) is clone
+    _, holes = low_rank(5, (20, 12), 2, missing=0.4)
+    before = holes.copy()
+    completed = imputer.fit_transform(holes)
+    np.testing.assert_array_equal(holes, before)
+    assert completed.shape == holes.shape
+    assert np.isfinite(completed).all()
+    np.testing.assert_array_equal(completed[~np.isnan(holes)], holes[~np.isnan(holes)])
+    np.testing.assert_array_equal(clone.fit(holes).transform(holes), completed)
+    assert imputer.get_params() == params
+    assert repr(imputer).startswith(f"{type(imputer).__name__}(")
+
+
+@pytest.mark.parametrize("kind", LOW_RANK)
+def test_rows_and_columns_without_entries_fall_back_to_means(kind: type[BaseImputer]) -> None:
+    matrix = np.array([[1.0, 3.0, np.nan], [3.0, 5.0, np.nan], [np.nan, np.nan, np.nan]])
+    completed = kind().fit_transform(matrix)
+    np.testing.assert_allclose(completed[2], [2.0, 4.0, 3.0])
+    assert np.all((completed[:2, 2] >= 1.0) & (completed[:2, 2] <= 5.0))
+
+
+def test_a_row_without_entries_is_the_mean_of_the_complete_rows() -> None:
+    rows = [[1.0, 2.0], [3.0, 6.0], [np.nan, np.nan]]
+    np.testing.assert_allclose(MixtureImputer().fit_transform(rows)[2], [2.0, 4.0])
+
+
+@pytest.mark.parametrize("kind", LOW_RANK)
+def test_estimates_are_clipped_but_known_entries_are_not(kind: type[BaseImputer]) -> None:
+    _, holes = low_rank(2, (30, 20), 3, missing=0.5)
+    completed = kind(low=0.7, high=0.9).fit_transform(holes)  # type: ignore[call-arg]
+    missing = np.isnan(holes)
+    assert completed[missing].min() >= 0.7
+    assert completed[missing].max() <= 0.9
+    np.testing.assert_array_equal(completed[~missing], holes[~missing])
+
+
+@pytest.mark.parametrize(
+    ("imputer", "matrix", "message"),
+    [
+        (AlternatingLeastSquares(), [[np.nan, np.nan]], "has no number in it"),
+        (SoftImpute(), [[1.0, np.inf]], r"Entry \(0, 1\) of the matrix is infinite"),
+        (MixtureImputer(), [1.0, 2.0], r"Expected a matrix .* got \(2,\)"),
+        (MixtureImputer(), [[1.0, np.nan]], "none of the 1 rows is complete"),
+        (MixtureImputer(-1.0), [[1.0]], "proximity is -1.0; it must be a number >= 0"),
+        (AlternatingLeastSquares(0), [[1.0]], "rank is 0; it must be a whole number >= 1"),
+        (AlternatingLeastSquares(1, -2.0), [[1.0]], "-2.0 is no regularisation"),
+        (SoftImpute(np.nan), [[1.0]], "nan is no regularisation"),
+    ],
+)
+def test_bad_input_is_named(imputer: BaseImputer, matrix: object, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        imputer.fit(matrix)  # type: ignore[arg-type]
+
+
+def test_misuse_is_named() -> None:
+    with pytest.raises(InputError, match="SoftImpute has not been fitted yet"):
+        SoftImpute().transform([[1.0]])
+    with pytest.raises(InputError, match=r"3 columns; MixtureImputer was fitted with 2"):
+        MixtureImputer().fit([[1.0, 2.0]]).transform([[1.0, 2.0, 3.0]])
+    with pytest.raises(InputError, match=r"'ranks'\. Did you mean 'rank'"):
+        AlternatingLeastSquares().set_params(ranks=3)
