@@ -52,8 +52,9 @@ class InterferenceEstimator:
         be >= 0. By default `MixtureImputer`: on Gavel's measurements, with 16 references and a
         fifth of the cells, its mean absolute error is 0.054, that of low-rank completion 0.113.
     source
-        ``"completed"`` predicts as above (0.054). ``"nearest"`` (0.067) takes the values of the reference whose row
-        is nearest to the completed row, as Gavel does (Narayanan et al., OSDI 2020, section 6).
+        ``"completed"`` predicts as above (0.054). ``"nearest"`` (0.067) takes the values of the
+        reference whose row is nearest to the completed row, as Gavel does (Narayanan et al., OSDI
+        2020).
     metric
         Distance between rows for ``"nearest"`` and `nearest`: cosine or euclidean.
     smoothing

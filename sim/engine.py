@@ -99,6 +99,12 @@ def simulate(
     placer = Placer(cluster, placement, seed)
     resolver = Resolver(get_policy(policy), resolve_seconds)
     ledger = Ledger(workload, cluster)
+    if resolver.policy.space_sharing and ledger.beside is None:
+        raise InputError(
+            f"Policy {resolver.policy.label!r} lets jobs share GPUs, but the workload "
+            f"{workload.name!r} has no pair throughputs; read it with a Gavel oracle as "
+            f"throughputs, or set Workload.pairs."
+        )
     log = RoundLog(cluster.accelerators)
     reporter = Progress(progress)
     if mechanism == "ideal":

@@ -15,6 +15,7 @@ from apportion.sim.distributions import (
     draw_durations,
     draw_shares,
 )
+from apportion.sim.interference import generate_pair_throughputs
 from apportion.sim.job_types import draw_job_types, job_type_throughputs, job_types
 from apportion.sim.workload import Workload
 from apportion.sim.workload_tables import find_rows
@@ -98,7 +99,9 @@ def generate_workload(
         table["deadline_s"] = slack * table["duration_s"]
     note = f"generated: seed {seed}, durations {durations!r} on {reference}"
     throughputs = job_type_throughputs(gangs, accelerators)
-    return Workload(f"generated-{seed}", table, throughputs, (note,))
+    sizes = np.unique(gangs).tolist()
+    pairs = generate_pair_throughputs(seed, accelerators, scale_factors=sizes)
+    return Workload(f"generated-{seed}", table, throughputs, (note,), pairs)
 
 
 def _streams(seed: int) -> dict[str, np.random.Generator]:

@@ -72,8 +72,8 @@ class Resolver:
                 columns=ledger.columns(now_s),
                 prices=ledger.prices,
             )
-            sharing = self.policy.space_sharing and ledger.beside is not None
-            pairs = ledger.beside.table(active) if sharing and ledger.beside else None
+            beside = ledger.beside if self.policy.space_sharing else None
+            pairs = beside.table(active) if beside is not None else None
             solution = solve_instance(self.policy, instance, pairs=pairs)
             X = np.asarray(solution.X, dtype=float)
             _check(X, (active.size + len(solution.pairs), ledger.capacity.size))

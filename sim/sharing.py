@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
+from apportion.errors import unknown_name
 from apportion.policies import PairTable
 
 if TYPE_CHECKING:
@@ -45,10 +47,14 @@ class PairSpeeds:
         pairs = workload.pairs
         if pairs is None:
             return None
+        for name in cluster.accelerators:
+            if name not in pairs.accelerators:
+                raise unknown_name("accelerator in the pairs", name, pairs.accelerators)
         types = [pairs.accelerators.index(name) for name in cluster.accelerators]
-        jobs = workload.jobs
-        labels = list(zip(jobs["job_type"], jobs["scale_factor"], strict=True))
-        return cls(pairs.own[:, :, types], pairs.keys.get_indexer(labels))
+        labels = pd.MultiIndex.from_frame(workload.jobs[["job_type", "scale_factor"]])
+        # Jobs of a key that nothing is known of share with nobody: a last row and column of zeros.
+        own = np.pad(pairs.own[:, :, types], ((0, 1), (0, 1), (0, 0)))
+        return cls(own, pairs.keys.get_indexer(labels))
 
     def table(self, jobs: Ints) -> PairTable:
         """Return what a policy needs of it, for some jobs."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,13 +17,11 @@ from apportion.sim.traces.text import read_text
 from apportion.sim.workload_tables import THROUGHPUT_KEYS, checked_throughputs
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from numpy.typing import NDArray
 
     from apportion.sim.traces.text import TextFile
 
-__all__ = ["read_oracle", "read_pair_oracle", "read_throughputs"]
+__all__ = ["is_oracle", "read_oracle", "read_pair_oracle", "read_throughputs"]
 
 _SPREAD_OUT = "_unconsolidated"
 _ALONE = "null"
@@ -52,6 +51,11 @@ def read_oracle(path: str | Path, *, unconsolidated: bool = False) -> pd.DataFra
         If the file cannot be read or is not an oracle.
     """
     return _oracle(read_text(path), unconsolidated)
+
+
+def is_oracle(path: str | Path) -> bool:
+    """Tell by its name whether a file of throughputs is an oracle (json) rather than a csv."""
+    return Path(path).name.endswith((".json", ".json.gz"))
 
 
 def read_pair_oracle(path: str | Path, *, unconsolidated: bool = False) -> PairThroughputs:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -11,13 +12,12 @@ import numpy as np
 from apportion.errors import InputError, unknown_name
 from apportion.sim.traces import gavel, helios, jobs_csv, microsoft_itp, philly
 from apportion.sim.traces.assemble import ReadOptions
-from apportion.sim.traces.oracle import read_throughputs
+from apportion.sim.traces.oracle import is_oracle, read_pair_oracle, read_throughputs
 from apportion.sim.traces.table import missing_column
 from apportion.sim.traces.text import read_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
     import pandas as pd
 
@@ -75,7 +75,8 @@ def read_workload(
     throughputs
         Steps/s: a DataFrame with rows (job_type, scale_factor), a csv with those two columns and
         one per accelerator, or a Gavel oracle (json). By default the table of 26 job types that
-        comes with apportion, or the file that `Workload.save` wrote next to `path`.
+        comes with apportion, or the file that `Workload.save` wrote next to `path`. An oracle also
+        gives the workload its pair throughputs.
     format
         One of `TRACE_FORMATS`; found from the first line by default.
     seed
@@ -107,7 +108,10 @@ def read_workload(
     if states is not None and chosen != "helios":
         raise InputError(f"states is given, but {path} is of format {chosen!r}, not 'helios'.")
     options = ReadOptions(speeds, seed, limit, reference, missing, states)
-    return TRACE_FORMATS[chosen].read(file, options)
+    workload = TRACE_FORMATS[chosen].read(file, options)
+    if isinstance(throughputs, (str, Path)) and is_oracle(throughputs):
+        return replace(workload, pairs=read_pair_oracle(throughputs))
+    return workload
 
 
 def _format_of(file: TextFile) -> str:

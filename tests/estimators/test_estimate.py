@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from apportion.errors import InputError
+from apportion.estimators import InterferenceEstimator, estimate_pairs, interference_errors
+from apportion.estimators.estimate import draw_measurements
+from apportion.sim.interference import generate_pair_throughputs
+from apportion.sim.traces.oracle import read_pair_oracle
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from apportion.pairs import PairThroughputs
+
+
+def mean_error(
+    oracle: PairThroughputs, references: int, share: float, noise: float = 0.0, seeds: int = 6
+) -> float:
+    truth = oracle.normalized()
+    estimates = (
+        estimate_pairs(oracle, references, share, seed, noise=noise) for seed in range(seeds)
+    )
+    return float(
+        np.mean([interference_errors(each.normalized(), truth)["mae"] for each in estimates])
+    )
+
+
+def single_gpu(public_data: Path) -> PairThroughputs:
+    oracle = read_pair_oracle(public_data / "gavel" / "simulation_throughputs.json.gz")
+    return oracle.select([key for key in oracle.keys.tolist() if key[1] == 1])
+
+
+def test_more_measurements_and_more_references_leave_less_error() -> None:
+    oracle = generate_pair_throughputs(seed=0)
+    by_share = [mean_error(oracle, 16, share) for share in (0.05, 0.2, 0.8)]
+    assert by_share[0] > by_share[1] > by_share[2]
+    truth = oracle.normalized()
+    constant = np.abs(truth - np.median(truth)).mean()
+    assert by_share[1] < mean_error(oracle, 8, 0.2) < 0.7 * constant
+    assert by_share[1] < mean_error(oracle, 16, 0.2, noise=0.1)
+
+
+def test_on_published_measurements_the_error_is_below_gavels(public_data: Path) -> None:
+    oracle = single_gpu(public_data)
+    truth = oracle.normalized()
+    # The constant's error is known for these measurements: the protocol is Gavel's.
+    constant = interference_errors(np.full_like(truth, truth.mean()), truth)
+    assert constant["mae"] == pytest.approx(0.175, abs=5e-4)
+    assert constant["rmse"] == pytest.approx(0.234, abs=5e-4)
+    errors = {share: mean_error(oracle, 16, share) for share in (0.1, 0.2, 0.4, 0.8)}
+    assert errors[0.2] < 0.75 * 0.104
+    assert mean_error(oracle, 8, 0.2) < 0.75 * 0.195
+    assert errors[0.1] > errors[0.2] > errors[0.4] > errors[0.8]
+
+
+def test_recognised_references_are_exact_and_others_are_not() -> None:
+    oracle = generate_pair_throughputs(seed=1, accelerators=["v100", "k80"])
+    references = oracle.keys.tolist()[::2]
+    estimate = estimate_pairs(oracle, references, 0.2, 0, recognised=True, noise=0.1)
+    np.testing.assert_allclose(estimate.select(references).own, oracle.select(references).own)
+    others = oracle.keys.tolist()[1::2]
+    assert not np.allclose(estimate.select(others).own, oracle.select(others).own)
+    np.testing.assert_array_equal(estimate.alone, oracle.alone)
+    assert estimate.keys.equals(oracle.keys)
+    assert estimate.accelerators == ("v100", "k80")
+
+
+def test_everything_known_is_exact() -> None:
+    oracle = generate_pair_throughputs(seed=2)
+    estimate = estimate_pairs(oracle, 26, 1.0, 0)
+    np.testing.assert_allclose(estimate.own, oracle.own, rtol=1e-3)
+
+
+def test_same_seed_same_estimate() -> None:
+    oracle = generate_pair_throughputs(seed=0, accelerators=["v100"])
+    first, again = (estimate_pairs(oracle, 10, 0.3, 7, noise=0.1) for _ in range(2))
+    np.testing.assert_array_equal(first.own, again.own)
+    assert not np.array_equal(first.own, estimate_pairs(oracle, 10, 0.3, 8, noise=0.1).own)
+
+
+def test_scale_factors_are_estimated_apart() -> None:
+    oracle = generate_pair_throughputs(seed=0, accelerators=["v100"], scale_factors=(1, 4))
+    estimate = estimate_pairs(oracle, 12, 0.5, 0)
+    gangs = oracle.keys.get_level_values(1).to_numpy()
+    assert not estimate.own[gangs[:, None] != gangs[None, :]].any()
+    single = oracle.select([key for key in oracle.keys.tolist() if key[1] == 1])
+    alone = estimate_pairs(single, 12, 0.5, 0)
+    np.testing.assert_array_equal(estimate.select(single.keys.tolist()).own, alone.own)
+
+
+def test_a_larger_share_measures_the_same_cells_and_more() -> None:
+    truth = np.random.default_rng(0).random((6, 6, 2))
+    few, many = (
+        draw_measurements(
+            truth, np.arange(3), np.arange(6), share, np.random.default_rng(1), noise=0.1
+        )
+        for share in (0.2, 0.6)
+    )
+    for before, after in zip(few, many, strict=True):
+        known = ~np.isnan(before)
+        np.testing.assert_array_equal(after[known], before[known])
+        assert np.isnan(before).sum() > np.isnan(after).sum()
+
+
+def test_errors_by_hand() -> None:
+    truth = np.array([[0.6, 0.9], [0.3, 0.2]])[:, :, None]
+    estimate = np.array([[0.4, 0.9], [0.0, 0.2]])[:, :, None]
+    errors = interference_errors(estimate, truth)
+    assert errors["mae"] == pytest.approx(0.5 / 4)
+    assert errors["rmse"] == pytest.approx(np.sqrt(0.13 / 4))
+    # Only the last pair is judged alike: 1.2 and 0.8, 1.2 and 0.9 (twice), 0.4 and 0.4.
+    assert errors["pack_agreement"] == 0.25
+
+
+def test_bad_input_is_named() -> None:
+    oracle = generate_pair_throughputs(seed=0, accelerators=["v100"], scale_factors=(1, 4))
+    with pytest.raises(InputError, match="measured share is 1.5; it must be between 0 and 1"):
+        estimate_pairs(oracle, 4, 1.5)
+    with pytest.raises(InputError, match="no reference job type with scale factor 1"):
+        estimate_pairs(oracle, 0, 0.5)
+    with pytest.raises(InputError, match="no reference job type with scale factor 4"):
+        estimate_pairs(oracle, [("A3C", 1)], 0.5)
+    with pytest.raises(InputError, match=r"Unknown key .*'A3D'.* Did you mean .*A3C"):
+        estimate_pairs(oracle, [("A3D", 1)], 0.5)
+    with pytest.raises(InputError, match="metric"):
+        estimate_pairs(oracle, 4, 0.5, estimator=InterferenceEstimator(metric="l1"))  # type: ignore[arg-type]
