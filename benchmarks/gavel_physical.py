@@ -67,7 +67,7 @@ GAVEL = {
 }
 WAYS: dict[str, dict[str, Any]] = {
     "as Gavel": {"carry_over": False},
-    "default": {},
+    "carried over": {"carry_over": True},
     "ideal": {"mechanism": "ideal"},
 }
 
@@ -161,8 +161,9 @@ def _report(against: pd.DataFrame, ways: pd.DataFrame, out: Path | None) -> None
     )
     show(against, digits=4)
     print(
-        "\n2. Hours with Gavel's way of counting, with the default (what jobs are owed is kept "
-        "when a policy\nis solved again), and with every share had exactly (mechanism='ideal')."
+        "\n2. Hours with Gavel's way of counting, with what jobs are owed carried over when a "
+        "policy is\nsolved again (carry_over=True), and with every share had exactly "
+        "(mechanism='ideal')."
     )
     show(ways, digits=4)
     write_csv(against, out, "gavel_physical")

@@ -108,10 +108,10 @@ def test_jobs_that_share_with_nobody_stay_apart() -> None:
 def test_a_new_accelerator_starts_from_the_mean_of_the_others() -> None:
     references = np.concatenate([LIGHT_HEAVY, LIGHT_HEAVY / 2, np.full((2, 2, 1), NAN)], axis=2)
     measured = np.full((1, 2, 3), NAN)
-    measured[0, 0] = [0.9, 0.45, 0.55]
+    measured[0, 0] = [0.9, 0.45, 0.66]
     predicted = InterferenceEstimator().fit(references, measured).predict()
     np.testing.assert_allclose(predicted[:2, :2, 2], 0.75 * LIGHT_HEAVY[..., 0])
-    assert predicted[2, 0, 2] == 0.55
+    assert predicted[2, 0, 2] == 0.66
     np.testing.assert_allclose(predicted[2, 1, 2], 0.75 * 0.6, atol=0.02)
 
 
