@@ -1,7 +1,7 @@
 """Low-rank matrix completion: alternating least squares and soft-impute.
 
-Both estimate a matrix by its column means plus ``U @ components_`` of low rank, and choose rank or
-regularisation by the error on entries that they hold out.
+Both estimate a matrix by the means of its columns plus ``U @ components_`` of low rank, and choose
+rank or regularisation by the error on entries that they hold out.
 """
 
 from __future__ import annotations
@@ -55,8 +55,11 @@ class _LowRank(BaseImputer):
         """Pairs of rank and regularisation to choose among, the simplest first."""
 
     @abstractmethod
-    def _factorize(self, Y: Floats, known: Mask, rank: int, ridge: float) -> Floats:
-        """Components of a matrix whose columns are centred and whose missing entries are 0."""
+    def _factorize(self, Y: Floats, known: Mask, rank: int, ridge: float) -> tuple[Floats, Floats]:
+        """Offsets of the columns and components of a matrix.
+
+        `Y` is what is left of its known entries without the columns' means, 0 where missing.
+        """
 
     def _fit(self, X: Floats) -> None:
         candidates = self._candidates(X)
@@ -68,10 +71,10 @@ class _LowRank(BaseImputer):
     def _learn(self, X: Floats, rank: int, ridge: float) -> None:
         known = ~np.isnan(X)
         self.rank_, self.regularization_ = rank, ridge
-        self.means_ = column_means(X)
-        self.components_ = self._factorize(
-            np.where(known, X - self.means_, 0.0), known, rank, ridge
-        )
+        means = column_means(X)
+        rest = np.where(known, X - means, 0.0)
+        offset, self.components_ = self._factorize(rest, known, rank, ridge)
+        self.means_ = means + offset
 
     def _held_out_errors(self, X: Floats, candidates: Sequence[tuple[int, float]]) -> Floats:
         """Mean squared error of each candidate on a fifth of the known entries."""
@@ -149,18 +152,22 @@ class AlternatingLeastSquares(_LowRank):
         ridges = _AUTO_REGULARIZATIONS if auto else (_positive(self, self.regularization),)
         return list(product(ranks, ridges))
 
-    def _factorize(self, Y: Floats, known: Mask, rank: int, ridge: float) -> Floats:
+    def _factorize(self, Y: Floats, known: Mask, rank: int, ridge: float) -> tuple[Floats, Floats]:
         _, singular, vt = np.linalg.svd(Y, full_matrices=False)
         components: Floats = np.sqrt(singular[:rank, None]) * vt[:rank]
+        offset = np.zeros(Y.shape[1])
         estimate = np.zeros_like(Y)
         for iteration in range(1, self.max_iter + 1):
             self.n_iter_ = iteration
-            factors = _ridge_rows(Y, known, components, ridge)
-            components = _ridge_rows(Y.T, known.T, factors.T, ridge).T
-            previous, estimate = estimate, factors @ components
+            factors = _ridge_rows(known * (Y - offset), known, components, ridge)
+            # The mean of the known entries is not that of the column: it is estimated alongside.
+            design = np.column_stack([factors, np.ones(len(Y))])
+            columns = _ridge_rows(Y.T, known.T, design.T, ridge)
+            components, offset = columns[:, :-1].T, columns[:, -1]
+            previous, estimate = estimate, offset + factors @ components
             if np.linalg.norm(estimate - previous) <= self.tol * np.linalg.norm(estimate):
                 break
-        return components
+        return offset, components
 
 
 class SoftImpute(_LowRank):
@@ -203,18 +210,19 @@ class SoftImpute(_LowRank):
         largest = np.linalg.norm(np.where(np.isnan(X), 0.0, X - column_means(X)), 2)
         return [(min(X.shape), float(part * largest)) for part in parts]
 
-    def _factorize(self, Y: Floats, known: Mask, rank: int, ridge: float) -> Floats:
+    def _factorize(self, Y: Floats, known: Mask, rank: int, ridge: float) -> tuple[Floats, Floats]:
         filled = Y
         for iteration in range(1, self.max_iter + 1):
             self.n_iter_ = iteration
-            u, singular, vt = np.linalg.svd(filled, full_matrices=False)
+            offset = filled.mean(axis=0)
+            u, singular, vt = np.linalg.svd(filled - offset, full_matrices=False)
             shrunk = np.maximum(singular - ridge, 0.0)
-            previous, filled = filled, np.asarray(np.where(known, Y, (u * shrunk) @ vt))
+            previous, filled = filled, np.asarray(np.where(known, Y, offset + (u * shrunk) @ vt))
             if np.linalg.norm(filled - previous) <= self.tol * np.linalg.norm(filled):
                 break
         self.rank_ = max(1, int(np.count_nonzero(shrunk)))
         components = np.sqrt(shrunk[: self.rank_, None]) * vt[: self.rank_]
-        return np.asarray(components, dtype=np.float64)
+        return np.asarray(offset), np.asarray(components, dtype=np.float64)
 
 
 def _ridge_rows(Y: Floats, known: Mask, components: Floats, ridge: float) -> Floats:

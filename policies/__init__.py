@@ -28,13 +28,14 @@ from apportion.policies.hierarchical import HierarchicalFairness
 from apportion.policies.in_order import FIFO, ShortestJobFirst
 from apportion.policies.instance import Instance
 from apportion.policies.isolated import isolated_share
-from apportion.policies.labelled import Resource, solve
+from apportion.policies.labelled import solve
+from apportion.policies.labels import Resource
 from apportion.policies.makespan import Makespan
 from apportion.policies.max_min_fairness import MaxMinFairness
 from apportion.policies.packing import GandivaPacking
 from apportion.policies.pairs import PairTable
 from apportion.policies.problem import Problem
-from apportion.policies.registry import BUILT_IN, get_policy, policy_table, register
+from apportion.policies.registry import BUILT_IN, SPECIALISED, get_policy, policy_table, register
 from apportion.policies.shares import IsolatedShare, ProportionalShare
 from apportion.policies.strategy_proof import NashWelfare, StrategyProof
 from apportion.policies.throughput import MaxTotalThroughput
@@ -42,6 +43,7 @@ from apportion.policies.throughput import MaxTotalThroughput
 __all__ = [
     "BUILT_IN",
     "FIFO",
+    "SPECIALISED",
     "AlloX",
     "FinishTimeFairness",
     "GandivaPacking",

@@ -71,9 +71,12 @@ def dual_bound(program: ConeProgram, x: Floats, y: Floats, lower: Floats, upper:
     return float(worst - quadratic - program.b @ y) * program.cost_scale + program.offset
 
 
-def relative_gap(value: float, bound: float) -> float:
-    """Distance of an objective value from its bound, relative to the larger of the two."""
-    size = max(abs(value), abs(bound))
+def relative_gap(value: float, bound: float, *, logarithmic: bool = False) -> float:
+    """Distance of an objective value from its bound, relative to the larger of the two.
+
+    The difference of logarithms is relative as it is.
+    """
+    size = 1.0 if logarithmic else max(abs(value), abs(bound))
     return abs(value - bound) / size if size > 0 else 0.0
 
 

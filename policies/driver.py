@@ -121,7 +121,8 @@ def solve_instance(
             X = compiled.X_at(first)
     clock.append(time.perf_counter())
     objective = compiled.objective()
-    gap = relative_gap(-objective if compiled.maximises else objective, bound)
+    value = -objective if compiled.maximises else objective
+    gap = relative_gap(value, bound, logarithmic=policy.logarithmic)
     reported, slope = policy.reported(objective)
     shares, jobs_of_pairs = reduction.expand(X)
     stages = ("group_s", "compile_s", "solve_s", "second_stage_s")

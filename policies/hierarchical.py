@@ -48,8 +48,8 @@ class HierarchicalFairness(MaxMinFairness):
     columns = ("weight", "entity", "order")
 
     lexicographic: bool = True
-    weights: Mapping[str, float] = field(default_factory=dict)
-    inner: InnerPolicy | Mapping[str, InnerPolicy] = "fairness"
+    weights: Mapping[str, float] = field(default_factory=dict, hash=False)
+    inner: InnerPolicy | Mapping[str, InnerPolicy] = field(default="fairness", hash=False)
 
     def __post_init__(self) -> None:
         for entity, weight in self.weights.items():

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from apportion.errors import InputError, unknown_name
+from apportion.policies.allox import AlloX
 from apportion.policies.base import Policy
 from apportion.policies.cost import MinCost, MinCostWithSLOs
 from apportion.policies.finish_time_fairness import FinishTimeFairness
@@ -16,10 +17,12 @@ from apportion.policies.hierarchical import HierarchicalFairness
 from apportion.policies.in_order import FIFO, ShortestJobFirst
 from apportion.policies.makespan import Makespan
 from apportion.policies.max_min_fairness import MaxMinFairness
+from apportion.policies.packing import GandivaPacking
 from apportion.policies.shares import IsolatedShare, ProportionalShare
+from apportion.policies.strategy_proof import NashWelfare, StrategyProof
 from apportion.policies.throughput import MaxTotalThroughput
 
-__all__ = ["BUILT_IN", "get_policy", "policy_table", "register"]
+__all__ = ["BUILT_IN", "SPECIALISED", "get_policy", "policy_table", "register"]
 
 BUILT_IN: tuple[type[Policy], ...] = (
     MaxMinFairness,
@@ -33,9 +36,15 @@ BUILT_IN: tuple[type[Policy], ...] = (
     MinCostWithSLOs,
     IsolatedShare,
     ProportionalShare,
+    NashWelfare,
+    StrategyProof,
 )
+"""Policies for any jobs."""
 
-_BY_NAME: dict[str, type[Policy]] = {policy.name: policy for policy in BUILT_IN}
+SPECIALISED: tuple[type[Policy], ...] = (AlloX, GandivaPacking)
+"""Policies for single-GPU jobs only, or for jobs that share GPUs only."""
+
+_BY_NAME: dict[str, type[Policy]] = {policy.name: policy for policy in BUILT_IN + SPECIALISED}
 _SUFFIXES: dict[str, tuple[str, bool]] = {
     "_agnostic": ("heterogeneity_aware", False),
     "_space_sharing": ("space_sharing", True),

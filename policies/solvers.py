@@ -76,7 +76,8 @@ def _clarabel(program: ConeProgram) -> Point:
     settings.max_threads = 1
     settings.tol_gap_rel = settings.tol_feas = _TOLERANCE
     settings.tol_gap_abs = _TOLERANCE / 1000  # optimal values of 1e-3 are usual
-    if program.P.nnz:  # an error in the optimal value shows squared in the solution
+    curved = program.P.nnz > 0 or program.exponential > 0
+    if curved:  # an error in the optimal value shows as its root in the solution
         settings.tol_gap_rel = settings.tol_gap_abs = _TOLERANCE / 10_000
         settings.reduced_tol_gap_rel = settings.reduced_tol_gap_abs = _TOLERANCE
         settings.reduced_tol_feas = _TOLERANCE

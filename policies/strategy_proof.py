@@ -33,6 +33,7 @@ class NashWelfare(Policy):
     problem = "max over X of sum over jobs of weight * log(scale_factor * throughput / equal share)"
     source = "Kelly, Maulloo, Tan (1998); Cole, Gkatzelis, Goel (EC 2013)"
     columns = ("weight",)
+    logarithmic = True
 
     heterogeneity_aware: bool = True
 

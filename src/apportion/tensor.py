@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["ThroughputTensor"]
+__all__ = ["COMBINATION", "ThroughputTensor"]
 
-_COMBINATION = " + "
+COMBINATION = " + "
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -116,7 +116,7 @@ class ThroughputTensor:
                     f"The combination {members!r} has {len(speeds)} rows of throughputs for "
                     f"{len(members)} jobs."
                 )
-            name = members[0] if len(members) == 1 else _COMBINATION.join(map(str, members))
+            name = members[0] if len(members) == 1 else COMBINATION.join(map(str, members))
             labels += [(name, job) for job in members]
             rows += [list(speed) for speed in speeds]
         index = pd.MultiIndex.from_tuples(labels, names=["row", "job"])

@@ -1,0 +1,196 @@
+"""From labelled tables to an Instance: what `solve` checks and aligns before any solver sees it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+
+from apportion.errors import InputError, unknown_name, written
+from apportion.jobs import check_jobs
+from apportion.policies.instance import Instance
+from apportion.policies.pairs import PairTable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from apportion.cluster import Cluster
+    from apportion.pairs import PairThroughputs
+    from apportion.policies.base import Policy
+    from apportion.tensor import ThroughputTensor
+
+__all__ = ["Resource", "instance_of", "jobs_of", "pair_table"]
+
+_DEFAULTS = {"weight": 1.0, "count": 1.0, "scale_factor": 1.0, "elapsed_s": 0.0}
+
+
+@dataclass(frozen=True)
+class Resource:
+    """A resource beside the GPUs: anything with a hard capacity that running rows hold units of.
+
+    Parameters
+    ----------
+    name
+        How it is called in `Allocation.prices`.
+    capacity
+        Units that there are.
+    usage
+        Units that a row holds while it runs under an option; rows and options as in the tensor.
+    """
+
+    name: str
+    capacity: float
+    usage: pd.DataFrame
+
+
+def jobs_of(tensor: ThroughputTensor, jobs: pd.DataFrame | None, policy: Policy) -> pd.DataFrame:
+    """Jobs table in the order of the tensor, with what the policy needs."""
+    ids = tensor.jobs
+    if jobs is None:
+        table = pd.DataFrame(index=ids)
+    else:
+        table = check_jobs(jobs)
+        for job in ids.difference(table.index, sort=False):
+            raise unknown_name(
+                "job in the throughput tensor (not in the jobs table)", job, table.index
+            )
+        for job in table.index.difference(ids, sort=False):
+            raise unknown_name("job in the jobs table (not in the throughput tensor)", job, ids)
+        table = table.loc[ids]
+    for name, value in _DEFAULTS.items():
+        table = table if name in table else table.assign(**{name: value})
+    if "steps_remaining" not in table and "total_steps" in table:
+        table = table.assign(steps_remaining=table["total_steps"])
+    if "isolated_elapsed_s" not in table:
+        table = table.assign(isolated_elapsed_s=table["elapsed_s"])
+    needed = [name for name in policy.columns if name != "order"]
+    check_jobs(table[[name for name in needed if name in table]], required=needed)
+    return table.assign(order=_order_of_submission(table))
+
+
+def _order_of_submission(table: pd.DataFrame) -> NDArray[np.float64]:
+    """Place of each job by arrival, jobs of one time by id."""
+    arrival = table.get("arrival_s", pd.Series(0.0, index=table.index))
+    try:
+        by_id = np.argsort(table.index.to_numpy(), kind="stable")
+    except TypeError:  # ids of several kinds do not compare
+        by_id = np.argsort(table.index.astype(str).to_numpy(), kind="stable")
+    by_arrival = by_id[np.argsort(arrival.to_numpy()[by_id], kind="stable")]
+    order = np.empty(len(table))
+    order[by_arrival] = np.arange(len(table))
+    return order
+
+
+def instance_of(
+    tensor: ThroughputTensor,
+    cluster: Cluster,
+    table: pd.DataFrame,
+    resources: Sequence[Resource],
+) -> Instance:
+    """Turn labels into indices, and check that every job fits somewhere."""
+    for accelerator in tensor.accelerator_of_option:
+        if accelerator not in cluster.gpus:
+            raise unknown_name("accelerator in the throughput tensor", accelerator, cluster.gpus)
+    accelerator = np.array(
+        [cluster.accelerators.index(name) for name in tensor.accelerator_of_option], dtype=np.intp
+    )
+    row, job = (
+        index.get_indexer(tensor.values.index.get_level_values(level))
+        for level, index in enumerate((tensor.rows, tensor.jobs))
+    )
+    gpus = np.zeros((len(tensor.rows), len(tensor.options)))
+    scale_factor = table["scale_factor"].to_numpy(dtype=float)
+    per_option = tensor.gpus_of_option
+    if per_option is None:
+        np.maximum.at(
+            gpus, row, np.broadcast_to(scale_factor[job, None], (job.size, gpus.shape[1]))
+        )
+    else:
+        gpus[:] = per_option
+    speed = np.where(gpus[row] <= cluster.counts[accelerator], tensor.values.to_numpy(), 0.0)
+    fits = np.zeros(len(tensor.jobs), dtype=bool)
+    np.logical_or.at(fits, job, (speed > 0).any(axis=1))
+    if not fits.all():
+        first = int(np.argmin(fits))
+        raise InputError(
+            f"Job {written(tensor.jobs[first])} fits nowhere: it needs {scale_factor[first]:g} "
+            f"GPUs of a type on which it runs, and the cluster has {cluster}."
+        )
+    capacity = np.append(cluster.counts, [resource.capacity for resource in resources])
+    columns, entities = _numbers(table)
+    return Instance(
+        throughput=speed,
+        member_row=row,
+        member_job=job,
+        usage=_usage(tensor, gpus, accelerator, resources, len(cluster.gpus)),
+        capacity=capacity.astype(float),
+        option_accelerator=accelerator,
+        columns=columns,
+        prices=np.append(cluster.prices, np.zeros(len(resources))),
+        entities=entities,
+    )
+
+
+def _numbers(table: pd.DataFrame) -> tuple[dict[str, NDArray[np.float64]], tuple[str, ...]]:
+    """Numeric columns as arrays, entities as places in the list of their names."""
+    columns = {
+        str(name): values.to_numpy(dtype=float)
+        for name, values in table.select_dtypes("number").items()
+    }
+    if "entity" not in table:
+        return columns, ()
+    code, names = pd.factorize(table["entity"], sort=True)
+    return columns | {"entity": code.astype(float)}, tuple(map(str, names))
+
+
+def _usage(
+    tensor: ThroughputTensor,
+    gpus: NDArray[np.float64],
+    accelerator: NDArray[np.intp],
+    resources: Sequence[Resource],
+    types: int,
+) -> sparse.csr_array:
+    """Units of each resource by row and option, shape (rows, options * resources)."""
+    rows, options = gpus.shape
+    usage = np.zeros((rows, options, types + len(resources)))
+    usage[:, np.arange(options), accelerator] = gpus
+    for place, resource in enumerate(resources, start=types):
+        if not (resource.capacity >= 0 and np.isfinite(resource.capacity)):
+            raise InputError(
+                f"The capacity of resource {resource.name!r} is {resource.capacity}; it must be a "
+                f"finite number >= 0."
+            )
+        same = resource.usage.index.equals(tensor.rows) and resource.usage.columns.equals(
+            tensor.options
+        )
+        if not same:
+            raise InputError(
+                f"The usage of resource {resource.name!r} must have the rows and options of the "
+                f"throughput tensor, in its order."
+            )
+        usage[:, :, place] = resource.usage.to_numpy(dtype=float)
+    return sparse.csr_array(usage.reshape(rows, options * usage.shape[2]))
+
+
+def pair_table(pairs: PairThroughputs, tensor: ThroughputTensor, table: pd.DataFrame) -> PairTable:
+    """Look up pair throughputs by the job types and scale factors of the jobs.
+
+    Raises
+    ------
+    InputError
+        If the jobs table has no job types, or an option of the tensor is no type of the pairs.
+    """
+    check_jobs(table[table.columns.intersection(["job_type"])], required=["job_type"])
+    for option in tensor.options:
+        if option not in pairs.accelerators:
+            raise unknown_name("accelerator in the pair throughputs", option, pairs.accelerators)
+    types = [pairs.accelerators.index(str(option)) for option in tensor.options]
+    labels = pd.MultiIndex.from_frame(table[["job_type", "scale_factor"]])
+    # Jobs of a key that nothing is known of share with nobody: a last row and column of zeros.
+    own = np.pad(pairs.own[:, :, types], ((0, 1), (0, 1), (0, 0)))
+    return PairTable(own, pairs.keys.get_indexer(labels))
