@@ -204,7 +204,8 @@ def _plot(table: pd.DataFrame, folder: Path) -> None:
             axes.loglog(rows["jobs"], rows[column], marker="o", markersize=3, label=label)
         axes.set(title=policy, xlabel="jobs")
     panels[0].set_ylabel("CPU seconds per solve")
-    panels[0].legend(fontsize="small")
+    lines, labels = panels[0].get_legend_handles_labels()
+    figure.legend(lines, labels, loc="outside lower center", ncols=len(labels), fontsize="small")
     figure.savefig(folder / "policy_runtime.svg")
     print(f"Written: {folder / 'policy_runtime.svg'}")
 

@@ -78,6 +78,7 @@ class Instance:
         *,
         columns: Mapping[str, Floats] | None = None,
         prices: ArrayLike | None = None,
+        entities: tuple[str, ...] = (),
     ) -> Instance:
         """Pose the common case: every row is one job, every option one accelerator type.
 
@@ -93,6 +94,8 @@ class Instance:
             More columns of the jobs table, each of shape (jobs,).
         prices
             US dollars per GPU-hour of each type, shape (types,).
+        entities
+            Names of the entities, if ``columns`` has their places.
         """
         speed = np.asarray(throughput, dtype=float)
         gpus = np.asarray(scale_factor, dtype=float)
@@ -112,6 +115,7 @@ class Instance:
             option_accelerator=np.arange(types),
             columns={"weight": ones, "count": ones, "scale_factor": gpus} | dict(columns or {}),
             prices=np.full(types, np.nan) if prices is None else np.asarray(prices, dtype=float),
+            entities=entities,
         )
 
     def with_columns(self, columns: Mapping[str, Floats]) -> Instance:

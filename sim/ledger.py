@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from apportion.policies import isolated_share
 from apportion.sim.sharing import PairSpeeds
@@ -44,7 +45,7 @@ class Ledger:
 
     Notes
     -----
-    Arrays of shape (jobs,): ``scale`` (GPUs), ``arrival_s``, ``start_s``, ``completion_s``,
+    ``entities`` are the names of the entities. Arrays of shape (jobs,): ``scale`` (GPUs), ``arrival_s``, ``start_s``, ``completion_s``,
     ``total`` and ``remaining`` (steps), ``isolated_s``, ``preemptions``; of shape (jobs, types):
     ``speed`` (steps/s, 0 = cannot run), ``held_s`` (seconds on each type) and ``gpu_s``
     (GPU-seconds that it accounts for; two jobs that share devices halve them). ``beside`` holds
@@ -66,6 +67,11 @@ class Ledger:
             name: table[name].to_numpy(dtype=float) if name in table else np.full(len(table), other)
             for name, other in optional.items()
         }
+        self.entities: tuple[str, ...] = ()
+        if "entity" in table:
+            code, names = pd.factorize(table["entity"], sort=True)
+            self._columns["entity"] = code.astype(float)
+            self.entities = tuple(map(str, names))
         self.start_s, self.completion_s = np.full((2, len(table)), np.nan)
         self.isolated_s, self._isolated_rate = np.zeros((2, len(table)))
         self.preemptions = np.zeros(len(table), dtype=np.int64)

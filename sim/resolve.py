@@ -71,6 +71,7 @@ class Resolver:
                 ledger.capacity,
                 columns=ledger.columns(now_s),
                 prices=ledger.prices,
+                entities=ledger.entities,
             )
             beside = ledger.beside if self.policy.space_sharing else None
             pairs = beside.table(active) if beside is not None else None
