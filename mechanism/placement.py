@@ -119,6 +119,12 @@ class Placer:
             pool.claim(devices)
             self.held[gangs[k]] = (types[k], devices)
 
+    def is_split(self, gang: int) -> bool:
+        """Whether the devices of a gang sit in more than one machine."""
+        kind, devices = self.held[gang]
+        machine_of = self.pools[kind].machine_of
+        return len({machine_of[device] for device in devices}) > 1
+
     def hand_over(self, old: int, new: int) -> None:
         """Let one gang take over the devices of another as they are."""
         self.held[new] = self.held.pop(old)

@@ -43,6 +43,7 @@ def simulate(
     mechanism: Literal["rounds", "ideal"] = "rounds",
     preemption_overhead_seconds: float = 0.0,
     placement: str = "consolidated",
+    placement_sensitive: bool = False,
     carry_over: bool | None = None,
     seed: int = 0,
     progress: Callable[[float, int], None] | None = None,
@@ -68,6 +69,9 @@ def simulate(
         Seconds that a job loses whenever it starts, resumes or moves.
     placement
         How gangs get their devices: ``"consolidated"``, ``"first_fit"`` or ``"random"``.
+    placement_sensitive
+        Whether a gang whose GPUs sit in more than one machine runs at its unconsolidated
+        throughput, which the workload must have. Gavel's simulator lets it run as if it were whole.
     carry_over
         Whether jobs keep what they are owed when the policy is solved again. Without, as Gavel has
         it, the time received is counted anew, and the shares are missed the more, the more often
@@ -93,12 +97,13 @@ def simulate(
         mechanism=mechanism,
         preemption_overhead_seconds=preemption_overhead_seconds,
         placement=placement,
+        placement_sensitive=placement_sensitive,
         carry_over=resolve_seconds == 0 if carry_over is None else carry_over,
         seed=seed,
     )
     placer = Placer(cluster, placement, seed)
     resolver = Resolver(get_policy(policy), resolve_seconds)
-    ledger = Ledger(workload, cluster)
+    ledger = Ledger(workload, cluster, placement_sensitive=placement_sensitive)
     if resolver.policy.space_sharing and ledger.beside is None:
         raise InputError(
             f"Policy {resolver.policy.label!r} lets jobs share GPUs, but the workload "
@@ -139,6 +144,7 @@ class _Settings:
     mechanism: str
     preemption_overhead_seconds: float
     placement: str
+    placement_sensitive: bool
     carry_over: bool
     seed: int
 

@@ -37,6 +37,8 @@ class Ledger:
         Jobs and their throughputs.
     cluster
         Where they run.
+    placement_sensitive
+        Whether gangs that are split over machines run at another speed.
 
     Raises
     ------
@@ -45,14 +47,18 @@ class Ledger:
 
     Notes
     -----
-    ``entities`` are the names of the entities. Arrays of shape (jobs,): ``scale`` (GPUs), ``arrival_s``, ``start_s``, ``completion_s``,
-    ``total`` and ``remaining`` (steps), ``isolated_s``, ``preemptions``; of shape (jobs, types):
-    ``speed`` (steps/s, 0 = cannot run), ``held_s`` (seconds on each type) and ``gpu_s``
-    (GPU-seconds that it accounts for; two jobs that share devices halve them). ``beside`` holds
-    what jobs make beside each other, if that is known.
+    ``entities`` are the names of the entities. Arrays of shape (jobs,): ``scale`` (GPUs),
+    ``arrival_s``, ``start_s``, ``completion_s``, ``total`` and ``remaining`` (steps),
+    ``isolated_s``, ``preemptions``; of shape (jobs, types): ``speed`` (steps/s, 0 = cannot run),
+    ``held_s`` (seconds on each type) and ``gpu_s`` (GPU-seconds that it accounts for; two jobs
+    that share devices halve them). ``beside`` holds what jobs make beside each other, if that is
+    known, and ``split_ratio`` (jobs, types) the speed of gangs that are split over machines
+    relative to whole ones, if it is to count.
     """
 
-    def __init__(self, workload: Workload, cluster: Cluster) -> None:
+    def __init__(
+        self, workload: Workload, cluster: Cluster, *, placement_sensitive: bool = False
+    ) -> None:
         table = workload.jobs
         self.capacity = cluster.counts.astype(float)
         self.prices = cluster.prices
@@ -77,6 +83,7 @@ class Ledger:
         self.preemptions = np.zeros(len(table), dtype=np.int64)
         self.held_s, self.gpu_s = np.zeros((2, *self.speed.shape))
         self.beside = PairSpeeds.of(workload, cluster)
+        self.split_ratio = workload.split_ratio(cluster) if placement_sensitive else None
         self.active = np.empty(0, dtype=np.intp)
         self._arrived = 0
 

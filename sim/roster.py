@@ -95,6 +95,13 @@ class Roster:
             np.append(rate, ledger.beside.beside(other, one)[pick, types]),
         )
 
+    def split(self, gangs: GangRound) -> Bools:
+        """Tell which gangs have devices in more than one machine, shape (gangs,)."""
+        split = np.zeros(gangs.rows.size, dtype=bool)
+        for gang in np.flatnonzero(self.core.scale[gangs.rows] > 1).tolist():
+            split[gang] = self.core.placer.is_split(int(self.core.ids[gangs.rows[gang]]))
+        return split
+
     def jobs_of(self, rows: Ints) -> Ints:
         """Return the jobs of some rows, each once."""
         jobs = np.concatenate([self.first[rows], self.second[rows]])

@@ -104,6 +104,9 @@ def _run_round(
     core, scale = roster.core, roster.core.scale[gangs.rows]
     job, gang, rate = roster.runs(gangs, ledger)
     types = gangs.types[gang]
+    if ledger.split_ratio is not None:
+        split = roster.split(gangs)[gang]
+        rate = rate * np.where(split, ledger.split_ratio[job, types], 1.0)
     lost = (overhead_seconds * gangs.fresh)[gang]
     needed = lost + ledger.remaining[job] / rate
     ran = np.minimum(needed, core.round_seconds)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from apportion.cluster import Cluster
 from apportion.errors import InputError, unknown_name
@@ -17,7 +18,6 @@ from apportion.sim.workload_tables import checked_jobs, checked_throughputs, thr
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import pandas as pd
     from numpy.typing import NDArray
 
     from apportion.pairs import PairThroughputs
@@ -44,6 +44,9 @@ class Workload:
         What a reader of the results must know, e.g. that job types were drawn at random.
     pairs
         Steps/s of jobs that share GPUs, for policies with space sharing.
+    unconsolidated
+        Steps/s of gangs whose GPUs sit in different machines, in the form of `throughputs`; 0
+        where that was not measured.
 
     Raises
     ------
@@ -56,6 +59,7 @@ class Workload:
     throughputs: pd.DataFrame
     notes: tuple[str, ...] = ()
     pairs: PairThroughputs | None = None
+    unconsolidated: pd.DataFrame | None = None
 
     def __post_init__(self) -> None:
         jobs = checked_jobs(self.jobs)
@@ -64,6 +68,8 @@ class Workload:
         object.__setattr__(self, "jobs", jobs)
         object.__setattr__(self, "throughputs", throughputs)
         object.__setattr__(self, "notes", tuple(self.notes))
+        if self.unconsolidated is not None:
+            object.__setattr__(self, "unconsolidated", checked_throughputs(self.unconsolidated))
 
     def __len__(self) -> int:
         return len(self.jobs)
@@ -101,11 +107,37 @@ class Workload:
             raise _cannot_run(job, self.jobs.iloc[first], cluster, runs[first])
         return steps_per_s.where(fits, 0.0)
 
+    def split_ratio(self, cluster: Cluster) -> NDArray[np.float64]:
+        """Speed of each job's gang when split over machines, relative to when it is not.
+
+        Returns
+        -------
+        ndarray
+            Shape (jobs, types of the cluster); 1 where either speed is not known.
+
+        Raises
+        ------
+        InputError
+            If the workload has no unconsolidated throughputs.
+        """
+        if self.unconsolidated is None:
+            raise InputError(
+                f"The workload {self.name!r} has no throughputs of gangs that are split over "
+                f"machines; read it with a Gavel oracle as throughputs, or set unconsolidated."
+            )
+        types = list(cluster.accelerators)
+        keys = pd.MultiIndex.from_frame(self.jobs[["job_type", "scale_factor"]])
+        apart = self.unconsolidated.reindex(index=keys, columns=types).to_numpy(dtype=float)
+        whole = self._speeds()[types].to_numpy()
+        known = (apart > 0) & (whole > 0)
+        ratio: NDArray[np.float64] = np.divide(apart, whole, out=np.ones_like(whole), where=known)
+        return ratio
+
     def head(self, count: int) -> Workload:
         """Return the workload of the first `count` jobs to arrive, at least one."""
         if count < 1:
             raise InputError(f"head({count}): a workload needs at least one job.")
-        return Workload(self.name, self.jobs.head(count), self.throughputs, self.notes, self.pairs)
+        return replace(self, jobs=self.jobs.head(count))
 
     def describe(
         self,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from apportion.sim.traces.text import TextFile
 
-__all__ = ["is_oracle", "read_oracle", "read_pair_oracle", "read_throughputs"]
+__all__ = ["is_oracle", "read_oracle", "read_pair_oracle", "read_split_oracle", "read_throughputs"]
 
 _SPREAD_OUT = "_unconsolidated"
 _ALONE = "null"
@@ -51,6 +51,19 @@ def read_oracle(path: str | Path, *, unconsolidated: bool = False) -> pd.DataFra
         If the file cannot be read or is not an oracle.
     """
     return _oracle(read_text(path), unconsolidated)
+
+
+def read_split_oracle(path: str | Path) -> pd.DataFrame:
+    """Read the throughputs of gangs whose GPUs sit in different machines from a Gavel oracle.
+
+    Returns
+    -------
+    DataFrame
+        As `read_oracle` does; 0 where that was not measured. No columns if none was.
+    """
+    table = read_oracle(path, unconsolidated=True)
+    spread = [name for name in table.columns if name.endswith(_SPREAD_OUT)]
+    return table[spread].rename(columns=lambda name: str(name).removesuffix(_SPREAD_OUT))
 
 
 def is_oracle(path: str | Path) -> bool:

@@ -12,7 +12,12 @@ import numpy as np
 from apportion.errors import InputError, unknown_name
 from apportion.sim.traces import gavel, helios, jobs_csv, microsoft_itp, philly
 from apportion.sim.traces.assemble import ReadOptions
-from apportion.sim.traces.oracle import is_oracle, read_pair_oracle, read_throughputs
+from apportion.sim.traces.oracle import (
+    is_oracle,
+    read_pair_oracle,
+    read_split_oracle,
+    read_throughputs,
+)
 from apportion.sim.traces.table import missing_column
 from apportion.sim.traces.text import read_text
 
@@ -76,7 +81,7 @@ def read_workload(
         Steps/s: a DataFrame with rows (job_type, scale_factor), a csv with those two columns and
         one per accelerator, or a Gavel oracle (json). By default the table of 26 job types that
         comes with apportion, or the file that `Workload.save` wrote next to `path`. An oracle also
-        gives the workload its pair throughputs.
+        gives the workload its throughputs of pairs and of gangs that are split over machines.
     format
         One of `TRACE_FORMATS`; found from the first line by default.
     seed
@@ -110,7 +115,11 @@ def read_workload(
     options = ReadOptions(speeds, seed, limit, reference, missing, states)
     workload = TRACE_FORMATS[chosen].read(file, options)
     if isinstance(throughputs, (str, Path)) and is_oracle(throughputs):
-        return replace(workload, pairs=read_pair_oracle(throughputs))
+        return replace(
+            workload,
+            pairs=read_pair_oracle(throughputs),
+            unconsolidated=read_split_oracle(throughputs),
+        )
     return workload
 
 

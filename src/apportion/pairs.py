@@ -62,7 +62,7 @@ class PairThroughputs:
             )
         object.__setattr__(self, "keys", self.keys.set_names(_KEY))
         object.__setattr__(self, "accelerators", tuple(map(str, self.accelerators)))
-        check_unique("key of the pair throughputs", self.keys)
+        _refuse_twice("key", self.keys)
         check_unique("accelerator", pd.Index(self.accelerators))
         size, types = len(self.keys), len(self.accelerators)
         for name, shape in (("own", (size, size, types)), ("alone", (size, types))):
@@ -120,20 +120,19 @@ class PairThroughputs:
                     f"The pair throughputs have no column {column!r}; they need "
                     f"{', '.join(_FRAME_COLUMNS)}."
                 )
-        check_unique(
-            "row of the pair throughputs", pd.MultiIndex.from_frame(frame[_FRAME_COLUMNS[:-1]])
-        )
+        _refuse_twice("row", pd.MultiIndex.from_frame(frame[_FRAME_COLUMNS[:-1]]))
         without = frame["partner_type"].isna()
         single, pairs = frame[without], frame[~without]
         keys = pd.MultiIndex.from_frame(single[_KEY].drop_duplicates())
         accelerators = pd.Index(frame["accelerator"].drop_duplicates())
+        steps_per_s = pd.to_numeric(frame["steps_per_s"], errors="coerce")
         alone = np.zeros((len(keys), len(accelerators)))
-        alone[_find(single[_KEY], keys), accelerators.get_indexer(single["accelerator"])] = single[
-            "steps_per_s"
-        ]
+        alone[_find(single[_KEY], keys), accelerators.get_indexer(single["accelerator"])] = (
+            steps_per_s[without]
+        )
         own = np.zeros((len(keys), len(keys), len(accelerators)))
         a, b = _find(pairs[_KEY], keys), _find(pairs[_PARTNER], keys)
-        own[a, b, accelerators.get_indexer(pairs["accelerator"])] = pairs["steps_per_s"]
+        own[a, b, accelerators.get_indexer(pairs["accelerator"])] = steps_per_s[~without]
         return cls(own, alone, keys, tuple(accelerators))
 
     def to_frame(self) -> pd.DataFrame:
@@ -178,9 +177,16 @@ class PairThroughputs:
 
 def _find(labels: pd.DataFrame, keys: pd.MultiIndex) -> Ints:
     """Position of each label among the keys."""
-    wanted = pd.MultiIndex.from_frame(labels.astype({labels.columns[1]: np.int64}))
-    rows = keys.get_indexer(wanted)
+    gangs = pd.to_numeric(labels.iloc[:, 1], errors="coerce").fillna(-1)
+    rows = keys.get_indexer(pd.MultiIndex.from_arrays([labels.iloc[:, 0], gangs.astype(np.int64)]))
     if (rows < 0).any():
-        missing = wanted[rows < 0].tolist()[0]
+        missing = tuple(labels[rows < 0].to_numpy(dtype=object).tolist()[0])
         raise unknown_name("key (job type, scale factor)", missing, keys.tolist())
     return np.asarray(rows, dtype=np.intp)
+
+
+def _refuse_twice(what: str, labels: pd.MultiIndex) -> None:
+    """Raise if a label stands twice."""
+    if not labels.is_unique:
+        twice = labels[labels.duplicated()].tolist()[0]
+        raise InputError(f"The pair throughputs have the {what} {twice!r} twice.")

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from apportion.cluster import Cluster
+from apportion.errors import InputError
+from apportion.pairs import PairThroughputs
+from apportion.policies import HierarchicalFairness
+from apportion.sim import Run, Workload, generate_workload, simulate
+
+SHARED = "max_min_fairness_space_sharing"
+
+
+def two_jobs(beside: float, steps: tuple[float, float] = (3600.0, 3600.0)) -> Workload:
+    """Two jobs of one type that make 1 step/s alone and `beside` next to each other."""
+    keys = pd.MultiIndex.from_tuples([("m", 1)], names=["job_type", "scale_factor"])
+    jobs = pd.DataFrame({"job_type": "m", "total_steps": list(steps)}, index=["a", "b"])
+    pairs = PairThroughputs(
+        np.full((1, 1, 1), beside), np.ones((1, 1)), keys, accelerators=("v100",)
+    )
+    return Workload("two", jobs, pd.DataFrame({"v100": [1.0]}, index=keys), pairs=pairs)
+
+
+def run(workload: Workload, cluster: Any, policy: Any = SHARED, **options: Any) -> Run:
+    return simulate(policy, workload, cluster, **options)
+
+
+@pytest.mark.parametrize("mechanism", ["rounds", "ideal"])
+def test_jobs_that_do_not_interfere_run_together(mechanism: str) -> None:
+    jobs = run(two_jobs(1.0), {"v100": 1}, mechanism=mechanism).jobs
+    np.testing.assert_allclose(jobs["completion_s"], 3600.0)
+    np.testing.assert_allclose(jobs["v100_s"], 3600.0)
+    # The one GPU is paid for once.
+    np.testing.assert_allclose(jobs["gpu_seconds"], 1800.0)
+
+
+@pytest.mark.parametrize("mechanism", ["rounds", "ideal"])
+def test_jobs_slow_each_other_down_until_one_is_done(mechanism: str) -> None:
+    jobs = run(two_jobs(0.75, (2700.0, 5400.0)), {"v100": 1}, mechanism=mechanism).jobs
+    # Together for 3,600 s at 0.75 steps/s; the other 2,700 steps alone, one a second.
+    np.testing.assert_allclose(jobs["completion_s"], [3600.0, 6300.0])
+    assert jobs["gpu_seconds"].sum() == pytest.approx(6300.0)
+
+
+def test_pairs_that_lose_take_turns() -> None:
+    shared = run(two_jobs(0.4), {"v100": 1})
+    apart = run(two_jobs(0.4), {"v100": 1}, "max_min_fairness")
+    pd.testing.assert_frame_equal(shared.jobs, apart.jobs)
+
+
+def test_a_policy_that_shares_needs_pair_throughputs() -> None:
+    with pytest.raises(InputError, match="no pair throughputs"):
+        run(replace(two_jobs(1.0), pairs=None), {"v100": 1})
+
+
+@pytest.mark.parametrize("policy", [SHARED, "makespan_space_sharing", "gandiva"])
+def test_every_step_is_made_and_no_gpu_is_held_twice(policy: str) -> None:
+    workload = generate_workload(jobs=25, seed=3, jobs_per_hour=6, scale_factors="gavel")
+    cluster = Cluster({"v100": 8, "p100": 4})
+    result = run(workload, cluster, policy, resolve_seconds=1920)
+    assert result.jobs["completion_s"].notna().all()
+    length = result.rounds["end_s"] - result.rounds["start_s"]
+    for name, gpus in cluster.gpus.items():
+        assert (result.rounds[f"{name}_busy"] <= gpus * length * (1 + 1e-9)).all()
+    busy = result.rounds[["v100_busy", "p100_busy"]].to_numpy().sum()
+    assert result.jobs["gpu_seconds"].sum() == pytest.approx(busy)
+    again = run(workload, cluster, policy, resolve_seconds=1920)
+    pd.testing.assert_frame_equal(result.jobs, again.jobs)
+
+
+def test_space_sharing_in_rounds_comes_near_the_ideal() -> None:
+    workload = generate_workload(jobs=20, seed=1, jobs_per_hour=6)
+    cluster = {"v100": 2, "p100": 2, "k80": 2}
+    rounds, ideal = (
+        run(workload, cluster, mechanism=mechanism).summary()["mean_jct_s"]
+        for mechanism in ("rounds", "ideal")
+    )
+    assert rounds == pytest.approx(ideal, rel=0.1)
+
+
+def split_workload() -> Workload:
+    """One gang of 4 GPUs that makes a quarter of its steps when it is split."""
+    keys = pd.MultiIndex.from_tuples([("m", 4)], names=["job_type", "scale_factor"])
+    jobs = pd.DataFrame({"job_type": ["m"], "scale_factor": 4, "total_steps": 3600.0})
+    whole = pd.DataFrame({"v100": [1.0]}, index=keys)
+    return Workload("split", jobs, whole, unconsolidated=whole / 4)
+
+
+def test_a_gang_that_is_split_over_machines_is_slower() -> None:
+    def completion(gpus_per_machine: int, sensitive: bool) -> float:
+        cluster = Cluster({"v100": 4}, gpus_per_machine=gpus_per_machine)
+        result = run(split_workload(), cluster, "max_min_fairness", placement_sensitive=sensitive)
+        return float(result.jobs["completion_s"].iloc[0])
+
+    assert completion(4, True) == pytest.approx(3600)
+    assert completion(2, False) == pytest.approx(3600)
+    assert completion(2, True) == pytest.approx(4 * 3600)
+
+
+def test_placement_only_counts_with_throughputs_of_split_gangs() -> None:
+    with pytest.raises(InputError, match="split over machines"):
+        run(two_jobs(1.0), {"v100": 1}, "fifo", placement_sensitive=True)
+
+
+def test_entities_share_by_weight_in_the_simulator() -> None:
+    keys = pd.MultiIndex.from_tuples([("m", 1)], names=["job_type", "scale_factor"])
+    jobs = pd.DataFrame(
+        {"job_type": "m", "total_steps": 36000.0, "entity": ["x", "x", "y"]}, index=list("abc")
+    )
+    workload = Workload("entities", jobs, pd.DataFrame({"v100": [1.0]}, index=keys))
+    policy = HierarchicalFairness(weights={"x": 2, "y": 2})
+    result = run(workload, {"v100": 1}, policy, mechanism="ideal")
+    # y has half of the GPU, a and b a quarter each: y is done first, the others together last.
+    np.testing.assert_allclose(result.jobs["completion_s"], [108000.0, 108000.0, 72000.0])
