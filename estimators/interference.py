@@ -64,6 +64,10 @@ class InterferenceEstimator:
     -----
     After `fit`: ``known_``, what was given and measured, shape (jobs, jobs, accelerators), the
     references first.
+
+    Pairs that cannot share for want of memory are hard to tell from interference: in the setting
+    above, 40 % of Gavel's are found, and 0.3 % of the others taken for such. Where memory footprints
+    are known, enter zeros with `update`.
     """
 
     known_: Floats

@@ -34,6 +34,8 @@ def run(args: argparse.Namespace) -> None:
         mechanism=args.mechanism,
         preemption_overhead_seconds=args.preemption_overhead_seconds,
         placement=args.placement,
+        placement_sensitive=args.placement_sensitive == "yes",
+        carry_over=None if args.carry_over is None else args.carry_over == "yes",
         seed=args.seed,
         n_jobs=args.jobs,
         out=args.out,

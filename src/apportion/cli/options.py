@@ -106,6 +106,18 @@ def add_simulation(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--placement", default="consolidated", metavar="NAME", help="(default: %(default)s)"
     )
+    answers = {
+        "placement_sensitive": ("no", "slow down gangs that are split over machines"),
+        "carry_over": (None, "keep what jobs are owed at a new solve (yes, if on every event)"),
+    }
+    for name, (answer, text) in answers.items():
+        group.add_argument(
+            f"--{name.replace('_', '-')}",
+            type=_one_of(name.replace("_", " "), ("yes", "no")),
+            default=answer,
+            metavar="yes|no",
+            help=text if answer is None else f"{text} (default: {answer})",
+        )
     group.add_argument(
         "--seed", type=whole(0), default=0, metavar="N", help="of everything random (default: 0)"
     )

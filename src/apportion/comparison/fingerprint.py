@@ -22,12 +22,18 @@ __all__ = ["run_fingerprint", "workload_fingerprint"]
 
 
 def workload_fingerprint(workload: Workload) -> str:
-    """Return a digest of the jobs and throughputs, 16 hexadecimal digits.
+    """Return a digest of the jobs and all throughputs, 16 hexadecimal digits.
 
     The name and the notes do not count: they change no result.
     """
     digest = hashlib.sha256()
-    for table in (workload.jobs, workload.throughputs):
+    tables = [workload.jobs, workload.throughputs]
+    if workload.unconsolidated is not None:
+        tables.append(workload.unconsolidated)
+    if workload.pairs is not None:
+        digest.update(repr([*workload.pairs.keys, *workload.pairs.accelerators]).encode())
+        digest.update(workload.pairs.own.tobytes())
+    for table in tables:
         digest.update(repr([*map(str, table.columns), len(table)]).encode())
         digest.update(pd.util.hash_pandas_object(table, index=True).to_numpy().tobytes())
     return digest.hexdigest()[:16]

@@ -71,9 +71,15 @@ def command_line(
     words = ["apportion", "compare"]
     for name, value in options.items():
         if value is not None:
-            text = f"{value:g}" if isinstance(value, float) else str(value)
-            words += [f"--{name.replace('_', '-')}", text]
+            words += [f"--{name.replace('_', '-')}", _as_word(value)]
     return shlex.join(words)
+
+
+def _as_word(value: object) -> str:
+    """Write a value as the command line takes it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def versions() -> dict[str, str]:

@@ -31,6 +31,8 @@ def compare(
     mechanism: Literal["rounds", "ideal"] = "rounds",
     preemption_overhead_seconds: float = 0.0,
     placement: str = "consolidated",
+    placement_sensitive: bool = False,
+    carry_over: bool | None = None,
     seed: int = 0,
     n_jobs: int | None = None,
     out: str | Path | None = None,
@@ -49,7 +51,8 @@ def compare(
         Names (`apportion.policy_table`) or policy objects, each once.
     workload, cluster
         What to run and where.
-    round_seconds, resolve_seconds, mechanism, preemption_overhead_seconds, placement, seed
+    round_seconds, resolve_seconds, mechanism, preemption_overhead_seconds, placement, \
+    placement_sensitive, carry_over, seed
         Settings of `apportion.simulate`, the same for every policy.
     n_jobs
         Processes at once; None for one per processor. 1 runs in this process.
@@ -87,6 +90,8 @@ def compare(
         "mechanism": mechanism,
         "preemption_overhead_seconds": preemption_overhead_seconds,
         "placement": placement,
+        "placement_sensitive": placement_sensitive,
+        "carry_over": carry_over,
         "seed": seed,
     }
     if n_jobs is not None and n_jobs < 1:
