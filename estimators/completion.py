@@ -6,14 +6,14 @@ rank or regularisation by the error on entries that they hold out.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from itertools import product
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from apportion.errors import InputError
-from apportion.estimators.imputer import BaseImputer, column_means
+from apportion.estimators.imputer import column_means
+from apportion.estimators.low_rank import LowRankImputer, ridge_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,78 +29,9 @@ __all__ = ["AlternatingLeastSquares", "SoftImpute"]
 _AUTO_RANKS = (1, 2, 3, 4, 6, 8)
 _AUTO_REGULARIZATIONS = (1.0, 0.1, 0.01)
 _AUTO_SHRINKAGES = (0.3, 0.1, 0.05, 0.02, 0.01)
-_HELD_OUT = 0.2
 
 
-class _LowRank(BaseImputer):
-    """Column means plus a product of low rank; rows are fitted by ridge regression.
-
-    After `fit`: ``means_`` (columns,), ``components_`` (rank, columns), ``rank_`` and
-    ``regularization_`` as chosen, ``n_iter_`` the iterations of the last fit.
-    """
-
-    seed: int
-    low: float | None
-    high: float | None
-    tol: float
-    max_iter: int
-    means_: Floats
-    components_: Floats
-    rank_: int
-    regularization_: float
-    n_iter_: int
-
-    @abstractmethod
-    def _candidates(self, X: Floats) -> Sequence[tuple[int, float]]:
-        """Pairs of rank and regularisation to choose among, the simplest first."""
-
-    @abstractmethod
-    def _factorize(self, Y: Floats, known: Mask, rank: int, ridge: float) -> tuple[Floats, Floats]:
-        """Offsets of the columns and components of a matrix.
-
-        `Y` is what is left of its known entries without the columns' means, 0 where missing.
-        """
-
-    def _fit(self, X: Floats) -> None:
-        candidates = self._candidates(X)
-        chosen = candidates[0]
-        if len(candidates) > 1:
-            chosen = candidates[int(np.argmin(self._held_out_errors(X, candidates)))]
-        self._learn(X, *chosen)
-
-    def _learn(self, X: Floats, rank: int, ridge: float) -> None:
-        known = ~np.isnan(X)
-        self.rank_, self.regularization_ = rank, ridge
-        means = column_means(X)
-        rest = np.where(known, X - means, 0.0)
-        offset, self.components_ = self._factorize(rest, known, rank, ridge)
-        self.means_ = means + offset
-
-    def _held_out_errors(self, X: Floats, candidates: Sequence[tuple[int, float]]) -> Floats:
-        """Mean squared error of each candidate on a fifth of the known entries."""
-        rows, columns = np.nonzero(~np.isnan(X))
-        rng = np.random.default_rng(self.seed)
-        test = rng.permutation(rows.size)[: max(1, int(_HELD_OUT * rows.size))]
-        cells = rows[test], columns[test]
-        if test.size == rows.size:
-            return np.zeros(len(candidates))
-        rest = X.copy()
-        rest[cells] = np.nan
-        errors = np.empty(len(candidates))
-        for index, candidate in enumerate(candidates):
-            self._learn(rest, *candidate)
-            errors[index] = np.mean((self._complete(rest)[cells] - X[cells]) ** 2)
-        return errors
-
-    def _complete(self, X: Floats) -> Floats:
-        known = ~np.isnan(X)
-        centred = np.where(known, X - self.means_, 0.0)
-        factors = _ridge_rows(centred, known, self.components_, self.regularization_)
-        estimate: Floats = self.means_ + factors @ self.components_
-        return np.clip(estimate, self.low, self.high)
-
-
-class AlternatingLeastSquares(_LowRank):
+class AlternatingLeastSquares(LowRankImputer):
     """Matrix completion by ridge regression of rows on columns and columns on rows, in turn.
 
     Parameters
@@ -159,10 +90,10 @@ class AlternatingLeastSquares(_LowRank):
         estimate = np.zeros_like(Y)
         for iteration in range(1, self.max_iter + 1):
             self.n_iter_ = iteration
-            factors = _ridge_rows(known * (Y - offset), known, components, ridge)
+            factors = ridge_rows(known * (Y - offset), known, components, ridge)
             # The mean of the known entries is not that of the column: it is estimated alongside.
             design = np.column_stack([factors, np.ones(len(Y))])
-            columns = _ridge_rows(Y.T, known.T, design.T, ridge)
+            columns = ridge_rows(Y.T, known.T, design.T, ridge)
             components, offset = columns[:, :-1].T, columns[:, -1]
             previous, estimate = estimate, offset + factors @ components
             if np.linalg.norm(estimate - previous) <= self.tol * np.linalg.norm(estimate):
@@ -170,7 +101,7 @@ class AlternatingLeastSquares(_LowRank):
         return offset, components
 
 
-class SoftImpute(_LowRank):
+class SoftImpute(LowRankImputer):
     """Matrix completion by singular values shrunk towards zero: the nuclear norm's proximal step.
 
     Parameters
@@ -211,28 +142,26 @@ class SoftImpute(_LowRank):
         return [(min(X.shape), float(part * largest)) for part in parts]
 
     def _factorize(self, Y: Floats, known: Mask, rank: int, ridge: float) -> tuple[Floats, Floats]:
+        offset, scores, components = _shrunk(Y, ridge)
         filled = Y
         for iteration in range(1, self.max_iter + 1):
             self.n_iter_ = iteration
-            offset = filled.mean(axis=0)
-            u, singular, vt = np.linalg.svd(filled - offset, full_matrices=False)
-            shrunk = np.maximum(singular - ridge, 0.0)
-            previous, filled = filled, np.asarray(np.where(known, Y, offset + (u * shrunk) @ vt))
+            previous = filled
+            filled = np.asarray(np.where(known, Y, offset + scores @ components))
+            offset, scores, components = _shrunk(filled, ridge)
             if np.linalg.norm(filled - previous) <= self.tol * np.linalg.norm(filled):
                 break
-        self.rank_ = max(1, int(np.count_nonzero(shrunk)))
-        components = np.sqrt(shrunk[: self.rank_, None]) * vt[: self.rank_]
-        return np.asarray(offset), np.asarray(components, dtype=np.float64)
+        self.rank_ = len(components)
+        return offset, components
 
 
-def _ridge_rows(Y: Floats, known: Mask, components: Floats, ridge: float) -> Floats:
-    """Ridge regression of every row on the components, over its known entries."""
-    rank = components.shape[0]
-    # A vanishing ridge keeps rows with fewer known entries than components solvable.
-    floor = max(ridge, 1e-12)
-    gram = (components[None] * known[:, None, :]) @ components.T + floor * np.eye(rank)
-    factors = np.linalg.solve(gram, (Y @ components.T)[..., None])[..., 0]
-    return np.asarray(factors, dtype=np.float64)
+def _shrunk(Y: Floats, ridge: float) -> tuple[Floats, Floats, Floats]:
+    """Column means and the two factors of a matrix, its singular values less by `ridge`."""
+    offset = np.asarray(Y.mean(axis=0), dtype=np.float64)
+    u, singular, vt = np.linalg.svd(Y - offset, full_matrices=False)
+    rank = max(1, int(np.count_nonzero(singular > ridge)))
+    root = np.sqrt(np.maximum(singular[:rank] - ridge, 0.0))
+    return offset, np.asarray(u[:, :rank] * root), np.asarray(root[:, None] * vt[:rank])
 
 
 def _rank(rank: object) -> int:
@@ -241,7 +170,7 @@ def _rank(rank: object) -> int:
     raise InputError(f"rank is {rank!r}; it must be a whole number >= 1 or 'auto'.")
 
 
-def _positive(imputer: BaseImputer, value: object) -> float:
+def _positive(imputer: LowRankImputer, value: object) -> float:
     if isinstance(value, (int, float, np.number)) and np.isfinite(value) and value >= 0:
         return float(value)
     raise InputError(

@@ -11,6 +11,7 @@ from scipy.spatial.distance import cdist
 from apportion.errors import InputError, unknown_name
 from apportion.estimators.measurements import check_shape, checked_cells, filled_references
 from apportion.estimators.mixture import MixtureImputer
+from apportion.estimators.pair_completion import complete_pairs, complete_rows
 from apportion.pairs import PairThroughputs
 
 if TYPE_CHECKING:
@@ -66,8 +67,8 @@ class InterferenceEstimator:
     references first.
 
     Pairs that cannot share for want of memory are hard to tell from interference: in the setting
-    above, 40 % of Gavel's are found, and 0.3 % of the others taken for such. Where memory footprints
-    are known, enter zeros with `update`.
+    above, 40 % of Gavel's are found, and 0.3 % of the others taken for such. Where memory
+    footprints are known, enter zeros with `update`.
     """
 
     known_: Floats
@@ -180,8 +181,7 @@ class InterferenceEstimator:
             estimate = known[np.ix_(stand_in, stand_in)]
             never = estimate == 0
         else:
-            estimate, apart = np.split(self._extended(_with_zeros(known)), 2, axis=2)
-            never = apart + apart.transpose(1, 0, 2) > 1.0
+            estimate, never = complete_pairs(known, self.references_, self._imputer())
         zero, runs = known == 0, known > 0
         never |= never.transpose(1, 0, 2) | zero | zero.transpose(1, 0, 2)
         never &= ~(runs | runs.transpose(1, 0, 2))
@@ -190,15 +190,18 @@ class InterferenceEstimator:
 
     def nearest(self) -> Ints:
         """Position of the reference whose row is nearest to each new job's, by `metric`."""
-        rows = self._rows(self._fitted())
+        rows = complete_rows(self._fitted(), self.references_, self._imputer())
         ours, theirs = rows[self.references_ :], rows[: self.references_]
-        if self.metric == "cosine":
+        if self.metric == "euclidean":
+            distance = cdist(ours, theirs)
+        else:
             # Rows of zeros have no direction: they are alike to each other, and to nothing else.
             ours, theirs = (
                 np.column_stack([matrix, np.full(len(matrix), _ROUNDING)])
                 for matrix in (ours, theirs)
             )
-        return np.asarray(np.argmin(cdist(ours, theirs, self.metric), axis=1), dtype=np.intp)
+            distance = cdist(ours, theirs, "cosine")
+        return np.asarray(np.argmin(distance, axis=1), dtype=np.intp)
 
     def to_pairs(
         self,
@@ -234,6 +237,9 @@ class InterferenceEstimator:
         if not 0 < self.smoothing <= 1:
             raise InputError(f"smoothing is {self.smoothing!r}; it must be in (0, 1].")
 
+    def _imputer(self) -> Imputer:
+        return MixtureImputer() if self.imputer is None else self.imputer
+
     def _fitted(self) -> Floats:
         if not hasattr(self, "known_"):
             raise InputError("The InterferenceEstimator has not been fitted yet: call fit first.")
@@ -248,50 +254,3 @@ class InterferenceEstimator:
             self.known_[cell] = value
         else:
             self.known_[cell] += self.smoothing * (value - before)
-
-    def _rows(self, known: Floats) -> Floats:
-        """Rows of all jobs over the references in both roles, completed; shape (jobs, cells)."""
-        count = self.references_
-        both = np.stack([known[:, :count], known[:count].transpose(1, 0, 2)], axis=1)
-        return self._impute(both.reshape(len(known), -1))
-
-    def _extended(self, known: Floats) -> Floats:
-        """Complete the rows over the references, then the pairs of two new jobs."""
-        total, count = len(known), self.references_
-        rows = self._rows(known).reshape(total, 2, count, -1)
-        wide = known.copy()
-        wide[:, :count] = rows[:, 0]
-        wide[:count] = rows[:, 1].transpose(1, 0, 2)
-        swapped = wide.transpose(1, 0, 2)
-        as_rows, as_columns = (
-            self._impute(matrix.reshape(total, -1)).reshape(known.shape)
-            for matrix in (wide, swapped)
-        )
-        return (as_rows + as_columns.transpose(1, 0, 2)) / 2
-
-    def _impute(self, matrix: Floats) -> Floats:
-        """Complete a matrix and check what the imputer made of it."""
-        if not np.isnan(matrix).any():
-            return matrix
-        imputer = MixtureImputer() if self.imputer is None else self.imputer
-        name = type(imputer).__name__
-        completed = np.asarray(imputer.fit_transform(matrix.copy()), dtype=np.float64)
-        if completed.shape != matrix.shape:
-            raise InputError(
-                f"The imputer {name} returned shape {completed.shape} for a matrix of shape "
-                f"{matrix.shape}."
-            )
-        wrong = ~(np.isfinite(completed) & (completed >= -_ROUNDING))
-        if wrong.any():
-            row, column = np.argwhere(wrong)[0]
-            raise InputError(
-                f"The imputer {name} returned {completed[row, column]} in row {row}, column "
-                f"{column}; throughputs are finite and >= 0 (this package's low-rank imputers take "
-                f"low=0, scikit-learn's IterativeImputer min_value=0)."
-            )
-        return np.where(np.isnan(matrix), np.maximum(completed, 0.0), matrix)
-
-
-def _with_zeros(known: Floats) -> Floats:
-    """Append, like further accelerators, whether each cell is 0: such pairs cannot share."""
-    return np.concatenate([known, np.where(np.isnan(known), np.nan, known == 0)], axis=2)

@@ -47,6 +47,8 @@ class Workload:
     unconsolidated
         Steps/s of gangs whose GPUs sit in different machines, in the form of `throughputs`; 0
         where that was not measured.
+    job_types_drawn
+        Whether the trace told no job types, and they were drawn at random.
 
     Raises
     ------
@@ -60,6 +62,7 @@ class Workload:
     notes: tuple[str, ...] = ()
     pairs: PairThroughputs | None = None
     unconsolidated: pd.DataFrame | None = None
+    job_types_drawn: bool = False
 
     def __post_init__(self) -> None:
         jobs = checked_jobs(self.jobs)
@@ -106,6 +109,30 @@ class Workload:
             job = self.jobs.index.tolist()[first]
             raise _cannot_run(job, self.jobs.iloc[first], cluster, runs[first])
         return steps_per_s.where(fits, 0.0)
+
+    def fitting(self, cluster: Cluster | Mapping[str, int] | str) -> Workload:
+        """Leave out jobs that hold more GPUs than a cluster has of any one type; a note says so.
+
+        Raises
+        ------
+        InputError
+            If no job is left.
+        """
+        cluster = Cluster.of(cluster)
+        fits = self.jobs["scale_factor"] <= cluster.counts.max()
+        if fits.all():
+            return self
+        large = self.jobs.loc[~fits, "scale_factor"]
+        if not fits.any():
+            raise InputError(
+                f"No job of {self.name!r} fits the cluster {cluster}: the smallest needs "
+                f"{large.min()} GPUs of one type."
+            )
+        note = (
+            f"{len(large)} jobs left out: they need up to {large.max()} GPUs of one type, and "
+            f"{cluster} has no more than {cluster.counts.max()}"
+        )
+        return replace(self, jobs=self.jobs[fits], notes=(*self.notes, note))
 
     def split_ratio(self, cluster: Cluster) -> NDArray[np.float64]:
         """Speed of each job's gang when split over machines, relative to when it is not.

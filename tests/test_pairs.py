@@ -117,6 +117,12 @@ def test_bad_frames_are_named() -> None:
         PairThroughputs.of_frame(pd.concat([frame, frame.tail(1)]))
     with pytest.raises(InputError, match=r"\('gan', 1\) on 'k80' is nan"):
         PairThroughputs.of_frame(frame.assign(steps_per_s=[*frame["steps_per_s"][:3], *"x" * 9]))
+    unnamed = frame.assign(accelerator=frame["accelerator"].where(frame.index != 1))
+    with pytest.raises(InputError, match="Row 1 of the pair throughputs names no accelerator"):
+        PairThroughputs.of_frame(unnamed)
+    words = frame["partner_scale_factor"].astype(object).where(frame.index < 6, "x")
+    with pytest.raises(InputError, match=r"Unknown key .*\('gan', 'x'\)"):
+        PairThroughputs.of_frame(frame.assign(partner_scale_factor=words))
     partners = frame[frame["partner_type"].isna() | (frame["scale_factor"] == 2)]
     only = partners[~(partners["partner_type"].isna() & (partners["job_type"] == "gan"))]
     with pytest.raises(InputError, match=r"\('gan', 1\)"):

@@ -70,7 +70,7 @@ def from_durations(
         f"durations taken as measured on {options.reference}",
     ]
     jobs.insert(1, "total_steps", jobs["duration_s"] * speed)
-    return Workload(file.name, jobs, throughputs, tuple(notes))
+    return Workload(file.name, jobs, throughputs, tuple(notes), job_types_drawn=True)
 
 
 def from_steps(

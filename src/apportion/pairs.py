@@ -121,19 +121,20 @@ class PairThroughputs:
                     f"{', '.join(_FRAME_COLUMNS)}."
                 )
         _refuse_twice("row", pd.MultiIndex.from_frame(frame[_FRAME_COLUMNS[:-1]]))
-        without = frame["partner_type"].isna()
+        without = frame["partner_type"].isna().to_numpy()
         single, pairs = frame[without], frame[~without]
         keys = pd.MultiIndex.from_frame(single[_KEY].drop_duplicates())
-        accelerators = pd.Index(frame["accelerator"].drop_duplicates())
-        steps_per_s = pd.to_numeric(frame["steps_per_s"], errors="coerce")
+        where, accelerators = pd.factorize(frame["accelerator"])
+        if (where < 0).any():
+            row = frame.index[where < 0].tolist()[0]
+            raise InputError(f"Row {row!r} of the pair throughputs names no accelerator.")
+        steps_per_s = pd.to_numeric(frame["steps_per_s"], errors="coerce").to_numpy()
         alone = np.zeros((len(keys), len(accelerators)))
-        alone[_find(single[_KEY], keys), accelerators.get_indexer(single["accelerator"])] = (
-            steps_per_s[without]
-        )
+        alone[_find(single[_KEY], keys), where[without]] = steps_per_s[without]
         own = np.zeros((len(keys), len(keys), len(accelerators)))
         a, b = _find(pairs[_KEY], keys), _find(pairs[_PARTNER], keys)
-        own[a, b, accelerators.get_indexer(pairs["accelerator"])] = steps_per_s[~without]
-        return cls(own, alone, keys, tuple(accelerators))
+        own[a, b, where[~without]] = steps_per_s[~without]
+        return cls(own, alone, keys, tuple(map(str, accelerators)))
 
     def to_frame(self) -> pd.DataFrame:
         """Return the long table of `of_frame`: the jobs alone first, then pairs that can share."""

@@ -151,6 +151,7 @@ def test_estimates_are_clipped_but_known_entries_are_not(kind: type[BaseImputer]
         (MixtureImputer(-1.0), [[1.0]], "proximity is -1.0; it must be a number >= 0"),
         (AlternatingLeastSquares(0), [[1.0]], "rank is 0; it must be a whole number >= 1"),
         (AlternatingLeastSquares(1, -2.0), [[1.0]], "-2.0 is no regularisation"),
+        (SoftImpute(max_iter=0), [[1.0]], "max_iter is 0; it must be a whole number >= 1"),
         (SoftImpute(np.nan), [[1.0]], "nan is no regularisation"),
     ],
 )

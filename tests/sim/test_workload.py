@@ -180,3 +180,20 @@ def test_saving_elsewhere_is_refused(tmp_path: Path) -> None:
 def test_a_workload_travels_to_other_processes() -> None:
     again = pickle.loads(pickle.dumps(workload()))
     pd.testing.assert_frame_equal(again.jobs, workload().jobs)
+
+
+def test_jobs_that_are_too_large_for_a_cluster_can_be_left_out() -> None:
+    workload = generate_workload(jobs=60, seed=2, scale_factors={1: 0.5, 8: 0.5})
+    with pytest.raises(InputError, match="needs more GPUs"):
+        workload.throughput_of({"v100": 4})
+    small = workload.fitting({"v100": 4})
+    assert set(small.jobs["scale_factor"]) == {1}
+    left_out = len(workload) - len(small)
+    assert small.notes[-1].startswith(f"{left_out} jobs left out")
+    assert workload.fitting({"v100": 8}) is workload
+
+
+def test_a_cluster_too_small_for_every_job_is_refused() -> None:
+    workload = generate_workload(jobs=5, seed=2, scale_factors={8: 1.0})
+    with pytest.raises(InputError, match="No job of 'generated-2' fits"):
+        workload.fitting({"v100": 4, "p100": 4})

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from apportion.cli.inputs import workload_and_origin
+from apportion.cli.inputs import fitted, workload_and_origin
 from apportion.cli.output import print_summary
 from apportion.cluster import Cluster
 from apportion.comparison import compare
@@ -25,10 +25,11 @@ def run(args: argparse.Namespace) -> None:
     """Compare policies, print the table, and say where the files are."""
     started = time.perf_counter()
     workload, origin = workload_and_origin(args)
+    cluster = Cluster.parse(args.cluster, gpus_per_machine=args.gpus_per_machine)
     comparison = compare(
         [name.strip() for name in args.policies.split(",") if name.strip()],
-        workload,
-        Cluster.parse(args.cluster, gpus_per_machine=args.gpus_per_machine),
+        fitted(args, workload, cluster),
+        cluster,
         round_seconds=args.round_seconds,
         resolve_seconds=args.resolve_seconds,
         mechanism=args.mechanism,

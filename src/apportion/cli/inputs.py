@@ -13,7 +13,9 @@ from apportion.sim import Workload, generate_workload, read_workload
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["read_csv", "workload_and_origin"]
+    from apportion.cluster import Cluster
+
+__all__ = ["fitted", "read_csv", "workload_and_origin"]
 
 _OF_FILES = ("throughputs", "format", "limit")
 
@@ -44,7 +46,13 @@ def workload_and_origin(args: argparse.Namespace) -> tuple[Workload, dict[str, A
         )
     options = {name: getattr(args, name) for name in _OF_FILES}
     workload = read_workload(args.workload, seed=args.seed, **options)
-    return workload, {"workload": args.workload, **options}
+    return workload, {"workload": args.workload, **options, "too_large": args.too_large}
+
+
+def fitted(args: argparse.Namespace, workload: Workload, cluster: Cluster) -> Workload:
+    """Leave out jobs that are too large for a cluster, if that is asked for or expected."""
+    expected = "drop" if workload.job_types_drawn else "error"
+    return workload.fitting(cluster) if (args.too_large or expected) == "drop" else workload
 
 
 def generated(args: argparse.Namespace) -> tuple[Workload, dict[str, Any]]:

@@ -44,6 +44,13 @@ def add_trace(parser: argparse.ArgumentParser, option: str | None = None) -> Non
     )
     group.add_argument("--format", metavar="NAME", help="of the trace (default: recognise it)")
     group.add_argument("--limit", type=whole(1), metavar="N", help="only the first N jobs")
+    group.add_argument(
+        "--too-large",
+        type=_one_of("answer to jobs that are too large", ("drop", "error")),
+        metavar="drop|error",
+        help="jobs with more GPUs than any type has (default: drop those of traces that tell no "
+        "job types, recorded on other clusters; else error)",
+    )
 
 
 def add_generator(parser: argparse.ArgumentParser) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from apportion.cli.inputs import fitted
 from apportion.cli.output import print_table
+from apportion.cluster import Cluster
 from apportion.report.tables import human_measures
 from apportion.sim import read_workload
 
@@ -23,6 +25,8 @@ def run(args: argparse.Namespace) -> None:
         seed=args.seed,
         limit=args.limit,
     )
+    if args.cluster is not None:
+        workload = fitted(args, workload, Cluster.parse(args.cluster))
     rows = human_measures(workload.describe(args.cluster))
     print_table([workload.name, "value", "unit"], rows, left=(0, 2))
     for note in workload.notes:

@@ -1,0 +1,103 @@
+"""The common part of low-rank imputers: choice by hold-out, and estimates of rows."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from apportion.errors import InputError
+from apportion.estimators.imputer import BaseImputer, column_means
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Mask = NDArray[np.bool_]
+
+__all__ = ["LowRankImputer", "ridge_rows"]
+
+_HELD_OUT = 0.2
+
+
+class LowRankImputer(BaseImputer):
+    """Column means plus a product of low rank; rows are fitted by ridge regression.
+
+    After `fit`: ``means_`` (columns,), ``components_`` (rank, columns), ``rank_`` and
+    ``regularization_`` as chosen, ``n_iter_`` the iterations of the last fit.
+    """
+
+    seed: int
+    low: float | None
+    high: float | None
+    tol: float
+    max_iter: int
+    means_: Floats
+    components_: Floats
+    rank_: int
+    regularization_: float
+    n_iter_: int
+
+    @abstractmethod
+    def _candidates(self, X: Floats) -> Sequence[tuple[int, float]]:
+        """Pairs of rank and regularisation to choose among, the simplest first."""
+
+    @abstractmethod
+    def _factorize(self, Y: Floats, known: Mask, rank: int, ridge: float) -> tuple[Floats, Floats]:
+        """Offsets of the columns and components of a matrix.
+
+        `Y` is what is left of its known entries without the columns' means, 0 where missing.
+        """
+
+    def _fit(self, X: Floats) -> None:
+        if not (isinstance(self.max_iter, (int, np.integer)) and self.max_iter >= 1):
+            raise InputError(f"max_iter is {self.max_iter!r}; it must be a whole number >= 1.")
+        candidates = self._candidates(X)
+        chosen = candidates[0]
+        if len(candidates) > 1:
+            chosen = candidates[int(np.argmin(self._held_out_errors(X, candidates)))]
+        self._learn(X, *chosen)
+
+    def _learn(self, X: Floats, rank: int, ridge: float) -> None:
+        known = ~np.isnan(X)
+        self.rank_, self.regularization_ = rank, ridge
+        means = column_means(X)
+        rest = np.where(known, X - means, 0.0)
+        offset, self.components_ = self._factorize(rest, known, rank, ridge)
+        self.means_ = means + offset
+
+    def _held_out_errors(self, X: Floats, candidates: Sequence[tuple[int, float]]) -> Floats:
+        """Mean squared error of each candidate on a fifth of the known entries."""
+        rows, columns = np.nonzero(~np.isnan(X))
+        rng = np.random.default_rng(self.seed)
+        test = rng.permutation(rows.size)[: max(1, int(_HELD_OUT * rows.size))]
+        cells = rows[test], columns[test]
+        if test.size == rows.size:
+            return np.zeros(len(candidates))
+        rest = X.copy()
+        rest[cells] = np.nan
+        errors = np.empty(len(candidates))
+        for index, candidate in enumerate(candidates):
+            self._learn(rest, *candidate)
+            errors[index] = np.mean((self._complete(rest)[cells] - X[cells]) ** 2)
+        return errors
+
+    def _complete(self, X: Floats) -> Floats:
+        known = ~np.isnan(X)
+        centred = np.where(known, X - self.means_, 0.0)
+        factors = ridge_rows(centred, known, self.components_, self.regularization_)
+        estimate: Floats = self.means_ + factors @ self.components_
+        return np.clip(estimate, self.low, self.high)
+
+
+def ridge_rows(Y: Floats, known: Mask, components: Floats, ridge: float) -> Floats:
+    """Ridge regression of every row on the components, over its known entries."""
+    rank = components.shape[0]
+    # A vanishing ridge keeps rows with fewer known entries than components solvable.
+    floor = max(ridge, 1e-12)
+    gram = (components[None] * known[:, None, :]) @ components.T + floor * np.eye(rank)
+    factors = np.linalg.solve(gram, (Y @ components.T)[..., None])[..., 0]
+    return np.asarray(factors, dtype=np.float64)
