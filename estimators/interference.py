@@ -67,7 +67,7 @@ class InterferenceEstimator:
     references first.
 
     Pairs that cannot share for want of memory are hard to tell from interference: in the setting
-    above, 40 % of Gavel's are found, and 0.3 % of the others taken for such. Where memory
+    above, about 40 % of Gavel's are found, and 0.3 % of the others taken for such. Where memory
     footprints are known, enter zeros with `update`.
     """
 

@@ -43,10 +43,13 @@ class Candidates:
     def by_priority(
         self, received: Floats, half_round_s: float = 0.0, end_s: float = np.inf
     ) -> tuple[Ints, Ints]:
-        """Sort by target share over share of the type's time received, highest first.
+        """Sort by target share over time received, highest first.
 
-        Gavel's priority (Narayanan et al., OSDI 2020, section 5). With half a round to begin
-        with, one type alone is apportioned as seats are by Webster's method.
+        Gavel's priority (Narayanan et al., OSDI 2020, section 5): the share of time wanted over the
+        share received since the target was set, whose common divisor does not matter. (Gavel's
+        code divides by the time received by all jobs on the type instead, so that a job alone on
+        several types stays on one of them for good.) With half a round to begin with, one type
+        alone is apportioned as seats are by Webster's method.
 
         Parameters
         ----------
@@ -58,8 +61,8 @@ class Candidates:
             If finite, only rows stay that without this round would have had less than their
             share at its end, so many seconds after the target was set.
         """
-        total, own = received.sum(axis=0), received[self.rows, self.types]
-        order = np.argsort(-self.share * total[self.types] / own, kind="stable")
+        own = received[self.rows, self.types]
+        order = np.argsort(-self.share / own, kind="stable")
         if np.isfinite(end_s):
             behind = self.share * end_s > (own - half_round_s) * (1 + 1e-9)
             order = order[behind[order]]

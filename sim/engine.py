@@ -45,6 +45,7 @@ def simulate(
     placement: str = "consolidated",
     placement_sensitive: bool = False,
     carry_over: bool | None = None,
+    leases: bool = True,
     seed: int = 0,
     progress: Callable[[float, int], None] | None = None,
 ) -> Run:
@@ -77,6 +78,9 @@ def simulate(
         it, the time received is counted anew, and the shares are missed the more, the more often
         the policy is solved. By default it is carried over if the policy is solved on every event
         (``resolve_seconds=0``), and not if it is solved at intervals as Gavel does.
+    leases
+        Whether a job that runs again on the same type keeps its devices and goes on. Without, every
+        job is stopped at the end of its round and pays `preemption_overhead_seconds` in each.
     seed
         Seed of the random placement.
     progress
@@ -99,6 +103,7 @@ def simulate(
         placement=placement,
         placement_sensitive=placement_sensitive,
         carry_over=resolve_seconds == 0 if carry_over is None else carry_over,
+        leases=leases,
         seed=seed,
     )
     placer = Placer(cluster, placement, seed)
@@ -120,6 +125,7 @@ def simulate(
             round_seconds=round_seconds,
             overhead_seconds=preemption_overhead_seconds,
             carry_over=settings.carry_over,
+            leases=leases,
         )
     reporter.finish(ledger)
     return Run(
@@ -146,6 +152,7 @@ class _Settings:
     placement: str
     placement_sensitive: bool
     carry_over: bool
+    leases: bool
     seed: int
 
     def __post_init__(self) -> None:

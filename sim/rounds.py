@@ -37,6 +37,7 @@ def run_rounds(
     round_seconds: float,
     overhead_seconds: float,
     carry_over: bool,
+    leases: bool = True,
 ) -> None:
     """Run the workload round by round until every job is complete.
 
@@ -54,6 +55,8 @@ def run_rounds(
         Seconds at the start of a round that a gang on new devices loses.
     carry_over
         Whether a new solution begins with what jobs are owed from the one before.
+    leases
+        Whether a gang that goes on keeps its devices and loses no time.
 
     Raises
     ------
@@ -85,7 +88,7 @@ def run_rounds(
         if resolved:
             roster.aim(ledger.active, resolver.solve(ledger, now_s), ledger.scale)
         active = ledger.active.size
-        gangs = core.ask()
+        gangs = core.ask() if leases else _ask_anew(core)
         if not (core.candidates.rows.size or gangs.rows.size or resolver.changed):
             _refuse_standstill(ledger, resolver, now_s)
         end_s, busy, running, done = _run_round(ledger, roster, gangs, now_s, overhead_seconds)
@@ -95,6 +98,13 @@ def run_rounds(
             resolver.changed = True
             progress.update(ledger)
         now_s = end_s
+
+
+def _ask_anew(core: RoundCore) -> GangRound:
+    """Choose the gangs of a round that all have to start again, those that go on included."""
+    running = np.flatnonzero(core.last_type >= 0)
+    core.evict(running)
+    return core.ask()._replace(stopped=running)
 
 
 def _run_round(

@@ -236,3 +236,9 @@ def test_invariants_of_every_run(data: st.DataObject) -> None:
         )
     assert rounds.preemptions.sum() == jobs.preemptions.sum()
     assert (jobs.preemptions == 0).all() or mechanism == "rounds"
+
+
+def test_a_job_alone_on_several_types_has_its_share_of_each() -> None:
+    load = workload([100 * 360.0], speed={"v100": 1.0, "k80": 1.0})
+    ran = simulate("max_min_fairness_agnostic", load, {"v100": 2, "k80": 6}).jobs
+    assert ran["k80_s"].iloc[0] / ran["v100_s"].iloc[0] == pytest.approx(3, rel=0.1)

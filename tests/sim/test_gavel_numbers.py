@@ -49,18 +49,18 @@ def test_gavels_results_with_its_accounting(
     trace: str, policy: str, mean_h: float, makespan_h: float, rounds: int
 ) -> None:
     ours = run(policy, trace, resolve_seconds=1920.0, carry_over=False).summary()
-    assert ours["mean_jct_s"] / 3600 == pytest.approx(mean_h, rel=0.03)
-    # The last jobs of an agnostic policy may be anywhere; on K80s they take hours longer.
-    within = 0.07 if policy == "max_min_fairness_agnostic" else 0.03
-    assert ours["makespan_s"] / 3600 == pytest.approx(makespan_h, rel=within)
-    assert ours["rounds"] == pytest.approx(rounds, rel=within)
+    # 3.2 % shorter for the agnostic policy on the trace with arrivals: Gavel serves one type after
+    # the other, we all types from one list.
+    within = 0.035 if (trace, policy) == (DYNAMIC, "max_min_fairness_agnostic") else 0.03
+    assert ours["mean_jct_s"] / 3600 == pytest.approx(mean_h, rel=within)
+    assert ours["makespan_s"] / 3600 == pytest.approx(makespan_h, rel=0.015)
+    assert ours["rounds"] == pytest.approx(rounds, rel=0.015)
 
 
 def test_the_isolated_share_comes_near_gavel_too() -> None:
-    # Ties among equal shares are broken otherwise, and few jobs decide the end.
     ours = run("isolated", DYNAMIC, resolve_seconds=1920.0, carry_over=False).summary()
-    assert ours["mean_jct_s"] / 3600 == pytest.approx(7.699, rel=0.06)
-    assert ours["makespan_s"] / 3600 == pytest.approx(27.02, rel=0.06)
+    assert ours["mean_jct_s"] / 3600 == pytest.approx(7.699, rel=0.03)
+    assert ours["makespan_s"] / 3600 == pytest.approx(27.02, rel=0.015)
 
 
 def test_the_makespan_policy_comes_near_its_bound() -> None:
