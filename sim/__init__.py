@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from apportion.sim.engine import simulate
 from apportion.sim.generate import generate_workload
+from apportion.sim.interference import generate_pair_throughputs
 from apportion.sim.run import Run
 from apportion.sim.traces.read import read_workload
 from apportion.sim.workload import Workload
 
-__all__ = ["Run", "Workload", "generate_workload", "read_workload", "simulate"]
+__all__ = [
+    "Run",
+    "Workload",
+    "generate_pair_throughputs",
+    "generate_workload",
+    "read_workload",
+    "simulate",
+]

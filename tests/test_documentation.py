@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from apportion.policies import BUILT_IN
+from apportion.policies import BUILT_IN, SPECIALISED
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
@@ -35,7 +35,7 @@ def code_of(page: str) -> str:
 
 
 def policy_rows() -> list[str]:
-    rows = [(p.name, p.problem, p.source) for p in BUILT_IN]
+    rows = [(p.name, p.problem, p.source) for p in BUILT_IN + SPECIALISED]
     return [f"| `{name}` | {problem} | {source} |" for name, problem, source in rows]
 
 

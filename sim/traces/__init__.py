@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apportion.sim.traces.oracle import read_oracle, read_throughputs
+from apportion.sim.traces.oracle import read_oracle, read_pair_oracle, read_throughputs
 from apportion.sim.traces.read import TRACE_FORMATS, read_workload
 
-__all__ = ["TRACE_FORMATS", "read_oracle", "read_throughputs", "read_workload"]
+__all__ = ["TRACE_FORMATS", "read_oracle", "read_pair_oracle", "read_throughputs", "read_workload"]
