@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import cvxpy as cp
+    import pandas as pd
 
     from apportion.policies.problem import Problem
 
@@ -74,6 +75,9 @@ class Policy(ABC):
         objective cannot be put like that.
         """
         return None
+
+    def check_jobs(self, jobs: pd.DataFrame) -> None:  # noqa: B027
+        """Refuse jobs that the policy cannot serve, by name; called by `solve` only."""
 
     def final_levels(self, p: Problem) -> Sequence[cp.Constraint] | None:
         """State linear constraints that the final allocation must meet beyond the optimum.

@@ -141,7 +141,11 @@ class Compiled:
         upper[start : start + cells] = most / self.column[start : start + cells]
         return dual_bound(self.program, point.x, point.y, lower, upper)
 
+    def duals(self, constraint: cp.Constraint, point: Point) -> Floats:
+        """Dual values of a linear constraint at a point."""
+        y = self.row * point.y * self.program.cost_scale
+        return np.asarray(y[self.program.rows[constraint.id]], dtype=float)
+
     def prices(self, point: Point) -> Floats:
         """Dual value of each resource's capacity, shape (resources,)."""
-        y = self.row * point.y * self.program.cost_scale
-        return np.maximum(y[self.program.rows[self.p.capacity.id]], 0.0)
+        return np.maximum(self.duals(self.p.capacity, point), 0.0)

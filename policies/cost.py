@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 import cvxpy as cp
 import numpy as np
 
+from apportion.errors import InputError, written
 from apportion.policies.base import Policy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import pandas as pd
     from numpy.typing import NDArray
 
     from apportion.policies.problem import Problem
@@ -77,6 +79,16 @@ class MinCostWithSLOs(MinCost):
             pace = pace * (1 - self._least_shortfall(p, due, pace))
         met = p.throughput[due] >= cp.multiply(pace, p.scale)
         return [*super().constraints(p), met.set_label("deadlines")]
+
+    def check_jobs(self, jobs: pd.DataFrame) -> None:
+        """Refuse a deadline that has passed, if deadlines are strict."""
+        passed = jobs.index[jobs["deadline_s"] <= jobs["elapsed_s"]]
+        if self.strict and len(passed):
+            job = passed[0]
+            raise InputError(
+                f"Job {written(job)} has missed its deadline: it arrived "
+                f"{jobs['elapsed_s'][job]:g} s ago and was due after {jobs['deadline_s'][job]:g} s."
+            )
 
     def _least_shortfall(self, p: Problem, due: NDArray[np.intp], pace: Floats) -> Floats:
         """Return the share of each pace that has to be given up, the least in total."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import cvxpy as cp
 
 from apportion.policies.base import Policy
+from apportion.policies.water_filling import drain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.policies.problem import Problem
+
+    Floats = NDArray[np.float64]
 
 __all__ = ["FinishTimeFairness"]
 
@@ -26,7 +29,8 @@ class FinishTimeFairness(Policy):
 
     For each job ``rho = (elapsed + remaining / throughput) / (isolated_elapsed + remaining /
     isolated throughput)``, where the isolated cluster is a 1/n slice of every type (Themis,
-    section 3; Gavel, section 4.2).
+    section 3; Gavel, section 4.2). With ``lexicographic=True`` also the second largest ratio is as
+    small as can be, then the third, and so on; a cone program for each.
     """
 
     name = "finish_time_fairness"
@@ -36,17 +40,26 @@ class FinishTimeFairness(Policy):
 
     heterogeneity_aware: bool = True
     space_sharing: bool = False
+    lexicographic: bool = False
 
-    def objective(self, p: Problem) -> cp.Minimize:
-        """State the largest finish-time-fairness ratio."""
+    def ratio(self, p: Problem) -> cp.Expression:
+        """State the finish-time-fairness ratio of each job."""
         isolated_s = self._isolated_s(p)
         speed = cp.multiply(isolated_s / p.steps_remaining, p.throughput)
-        return cp.Minimize(cp.max(p.elapsed_s / isolated_s + cp.inv_pos(speed)))
+        return p.elapsed_s / isolated_s + cp.inv_pos(speed)
 
-    def keeping(self, p: Problem, value: float) -> Sequence[cp.Constraint]:
+    def objective(self, p: Problem) -> cp.Minimize:
+        """State the largest ratio."""
+        return cp.Minimize(cp.max(self.ratio(p)))
+
+    def keeping(self, p: Problem, value: Floats | float) -> Sequence[cp.Constraint]:
         """Hold each job to the throughput that keeps its ratio at `value`."""
         return [p.throughput >= p.steps_remaining / (value * self._isolated_s(p) - p.elapsed_s)]
 
-    def _isolated_s(self, p: Problem) -> NDArray[np.float64]:
+    def final_levels(self, p: Problem) -> Sequence[cp.Constraint] | None:
+        """Lower the ratios as far as they go, if they are to be lexicographically least."""
+        return self.keeping(p, drain(p, self.ratio(p)) * (1 + 1e-7)) if self.lexicographic else None
+
+    def _isolated_s(self, p: Problem) -> Floats:
         """Return the completion time of each job on a cluster of its own."""
         return p.column("isolated_elapsed_s") + p.steps_remaining / p.isolated_throughput

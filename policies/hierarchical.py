@@ -37,7 +37,7 @@ class HierarchicalFairness(MaxMinFairness):
     ----------
     weights
         Weight of each entity, by path: ``{"physics": 1, "physics/lasers": 2, "biology": 3}``.
-        Entities that are left out weigh 1.
+        All of them or none: without weights every entity weighs 1.
     inner
         How an entity shares among its jobs: one word for all, or by path.
     """
@@ -79,9 +79,7 @@ class HierarchicalFairness(MaxMinFairness):
         """Split the entities' rates over the jobs that can still rise."""
         names = p.instance.entities
         leaf = p.column("entity").astype(int)
-        for entity in self.weights:
-            if not any(name == entity or name.startswith(f"{entity}/") for name in names):
-                raise unknown_name("entity in the weights", entity, names)
+        self._check_weights(names)
         fifo = np.array([self._inner_of(name) == "fifo" for name in names])[leaf]
 
         def split(active: NDArray[np.bool_]) -> Floats:
@@ -97,6 +95,19 @@ class HierarchicalFairness(MaxMinFairness):
 
         return split
 
+    def _check_weights(self, names: tuple[str, ...]) -> None:
+        """Name an entity without a weight, or a weight without an entity."""
+        nodes = {node for name in names for node in _path(name)}
+        for entity in self.weights:
+            if entity not in nodes:
+                raise unknown_name("entity in the weights", entity, sorted(nodes))
+        for node in sorted(nodes):
+            if self.weights and node not in self.weights:
+                raise InputError(
+                    f"Entity {node!r} has no weight; weights are given for "
+                    f"{', '.join(map(repr, self.weights))}."
+                )
+
     def _inner_of(self, entity: str) -> str:
         """Inner policy of an entity: its own, or that of the nearest entity above."""
         if isinstance(self.inner, str):
@@ -107,10 +118,7 @@ class HierarchicalFairness(MaxMinFairness):
 
     def _shares(self, names: tuple[str, ...], alive: NDArray[np.bool_]) -> Floats:
         """Rate of each leaf entity: down the tree, siblings that are alive share by weight."""
-        paths = [
-            ["/".join(name.split("/")[: depth + 1]) for depth in range(name.count("/") + 1)]
-            for name in names
-        ]
+        paths = [_path(name) for name in names]
         living = {node for path, lives in zip(paths, alive, strict=True) if lives for node in path}
         total: dict[str, float] = {}
         for node in sorted(living):
@@ -123,3 +131,9 @@ class HierarchicalFairness(MaxMinFairness):
             for path, lives in zip(paths, alive, strict=True)
         ]
         return np.array(share, dtype=float)
+
+
+def _path(entity: str) -> list[str]:
+    """Entities above a leaf and itself, from the top: ``a``, ``a/b``, ``a/b/c``."""
+    parts = entity.split("/")
+    return ["/".join(parts[: depth + 1]) for depth in range(len(parts))]

@@ -70,6 +70,7 @@ def jobs_of(tensor: ThroughputTensor, jobs: pd.DataFrame | None, policy: Policy)
         table = table.assign(isolated_elapsed_s=table["elapsed_s"])
     needed = [name for name in policy.columns if name != "order"]
     check_jobs(table[[name for name in needed if name in table]], required=needed)
+    policy.check_jobs(table)
     return table.assign(order=_order_of_submission(table))
 
 

@@ -25,9 +25,11 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["Rates", "water_fill"]
+__all__ = ["Rates", "drain", "water_fill"]
 
 _BOTTLENECK = 1e-9
+_HAIR = 1e-8
+"""How far, relatively, a ratio may rise again once it is stuck, for the solver's rounding."""
 
 
 class Rates(Protocol):
@@ -78,3 +80,32 @@ def water_fill(p: Problem, utility: cp.Expression, rates: Rates) -> tuple[Floats
         bottleneck = active & (dual > _BOTTLENECK * dual.max())
         active = active & ~bottleneck
     return level, steps
+
+
+def drain(p: Problem, ratio: cp.Expression) -> Floats:
+    """Return the lexicographically smallest ratios, the largest first.
+
+    The mirror image of `water_fill` for convex expressions: each step is a cone program, the ratios
+    with a positive dual value are stuck where they are.
+
+    Parameters
+    ----------
+    p
+        The problem.
+    ratio
+        What is to fall: a convex expression of shape (jobs,).
+    """
+    jobs = p.count.size
+    stuck = np.full(jobs, np.nan)
+    while np.isnan(stuck).any():
+        active, fixed = np.flatnonzero(np.isnan(stuck)), np.flatnonzero(~np.isnan(stuck))
+        height = cp.Variable(name="height")
+        falling = (ratio[active] <= height).set_label("falling")
+        kept = [ratio[fixed] <= stuck[fixed] * (1 + _HAIR)] if fixed.size else []
+        compiled = Compiled.of(p, cp.Minimize(height), [falling, *kept])
+        point = compiled.optimum("auto", "water filling")
+        dual = np.abs(compiled.duals(falling, point))
+        bottleneck = active[dual > 1e-6 * dual.max()]
+        x = compiled.column * point.x
+        stuck[bottleneck] = x[compiled.program.columns[height.id]]
+    return stuck

@@ -162,3 +162,32 @@ def test_resources_with_other_labels() -> None:
     resource = Resource("licences", 1.0, SPEED.iloc[::-1])
     with pytest.raises(InputError, match="usage of resource 'licences'"):
         solve("max_min_fairness", SPEED, workers=GPUS, resources=[resource])
+
+
+def test_a_strict_deadline_that_has_passed_names_the_job() -> None:
+    T = pd.DataFrame({"v100": [1.0, 1.0]}, index=["a", "b"])
+    jobs = pd.DataFrame(
+        {"steps_remaining": 10.0, "elapsed_s": [5.0, 50.0], "deadline_s": 40.0}, index=T.index
+    )
+    with pytest.raises(ap.InputError, match="Job 'b' has missed its deadline"):
+        ap.solve(ap.MinCostWithSLOs(strict=True), T, workers={"v100": 1}, jobs=jobs)
+    loose = ap.solve("min_cost_slos", T, workers={"v100": 1}, jobs=jobs)
+    assert "'b'" in loose.message
+
+
+def test_jobs_share_gpus_by_their_types() -> None:
+    keys = pd.MultiIndex.from_tuples([("x", 1), ("y", 1)])
+    own = np.zeros((2, 2, 1))
+    own[0, 1, 0], own[1, 0, 0] = 3.0, 1.0
+    pairs = ap.PairThroughputs(own, np.array([[4.0], [2.0]]), keys, ("v100",))
+    T = pd.DataFrame({"v100": [4.0, 2.0]}, index=["a", "b"])
+    jobs = pd.DataFrame({"job_type": ["x", "y"]}, index=T.index)
+    policy = ap.MaxMinFairness(space_sharing=True)
+    shared = ap.solve(policy, T, workers={"v100": 1}, jobs=jobs, pairs=pairs)
+    # Together they make 3/4 and 1/2 of their own speed; alone for the rest of the time, b gains.
+    assert list(shared.X.index) == ["a", "b", "a + b"]
+    assert shared.objective == pytest.approx(0.6)
+    with pytest.raises(ap.InputError, match="give pairs="):
+        ap.solve(policy, T, workers={"v100": 1}, jobs=jobs)
+    with pytest.raises(ap.InputError, match="no column 'job_type'"):
+        ap.solve(policy, T, workers={"v100": 1}, pairs=pairs)

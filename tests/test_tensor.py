@@ -107,3 +107,9 @@ def test_parquet_has_a_line_for_each_member_and_option(tmp_path: Path) -> None:
     assert list(long.columns) == ["row", "job", "option_0", "steps_per_s"]
     back = long.pivot_table(index="job", columns="option_0", values="steps_per_s")
     np.testing.assert_array_equal(back.loc[["x", "y"], ["a100", "h100"]], table())
+
+
+def test_a_combination_without_one_of_its_members_is_named() -> None:
+    rows = pd.MultiIndex.from_tuples([("a", "a"), ("b", "b"), ("a + b", "a")])
+    with pytest.raises(InputError, match="'a \\+ b' has no throughputs for its member 'b'"):
+        ThroughputTensor(pd.DataFrame({"v100": [1.0, 1.0, 0.5]}, index=rows))

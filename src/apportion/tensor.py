@@ -58,6 +58,7 @@ class ThroughputTensor:
         check_unique("row of the throughput tensor", values.index)
         numbers = values.apply(pd.to_numeric, errors="coerce").to_numpy(dtype=float)
         self._check_numbers(numbers)
+        self._check_members()
         frame = pd.DataFrame(numbers, index=values.index, columns=values.columns)
         object.__setattr__(self, "values", frame.rename_axis(index=["row", "job"]))
         anywhere = np.asarray((numbers > 0).any(axis=1))
@@ -68,6 +69,22 @@ class ThroughputTensor:
                 f"Job {written(nowhere.index[nowhere][0])} runs nowhere: its throughput is 0 under "
                 f"every option. Give it a positive throughput somewhere, or leave it out."
             )
+
+    def _check_members(self) -> None:
+        """Name the first combination that does not have the jobs that its label says."""
+        index = self.values.index
+        combined = index[index.get_level_values(0) != index.get_level_values(1)]
+        members: dict[Any, list[str]] = {}
+        for row, job in combined:
+            members.setdefault(row, []).append(str(job))
+        for row, jobs in members.items():
+            named = str(row).split(COMBINATION)
+            if len(named) > 1 and len(jobs) < len(named):
+                missing = next((name for name in named if name not in jobs), named[-1])
+                raise InputError(
+                    f"The combination {written(row)} has no throughputs for its member "
+                    f"{missing!r}; it needs a row for each of {', '.join(named)}."
+                )
 
     def _check_numbers(self, numbers: NDArray[np.float64]) -> None:
         """Name the first throughput that is not a finite number >= 0."""

@@ -62,12 +62,46 @@ def test_levels_equal_those_found_by_testing_every_job(seed: int) -> None:
     np.testing.assert_allclose(np.sort(level), np.sort(expected), rtol=1e-5)
 
 
+def test_lexicographic_finish_times_by_hand() -> None:
+    # Only a runs on the K80 beside the V100 that b and c want: they are the ones to suffer.
+    T = pd.DataFrame({"v100": [1.0, 1.0, 1.0], "k80": [1.0, 0.0, 0.0]}, index=["a", "b", "c"])
+    jobs = pd.DataFrame({"steps_remaining": 900.0, "elapsed_s": 0.0}, index=T.index)
+    policy = ap.FinishTimeFairness(lexicographic=True)
+    a = ap.solve(policy, T, workers={"v100": 1, "k80": 1}, jobs=jobs)
+    np.testing.assert_allclose(a.throughput, [1.0, 0.5, 0.5], rtol=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_finish_times_are_lexicographically_least(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    speed, steps = rng.uniform(1, 10, (4, 2)), rng.uniform(1e3, 1e4, 4)
+    elapsed = rng.uniform(0, 500, 4)
+    columns = {"steps_remaining": steps, "elapsed_s": elapsed, "isolated_elapsed_s": elapsed}
+    instance = Instance.of_jobs(speed, np.ones(4), [1, 1], columns=columns)
+
+    def ratios(throughput: Floats) -> Floats:
+        alone = elapsed + steps / instance.isolated_throughput
+        return np.sort((elapsed + steps / throughput) / alone)[::-1]
+
+    policy = ap.FinishTimeFairness(lexicographic=True)
+    best = ratios(solve_instance(policy, instance).throughput)
+    plain = ratios(solve_instance(ap.FinishTimeFairness(), instance).throughput)
+    assert best[0] == pytest.approx(plain[0], rel=1e-5)
+    for _ in range(300):  # no allocation drawn at random comes before it
+        X = rng.dirichlet(np.ones(4), 2).T
+        X /= np.maximum(X.sum(axis=1, keepdims=True), 1)
+        other = ratios((speed * X).sum(axis=1))
+        differ = np.flatnonzero(np.abs(other - best) > 1e-4)
+        assert not differ.size or other[differ[0]] > best[differ[0]]
+
+
 def test_two_entities_by_hand() -> None:
     T = pd.DataFrame({"v100": [1.0, 1.0, 1.0]}, index=["a", "b", "c"])
     jobs = pd.DataFrame({"entity": ["x", "x", "y"]}, index=T.index)
     even = ap.solve(HierarchicalFairness(), T, workers={"v100": 1}, jobs=jobs)
     np.testing.assert_allclose(even.throughput, [0.25, 0.25, 0.5], atol=1e-8)
-    weighted = ap.solve(HierarchicalFairness(weights={"x": 3}), T, workers={"v100": 1}, jobs=jobs)
+    policy = HierarchicalFairness(weights={"x": 3, "y": 1})
+    weighted = ap.solve(policy, T, workers={"v100": 1}, jobs=jobs)
     np.testing.assert_allclose(weighted.throughput, [0.375, 0.375, 0.25], atol=1e-8)
     queue = ap.solve(HierarchicalFairness(inner="fifo"), T, workers={"v100": 1}, jobs=jobs)
     np.testing.assert_allclose(queue.throughput, [0.5, 0.0, 0.5], atol=1e-8)
@@ -77,14 +111,15 @@ def test_what_a_job_cannot_use_goes_to_its_entity_first() -> None:
     T = pd.DataFrame({"v100": [1.0] * 4}, index=list("abcd"))
     jobs = pd.DataFrame({"entity": ["x", "x", "y", "y"], "weight": [9.0, 1, 1, 1]}, index=T.index)
     # Entity x has one of two GPUs: its heavy job cannot use 0.9 of 2 more than one GPU's time.
-    a = ap.solve(HierarchicalFairness(weights={"x": 2}), T, workers={"v100": 2}, jobs=jobs)
+    policy = HierarchicalFairness(weights={"x": 2, "y": 1})
+    a = ap.solve(policy, T, workers={"v100": 2}, jobs=jobs)
     np.testing.assert_allclose(a.throughput, [1.0, 1 / 3, 1 / 3, 1 / 3], atol=1e-8)
 
 
 def test_three_levels_of_entities() -> None:
     T = pd.DataFrame({"v100": [1.0] * 3}, index=list("abc"))
     jobs = pd.DataFrame({"entity": ["u/x", "u/y", "v"]}, index=T.index)
-    policy = HierarchicalFairness(weights={"u": 1, "u/x": 3, "v": 1})
+    policy = HierarchicalFairness(weights={"u": 1, "u/x": 3, "u/y": 1, "v": 1})
     a = ap.solve(policy, T, workers={"v100": 1}, jobs=jobs)
     np.testing.assert_allclose(a.throughput, [0.375, 0.125, 0.5], atol=1e-8)
 
@@ -95,11 +130,17 @@ def test_weights_of_entities_are_positive(weight: float) -> None:
         HierarchicalFairness(weights={"x": weight})
 
 
-def test_unknown_entity_is_named() -> None:
-    T = pd.DataFrame({"v100": [1.0]}, index=["a"])
-    jobs = pd.DataFrame({"entity": ["physics"]}, index=T.index)
-    with pytest.raises(ap.InputError, match="Did you mean 'physics'"):
-        ap.solve(HierarchicalFairness(weights={"phisics": 1}), T, workers={"v100": 1}, jobs=jobs)
+def test_entities_and_weights_must_match() -> None:
+    T = pd.DataFrame({"v100": [1.0, 1.0]}, index=["a", "b"])
+    jobs = pd.DataFrame({"entity": ["physics", "biology"]}, index=T.index)
+    for weights, message in (
+        ({"phisics": 1.0, "biology": 1.0}, "Did you mean 'physics'"),
+        ({"physics": 1.0}, "Entity 'biology' has no weight"),
+    ):
+        with pytest.raises(ap.InputError, match=message):
+            ap.solve(HierarchicalFairness(weights=weights), T, workers={"v100": 1}, jobs=jobs)
+    with pytest.raises(ap.InputError, match="no column 'entity'"):
+        ap.solve(HierarchicalFairness(), T, workers={"v100": 1})
 
 
 @pytest.mark.skipif(not INSTANCE.exists(), reason="needs ../shared/data/gavel_instances")
