@@ -187,11 +187,4 @@ def pair_table(pairs: PairThroughputs, tensor: ThroughputTensor, table: pd.DataF
         If the jobs table has no job types, or an option of the tensor is no type of the pairs.
     """
     check_jobs(table[table.columns.intersection(["job_type"])], required=["job_type"])
-    for option in tensor.options:
-        if option not in pairs.accelerators:
-            raise unknown_name("accelerator in the pair throughputs", option, pairs.accelerators)
-    types = [pairs.accelerators.index(str(option)) for option in tensor.options]
-    labels = pd.MultiIndex.from_frame(table[["job_type", "scale_factor"]])
-    # Jobs of a key that nothing is known of share with nobody: a last row and column of zeros.
-    own = np.pad(pairs.own[:, :, types], ((0, 1), (0, 1), (0, 0)))
-    return PairTable(own, pairs.keys.get_indexer(labels))
+    return PairTable(*pairs.lookup(table, map(str, tensor.options)))

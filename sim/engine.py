@@ -24,6 +24,7 @@ from apportion.sim.run import Run
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from apportion.pairs import PairThroughputs
     from apportion.policies import Policy
     from apportion.sim.workload import Workload
 
@@ -44,6 +45,8 @@ def simulate(
     preemption_overhead_seconds: float = 0.0,
     placement: str = "consolidated",
     placement_sensitive: bool = False,
+    pair_estimates: PairThroughputs | None = None,
+    learn_pairs: bool = False,
     carry_over: bool | None = None,
     leases: bool = True,
     seed: int = 0,
@@ -73,6 +76,11 @@ def simulate(
     placement_sensitive
         Whether a gang whose GPUs sit in more than one machine runs at its unconsolidated
         throughput, which the workload must have. Gavel's simulator lets it run as if it were whole.
+    pair_estimates
+        What a policy with space sharing is told of pairs (see `apportion.estimators`), while the
+        workload's own pair throughputs decide how fast they run.
+    learn_pairs
+        Whether it is told the truth of a pair once the pair has run on a type.
     carry_over
         Whether jobs keep what they are owed when the policy is solved again. Without, as Gavel has
         it, the time received is counted anew, and the shares are missed the more, the more often
@@ -108,7 +116,15 @@ def simulate(
     )
     placer = Placer(cluster, placement, seed)
     resolver = Resolver(get_policy(policy), resolve_seconds)
-    ledger = Ledger(workload, cluster, placement_sensitive=placement_sensitive)
+    if pair_estimates is not None and mechanism == "ideal":
+        raise InputError("pair_estimates are for mechanism='rounds', in which pairs are tried.")
+    ledger = Ledger(
+        workload,
+        cluster,
+        placement_sensitive=placement_sensitive,
+        estimates=pair_estimates,
+        learns=learn_pairs,
+    )
     if resolver.policy.space_sharing and ledger.beside is None:
         raise InputError(
             f"Policy {resolver.policy.label!r} lets jobs share GPUs, but the workload "

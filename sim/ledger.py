@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.cluster import Cluster
+    from apportion.pairs import PairThroughputs
     from apportion.sim.workload import Workload
 
     Floats = NDArray[np.float64]
@@ -39,6 +40,8 @@ class Ledger:
         Where they run.
     placement_sensitive
         Whether gangs that are split over machines run at another speed.
+    estimates, learns
+        What the policy is told of pairs instead of the truth, and whether it learns.
 
     Raises
     ------
@@ -57,7 +60,13 @@ class Ledger:
     """
 
     def __init__(
-        self, workload: Workload, cluster: Cluster, *, placement_sensitive: bool = False
+        self,
+        workload: Workload,
+        cluster: Cluster,
+        *,
+        placement_sensitive: bool = False,
+        estimates: PairThroughputs | None = None,
+        learns: bool = False,
     ) -> None:
         table = workload.jobs
         self.capacity = cluster.counts.astype(float)
@@ -82,7 +91,7 @@ class Ledger:
         self.isolated_s, self._isolated_rate = np.zeros((2, len(table)))
         self.preemptions = np.zeros(len(table), dtype=np.int64)
         self.held_s, self.gpu_s = np.zeros((2, *self.speed.shape))
-        self.beside = PairSpeeds.of(workload, cluster)
+        self.beside = PairSpeeds.of(workload, cluster, estimates, learns)
         self.split_ratio = workload.split_ratio(cluster) if placement_sensitive else None
         self.active = np.empty(0, dtype=np.intp)
         self._arrived = 0

@@ -33,12 +33,15 @@ class Roster:
     ----------
     first, second
         Jobs of each row, by their number in the workload; `second` is -1 for a single job.
+    misfits
+        Whether, in the last round, two jobs turned out not to fit one GPU.
     """
 
     def __init__(self, core: RoundCore) -> None:
         self.core = core
         self.first = np.empty(0, dtype=np.intp)
         self.second = np.empty(0, dtype=np.intp)
+        self.misfits = False
 
     def arrive(self, jobs: Ints, speed: Floats, scale: Ints) -> None:
         """Append a row for each new job."""
@@ -83,10 +86,12 @@ class Roster:
         """Return who makes progress in a round: job, its gang, and its steps/s."""
         first, second = self.first[gangs.rows], self.second[gangs.rows]
         paired = np.flatnonzero(second != _NOBODY)
+        self.misfits = False
         rate = ledger.speed[first, gangs.types]
         if not paired.size or ledger.beside is None:
             return first, np.arange(first.size), rate
         one, other, types = first[paired], second[paired], gangs.types[paired]
+        self.misfits = ledger.beside.measure(one, other, types)
         pick = np.arange(paired.size)
         rate[paired] = ledger.beside.beside(one, other)[pick, types]
         return (

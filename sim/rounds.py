@@ -93,6 +93,7 @@ def run_rounds(
             _refuse_standstill(ledger, resolver, now_s)
         end_s, busy, running, done = _run_round(ledger, roster, gangs, now_s, overhead_seconds)
         log.add((now_s, end_s), (active, running, gangs.stopped.size), resolved, busy)
+        resolver.changed |= roster.misfits
         if done.size:
             roster.complete(done)
             resolver.changed = True
@@ -118,7 +119,8 @@ def _run_round(
         split = roster.split(gangs)[gang]
         rate = rate * np.where(split, ledger.split_ratio[job, types], 1.0)
     lost = (overhead_seconds * gangs.fresh)[gang]
-    needed = lost + ledger.remaining[job] / rate
+    with np.errstate(divide="ignore"):  # two jobs that were only believed to fit one GPU
+        needed = lost + ledger.remaining[job] / rate
     ran = np.minimum(needed, core.round_seconds)
     of_gang = np.zeros(gangs.rows.size)
     np.maximum.at(of_gang, gang, ran)  # devices are held until the last of a pair is done

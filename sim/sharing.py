@@ -6,15 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
-from apportion.errors import unknown_name
 from apportion.policies import PairTable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.cluster import Cluster
+    from apportion.pairs import PairThroughputs
     from apportion.sim.workload import Workload
 
     Floats = NDArray[np.float64]
@@ -28,7 +27,7 @@ NO_PAIRS = np.empty((0, 2), dtype=np.intp)
 
 @dataclass(frozen=True, eq=False)
 class PairSpeeds:
-    """Steps/s of jobs beside each other.
+    """Steps/s of jobs beside each other, as they are and as the policy believes.
 
     Attributes
     ----------
@@ -36,33 +35,54 @@ class PairSpeeds:
         By keys (job type and scale factor), shape (keys, keys, types).
     key
         Key of each job of the workload, shape (jobs,).
+    believed
+        What the policy is told, of the shape of `own`.
+    learns
+        Whether a pair that has run is known from then on. That two jobs cannot share is always
+        learnt: they fail at once.
     """
 
     own: Floats
     key: Ints
+    believed: Floats
+    learns: bool = False
 
     @classmethod
-    def of(cls, workload: Workload, cluster: Cluster) -> PairSpeeds | None:
-        """Take them from a workload that has pair throughputs."""
-        pairs = workload.pairs
-        if pairs is None:
+    def of(
+        cls,
+        workload: Workload,
+        cluster: Cluster,
+        estimates: PairThroughputs | None = None,
+        learns: bool = False,
+    ) -> PairSpeeds | None:
+        """Take them from a workload that has pair throughputs, and perhaps from estimates."""
+        if workload.pairs is None:
             return None
-        for name in cluster.accelerators:
-            if name not in pairs.accelerators:
-                raise unknown_name("accelerator in the pairs", name, pairs.accelerators)
-        types = [pairs.accelerators.index(name) for name in cluster.accelerators]
-        labels = pd.MultiIndex.from_frame(workload.jobs[["job_type", "scale_factor"]])
-        # Jobs of a key that nothing is known of share with nobody: a last row and column of zeros.
-        own = np.pad(pairs.own[:, :, types], ((0, 1), (0, 1), (0, 0)))
-        return cls(own, pairs.keys.get_indexer(labels))
+        own, key = workload.pairs.lookup(workload.jobs, cluster.accelerators)
+        if estimates is None:
+            return cls(own, key, own, learns=False)
+        of_keys = workload.pairs.keys.to_frame(index=False)
+        told, place = estimates.lookup(of_keys, cluster.accelerators)
+        place = np.append(place, len(estimates.keys))
+        return cls(own, key, told[np.ix_(place, place)], learns)
 
     def table(self, jobs: Ints) -> PairTable:
         """Return what a policy needs of it, for some jobs."""
-        return PairTable(self.own, self.key[jobs])
+        return PairTable(self.believed, self.key[jobs])
 
     def beside(self, job: Ints, partner: Ints) -> Floats:
         """Steps/s of jobs beside partners, shape (pairs, types)."""
         return np.asarray(self.own[self.key[job], self.key[partner]], dtype=float)
+
+    def measure(self, job: Ints, partner: Ints, types: Ints) -> bool:
+        """Take note of pairs that have run; tell whether two jobs turned out not to fit."""
+        a, b = self.key[job], self.key[partner]
+        misfits = (self.own[a, b, types] == 0) & (self.believed[a, b, types] > 0)
+        known = self.learns | (self.own[a, b, types] == 0)
+        a, b, types = a[known], b[known], types[known]
+        self.believed[a, b, types] = self.own[a, b, types]
+        self.believed[b, a, types] = self.own[b, a, types]
+        return bool(misfits.any())
 
 
 @dataclass(frozen=True, eq=False)

@@ -168,6 +168,37 @@ class PairThroughputs:
             self.own[np.ix_(rows, rows)], self.alone[rows], self.keys[rows], self.accelerators
         )
 
+    def lookup(self, jobs: pd.DataFrame, accelerators: Iterable[str]) -> tuple[Floats, Ints]:
+        """Arrays for jobs by number: steps/s by key, and the key of each job.
+
+        Parameters
+        ----------
+        jobs
+            A jobs table with ``job_type`` and ``scale_factor``.
+        accelerators
+            Accelerator types, in the order wanted.
+
+        Returns
+        -------
+        own
+            Shape (keys + 1, keys + 1, accelerators); the last key shares with nobody.
+        key
+            Place of each job in `own`, the last one where the key is not there; shape (jobs,).
+
+        Raises
+        ------
+        InputError
+            For an accelerator that is not there, with the nearest one.
+        """
+        types = []
+        for name in accelerators:
+            if name not in self.accelerators:
+                raise unknown_name("accelerator in the pair throughputs", name, self.accelerators)
+            types.append(self.accelerators.index(name))
+        own = np.pad(self.own[:, :, types], ((0, 1), (0, 1), (0, 0)))
+        key = self.keys.get_indexer(pd.MultiIndex.from_frame(jobs[_KEY]))
+        return own, np.where(key < 0, len(self.keys), key)
+
     def __repr__(self) -> str:
         pairs = int((self.own > 0).any(axis=2).sum())
         return (

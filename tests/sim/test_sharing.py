@@ -117,3 +117,42 @@ def test_entities_share_by_weight_in_the_simulator() -> None:
     result = run(workload, {"v100": 1}, policy, mechanism="ideal")
     # y has half of the GPU, a and b a quarter each: y is done first, the others together last.
     np.testing.assert_allclose(result.jobs["completion_s"], [108000.0, 108000.0, 72000.0])
+
+
+def believing(workload: Workload, beside: float) -> PairThroughputs:
+    truth = workload.pairs
+    if truth is None:
+        raise ValueError("no pairs")
+    return replace(truth, own=np.full_like(truth.own, beside))
+
+
+def test_a_policy_acts_on_what_it_believes_and_jobs_run_as_they_do() -> None:
+    load = two_jobs(0.4)
+    fooled = run(load, {"v100": 1}, pair_estimates=believing(load, 0.9)).jobs
+    # Kept together at 0.4 steps/s all the way, where taking turns would make 0.5.
+    np.testing.assert_allclose(fooled["completion_s"], 9000.0)
+    timid = run(two_jobs(1.0), {"v100": 1}, pair_estimates=believing(load, 0.1)).jobs
+    assert timid["completion_s"].max() == pytest.approx(7200.0)
+
+
+def test_a_pair_that_has_run_is_known() -> None:
+    load = two_jobs(0.4)
+    options = {"pair_estimates": believing(load, 0.9), "learn_pairs": True}
+    third = load.jobs.iloc[:1].assign(total_steps=60.0, arrival_s=100.0).set_axis(["c"])
+    jobs = replace(load, jobs=pd.concat([load.jobs, third]))
+    learnt = run(jobs, {"v100": 1}, **options).jobs
+    fooled = run(jobs, {"v100": 1}, pair_estimates=believing(load, 0.9)).jobs
+    # The arrival makes the policy solve again, and it has seen the pair run.
+    assert learnt["completion_s"].max() < fooled["completion_s"].max()
+
+
+def test_two_jobs_that_were_only_believed_to_fit_are_parted() -> None:
+    load = two_jobs(0.0)
+    result = run(load, {"v100": 1}, pair_estimates=believing(load, 0.9)).jobs
+    assert result["completion_s"].notna().all()
+
+
+def test_estimates_need_rounds_to_try_them() -> None:
+    load = two_jobs(0.4)
+    with pytest.raises(InputError, match="rounds"):
+        run(load, {"v100": 1}, pair_estimates=believing(load, 0.9), mechanism="ideal")
