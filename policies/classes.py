@@ -6,7 +6,6 @@ shares (average any optimum over their permutations), so one row for all of them
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,20 +48,8 @@ def group_identical(
     else:
         keys += [usage.toarray()]
     first, class_of = group_rows(np.hstack(keys))
-    merged = {name: values[first] for name, values in instance.columns.items()}
     count = np.bincount(class_of, weights=instance.count, minlength=first.size)
-    merged["count"] = count.astype(float)
-    own = np.arange(first.size)
-    reduced = replace(
-        instance,
-        throughput=instance.throughput[first],
-        member_row=own,
-        member_job=own,
-        member_share=np.ones(own.size),
-        usage=usage[first],
-        columns=merged,
-    )
-    return reduced, class_of
+    return instance.subset(first, count.astype(float)), class_of
 
 
 def group_rows(matrix: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

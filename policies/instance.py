@@ -118,6 +118,20 @@ class Instance:
             entities=entities,
         )
 
+    def subset(self, jobs: Ints, count: Floats) -> Instance:
+        """Keep some jobs of a problem whose rows are single jobs, each with a new count."""
+        own = np.arange(jobs.size)
+        columns = {name: values[jobs] for name, values in self.columns.items()}
+        return replace(
+            self,
+            throughput=self.throughput[jobs],
+            member_row=own,
+            member_job=own,
+            member_share=np.ones(own.size),
+            usage=self.usage[jobs],
+            columns={**columns, "count": count},
+        )
+
     def with_columns(self, columns: Mapping[str, Floats]) -> Instance:
         """Return the same problem with other columns."""
         return replace(self, columns=columns)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import cvxpy as cp
@@ -81,17 +81,7 @@ class StrategyProof(FixedShare):
         there = np.flatnonzero(count)
         if not there.size:
             return 1.0
-        columns = {name: values[there] for name, values in instance.columns.items()}
-        own = np.arange(there.size)
-        without = replace(
-            instance,
-            throughput=instance.throughput[there],
-            member_row=own,
-            member_job=own,
-            member_share=np.ones(own.size),
-            usage=instance.usage[there],
-            columns={**columns, "count": count[there]},
-        )
+        without = instance.subset(there, count[there])
         alone = solve_instance(NashWelfare(), without, group=False, second_stage=False)
         loss = np.log(throughput[there] / alone.throughput)
         weight = instance.columns["weight"]
