@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -116,8 +116,6 @@ def simulate(
     )
     placer = Placer(cluster, placement, seed)
     resolver = Resolver(get_policy(policy), resolve_seconds)
-    if pair_estimates is not None and mechanism == "ideal":
-        raise InputError("pair_estimates are for mechanism='rounds', in which pairs are tried.")
     ledger = Ledger(
         workload,
         cluster,
@@ -125,14 +123,8 @@ def simulate(
         estimates=pair_estimates,
         learns=learn_pairs,
     )
-    if resolver.policy.space_sharing and ledger.beside is None:
-        raise InputError(
-            f"Policy {resolver.policy.label!r} lets jobs share GPUs, but the workload "
-            f"{workload.name!r} has no pair throughputs; read it with a Gavel oracle as "
-            f"throughputs, or set Workload.pairs."
-        )
-    log = RoundLog(cluster.accelerators)
-    reporter = Progress(progress)
+    _check_sharing(resolver.policy, workload, pair_estimates, mechanism)
+    log, reporter = RoundLog(cluster.accelerators), Progress(progress)
     if mechanism == "ideal":
         run_ideal(ledger, resolver, log, reporter)
     else:
@@ -144,17 +136,39 @@ def simulate(
             leases=leases,
         )
     reporter.finish(ledger)
+    run = _result(workload, cluster, ledger, resolver, log)
+    return replace(run, settings=asdict(settings), wall_seconds=time.perf_counter() - started)
+
+
+def _result(
+    workload: Workload, cluster: Cluster, ledger: Ledger, resolver: Resolver, log: RoundLog
+) -> Run:
+    """Put the tables of a finished simulation together."""
     return Run(
         policy=resolver.policy.label,
         workload=workload.name,
         cluster=cluster,
         jobs=jobs_table(ledger, workload, cluster),
         rounds=log.table(),
-        settings=asdict(settings),
+        settings={},
         policy_seconds=resolver.policy_seconds,
-        wall_seconds=time.perf_counter() - started,
+        wall_seconds=0.0,
         solves=resolver.solves,
     )
+
+
+def _check_sharing(
+    policy: Policy, workload: Workload, estimates: PairThroughputs | None, mechanism: str
+) -> None:
+    """Refuse space sharing without pair throughputs, and estimates where nothing is tried."""
+    if estimates is not None and mechanism == "ideal":
+        raise InputError("pair_estimates are for mechanism='rounds', in which pairs are tried.")
+    if policy.space_sharing and workload.pairs is None:
+        raise InputError(
+            f"Policy {policy.label!r} lets jobs share GPUs, but the workload {workload.name!r} has "
+            f"no pair throughputs; read it with a Gavel oracle as throughputs, or set "
+            f"Workload.pairs."
+        )
 
 
 @dataclass(frozen=True)
