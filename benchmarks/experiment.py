@@ -94,9 +94,7 @@ def run_all(
     return pd.DataFrame(rows)
 
 
-def _one(
-    work: Work, key: str, settings: Settings, data: Path | None
-) -> tuple[str, dict[str, Any]]:
+def _one(work: Work, key: str, settings: Settings, data: Path | None) -> tuple[str, dict[str, Any]]:
     """Run one of the settings, in whatever process."""
     return key, dict(work(settings, data))
 
@@ -118,10 +116,11 @@ def _finished(store: Path, *, fresh: bool) -> dict[str, dict[str, Any]]:
     for number, line in enumerate(store.read_text(encoding="utf-8").splitlines(), 1):
         try:
             row = json.loads(line)
-            done[row["key"]] = row["figures"]
-        except (ValueError, KeyError, TypeError) as error:
-            if not isinstance(error, ValueError):
-                raise InputError(f"{store}, line {number}: not a finished run: {line!r}.") from error
+        except ValueError:
+            continue
+        if not (isinstance(row, dict) and row.keys() == {"key", "figures"}):
+            raise InputError(f"{store}, line {number} is no finished run: {line!r}.")
+        done[row["key"]] = row["figures"]
     text = "".join(json.dumps({"key": k, "figures": f}) + "\n" for k, f in done.items())
     store.write_text(text, encoding="utf-8")
     return done

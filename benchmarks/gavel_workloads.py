@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import apportion as ap
 from apportion.sim.traces.oracle import read_oracle, read_pair_oracle
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pandas as pd
 
     from apportion.pairs import PairThroughputs

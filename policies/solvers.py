@@ -108,4 +108,5 @@ def _clarabel_settings(gap: float, *, strict: bool) -> clarabel.DefaultSettings:
     if strict and gap < _TOLERANCE:
         settings.reduced_tol_gap_rel = settings.reduced_tol_gap_abs = _TOLERANCE
         settings.reduced_tol_feas = _TOLERANCE
+        settings.max_iter = 30  # what is not there by then never comes, and the next try is quick
     return settings
