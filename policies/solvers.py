@@ -30,6 +30,7 @@ _LOG = logging.getLogger(__name__)
 _SIMPLEX_ROWS = 1500
 """Above this many rows the simplex method loses to the interior point (measured)."""
 _TOLERANCE = 1e-9
+_LARGE = 3000
 
 
 def optimise(program: ConeProgram, solver: SolverName = "auto") -> Point:
@@ -74,7 +75,8 @@ def _clarabel(program: ConeProgram) -> Point:
     P = sparse.csc_array(sparse.triu(program.P))
     b = program.b[order]
     # Where the objective is curved, an error in its value shows as its root in the solution.
-    curved = program.P.nnz > 0 or program.exponential > 0
+    # Large programs rarely get that far and pay for the attempt.
+    curved = (program.P.nnz > 0 or program.exponential > 0) and program.c.size <= _LARGE
     for gap in (_TOLERANCE / 10_000, _TOLERANCE) if curved else (_TOLERANCE,):
         settings = _clarabel_settings(gap, strict=curved)
         result = clarabel.DefaultSolver(P, program.c, A, b, cones, settings).solve()
