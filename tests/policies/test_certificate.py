@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -15,6 +15,7 @@ from apportion.policies import (
     MinCost,
     Policy,
     ShortestJobFirst,
+    driver,
     solve_instance,
 )
 from apportion.policies.certificate import make_feasible, relative_gap
@@ -121,3 +122,21 @@ def test_relative_gap() -> None:
     assert relative_gap(2.0, 1.0) == 0.5
     assert relative_gap(-1.0, -1.0) == 0.0
     assert relative_gap(0.0, 0.0) == 0.0
+
+
+def test_the_other_solver_has_a_try_where_the_first_was_inaccurate(
+    bench: type[Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = driver._attempt
+    asked: list[str] = []
+
+    def first_is_poor(*args: Any) -> Any:
+        attempt = real(*args)
+        asked.append(args[2])
+        return attempt._replace(gap=1e-3) if len(asked) == 1 else attempt
+
+    monkeypatch.setattr(driver, "_attempt", first_is_poor)
+    solution = solve_instance(MaxMinFairness(), bench.random(0).instance)
+    assert asked == ["auto", "clarabel"]
+    assert solution.status == "optimal"
+    assert solution.stats["solver"] == "clarabel"
