@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import MISSING, fields, is_dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from dataclasses import Field
 
     import cvxpy as cp
     import pandas as pd
@@ -53,6 +55,19 @@ class Policy(ABC):
 
     heterogeneity_aware: bool = True
     space_sharing: bool = False
+
+    def __init_subclass__(cls) -> None:
+        if "__repr__" not in vars(cls):  # or the one of dataclasses would show every default
+            cls.__repr__ = Policy.__repr__  # type: ignore[method-assign]
+
+    def __repr__(self) -> str:
+        own: tuple[Field[Any], ...] = fields(self) if is_dataclass(self) else ()
+        changed = [
+            f"{field.name}={getattr(self, field.name)!r}"
+            for field in own
+            if getattr(self, field.name) != _default(field)
+        ]
+        return f"{type(self).__name__}({', '.join(changed)})"
 
     @property
     def columns_of_class(self) -> tuple[str, ...]:
@@ -101,3 +116,8 @@ class Policy(ABC):
         agnostic = "" if self.heterogeneity_aware else "_agnostic"
         always = type(self).space_sharing
         return f"{self.name}{agnostic}{'_space_sharing' * (self.space_sharing and not always)}"
+
+
+def _default(field: Field[Any]) -> object:
+    """Value that a field has unless another is given."""
+    return field.default if field.default_factory is MISSING else field.default_factory()
