@@ -83,7 +83,8 @@ def run_all(
     todo = [(key, each) for key, each in zip(keys, settings, strict=True) if key not in done]
     progress(f"{name}: {len(settings) - len(todo)} of {len(settings)} runs done")
     pool = joblib.Parallel(n_jobs=options.jobs, return_as="generator_unordered")
-    for key, figures in pool(joblib.delayed(_one)(work, key, each, data) for key, each in todo):
+    finished: Any = pool(joblib.delayed(_one)(work, key, each, data) for key, each in todo)
+    for key, figures in finished:
         done[key] = figures
         if store is not None:
             with store.open("a", encoding="utf-8") as lines:
