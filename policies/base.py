@@ -11,8 +11,11 @@ if TYPE_CHECKING:
     from dataclasses import Field
 
     import cvxpy as cp
+    import numpy as np
     import pandas as pd
+    from numpy.typing import NDArray
 
+    from apportion.policies.instance import Instance
     from apportion.policies.problem import Problem
 
 __all__ = ["Policy"]
@@ -89,6 +92,10 @@ class Policy(ABC):
         their optima is one. The variables hold the values of an optimum. ``None`` where the
         objective cannot be put like that.
         """
+        return None
+
+    def pairs_to_consider(self, instance: Instance) -> NDArray[np.intp] | None:
+        """Name the pairs of jobs that may share GPUs, shape (pairs, 2); ``None`` for all."""
         return None
 
     def check_jobs(self, jobs: pd.DataFrame) -> None:  # noqa: B027

@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     import cvxpy as cp
     from numpy.typing import NDArray
 
+    from apportion.policies.instance import Instance
     from apportion.policies.problem import Problem
 
     Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
 
 __all__ = ["GandivaPacking"]
 
@@ -61,37 +63,28 @@ class GandivaPacking(FixedShare):
         members = np.bincount(p.instance.member_row, minlength=p.instance.rows)
         return np.asarray(members == 1, dtype=bool)
 
+    def pairs_to_consider(self, instance: Instance) -> Ints:
+        """Draw the pairs: jobs of a scale factor in the order of their tickets, two by two."""
+        order = instance.columns["order"].astype(int)
+        ticket = np.random.default_rng(self.seed).random(int(order.max(initial=0)) + 1)[order]
+        size = instance.columns["scale_factor"]
+        drawn = [np.empty((0, 2), dtype=np.intp)]
+        for gpus in np.unique(size):
+            alike = np.flatnonzero(size == gpus)
+            queue = alike[np.argsort(ticket[alike], kind="stable")]
+            even = queue.size - queue.size % 2
+            drawn.append(np.sort(queue[:even].reshape(-1, 2), axis=1))
+        return np.vstack(drawn)
+
     def _packed(self, p: Problem) -> NDArray[np.bool_]:
         """Rows that run: the pairs drawn that are worth it, and the jobs left over."""
-        instance = p.instance
-        runs = self._alone(p)
-        row_of = _rows_of_pairs(p)
-        draw = np.random.default_rng(self.seed).random(int(p.column("order").max(initial=0)) + 1)
-        ticket = draw[p.column("order").astype(int)]  # a job keeps its ticket as others come and go
+        instance, runs = p.instance, self._alone(p)
         alone = np.maximum(instance.alone, 1e-300)[:, instance.option_accelerator]
-        for size in np.unique(p.scale_factor):
-            drawn = np.flatnonzero(p.scale_factor == size)
-            drawn = drawn[np.argsort(ticket[drawn], kind="stable")]
-            for one, other in zip(drawn[::2].tolist(), drawn[1::2].tolist(), strict=False):
-                row = row_of.get((min(one, other), max(one, other)))
-                if row is None:
-                    continue
-                members = np.flatnonzero(instance.member_row == row)
-                relative = instance.throughput[members] / alone[instance.member_job[members]]
-                if relative.sum(axis=0) @ instance.type_share > 1.0:
-                    runs[[one, other]], runs[row] = False, True
+        relative = (instance.throughput / alone[instance.member_job]) @ instance.type_share
+        together = np.bincount(instance.member_row, weights=relative, minlength=instance.rows)
+        drawn = {tuple(pair) for pair in self.pairs_to_consider(instance).tolist()}
+        for row in np.flatnonzero(~runs & (together > 1.0)).tolist():
+            pair = np.sort(instance.member_job[instance.member_row == row])
+            if tuple(pair.tolist()) in drawn:
+                runs[pair], runs[row] = False, True
         return runs
-
-
-def _rows_of_pairs(p: Problem) -> dict[tuple[int, int], int]:
-    """Row of each pair of jobs, the smaller first."""
-    instance = p.instance
-    order = np.argsort(instance.member_row, kind="stable")
-    row, job = instance.member_row[order], instance.member_job[order]
-    second = np.flatnonzero(row[1:] == row[:-1]) + 1
-    return {
-        (min(a, b), max(a, b)): r
-        for a, b, r in zip(
-            job[second - 1].tolist(), job[second].tolist(), row[second].tolist(), strict=True
-        )
-    }

@@ -41,7 +41,9 @@ class PairTable:
     key: Ints
 
 
-def add_pairs(instance: Instance, table: PairTable) -> tuple[Instance, Ints]:
+def add_pairs(
+    instance: Instance, table: PairTable, only: Ints | None = None
+) -> tuple[Instance, Ints]:
     """Append a row for every pair of jobs (classes) that is worth running together.
 
     Parameters
@@ -50,6 +52,8 @@ def add_pairs(instance: Instance, table: PairTable) -> tuple[Instance, Ints]:
         A problem whose rows are single jobs (classes of `count` jobs).
     table
         Throughputs of pairs; its keys are those of the classes.
+    only
+        The pairs to look at, shape (pairs, 2), the smaller number first; all by default.
 
     Returns
     -------
@@ -59,7 +63,7 @@ def add_pairs(instance: Instance, table: PairTable) -> tuple[Instance, Ints]:
     pairs
         The two classes of each added row, shape (pairs, 2).
     """
-    first, second = np.triu_indices(instance.jobs)
+    first, second = np.triu_indices(instance.jobs) if only is None else only.T
     enough = (first != second) | (instance.count[first] >= 2)
     first, second = first[enough], second[enough]
     speeds = np.stack(

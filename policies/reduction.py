@@ -73,7 +73,7 @@ def reduce(policy: Policy, full: Instance, group: bool, table: PairTable | None)
             keyed = {**full.columns, "pair key": table.key.astype(float)}
             true, class_of = group_identical(full.with_columns(keyed), (*columns, "pair key"))
             table = PairTable(table.own, true.columns["pair key"].astype(np.intp))
-        true, pairs = add_pairs(true, table)
+        true, pairs = add_pairs(true, table, policy.pairs_to_consider(true))
         believed = true if policy.heterogeneity_aware else true.blind_to_types()
         return Reduction(full, true, believed, class_of, pairs)
     believed = full if policy.heterogeneity_aware else full.blind_to_types()
