@@ -94,9 +94,8 @@ def time_at_start(owed: Floats, round_seconds: float, carry_over: bool) -> Float
 
     Less if a row is owed time and more if it has had too much, as far as the half round goes.
     Gavel counts from half a round each time and keeps what is owed to break ties only. Then
-    events that come faster than the shares take to be served starve the small shares: on two of
-    its traces completion times differ from those of exact shares by up to 40 % on average, with
-    the rest carried over by 2 to 6 %.
+    events that come faster than the shares take to be served starve the small shares; the second
+    table of ``python -m benchmarks.gavel_physical`` shows by how much.
 
     Parameters
     ----------
