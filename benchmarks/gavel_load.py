@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 CLUSTER = "v100=36,p100=36,k80=36"
 RESOLVE_SECONDS = 1920.0
 LOADS = (4.0, 4.8, 5.2, 5.6)
-AGNOSTIC, GANDIVA, ALLOX = "max_min_fairness_agnostic", "gandiva", "allox"
+AGNOSTIC, GANDIVA, ALLOX = "max_min_fairness_agnostic", "gandiva_packing", "allox"
 AWARE, SHARING = "max_min_fairness", "max_min_fairness_space_sharing"
 TOLERANCE = 0.15
 

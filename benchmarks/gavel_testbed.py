@@ -50,13 +50,13 @@ PARTS = (
         "arrivals",
         CLUSTER,
         "mean_jct_h",
-        (f"{LAS}_agnostic", "gandiva", LAS, f"{LAS}_space_sharing"),
+        (f"{LAS}_agnostic", "gandiva_packing", LAS, f"{LAS}_space_sharing"),
     ),
     Part(
         "makespan",
         CLUSTER,
         "makespan_h",
-        (f"{MAKESPAN}_agnostic", "gandiva", MAKESPAN, f"{MAKESPAN}_space_sharing"),
+        (f"{MAKESPAN}_agnostic", "gandiva_packing", MAKESPAN, f"{MAKESPAN}_space_sharing"),
     ),
 )
 SMALL = Part(ARTEFACT, "v100=2,k80=4", "makespan_h", (MAKESPAN,))

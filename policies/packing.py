@@ -34,7 +34,7 @@ class GandivaPacking(FixedShare):
     are GPUs for all. The same seed and jobs give the same pairs.
     """
 
-    name = "gandiva"
+    name = "gandiva_packing"
     problem = "X = GPUs of the type / combinations / scale_factor, in random pairs when full"
     source = "Gandiva (OSDI 2018), section 4; Gavel (OSDI 2020), section 6"
     columns = ("order",)

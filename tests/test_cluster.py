@@ -104,3 +104,17 @@ def test_other_values_are_no_cluster() -> None:
 def test_pickles() -> None:
     cluster = Cluster({"a100": 3}, machines_per_rack=2)
     assert repr(pickle.loads(pickle.dumps(cluster))) == repr(cluster)
+
+
+def test_racks_hold_whole_machines() -> None:
+    cluster = Cluster.of_racks(2, machines_per_rack=3, gpus_per_machine=4)
+    assert cluster.gpus == {"gpu": 24}
+    assert [rack.tolist() for rack in cluster.racks("gpu")] == [[4, 4, 4], [4, 4, 4]]
+    assert [rack.tolist() for rack in Cluster({"v100": 8}).racks("v100")] == [[4, 4]]
+
+
+@pytest.mark.parametrize(("gpus", "multiple"), [(26, 24), (12, 24), (50, 24)])
+def test_racks_that_are_not_whole_are_refused(gpus: int, multiple: int) -> None:
+    cluster = Cluster({"v100": gpus}, gpus_per_machine=4, machines_per_rack=6)
+    with pytest.raises(InputError, match=f"multiple of {multiple}"):
+        cluster.racks("v100")

@@ -14,7 +14,10 @@ from apportion.errors import InputError, unknown_name
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["DEFAULT_PRICES_PER_GPU_HOUR", "Cluster"]
+__all__ = ["DEFAULT_PRICES_PER_GPU_HOUR", "TIERS", "Cluster"]
+
+TIERS = ("machine", "rack", "network")
+"""Network tiers a gang can lie in, tightest first: one machine, one rack, several racks."""
 
 DEFAULT_PRICES_PER_GPU_HOUR: Mapping[str, float] = MappingProxyType(
     {"v100": 2.48, "p100": 1.46, "k80": 0.45}
@@ -107,6 +110,54 @@ class Cluster:
                 raise InputError(f"The cluster {text!r} names {name!r} twice.")
             gpus[name] = int(number)
         return cls(gpus, **options)
+
+    @classmethod
+    def of_racks(
+        cls,
+        racks: int,
+        *,
+        machines_per_rack: int = 8,
+        gpus_per_machine: int = 8,
+        accelerator: str = "gpu",
+    ) -> Cluster:
+        """Make a cluster of whole racks of one accelerator type.
+
+        Dally's clusters are 2, 4, 8 or 16 racks of 8 machines of 8 GPUs.
+        """
+        size = _count("machines_per_rack", machines_per_rack, 1)
+        size *= _count("gpus_per_machine", gpus_per_machine, 1)
+        return cls(
+            {accelerator: _count("racks", racks, 1) * size},
+            gpus_per_machine=gpus_per_machine,
+            machines_per_rack=machines_per_rack,
+        )
+
+    @property
+    def gpus_per_rack(self) -> int | None:
+        """GPUs in one rack; ``None`` where there is but one."""
+        if self.machines_per_rack is None:
+            return None
+        return self.gpus_per_machine * self.machines_per_rack
+
+    def racks(self, accelerator: str) -> list[NDArray[np.int64]]:
+        """GPUs in each machine of one type, by rack.
+
+        Raises
+        ------
+        InputError
+            If the machines do not fill whole racks, or the GPUs whole machines; it says with how
+            many GPUs they would.
+        """
+        machines = self.machines(accelerator)
+        size = self.gpus_per_rack or self.gpus[accelerator]
+        if self.gpus[accelerator] % size or self.gpus[accelerator] % self.gpus_per_machine:
+            raise InputError(
+                f"The {self.gpus[accelerator]} GPUs of type {accelerator!r} do not fill whole racks "
+                f"of whole machines ({self.machines_per_rack or 'any number of'} machines of "
+                f"{self.gpus_per_machine} GPUs); their number must be a multiple of "
+                f"{size if self.machines_per_rack else self.gpus_per_machine}."
+            )
+        return list(machines.reshape(-1, size // self.gpus_per_machine))
 
     @property
     def accelerators(self) -> tuple[str, ...]:

@@ -58,7 +58,7 @@ def test_a_policy_that_shares_needs_pair_throughputs() -> None:
         run(replace(two_jobs(1.0), pairs=None), {"v100": 1})
 
 
-@pytest.mark.parametrize("policy", [SHARED, "makespan_space_sharing", "gandiva"])
+@pytest.mark.parametrize("policy", [SHARED, "makespan_space_sharing", "gandiva_packing"])
 def test_every_step_is_made_and_no_gpu_is_held_twice(policy: str) -> None:
     workload = generate_workload(jobs=25, seed=3, jobs_per_hour=6, scale_factors="gavel")
     cluster = Cluster({"v100": 8, "p100": 4})
