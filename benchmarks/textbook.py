@@ -73,10 +73,16 @@ def solve_textbook(
         limits if (steps_per_s == 0).any() else limits[:2],
     )
     try:
-        problem.solve(solver=solver, time_limit=limit_s)
+        problem.solve(solver=solver, **_limit(solver, limit_s))
     except cp.SolverError:
         return None
     if problem.status != cp.OPTIMAL:
         return None
     value: Any = problem.value
     return float(1 / value if policy == "makespan" else value)
+
+
+def _limit(solver: str, seconds: float) -> dict[str, float]:
+    """Name a time limit as a solver knows it; ECOS knows none."""
+    name = {"HIGHS": "time_limit", "CLARABEL": "time_limit", "SCS": "time_limit_secs"}.get(solver)
+    return {} if name is None else {name: seconds}

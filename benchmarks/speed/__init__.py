@@ -1,0 +1,1 @@
+"""The speed suite: what one decision costs, beside what it costs elsewhere."""

@@ -1,0 +1,76 @@
+"""What a decision costs without the layers under `solve`: plain cvxpy, scipy, and POP."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+import cvxpy as cp
+import numpy as np
+import pandas as pd
+from scipy import sparse
+from scipy.optimize import linprog
+
+from benchmarks.speed.harness import cpu_seconds_once
+from benchmarks.textbook import solve_textbook
+
+if TYPE_CHECKING:
+    from benchmarks.speed.problems import Case
+
+__all__ = ["best_plain", "installed", "plain", "pop", "scipy_max_min"]
+
+
+def installed(*solvers: str) -> list[str]:
+    """Those of some solvers that cvxpy finds."""
+    there = cp.installed_solvers()
+    return [solver for solver in solvers if solver in there]
+
+
+def plain(policy: str, case: Case, solver: str, limit_s: float) -> tuple[float, float | None]:
+    """CPU seconds and objective of the textbook problem in cvxpy; None if there was none."""
+    speed = pd.DataFrame(case.speed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return cpu_seconds_once(
+            lambda: solve_textbook(policy, speed, case.table, case.gpus, solver, limit_s)
+        )
+
+
+def best_plain(
+    policy: str, case: Case, solvers: list[str], limit_s: float
+) -> tuple[str, float, float | None]:
+    """Name, CPU seconds and objective of the fastest of several solvers that found an optimum."""
+    tried = [(solver, *plain(policy, case, solver, limit_s)) for solver in solvers]
+    found = [each for each in tried if each[2] is not None]
+    return min(found, key=lambda each: each[1]) if found else ("none", np.nan, None)
+
+
+def pop(policy: str, case: Case, parts: int, solver: str) -> tuple[float, float, float]:
+    """Partition at random as POP (SOSP 2021): CPU seconds in all and of the slowest, least value.
+
+    Every part has an equal share of the GPUs; the objective is that of the worst part.
+    """
+    order = np.random.default_rng(0).permutation(case.scale.size)
+    seconds, values = [], []
+    for jobs in np.array_split(order, parts):
+        spent, value = plain(policy, case.part(jobs, 1 / parts), solver, 600.0)
+        seconds.append(spent)
+        values.append(np.nan if value is None else value)
+    return sum(seconds), max(seconds), float(np.min(values))
+
+
+def scipy_max_min(case: Case) -> tuple[float, float]:
+    """CPU seconds and objective of max-min fairness written straight for `scipy.optimize.linprog`."""
+    jobs, types = case.speed.shape
+    utility = case.speed * (case.scale / (case.speed @ (case.gpus / case.gpus.sum())))[:, None]
+    cell = np.arange(jobs * types)
+    job = np.repeat(np.arange(jobs), types)
+    least = sparse.csr_array((-utility.ravel(), (job, cell)), shape=(jobs, jobs * types))
+    level = sparse.csr_array(np.ones((jobs, 1)))
+    time = sparse.csr_array((np.ones(cell.size), (job, cell)), shape=(jobs, jobs * types))
+    held = sparse.csr_array((np.repeat(case.scale, types), (cell % types, cell)))
+    rows = sparse.block_array([[least, level], [time, None], [held, None]], format="csr")
+    limits = np.concatenate([np.zeros(jobs), np.ones(jobs), case.gpus])
+    cost = np.append(np.zeros(cell.size), -1.0)
+    seconds, result = cpu_seconds_once(lambda: linprog(cost, A_ub=rows, b_ub=limits))
+    return seconds, -float(result.fun)
