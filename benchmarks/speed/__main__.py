@@ -7,16 +7,20 @@ in the same process; figures of Gavel's own code are cited from another machine 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from benchmarks.reporting import machine, progress, show, write_csv
 from benchmarks.speed.decisions import decisions
-from benchmarks.speed.harness import Row
 from benchmarks.speed.sharing import sharing
 from benchmarks.speed.water_filling import water_filling
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from benchmarks.speed.harness import Row
 
 PARTS: dict[str, Callable[[bool], list[Row]]] = {
     "decisions": decisions,

@@ -60,7 +60,7 @@ def pop(policy: str, case: Case, parts: int, solver: str) -> tuple[float, float,
 
 
 def scipy_max_min(case: Case) -> tuple[float, float]:
-    """CPU seconds and objective of max-min fairness written straight for `scipy.optimize.linprog`."""
+    """CPU seconds and objective of max-min fairness in `scipy.optimize.linprog`."""
     jobs, types = case.speed.shape
     utility = case.speed * (case.scale / (case.speed @ (case.gpus / case.gpus.sum())))[:, None]
     cell = np.arange(jobs * types)

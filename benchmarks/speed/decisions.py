@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from apportion.policies import get_policy, solve_instance
-from benchmarks.speed.baselines import best_plain, installed, plain, pop
+from benchmarks.speed.baselines import best_plain, installed, plain, pop, scipy_max_min
 from benchmarks.speed.harness import Row, cpu_seconds
 from benchmarks.speed.problems import Case, draw
 
@@ -32,7 +32,7 @@ def decisions(quick: bool) -> list[Row]:
     size = 256 if quick else 16384
     rows = [*_repeating(quick), *_pop(quick), _makespan(size)]
     rows += [_finish_time_fairness(jobs) for jobs in ((128,) if quick else (1024, 4096))]
-    return [*rows, *_unique(quick), _million(4096 if quick else 2**20), *_small()]
+    return [*rows, *_unique(quick), _million(4096 if quick else 2**20), *_every_solver(quick)]
 
 
 def ours(policy: str, case: Case, repeats: int = 5, **options: Any) -> tuple[float, Solution]:
@@ -176,19 +176,25 @@ def _million(jobs: int) -> Row:
     return row
 
 
-def _small() -> list[Row]:
-    """Small problems, on which there is little to gain."""
-    policy = "max_min_fairness"
-    rows = []
-    for jobs in (64, 256):
+def _every_solver(quick: bool) -> list[Row]:
+    """One problem by every solver that is installed, and a small one, with little to gain."""
+    policy, rows = "max_min_fairness", []
+    for jobs in (64,) if quick else (64, 256, 1024):
         case = draw(jobs, 3)
-        name, seconds, _ = best_plain(policy, case, installed("ECOS", "CLARABEL", "HIGHS"), LIMIT_S)
-        rows.append(
+        solved = ours(policy, case)
+        timed = {
+            f"cvxpy + {solver}": plain(policy, case, solver, LIMIT_S)
+            for solver in installed("HIGHS", "CLARABEL", "ECOS", "SCS")
+        }
+        timed["scipy linprog"] = scipy_max_min(case)
+        rows += [
             _row(
-                *("-", f"max-min, {jobs} x 3, cold", "small gains"),
-                ours(policy, case),
-                theirs=f"cvxpy + {name}",
+                *("-", f"max-min, {jobs} x 3, cold", "no goal"),
+                solved,
+                theirs=name,
                 theirs_s=seconds,
+                note=_agreement(value, solved[1]),
             )
-        )
+            for name, (seconds, value) in timed.items()
+        ]
     return rows
