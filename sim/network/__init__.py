@@ -1,0 +1,62 @@
+"""How much of an iteration is exposed communication, given where the GPUs of a gang are."""
+
+from __future__ import annotations
+
+from apportion.sim.network.analytic import AnalyticNetwork
+from apportion.sim.network.astra_workload import read_astra_workload
+from apportion.sim.network.calibration import (
+    AlphaBeta,
+    calibrate,
+    calibrate_groups,
+    compute_scale_for,
+)
+from apportion.sim.network.collectives import (
+    COLLECTIVES,
+    Cost,
+    halving_doubling,
+    hierarchical,
+    point_to_point,
+    ring,
+)
+from apportion.sim.network.interconnect import TOPOLOGIES, Dimension, Interconnect, Span
+from apportion.sim.network.model import MemoizedNetwork, NetworkModel, NoNetwork
+from apportion.sim.network.models import model_profiles
+from apportion.sim.network.profile import Exchange, Layer, ModelProfile, exposed_s
+from apportion.sim.network.registry import NETWORKS, get_network
+from apportion.sim.network.shapes import Shape, canonical_shape, shape_of_placement, tier_of
+from apportion.sim.network.table1 import TABLE1_PERCENT, Table1Network
+
+__all__ = [
+    "COLLECTIVES",
+    "NETWORKS",
+    "TABLE1_PERCENT",
+    "TOPOLOGIES",
+    "AlphaBeta",
+    "AnalyticNetwork",
+    "Cost",
+    "Dimension",
+    "Exchange",
+    "Interconnect",
+    "Layer",
+    "MemoizedNetwork",
+    "ModelProfile",
+    "NetworkModel",
+    "NoNetwork",
+    "Shape",
+    "Span",
+    "Table1Network",
+    "calibrate",
+    "calibrate_groups",
+    "canonical_shape",
+    "compute_scale_for",
+    "exposed_s",
+    "get_network",
+    "halving_doubling",
+    "hierarchical",
+    "model_profiles",
+    "point_to_point",
+    "read_astra_workload",
+    "ring",
+    "shape_of_placement",
+    "tier_of",
+]

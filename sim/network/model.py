@@ -1,0 +1,113 @@
+"""What every network model answers: how much of an iteration is exposed communication."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from apportion.errors import InputError
+from apportion.sim.network.shapes import Shape, canonical_shape, gpus_of
+
+if TYPE_CHECKING:
+    from apportion.cluster import Cluster
+
+__all__ = ["MemoizedNetwork", "NetworkModel", "NoNetwork"]
+
+
+@runtime_checkable
+class NetworkModel(Protocol):
+    """How much slower a placement makes a gang."""
+
+    @property
+    def name(self) -> str:
+        """Name of the model, as results show it."""
+        ...
+
+    def overhead(self, job_type: str, shape: Shape) -> float:
+        """Exposed communication over compute time of one iteration.
+
+        A gang with overhead o makes 1 / (1 + o) of the steps per second that it would make if
+        communication were free.
+
+        Parameters
+        ----------
+        job_type
+            The model that is trained.
+        shape
+            Where its GPUs are.
+
+        Returns
+        -------
+        float
+            >= 0, without unit; 0 for a single GPU.
+
+        Raises
+        ------
+        InputError
+            If the model of the job type is unknown, or the shape is none.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class NoNetwork:
+    """Communication is free: every placement is as fast as one machine."""
+
+    name: str = "none"
+
+    def overhead(self, job_type: str, shape: Shape) -> float:
+        """Return 0 for every job type and shape."""
+        return 0.0
+
+
+@dataclass(frozen=True)
+class MemoizedNetwork:
+    """A network model on a given cluster that computes each overhead once.
+
+    Parameters
+    ----------
+    model
+        What to ask the first time.
+    cluster
+        Shapes that it cannot hold are refused.
+    """
+
+    model: NetworkModel
+    cluster: Cluster
+    _known: dict[tuple[str, Shape], float] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    @property
+    def name(self) -> str:
+        """Name of the model inside."""
+        return self.model.name
+
+    def overhead(self, job_type: str, shape: Shape) -> float:
+        """Exposed communication over compute time, as `NetworkModel.overhead`.
+
+        Raises
+        ------
+        InputError
+            As the model inside, and if the cluster cannot hold the shape.
+        """
+        key = (job_type, shape)
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self._ask(job_type, canonical_shape(shape))
+        return known
+
+    def _ask(self, job_type: str, shape: Shape) -> float:
+        """Check the shape and ask the model; a single GPU has nobody to talk to."""
+        self._check(shape)
+        return 0.0 if gpus_of(shape) == 1 else self.model.overhead(job_type, shape)
+
+    def _check(self, shape: Shape) -> None:
+        """Refuse a shape with more GPUs in a machine, or machines or racks, than there are."""
+        gpus, machines = self.cluster.gpus_per_machine, self.cluster.machines_per_rack
+        if machines is None and len(shape) > 1:
+            raise InputError(f"The shape {shape} does not fit a single rack (machines_per_rack).")
+        if max(map(max, shape)) > gpus:
+            raise InputError(f"The shape {shape} does not fit machines of {gpus} GPUs.")
+        if machines is not None and max(map(len, shape)) > machines:
+            raise InputError(f"The shape {shape} does not fit racks of {machines} machines.")

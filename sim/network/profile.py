@@ -1,0 +1,171 @@
+"""What one training iteration computes and sends, layer by layer, and how much of it is exposed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from apportion.errors import InputError, unknown_name
+from apportion.sim.network.collectives import COLLECTIVES, Cost
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+__all__ = ["Exchange", "Layer", "ModelProfile", "exposed_s"]
+
+
+class Exchange(NamedTuple):
+    """A collective operation on so many bytes; no bytes, no exchange."""
+
+    collective: str = "all_reduce"
+    size_bytes: float = 0.0
+
+
+NO_EXCHANGE = Exchange()
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Compute and communication of one layer in one iteration.
+
+    Parameters
+    ----------
+    name
+        As errors show it.
+    forward_s, input_gradient_s, weight_gradient_s
+        Compute seconds of the three parts.
+    weight_gradient
+        What is sent once the gradient of the weights is there, while compute goes on: under data
+        parallelism the all-reduce of that gradient.
+    forward, input_gradient
+        What is sent after these parts and waited for, as under model parallelism.
+
+    Raises
+    ------
+    InputError
+        For seconds or bytes that are not finite numbers >= 0, and an unknown collective.
+    """
+
+    name: str
+    forward_s: float
+    input_gradient_s: float
+    weight_gradient_s: float
+    weight_gradient: Exchange = NO_EXCHANGE
+    forward: Exchange = NO_EXCHANGE
+    input_gradient: Exchange = NO_EXCHANGE
+
+    def __post_init__(self) -> None:
+        exchanges = (self.weight_gradient, self.forward, self.input_gradient)
+        seconds = (self.forward_s, self.input_gradient_s, self.weight_gradient_s)
+        for value in (*seconds, *(exchange.size_bytes for exchange in exchanges)):
+            if not (math.isfinite(value) and value >= 0):
+                raise InputError(
+                    f"The layer {self.name!r} has {value!r} seconds or bytes; they must be >= 0."
+                )
+        for exchange in exchanges:
+            if exchange.collective not in COLLECTIVES:
+                kind = f"collective of layer {self.name!r}"
+                raise unknown_name(kind, exchange.collective, COLLECTIVES)
+
+
+@dataclass(frozen=True)
+class ModelProfile:
+    """One training iteration of a model, as its network sees it.
+
+    Parameters
+    ----------
+    name
+        Of the model.
+    layers
+        In the order of the forward pass.
+
+    Raises
+    ------
+    InputError
+        If there are no layers, or they compute nothing.
+    """
+
+    name: str
+    layers: tuple[Layer, ...]
+
+    def __post_init__(self) -> None:
+        if not (self.layers and self.compute_s > 0):
+            raise InputError(f"The profile of {self.name!r} has no layer that computes.")
+
+    @property
+    def compute_s(self) -> float:
+        """Compute seconds of an iteration."""
+        return sum(x.forward_s + x.input_gradient_s + x.weight_gradient_s for x in self.layers)
+
+    @property
+    def all_reduce_bytes(self) -> float:
+        """Bytes of gradients that are all-reduced in an iteration."""
+        return sum(self._gradients())
+
+    @property
+    def skew(self) -> float:
+        """Largest all-reduced gradient over all of them (Tiresias, NSDI 2019, section 3.3)."""
+        return max(self._gradients()) / self.all_reduce_bytes if self.all_reduce_bytes else 0.0
+
+    def _gradients(self) -> list[float]:
+        sent = [layer.weight_gradient for layer in self.layers]
+        return [one.size_bytes if one.collective == "all_reduce" else 0.0 for one in sent]
+
+    def scaled(self, compute_scale: float) -> ModelProfile:
+        """Return the same model with every compute time multiplied.
+
+        Raises
+        ------
+        InputError
+            If the scale is no number above 0.
+        """
+        if not (compute_scale > 0 and math.isfinite(compute_scale)):
+            raise InputError(f"The compute scale is {compute_scale!r}; it must be above 0.")
+        layers = (
+            replace(
+                layer,
+                forward_s=layer.forward_s * compute_scale,
+                input_gradient_s=layer.input_gradient_s * compute_scale,
+                weight_gradient_s=layer.weight_gradient_s * compute_scale,
+            )
+            for layer in self.layers
+        )
+        return ModelProfile(self.name, tuple(layers))
+
+
+def exposed_s(profile: ModelProfile, costs: Mapping[str, Cost]) -> float:
+    """Seconds of an iteration during which compute waits for communication.
+
+    The network is a single server that takes messages in the order in which they are issued:
+    gradients of the weights from the last layer to the first, while the backward pass goes on.
+    Messages after a forward pass or a gradient of the input are waited for at once.
+
+    Parameters
+    ----------
+    profile
+        What is computed and sent.
+    costs
+        Of each collective that the profile uses, over the gang's placement.
+
+    Returns
+    -------
+    float
+        End of the iteration minus compute time, in seconds, >= 0.
+    """
+    now = free = 0.0  # when compute goes on, and when the network is free
+    for seconds, exchange, waited_for in _parts(profile):
+        now += seconds
+        if exchange.size_bytes:
+            free = max(free, now) + costs[exchange.collective].seconds(exchange.size_bytes)
+            now = free if waited_for else now
+    return max(0.0, max(now, free) - profile.compute_s)
+
+
+def _parts(profile: ModelProfile) -> Iterator[tuple[float, Exchange, bool]]:
+    """Compute seconds of an iteration, what is sent after them, and whether that is waited for."""
+    for layer in profile.layers:
+        yield layer.forward_s, layer.forward, True
+    for layer in reversed(profile.layers):
+        yield layer.weight_gradient_s, layer.weight_gradient, False
+        yield layer.input_gradient_s, layer.input_gradient, True

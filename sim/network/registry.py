@@ -1,0 +1,99 @@
+"""Network models by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from apportion.errors import InputError, unknown_name
+from apportion.sim.network.analytic import AnalyticNetwork
+from apportion.sim.network.model import MemoizedNetwork, NetworkModel, NoNetwork
+from apportion.sim.network.models import model_profiles, scaled_profiles
+from apportion.sim.network.presets import PHYSICAL, TABLE1_INTERCONNECT
+from apportion.sim.network.table1 import Table1Network
+
+if TYPE_CHECKING:
+    from apportion.cluster import Cluster
+    from apportion.sim.network.profile import ModelProfile
+
+__all__ = ["NETWORKS", "get_network"]
+
+_TABLE1_UPDATE_DELAYS = {"ResNet50": 0.12}
+"""Fixed delays in the authors' workload file, over compute time; no other model has any."""
+
+Profiles = Mapping[str, "ModelProfile"]
+
+
+def _alpha_beta(profiles: Profiles, *, flat_if_unbalanced: bool = False) -> AnalyticNetwork:
+    known = {**model_profiles(), **profiles}
+    return AnalyticNetwork("alpha_beta", PHYSICAL, known, flat_if_unbalanced)
+
+
+def _table1_model(profiles: Profiles, *, flat_if_unbalanced: bool = False) -> AnalyticNetwork:
+    known = {**scaled_profiles(), **profiles}
+    return AnalyticNetwork(
+        "table1_model", TABLE1_INTERCONNECT, known, flat_if_unbalanced, _TABLE1_UPDATE_DELAYS
+    )
+
+
+def _table1(profiles: Profiles, *, flat_if_unbalanced: bool = True) -> Table1Network:
+    analytic = _table1_model(profiles, flat_if_unbalanced=flat_if_unbalanced)
+    return Table1Network(analytic, flat_if_unbalanced)
+
+
+NETWORKS: Mapping[str, Callable[..., NetworkModel]] = MappingProxyType(
+    {
+        "none": lambda _profiles: NoNetwork(),
+        "table1": _table1,
+        "alpha_beta": _alpha_beta,
+        "table1_model": _table1_model,
+    }
+)
+"""Makers of network models, by name."""
+
+
+def get_network(
+    network: str | NetworkModel,
+    *,
+    cluster: Cluster,
+    flat_if_unbalanced: bool | None = None,
+    profiles: Profiles | None = None,
+) -> MemoizedNetwork:
+    """Network model by name, or one's own, ready for a cluster.
+
+    Parameters
+    ----------
+    network
+        ``"none"``: communication is free. ``"table1"``: Dally's Table I. ``"alpha_beta"``: the
+        analytic model with data-sheet figures. ``"table1_model"``: the analytic model with the
+        figures of Dally's authors. Or any `NetworkModel`.
+    cluster
+        Shapes that it cannot hold are refused. Overheads are remembered for it.
+    flat_if_unbalanced
+        Whether gangs that do not divide evenly form one flat ring. ``None``: as the authors' code
+        for ``"table1"``, else not.
+    profiles
+        Models beside the built-in ones, by name; one of the same name replaces the built-in one.
+
+    Raises
+    ------
+    InputError
+        For an unknown name, something that is no network model, and options that a model does
+        not take.
+    """
+    options = {} if flat_if_unbalanced is None else {"flat_if_unbalanced": flat_if_unbalanced}
+    has_options = bool(options) or profiles is not None
+    if not isinstance(network, str):
+        if has_options or not isinstance(network, NetworkModel):
+            raise InputError(
+                f"The network is {network!r}; it must be one of {', '.join(NETWORKS)}, or an "
+                "object with a name and overhead(job_type, shape), without options."
+            )
+        model = network.model if isinstance(network, MemoizedNetwork) else network
+        return MemoizedNetwork(model, cluster)
+    if network not in NETWORKS:
+        raise unknown_name("network", network, NETWORKS)
+    if network == "none" and has_options:
+        raise InputError("The network 'none' takes no options; leave out the others or choose one.")
+    return MemoizedNetwork(NETWORKS[network](profiles or {}, **options), cluster)

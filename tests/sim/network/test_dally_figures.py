@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from benchmarks import dally_shapes, dally_table1
+
+PAGE = Path(__file__).parents[3] / "docs" / "network.md"
+
+
+def test_the_table_is_printed_side_by_side(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["dally_table1", "--quick", "--out", str(tmp_path)])
+    dally_table1.main()
+    shown = capsys.readouterr().out
+    assert "\nreproduced: the preset is Table I" in shown
+    assert "Spearman -0.31" in shown  # by hand: 1 - 6 * 46 / 210
+    table = pd.read_csv(tmp_path / "dally_table1.csv").set_index(["model", "tier"])
+    assert len(table) == 18
+    assert table["preset"].tolist() == pytest.approx(table["paper"].tolist())
+    verdicts = pd.read_csv(tmp_path / "dally_table1_verdicts.csv")
+    off = (table["analytic"] / table["paper"] - 1).abs().xs("network", level="tier")
+    for model in ("MobileNetV3", "ResNet18", "BERT-large"):
+        (word,) = verdicts.loc[verdicts["claim"].str.endswith(f"for {model}"), "verdict"]
+        assert (word == "reproduced") == (off[model] <= 0.05)
+    unscaled = pd.read_csv(tmp_path / "dally_table1_unscaled.csv").set_index("model")
+    assert unscaled.loc["VGG11", "analytic"] == pytest.approx(0.09, abs=0.005)
+
+
+def test_growth_stands_beside_the_runs_of_astra_sim(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["dally_shapes", "--quick", "--out", str(tmp_path)])
+    dally_shapes.main()
+    assert "reproduced" in capsys.readouterr().out
+    table = pd.read_csv(tmp_path / "dally_shapes.csv")
+    pairs = table.pivot(index=["network", "GPUs", "shape"], columns="flat", values="MobileNetV3")
+    assert (pairs[True] >= pairs[False] * (1 - 1e-12)).all()
+    assert set(table["GPUs"]) == {8, 16}
+
+
+@pytest.mark.parametrize("gpus", dally_shapes.GANGS)
+def test_every_shape_has_all_gpus_and_fits_its_racks(gpus: int) -> None:
+    for shape in dally_shapes.shapes_of(gpus).values():
+        assert sum(map(sum, shape)) == gpus
+        assert max(map(max, shape)) <= 8
+        assert max(map(len, shape)) <= 8
+
+
+def test_the_code_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    code = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.S | re.M)
+    assert code
+    exec("\n".join(code), {})

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import heapq
+import math
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apportion.errors import InputError
+from apportion.sim.network import Cost, Exchange, Layer, ModelProfile, exposed_s
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+COSTS = {name: Cost(0.5, 2.0) for name in ("all_reduce", "all_gather", "all_to_all")}
+SECONDS = st.floats(0, 8)
+
+
+def layer(forward_s: float, input_s: float, weight_s: float, sent: float) -> Layer:
+    return Layer("layer", forward_s, input_s, weight_s, Exchange("all_reduce", sent))
+
+
+LAYERS = st.lists(st.builds(layer, SECONDS, SECONDS, SECONDS, SECONDS), min_size=1, max_size=9)
+
+
+def simulated_end_s(layers: Sequence[Layer], cost: Cost) -> float:
+    """Play one iteration event by event: one compute stream, one network, a queue between."""
+    tasks = [(x.forward_s, 0.0) for x in layers]
+    for x in reversed(layers):
+        tasks += [(x.weight_gradient_s, x.weight_gradient.size_bytes), (x.input_gradient_s, 0.0)]
+    events = [(0.0, 0, "compute", -1)]
+    queue: list[float] = []
+    busy, clock, serial = False, 0.0, 0
+    while events:
+        clock, _, kind, task = heapq.heappop(events)
+        if kind == "network":
+            busy = False
+        else:
+            if task >= 0 and tasks[task][1]:
+                queue.append(cost.latency_s + tasks[task][1] * cost.s_per_byte)
+            if task + 1 < len(tasks):
+                serial += 1
+                heapq.heappush(events, (clock + tasks[task + 1][0], serial, "compute", task + 1))
+        if queue and not busy:
+            busy, serial = True, serial + 1
+            heapq.heappush(events, (clock + queue.pop(0), serial, "network", -1))
+    return clock
+
+
+def test_exposed_communication_by_hand() -> None:
+    # Backward: the second layer sends 3 bytes from 5 to 11.5; the first wants the network at 9.
+    profile = ModelProfile("two", (layer(1, 0, 2, 1), layer(2, 2, 2, 3)))
+    assert profile.compute_s == 9
+    assert exposed_s(profile, COSTS) == pytest.approx(11.5 + 2.5 - 9)
+
+
+def test_communication_behind_later_compute_is_hidden() -> None:
+    profile = ModelProfile("two", (layer(1, 0, 20, 0), layer(2, 2, 2, 3)))
+    assert exposed_s(profile, COSTS) == 0
+
+
+@given(LAYERS)
+def test_exposed_communication_is_that_of_an_event_simulation(layers: list[Layer]) -> None:
+    if sum(x.forward_s + x.input_gradient_s + x.weight_gradient_s for x in layers) == 0:
+        return
+    profile = ModelProfile("random", tuple(layers))
+    end_s = simulated_end_s(layers, COSTS["all_reduce"])
+    assert exposed_s(profile, COSTS) == pytest.approx(end_s - profile.compute_s, abs=1e-9)
+
+
+def test_exchanges_that_are_waited_for_are_exposed_in_full() -> None:
+    wait = Exchange("all_gather", 1.0)
+    part = Layer("part", 1, 1, 1, forward=wait, input_gradient=Exchange("all_to_all", 2.0))
+    profile = ModelProfile("model parallel", (part, part))
+    assert exposed_s(profile, COSTS) == pytest.approx(2 * (2.5 + 4.5))
+    assert profile.all_reduce_bytes == profile.skew == 0
+
+
+def test_a_profile_knows_its_gradients() -> None:
+    profile = ModelProfile("two", (layer(1, 1, 1, 1), layer(1, 1, 1, 3)))
+    assert profile.all_reduce_bytes == 4
+    assert profile.skew == 0.75
+
+
+def test_scaling_changes_compute_and_nothing_else() -> None:
+    profile = ModelProfile("two", (layer(1, 2, 3, 1), layer(4, 5, 6, 3)))
+    scaled = profile.scaled(0.1)
+    assert scaled.compute_s == pytest.approx(2.1)
+    assert scaled.all_reduce_bytes == 4
+    for bad in (0.0, -1.0, math.nan, math.inf):
+        with pytest.raises(InputError, match="compute scale"):
+            profile.scaled(bad)
+
+
+def test_profiles_and_layers_that_cannot_be_are_refused() -> None:
+    with pytest.raises(InputError, match="layer 'layer' has nan"):
+        layer(math.nan, 0, 0, 0)
+    with pytest.raises(InputError, match=r"layer 'layer' has -1"):
+        layer(1, 0, 0, -1)
+    with pytest.raises(InputError, match=r"collective of layer 'x' 'reduce'.*Did you mean"):
+        Layer("x", 1, 0, 0, Exchange("reduce", 1.0))
+    for layers in ((), (layer(0, 0, 0, 5),)):
+        with pytest.raises(InputError, match="'idle' has no layer that computes"):
+            ModelProfile("idle", layers)
