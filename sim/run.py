@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from apportion.sim.metrics import summarise
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pandas as pd
 
     from apportion.cluster import Cluster
@@ -38,6 +40,8 @@ class Run:
         Real time spent in the policy and in all, seconds.
     solves
         How often the policy was solved.
+    tables
+        Further tables by name, such as the delay timers over time of a lease-based scheduler.
     """
 
     policy: str
@@ -49,6 +53,7 @@ class Run:
     policy_seconds: float
     wall_seconds: float
     solves: int
+    tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
 
     @property
     def received(self) -> pd.DataFrame:

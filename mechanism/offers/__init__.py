@@ -1,0 +1,31 @@
+"""The lease-based mechanism: free GPUs are offered to waiting jobs, who accept or reject."""
+
+from __future__ import annotations
+
+from apportion.mechanism.offers.candidates import Candidates, InOrder
+from apportion.mechanism.offers.fits import FITS
+from apportion.mechanism.offers.lease import Lease
+from apportion.mechanism.offers.mechanism import LeaseMechanism
+from apportion.mechanism.offers.racks import Placement, Racks, tier_of
+from apportion.mechanism.offers.registry import SCHEDULERS, get_scheduler, scheduler_table
+from apportion.mechanism.offers.scheduler import OfferScheduler
+from apportion.mechanism.offers.timers import AutoTunedTimers, ManualTimers
+from apportion.mechanism.offers.waiting import WaitingJobs
+
+__all__ = [
+    "FITS",
+    "SCHEDULERS",
+    "AutoTunedTimers",
+    "Candidates",
+    "InOrder",
+    "Lease",
+    "LeaseMechanism",
+    "ManualTimers",
+    "OfferScheduler",
+    "Placement",
+    "Racks",
+    "WaitingJobs",
+    "get_scheduler",
+    "scheduler_table",
+    "tier_of",
+]

@@ -1,0 +1,91 @@
+"""Who is offered free GPUs next, and at which tiers they are accepted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from apportion.mechanism.offers.orders import Order
+    from apportion.mechanism.offers.rules import Rule
+    from apportion.mechanism.offers.waiting import WaitingJobs
+
+    Positions = NDArray[np.intp]
+    Bools = NDArray[np.bool_]
+
+__all__ = ["Candidates", "InOrder"]
+
+
+class Candidates(Protocol):
+    """The part of the mechanism that decides; all the rest carries out."""
+
+    def candidates(self, now_s: float, waiting: WaitingJobs) -> tuple[Positions, Bools]:
+        """Say who would accept what now.
+
+        Parameters
+        ----------
+        now_s
+            The time, seconds.
+        waiting
+            Waiting jobs. Those for which nothing is free (`WaitingJobs.fits`) may be left out.
+
+        Returns
+        -------
+        positions : ndarray
+            Positions in `waiting`, who is to be served first standing first, shape (candidates,).
+            A job may stand there several times, with different tiers.
+        tiers : ndarray
+            Tiers that each accepts now, shape (candidates, tiers). It gets the tightest of them
+            that is free.
+        """
+        ...
+
+    def next_change_s(self, now_s: float, waiting: WaitingJobs) -> float:
+        """Return when a job will accept what it rejects now, nothing else happening in between.
+
+        Seconds, later than now; infinite for never.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class InOrder:
+    """Jobs in an order, each accepting by a rule.
+
+    Parameters
+    ----------
+    order
+        Whose turn it is.
+    rule
+        Which tiers a job accepts after which wait.
+    """
+
+    order: Order
+    rule: Rule
+
+    def candidates(self, now_s: float, waiting: WaitingJobs) -> tuple[Positions, Bools]:
+        """Return the jobs that accept something that is free, in order."""
+        accepts = waiting.fits & (self._accepts_from_s(waiting) <= now_s)
+        if waiting.held_tier is not None:
+            accepts |= waiting.held_tier[:, None] == np.arange(3)
+        serves = np.flatnonzero(accepts.any(axis=1))
+        able = waiting.at(serves)
+        keys = self.order.keys(now_s, able)
+        order = serves[np.lexsort((able.job, able.released_s, *reversed(keys)))]
+        return order, accepts[order]
+
+    def next_change_s(self, now_s: float, waiting: WaitingJobs) -> float:
+        """Return when the next timer ends for which GPUs are free."""
+        from_s = self._accepts_from_s(waiting)
+        later = np.where(waiting.fits & (from_s > now_s), from_s, np.inf)
+        return float(later.min(initial=np.inf))
+
+    def _accepts_from_s(self, waiting: WaitingJobs) -> NDArray[np.float64]:
+        """When each job begins to accept each tier, seconds."""
+        from_s: NDArray[np.float64]
+        from_s = waiting.released_s[:, None] + self.rule.patience_s(waiting)
+        return from_s

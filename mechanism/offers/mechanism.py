@@ -1,0 +1,292 @@
+"""The lease-based mechanism: free GPUs are offered to waiting jobs, who accept or reject."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from apportion.errors import InputError, written
+from apportion.mechanism.offers.fits import get_fit
+from apportion.mechanism.offers.lease import Lease
+from apportion.mechanism.offers.racks import Placement, Racks, Room, tier_of
+from apportion.mechanism.offers.records import JobRecords
+from apportion.mechanism.offers.timer_book import TimerBook
+from apportion.mechanism.offers.waiting import ClusterSize, WaitingJobs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from apportion.cluster import Cluster
+    from apportion.mechanism.offers.scheduler import OfferScheduler
+
+    Ints = NDArray[np.int64]
+    Floats = NDArray[np.float64]
+
+__all__ = ["LeaseMechanism"]
+
+
+class LeaseMechanism:
+    """Jobs, GPUs and delay timers of a running scheduler; it has no clock of its own.
+
+    Whoever runs jobs tells it what happens (`arrive`, `ran`, `release`, `complete`) and then calls
+    `offer`, which tells who gets which GPUs. It ends when no waiting job accepts anything that is
+    free, so nothing changes before the next such call or `next_change_s`.
+
+    A job that accepts GPUs in the instant in which it gave some back, at the same tier, gets the
+    same ones if they are still free: nobody gains from a move.
+
+    Parameters
+    ----------
+    scheduler
+        Order, rule, timers and lease.
+    cluster
+        Whole racks of one accelerator type.
+    seed
+        Seed of placements at random.
+
+    Raises
+    ------
+    InputError
+        If the cluster has several accelerator types, or machines or racks are not whole.
+    """
+
+    def __init__(self, scheduler: OfferScheduler, cluster: Cluster, *, seed: int = 0) -> None:
+        if len(cluster.accelerators) != 1:
+            raise InputError(
+                f"Leases are for clusters of one accelerator type; {cluster} has "
+                f"{len(cluster.accelerators)}. Valid: e.g. Cluster.of_racks(4)."
+            )
+        gpus = np.array(cluster.racks(cluster.accelerators[0]))
+        self.scheduler = scheduler
+        self.racks = Racks(gpus)
+        self.jobs = JobRecords()
+        self.size = ClusterSize(cluster.gpus_per_machine, int(gpus[0].sum()), int(gpus.sum()))
+        self.timers = TimerBook(
+            scheduler.timers,
+            scheduler.lease_s,
+            gpus_per_machine=self.size.gpus_per_machine,
+            gpus_per_rack=self.size.gpus_per_rack,
+            gpus=self.size.gpus,
+        )
+        self._rng = np.random.default_rng(seed)
+        self._fit = get_fit(scheduler.placement, self._rng)
+        self._move_fit = get_fit("best_fit", self._rng)
+        self._candidates = scheduler.candidates()
+        self._given_back: dict[int, Placement] = {}
+
+    def arrive(self, now_s: float, *, scale_factor: int, job_type: str, ideal_s: float) -> int:
+        """Let a job in; it waits.
+
+        Parameters
+        ----------
+        now_s
+            The time, seconds.
+        scale_factor
+            GPUs of its gang.
+        job_type
+            The model that it trains.
+        ideal_s
+            Compute time from start to completion without exposed communication, seconds.
+
+        Returns
+        -------
+        int
+            Its number: 0 for the first job, and so on.
+
+        Raises
+        ------
+        InputError
+            If the cluster has fewer GPUs, or the rule does not know the job type.
+        """
+        if not 1 <= scale_factor <= self.size.gpus:
+            raise InputError(
+                f"Job {self.jobs.jobs} ({written(job_type)}) has scale factor {scale_factor}; it "
+                f"must be from 1 to the {self.size.gpus} GPUs of the cluster."
+            )
+        self.scheduler.rule.check(job_type)
+        return self.jobs.add(now_s, scale_factor, job_type, ideal_s)
+
+    def ran(self, jobs: Ints, compute_s: Floats, run_s: Floats) -> None:
+        """Book progress of jobs that hold GPUs.
+
+        Parameters
+        ----------
+        jobs
+            Numbers of the jobs, each once, shape (jobs,).
+        compute_s
+            Compute time of the steps done since the last call, seconds, shape (jobs,).
+        run_s
+            The same with exposed communication.
+        """
+        self.jobs.compute_s[jobs] += compute_s
+        self.jobs.run_s[jobs, self.jobs.tier[jobs]] += run_s
+
+    def release(self, job: int, now_s: float) -> None:
+        """End a lease: the job gives its GPUs back and waits, from now on."""
+        self._given_back[job] = self.racks.give_back(job)
+        self.jobs.tier[job], self.jobs.waiting[job] = -1, True
+        self.jobs.released_s[job] = now_s
+
+    def complete(self, job: int) -> None:
+        """Let a job go that holds GPUs and is done."""
+        self.racks.give_back(job)
+        self.jobs.tier[job], self.jobs.complete[job] = -1, True
+
+    def offer(self, now_s: float) -> list[Lease]:
+        """Offer what is free to the waiting jobs, until none accepts; return the new leases.
+
+        After each acceptance the offers start again with the first job, as it may have changed
+        the delay timers.
+        """
+        leases = []
+        while (served := self._first(now_s, self._waiting(self.racks.room))) is not None:
+            leases.append(self._lease(*served, now_s))
+        self._given_back.clear()
+        return leases
+
+    def next_change_s(self, now_s: float) -> float:
+        """Return when a waiting job will accept what is free and rejected now, seconds."""
+        waiting = self._waiting(self.racks.room)
+        return self._candidates.next_change_s(now_s, waiting) if waiting.job.size else np.inf
+
+    def keeps(self, job: int, now_s: float) -> bool:
+        """Whether a job whose lease ends now would get the GPUs that it has.
+
+        That is if, with these given back, it is the first to accept anything and finds no tighter
+        tier. With the scheduler's `keep_placement` it accepts the tier that it has, whatever its
+        rule.
+        """
+        return self._gets_tier_again(job, now_s, self.racks.room_with(job))
+
+    def surely_keeps(self, job: int, now_s: float) -> bool:
+        """Whether a job would get the GPUs that it has at every end of a lease from now on.
+
+        That is if nobody waits, and it accepts no tighter tier even if all were free. Then leases
+        need not be told apart until a job arrives, completes, or waits.
+        """
+        empty = Room(self.size.gpus_per_machine, self.size.gpus_per_rack, self.size.gpus)
+        return not self.jobs.waiting.any() and self._gets_tier_again(job, now_s, empty)
+
+    def renewed(self, job: int, now_s: float) -> None:
+        """Write down for the delay timers that a job has got again, at once, what it had."""
+        gpus = int(self.jobs.scale_factor[job])
+        self.timers.record(int(self.jobs.tier[job]), gpus, now_s, 0.0)
+
+    def migrate(self, jobs: Iterable[int]) -> list[Lease]:
+        """Move running jobs to tighter tiers that are free, their own GPUs included.
+
+        Parameters
+        ----------
+        jobs
+            Numbers of the jobs that may move.
+
+        Returns
+        -------
+        list of Lease
+            The jobs that have moved, on the GPUs that they have now.
+        """
+        if not self.racks.room.network:
+            return []
+        here = np.fromiter(jobs, dtype=np.int64)
+        tightest = self._tightest_tier(here)
+        loose = self.jobs.tier[here] > tightest
+        moved = map(self._tighter, here[loose].tolist(), tightest[loose].tolist())
+        return [lease for lease in moved if lease is not None]
+
+    def state(self) -> dict[str, Any]:
+        """Return everything that later decisions depend on, in lists, numbers and texts."""
+        return {
+            "jobs": self.jobs.state(),
+            "racks": self.racks.state(),
+            "timers": self.timers.state(),
+            "given_back": [[job, placement] for job, placement in self._given_back.items()],
+            "random": self._rng.bit_generator.state,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a state of `state` in a new mechanism of the same scheduler and cluster.
+
+        Raises
+        ------
+        InputError
+            If a part is missing, or jobs have come already.
+        """
+        for part in ("jobs", "racks", "timers", "given_back", "random"):
+            if part not in state:
+                raise InputError(f"The state of the lease mechanism has no {part!r}.")
+        if self.jobs.jobs:
+            raise InputError("A state can only be restored before the first job arrives.")
+        self.jobs.restore(state["jobs"])
+        self.racks.restore(state["racks"])
+        self.timers.restore(state["timers"])
+        self._given_back = {
+            job: tuple((rack, machine, gpus) for rack, machine, gpus in placement)
+            for job, placement in state["given_back"]
+        }
+        self._rng.bit_generator.state = state["random"]
+
+    def _waiting(self, room: Room) -> WaitingJobs:
+        """Describe the waiting jobs that could have GPUs now."""
+        job = np.flatnonzero(self.jobs.waiting & (self.jobs.scale_factor <= room.network))
+        return WaitingJobs(job, self.jobs, self.timers, self.size, room)
+
+    def _gets_tier_again(self, job: int, now_s: float, room: Room) -> bool:
+        """Whether a job that waits from now on would be served first, and no tighter than it is."""
+        jobs, tier = self.jobs, self.jobs.tier[job]
+        released_s = jobs.released_s[job]
+        jobs.waiting[job], jobs.released_s[job] = True, now_s
+        waiting = self._waiting(room)
+        if self.scheduler.keep_placement:
+            waiting = replace(waiting, held_tier=np.where(waiting.job == job, tier, -1))
+        served = self._first(now_s, waiting)
+        jobs.waiting[job], jobs.released_s[job] = False, released_s
+        return served is not None and served[0] == job and served[1] >= tier
+
+    def _first(self, now_s: float, waiting: WaitingJobs) -> tuple[int, int] | None:
+        """Return the first job to accept something, and the tightest tier that it finds free."""
+        if not waiting.job.size:
+            return None
+        positions, tiers = self._candidates.candidates(now_s, waiting)
+        free = tiers & waiting.fits[positions]
+        rows = np.flatnonzero(free.any(axis=1))
+        if not rows.size:
+            return None
+        return int(waiting.job[positions[rows[0]]]), int(free[rows[0]].argmax())
+
+    def _lease(self, job: int, tier: int, now_s: float) -> Lease:
+        """Give a waiting job GPUs at a tier."""
+        gpus = int(self.jobs.scale_factor[job])
+        before = self._given_back.get(job)
+        if before is not None and tier_of(before) <= tier and self.racks.can_hold(before):
+            self.racks.hold(job, before)
+        else:
+            self.racks.take(job, gpus, tier, self._fit)
+        self.jobs.waiting[job] = False
+        self.timers.record(tier, gpus, now_s, now_s - float(self.jobs.released_s[job]))
+        return self._described(job, continued=self.racks.held[job] == before)
+
+    def _tightest_tier(self, jobs: Ints) -> Ints:
+        """Return the tightest tier that can hold each of some jobs."""
+        sizes = (self.size.gpus_per_machine, self.size.gpus_per_rack)
+        return np.searchsorted(sizes, self.jobs.scale_factor[jobs], side="left")
+
+    def _tighter(self, job: int, tightest: int) -> Lease | None:
+        """Move one job to the tightest tier that has room for it, if that is tighter."""
+        gpus, tier = int(self.jobs.scale_factor[job]), int(self.jobs.tier[job])
+        room = self.racks.room_with(job)
+        goal = next((goal for goal in range(tightest, tier) if room[goal] >= gpus), None)
+        if goal is None:
+            return None
+        self.racks.give_back(job)
+        self.racks.take(job, gpus, goal, self._move_fit)
+        return self._described(job, continued=False)
+
+    def _described(self, job: int, *, continued: bool) -> Lease:
+        """Note the tier of a job that has just got GPUs, and say where they are."""
+        placement = self.racks.held[job]
+        self.jobs.tier[job] = tier_of(placement)
+        return Lease(job, placement, int(self.jobs.tier[job]), continued)

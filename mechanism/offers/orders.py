@@ -1,0 +1,152 @@
+"""In which order waiting jobs are offered free GPUs: the lowest key first.
+
+Jobs of equal keys come in the order in which their waits began, then in that of arrival.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+import numpy as np
+
+from apportion.errors import InputError
+from apportion.mechanism.offers.parts import Part
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from apportion.mechanism.offers.waiting import WaitingJobs
+
+    Floats = NDArray[np.float64]
+
+__all__ = [
+    "FIFO",
+    "DiscretizedLeastAttainedService",
+    "FinishTimeFairness",
+    "LeastAttainedService",
+    "NetworkSensitive",
+    "Order",
+    "RoundRobin",
+]
+
+
+class Order(Protocol):
+    """Gives every waiting job a key."""
+
+    rule: ClassVar[str]
+    """The order in a few words."""
+
+    def keys(self, now_s: float, waiting: WaitingJobs) -> tuple[Floats, ...]:
+        """Return keys of shape (waiting,), the most significant first; lower comes first."""
+        ...
+
+
+@dataclass(frozen=True, repr=False)
+class NetworkSensitive(Part):
+    """Jobs that the network has slowed most come first; jobs that never ran before them.
+
+    The key is P = W / T_norm, the share W of the iterations that is done over the time run T_norm
+    in units of the time that all iterations would compute. That is compute time over run time of
+    the work done: 1 / (1 + overhead) for a job that has always had the same placement, and 0 for a
+    job that never ran. Source: Dally (Sharma et al., 2024), network-sensitive preemption.
+    """
+
+    rule: ClassVar[str] = "least compute time per time run first"
+
+    def keys(self, now_s: float, waiting: WaitingJobs) -> tuple[Floats, ...]:
+        """Return P, between 0 and 1."""
+        run_s, key = waiting.run_s, np.zeros(waiting.job.size)
+        np.divide(waiting.compute_s, run_s, out=key, where=run_s > 0)
+        return (key,)
+
+
+@dataclass(frozen=True, repr=False)
+class LeastAttainedService(Part):
+    """Least GPU-time first. Source: Tiresias (Gu et al., NSDI 2019), section 3, two-dimensional."""
+
+    rule: ClassVar[str] = "least GPU-time run first"
+
+    def keys(self, now_s: float, waiting: WaitingJobs) -> tuple[Floats, ...]:
+        """Return GPU-seconds run."""
+        return (waiting.run_s * waiting.scale_factor,)
+
+
+@dataclass(frozen=True, repr=False)
+class DiscretizedLeastAttainedService(Part):
+    """Queues by GPU-time, in each the earliest arrival first.
+
+    Source: Tiresias (Gu et al., NSDI 2019), section 3; the limits are those of its simulator.
+
+    Parameters
+    ----------
+    queue_limits
+        GPU-seconds at which a job falls into the next queue, ascending.
+
+    Raises
+    ------
+    InputError
+        If the limits do not ascend from above 0.
+    """
+
+    rule: ClassVar[str] = "queues of GPU-time run, first in first out in each"
+
+    queue_limits: tuple[float, ...] = (3250.0, 7200.0, 18000.0)
+
+    def __post_init__(self) -> None:
+        if not np.all(np.diff([0.0, *self.queue_limits]) > 0):
+            raise InputError(
+                f"queue_limits are {self.queue_limits!r}; they must be GPU-seconds above 0, each "
+                f"larger than the one before."
+            )
+
+    def keys(self, now_s: float, waiting: WaitingJobs) -> tuple[Floats, ...]:
+        """Return the number of the queue, and the time of arrival."""
+        attained = waiting.run_s * waiting.scale_factor
+        queue = np.searchsorted(self.queue_limits, attained, side="right")
+        return queue.astype(float), waiting.arrival_s
+
+
+@dataclass(frozen=True, repr=False)
+class FinishTimeFairness(Part):
+    """The unfairest first: the largest rho, time in the shared over time in an isolated cluster.
+
+    The shared time is the time since arrival and the compute time still to do; the isolated one
+    what the job would take alone on 1/n of the GPUs, n being the jobs in the cluster now, taking
+    turns with itself if it needs more. Source: Themis (Mahajan et al., NSDI 2020), section 3,
+    without its auctions and their leases.
+    """
+
+    rule: ClassVar[str] = "largest finish-time fairness first"
+
+    def keys(self, now_s: float, waiting: WaitingJobs) -> tuple[Floats, ...]:
+        """Return -rho."""
+        share = waiting.size.gpus / waiting.records.active / waiting.scale_factor
+        isolated_s = waiting.ideal_s / np.minimum(share, 1.0)
+        left_s = np.maximum(waiting.ideal_s - waiting.compute_s, 0.0)
+        return (-(now_s - waiting.arrival_s + left_s) / isolated_s,)
+
+
+@dataclass(frozen=True, repr=False)
+class FIFO(Part):
+    """Earliest arrival first."""
+
+    rule: ClassVar[str] = "first in first out"
+
+    def keys(self, now_s: float, waiting: WaitingJobs) -> tuple[Floats, ...]:
+        """Return times of arrival, seconds."""
+        return (waiting.arrival_s,)
+
+
+@dataclass(frozen=True, repr=False)
+class RoundRobin(Part):
+    """Longest present wait first, so that jobs take turns.
+
+    Source: Gandiva (Xiao et al., OSDI 2018), section 3, which suspends and resumes jobs in turn.
+    """
+
+    rule: ClassVar[str] = "longest wait first"
+
+    def keys(self, now_s: float, waiting: WaitingJobs) -> tuple[Floats, ...]:
+        """Return equal keys: the start of the wait decides."""
+        return (np.zeros(waiting.job.size),)

@@ -1,0 +1,26 @@
+"""What orders, rules, timers and schedulers have in common: a repr that shows what was chosen."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, fields, is_dataclass
+from typing import Any
+
+__all__ = ["Part"]
+
+
+class Part:
+    """A dataclass whose repr leaves out fields that have their default value."""
+
+    def __repr__(self) -> str:
+        own: tuple[Any, ...] = fields(self) if is_dataclass(self) else ()
+        changed = [
+            f"{part.name}={getattr(self, part.name)!r}"
+            for part in own
+            if part.repr and getattr(self, part.name) != _default(part)
+        ]
+        return f"{type(self).__name__}({', '.join(changed)})"
+
+
+def _default(part: Any) -> object:
+    """Value that a field has unless another is given."""
+    return part.default if part.default_factory is MISSING else part.default_factory()

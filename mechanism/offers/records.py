@@ -1,0 +1,97 @@
+"""What the mechanism knows of every job, in arrays that grow as jobs arrive."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
+    Floats = NDArray[np.float64]
+    Bools = NDArray[np.bool_]
+
+__all__ = ["JobRecords"]
+
+_ARRAYS = (
+    *("scale_factor", "type_code", "arrival_s", "released_s"),
+    *("ideal_s", "compute_s", "run_s", "tier", "waiting", "complete"),
+)
+
+
+class JobRecords:
+    """Entries by number of the job, in order of arrival.
+
+    Attributes
+    ----------
+    scale_factor
+        GPUs of the gang, shape (jobs,), as all that follow.
+    type_code
+        Job types, as positions in `job_types`.
+    arrival_s
+        When the job arrived, seconds.
+    released_s
+        When its present wait began: at its arrival, or when its last lease ended.
+    ideal_s
+        Compute time from start to completion, seconds: all steps without exposed communication.
+    compute_s
+        Compute time of the steps that are done, seconds.
+    run_s
+        Seconds that the job has run at each tier, communication included, shape (jobs, tiers).
+    tier
+        Tier of the GPUs that it holds; -1 for none.
+    waiting
+        Whether the job is here and holds no GPUs.
+    complete
+        Whether it is done.
+    """
+
+    def __init__(self) -> None:
+        self.scale_factor: Ints = np.empty(0, dtype=np.int64)
+        self.type_code: Ints = np.empty(0, dtype=np.int64)
+        self.arrival_s: Floats = np.empty(0)
+        self.released_s: Floats = np.empty(0)
+        self.ideal_s: Floats = np.empty(0)
+        self.compute_s: Floats = np.empty(0)
+        self.run_s: Floats = np.empty((0, 3))
+        self.tier: Ints = np.empty(0, dtype=np.int64)
+        self.waiting: Bools = np.empty(0, dtype=bool)
+        self.complete: Bools = np.empty(0, dtype=bool)
+        self.job_types: list[str] = []
+
+    @property
+    def jobs(self) -> int:
+        """Number of jobs that have arrived."""
+        return self.scale_factor.size
+
+    @property
+    def active(self) -> int:
+        """Number of jobs that have arrived and are not complete."""
+        return self.jobs - int(np.count_nonzero(self.complete))
+
+    def add(self, now_s: float, scale_factor: int, job_type: str, ideal_s: float) -> int:
+        """Enter a job that arrives now and waits; return its number."""
+        if job_type not in self.job_types:
+            self.job_types.append(job_type)
+        code = self.job_types.index(job_type)
+        values = (scale_factor, code, now_s, now_s, ideal_s, 0.0, np.zeros(3), -1, True, False)
+        for name, value in zip(_ARRAYS, values, strict=True):
+            column = getattr(self, name)
+            entry = np.array(value, dtype=column.dtype).reshape(1, *column.shape[1:])
+            setattr(self, name, np.concatenate([column, entry]))
+        return self.jobs - 1
+
+    def state(self) -> dict[str, Any]:
+        """Return all entries, for JSON."""
+        arrays = {name: getattr(self, name).tolist() for name in _ARRAYS}
+        return arrays | {"job_types": list(self.job_types)}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a state of `state`."""
+        for name in _ARRAYS:
+            column = getattr(self, name)
+            values = np.array(state[name], dtype=column.dtype)
+            setattr(self, name, values.reshape(-1, *column.shape[1:]))
+        self.job_types = list(state["job_types"])

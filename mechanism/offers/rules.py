@@ -1,0 +1,183 @@
+"""Which tiers a waiting job accepts, and after how long a wait."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+import numpy as np
+
+from apportion.errors import unknown_name
+from apportion.mechanism.offers.parts import Part
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from numpy.typing import NDArray
+
+    from apportion.mechanism.offers.waiting import WaitingJobs
+
+    Floats = NDArray[np.float64]
+
+__all__ = [
+    "DALLY_SKEWS",
+    "DelayScheduling",
+    "FullyConsolidated",
+    "NetworkAgnostic",
+    "NoWait",
+    "Rule",
+    "SkewBased",
+]
+
+DALLY_SKEWS: Mapping[str, float] = MappingProxyType(
+    {
+        "VGG11": 0.77,
+        "AlexNet": 0.62,
+        "MobileNetV3": 0.41,
+        "ResNet18": 0.20,
+        "ResNet50": 0.09,
+        "BERT-large": 0.03,
+    }
+)
+"""Largest tensor over all parameters, of the models of Dally's Table I."""
+
+
+class Rule(Protocol):
+    """Tells for how long each waiting job rejects each tier."""
+
+    rule: ClassVar[str]
+    """The rule in a few words."""
+
+    def patience_s(self, waiting: WaitingJobs) -> Floats:
+        """Return the waits after which tiers are accepted, seconds, shape (waiting, tiers).
+
+        0 for at once, infinite for never. A gang that is larger than a machine (rack) never finds
+        one with enough GPUs, so what is said of those does not matter.
+        """
+        ...
+
+    @property
+    def job_types(self) -> Collection[str]:
+        """Job types that the rule tells apart; none for a rule that does not look at them."""
+        ...
+
+    def check(self, job_type: str) -> None:
+        """Refuse a job type that the rule cannot judge."""
+        ...
+
+
+class _AnyJobType(Part):
+    """A rule that does not look at the job type."""
+
+    @property
+    def job_types(self) -> Collection[str]:
+        """No job type is told from another."""
+        return ()
+
+    def check(self, job_type: str) -> None:
+        """Accept every job type."""
+
+
+@dataclass(frozen=True, repr=False)
+class DelayScheduling(_AnyJobType):
+    """A machine at once, a rack after the machine timer, several racks after the rack timer.
+
+    Source: Dally (Sharma et al., 2024), Algorithm 1.
+    """
+
+    rule: ClassVar[str] = "machine; rack after the machine timer; network after the rack timer"
+
+    def patience_s(self, waiting: WaitingJobs) -> Floats:
+        """Return the delay timers."""
+        at_once = np.zeros(waiting.job.size)
+        return np.column_stack([at_once, waiting.machine_timer_s, waiting.rack_timer_s])
+
+
+@dataclass(frozen=True, repr=False)
+class FullyConsolidated(_AnyJobType):
+    """The tightest tier that holds the gang, however long that takes."""
+
+    rule: ClassVar[str] = "the tightest tier that the gang fits, or wait"
+
+    def patience_s(self, waiting: WaitingJobs) -> Floats:
+        """Return 0 for the tightest tier, else infinity."""
+        return _consolidated(waiting)
+
+
+@dataclass(frozen=True, repr=False)
+class NoWait(_AnyJobType):
+    """The tightest tier that is free."""
+
+    rule: ClassVar[str] = "the tightest tier that is free"
+
+    def patience_s(self, waiting: WaitingJobs) -> Floats:
+        """Return 0 for every tier."""
+        return np.zeros((waiting.job.size, 3))
+
+
+@dataclass(frozen=True, repr=False)
+class SkewBased(Part):
+    """Models of high skew consolidate fully, others take the tightest tier that is free.
+
+    Source: Tiresias (Gu et al., NSDI 2019), section 3.2: models in which one tensor holds much of
+    the parameters suffer most from being spread.
+
+    Parameters
+    ----------
+    threshold
+        Skew above which a model consolidates. Any value from 0.20 to 0.41 sorts the models of
+        `DALLY_SKEWS` as Dally's Table I does.
+    skews
+        Skew by job type.
+    """
+
+    rule: ClassVar[str] = "high skew: the tightest tier that the gang fits; else what is free"
+
+    threshold: float = 0.3
+    skews: Mapping[str, float] = field(default_factory=lambda: dict(DALLY_SKEWS))
+
+    @property
+    def job_types(self) -> Collection[str]:
+        """Job types whose skew is known."""
+        return self.skews.keys()
+
+    def check(self, job_type: str) -> None:
+        """Refuse a job type whose skew is not known.
+
+        Raises
+        ------
+        InputError
+            It names the job type and the known ones.
+        """
+        if job_type not in self.skews:
+            raise unknown_name("job type in skews", job_type, self.skews)
+
+    def patience_s(self, waiting: WaitingJobs) -> Floats:
+        """Return the patience of full consolidation, or 0."""
+        high = [self.skews[name] > self.threshold for name in waiting.records.job_types]
+        consolidates = np.array(high)[waiting.records.type_code[waiting.job]]
+        return np.where(consolidates[:, None], _consolidated(waiting), 0.0)
+
+
+@dataclass(frozen=True, repr=False)
+class NetworkAgnostic(_AnyJobType):
+    """A gang that fits a machine waits for one; a larger one takes GPUs anywhere at once.
+
+    Source: Gandiva (Xiao et al., OSDI 2018), as simulated by Dally's authors.
+    """
+
+    rule: ClassVar[str] = "a machine, or anywhere if no machine holds the gang"
+
+    def patience_s(self, waiting: WaitingJobs) -> Floats:
+        """Return 0 for the machine, or for the network."""
+        at_once, never = np.zeros(waiting.job.size), np.full(waiting.job.size, np.inf)
+        anywhere = np.where(waiting.larger_than_machine, 0.0, np.inf)
+        return np.column_stack([at_once, never, anywhere])
+
+
+def _consolidated(waiting: WaitingJobs) -> Floats:
+    """Return 0 for the tightest tier that holds each gang, else infinity."""
+    rack = np.where(waiting.larger_than_machine, 0.0, np.inf)
+    network = np.where(waiting.larger_than_rack, 0.0, np.inf)
+    return np.column_stack([np.zeros(waiting.job.size), rack, network])

@@ -1,0 +1,96 @@
+"""A lease-based scheduler as a value: order, rule, timers, lease, and what its stops cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from apportion.errors import InputError, unknown_name
+from apportion.mechanism.offers.candidates import Candidates, InOrder
+from apportion.mechanism.offers.fits import FITS
+from apportion.mechanism.offers.orders import FIFO, Order
+from apportion.mechanism.offers.parts import Part
+from apportion.mechanism.offers.rules import NoWait, Rule
+from apportion.mechanism.offers.timers import ManualTimers, Timers
+
+__all__ = ["OfferScheduler"]
+
+
+@dataclass(frozen=True, repr=False)
+class OfferScheduler(Part):
+    """Offers free GPUs to waiting jobs in an order; each accepts or rejects by a rule.
+
+    A job that accepts has its GPUs for one lease. At the end of the lease it gives them back and
+    they are offered to all waiting jobs, itself included.
+
+    Parameters
+    ----------
+    name
+        Name in the registry.
+    source
+        Paper and section.
+    label
+        Name in tables and plots; `name` by default.
+    order
+        Whose turn it is.
+    rule
+        Which tiers a job accepts after which wait.
+    timers
+        Delay timers, of which only `DelayScheduling` takes notice.
+    lease_s
+        Length of a lease, seconds.
+    checkpoint_s_per_gpu
+        Seconds for each GPU of the gang that pass after the end of a lease before its GPUs are
+        free, whoever gets them then.
+    restore_s_per_gpu
+        Seconds for each GPU of the gang that a job loses whenever it goes on with other GPUs than
+        before, or after a wait.
+    placement
+        How machines and racks are chosen, out of `apportion.mechanism.offers.FITS`.
+    migrates
+        Whether jobs move to a tighter tier as soon as one is free with their own GPUs included,
+        be it when they have just got them. They keep their lease.
+    keep_placement
+        Whether a job whose lease ends keeps its GPUs, without a checkpoint, unless a waiting job
+        that comes before it accepts GPUs including those, or it finds a tighter tier itself.
+
+    Raises
+    ------
+    InputError
+        For a lease that is not above 0, a negative cost, or an unknown placement.
+    """
+
+    name: str
+    source: str = field(default="", repr=False)
+    label: str = field(default="", repr=False)
+    order: Order = field(default_factory=FIFO)
+    rule: Rule = field(default_factory=NoWait)
+    timers: Timers = field(default_factory=ManualTimers)
+    lease_s: float = 3600.0
+    checkpoint_s_per_gpu: float = 1.0
+    restore_s_per_gpu: float = 0.0
+    placement: str = "best_fit"
+    migrates: bool = False
+    keep_placement: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.label:
+            object.__setattr__(self, "label", self.name)
+        if not (np.isfinite(self.lease_s) and self.lease_s > 0):
+            raise InputError(f"lease_s is {self.lease_s!r}; it must be a number of seconds > 0.")
+        for name in ("checkpoint_s_per_gpu", "restore_s_per_gpu"):
+            value = getattr(self, name)
+            if not (np.isfinite(value) and value >= 0):
+                raise InputError(f"{name} is {value!r}; it must be a number of seconds >= 0.")
+        if self.placement not in FITS:
+            raise unknown_name("placement", self.placement, FITS)
+
+    @property
+    def description(self) -> str:
+        """Order and rule in one line."""
+        return f"{self.order.rule}; {self.rule.rule}"
+
+    def candidates(self) -> Candidates:
+        """Return what decides who is offered GPUs next; made anew for each mechanism."""
+        return InOrder(self.order, self.rule)

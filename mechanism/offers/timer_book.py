@@ -1,0 +1,130 @@
+"""The delay timers in force, by number of GPUs, and the waits behind them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from apportion.mechanism.offers.racks import MACHINE, RACK
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from apportion.mechanism.offers.timers import Timers
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["TimerBook"]
+
+
+class TimerBook:
+    """Keeps the lists of waits of the auto-tuner and the timers that follow from them.
+
+    Parameters
+    ----------
+    timers
+        How timers are settled.
+    lease_s
+        Length of a lease, seconds.
+    gpus_per_machine, gpus_per_rack
+        A gang that is larger than a machine has no machine timer; one larger than a rack has none
+        at all: both are 0.
+    gpus
+        GPUs of the cluster: the largest gang.
+
+    Attributes
+    ----------
+    machine_s, rack_s
+        Timers by number of GPUs, seconds, shape (gpus + 1,).
+    """
+
+    def __init__(
+        self,
+        timers: Timers,
+        lease_s: float,
+        *,
+        gpus_per_machine: int,
+        gpus_per_rack: int,
+        gpus: int,
+    ) -> None:
+        self._timers, self._lease_s = timers, lease_s
+        self._machine, self._rack = gpus_per_machine, gpus_per_rack
+        self._windows: dict[tuple[int, int], _Window] = {}
+        self.machine_s, self.rack_s = np.zeros((2, gpus + 1))
+        for scale_factor in range(1, gpus + 1):
+            self._settle(scale_factor)
+
+    def waits_s(self, tier: int, scale_factor: int) -> Floats:
+        """Return the waits that gangs of a size had before they got a tier, oldest first."""
+        window = self._windows.get((tier, scale_factor))
+        return np.empty(0) if window is None else window.waits_s
+
+    def record(self, tier: int, scale_factor: int, now_s: float, waited_s: float) -> None:
+        """Write down that a gang got a machine or a rack after a wait, and forget old waits."""
+        if tier > RACK or not self._timers.records(waited_s, self._lease_s):
+            return
+        window = self._windows.setdefault((tier, scale_factor), _Window())
+        window.add(now_s, waited_s)
+        window.forget(now_s - self._timers.history_s)
+        self._settle(scale_factor)
+
+    def state(self) -> list[list[Any]]:
+        """Return the lists of waits, for JSON: tier, GPUs, times, waits."""
+        return [
+            [tier, scale_factor, window.times_s.tolist(), window.waits_s.tolist()]
+            for (tier, scale_factor), window in self._windows.items()
+        ]
+
+    def restore(self, state: list[list[Any]]) -> None:
+        """Take up a state of `state` in a book without waits."""
+        for tier, scale_factor, times_s, waits_s in state:
+            window = self._windows[tier, scale_factor] = _Window()
+            for time_s, wait_s in zip(times_s, waits_s, strict=True):
+                window.add(time_s, wait_s)
+            self._settle(scale_factor)
+
+    def _settle(self, scale_factor: int) -> None:
+        """Work out the timers of one size."""
+        machine_s, rack_s = (
+            self._timers.timer_s(tier, self.waits_s(tier, scale_factor), self._lease_s)
+            for tier in (MACHINE, RACK)
+        )
+        if scale_factor > self._machine:
+            known = self.waits_s(RACK, scale_factor).size > 0
+            shorter = self._timers.rack_timer_when_oversize == "less_machine_timer" and not known
+            if shorter and np.isfinite(machine_s):
+                rack_s = max(rack_s - machine_s, 0.0)
+            machine_s = 0.0
+        elif self._timers.nested:
+            rack_s = max(rack_s, machine_s)
+        self.machine_s[scale_factor] = machine_s
+        self.rack_s[scale_factor] = 0.0 if scale_factor > self._rack else rack_s
+
+
+class _Window:
+    """Times and waits in arrays of which a stretch is in use, as waits come and go in order."""
+
+    def __init__(self) -> None:
+        self._rows = np.empty((2, 16))
+        self._first = self._end = 0
+
+    @property
+    def times_s(self) -> Floats:
+        return self._rows[0, self._first : self._end]
+
+    @property
+    def waits_s(self) -> Floats:
+        return self._rows[1, self._first : self._end]
+
+    def add(self, time_s: float, wait_s: float) -> None:
+        if self._end == self._rows.shape[1]:
+            used = self._rows[:, self._first :]
+            self._rows = np.empty((2, 2 * used.shape[1] + 16))
+            self._rows[:, : used.shape[1]] = used
+            self._first, self._end = 0, used.shape[1]
+        self._rows[:, self._end] = time_s, wait_s
+        self._end += 1
+
+    def forget(self, before_s: float) -> None:
+        self._first += int(np.searchsorted(self.times_s, before_s))

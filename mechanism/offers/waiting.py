@@ -1,0 +1,121 @@
+"""The jobs that wait for GPUs at one moment, as orders and rules see them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from apportion.mechanism.offers.racks import Room
+    from apportion.mechanism.offers.records import JobRecords
+    from apportion.mechanism.offers.timer_book import TimerBook
+
+    Ints = NDArray[np.int64]
+    Floats = NDArray[np.float64]
+    Bools = NDArray[np.bool_]
+
+__all__ = ["ClusterSize", "WaitingJobs"]
+
+
+@dataclass(frozen=True)
+class ClusterSize:
+    """GPUs of one machine, of one rack, and of the cluster."""
+
+    gpus_per_machine: int
+    gpus_per_rack: int
+    gpus: int
+
+
+@dataclass(frozen=True, eq=False)
+class WaitingJobs:
+    """Waiting jobs in arrays of shape (waiting,), and what is free.
+
+    Parameters
+    ----------
+    job
+        Numbers of the jobs.
+    records
+        Entries of all jobs, those that run included.
+    timers
+        Delay timers in force.
+    size
+        GPUs per machine, per rack and in all.
+    room
+        Most GPUs that one gang can have free at each tier.
+    held_tier
+        Tier at which each job may keep the GPUs that it has, whatever its rule; -1 for none.
+        ``None`` if no job may.
+    """
+
+    job: Ints
+    records: JobRecords
+    timers: TimerBook
+    size: ClusterSize
+    room: Room
+    held_tier: Ints | None = None
+
+    def at(self, positions: NDArray[np.intp]) -> WaitingJobs:
+        """Return the jobs at some positions."""
+        held = None if self.held_tier is None else self.held_tier[positions]
+        return replace(self, job=self.job[positions], held_tier=held)
+
+    @property
+    def scale_factor(self) -> Ints:
+        """GPUs of each gang."""
+        return self.records.scale_factor[self.job]
+
+    @property
+    def arrival_s(self) -> Floats:
+        """When each job arrived, seconds."""
+        return self.records.arrival_s[self.job]
+
+    @property
+    def released_s(self) -> Floats:
+        """When its wait began, seconds."""
+        return self.records.released_s[self.job]
+
+    @property
+    def ideal_s(self) -> Floats:
+        """Compute time from start to completion, seconds."""
+        return self.records.ideal_s[self.job]
+
+    @property
+    def compute_s(self) -> Floats:
+        """Compute time of the steps done, seconds."""
+        return self.records.compute_s[self.job]
+
+    @property
+    def run_s(self) -> Floats:
+        """Seconds that each job has run, communication included."""
+        total: Floats = self.records.run_s[self.job].sum(axis=1)
+        return total
+
+    @property
+    def machine_timer_s(self) -> Floats:
+        """Time after which each job accepts a rack, seconds."""
+        return self.timers.machine_s[self.scale_factor]
+
+    @property
+    def rack_timer_s(self) -> Floats:
+        """Time after which it accepts several racks, seconds."""
+        return self.timers.rack_s[self.scale_factor]
+
+    @property
+    def larger_than_machine(self) -> Bools:
+        """Whether no machine holds the gang."""
+        return self.scale_factor > self.size.gpus_per_machine
+
+    @property
+    def larger_than_rack(self) -> Bools:
+        """Whether no rack holds it."""
+        return self.scale_factor > self.size.gpus_per_rack
+
+    @property
+    def fits(self) -> Bools:
+        """Whether there are GPUs free for each job at each tier, shape (waiting, tiers)."""
+        enough: Bools = self.scale_factor[:, None] <= np.array(self.room)
+        return enough

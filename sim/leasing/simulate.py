@@ -1,0 +1,158 @@
+"""`simulate_leases`: one lease-based scheduler, one workload, one cluster of racks."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from apportion.cluster import Cluster
+from apportion.errors import InputError, written
+from apportion.mechanism.offers import LeaseMechanism, get_scheduler
+from apportion.sim.leasing.accounts import Accounts
+from apportion.sim.leasing.clock import LeaseClock
+from apportion.sim.leasing.log import IntervalLog, TimerLog
+from apportion.sim.ledger import Ledger
+from apportion.sim.network import get_network
+from apportion.sim.network.job_types import model_of
+from apportion.sim.progress import Progress
+from apportion.sim.run import Run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from apportion.mechanism.offers import OfferScheduler
+    from apportion.sim.network import NetworkModel, Shape
+    from apportion.sim.workload import Workload
+
+__all__ = ["simulate_leases"]
+
+
+def simulate_leases(
+    scheduler: OfferScheduler | str,
+    workload: Workload,
+    cluster: Cluster | Mapping[str, int] | str,
+    *,
+    network: str | NetworkModel = "table1",
+    seed: int = 0,
+    progress: Callable[[float, int], None] | None = None,
+) -> Run:
+    """Run a workload under a lease-based scheduler until every job is complete.
+
+    A job makes progress at its throughput divided by 1 + overhead, the overhead being what the
+    network model says of its model and of the shape of its gang. Leases end one by one.
+
+    Parameters
+    ----------
+    scheduler
+        A scheduler or its name, see `apportion.mechanism.offers.get_scheduler`.
+    workload
+        The jobs, and their throughputs without exposed communication.
+    cluster
+        Whole racks of one accelerator type, as `Cluster.of_racks` makes them.
+    network
+        How much communication is exposed: ``"table1"``, ``"alpha_beta"``, ``"none"`` or a model of
+        your own, see `apportion.sim.network.get_network`.
+    seed
+        Seed of placements at random.
+    progress
+        Called with (fraction done, jobs done) a few times per second at most.
+
+    Returns
+    -------
+    Run
+        Its jobs table has the further columns ``compute_s`` and ``communication_s`` (exposed), and
+        ``machine_s``, ``rack_s`` and ``network_s``, the time that the job held GPUs in each tier;
+        its rounds table ``machine_gpus``, ``rack_gpus`` and ``network_gpus`` (GPU-seconds). A row
+        of the latter may hold several events, up to one lease; numbers of jobs are means over it.
+        An auto-tuned scheduler leaves ``tables["timers"]``: the delay timers over time.
+
+    Raises
+    ------
+    InputError
+        If a name is wrong, the cluster has several accelerator types or racks that are not whole,
+        a job does not fit the cluster, or the scheduler or the network does not know its model.
+    """
+    return run_leases(scheduler, workload, cluster, network=network, seed=seed, progress=progress)
+
+
+def run_leases(
+    scheduler: OfferScheduler | str,
+    workload: Workload,
+    cluster: Cluster | Mapping[str, int] | str,
+    *,
+    network: str | NetworkModel,
+    seed: int,
+    progress: Callable[[float, int], None] | None,
+    every_lease: bool = False,
+) -> Run:
+    """Do what `simulate_leases` says; `every_lease` makes each lease an event, see `LeaseClock`."""
+    started = time.perf_counter()
+    scheduler, cluster = get_scheduler(scheduler), Cluster.of(cluster)
+    mechanism = LeaseMechanism(scheduler, cluster, seed=seed)
+    model = get_network(network, cluster=cluster)
+    ledger, reporter = Ledger(workload, cluster), Progress(progress)
+    job_types = workload.jobs["job_type"].tolist()
+    _check_restores(scheduler, workload)
+    _check_models(model, workload, cluster)
+    accounts = Accounts(ledger, mechanism)
+    log = IntervalLog(cluster.accelerators[0], scheduler.lease_s)
+    timer_log = TimerLog(mechanism.timers) if scheduler.timers.tuned else None
+    clock = LeaseClock(
+        *(mechanism, model, accounts, log, timer_log),
+        job_types=job_types,
+        skewed_as=_judged(scheduler, job_types),
+        every_lease=every_lease,
+    )
+    clock.run(reporter)
+    reporter.finish(ledger)
+    return Run(
+        policy=scheduler.label,
+        workload=workload.name,
+        cluster=cluster,
+        jobs=accounts.table(workload, cluster),
+        rounds=log.table(),
+        settings={"scheduler": repr(scheduler), "network": model.name, "seed": seed},
+        policy_seconds=clock.policy_seconds,
+        wall_seconds=time.perf_counter() - started,
+        solves=clock.offers,
+        tables={} if timer_log is None else {"timers": timer_log.table()},
+    )
+
+
+def _judged(scheduler: OfferScheduler, job_types: list[str]) -> list[str]:
+    """Return job types as the scheduler's rule spells them, each checked."""
+    known = scheduler.rule.job_types
+    spelled = {job_type: job_type for job_type in job_types}
+    for job_type in spelled:
+        if known and job_type not in known:
+            with suppress(InputError):
+                spelled[job_type] = model_of(job_type, known)
+        scheduler.rule.check(spelled[job_type])
+    return [spelled[job_type] for job_type in job_types]
+
+
+def _check_restores(scheduler: OfferScheduler, workload: Workload) -> None:
+    """Refuse a restore that takes all of a lease: the job might never get anywhere."""
+    scale_factor = workload.jobs["scale_factor"]
+    if scale_factor.max() * scheduler.restore_s_per_gpu >= scheduler.lease_s:
+        job = scale_factor.idxmax()
+        raise InputError(
+            f"restore_s_per_gpu is {scheduler.restore_s_per_gpu!r}: with {scale_factor.max()} GPUs "
+            f"job {written(job)} would lose a whole lease of {scheduler.lease_s:g} s; valid: less "
+            f"than {scheduler.lease_s / scale_factor.max():g}."
+        )
+
+
+def _check_models(network: NetworkModel, workload: Workload, cluster: Cluster) -> None:
+    """Ask the network for every model that is trained on several GPUs before anything runs."""
+    gangs = workload.jobs["scale_factor"] > 1
+    for job_type in workload.jobs.loc[gangs, "job_type"].unique():
+        network.overhead(str(job_type), _pair(cluster))
+
+
+def _pair(cluster: Cluster) -> Shape:
+    """Return the tightest shape of two GPUs that a cluster holds."""
+    if cluster.gpus_per_machine > 1:
+        return ((2,),)
+    return ((1,), (1,)) if cluster.machines_per_rack == 1 else ((1, 1),)

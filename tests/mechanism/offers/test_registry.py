@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+
+import pytest
+
+from apportion.errors import InputError
+from apportion.mechanism.offers import SCHEDULERS, AutoTunedTimers, get_scheduler, scheduler_table
+from apportion.mechanism.offers.orders import LeastAttainedService
+
+
+@pytest.mark.parametrize("name", sorted(SCHEDULERS))
+def test_every_scheduler_survives_pickling_and_shows_its_name(name: str) -> None:
+    scheduler = get_scheduler(name)
+    assert pickle.loads(pickle.dumps(scheduler)) == scheduler
+    assert repr(scheduler).startswith(f"OfferScheduler(name={name!r}")
+    assert get_scheduler(scheduler) is not None
+    assert get_scheduler(scheduler) == scheduler
+
+
+def test_the_table_lists_every_scheduler_in_a_line_each() -> None:
+    table = scheduler_table()
+    assert table["name"].tolist() == list(SCHEDULERS)
+    assert table.map(lambda text: bool(text) and "\n" not in text).all(axis=None)
+
+
+def test_options_reach_the_scheduler_and_its_parts() -> None:
+    scheduler = get_scheduler("dally", history_s=7200.0, lease_s=600.0, label="short")
+    assert scheduler == replace(
+        get_scheduler("dally"), timers=AutoTunedTimers(7200.0), lease_s=600.0, label="short"
+    )
+    assert "history_s=7200.0" in repr(scheduler)
+    assert "nested" not in repr(scheduler)
+    other = get_scheduler("tiresias", order=LeastAttainedService(), threshold=0.5)
+    assert (other.order, other.rule.threshold) == (LeastAttainedService(), 0.5)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("daly", {}, r"Unknown scheduler 'daly'.*'dally'"),
+        ("dally", {"histroy_s": 1.0}, r"option of scheduler 'dally' 'histroy_s'.*'history_s'"),
+        ("dally_manual", {"history_s": 1.0}, r"option of scheduler 'dally_manual'"),
+        ("dally", {"name": "x"}, r"option of scheduler"),
+        ("dally", {"lease_s": 0}, r"lease_s is 0"),
+        ("dally", {"checkpoint_s_per_gpu": -1}, r"checkpoint_s_per_gpu is -1"),
+        ("dally", {"placement": "bestfit"}, r"Unknown placement 'bestfit'.*'best_fit'"),
+        ("dally_manual", {"machine_s": -1.0}, r"machine_s is -1"),
+    ],
+)
+def test_what_is_wrong_is_named(name: str, options: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        get_scheduler(name, **options)
+
+
+def test_a_scheduler_is_a_name_or_a_scheduler() -> None:
+    with pytest.raises(InputError, match="not int"):
+        get_scheduler(3)  # type: ignore[arg-type]

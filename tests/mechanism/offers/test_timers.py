@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from apportion.errors import InputError
+from apportion.mechanism.offers import AutoTunedTimers, ManualTimers
+from apportion.mechanism.offers.racks import MACHINE, NETWORK, RACK
+from apportion.mechanism.offers.timer_book import TimerBook
+
+if TYPE_CHECKING:
+    from apportion.mechanism.offers.timers import Timers
+
+HOUR_S = 3600.0
+
+
+def book_of(timers: Timers) -> TimerBook:
+    return TimerBook(timers, HOUR_S, gpus_per_machine=8, gpus_per_rack=64, gpus=128)
+
+
+def test_gangs_larger_than_a_machine_or_a_rack_have_no_timer_for_it() -> None:
+    book = book_of(ManualTimers())
+    assert book.machine_s[[1, 8, 9, 64, 65]].tolist() == [43200.0, 43200.0, 0.0, 0.0, 0.0]
+    assert book.rack_s[[1, 8, 9, 64, 65]].tolist() == [86400.0, 86400.0, 86400.0, 86400.0, 0.0]
+
+
+def test_the_rack_timer_of_a_large_gang_can_count_from_the_machine_timer_on() -> None:
+    book = book_of(ManualTimers(rack_timer_when_oversize="less_machine_timer"))
+    assert book.rack_s[[8, 16, 65]].tolist() == [86400.0, 43200.0, 0.0]
+    endless = ManualTimers(math.inf, math.inf, rack_timer_when_oversize="less_machine_timer")
+    assert book_of(endless).rack_s[16] == math.inf
+
+
+def test_the_rack_timer_is_at_least_the_machine_timer_unless_told_otherwise() -> None:
+    assert book_of(ManualTimers(7200.0, 3600.0)).rack_s[4] == 7200.0
+    assert book_of(ManualTimers(7200.0, 3600.0, nested=False)).rack_s[4] == 3600.0
+
+
+def test_auto_tuned_timers_by_hand() -> None:
+    book = book_of(AutoTunedTimers(history_s=100.0, initial=(50.0, 70.0), nested=False))
+    assert (book.machine_s[4], book.rack_s[4]) == (50.0, 70.0)
+    book.record(MACHINE, 4, 0.0, 10.0)
+    assert (book.machine_s[4], book.rack_s[4]) == (10.0, 70.0)
+    book.record(MACHINE, 4, 60.0, 20.0)
+    # Mean 15, squared deviations 25 + 25 over n - 1 = 1.
+    assert book.machine_s[4] == pytest.approx(15 + 2 * math.sqrt(50))
+    book.record(MACHINE, 4, 100.0, 30.0)
+    assert book.machine_s[4] == pytest.approx(20 + 2 * 10)
+    book.record(MACHINE, 4, 160.5, 40.0)
+    assert book.waits_s(MACHINE, 4).tolist() == [30.0, 40.0]
+    assert book.machine_s[4] == pytest.approx(35 + 2 * math.sqrt(50))
+    assert (book.machine_s[5], book.rack_s[4]) == (50.0, 70.0)
+
+
+def test_waits_for_several_racks_are_not_recorded() -> None:
+    book = book_of(AutoTunedTimers())
+    book.record(NETWORK, 4, 0.0, 10.0)
+    assert (book.machine_s[4], book.rack_s[4]) == (43200.0, 86400.0)
+
+
+def test_a_machine_timer_longer_than_the_rack_timer_lifts_it_where_there_is_a_machine() -> None:
+    book = book_of(AutoTunedTimers())
+    for size in (4, 16):
+        book.record(RACK, size, 0.0, 100.0)
+    assert book.rack_s[[4, 16]].tolist() == [43200.0, 100.0]
+    less = book_of(AutoTunedTimers(rack_timer_when_oversize="less_machine_timer"))
+    assert less.rack_s[16] == 43200.0
+    less.record(RACK, 16, 0.0, 50000.0)
+    assert less.rack_s[16] == 50000.0
+
+
+def test_the_switches_that_the_authors_simulator_has_on() -> None:
+    population = book_of(AutoTunedTimers(population_deviation=True))
+    for wait_s in (10.0, 20.0):
+        population.record(MACHINE, 4, 0.0, wait_s)
+    assert population.machine_s[4] == pytest.approx(15 + 2 * 5)
+    long = book_of(AutoTunedTimers(drops_short_waits=True))
+    long.record(MACHINE, 4, 0.0, 3599.0)
+    assert long.waits_s(MACHINE, 4).size == 0
+    long.record(MACHINE, 4, 0.0, 3600.0)
+    assert long.waits_s(MACHINE, 4).tolist() == [3600.0]
+
+
+def test_bounded_timers_are_whole_leases_within_the_history() -> None:
+    book = book_of(AutoTunedTimers(history_s=48 * HOUR_S, bounded=True))
+    assert (book.machine_s[4] / HOUR_S, book.rack_s[4] / HOUR_S) == (6.0, 12.0)
+    book.record(MACHINE, 4, 0.0, 7.2 * HOUR_S)
+    book.record(RACK, 4, 0.0, 20.9 * HOUR_S)
+    assert (book.machine_s[4] / HOUR_S, book.rack_s[4] / HOUR_S) == (8.0, 21.0)
+    book.record(MACHINE, 4, 0.0, 90 * HOUR_S)
+    book.record(RACK, 4, 0.0, 90 * HOUR_S)
+    assert (book.machine_s[4] / HOUR_S, book.rack_s[4] / HOUR_S) == (39.0, 48.0)
+
+
+def test_timers_follow_a_plain_reading_of_the_lists() -> None:
+    rng, history_s, book = (
+        np.random.default_rng(3),
+        500.0,
+        book_of(AutoTunedTimers(history_s=500.0)),
+    )
+    entries: list[tuple[float, float]] = []
+    now_s = 0.0
+    for _ in range(200):
+        now_s += float(rng.exponential(20))
+        wait_s = float(rng.exponential(100))
+        entries = [(t, w) for t, w in [*entries, (now_s, wait_s)] if t >= now_s - history_s]
+        book.record(MACHINE, 2, now_s, wait_s)
+        waits = [w for _, w in entries]
+        deviation = float(np.std(waits, ddof=1)) if len(waits) > 1 else 0.0
+        assert book.machine_s[2] == pytest.approx(float(np.mean(waits)) + 2 * deviation)
+
+
+def test_timers_that_make_no_sense_are_named() -> None:
+    with pytest.raises(InputError, match="machine_s is -1"):
+        ManualTimers(machine_s=-1)
+    with pytest.raises(InputError, match="rack_s is nan"):
+        ManualTimers(rack_s=math.nan)
+    with pytest.raises(InputError, match="history_s is 0"):
+        AutoTunedTimers(history_s=0)
+    with pytest.raises(InputError, match="initial is"):
+        AutoTunedTimers(initial=(1.0, -1.0))
+    with pytest.raises(InputError, match=r"Unknown rack_timer_when_oversize 'unchangd'.*unchanged"):
+        ManualTimers(rack_timer_when_oversize="unchangd")  # type: ignore[arg-type]

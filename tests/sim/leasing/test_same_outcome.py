@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from apportion.cluster import Cluster
+from apportion.mechanism.offers import SCHEDULERS, get_scheduler
+from apportion.sim.leasing import simulate_leases
+from apportion.sim.leasing.simulate import run_leases
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from apportion.mechanism.offers import OfferScheduler
+    from apportion.sim import Workload
+    from apportion.sim.network import NetworkModel
+
+    Draw = Callable[..., Workload]
+
+CLUSTER = Cluster.of_racks(2, machines_per_rack=4, gpus_per_machine=4)
+
+
+@pytest.mark.parametrize("keep_placement", [False, True])
+@pytest.mark.parametrize(
+    ("delays", "other"), [(0.0, "dally_no_wait"), (np.inf, "dally_fully_consolidated")]
+)
+def test_manual_timers_at_their_ends_are_the_other_two(
+    random_workload: Draw,
+    network: NetworkModel,
+    delays: float,
+    other: str,
+    keep_placement: bool,
+) -> None:
+    manual = get_scheduler("dally_manual", machine_s=delays, rack_s=delays)
+    runs = [
+        simulate_leases(
+            get_scheduler(scheduler, keep_placement=keep_placement),
+            random_workload(7),
+            CLUSTER,
+            network=network,
+        )
+        for scheduler in (manual, other)
+    ]
+    pd.testing.assert_frame_equal(runs[0].jobs, runs[1].jobs, check_exact=True)
+    pd.testing.assert_frame_equal(runs[0].rounds, runs[1].rounds, check_exact=True)
+
+
+VARIANTS = {
+    **{name: get_scheduler(name) for name in SCHEDULERS},
+    "short history": get_scheduler("dally", history_s=9000.0, lease_s=600.0),
+    "kept": get_scheduler("dally", keep_placement=True, lease_s=1200.0),
+    "kept at once": get_scheduler("dally_no_wait", keep_placement=True, lease_s=900.0),
+    "restored": get_scheduler("tiresias", restore_s_per_gpu=5.0, lease_s=900.0),
+    "no checkpoint": get_scheduler("dally_no_wait", checkpoint_s_per_gpu=0.0),
+    "moved": get_scheduler("dally_no_wait", migrates=True, restore_s_per_gpu=3.0, lease_s=700.0),
+}
+
+
+@pytest.mark.parametrize("name", sorted(VARIANTS))
+def test_leases_that_are_no_events_change_nothing(
+    random_workload: Draw, network: NetworkModel, name: str
+) -> None:
+    scheduler: OfferScheduler = VARIANTS[name]
+    runs = [
+        run_leases(
+            *(scheduler, random_workload(3), CLUSTER),
+            network=network,
+            seed=2,
+            progress=None,
+            every_lease=every_lease,
+        )
+        for every_lease in (False, True)
+    ]
+    pd.testing.assert_frame_equal(runs[0].jobs, runs[1].jobs, rtol=1e-9)
+    assert len(runs[0].rounds) < len(runs[1].rounds)
+    if scheduler.timers.tuned:
+        last = [run.tables["timers"].groupby("scale_factor").last().iloc[:, 1:] for run in runs]
+        pd.testing.assert_frame_equal(last[0], last[1], rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", sorted(SCHEDULERS))
+def test_time_is_conserved(random_workload: Draw, network: NetworkModel, name: str) -> None:
+    load = random_workload(5)
+    jobs = simulate_leases(name, load, CLUSTER, network=network).jobs
+    assert jobs.compute_s.to_numpy() == pytest.approx(load.jobs.total_steps.to_numpy() / 0.5)
+    tiers = jobs[["machine_s", "rack_s", "network_s"]].sum(axis=1).to_numpy()
+    assert tiers == pytest.approx(jobs.gpu_s.to_numpy())
+    assert (jobs.queueing_s + jobs.gpu_s).to_numpy() == pytest.approx(jobs.jct_s.to_numpy())
+    alone = jobs.scale_factor == 1
+    slowest = np.where(alone, 0.0, 7.0) * jobs.compute_s
+    assert (jobs.communication_s <= slowest * (1 + 1e-9)).all()
+    lost_s = jobs.gpu_s - jobs.compute_s - jobs.communication_s
+    assert (lost_s > -1e-6).all()
+
+
+def test_the_same_seed_gives_the_same_run_and_another_seed_other_placements(
+    random_workload: Draw, network: NetworkModel
+) -> None:
+    def run(seed: int) -> pd.DataFrame:
+        load = random_workload(9)
+        return simulate_leases("gandiva", load, CLUSTER, network=network, seed=seed).jobs
+
+    pd.testing.assert_frame_equal(run(1), run(1), check_exact=True)
+    assert not run(1).equals(run(2))
+
+
+def test_delay_timers_keep_gangs_closer_together_than_no_wait(
+    random_workload: Draw, network: NetworkModel
+) -> None:
+    communication_s = {
+        name: simulate_leases(name, random_workload(11), CLUSTER, network=network)
+        .jobs["communication_s"]
+        .sum()
+        for name in ("dally_manual", "dally_no_wait", "dally_fully_consolidated")
+    }
+    assert communication_s["dally_manual"] <= communication_s["dally_no_wait"]
+    assert communication_s["dally_fully_consolidated"] <= communication_s["dally_no_wait"]
