@@ -26,7 +26,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Resource", "instance_of", "jobs_of", "pair_table"]
 
-_DEFAULTS = {"weight": 1.0, "count": 1.0, "scale_factor": 1.0, "elapsed_s": 0.0}
+_DEFAULTS = {
+    "weight": 1.0,
+    "count": 1.0,
+    "scale_factor": 1.0,
+    "elapsed_s": 0.0,
+    "network_priority": 0.0,
+}
 
 
 @dataclass(frozen=True)
@@ -92,8 +98,13 @@ def instance_of(
     cluster: Cluster,
     table: pd.DataFrame,
     resources: Sequence[Resource],
+    largest_gang: NDArray[np.float64],
 ) -> Instance:
-    """Turn labels into indices, and check that every job fits somewhere."""
+    """Turn labels into indices, and check that every job fits somewhere.
+
+    `largest_gang` is the number of GPUs that one gang can have under each option at most, shape
+    (options,), where it is less than there are of the type.
+    """
     for accelerator in tensor.accelerator_of_option:
         if accelerator not in cluster.gpus:
             raise unknown_name("accelerator in the throughput tensor", accelerator, cluster.gpus)
@@ -113,7 +124,8 @@ def instance_of(
         )
     else:
         gpus[:] = per_option
-    speed = np.where(gpus[row] <= cluster.counts[accelerator], tensor.values.to_numpy(), 0.0)
+    room = np.minimum(cluster.counts[accelerator], largest_gang)
+    speed = np.where(gpus[row] <= room, tensor.values.to_numpy(), 0.0)
     fits = np.zeros(len(tensor.jobs), dtype=bool)
     np.logical_or.at(fits, job, (speed > 0).any(axis=1))
     if not fits.all():

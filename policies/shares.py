@@ -32,17 +32,32 @@ class FixedShare(Policy):
         """Return the share of time of each job on each type, shape (jobs, types)."""
 
     def objective(self, p: Problem) -> cp.Maximize:
-        """State the total time."""
-        return cp.Maximize(p.instance.row_count @ cp.sum(p.X, axis=1))
+        """State the total time, an option that is slower than another of its type counting less."""
+        time = cp.sum(cp.multiply(_relative_to_type(p), p.X), axis=1)
+        return cp.Maximize(p.instance.row_count @ time)
 
     def constraints(self, p: Problem) -> Sequence[cp.Constraint]:
-        """Limit every job to its share, options of one type to equal parts of it."""
-        accelerator = p.instance.option_accelerator
-        alike = np.bincount(accelerator)[accelerator]
+        """Limit every job to its share of each type, whichever options of the type it takes."""
         row = p.instance.member_row[np.unique(p.instance.member_job, return_index=True)[1]]
-        share = np.zeros(p.X.shape)
-        share[row] = self.target(p)[:, accelerator] / alike
-        return [(share * p.instance.can_run >= p.X).set_label("share")]
+        share = np.zeros((p.instance.rows, p.instance.accelerators))
+        share[row] = self.target(p)
+        return [(share >= p.X @ _type_of_option(p)).set_label("share")]
+
+
+def _type_of_option(p: Problem) -> NDArray[np.float64]:
+    """Tell which option is of which accelerator type, 0 or 1, shape (options, types)."""
+    return np.eye(p.instance.accelerators)[p.instance.option_accelerator]
+
+
+def _relative_to_type(p: Problem) -> NDArray[np.float64]:
+    """Return the speed of each row under each option over its fastest option of the same type."""
+    instance = p.instance
+    fastest = np.zeros((instance.accelerators, instance.member_row.size))
+    np.maximum.at(fastest, instance.option_accelerator, instance.throughput.T)
+    fastest = np.maximum(fastest.T, 1e-300)[:, instance.option_accelerator]
+    relative = np.zeros((instance.rows, instance.options))
+    np.maximum.at(relative, instance.member_row, instance.throughput / fastest)
+    return relative
 
 
 @dataclass(frozen=True)

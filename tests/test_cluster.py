@@ -118,3 +118,7 @@ def test_racks_that_are_not_whole_are_refused(gpus: int, multiple: int) -> None:
     cluster = Cluster({"v100": gpus}, gpus_per_machine=4, machines_per_rack=6)
     with pytest.raises(InputError, match=f"multiple of {multiple}"):
         cluster.racks("v100")
+
+
+def test_a_type_without_gpus_has_no_racks() -> None:
+    assert Cluster({"v100": 0, "k80": 8}).racks("v100") == []

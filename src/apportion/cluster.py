@@ -149,11 +149,11 @@ class Cluster:
             many GPUs they would.
         """
         machines = self.machines(accelerator)
-        size = self.gpus_per_rack or self.gpus[accelerator]
+        size = self.gpus_per_rack or max(self.gpus[accelerator], self.gpus_per_machine)
         if self.gpus[accelerator] % size or self.gpus[accelerator] % self.gpus_per_machine:
             raise InputError(
-                f"The {self.gpus[accelerator]} GPUs of type {accelerator!r} do not fill whole racks "
-                f"of whole machines ({self.machines_per_rack or 'any number of'} machines of "
+                f"The {self.gpus[accelerator]} GPUs of type {accelerator!r} do not fill whole "
+                f"racks of whole machines ({self.machines_per_rack or 'any number of'} machines of "
                 f"{self.gpus_per_machine} GPUs); their number must be a multiple of "
                 f"{size if self.machines_per_rack else self.gpus_per_machine}."
             )

@@ -54,6 +54,10 @@ JOB_COLUMNS: Mapping[str, JobColumn] = {
     "isolated_elapsed_s": JobColumn(
         "seconds that the steps done so far would have taken in an isolated 1/n share"
     ),
+    "network_priority": JobColumn(
+        "seconds that the steps done would have taken without network delay, over the seconds "
+        "that they took; 0 for a job that never ran"
+    ),
 }
 """Every column that a jobs table may have, by name."""
 
