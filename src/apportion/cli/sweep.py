@@ -1,0 +1,120 @@
+"""``apportion sweep``."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from apportion.cli.inputs import simulation_settings
+from apportion.cli.options import GENERATED
+from apportion.cli.output import print_summary, print_table
+from apportion.cluster import Cluster
+from apportion.errors import ApportionError, InputError
+from apportion.sweeps import plan_sweep, sweep
+from apportion.sweeps.readable import readable_tables
+from apportion.sweeps.store import FILE, RunLog
+
+if TYPE_CHECKING:
+    import argparse
+
+    from apportion.sweeps import Plan, Sweep
+
+__all__ = ["run"]
+
+_OF_FILES = {"throughputs": "--throughputs", "format": "--trace-format", "limit": "--limit"}
+
+
+def run(args: argparse.Namespace) -> None:
+    """Sweep, print the summary, and say where the files are; or list what would run.
+
+    Raises
+    ------
+    ApportionError
+        At the end, if a run failed.
+    """
+    started = time.perf_counter()
+    what: dict[str, Any] = {
+        "policies": [name.strip() for name in args.policies.split(",") if name.strip()],
+        "workloads": _workloads(args),
+        "cluster": Cluster.parse(args.cluster, gpus_per_machine=args.gpus_per_machine),
+        "loads": args.loads,
+        "seeds": args.seeds,
+        "resample": args.resample,
+        **simulation_settings(args),
+    }
+    if args.dry_run:
+        _list(plan_sweep(**what), Path(args.out))
+        return
+    swept = sweep(
+        **what,
+        backend=args.backend,
+        address=args.address,
+        n_jobs=args.jobs,
+        out=args.out,
+        format=args.table_format,
+        resume=not args.restart,
+    )
+    _show(swept, args, time.perf_counter() - started)
+
+
+def _workloads(args: argparse.Namespace) -> list[dict[str, Any]]:
+    """Return the arguments of `read_workload` for each trace, or those of `generate_workload`.
+
+    Raises
+    ------
+    InputError
+        If options for files and for generated workloads are mixed.
+    """
+    asked = {name: getattr(args, name) for name in GENERATED if getattr(args, name) is not None}
+    of_files = {name: getattr(args, name) for name in _OF_FILES}
+    if args.workload is None:
+        for name, option in _OF_FILES.items():
+            if of_files[name] is not None:
+                raise InputError(f"{option} is for a workload from a file; give --workload FILE.")
+        options: dict[str, Any] = {**GENERATED, **asked}
+        return [{"jobs": options.pop("generate_jobs"), **options, "too_large": args.too_large}]
+    for name in asked:
+        raise InputError(
+            f"--{name.replace('_', '-')} is for generated workloads; it does nothing to the "
+            f"trace {args.workload[0]!r}. Leave out one of the two."
+        )
+    return [{"path": path, **of_files, "too_large": args.too_large} for path in args.workload]
+
+
+def _list(plan: Plan, out: Path) -> None:
+    """Print all runs, and which of them are finished."""
+    finished = RunLog(out).finished()
+    header = ["policy", "workload", "load", "seed", "finished"]
+    rows = []
+    for planned in plan.runs:
+        label = planned.label
+        done = "yes" if planned.fingerprint in finished else "no"
+        rows.append([label["policy"], label["workload"], f"{planned.load:g}"])
+        rows[-1] += [str(planned.seed), done]
+    print_table(header, rows, left=(0, 1))
+    left = sum(planned.fingerprint not in finished for planned in plan.runs)
+    print(f"{len(plan.runs)} runs, {left} of them to do")
+
+
+def _show(swept: Sweep, args: argparse.Namespace, seconds: float) -> None:
+    """Print the tables by workload, notes and files; raise if a run failed."""
+    before = f", {swept.resumed} of them finished before" if swept.resumed else ""
+    print(f"{len(swept)} runs on {swept.plan.cluster} in {seconds:.0f} s{before}")
+    for name, table in readable_tables(swept.summary()).items():
+        print(f"\n{name}: means over seeds; lowest and highest mean JCT of a seed")
+        print_summary(table)
+    for note in swept.plan.notes:
+        print(f"Note: {note}")
+    files = f"runs.{args.table_format}, summary.{args.table_format}, sweep.json, {FILE}"
+    print(f"Files: {files} in {args.out}")
+    sys.stdout.flush()
+    errors = swept.errors()
+    if len(errors):
+        first = errors.iloc[0]
+        raise ApportionError(
+            f"{len(errors)} of {len(swept)} runs failed, the first with policy "
+            f"{first['policy']!r}, workload {first['workload']!r}, load {first['load']:g} and seed "
+            f"{first['seed']}: {first['error']} The column 'error' of the runs has them all."
+        )

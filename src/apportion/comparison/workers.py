@@ -1,0 +1,126 @@
+"""Tasks in worker processes, collected as they finish; Ctrl-C and deaths that leave no orphans."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import joblib
+from joblib.parallel import get_active_backend
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator, Sequence
+
+    from apportion.comparison.progress import Report
+
+__all__ = ["as_they_finish"]
+
+_Task = TypeVar("_Task")
+_Result = TypeVar("_Result")
+
+_SECONDS_BETWEEN_LOOKS = 0.5
+
+
+def as_they_finish(
+    function: Callable[[_Task, Report | None], _Result],
+    tasks: Sequence[_Task],
+    reports: Sequence[Report | None],
+    n_jobs: int | None,
+) -> Iterator[tuple[int, _Result]]:
+    """Yield the number and the result of each task as soon as it is finished.
+
+    Tasks go to the back end of joblib that is active, to processes of this machine by default.
+
+    Parameters
+    ----------
+    function
+        Called with a task and its report, in a worker.
+    tasks, reports
+        The tasks, and where each tells how far it is.
+    n_jobs
+        Tasks at once; None for one per processor. 1 runs in this process.
+    """
+    if not tasks:
+        return
+    parent = os.getpid() if _starts_children() else None
+    with _one_thread_each():
+        parallel = joblib.Parallel(
+            n_jobs=min(n_jobs or joblib.effective_n_jobs(-1), len(tasks)),
+            return_as="generator_unordered",
+            batch_size=1,
+        )
+        calls = (
+            joblib.delayed(_numbered)(number, function, task, report, parent)
+            for number, (task, report) in enumerate(zip(tasks, reports, strict=True))
+        )
+        with _without_ctrl_c():
+            results = cast("Generator[tuple[int, _Result]]", parallel(calls))
+        with closing(results):
+            yield from results
+
+
+@contextmanager
+def _without_ctrl_c() -> Iterator[None]:
+    """Start processes that never see Ctrl-C, which a terminal sends to all of a group.
+
+    The parent alone answers it, and ends its workers. Python lets only the main thread say so.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before or signal.SIG_DFL)
+
+
+def _one_thread_each() -> AbstractContextManager[Any]:
+    """Keep linear algebra in each worker to one thread; leave a back end of the user alone."""
+    if not _starts_children():
+        return nullcontext()
+    limited: AbstractContextManager[Any] = joblib.parallel_config(
+        backend="loky", inner_max_num_threads=1
+    )
+    return limited
+
+
+def _starts_children() -> bool:
+    """Whether the active back end has workers that are children of this process."""
+    backend, _ = get_active_backend()
+    return type(backend).__name__ == "LokyBackend"
+
+
+def _numbered(
+    number: int,
+    function: Callable[[_Task, Report | None], _Result],
+    task: _Task,
+    report: Report | None,
+    parent: int | None,
+) -> tuple[int, _Result]:
+    """Carry out one task; `parent` is the process that has started this one, if any has."""
+    if parent is not None and os.getpid() != parent:
+        # For processes that were not started under `_without_ctrl_c`.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        _end_with(parent)
+    return number, function(task, report)
+
+
+@cache
+def _end_with(parent: int) -> None:
+    """End this process, once and for all, when the parent that started it has been killed.
+
+    Otherwise a worker would go on for nothing with all that is in its queue.
+    """
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_SECONDS_BETWEEN_LOOKS)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

@@ -1,0 +1,9 @@
+"""Policies x workloads x loads x seeds: many simulations, kept as they finish, in one table."""
+
+from __future__ import annotations
+
+from apportion.sweeps.plan import Plan, plan_sweep
+from apportion.sweeps.result import Sweep
+from apportion.sweeps.run_all import sweep
+
+__all__ = ["Plan", "Sweep", "plan_sweep", "sweep"]

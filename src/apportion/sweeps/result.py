@@ -1,0 +1,141 @@
+"""What a sweep has found: one row per run, means and ranges over seeds, plots, files."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from apportion.comparison.provenance import plain, versions
+from apportion.report.files import write_table, write_text
+from apportion.sweeps.plot import plot_against_load
+from apportion.sweeps.readable import readable_tables
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from matplotlib.figure import Figure
+
+    from apportion.sweeps.plan import Plan
+
+__all__ = ["Sweep"]
+
+_LABEL = ["policy", "workload", "load", "seed"]
+_POINT = ["policy", "workload", "load"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sweep:
+    """What `apportion.sweep` returns.
+
+    Attributes
+    ----------
+    rows
+        A mapping per run, in the order of the plan; ``error`` is None, or says why it failed.
+    plan
+        All that was to be run.
+    resumed
+        How many of the runs were finished before.
+    """
+
+    rows: tuple[Mapping[str, Any], ...]
+    plan: Plan
+    resumed: int = 0
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def table(self) -> pd.DataFrame:
+        """One row per run: policy, workload, load, seed, the figures of `Run.summary`, error.
+
+        Figures are NaN where the run failed; ``error`` is None where it did not.
+        """
+        table = pd.DataFrame(list(self.rows)).drop(columns="fingerprint")
+        error = table.pop("error").astype(object)
+        return table.assign(error=error.where(error.notna(), None))
+
+    def errors(self) -> pd.DataFrame:
+        """Return the label and the error of each run that failed."""
+        table = self.table()
+        return table.loc[table["error"].notna(), [*_LABEL, "error"]].reset_index(drop=True)
+
+    def summary(self) -> pd.DataFrame:
+        """One row per policy, workload and load, over the seeds that did not fail.
+
+        Returns
+        -------
+        DataFrame
+            ``policy``, ``workload``, ``load``, ``seeds`` (their number), and of each figure the
+            mean under its own name, ``<figure>_lowest`` and ``<figure>_highest``.
+        """
+        table = self.table()
+        groups = table[table["error"].isna()].groupby(_POINT, sort=False)
+        parts = [groups.size().rename("seeds")]
+        for figure in table.columns.drop([*_LABEL, "error"]):
+            values = groups[figure]
+            parts += [
+                values.mean().rename(figure),
+                values.min().rename(f"{figure}_lowest"),
+                values.max().rename(f"{figure}_highest"),
+            ]
+        return pd.concat(parts, axis=1).reset_index()
+
+    def plot(self, metric: str = "mean_jct_s") -> Figure:
+        """Draw a figure of the summary against load: the mean, shaded from lowest to highest.
+
+        Parameters
+        ----------
+        metric
+            A figure of `Run.summary`.
+
+        Raises
+        ------
+        InputError
+            For an unknown figure.
+        ApportionError
+            If matplotlib is not installed.
+        """
+        return plot_against_load(self.summary(), metric)
+
+    def record(self) -> dict[str, Any]:
+        """Return what ``sweep.json`` holds: all that it takes to repeat the sweep."""
+        runs = self.plan.runs
+        return {
+            "policies": list(dict.fromkeys(run.policy.label for run in runs)),
+            "workloads": list(dict.fromkeys(run.source.name for run in runs)),
+            "loads": list(dict.fromkeys(run.load for run in runs)),
+            "seeds": list(dict.fromkeys(run.seed for run in runs)),
+            "resample": self.plan.resample,
+            "sources": {run.source.name: plain(run.source.record()) for run in runs},
+            "notes": list(self.plan.notes),
+            "cluster": plain(asdict(self.plan.cluster)),
+            "settings": plain(self.plan.settings),
+            "versions": versions(),
+        }
+
+    def save(self, folder: str | Path, *, format: str = "csv") -> list[Path]:
+        """Write ``runs``, ``summary`` (csv or parquet) and ``sweep.json`` into a folder.
+
+        Each file is replaced in one step.
+
+        Raises
+        ------
+        InputError
+            If the folder cannot be written, or for an unknown format.
+        ApportionError
+            For parquet if pyarrow is not installed.
+        """
+        folder = Path(folder)
+        tables = {"runs": self.table(), "summary": self.summary()}
+        files = [write_table(folder / f"{name}.{format}", each) for name, each in tables.items()]
+        text = json.dumps(self.record(), indent=2, allow_nan=False) + "\n"
+        return [*files, write_text(folder / "sweep.json", text)]
+
+    def __repr__(self) -> str:
+        failed = len(self.errors())
+        head = f"{len(self)} runs on {self.plan.cluster}" + (f", {failed} failed" * (failed > 0))
+        tables = readable_tables(self.summary())
+        return "\n\n".join([head, *(f"{name}\n{table}" for name, table in tables.items())])

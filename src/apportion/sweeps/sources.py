@@ -1,0 +1,222 @@
+"""Where the workloads of a sweep come from, and how load and seed change them.
+
+A source is small: workers make the workload of a run themselves.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from apportion.errors import InputError, unknown_name
+from apportion.sim import Workload, generate_workload, read_workload
+from apportion.sim.resampling import resample as resampled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from apportion.cluster import Cluster
+
+__all__ = ["Source", "fitted", "made_for", "sources_of"]
+
+_OWN_KEYS = ("name", "too_large")
+_TOO_LARGE = ("drop", "error")
+
+
+class Source(Protocol):
+    """Makes the workload of any load and seed.
+
+    Attributes
+    ----------
+    name
+        The workload in tables.
+    too_large
+        What becomes of jobs that the cluster cannot hold; see `fitted`.
+    """
+
+    @property
+    def name(self) -> str:
+        """The workload in tables."""
+        ...
+
+    @property
+    def too_large(self) -> str | None:
+        """What becomes of jobs that the cluster cannot hold; see `fitted`."""
+        ...
+
+    def made(self, load: float, seed: int) -> Workload:
+        """Make the workload."""
+        ...
+
+    def record(self) -> Mapping[str, Any]:
+        """Say where it comes from."""
+        ...
+
+
+@dataclass(frozen=True)
+class _Given:
+    """A workload that is there already."""
+
+    name: str
+    workload: Workload
+    too_large: str | None = None
+
+    def made(self, load: float, seed: int) -> Workload:
+        return _at_load(self.workload, load)
+
+    def record(self) -> Mapping[str, Any]:
+        return {"jobs": len(self.workload.jobs), "too_large": self.too_large}
+
+
+@dataclass(frozen=True)
+class _Trace:
+    """A file; `options` are arguments of `read_workload`."""
+
+    name: str
+    options: Mapping[str, Any]
+    too_large: str | None = None
+
+    def made(self, load: float, seed: int) -> Workload:
+        return _at_load(read_workload(seed=seed, **self.options), load)
+
+    def record(self) -> Mapping[str, Any]:
+        return {**self.options, "too_large": self.too_large}
+
+
+@dataclass(frozen=True)
+class _Generated:
+    """A generated workload; `options` are arguments of `generate_workload`."""
+
+    name: str
+    options: Mapping[str, Any]
+    too_large: str | None = None
+
+    def made(self, load: float, seed: int) -> Workload:
+        rate = self.options.get("jobs_per_hour")
+        return generate_workload(
+            seed=seed, **{**self.options, "jobs_per_hour": rate and rate * load}
+        )
+
+    def record(self) -> Mapping[str, Any]:
+        return {**self.options, "too_large": self.too_large}
+
+
+def sources_of(workloads: Any) -> list[Source]:
+    """Make sources of what users write.
+
+    Parameters
+    ----------
+    workloads
+        One of these, or several: a `Workload`; the path of a trace; a mapping with the key
+        ``path``, arguments of `read_workload`; a mapping without, arguments of
+        `generate_workload`. Mappings may also hold ``name`` and ``too_large``.
+
+    Raises
+    ------
+    InputError
+        For anything else, unknown arguments, and two workloads of one name.
+    """
+    if isinstance(workloads, (Workload, str, Path, Mapping)):
+        workloads = [workloads]
+    if not isinstance(workloads, Iterable):
+        raise _no_workload(workloads)
+    sources = [_source(workload) for workload in workloads]
+    if not sources:
+        raise InputError("There is no workload to sweep over: the list of workloads is empty.")
+    names = [source.name for source in sources]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(
+                f"Two workloads are named {name!r}; give one another name, "
+                f"e.g. {{'path': 'trace.csv', 'name': 'morning'}}."
+            )
+    return sources
+
+
+def made_for(
+    source: Source, cluster: Cluster, load: float, seed: int, *, resample: bool
+) -> Workload:
+    """Make the workload of one run: what fits the cluster, of which jobs may be drawn anew."""
+    workload = fitted(source.made(load, seed), cluster, source.too_large)
+    return resampled(workload, seed) if resample else workload
+
+
+def fitted(workload: Workload, cluster: Cluster, too_large: str | None = None) -> Workload:
+    """Leave out jobs with more GPUs than any type of the cluster has, if so asked or expected.
+
+    Parameters
+    ----------
+    workload, cluster
+        The jobs, and where they are to run.
+    too_large
+        ``drop`` or ``error``. By default such jobs of traces that tell no job types are dropped,
+        as those were recorded on other clusters; else they are an error once they are simulated.
+    """
+    expected = "drop" if workload.job_types_drawn else "error"
+    return workload.fitting(cluster) if (too_large or expected) == "drop" else workload
+
+
+def _at_load(workload: Workload, load: float) -> Workload:
+    """Divide arrival times by the load: the same jobs in the same order, closer together."""
+    if load == 1:
+        return workload
+    arrival_s = workload.jobs["arrival_s"] / load
+    notes = (*workload.notes, f"arrival times divided by the load, {load:g}")
+    return replace(workload, jobs=workload.jobs.assign(arrival_s=arrival_s), notes=notes)
+
+
+def _source(given: Any) -> Source:
+    """Make the source of one workload."""
+    if isinstance(given, Workload):
+        return _Given(given.name, given)
+    if isinstance(given, (str, Path)):
+        given = {"path": given}
+    if not isinstance(given, Mapping):
+        raise _no_workload(given)
+    own = {key: given[key] for key in _OWN_KEYS if given.get(key) is not None}
+    options = {key: value for key, value in given.items() if key not in _OWN_KEYS}
+    if own.get("too_large", "drop") not in _TOO_LARGE:
+        raise unknown_name("answer to jobs that are too large", own["too_large"], _TOO_LARGE)
+    if "path" not in options:
+        _check_options(generate_workload, options)
+        return _Generated(**{"name": "generated", **own}, options=options)
+    _check_options(read_workload, options)
+    options["path"] = Path(options["path"])
+    return _Trace(**{"name": _name_of(options["path"]), **own}, options=_absolute(options))
+
+
+def _check_options(function: Callable[..., Workload], options: Mapping[str, Any]) -> None:
+    """Refuse what the function does not take, and the seed, which the sweep gives."""
+    valid = [name for name in inspect.signature(function).parameters if name != "seed"]
+    for name in options:
+        if name == "seed":
+            raise InputError("A workload of a sweep has no seed of its own; give seeds=.")
+        if name not in valid:
+            raise unknown_name(
+                f"argument of {function.__name__}", name, [*valid, "path", *_OWN_KEYS]
+            )
+
+
+def _absolute(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Spell out the paths: a worker may start in another folder."""
+    paths = {
+        name: Path(options[name]).absolute()
+        for name in ("path", "throughputs")
+        if isinstance(options.get(name), (str, Path))
+    }
+    return {**options, **paths}
+
+
+def _name_of(path: Path) -> str:
+    """Name a trace by its file, without the endings."""
+    return path.name.removesuffix(".gz").rsplit(".", 1)[0] or path.name
+
+
+def _no_workload(given: object) -> InputError:
+    return InputError(
+        f"Cannot make a workload of a {type(given).__name__}; give a Workload, the path of a "
+        f"trace, or a mapping such as {{'jobs': 100, 'jobs_per_hour': 20.0}}."
+    )

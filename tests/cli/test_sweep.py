@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+import pytest
+
+from apportion.cli import main
+from apportion.sim import simulate
+from apportion.sweeps import execute
+
+if TYPE_CHECKING:
+    from apportion.policies import Policy
+    from apportion.sim import Run
+
+SMALL = ["--generate-jobs", "2", "--cluster", "v100=2,k80=2", "--mechanism", "ideal"]
+SMALL += ["--scale-factors", "single", "--policies", "fifo,isolated", "--jobs", "1"]
+
+
+@pytest.fixture(autouse=True)
+def somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def printed(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
+    assert main(["sweep", *words]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    return captured.out.splitlines()
+
+
+def test_a_sweep_prints_means_over_seeds_and_its_files(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = printed(capsys, *SMALL, "--loads", "0.5,2", "--seeds", "0,1", "--out", "here")
+    assert lines[0].startswith("8 runs on v100=2,k80=2 in ")
+    assert lines[2] == "generated: means over seeds; lowest and highest mean JCT of a seed"
+    assert lines[3].split()[:3] == ["policy", "load", "seeds"]
+    rows = [line.split()[:3] for line in lines[5:9]]
+    assert rows == [[p, load, "2"] for load in ("0.5", "2") for p in ("fifo", "isolated")]
+    assert lines[-1] == "Files: runs.csv, summary.csv, sweep.json, runs.jsonl in here"
+    assert max(map(len, lines)) <= 100
+    runs = pd.read_csv("here/runs.csv")
+    hours = runs.groupby(["load", "policy"], sort=False)["mean_jct_s"].mean() / 3600
+    for line, mean in zip(lines[5:9], hours, strict=True):
+        assert float(line.split()[3].rstrip("*").replace(",", "")) == pytest.approx(mean, abs=0.051)
+
+    again = printed(capsys, *SMALL, "--loads", "0.5,2", "--seeds", "0,1", "--out", "here")
+    assert again[0].endswith(", 8 of them finished before")
+    assert again[3:] == lines[3:]
+
+
+def test_a_dry_run_lists_the_runs_and_runs_none(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = printed(capsys, *SMALL, "--seeds", "0,1", "--dry-run")
+    assert [line.split()[0] for line in lines[1:5]] == ["fifo", "fifo", "isolated", "isolated"]
+    assert lines[-1] == "4 runs, 4 of them to do"
+    assert not Path("out").exists()
+    printed(capsys, *SMALL, "--seeds", "1")
+    lines = printed(capsys, *SMALL, "--seeds", "0,1", "--dry-run")
+    assert [line.split()[-1] for line in lines[1:5]] == ["no", "yes", "no", "yes"]
+    assert lines[-1] == "4 runs, 2 of them to do"
+
+
+def test_several_traces_and_parquet(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("monday", "friday"):
+        rows = "a,0,600,1\nb,300,900,1\n"
+        Path(f"{name}.csv").write_text(f"job_id,submission_time,duration,num_gpu\n{rows}")
+    words = ["--workload", "monday.csv", "--workload", "friday.csv", "--cluster", "v100=1"]
+    words += ["--policies", "fifo", "--jobs", "1", "--format", "parquet", "--limit", "2"]
+    lines = printed(capsys, *words, "--trace-format", "microsoft_itp", "--resample")
+    assert [line.split(":")[0] for line in lines if "means over seeds" in line] == [
+        *["monday", "friday"]
+    ]
+    runs = pd.read_parquet("out/sweep/runs.parquet")
+    assert runs["workload"].tolist() == ["monday", "friday"]
+    assert runs["jobs"].tolist() == [2, 2]
+    assert json.loads(Path("out/sweep/sweep.json").read_text())["resample"] is True
+
+
+def test_a_failed_run_is_told_at_the_end(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(policy: Policy, *args: object, **options: object) -> Run:
+        if policy.label == "isolated":
+            raise ZeroDivisionError("so it goes")
+        return simulate(policy, *args, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(execute, "simulate", failing)
+    assert main(["sweep", *SMALL]) == 1
+    captured = capsys.readouterr()
+    assert "fifo" in captured.out
+    assert captured.err.startswith(
+        "apportion: error: 1 of 2 runs failed, the first with policy 'isolated', workload "
+        "'generated', load 1 and seed 0: ZeroDivisionError: so it goes"
+    )
+    assert captured.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--policies", "fifo,fif"], "'fif'. Did you mean 'fifo'?"),
+        (["--backend", "rai"], "'rai'. Did you mean 'ray'?"),
+        (["--load", "1"], "'--load'. Did you mean '--loads'?"),
+        (["--loads", "1,two"], "--loads: '1,two' must be numbers with commas between them"),
+        (["--loads", "0"], "loads holds 0.0"),
+        (["--seeds", "0,-1"], "seeds holds -1"),
+        (["--seeds", "0.5"], "--seeds: '0.5' must be numbers"),
+        (["--seeds", ","], "seeds is empty"),
+        (["--format", "parket"], "'parket'. Did you mean 'parquet'?"),
+        (["--address", "auto"], "'processes' has no cluster"),
+        (["--workload", "none.csv"], "--generate-jobs is for generated workloads"),
+        (["--trace-format", "philly"], "--trace-format is for a workload from a file"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_cannot_be_swept(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["sweep", *SMALL, *words]) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert captured.err.count("\n") == 1
+    assert not Path("out").exists()

@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import pytest
+
+from apportion.errors import ApportionError
+from apportion.policies import Policy
+from apportion.sweeps import backends, sweep
+from apportion.sweeps.store import FILE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import cvxpy as cp
+
+    from apportion.policies import Problem
+
+
+def broken_policy() -> Policy:
+    """A policy that fails in every run; a class in a function goes to workers by value."""
+
+    class Broken(Policy):
+        name = "broken"
+
+        def objective(self, p: Problem) -> cp.Maximize:
+            raise ZeroDivisionError("so it goes")
+
+    return Broken()
+
+
+WHAT: dict[str, Any] = {
+    "policies": ["fifo", broken_policy()],
+    "workloads": {"jobs": 2, "jobs_per_hour": 6.0},
+    "cluster": "v100=2,k80=2",
+    "seeds": [0, 1, 2],
+    "placement": "random",
+}
+
+
+def without_clocks(**options: Any) -> pd.DataFrame:
+    table: pd.DataFrame = sweep(**WHAT, **options).table()
+    return table.drop(columns=["policy_seconds", "wall_seconds"])
+
+
+@pytest.fixture(scope="module")
+def alone() -> pd.DataFrame:
+    """The table as one process makes it."""
+    return without_clocks(n_jobs=1)
+
+
+def test_failing_runs_stop_no_others(alone: pd.DataFrame) -> None:
+    assert alone["policy"].tolist() == ["fifo"] * 3 + ["broken"] * 3
+    assert alone["mean_jct_s"].notna().tolist() == [True] * 3 + [False] * 3
+    assert alone["error"].tolist() == [None] * 3 + ["ZeroDivisionError: so it goes"] * 3
+
+
+def test_two_processes_give_the_same_table(alone: pd.DataFrame) -> None:
+    pd.testing.assert_frame_equal(without_clocks(n_jobs=2), alone)
+
+
+def test_a_dask_cluster_of_two_workers_gives_the_same_table(
+    alone: pd.DataFrame, tmp_path: Path
+) -> None:
+    pytest.importorskip("distributed", reason="Dask is not installed: pip install apportion[dask]")
+    table = without_clocks(backend="dask", n_jobs=2, out=tmp_path)
+    pd.testing.assert_frame_equal(table, alone)
+    assert len((tmp_path / FILE).read_text().splitlines()) == 6
+
+
+def test_a_dask_cluster_that_runs_is_used_and_left_running(alone: pd.DataFrame) -> None:
+    distributed = pytest.importorskip(
+        "distributed", reason="Dask is not installed: pip install apportion[dask]"
+    )
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
+    ) as cluster:
+        address = cluster.scheduler_address
+        table = without_clocks(backend="dask", address=address)
+        pd.testing.assert_frame_equal(table, alone)
+        with distributed.Client(address) as client:
+            assert client.submit(sum, [1, 2]).result(timeout=30) == 3
+
+
+def test_a_ray_cluster_of_two_workers_gives_the_same_table(
+    alone: pd.DataFrame, tmp_path: Path
+) -> None:
+    ray = pytest.importorskip("ray", reason="Ray is not installed: pip install apportion[ray]")
+    table = without_clocks(backend="ray", n_jobs=2, out=tmp_path)
+    pd.testing.assert_frame_equal(table, alone)
+    assert len((tmp_path / FILE).read_text().splitlines()) == 6
+    assert not ray.is_initialized()
+
+
+@pytest.mark.parametrize("backend", ["ray", "dask"])
+def test_an_engine_that_is_not_installed_is_named(
+    backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backends, "find_spec", lambda name: None)
+    with pytest.raises(ApportionError, match=rf"pip install apportion\[{backend}\]"):
+        sweep(**WHAT, backend=backend)
+
+
+def workers_of(pid: int) -> list[int]:
+    """Processes that a process has started to run tasks."""
+    listed = subprocess.run(
+        ["ps", "-ww", "-o", "pid=", "-o", "args=", "--ppid", str(pid)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    lines = [line.split(maxsplit=1) for line in listed.stdout.splitlines()]
+    return [int(number) for number, words in lines if "popen_loky" in words]
+
+
+def is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="ps of Linux lists the workers")
+def test_a_killed_sweep_leaves_no_workers_and_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "apportion", "sweep", "--policies", "fifo,isolated"]
+    words += ["--generate-jobs", "6", "--cluster", "v100=4,k80=4", "--seeds", "0,1,2,3"]
+    words += ["--scale-factors", "single", "--jobs", "2", "--out", str(tmp_path)]
+    log = tmp_path / FILE
+    killed = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while not (log.exists() and log.read_bytes().count(b"\n")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    workers = workers_of(killed.pid)
+    killed.send_signal(signal.SIGKILL)
+    killed.wait()
+    before = log.read_bytes()
+    assert 1 <= before.count(b"\n") < 8
+    assert len(workers) == 2
+    while any(map(is_running, workers)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(map(is_running, workers))
+    with log.open("ab") as stream:
+        stream.write(b'{"fingerprint": "cut o')
+
+    resumed = subprocess.run(words, capture_output=True, text=True, check=True)
+    after = log.read_bytes()
+    assert after.startswith(before)
+    fingerprints = [json.loads(line)["fingerprint"] for line in after.splitlines()]
+    assert set(Counter(fingerprints).values()) == {1}
+    assert len(fingerprints) == 8
+    done = before.count(b"\n")
+    assert f"{done} of them finished before" in resumed.stdout.splitlines()[0]
+    assert len(pd.read_csv(tmp_path / "runs.csv")) == 8

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from apportion.cluster import Cluster
+from apportion.errors import InputError
+from apportion.sim import Workload, generate_workload
+from apportion.sweeps.sources import made_for, sources_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CLUSTER = Cluster({"v100": 4, "p100": 4, "k80": 4})
+JOBS = {"jobs": 20, "jobs_per_hour": 6.0, "scale_factors": "gavel"}
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    """A trace that tells no job types, with one job that is too large for the cluster."""
+    file = tmp_path / "week.csv"
+    rows = "".join(f"j{n},{100 * n},{600 + 60 * n},{1 + n % 2}\n" for n in range(8))
+    file.write_text(f"job_id,submission_time,duration,num_gpu\n{rows}large,50,600,8\n")
+    return file
+
+
+def made(workload: Any, load: float = 1.0, seed: int = 0, *, resample: bool = False) -> Workload:
+    (source,) = sources_of(workload)
+    return made_for(source, CLUSTER, load, seed, resample=resample)
+
+
+@pytest.mark.parametrize("load", [0.5, 1.5, 3.0])
+def test_a_load_divides_the_arrival_times_of_a_trace_and_nothing_else(
+    load: float, trace: Path
+) -> None:
+    plain, loaded = made(trace).jobs, made(trace, load).jobs
+    assert loaded["arrival_s"].tolist() == [time / load for time in plain["arrival_s"]]
+    pd.testing.assert_frame_equal(loaded.drop(columns="arrival_s"), plain.drop(columns="arrival_s"))
+
+
+def test_a_load_multiplies_the_rate_of_generated_arrivals_and_keeps_the_jobs() -> None:
+    plain, loaded = made(JOBS, 1.0, 5).jobs, made(JOBS, 4.0, 5).jobs
+    np.testing.assert_allclose(loaded["arrival_s"] * 4, plain["arrival_s"], rtol=1e-12)
+    pd.testing.assert_frame_equal(loaded.drop(columns="arrival_s"), plain.drop(columns="arrival_s"))
+    fourfold = generate_workload(**{**JOBS, "jobs_per_hour": 24.0}, seed=5)  # type: ignore[arg-type]
+    pd.testing.assert_frame_equal(loaded, fourfold.jobs)
+
+
+def test_a_load_divides_the_arrival_times_of_a_workload_that_is_there() -> None:
+    workload = generate_workload(**JOBS)  # type: ignore[arg-type]
+    for seed in (0, 1):
+        loaded = made(workload, 2.0, seed)
+        assert (loaded.jobs["arrival_s"] * 2).equals(workload.jobs["arrival_s"])
+        assert loaded.jobs["job_type"].equals(workload.jobs["job_type"])
+
+
+def test_a_seed_draws_the_job_types_of_a_trace_and_not_its_arrivals(trace: Path) -> None:
+    first, second = made(trace, seed=1).jobs, made(trace, seed=2).jobs
+    assert first["arrival_s"].equals(second["arrival_s"])
+    assert not first["job_type"].equals(second["job_type"])
+    assert made(trace, seed=1).jobs.equals(first)
+
+
+def test_jobs_of_a_trace_that_are_too_large_are_dropped_unless_that_is_an_error(
+    trace: Path,
+) -> None:
+    assert "large" not in made(trace).jobs.index
+    assert "large" in made({"path": trace, "too_large": "error"}).jobs.index
+    assert made({"path": str(trace), "limit": 3}).jobs.index.tolist() == ["j0", "j1"]
+
+
+def test_resampling_keeps_arrivals_and_takes_whole_jobs(trace: Path) -> None:
+    plain = made(trace, 2.0).jobs
+    resampled = made(trace, 2.0, resample=True).jobs
+    other = made(trace, 2.0, seed=1, resample=True).jobs
+    assert resampled["arrival_s"].tolist() == plain["arrival_s"].tolist()
+    durations = [sorted(jobs["duration_s"]) for jobs in (plain, resampled, other)]
+    assert durations[0] != durations[1] != durations[2]
+    # Durations tell the jobs of this trace apart: all of a job comes with it.
+    by_duration = plain.set_index("duration_s")["scale_factor"]
+    expected = by_duration.loc[resampled["duration_s"].to_numpy()].tolist()
+    assert resampled["scale_factor"].tolist() == expected
+
+
+def test_names_are_those_of_files_and_workloads_unless_given(trace: Path) -> None:
+    workload = generate_workload(jobs=2, seed=3)
+    given = [trace, workload, JOBS, {"path": trace, "name": "again"}, {**JOBS, "name": "more"}]
+    names = [source.name for source in sources_of(given)]
+    assert names == ["week", "generated-3", "generated", "again", "more"]
+
+
+def test_paths_do_not_depend_on_the_folder_of_the_worker(
+    trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (source,) = sources_of(trace.name)
+    monkeypatch.chdir("/")
+    assert len(source.made(1.0, 0)) == 9
+
+
+@pytest.mark.parametrize(
+    ("workloads", "message"),
+    [
+        ([], "list of workloads is empty"),
+        ([3], "Cannot make a workload of a int"),
+        (3, "Cannot make a workload of a int"),
+        ({"job": 3}, "'job'. Did you mean 'jobs'"),
+        ({"path": "a.csv", "limits": 3}, "'limits'. Did you mean 'limit'"),
+        ({"jobs": 3, "seed": 1}, "give seeds="),
+        ({"jobs": 3, "too_large": "drops"}, "Did you mean 'drop'"),
+        (["a/week.csv", "b/week.csv"], "Two workloads are named 'week'"),
+    ],
+    ids=["none", "number", "bare number", "option", "trace option", "seed", "too large", "names"],
+)
+def test_what_is_no_workload(workloads: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        sources_of(workloads)

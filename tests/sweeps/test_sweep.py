@@ -1,0 +1,255 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from apportion.errors import ApportionError, InputError
+from apportion.policies import FIFO
+from apportion.sim import Run, generate_workload, simulate
+from apportion.sweeps import execute, plan_sweep, sweep
+from apportion.sweeps.store import FILE, RunLog
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+JOBS = {"jobs": 2, "jobs_per_hour": 6.0, "name": "two"}
+CLOCKS = ["policy_seconds", "wall_seconds"]
+
+
+def small(**options: Any) -> Any:
+    """Two policies, two loads, two seeds: eight short runs in this process."""
+    options = {"loads": [0.5, 2.0], "seeds": [0, 3], "n_jobs": 1, "mechanism": "ideal", **options}
+    return sweep(["fifo", "isolated"], options.pop("workloads", JOBS), "v100=2,k80=2", **options)
+
+
+def without_clocks(swept: Any) -> pd.DataFrame:
+    table: pd.DataFrame = swept.table().drop(columns=CLOCKS)
+    return table
+
+
+@pytest.fixture
+def simulated(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """Policy and seed of what is really run, in this process."""
+    done: list[tuple[str, int]] = []
+
+    def counting(policy: Any, *args: Any, seed: int, **options: Any) -> Run:
+        done.append((policy.label, seed))
+        return simulate(policy, *args, seed=seed, **options)
+
+    monkeypatch.setattr(execute, "simulate", counting)
+    return done
+
+
+def test_every_row_is_what_a_simulation_by_itself_gives() -> None:
+    table = without_clocks(small())
+    assert table["policy"].tolist() == (["fifo"] * 2 + ["isolated"] * 2) * 2
+    assert table["load"].tolist() == [0.5] * 4 + [2.0] * 4
+    assert table["seed"].tolist() == [0, 3] * 4
+    assert set(table["workload"]) == {"two"}
+    assert table["error"].tolist() == [None] * 8
+    for row in table.to_dict("records"):
+        jobs = generate_workload(jobs=2, jobs_per_hour=6.0 * row["load"], seed=row["seed"])
+        run = simulate(row["policy"], jobs, "v100=2,k80=2", mechanism="ideal", seed=row["seed"])
+        for figure, value in run.summary().items():
+            if figure not in [*CLOCKS, "policy"]:
+                assert row[figure] == value, figure
+
+
+def test_the_summary_is_over_the_seeds() -> None:
+    swept = small()
+    summary, table = swept.summary(), swept.table()
+    assert len(summary) == 4
+    assert summary["seeds"].tolist() == [2] * 4
+    for row in summary.to_dict("records"):
+        same = (table["policy"] == row["policy"]) & (table["load"] == row["load"])
+        values = table.loc[same, "mean_jct_s"].tolist()
+        assert row["mean_jct_s"] == pytest.approx(sum(values) / 2)
+        assert [row["mean_jct_s_lowest"], row["mean_jct_s_highest"]] == sorted(values)
+
+
+def test_more_of_everything_runs_only_what_is_new(
+    tmp_path: Path, simulated: list[tuple[str, int]]
+) -> None:
+    first = small(out=tmp_path)
+    assert len(simulated) == 8
+    again = small(out=tmp_path, round_seconds=360.0)
+    assert len(simulated) == 8
+    assert again.resumed == 8
+    pd.testing.assert_frame_equal(again.table(), first.table())
+    small(out=tmp_path, seeds=[3, 4, 0])
+    assert simulated[8:] == [("fifo", 4), ("isolated", 4)] * 2
+    del simulated[:]
+    for other in ({"resample": True}, {"carry_over": False}, {"workloads": {**JOBS, "jobs": 3}}):
+        small(out=tmp_path, loads=[0.5], seeds=[0], **other)
+    assert len(simulated) == 6
+    small(out=tmp_path, loads=[0.5], seeds=[0], resume=False)
+    assert len(simulated) == 8
+    assert len((tmp_path / FILE).read_text().splitlines()) == 2
+
+
+def test_a_half_written_line_costs_one_run(
+    tmp_path: Path, simulated: list[tuple[str, int]]
+) -> None:
+    whole = small(out=tmp_path)
+    content = (tmp_path / FILE).read_bytes()
+    (tmp_path / FILE).write_bytes(content[:-40])
+    del simulated[:]
+    resumed = small(out=tmp_path)
+    assert simulated == [("isolated", 3)]
+    pd.testing.assert_frame_equal(without_clocks(resumed), without_clocks(whole))
+    lines = (tmp_path / FILE).read_text().splitlines()
+    assert [json.loads(line)["error"] for line in lines] == [None] * 8
+
+
+def test_a_line_that_is_no_run_is_named_and_passed_over(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / FILE).write_text('{"fingerprint": "a", "error": null}\n7\n{"finger\n')
+    assert list(RunLog(tmp_path).finished()) == ["a"]
+    assert "line 2 is not a run" in caplog.text
+    assert "line 3 is not a run" in caplog.text
+
+
+@pytest.mark.parametrize("error", [ApportionError("no solver"), ZeroDivisionError("no solver")])
+def test_a_failing_run_is_a_row_and_is_tried_again(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(policy: Any, *args: Any, seed: int, **options: Any) -> Run:
+        if policy.label == "isolated" and seed == 3:
+            raise error
+        return simulate(policy, *args, seed=seed, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(execute, "simulate", failing)
+        swept = small(out=tmp_path, loads=[2.0])
+    errors = swept.errors()
+    assert errors["policy"].tolist() == ["isolated"]
+    assert errors["seed"].tolist() == [3]
+    assert set(errors["error"]) == {f"{type(error).__name__}: no solver"}
+    assert swept.table()["mean_jct_s"].isna().sum() == 1
+    assert swept.summary()["seeds"].tolist() == [2, 1]
+    assert "1 failed" in repr(swept)
+    written = pd.read_csv(tmp_path / "runs.csv")
+    assert written["error"].notna().sum() == 1
+    resumed = small(out=tmp_path, loads=[2.0])
+    assert resumed.resumed == 3
+    assert resumed.errors().empty
+
+
+def test_a_sweep_of_failures_only_still_has_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*args: Any, **options: Any) -> Run:
+        raise ApportionError("never")
+
+    monkeypatch.setattr(execute, "simulate", failing)
+    swept = small()
+    assert len(swept.errors()) == 8
+    assert swept.summary().empty
+    assert "8 failed" in repr(swept)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"loads": []}, "loads is empty"),
+        ({"loads": [1.0, 0.0]}, r"loads holds 0\.0; it must be a list of numbers > 0"),
+        ({"loads": [float("nan")]}, "loads holds nan"),
+        ({"loads": [1, 1.0]}, "loads holds 1 twice"),
+        ({"loads": "1,2"}, "loads is '1,2'"),
+        ({"loads": 2.0}, r"loads is 2\.0"),
+        ({"seeds": [-1]}, "seeds holds -1; it must be a list of whole numbers >= 0"),
+        ({"seeds": [0.5]}, r"seeds holds 0\.5"),
+        ({"seeds": 3}, "seeds is 3"),
+        ({"backend": "rays"}, "Unknown backend 'rays'. Did you mean 'ray'"),
+        ({"address": "127.0.0.1:1"}, "'processes' has no cluster"),
+        ({"n_jobs": 0}, "n_jobs is 0"),
+        ({"format": "parquets"}, "Did you mean 'parquet'"),
+        ({"seed": 1}, r"has no seed=; give seeds=\[\.\.\.\]"),
+        ({"round_second": 1.0}, "'round_second'. Did you mean 'round_seconds'"),
+        ({"round_seconds": -1.0, "mechanism": "rounds"}, r"round_seconds is -1\.0"),
+        ({"placement": "first-fit", "mechanism": "rounds"}, "Did you mean 'first_fit'"),
+        ({"resample": 1}, "resample is 1"),
+        ({"workloads": "no_such.csv"}, "no_such.csv"),
+        ({"workloads": {"jobs": 3}}, "arrive at time 0"),
+        ({"workloads": {**JOBS, "scale_factors": {8: 1.0}}}, "needs more GPUs"),
+    ],
+    ids=lambda value: str(value) if isinstance(value, str) else "",
+)
+def test_bad_input_is_refused_before_anything_runs(
+    options: Any, message: str, simulated: list[tuple[str, int]], tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match=message):
+        small(out=tmp_path / "out", **options)
+    assert simulated == []
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("policies", "message"),
+    [
+        ([], "list of policies is empty"),
+        ("fifo", "give a list"),
+        (["fifi"], "Did you mean 'fifo'"),
+        (["fifo", FIFO()], "policies holds 'fifo' twice"),
+        (["max_min_fairness_space_sharing"], "no pair throughputs"),
+    ],
+    ids=["none", "text", "unknown", "twice", "pairs"],
+)
+def test_policies_are_tried_before_anything_runs(policies: Any, message: str) -> None:
+    workload = replace(generate_workload(jobs=2), pairs=None)
+    with pytest.raises(InputError, match=message):
+        plan_sweep(policies, workload, "v100=2")
+
+
+def test_saved_files_and_the_record(tmp_path: Path) -> None:
+    swept = small(out=tmp_path / "csv", seeds=[3])
+    assert sorted(file.name for file in (tmp_path / "csv").iterdir()) == [
+        *["runs.csv", "runs.jsonl", "summary.csv", "sweep.json"]
+    ]
+    written = pd.read_csv(tmp_path / "csv" / "runs.csv")
+    pd.testing.assert_frame_equal(
+        written.drop(columns="error"), swept.table().drop(columns="error")
+    )
+    record = json.loads((tmp_path / "csv" / "sweep.json").read_text(), parse_constant=pytest.fail)
+    assert record["policies"] == ["fifo", "isolated"]
+    assert record["loads"] == [0.5, 2.0]
+    assert record["seeds"] == [3]
+    assert record["sources"]["two"]["jobs"] == 2
+    assert record["settings"]["mechanism"] == "ideal"
+    assert record["cluster"]["gpus"] == {"v100": 2, "k80": 2}
+    assert any("generated" in note for note in record["notes"])
+    files = swept.save(tmp_path / "parquet", format="parquet")
+    assert [file.name for file in files] == ["runs.parquet", "summary.parquet", "sweep.json"]
+    pd.testing.assert_frame_equal(pd.read_parquet(files[1]), swept.summary())
+
+
+def test_the_plot_shows_means_and_ranges_in_hours() -> None:
+    swept = small()
+    figure = swept.plot()
+    (axes,) = figure.axes
+    summary = swept.summary()
+    assert [line.get_label() for line in axes.get_lines()] == ["fifo", "isolated"]
+    fifo = summary[summary["policy"] == "fifo"]
+    x, y = axes.get_lines()[0].get_data()
+    assert np.asarray(x).tolist() == [0.5, 2.0]
+    np.testing.assert_allclose(np.asarray(y, float), fifo["mean_jct_s"] / 3600)
+    heights = axes.collections[0].get_paths()[0].vertices[:, 1]
+    assert heights.max() == pytest.approx(fifo["mean_jct_s_highest"].max() / 3600)
+    assert heights.min() == pytest.approx(fifo["mean_jct_s_lowest"].min() / 3600)
+    assert axes.get_ylabel() == "mean JCT (h)"
+    assert swept.plot("rounds").axes[0].get_ylabel() == "rounds"
+    with pytest.raises(InputError, match="Did you mean 'mean_jct_s'"):
+        swept.plot("mean_jct")
+
+
+def test_several_workloads_have_axes_and_tables_of_their_own() -> None:
+    swept = small(workloads=[JOBS, {**JOBS, "name": "philly", "durations": "philly"}], seeds=[0])
+    assert [axes.get_title(loc="left") for axes in swept.plot().axes] == ["two", "philly"]
+    text = repr(swept)
+    assert text.startswith("8 runs on v100=2,k80=2\n\ntwo\npolicy ")
+    assert "\n\nphilly\npolicy " in text
+    assert max(map(len, text.splitlines())) <= 100
