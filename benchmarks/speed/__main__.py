@@ -14,7 +14,9 @@ import pandas as pd
 
 from benchmarks.reporting import machine, progress, show, write_csv
 from benchmarks.speed.decisions import decisions
+from benchmarks.speed.events import events
 from benchmarks.speed.sharing import sharing
+from benchmarks.speed.simulator import simulator
 from benchmarks.speed.water_filling import water_filling
 
 if TYPE_CHECKING:
@@ -26,6 +28,8 @@ PARTS: dict[str, Callable[[bool], list[Row]]] = {
     "decisions": decisions,
     "water_filling": water_filling,
     "sharing": sharing,
+    "events": events,
+    "simulator": simulator,
 }
 
 
