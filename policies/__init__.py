@@ -15,12 +15,17 @@
 `AlloX`                   least average completion time, by matching (single GPUs)
 `NashWelfare`             largest product of throughputs
 `StrategyProof`           Nash welfare, less what each job costs the others
+`NetworkSensitive`        those first that lost most time to the network
 `GandivaPacking`          random pairs share GPUs when the cluster is full
 ========================  ==========================================================
+
+Where the options are network tiers, `eligible` masks those that delay timers keep closed, and
+`place_round` places one round of gangs on machines.
 """
 
 from apportion.policies.allox import AlloX
 from apportion.policies.base import Policy
+from apportion.policies.bridge import WarmProblem
 from apportion.policies.cost import MinCost, MinCostWithSLOs
 from apportion.policies.driver import Solution, solve_instance
 from apportion.policies.finish_time_fairness import FinishTimeFairness
@@ -32,19 +37,24 @@ from apportion.policies.labelled import solve
 from apportion.policies.labels import Resource
 from apportion.policies.makespan import Makespan
 from apportion.policies.max_min_fairness import MaxMinFairness
+from apportion.policies.network_sensitive import NetworkSensitive
 from apportion.policies.packing import GandivaPacking
 from apportion.policies.pairs import PairTable
 from apportion.policies.problem import Problem
 from apportion.policies.registry import BUILT_IN, SPECIALISED, get_policy, policy_table, register
+from apportion.policies.sessions import Session, session
 from apportion.policies.shares import IsolatedShare, ProportionalShare
+from apportion.policies.spatial import RoundPlacement, place_round
 from apportion.policies.strategy_proof import NashWelfare, StrategyProof
 from apportion.policies.throughput import MaxTotalThroughput
+from apportion.policies.tiers import Eligible, eligible
 
 __all__ = [
     "BUILT_IN",
     "FIFO",
     "SPECIALISED",
     "AlloX",
+    "Eligible",
     "FinishTimeFairness",
     "GandivaPacking",
     "HierarchicalFairness",
@@ -56,18 +66,25 @@ __all__ = [
     "MinCost",
     "MinCostWithSLOs",
     "NashWelfare",
+    "NetworkSensitive",
     "PairTable",
     "Policy",
     "Problem",
     "ProportionalShare",
     "Resource",
+    "RoundPlacement",
+    "Session",
     "ShortestJobFirst",
     "Solution",
     "StrategyProof",
+    "WarmProblem",
+    "eligible",
     "get_policy",
     "isolated_share",
+    "place_round",
     "policy_table",
     "register",
+    "session",
     "solve",
     "solve_instance",
 ]

@@ -85,6 +85,28 @@ class Policy(ABC):
         """State what must hold beside capacity and time."""
         return ()
 
+    def demand(self, p: Problem, level: float) -> NDArray[np.float64] | None:
+        """Return the steps/s that each job must make for the objective to be no worse than `level`.
+
+        For policies that are about the worst off job; ``None`` for all others. The demands shrink
+        as the level gets worse, to nothing, and t times the demands improve it at most t-fold.
+        Such policies are solved level by level (`apportion.policies.levels`), where jobs that
+        differ in their demands only become few rows.
+        """
+        return None
+
+    def floors(self, instance: Instance) -> NDArray[np.float64] | None:
+        """Return the steps/s that each job must make whatever the objective, shape (jobs,).
+
+        For policies whose objective is linear in X, its coefficients the same for all jobs of equal
+        throughputs and usage; ``None`` for all others. See `with_floors`.
+        """
+        return None
+
+    def with_floors(self, instance: Instance, floors: NDArray[np.float64]) -> Instance:
+        """Return an instance with columns that make the jobs' floors the given ones."""
+        return instance
+
     def keeping(self, p: Problem, value: float) -> Sequence[cp.Constraint] | None:
         """State linear constraints under which the objective is no worse than `value`.
 
@@ -93,6 +115,10 @@ class Policy(ABC):
         objective cannot be put like that.
         """
         return None
+
+    def believed(self, instance: Instance) -> Instance:
+        """Return an instance at the speeds that the policy believes in."""
+        return instance if self.heterogeneity_aware else instance.blind_to_types()
 
     def pairs_to_consider(self, instance: Instance) -> NDArray[np.intp] | None:
         """Name the pairs of jobs that may share GPUs, shape (pairs, 2); ``None`` for all."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.integer[Any]]
 
-__all__ = ["ConeProgram", "canonicalise", "equilibrate"]
+__all__ = ["ConeProgram", "Scales", "canonicalise", "cone_program", "equilibrate"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,12 +64,18 @@ class ConeProgram:
 
     def value(self, x: Floats) -> float:
         """Objective at x."""
-        return float(x @ (self.P @ x) / 2 + self.c @ x) * self.cost_scale + self.offset
+        quadratic = x @ (self.P @ x) / 2 if self.P.nnz else 0.0
+        return float(quadratic + self.c @ x) * self.cost_scale + self.offset
 
 
 def canonicalise(problem: cp.Problem) -> ConeProgram:
     """Compile a cvxpy problem; a maximisation becomes the minimisation of its negative."""
     data, _, inverse = problem.get_problem_data(cp.CLARABEL, solver_opts={})
+    return cone_program(data, float(inverse[-1]["offset"]))
+
+
+def cone_program(data: Mapping[str, Any], offset: float) -> ConeProgram:
+    """Take a cone program from cvxpy's problem data for Clarabel, which count the signs as here."""
     dims, compiled = data["dims"], data["param_prob"]
     size = data["c"].size
     quadratic = data.get("P")
@@ -88,11 +94,52 @@ def canonicalise(problem: cp.Problem) -> ConeProgram:
         equality=equality,
         second_order=tuple(dims.soc),
         exponential=int(dims.exp),
-        offset=float(inverse[-1]["offset"]),
+        offset=offset,
         cost_scale=1.0,
         columns=dict(compiled.var_id_to_col),
         rows=rows,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Scales:
+    """What a program is scaled by: ``x = column * x_scaled``, ``y = cost * row * y_scaled``.
+
+    Scales that were found for one program fit others of its shape; kept as they are, a number of
+    the program that does not change stays the same when it is scaled.
+    """
+
+    column: Floats
+    row: Floats
+    cost: float
+
+    @classmethod
+    def of(cls, program: ConeProgram, passes: int = 4) -> Scales:
+        """Find scales that bring the entries of rows and columns to around 1, the cost to 1."""
+        row, column = _geometric_means(program, passes)
+        c, P = column * program.c, program.P
+        largest = float(np.abs(c).max(initial=0.0))
+        if P.nnz:
+            diagonal = sparse.diags_array(column)
+            largest = max(largest, float(np.abs((diagonal @ P @ diagonal).data).max()))
+        return cls(column, row, largest or 1.0)
+
+    def scale(self, program: ConeProgram) -> ConeProgram:
+        """Scale a program; the places of its entries stay."""
+        A = program.A
+        by = self.row[A.indices] * np.repeat(self.column, np.diff(A.indptr))
+        P = program.P
+        if P.nnz:
+            diagonal = sparse.diags_array(self.column)
+            P = sparse.csc_array(diagonal @ P @ diagonal / self.cost)
+        return replace(
+            program,
+            P=P,
+            c=self.column * program.c / self.cost,
+            A=sparse.csc_array((A.data * by, A.indices, A.indptr), shape=A.shape),
+            b=self.row * program.b,
+            cost_scale=self.cost,
+        )
 
 
 def equilibrate(program: ConeProgram, passes: int = 4) -> tuple[ConeProgram, Floats, Floats]:
@@ -103,10 +150,19 @@ def equilibrate(program: ConeProgram, passes: int = 4) -> tuple[ConeProgram, Flo
     Returns
     -------
     scaled
-        The scaled program, its cost vector scaled to a largest entry of 1.
+        The scaled program without stored zeros, its cost vector scaled to a largest entry of 1.
     column, row
         ``x = column * x_scaled`` and ``y = cost_scale * row * y_scaled``.
     """
+    A = program.A.copy()
+    A.eliminate_zeros()
+    program = replace(program, A=A)
+    scales = Scales.of(program, passes)
+    return scales.scale(program), scales.column, scales.row
+
+
+def _geometric_means(program: ConeProgram, passes: int) -> tuple[Floats, Floats]:
+    """Scales of rows and columns: each entry over the root of the least and largest beside it."""
     A = program.A.copy()
     A.eliminate_zeros()
     by_column = np.arange(A.nnz)
@@ -130,18 +186,4 @@ def equilibrate(program: ConeProgram, passes: int = 4) -> tuple[ConeProgram, Flo
             shift = np.zeros(scale.size)
             shift[filled] = middle
             logs += shift[place]
-    A.data = np.sign(A.data) * np.exp(logs)
-    row, column = sides[0][0], sides[1][0]
-    diagonal = sparse.diags_array(column)
-    P, c = sparse.csc_array(diagonal @ program.P @ diagonal), column * program.c
-    largest = max(np.abs(c).max(initial=0.0), np.abs(P.data).max(initial=0.0))
-    size_of_cost = float(largest) or 1.0
-    scaled = replace(
-        program,
-        P=sparse.csc_array(P / size_of_cost),
-        c=c / size_of_cost,
-        A=A,
-        b=row * program.b,
-        cost_scale=size_of_cost,
-    )
-    return scaled, column, row
+    return sides[0][0], sides[1][0]

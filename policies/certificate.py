@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,8 +14,69 @@ if TYPE_CHECKING:
     from apportion.policies.instance import Instance
 
     Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
 
-__all__ = ["dual_bound", "make_feasible", "relative_gap"]
+__all__ = ["SharedLimits", "dual_bound", "make_feasible", "relative_gap"]
+
+
+@dataclass(frozen=True, eq=False)
+class SharedLimits:
+    """What every allocation of an instance must meet, whatever the counts of its jobs.
+
+    Attributes
+    ----------
+    row, option, resource, amount
+        What a row holds of a resource under an option, shape (entries,) each.
+    """
+
+    instance: Instance
+    row: Ints
+    option: Ints
+    resource: Ints
+    amount: Floats
+
+    @classmethod
+    def of(cls, instance: Instance) -> SharedLimits:
+        """List what rows hold."""
+        usage = instance.usage.tocoo()
+        used = usage.data > 0
+        row, column = (place[used].astype(np.intp) for place in usage.coords)
+        option, resource = np.divmod(column, instance.capacity.size)
+        return cls(instance, row, option, resource, usage.data[used])
+
+    def clip(self, X: Floats, row_count: Floats) -> Floats:
+        """Clip shares into the limits, see `make_feasible`.
+
+        Parameters
+        ----------
+        row_count
+            Identical rows that each row stands for, shape (rows,).
+        """
+        instance = self.instance
+        largest = X.max(axis=1, initial=0.0, keepdims=True)
+        X = np.where(instance.can_run & (np.maximum(1e-9 * largest, 1e-12) < X), X, 0.0)
+        if instance.solo:
+            too_long = np.maximum(X.sum(axis=1), 1.0)
+        else:
+            time = np.bincount(
+                instance.member_job,
+                weights=instance.member_share * X.sum(axis=1)[instance.member_row],
+                minlength=instance.jobs,
+            )
+            too_long = np.ones(instance.rows)
+            np.maximum.at(too_long, instance.member_row, time[instance.member_job])
+        X = X / too_long[:, None]
+        held = np.bincount(
+            self.resource,
+            weights=self.amount * row_count[self.row] * X[self.row, self.option],
+            minlength=instance.capacity.size,
+        )
+        excess = np.maximum(held / np.maximum(instance.capacity, 1e-300), 1.0)
+        if not (excess > 1.0).any():
+            return X
+        worst = np.ones_like(X)
+        np.maximum.at(worst, (self.row, self.option), excess[self.resource])
+        return np.asarray(X / worst, dtype=float)
 
 
 def make_feasible(X: Floats, instance: Instance) -> Floats:
@@ -23,29 +85,7 @@ def make_feasible(X: Floats, instance: Instance) -> Floats:
     The result meets every shared constraint to machine precision. Shares below 1e-12, or 1e-9 of
     the largest of their row, become zero; a job that is nearly done may need no more than 1e-10.
     """
-    largest = X.max(axis=1, initial=0.0, keepdims=True)
-    X = np.where(instance.can_run & (np.maximum(1e-9 * largest, 1e-12) < X), X, 0.0)
-    time = np.bincount(
-        instance.member_job,
-        weights=instance.member_share * X.sum(axis=1)[instance.member_row],
-        minlength=instance.jobs,
-    )
-    too_long = np.ones(instance.rows)
-    np.maximum.at(too_long, instance.member_row, time[instance.member_job])
-    X = X / too_long[:, None]
-    usage = instance.usage.tocoo()
-    option, resource = np.divmod(usage.coords[1], instance.capacity.size)
-    row = usage.coords[0]
-    held = np.bincount(
-        resource,
-        weights=usage.data * instance.row_count[row] * X[row, option],
-        minlength=instance.capacity.size,
-    )
-    excess = np.maximum(held / np.maximum(instance.capacity, 1e-300), 1.0)
-    worst = np.ones_like(X)
-    used = usage.data > 0
-    np.maximum.at(worst, (row[used], option[used]), excess[resource[used]])
-    return np.asarray(X / worst, dtype=float)
+    return SharedLimits.of(instance).clip(X, instance.row_count)
 
 
 def dual_bound(program: ConeProgram, x: Floats, y: Floats, lower: Floats, upper: Floats) -> float:

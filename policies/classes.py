@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from apportion.policies.instance import Instance
 
 __all__ = ["group_identical", "group_rows"]
+
+
+_CHUNK = 8192
+"""Rows that are hashed or compared at a time, so that they stay in the processor's cache."""
 
 
 def group_identical(
@@ -39,34 +44,73 @@ def group_identical(
     class_of
         The class of each job, shape (jobs,).
     """
-    known = [instance.columns[name] for name in columns if name in instance.columns]
-    keys: list[NDArray[Any]] = [instance.throughput, *(values[:, None] for values in known)]
+    keys: list[NDArray[Any]] = [instance.throughput]
+    keys += [instance.columns[name] for name in columns if name in instance.columns]
     usage = instance.usage
-    if usage.nnz == instance.rows * instance.options:
+    if instance.holds_gpus_only:
+        keys += [instance.columns["scale_factor"]]
+    elif usage.nnz == instance.rows * instance.options:
         keys += [usage.data.reshape(instance.rows, -1)]
-        keys += [usage.indices.reshape(instance.rows, -1)]
+        keys += [usage.indices.reshape(instance.rows, -1).astype(float)]
     else:
         keys += [usage.toarray()]
-    first, class_of = group_rows(np.hstack(keys))
+    first, class_of = group_rows(*keys)
     count = np.bincount(class_of, weights=instance.count, minlength=first.size)
     return instance.subset(first, count.astype(float)), class_of
 
 
-def group_rows(matrix: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def group_rows(*keys: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Find equal rows: the first row of each class, and the class of every row.
 
     Rows are hashed to 64 bits and then compared with the first of their class, so a collision is
-    noticed; it falls back on sorting the rows themselves.
+    noticed; it falls back on sorting the rows themselves. Classes come in the order in which they
+    first appear.
+
+    Parameters
+    ----------
+    *keys
+        Arrays of shape (rows,) or (rows, any) that equal rows agree in.
     """
-    rows = np.ascontiguousarray(matrix, dtype=np.float64) + 0.0  # -0.0 and 0.0 are one key
-    odd = np.random.default_rng(0).integers(0, 2**63, rows.shape[1], dtype=np.uint64)
-    bits = rows.view(np.uint64)
-    mixed = bits ^ (bits >> np.uint64(29))
-    hashes = (mixed * (2 * odd + np.uint64(1))).sum(axis=1, dtype=np.uint64)
-    _, first, class_of = np.unique(hashes, return_index=True, return_inverse=True)
-    if not np.array_equal(rows[first][class_of], rows):
-        _, first, class_of = np.unique(rows, axis=0, return_index=True, return_inverse=True)
-    order = np.argsort(first, kind="stable")  # classes in the order in which they first appear
+    tables = [key.reshape(key.shape[0], -1) for key in keys]
+    differing = [table for table in tables if not _all_rows_equal(table)] or tables[:1]
+    class_of = pd.factorize(_hashes(differing))[0].astype(np.intp)
+    first = np.flatnonzero(np.diff(np.maximum.accumulate(class_of), prepend=-1))
+    if all(_equal_their_first(table, first, class_of) for table in differing):
+        return first, class_of
+    rows = np.hstack(differing)
+    _, first, class_of = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(first, kind="stable")
     rank = np.empty_like(order)
     rank[order] = np.arange(order.size)
     return first[order], rank[class_of.reshape(-1)]
+
+
+def _all_rows_equal(table: NDArray[np.float64]) -> bool:
+    """Whether a table says nothing about its rows; a look at a few settles it for most tables."""
+    return bool((table[:_CHUNK] == table[:1]).all() and (table == table[:1]).all())
+
+
+def _hashes(tables: Sequence[NDArray[np.float64]]) -> NDArray[np.uint64]:
+    """Hash the rows of all tables together, shape (rows,)."""
+    rng = np.random.default_rng(0)
+    odd = [2 * rng.integers(0, 2**63, t.shape[1], dtype=np.uint64) + np.uint64(1) for t in tables]
+    hashes = np.zeros(tables[0].shape[0], dtype=np.uint64)
+    for start in range(0, hashes.size, _CHUNK):
+        chunk = slice(start, start + _CHUNK)
+        for table, factor in zip(tables, odd, strict=True):
+            bits = (table[chunk] + 0.0).view(np.uint64)  # -0.0 and 0.0 are one key
+            mixed = bits >> np.uint64(29)
+            mixed ^= bits
+            hashes[chunk] += mixed @ factor
+    return hashes
+
+
+def _equal_their_first(
+    table: NDArray[np.float64], first: NDArray[np.intp], class_of: NDArray[np.intp]
+) -> bool:
+    """Whether every row of a table equals the first of its class."""
+    rows = table[first]
+    return all(
+        (rows.take(class_of[start : start + _CHUNK], axis=0) == table[start : start + _CHUNK]).all()
+        for start in range(0, class_of.size, _CHUNK)
+    )

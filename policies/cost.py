@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+    from apportion.policies.instance import Instance
     from apportion.policies.problem import Problem
 
     Floats = NDArray[np.float64]
@@ -72,13 +73,24 @@ class MinCostWithSLOs(MinCost):
 
     def constraints(self, p: Problem) -> Sequence[cp.Constraint]:
         """Hold every job with a deadline to the pace that meets it."""
-        left_s = p.column("deadline_s") - p.elapsed_s
-        due = np.flatnonzero(left_s > 0)
-        pace = p.steps_remaining[due] / left_s[due]
+        floors = self.floors(p.instance)
+        due = np.flatnonzero(floors > 0)
+        pace = floors[due]
         if not self.strict:
             pace = pace * (1 - self._least_shortfall(p, due, pace))
         met = p.throughput[due] >= cp.multiply(pace, p.scale)
         return [*super().constraints(p), met.set_label("deadlines")]
+
+    def floors(self, instance: Instance) -> Floats:
+        """Return the pace that meets each deadline; 0 without one, or where it has passed."""
+        left_s = instance.columns["deadline_s"] - instance.columns["elapsed_s"]
+        steps = instance.columns["steps_remaining"]
+        return np.divide(steps, left_s, out=np.zeros_like(left_s), where=left_s > 0)
+
+    def with_floors(self, instance: Instance, floors: Floats) -> Instance:
+        """Let every job have one second left for the steps of its floor."""
+        second = {"deadline_s": np.ones_like(floors), "elapsed_s": np.zeros_like(floors)}
+        return instance.with_columns({**instance.columns, **second, "steps_remaining": floors})
 
     def check_jobs(self, jobs: pd.DataFrame) -> None:
         """Refuse a deadline that has passed, if deadlines are strict."""

@@ -3,72 +3,38 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
-import cvxpy as cp
 import numpy as np
 
+from apportion.errors import InfeasibleError, InputError, SolveError
+from apportion.policies.attempts import ACCURATE, Outcome, best_of
 from apportion.policies.certificate import relative_gap
+from apportion.policies.choice import choose
+from apportion.policies.common_share import ArrowShare
 from apportion.policies.compiled import Compiled
+from apportion.policies.fallback import isolated_solution
+from apportion.policies.levels import reach_level, takes_levels
+from apportion.policies.options import Fallback, check_options
+from apportion.policies.partition import solve_in_parts
 from apportion.policies.problem import Problem
-from apportion.policies.reduction import reduce
-from apportion.policies.second_stage import (
-    choose_among_optima,
-    evenness,
-    most_even,
-    relative_throughput,
-)
-from apportion.policies.solvers import Point, SolverName, optimise
+from apportion.policies.reduction import Reduction, reduce
+from apportion.policies.solution import Solution
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from numpy.typing import NDArray
 
     from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
     from apportion.policies.pairs import PairTable
+    from apportion.policies.solvers import Point, SolverName
 
     Floats = NDArray[np.float64]
 
-__all__ = ["Solution", "solve_instance"]
-
-
-@dataclass(frozen=True, eq=False)
-class Solution:
-    """An allocation in arrays.
-
-    Attributes
-    ----------
-    X
-        Share of time of each row, then of each pair of `pairs`, under each option, shape
-        (rows + pairs, options).
-    throughput
-        Effective throughput, steps/s, shape (jobs,).
-    objective
-        The policy's objective at `X`, in the policy's unit.
-    prices
-        What one more unit of each resource would improve the objective by, shape (resources,).
-    gap
-        Certified relative distance of the objective from the optimum.
-    status
-        "optimal", or "optimal_inaccurate" where the gap is above 1e-6.
-    message
-        What a reader should know, e.g. which deadlines cannot be met.
-    stats
-        Sizes and seconds by stage.
-    pairs
-        Jobs of the last rows of `X`, which are pairs that share devices, shape (pairs, 2).
-    """
-
-    X: Floats
-    throughput: Floats
-    objective: float
-    prices: Floats
-    gap: float
-    status: str = "optimal"
-    message: str = ""
-    stats: dict[str, Any] = field(default_factory=dict)
-    pairs: NDArray[np.intp] = field(default_factory=lambda: np.empty((0, 2), dtype=np.intp))
+__all__ = ["Fallback", "Solution", "solve_instance"]
 
 
 def solve_instance(
@@ -77,8 +43,12 @@ def solve_instance(
     *,
     pairs: PairTable | None = None,
     group: bool = True,
+    intervals: bool = True,
     second_stage: bool = True,
     solver: SolverName = "auto",
+    partitions: int = 1,
+    seed: int = 0,
+    fallback: Fallback = "raise",
 ) -> Solution:
     """Solve one allocation problem.
 
@@ -89,57 +59,180 @@ def solve_instance(
         instances whose rows are single jobs.
     group
         Whether identical jobs are solved as one (exact; off for comparison).
+    intervals
+        Whether jobs that differ in their demands only may be solved together
+        (`apportion.policies.intervals`; the objective is the same). Without `group` they are not.
     second_stage
         Whether what the objective leaves open is chosen as `apportion.policies.second_stage` says.
     solver
-        "auto", "highs" or "clarabel"; the optimum is the same.
+        "auto", "highs", "clarabel", or "arrow", the interior point for jobs that are all different
+        (`apportion.policies.arrow`); the optimum is the same.
+    partitions
+        Parts into which jobs and capacity are split at random, each solved apart
+        (`apportion.policies.partition`): quicker where no two jobs are alike, and not optimal.
+    seed
+        Seed of that split.
+    fallback
+        "isolated" returns the isolated share if every solver failed, with the status "fallback";
+        by default that is an error.
 
     Raises
     ------
+    InputError
+        If an option has no such value, or does not go with the policy.
     InfeasibleError
         If no allocation meets the constraints; it names the ones that cannot hold together.
     SolveError
-        If no solver found an optimum.
+        If no solver found an optimum; the message tells what was tried.
     """
+    check_options(solver, fallback, partitions)
     if instance.jobs == 0:
         empty = np.zeros((instance.rows, instance.options))
         return Solution(empty, np.zeros(0), float("nan"), np.zeros_like(instance.capacity), 0.0)
-    clock = [time.perf_counter()]
-    reduction = reduce(policy, instance, group, pairs)
-    clock.append(time.perf_counter())
-    p = Problem(reduction.believed, fractional=policy.fractional)
-    compiled = Compiled.of(p, policy.objective(p), policy.constraints(p))
-    clock.append(time.perf_counter())
-    best = _attempt(policy, compiled, solver, second_stage)
-    if best.gap > _ACCURATE and compiled.program.is_linear_program:
-        other: SolverName = "highs" if best.first.solver == "clarabel" else "clarabel"
-        again = _attempt(policy, compiled, other, second_stage)
-        best = again if again.gap < best.gap else best
+    whole = partial(
+        _solve_whole,
+        policy,
+        group=group,
+        intervals=intervals,
+        second_stage=second_stage,
+        solver=solver,
+    )
+    try:
+        if partitions > 1:
+            return solve_in_parts(whole, policy, instance, min(partitions, instance.jobs), seed)
+        return whole(instance, pairs=pairs)
+    except InfeasibleError:
+        raise
+    except SolveError as error:
+        if fallback == "raise":
+            raise
+        return isolated_solution(policy, instance, str(error))
+
+
+def _solve_whole(
+    policy: Policy,
+    instance: Instance,
+    *,
+    group: bool,
+    intervals: bool,
+    second_stage: bool,
+    solver: SolverName,
+    pairs: PairTable | None = None,
+) -> Solution:
+    """Reduce, solve in the best of the ways there are, and go back to the jobs."""
+    started = time.perf_counter()
+    reduction = reduce(policy, instance, group, pairs, intervals=intervals)
+    grouped_s = time.perf_counter() - started
+    attempts = _attempts(policy, reduction, solver, second_stage, group and intervals)
+    best, tried = best_of(attempts)
+    return _solution(policy, reduction, best, tried, grouped_s)
+
+
+def _attempts(
+    policy: Policy, reduction: Reduction, solver: SolverName, second_stage: bool, merge: bool
+) -> Iterator[tuple[str, Callable[[], Outcome]]]:
+    """Name the ways to solve a problem, best first."""
+    believed = reduction.believed
+    levels = takes_levels(policy, believed, solver, merge)
+    if solver == "arrow" and not (levels and ArrowShare.fits(believed)):
+        raise InputError(
+            f"solver='arrow' does not go with {policy!r} here: it needs a policy about the worst "
+            "off job, rows of single jobs and one resource for each option. "
+            "Valid for all: auto, highs, clarabel."
+        )
+    if levels:
+        yield "levels", lambda: _by_levels(policy, believed, solver, second_stage, merge)
+    declared = _Declared(policy, believed, second_stage)
+    first: SolverName = "auto" if solver == "arrow" else solver
+    yield first, lambda: declared.solve(first)
+    if declared.compiled.program.is_linear_program:
+        other: SolverName = "highs" if declared.last == "clarabel" else "clarabel"
+        yield other, lambda: declared.solve(other)
+
+
+def _solution(
+    policy: Policy,
+    reduction: Reduction,
+    best: Outcome,
+    tried: dict[str, str],
+    grouped_s: float,
+) -> Solution:
+    """Bring an outcome back to jobs, in the words of the policy."""
     reported, slope = policy.reported(best.objective)
     shares, jobs_of_pairs = reduction.expand(best.X)
     return Solution(
         X=shares,
         throughput=reduction.throughput(best.X),
         objective=reported,
-        prices=slope * compiled.prices(best.first),
+        prices=slope * best.prices,
         gap=best.gap,
-        status="optimal" if best.gap <= _ACCURATE else "optimal_inaccurate",
+        status="optimal" if best.gap <= ACCURATE else "optimal_inaccurate",
         stats={
-            "jobs": instance.jobs,
+            "jobs": reduction.full.jobs,
             "classes": reduction.believed.jobs,
             "pairs": len(reduction.pairs),
-            "options": instance.options,
-            "solver": best.first.solver,
-            **dict(zip(("group_s", "compile_s"), np.diff(clock).tolist(), strict=True)),
-            "solve_s": best.solve_s,
-            "second_stage_s": best.second_stage_s,
+            "options": reduction.full.options,
+            "reduction": reduction.kind,
+            "tried": tried,
+            "group_s": grouped_s,
+            **best.stats,
         },
         pairs=jobs_of_pairs,
     )
 
 
-_ACCURATE = 1e-6
-"""Largest gap of what is called optimal; above it the other solver has a try as well."""
+def _by_levels(
+    policy: Policy, believed: Instance, solver: SolverName, second_stage: bool, merge: bool
+) -> Outcome:
+    """Solve level by level."""
+    reached = reach_level(policy, believed, solver=solver, second_stage=second_stage, merge=merge)
+    stats = {
+        "solver": reached.solver,
+        "rows": reached.rows,
+        "levels": reached.levels,
+        "compile_s": 0.0,
+        "solve_s": reached.solve_s,
+        "second_stage_s": reached.second_stage_s,
+    }
+    if reached.merged:
+        stats["reduction"] = "demand intervals"
+    return Outcome(reached.X, reached.objective, reached.gap, reached.prices, stats)
+
+
+class _Declared:
+    """The policy's own problem as it stands, compiled on first use."""
+
+    def __init__(self, policy: Policy, believed: Instance, second_stage: bool) -> None:
+        self.policy, self.second_stage = policy, second_stage
+        self._believed = believed
+        self._compiled: Compiled | None = None
+        self.last = ""
+        self._compile_s = 0.0
+
+    @property
+    def compiled(self) -> Compiled:
+        """The compiled problem."""
+        if self._compiled is None:
+            started = time.perf_counter()
+            p = Problem(self._believed, fractional=self.policy.fractional)
+            objective, constraints = self.policy.objective(p), self.policy.constraints(p)
+            self._compiled = Compiled.of(p, objective, constraints)
+            self._compile_s = time.perf_counter() - started
+        return self._compiled
+
+    def solve(self, solver: SolverName) -> Outcome:
+        """Solve by one solver, or by the one that suits the size."""
+        attempt = _attempt(self.policy, self.compiled, solver, self.second_stage)
+        self.last = attempt.first.solver
+        stats = {
+            "solver": attempt.first.solver,
+            "rows": self._believed.rows,
+            "compile_s": self._compile_s,
+            "solve_s": attempt.solve_s,
+            "second_stage_s": attempt.second_stage_s,
+        }
+        prices = self.compiled.prices(attempt.first)
+        return Outcome(attempt.X, attempt.objective, attempt.gap, prices, stats)
 
 
 class _Attempt(NamedTuple):
@@ -164,36 +257,10 @@ def _attempt(
     X = compiled.X_at(first)
     if second_stage and policy.leaves_ties:
         reached = compiled.objective()
-        X = _choose(policy, compiled, first, solver)
+        X = choose(policy, compiled, first, solver)
         if compiled.worse_by(reached) > 1e-7:  # rounding errors, where data span many magnitudes
             X = compiled.X_at(first)
     objective = compiled.objective()
     value = -objective if compiled.maximises else objective
     gap = relative_gap(value, bound, logarithmic=policy.logarithmic)
     return _Attempt(first, X, objective, gap, solved - started, time.perf_counter() - solved)
-
-
-def _choose(policy: Policy, compiled: Compiled, first: Point, solver: SolverName) -> Floats:
-    """Choose among the optima (see `apportion.policies.second_stage`); the variables take it."""
-    p = compiled.p
-    gain, squares = relative_throughput(p.instance), evenness(p.instance)
-    kept = policy.final_levels(p)
-    if kept is None and not compiled.program.is_linear_program:
-        value = compiled.objective()
-        worse = value + (-1 if compiled.maximises else 1) * 1e-9 * abs(value)
-        kept = policy.keeping(p, worse)
-    if kept is not None:
-        spending = Compiled.of(
-            p, cp.Maximize(cp.sum(cp.multiply(gain, p.X))), [*policy.constraints(p), *kept]
-        )
-        best = optimise(spending.program, solver)
-        if best.status != "optimal":
-            return compiled.X_at(first)
-        best = most_even(spending.program, best, spending.over_columns(squares, power=2))
-        return spending.X_at(best)
-    if isinstance(p.scale, cp.Variable):
-        toward = compiled.toward_smaller_scale(p.scale)
-    else:
-        toward = compiled.over_columns(gain)
-    weights = compiled.over_columns(squares, power=2)
-    return compiled.X_at(choose_among_optima(compiled.program, first, toward, weights, solver))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import cvxpy as cp
+import numpy as np
 
 from apportion.policies.base import Policy
 from apportion.policies.water_filling import drain
@@ -13,7 +14,6 @@ from apportion.policies.water_filling import drain
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from apportion.policies.problem import Problem
@@ -52,9 +52,16 @@ class FinishTimeFairness(Policy):
         """State the largest ratio."""
         return cp.Minimize(cp.max(self.ratio(p)))
 
+    def demand(self, p: Problem, level: Floats | float) -> Floats:
+        """Return the steps/s that keep each job's ratio at `level`; infinite if it has passed."""
+        left_s = level * self._isolated_s(p) - p.elapsed_s
+        return np.divide(
+            p.steps_remaining, left_s, out=np.full_like(left_s, np.inf), where=left_s > 0
+        )
+
     def keeping(self, p: Problem, value: Floats | float) -> Sequence[cp.Constraint]:
         """Hold each job to the throughput that keeps its ratio at `value`."""
-        return [p.throughput >= p.steps_remaining / (value * self._isolated_s(p) - p.elapsed_s)]
+        return [p.throughput >= self.demand(p, value)]
 
     def final_levels(self, p: Problem) -> Sequence[cp.Constraint] | None:
         """Lower the ratios as far as they go, if they are to be lexicographically least."""

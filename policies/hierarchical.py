@@ -65,6 +65,9 @@ class HierarchicalFairness(MaxMinFairness):
         """Columns in which identical jobs agree: the order only matters first in, first out."""
         return self.columns if self.inner != "fairness" else ("weight", "entity")
 
+    def demand(self, p: Problem, level: float) -> None:
+        """Leave demands out: a job's level is what its entity has left for it."""
+
     def utility(self, p: Problem) -> cp.Expression:
         """State the throughput relative to the equal share."""
         return cp.multiply(1 / p.equal_share_throughput, p.throughput)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import highspy
 import numpy as np
+from scipy import sparse
 
+from apportion.policies.highs_model import highs_model, rows_that_are_bounds
 from apportion.policies.point import Point
 
 if TYPE_CHECKING:
@@ -23,21 +26,11 @@ _TOLERANCE = 1e-9
 _OPTIONS = {
     "output_flag": False,
     "threads": 1,
-    "simplex_strategy": 1,
+    "solver": "simplex",
+    "simplex_strategy": 1,  # the parallel one would drop the basis
     "primal_feasibility_tolerance": _TOLERANCE,
     "dual_feasibility_tolerance": _TOLERANCE,
 }
-
-
-def rows_that_are_bounds(program: ConeProgram) -> tuple[Ints, Ints, Floats]:
-    """Find the rows that only say ``-a x <= 0`` with a > 0, one a column: rows, columns, a."""
-    A = program.A.tocsr()
-    single = np.flatnonzero((np.diff(A.indptr) == 1) & ~program.equality & (program.b == 0))
-    entry = A.indptr[single]
-    single, entry = single[A.data[entry] < 0], entry[A.data[entry] < 0]
-    _, first = np.unique(A.indices[entry], return_index=True)
-    column = A.indices[entry[first]].astype(np.intp)
-    return single[first].astype(np.intp), column, -A.data[entry[first]].astype(float)
 
 
 class PersistentHighs:
@@ -49,55 +42,254 @@ class PersistentHighs:
         The program; its rows keep their numbers here, though some become bounds of columns.
     presolve
         Off to keep the basis from one `solve` to the next.
+
+    Attributes
+    ----------
+    program
+        The program as it is now, every change included.
+    aside
+        Which columns are set aside, shape (columns,).
+    loads
+        How often a whole program was passed to HiGHS, changes of single numbers aside.
     """
 
     def __init__(self, program: ConeProgram, *, presolve: bool = True) -> None:
-        self._rows_in_all = program.linear
-        self._bound_row, self._bound_column, self._factor = rows_that_are_bounds(program)
-        kept = np.ones(program.linear, dtype=bool)
-        kept[self._bound_row] = False
-        self._row = np.flatnonzero(kept)
-        self._place = np.cumsum(kept) - 1
-        A = program.A[self._row].tocsc()
-        lp = highspy.HighsLp()
-        lp.num_col_, lp.num_row_ = program.c.size, self._row.size
-        lp.col_cost_ = program.c
-        lower = np.full(program.c.size, -np.inf)
-        lower[self._bound_column] = 0.0
-        lp.col_lower_, lp.col_upper_ = lower, np.full(program.c.size, np.inf)
-        lp.row_lower_ = np.where(program.equality[self._row], program.b[self._row], -np.inf)
-        lp.row_upper_ = program.b[self._row]
-        lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-        lp.a_matrix_.start_, lp.a_matrix_.index_ = A.indptr, A.indices
-        lp.a_matrix_.value_ = A.data
         self._solver = highspy.Highs()
         for name, value in _OPTIONS.items():
             self._solver.setOptionValue(name, value)
         if not presolve:
             self._solver.setOptionValue("presolve", "off")
-        self._solver.passModel(lp)
+        self.loads = 0
+        self.load(program)
+
+    def load(self, program: ConeProgram) -> None:
+        """Pass a whole program; the next `solve` begins with the last basis if it still fits."""
+        basis = self._solver.getBasis() if self.loads else None
+        self.program = replace(
+            program,
+            A=program.A.copy(),
+            b=program.b.copy(),
+            c=program.c.copy(),
+            equality=program.equality.copy(),
+        )
+        A = self.program.A
+        rows, columns = A.shape
+        self._transpose = sparse.csr_array((A.data, A.indices, A.indptr), shape=(columns, rows))
+        self._bound_row, self._bound_column, self._factor = rows_that_are_bounds(program)
+        self._kept = np.ones(program.linear, dtype=bool)
+        self._kept[self._bound_row] = False
+        self._row = np.flatnonzero(self._kept)
+        self._place = np.cumsum(self._kept) - 1
+        self.aside = np.zeros(program.c.size, dtype=bool)
+        self._freed = np.zeros(program.linear, dtype=bool)
+        self._lower = np.full(program.c.size, -np.inf)
+        self._lower[self._bound_column] = 0.0
+        self._solver.passModel(highs_model(self.program, self._row, self._lower))
+        self.loads += 1
+        if basis is not None and basis.valid:
+            same = (len(basis.col_status), len(basis.row_status)) == (
+                program.c.size,
+                self._row.size,
+            )
+            if same:
+                self._solver.setBasis(basis)
+
+    def update(self, program: ConeProgram) -> int:
+        """Turn the program into another one by as few changes as there are differences.
+
+        Returns
+        -------
+        int
+            Numbers changed, or -1 if entries lie elsewhere and the whole program was passed.
+        """
+        A, now = program.A, self.program
+        alike = (
+            A.shape == now.A.shape
+            and np.array_equal(A.indptr, now.A.indptr)
+            and np.array_equal(A.indices, now.A.indices)
+            and program.linear == now.linear
+        )
+        if not alike:
+            self.load(program)
+            return -1
+        turned = np.flatnonzero(now.equality != program.equality)
+        entries = np.flatnonzero(now.A.data != A.data)
+        limits = np.flatnonzero(now.b != program.b)
+        costs = np.flatnonzero(now.c != program.c)
+        if not (self._kept[A.indices[entries]].all() and self._kept[limits].all()):
+            self.load(program)  # what is a bound of a column here may be one no longer
+            return -1
+        if turned.size:
+            self._turn(turned)
+        self.change_entries(entries, A.data[entries])
+        self.change_limits(limits, program.b[limits])
+        self.change_costs(costs, program.c[costs])
+        self.program = replace(self.program, offset=program.offset, cost_scale=program.cost_scale)
+        return entries.size + limits.size + costs.size + turned.size
+
+    def _turn(self, rows: Ints) -> None:
+        """Turn inequalities into equalities and equalities into inequalities."""
+        now = self.program
+        now.equality[rows] = ~now.equality[rows]
+        self.change_limits(rows, now.b[rows])
+        mine = np.flatnonzero(np.isin(self._bound_row, rows) & ~self.aside[self._bound_column])
+        columns = self._bound_column[mine]
+        above = np.where(now.equality[self._bound_row[mine]], 0.0, np.inf)
+        self._bound_columns(columns, self._lower[columns], above)
+
+    def change_entries(self, entries: Ints, values: Floats) -> None:
+        """Give entries of ``program.A``, by their places in its data, new values."""
+        A = self.program.A
+        A.data[entries] = values
+        row = self._place[A.indices[entries]].tolist()
+        column = (np.searchsorted(A.indptr, entries, side="right") - 1).tolist()
+        for place in range(len(row)):
+            self._solver.changeCoeff(row[place], column[place], float(values[place]))
 
     def change_column(self, column: int, rows: Ints, values: Floats) -> None:
-        """Give a column new coefficients in some inequalities."""
-        for row, value in zip(self._place[rows].tolist(), values.tolist(), strict=True):
-            self._solver.changeCoeff(row, column, value)
+        """Give a column new coefficients in some rows in which it has entries."""
+        start, stop = self.program.A.indptr[column : column + 2]
+        inside = self.program.A.indices[start:stop]
+        order = np.argsort(inside, kind="stable")
+        self.change_entries(start + order[np.searchsorted(inside[order], rows)], values)
 
     def change_limits(self, rows: Ints, values: Floats) -> None:
-        """Give some inequalities new right-hand sides."""
-        places = self._place[rows].astype(np.int32)
-        below = np.full(places.size, -np.inf)
-        change = self._solver.changeRowsBounds  # pyright: ignore[reportAttributeAccessIssue]
-        change(places.size, places, below, values)
+        """Give some rows new right-hand sides."""
+        self.program.b[rows] = values
+        below = np.where(self.program.equality[rows], values, -np.inf)
+        self._bound_rows(rows, below, values)
 
-    def solve(self) -> Point:
-        """Solve from the last basis; a status other than "optimal" is HiGHS's own word."""
+    def change_costs(self, columns: Ints, values: Floats) -> None:
+        """Give some columns new costs."""
+        self.program.c[columns] = values
+        self._solver.changeColsCost(columns.size, columns.astype(np.int32), values)
+
+    def set_aside(self, columns: Ints, rows: Ints) -> None:
+        """Solve as if some columns and rows were not there, until they are brought back."""
+        self.aside[columns], self._freed[rows] = True, True
+        zero = np.zeros(columns.size)
+        self._bound_columns(columns, zero, zero)
+        nothing = np.full(rows.size, np.inf)
+        self._bound_rows(rows, -nothing, nothing)
+
+    def bring_back(self, columns: Ints, rows: Ints) -> None:
+        """Undo `set_aside`."""
+        self.aside[columns], self._freed[rows] = False, False
+        fixed = self._bound_column[self.program.equality[self._bound_row]]
+        above = np.where(np.isin(columns, fixed), 0.0, np.inf)
+        self._bound_columns(columns, self._lower[columns], above)
+        self.change_limits(rows, self.program.b[rows])
+
+    def there(self) -> ConeProgram:
+        """Return the program without the columns and rows that are set aside."""
+        if not self.aside.any():
+            return self.program
+        program, row, column = self.program, ~self._freed, ~self.aside
+        return replace(
+            program,
+            P=program.P[column][:, column],
+            c=program.c[column],
+            A=program.A[:, column][row],
+            b=program.b[row],
+            equality=program.equality[row],
+        )
+
+    def of_there(self, point: Point) -> Point:
+        """Restrict a point to what is not set aside."""
+        if not self.aside.any():
+            return point
+        return replace(point, x=point.x[~self.aside], y=point.y[~self._freed])
+
+    def everywhere(self, point: Point) -> Point:
+        """Extend a point of `there` to the whole program, by zeros."""
+        if not self.aside.any():
+            return point
+        x, y = np.zeros(self.aside.size), np.zeros(self._freed.size)
+        x[~self.aside], y[~self._freed] = point.x, point.y
+        return replace(point, x=x, y=y)
+
+    def _bound_rows(self, rows: Ints, lower: Floats, upper: Floats) -> None:
+        kept = self._kept[rows]
+        lower = np.where(self._freed[rows], -np.inf, lower)
+        upper = np.where(self._freed[rows], np.inf, upper)
+        places = self._place[rows[kept]].astype(np.int32)
+        change = self._solver.changeRowsBounds  # pyright: ignore[reportAttributeAccessIssue]
+        change(places.size, places, lower[kept], upper[kept])
+
+    def _bound_columns(self, columns: Ints, lower: Floats, upper: Floats) -> None:
+        places = columns.astype(np.int32)
+        self._solver.changeColsBounds(columns.size, places, lower, upper)
+
+    def forget(self) -> None:
+        """Drop the basis: the next `solve` begins from nothing."""
+        self._solver.clearSolver()
+
+    def solve(self, budget_s: float | None = None) -> Point:
+        """Solve from the last basis; a status other than "optimal" is HiGHS's own word.
+
+        Parameters
+        ----------
+        budget_s
+            Seconds that this solve may take; any number by default.
+        """
+        # HiGHS holds the seconds of all runs of an instance together against its limit.
+        limit_s = np.inf if budget_s is None else self._solver.getRunTime() + budget_s
+        self._solver.setOptionValue("time_limit", limit_s)
         self._solver.run()
         status, solution = self._solver.getModelStatus(), self._solver.getSolution()
-        y = np.zeros(self._rows_in_all)
+        y = np.zeros(self.program.linear)
         if solution.dual_valid:
             y[self._row] = -np.array(solution.row_dual)
             y[self._bound_row] = np.array(solution.col_dual)[self._bound_column] / self._factor
+            y[(y < 0) & ~self.program.equality] = 0.0
+            y[self._freed] = 0.0
         x = np.array(solution.col_value)
         optimal = status == highspy.HighsModelStatus.kOptimal
         word = "optimal" if optimal else str(self._solver.modelStatusToString(status))
-        return Point(x, y, word, "highs")
+        return Point(x, y, word, "highs", unique=optimal and self._only_optimum(y))
+
+    def violation(self, point: Point) -> float:
+        """Tell by how much a point misses a constraint, relative to limits above 1."""
+        program = self.program
+        slack = program.b - program.A @ point.x
+        short = np.where(program.equality, np.abs(slack), -slack)
+        short /= np.maximum(1.0, np.abs(program.b))
+        short[self._freed] = 0.0
+        return float(short.max(initial=0.0))
+
+    def optimality_error(self, point: Point) -> tuple[float, Floats]:
+        """Tell by how much a point misses the optimality conditions, and its reduced costs.
+
+        Returns
+        -------
+        error
+            The largest of `violation`, what is missing in ``c + A'y = 0``, and the distance of the
+            two objectives, relative to the cost if that is above 1.
+        reduced
+            ``c + A'y``, zero in columns that are set aside, shape (columns,).
+        """
+        program, x, y = self.program, point.x, point.y
+        reduced = program.c + self._transpose @ y
+        reduced[self.aside] = 0.0
+        cost = float(program.c @ x)
+        between = abs(cost + float(program.b @ y)) / max(1.0, abs(cost))
+        error = max(self.violation(point), float(np.abs(reduced).max(initial=0.0)), between)
+        return (error if np.isfinite(error) else np.inf), reduced
+
+    def _only_optimum(self, y: Floats) -> bool:
+        """Tell whether everything outside the basis is held where it is.
+
+        By an equality, or by a dual value that is not zero: then any other point costs more.
+        """
+        equality = self.program.equality
+        there = ~self.aside[self._bound_column]
+        held = np.count_nonzero(y[self._row][~equality[self._row]] > _TOLERANCE)
+        fixed = equality[self._bound_row]
+        held += np.count_nonzero(((y[self._bound_row] > _TOLERANCE) | fixed) & there)
+        missing = self.program.c.size - np.count_nonzero(self.aside) - held
+        if missing <= 0 or missing > np.count_nonzero(equality):
+            return bool(missing <= 0)
+        status = self._solver.getBasis().row_status
+        basic = highspy.HighsBasisStatus.kBasic
+        places = self._place[np.flatnonzero(equality & self._kept & ~self._freed)].tolist()
+        return bool(sum(status[place] != basic for place in places) >= missing)

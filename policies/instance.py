@@ -52,6 +52,9 @@ class Instance:
     member_share
         Part of a row's time that each job of a member has, shape (members,): 1, but where a row
         stands for pairs of classes and a job takes part in only some of them.
+    plain_usage
+        The same object as ``usage`` where a row holds its scale factor of the accelerators of an
+        option and nothing else, as `of_jobs` poses it; another or ``None`` if that is not known.
     """
 
     throughput: Floats
@@ -64,6 +67,7 @@ class Instance:
     prices: Floats = field(repr=False)
     entities: tuple[str, ...] = ()
     member_share: Floats = field(default_factory=lambda: np.ones(0))
+    plain_usage: sparse.csr_array | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.member_share.size != self.member_row.size:
@@ -100,9 +104,13 @@ class Instance:
         speed = np.asarray(throughput, dtype=float)
         gpus = np.asarray(scale_factor, dtype=float)
         jobs, types = speed.shape
-        on_own_type = np.arange(types) * types + np.arange(types)
+        on_own_type = np.arange(types, dtype=np.int32) * (types + 1)
         usage = sparse.csr_array(
-            (np.repeat(gpus, types), np.tile(on_own_type, jobs), np.arange(jobs + 1) * types),
+            (
+                np.repeat(gpus, types),
+                np.tile(on_own_type, jobs),
+                np.arange(0, jobs * types + 1, types, dtype=np.int32),
+            ),
             shape=(jobs, types * types),
         )
         ones = np.ones(jobs)
@@ -116,19 +124,22 @@ class Instance:
             columns={"weight": ones, "count": ones, "scale_factor": gpus} | dict(columns or {}),
             prices=np.full(types, np.nan) if prices is None else np.asarray(prices, dtype=float),
             entities=entities,
+            plain_usage=usage,
         )
 
     def subset(self, jobs: Ints, count: Floats) -> Instance:
         """Keep some jobs of a problem whose rows are single jobs, each with a new count."""
         own = np.arange(jobs.size)
         columns = {name: values[jobs] for name, values in self.columns.items()}
+        usage = self.usage[jobs]
         return replace(
             self,
             throughput=self.throughput[jobs],
             member_row=own,
             member_job=own,
             member_share=np.ones(own.size),
-            usage=self.usage[jobs],
+            usage=usage,
+            plain_usage=usage if self.holds_gpus_only else None,
             columns={**columns, "count": count},
         )
 
@@ -155,6 +166,11 @@ class Instance:
     def count(self) -> Floats:
         """Identical jobs that each job stands for, shape (jobs,)."""
         return self.columns["count"]
+
+    @property
+    def holds_gpus_only(self) -> bool:
+        """Whether a row is known to hold its scale factor in GPUs of an option, nothing else."""
+        return self.usage is self.plain_usage
 
     @cached_property
     def solo(self) -> bool:

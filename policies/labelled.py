@@ -13,6 +13,7 @@ from apportion.errors import InputError
 from apportion.policies.driver import Solution, solve_instance
 from apportion.policies.labels import Resource, instance_of, jobs_of, pair_table
 from apportion.policies.registry import get_policy
+from apportion.policies.tiers import GangPacking, pack_gangs
 from apportion.tensor import COMBINATION, ThroughputTensor
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from apportion.pairs import PairThroughputs
     from apportion.policies.base import Policy
+    from apportion.policies.driver import Fallback
     from apportion.policies.pairs import PairTable
     from apportion.policies.solvers import SolverName
 
@@ -36,9 +38,14 @@ def solve(
     jobs: pd.DataFrame | None = None,
     resources: Sequence[Resource] = (),
     pairs: PairThroughputs | None = None,
+    gang_packing: bool = True,
     group: bool = True,
+    intervals: bool = True,
     second_stage: bool = True,
     solver: SolverName = "auto",
+    partitions: int = 1,
+    seed: int = 0,
+    fallback: Fallback = "raise",
 ) -> Allocation:
     """Decide what share of time every job gets under every option.
 
@@ -59,8 +66,13 @@ def solve(
     pairs
         Steps/s of job types that share GPUs, for a policy with ``space_sharing=True``; the jobs
         table then has their ``job_type``. Rows of `X` for pairs are called ``"a + b"``.
-    group, second_stage, solver
+    gang_packing
+        Whether gangs must also pack into whole machines and racks, where the options are
+        (accelerator, tier) with the tiers of `TIERS`; see `apportion.policies.tiers`.
+    group, intervals, second_stage, solver
         See `solve_instance`; the defaults are right for all but comparisons.
+    partitions, seed, fallback
+        See `solve_instance`: solve in parts, and what to do when every solver fails.
 
     Raises
     ------
@@ -72,15 +84,23 @@ def solve(
     chosen = get_policy(policy)
     tensor, cluster = ThroughputTensor.of(throughput_tensor), Cluster.of(workers)
     table = jobs_of(tensor, jobs, chosen)
+    packing = pack_gangs(tensor, cluster, table) if gang_packing else GangPacking.none(tensor)
+    resources = [*resources, *packing.resources]
     solution = solve_instance(
         chosen,
-        instance_of(tensor, cluster, table, resources),
+        instance_of(tensor, cluster, table, resources, packing.largest_gang),
         pairs=_sharing(chosen, pairs, tensor, table),
         group=group,
+        intervals=intervals,
         second_stage=second_stage,
         solver=solver,
+        partitions=partitions,
+        seed=seed,
+        fallback=fallback,
     )
-    if solution.gap > 1e-6:
+    if solution.status == "fallback":
+        _LOG.warning("%r: %s", chosen, solution.message)
+    elif solution.gap > 1e-6:
         _LOG.warning("%r: the gap is %.1e", chosen, solution.gap)
     return Allocation(
         X=pd.DataFrame(solution.X, index=_rows(tensor, solution), columns=tensor.options),
@@ -95,7 +115,12 @@ def solve(
         status=solution.status,
         policy=repr(chosen),
         unit=chosen.unit,
-        message=_missed_deadlines(chosen, table, solution),
+        message=" ".join(
+            filter(
+                None,
+                (solution.message, _missed_deadlines(chosen, table, solution), packing.note),
+            )
+        ),
         stats=solution.stats,
     )
 

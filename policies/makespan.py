@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import cvxpy as cp
-
 from apportion.policies.max_min import MaxMinPolicy
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from apportion.policies.problem import Problem
 
 __all__ = ["Makespan"]
@@ -33,9 +34,9 @@ class Makespan(MaxMinPolicy):
     space_sharing: bool = False
     lexicographic: bool = False
 
-    def utility(self, p: Problem) -> cp.Expression:
-        """State the inverse of each job's time to completion, 1/s."""
-        return cp.multiply(1 / p.steps_remaining, p.throughput)
+    def demand(self, p: Problem, level: float) -> NDArray[np.float64]:
+        """Return the steps/s that complete each job in 1 / level seconds."""
+        return level * p.steps_remaining
 
     def reported(self, value: float) -> tuple[float, float]:
         """Turn 1/s into seconds."""

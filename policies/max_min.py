@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from typing import TYPE_CHECKING
 
 import cvxpy as cp
@@ -23,14 +22,19 @@ __all__ = ["MaxMinPolicy"]
 class MaxMinPolicy(Policy):
     """Maximise the least of a utility over the jobs.
 
-    With ``lexicographic=True`` also the second least, then the third, and so on: water filling.
+    A subclass states the `demand` of each job at a level, in proportion to it; or, where a utility
+    is no multiple of the throughput, `utility` itself. With ``lexicographic=True`` also the second
+    least, then the third, and so on: water filling.
     """
 
     lexicographic: bool = False
 
-    @abstractmethod
     def utility(self, p: Problem) -> cp.Expression:
         """State what the worst off job should have most of, an affine expression over jobs."""
+        demand = self.demand(p, 1.0)
+        if demand is None:
+            raise NotImplementedError(f"{self!r} states neither a demand nor a utility.")
+        return cp.multiply(1 / demand, p.throughput)
 
     def objective(self, p: Problem) -> cp.Maximize:
         """State the least utility."""

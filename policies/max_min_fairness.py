@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-import cvxpy as cp
-
 from apportion.policies.max_min import MaxMinPolicy
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from apportion.policies.problem import Problem
 
 __all__ = ["MaxMinFairness"]
@@ -32,7 +33,6 @@ class MaxMinFairness(MaxMinPolicy):
     space_sharing: bool = False
     lexicographic: bool = False
 
-    def utility(self, p: Problem) -> cp.Expression:
-        """State the normalised throughputs."""
-        share = p.scale_factor / (p.weight * p.equal_share_throughput)
-        return cp.multiply(share, p.throughput)
+    def demand(self, p: Problem, level: float) -> NDArray[np.float64] | None:
+        """Return the steps/s at which each job's normalised throughput is `level`."""
+        return level * p.weight * p.equal_share_throughput / p.scale_factor

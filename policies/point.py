@@ -17,10 +17,12 @@ class Point:
     """Primal and dual vectors, status, and the name of the solver.
 
     `status` is "optimal", "infeasible", "unbounded", or the solver's own word; where it is
-    "infeasible", `y` is a certificate: its nonzero rows cannot hold together.
+    "infeasible", `y` is a certificate: its nonzero rows cannot hold together. `unique` says that
+    there is no other optimum, as far as the solver can tell; an interior point cannot.
     """
 
     x: NDArray[np.float64]
     y: NDArray[np.float64]
     status: str
     solver: str
+    unique: bool = False

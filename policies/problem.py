@@ -40,10 +40,15 @@ class Problem:
         self.instance = instance
         self.X = cp.Variable((instance.rows, instance.options), name="X")
         self.scale = cp.Variable(name="scale") if fractional else 1.0
-        self.constraints = self._shared_constraints()
 
-    def _shared_constraints(self) -> list[cp.Constraint]:
-        self.capacity = (self._held <= self.instance.capacity * self.scale).set_label("capacity")
+    @cached_property
+    def capacity(self) -> cp.Constraint:
+        """What is held of each resource is no more than there is."""
+        return (self._held <= self.instance.capacity * self.scale).set_label("capacity")
+
+    @cached_property
+    def constraints(self) -> list[cp.Constraint]:
+        """What holds for every policy: shares of time, capacities, where jobs can run."""
         nonnegative = (self.X >= 0).set_label("X >= 0")
         time = (self.time <= self.scale).set_label("time of a job <= 1")
         cannot = np.nonzero(~self.instance.can_run.ravel())[0]

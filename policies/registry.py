@@ -17,6 +17,7 @@ from apportion.policies.hierarchical import HierarchicalFairness
 from apportion.policies.in_order import FIFO, ShortestJobFirst
 from apportion.policies.makespan import Makespan
 from apportion.policies.max_min_fairness import MaxMinFairness
+from apportion.policies.network_sensitive import NetworkSensitive
 from apportion.policies.packing import GandivaPacking
 from apportion.policies.shares import IsolatedShare, ProportionalShare
 from apportion.policies.strategy_proof import NashWelfare, StrategyProof
@@ -38,6 +39,7 @@ BUILT_IN: tuple[type[Policy], ...] = (
     ProportionalShare,
     NashWelfare,
     StrategyProof,
+    NetworkSensitive,
 )
 """Policies for any jobs."""
 

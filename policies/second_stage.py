@@ -22,6 +22,7 @@ import numpy as np
 from scipy import sparse
 
 from apportion.errors import SolveError
+from apportion.policies.active_set import least_squares
 from apportion.policies.solvers import Point, SolverName, optimise
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["choose_among_optima", "evenness", "most_even", "relative_throughput"]
+__all__ = ["choose_among_optima", "evenness", "most_even", "optimal_face", "relative_throughput"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -77,26 +78,38 @@ def choose_among_optima(
     gain, squares
         Cost vectors over the columns of the program.
     """
+    if first.unique:
+        return first
     spending = replace(
-        _optimal_face(program, first), c=-gain / (np.abs(gain).max(initial=0.0) or 1.0)
+        optimal_face(program, first), c=-gain / (np.abs(gain).max(initial=0.0) or 1.0)
     )
     try:
         second = optimise(spending, solver)
     except SolveError as error:
         _LOG.info("kept the first optimum: %s", error)
         return first
-    return most_even(spending, second, squares) if second.status == "optimal" else first
+    return most_even(spending, second, squares, second.x) if second.status == "optimal" else first
 
 
-def most_even(program: ConeProgram, optimum: Point, squares: Floats) -> Point:
+def most_even(
+    program: ConeProgram, optimum: Point, squares: Floats, near: Floats | None = None
+) -> Point:
     """Return the optimum of a program with the least weighted squares.
 
+    With `near`, a point that may be close to it, it is looked for by active sets first. Not where
+    constraints leave a little slack to many jobs, which an exact solution would give to one.
     Rounding errors in the optimum can leave the equalities of the optimal face without a common
     point; the face with a little slack is then tried instead.
     """
+    if optimum.unique:
+        return optimum
     size = float(squares.max(initial=0.0)) or 1.0
+    if near is not None:
+        x = least_squares(optimal_face(program, optimum), squares / size, near)
+        if x is not None:
+            return replace(optimum, x=x)
     P = sparse.csc_array(sparse.diags_array(squares / size))
-    for restrict in (_optimal_face, _near_optimal):
+    for restrict in (optimal_face, _near_optimal):
         face = restrict(program, optimum)
         try:
             point = optimise(replace(face, c=np.zeros_like(face.c), P=P), "clarabel")
@@ -108,8 +121,8 @@ def most_even(program: ConeProgram, optimum: Point, squares: Floats) -> Point:
     return optimum
 
 
-def _optimal_face(program: ConeProgram, point: Point) -> ConeProgram:
-    """Restrict a program to its optima.
+def optimal_face(program: ConeProgram, point: Point) -> ConeProgram:
+    """Restrict a program to its optima, of which `point` is one.
 
     For a linear program these are the feasible points at which every row with a positive dual
     value is tight (complementary slackness), so no tolerance on the objective is needed.

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Point", "SolverName", "optimise"]
 
-SolverName = Literal["auto", "highs", "clarabel"]
+SolverName = Literal["auto", "highs", "clarabel", "arrow"]
+"""Solvers by name; "arrow" is for policies solved level by level and not known to `optimise`."""
 
 _LOG = logging.getLogger(__name__)
 _SIMPLEX_ROWS = 1500

@@ -60,7 +60,7 @@ def test_examples_run(example: Path, tmp_path: Path) -> None:
 
 
 def test_there_are_examples() -> None:
-    assert len(EXAMPLES) == 3
+    assert len(EXAMPLES) == 5
 
 
 def test_the_readme_lists_the_built_in_policies() -> None:

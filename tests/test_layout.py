@@ -16,7 +16,10 @@ FOLDERS = {name: ROOT / folder for name, folder in SETUP["package-dir"].items()}
 LINKED = sorted(set(FOLDERS) - {"apportion"})
 
 BELOW = {"apportion.policies", "apportion.mechanism", "apportion.estimators"}
-FACES = {"apportion.cli", "apportion.compare", "apportion.comparison", "apportion.report"}
+FACES = {
+    *["apportion.cli", "apportion.compare", "apportion.comparison", "apportion.report"],
+    "apportion.sweeps",
+}
 FORBIDDEN = {
     "apportion.policies": (BELOW - {"apportion.policies"}) | FACES | {"apportion.sim"},
     "apportion.mechanism": (BELOW - {"apportion.mechanism"}) | FACES | {"apportion.sim"},

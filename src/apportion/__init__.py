@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from apportion.estimators import InterferenceEstimator, estimate_pairs
     from apportion.jobs import JOB_COLUMNS, check_jobs
     from apportion.mechanism import RoundScheduler
+    from apportion.mechanism.offers import OfferScheduler, get_scheduler, scheduler_table
     from apportion.pairs import PairThroughputs
     from apportion.policies import (
         FIFO,
@@ -44,24 +45,31 @@ if TYPE_CHECKING:
         MinCost,
         MinCostWithSLOs,
         NashWelfare,
+        NetworkSensitive,
         Policy,
         ProportionalShare,
         Resource,
         ShortestJobFirst,
         StrategyProof,
+        eligible,
         get_policy,
+        place_round,
         policy_table,
         register,
+        session,
         solve,
     )
     from apportion.sim import (
         Run,
         Workload,
         generate_pair_throughputs,
+        generate_rack_workload,
         generate_workload,
         read_workload,
+        resample,
         simulate,
     )
+    from apportion.sweeps import Sweep, sweep
     from apportion.tensor import ThroughputTensor
     from apportion.testing import check_policy
 
@@ -73,6 +81,7 @@ _HOMES = {
     "apportion.estimators": ["InterferenceEstimator", "estimate_pairs"],
     "apportion.jobs": ["JOB_COLUMNS", "check_jobs"],
     "apportion.mechanism": ["RoundScheduler"],
+    "apportion.mechanism.offers": ["OfferScheduler", "get_scheduler", "scheduler_table"],
     "apportion.pairs": ["PairThroughputs"],
     "apportion.policies": [
         "AlloX",
@@ -87,24 +96,31 @@ _HOMES = {
         "MinCost",
         "MinCostWithSLOs",
         "NashWelfare",
+        "NetworkSensitive",
         "Policy",
         "ProportionalShare",
         "Resource",
         "ShortestJobFirst",
         "StrategyProof",
+        "eligible",
         "get_policy",
+        "place_round",
         "policy_table",
         "register",
+        "session",
         "solve",
     ],
     "apportion.sim": [
         "Run",
         "Workload",
         "generate_pair_throughputs",
+        "generate_rack_workload",
         "generate_workload",
         "read_workload",
+        "resample",
         "simulate",
     ],
+    "apportion.sweeps": ["Sweep", "sweep"],
     "apportion.tensor": ["ThroughputTensor"],
     "apportion.testing": ["check_policy"],
 }
@@ -131,6 +147,8 @@ __all__ = [
     "MinCost",
     "MinCostWithSLOs",
     "NashWelfare",
+    "NetworkSensitive",
+    "OfferScheduler",
     "PairThroughputs",
     "Policy",
     "ProportionalShare",
@@ -140,21 +158,30 @@ __all__ = [
     "ShortestJobFirst",
     "SolveError",
     "StrategyProof",
+    "Sweep",
     "ThroughputTensor",
     "Workload",
     "__version__",
     "check_jobs",
     "check_policy",
     "compare",
+    "eligible",
     "estimate_pairs",
     "generate_pair_throughputs",
+    "generate_rack_workload",
     "generate_workload",
     "get_policy",
+    "get_scheduler",
+    "place_round",
     "policy_table",
     "read_workload",
     "register",
+    "resample",
+    "scheduler_table",
+    "session",
     "simulate",
     "solve",
+    "sweep",
 ]
 
 

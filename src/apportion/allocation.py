@@ -84,7 +84,9 @@ class Allocation:
 
     def __repr__(self) -> str:
         unit = f" {self.unit}" if self.unit else ""
-        table = self.X.assign(**{"steps/s": self.throughput.reindex(self.X.index)})
+        table = self.X.copy()
+        column = ("steps/s", *[""] * (table.columns.nlevels - 1))
+        table[column if len(column) > 1 else "steps/s"] = self.throughput.reindex(table.index)
         prices = ", ".join(f"{name} {price:.4g}" for name, price in self.prices.items())
         lines = [
             f"{self.policy}: {self.status}, objective {self.objective:.6g}{unit}, "

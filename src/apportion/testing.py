@@ -106,6 +106,7 @@ class _Case:
                 "elapsed_s": elapsed_s,
                 "count": 1,
                 "isolated_elapsed_s": elapsed_s * rng.uniform(0.5, 1.5, jobs),
+                "network_priority": rng.choice([0.0, 0.2, 0.5, 1.0], jobs),
             },
             index=ids,
         )

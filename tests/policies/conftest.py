@@ -38,6 +38,7 @@ class Bench:
             "isolated_elapsed_s": elapsed * rng.uniform(0.5, 1.5, n),
             "order": rng.permutation(n).astype(float),
             "deadline_s": np.full(n, np.nan),
+            "network_priority": np.random.default_rng([seed, 1]).choice([0.0, 0.2, 0.5, 1.0], n),
         }
         return cls(
             speed=speed,

@@ -1,0 +1,146 @@
+"""A cone program as a function of a cvxpy parameter: read off the compiled problem, then arrays.
+
+The numbers of a program that obeys cvxpy's rules for parameters (DPP) are affine functions of their
+values. cvxpy keeps these functions as sparse matrices; applied directly they give a new program
+without a call of cvxpy, and their columns say which numbers one parameter moves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import cvxpy as cp
+import numpy as np
+from scipy import sparse
+
+from apportion.policies.canonical import ConeProgram, Scales, cone_program
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
+
+__all__ = ["Moves", "ParametricProgram"]
+
+
+@dataclass(frozen=True, eq=False)
+class Moves:
+    """What one entry of the parameter moves: places of numbers, and their affine functions.
+
+    Attributes
+    ----------
+    entries, limits, costs
+        Places in ``A.data``, ``b`` and ``c``.
+    entry_of, limit_of, cost_of
+        Rows of the affine functions for these numbers.
+    offset
+        The row for the offset, zero if it does not move, shape (size + 1,).
+    """
+
+    entries: Ints
+    entry_of: sparse.csr_array
+    limits: Ints
+    limit_of: sparse.csr_array
+    costs: Ints
+    cost_of: sparse.csr_array
+    offset: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class ParametricProgram:
+    """The numbers of a cone program as affine functions of one parameter vector.
+
+    Attributes
+    ----------
+    base
+        The program at the values that the parameter had when it was compiled. Numbers that depend
+        on the parameter are stored even where they are zero.
+    entries, limits, costs
+        Numbers of ``base.A.data``, ``base.b`` and ``base.c`` followed by the offset: each row of a
+        matrix times the parameter with a 1 behind it, shape (numbers, size + 1).
+    """
+
+    base: ConeProgram
+    entries: sparse.csc_array
+    limits: sparse.csc_array
+    costs: sparse.csc_array
+
+    @classmethod
+    def of(cls, problem: cp.Problem, parameter: cp.Parameter) -> ParametricProgram:
+        """Compile a problem without quadratic terms whose only parameter is a vector with a value.
+
+        Raises
+        ------
+        cvxpy.error.DPPError
+            If the numbers are not affine functions of the parameter.
+        """
+        data, _, inverse = problem.get_problem_data(
+            cp.CLARABEL, solver_opts={}, enforce_dpp=True, canon_backend=cp.COO_CANON_BACKEND
+        )
+        base = cone_program(data, float(inverse[-1]["offset"]))
+        compiled = data["param_prob"]
+        reduced = compiled.reduced_A
+        indptr = reduced.problem_data_index[1]
+        columns, last = base.c.size, indptr[base.c.size]
+        order = np.append(
+            np.arange(parameter.size) + compiled.param_id_to_col[parameter.id], parameter.size
+        )
+        numbers = sparse.csc_array(reduced.reduced_mat)[:, order]
+        rows = reduced.problem_data_index[0][last:]
+        place = sparse.csc_array(
+            (np.ones(rows.size), (rows, np.arange(rows.size))), shape=(base.b.size, rows.size)
+        )
+        costs = sparse.csc_array(compiled.q)[:, order]
+        return cls(
+            base=base,
+            entries=sparse.csc_array(-numbers[:last]),
+            limits=sparse.csc_array(place @ numbers[last:]),
+            costs=sparse.csc_array(costs[: columns + 1]),
+        )
+
+    def at(self, values: Floats) -> ConeProgram:
+        """Return the program at values of the parameter."""
+        point = np.append(values, 1.0)
+        costs = self.costs @ point
+        A = self.base.A
+        return replace(
+            self.base,
+            A=sparse.csc_array((self.entries @ point, A.indices, A.indptr), shape=A.shape),
+            b=self.limits @ point,
+            c=costs[:-1],
+            offset=float(costs[-1]),
+        )
+
+    def scaled(self, scales: Scales) -> ParametricProgram:
+        """Scale the program, at whatever values."""
+        A = self.base.A
+        by = scales.row[A.indices] * np.repeat(scales.column, np.diff(A.indptr))
+        cost = np.append(scales.column / scales.cost, 1.0)
+        return ParametricProgram(
+            base=scales.scale(self.base),
+            entries=sparse.csc_array(sparse.diags_array(by) @ self.entries),
+            limits=sparse.csc_array(sparse.diags_array(scales.row) @ self.limits),
+            costs=sparse.csc_array(sparse.diags_array(cost) @ self.costs),
+        )
+
+    def moves(self, place: int) -> Moves:
+        """Tell what one entry of the parameter moves."""
+        entries, limits, costs = (
+            matrix.indices[matrix.indptr[place] : matrix.indptr[place + 1]].astype(np.intp)
+            for matrix in (self.entries, self.limits, self.costs)
+        )
+        last = self.base.c.size
+        moved = last in costs
+        offset = self.costs[[last]].toarray().ravel() if moved else np.zeros(self.costs.shape[1])
+        costs = costs[costs < last]
+        return Moves(
+            entries=entries,
+            entry_of=sparse.csr_array(self.entries[entries]),
+            limits=limits,
+            limit_of=sparse.csr_array(self.limits[limits]),
+            costs=costs,
+            cost_of=sparse.csr_array(self.costs[costs]),
+            offset=offset,
+        )

@@ -1,0 +1,182 @@
+# pyright: reportAttributeAccessIssue=false
+# clarabel is a compiled module without stubs.
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import clarabel
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import sparse
+
+from apportion.policies import (
+    FinishTimeFairness,
+    Instance,
+    Makespan,
+    MaxMinFairness,
+    solve_instance,
+)
+from apportion.policies.arrow import ArrowProgram, solve_arrow
+from apportion.policies.common_share import ArrowShare, DeclaredShare
+
+if TYPE_CHECKING:
+    from tests.policies.conftest import Bench
+
+Floats = NDArray[np.float64]
+
+
+def unlike(seed: int, jobs: int, types: int, *, heavy: bool = False) -> Instance:
+    """Jobs of 26 kinds whose throughputs all differ by some percent."""
+    rng = np.random.default_rng(seed)
+    speed = rng.uniform(1, 20, (26, types)) * 10.0 ** rng.uniform(-1, 1, (26, 1))
+    speed[rng.random((26, types)) < 0.1] = 0.0
+    speed[:, 0] += 1.0
+    speed = speed[rng.integers(0, 26, jobs)] * rng.uniform(0.9, 1.1, (jobs, types))
+    gpus = rng.choice([1.0, 2.0, 4.0, 8.0], jobs, p=[0.7, 0.1, 0.15, 0.05])
+    steps = 10.0 ** rng.uniform(0, 9, jobs) if heavy else rng.uniform(1e3, 1e5, jobs)
+    columns = {"steps_remaining": steps, "weight": rng.choice([1.0, 2.0, 5.0], jobs)}
+    return Instance.of_jobs(speed, gpus, np.full(types, gpus.sum() / types / 3), columns=columns)
+
+
+def program_of(instance: Instance, demand: Floats) -> ArrowProgram:
+    fastest = instance.fastest_throughput
+    rate = demand / fastest
+    return ArrowProgram(
+        throughput=(instance.throughput / fastest[:, None]).T.copy(),
+        usage=instance.columns["scale_factor"] / instance.capacity[:, None],
+        resource=np.arange(instance.options),
+        base=np.zeros(instance.jobs),
+        rate=rate / rate.max(),
+        reward=float(rate.sum() / rate.max()),
+    )
+
+
+@pytest.mark.parametrize("types", [1, 2, 5])
+@pytest.mark.parametrize("seed", range(3))
+def test_levels_are_those_of_scipy(seed: int, types: int, bench: type[Bench]) -> None:
+    problem = bench.random(seed, jobs=12, types=types)
+    need = problem.columns["steps_remaining"]
+    point = solve_arrow(program_of(problem.instance, need))
+    unit = float((need / problem.fastest).max())
+    assert point.error <= 1e-9
+    assert point.level / unit == pytest.approx(problem.level(need), rel=1e-8)
+
+
+@pytest.mark.parametrize("heavy", [False, True], ids=["even", "heavy-tailed"])
+def test_thousands_of_unlike_jobs_are_solved_to_the_last_digits(heavy: bool) -> None:
+    # The direct form of a job's block, which is not centred, breaks down on these.
+    instance = unlike(0, 4096, 6, heavy=heavy)
+    demand = instance.columns["steps_remaining"]
+    found = ArrowShare(instance).optimum(demand / (demand / instance.fastest_throughput).max())
+    assert found.bound - found.share <= 1e-8 * found.bound
+    assert (found.X >= 0).all()
+    assert (instance.columns["scale_factor"] @ found.X <= instance.capacity * (1 + 1e-9)).all()
+
+
+def test_both_ways_to_a_common_share_agree(bench: type[Bench]) -> None:
+    for seed in range(4):
+        instance = replace(bench.random(seed, jobs=9, types=3), gpus=np.ones(9)).instance
+        instance = replace(instance, capacity=np.array([1.0, 1.0, 2.0]))
+        demand = instance.fastest_throughput * np.random.default_rng(seed).uniform(0.5, 1, 9)
+        arrow, declared = ArrowShare(instance), DeclaredShare(instance, "highs")
+        one, other = arrow.optimum(demand), declared.optimum(demand)
+        assert one.share == pytest.approx(other.share, rel=1e-8)
+        assert one.bound == pytest.approx(other.bound, rel=1e-8)
+        np.testing.assert_allclose(one.prices, other.prices, atol=1e-6)
+        np.testing.assert_allclose(arrow.chosen(), declared.chosen(), atol=2e-4)
+
+
+def test_other_demands_are_written_into_the_compiled_problem(bench: type[Bench]) -> None:
+    problem = bench.random(2, jobs=6, types=2)
+    problem = replace(problem, gpus=np.ones(6), capacity=np.ones(2))
+    share = DeclaredShare(problem.instance, "highs")
+    for need in (problem.fastest, problem.equal_share):
+        expected = min(problem.level(need), 1.0)
+        assert share.optimum(need).share == pytest.approx(expected, rel=1e-8)
+
+
+def test_a_share_of_demands_that_can_all_be_met_is_one(bench: type[Bench]) -> None:
+    problem = replace(bench.random(3, jobs=5, types=2), capacity=np.array([90.0, 90.0]))
+    for share in (ArrowShare(problem.instance), DeclaredShare(problem.instance, "auto")):
+        found = share.optimum(problem.fastest * 0.5)
+        assert found.share == pytest.approx(1.0, abs=1e-9)
+        np.testing.assert_allclose(found.prices, 0.0, atol=1e-9)
+
+
+def test_gains_and_squares_are_those_of_a_plain_quadratic_program() -> None:
+    instance = unlike(1, 15, 3)
+    program = program_of(instance, instance.fastest_throughput)
+    rng = np.random.default_rng(0)
+    program = replace(
+        program,
+        rate=np.zeros(15),
+        base=np.full(15, 0.05),
+        reward=0.0,
+        gain=rng.uniform(0, 1, (3, 15)),
+        squares=rng.uniform(0.1, 1, (3, 15)),
+    )
+    point = solve_arrow(program)
+    np.testing.assert_allclose(point.x, _by_clarabel(program), atol=5e-5)
+
+
+def _by_clarabel(program: ArrowProgram) -> Floats:
+    options, jobs = program.throughput.shape
+    cells = options * jobs
+    own = sparse.hstack([sparse.eye_array(jobs)] * options)
+    made = sparse.hstack([sparse.diags_array(row) for row in program.throughput])
+    held = sparse.block_diag([row[None, :] for row in program.usage])
+    A = sparse.csc_array(sparse.vstack([-made, own, held, -sparse.eye_array(cells)]))
+    b = np.concatenate([-program.base, np.ones(jobs), np.ones(options), np.zeros(cells)])
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    P = sparse.csc_array(sparse.diags_array(np.asarray(program.squares).ravel()))
+    cones = [clarabel.NonnegativeConeT(b.size)]
+    solver = clarabel.DefaultSolver(P, -np.asarray(program.gain).ravel(), A, b, cones, settings)
+    return np.asarray(solver.solve().x, dtype=float).reshape(options, jobs)
+
+
+def test_options_that_draw_on_one_resource_share_it() -> None:
+    # Two tiers of one type: 3 GPUs in all, whichever tier they serve.
+    speed = np.array([[4.0, 2.0], [4.0, 1.0]])
+    program = ArrowProgram(
+        throughput=(speed / 4.0).T.copy(),
+        usage=np.full((2, 2), 1.0),
+        resource=np.zeros(2, dtype=np.intp),
+        base=np.zeros(2),
+        rate=np.ones(2),
+        reward=2.0,
+    )
+    assert solve_arrow(program).level == pytest.approx(0.5, rel=1e-8)
+
+
+@pytest.mark.parametrize("policy", [MaxMinFairness, Makespan])
+def test_many_unlike_jobs_take_the_arrow_and_get_what_others_find(
+    policy: type[MaxMinFairness | Makespan],
+) -> None:
+    instance = unlike(2, 450, 3)
+    arrow = solve_instance(policy(), instance)
+    assert arrow.stats["solver"] == "arrow"
+    declared = solve_instance(policy(), instance, solver="highs")
+    assert declared.stats["solver"] == "highs"
+    assert arrow.objective == pytest.approx(declared.objective, rel=1e-8)
+    assert arrow.gap <= 1e-8
+    total, expected = (
+        (solution.throughput / instance.equal_share_throughput).sum()
+        for solution in (arrow, declared)
+    )
+    assert total == pytest.approx(expected, rel=1e-5)
+    np.testing.assert_allclose(arrow.prices, declared.prices, rtol=1e-4, atol=1e-8)
+
+
+def test_the_arrow_is_asked_by_name(bench: type[Bench]) -> None:
+    problem = bench.random(1, jobs=6, types=3)
+    columns = problem.columns | {"elapsed_s": np.zeros(6), "isolated_elapsed_s": np.zeros(6)}
+    problem = replace(problem, columns=columns)
+    for policy in (MaxMinFairness(), Makespan(), FinishTimeFairness()):
+        arrow = solve_instance(policy, problem.instance, solver="arrow")
+        assert arrow.stats["solver"] == "arrow"
+        other = solve_instance(policy, problem.instance)
+        assert arrow.objective == pytest.approx(other.objective, rel=1e-8)
+        np.testing.assert_allclose(arrow.X, other.X, atol=2e-4)

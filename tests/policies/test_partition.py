@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+from apportion.errors import InputError
+from apportion.policies import (
+    FIFO,
+    FinishTimeFairness,
+    Makespan,
+    MaxMinFairness,
+    Policy,
+    Problem,
+    solve_instance,
+)
+from apportion.policies.partition import least_cost, level_bound, parts_of
+
+if TYPE_CHECKING:
+    from tests.policies.conftest import Bench
+
+POLICIES: list[Any] = [MaxMinFairness, Makespan, FinishTimeFairness]
+
+
+def test_every_job_is_in_one_part_and_classes_are_split_evenly(bench: type[Bench]) -> None:
+    instance = bench.random(0, jobs=4, types=2).repeated(10).instance
+    parts = parts_of(instance, 5, seed=1)
+    np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(40))
+    for part in parts:
+        np.testing.assert_array_equal(np.bincount(part // 10, minlength=4), [2, 2, 2, 2])
+
+
+def test_the_split_follows_the_seed(bench: type[Bench]) -> None:
+    instance = bench.random(0, jobs=30, types=2).instance
+    one, same, other = (parts_of(instance, 3, seed) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(np.concatenate(one), np.concatenate(same))
+    assert not np.array_equal(np.concatenate(one), np.concatenate(other))
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
+@pytest.mark.parametrize("seed", range(3))
+def test_the_loss_is_bounded_by_what_is_reported(
+    policy: type[Policy], seed: int, bench: type[Bench]
+) -> None:
+    problem = bench.random(seed, jobs=40, types=3)
+    problem = bench(problem.speed, np.ones(40), np.full(3, 6.0), problem.prices, problem.columns)
+    instance = problem.instance
+    best = solve_instance(policy(), instance)
+    split = solve_instance(policy(), instance, partitions=2, seed=seed)
+    worse = split.objective / best.objective
+    lost = 1 - worse if policy is MaxMinFairness else 1 - 1 / worse
+    assert -1e-8 <= lost <= split.stats["loss"] + 1e-8
+    assert split.stats["loss"] < 0.8
+    assert split.gap == split.stats["loss"]
+    assert (split.status == "optimal") == (split.gap <= 1e-6)
+    assert (problem.gpus @ split.X <= problem.capacity * (1 + 1e-9)).all()
+    np.testing.assert_allclose((problem.speed * split.X).sum(axis=1), split.throughput)
+
+
+def test_parts_of_identical_jobs_lose_nothing(bench: type[Bench]) -> None:
+    problem = bench.random(3, jobs=3, types=2).repeated(8)
+    split = solve_instance(MaxMinFairness(), problem.instance, partitions=4)
+    assert split.gap <= 1e-8
+    assert split.status == "optimal"
+
+
+def test_least_costs_are_those_of_a_linear_program() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        speed, price = rng.uniform(0, 9, 4), rng.uniform(0, 5, 4)
+        demand = speed.max() * rng.uniform()
+        best = linprog(
+            price, A_ub=[-speed, np.ones(4)], b_ub=[-demand, 1.0], bounds=[(0, None)] * 4
+        )
+        cost = least_cost(speed[None, :], price[None, :], np.array([demand]))
+        assert cost[0] == pytest.approx(best.fun, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_right_prices_bound_the_level_exactly_and_wrong_ones_from_beyond(
+    seed: int, bench: type[Bench]
+) -> None:
+    problem = bench.random(seed, jobs=9, types=3)
+    problem = bench(problem.speed, np.ones(9), np.array([1.0, 2.0, 2.0]), problem.prices)
+    best = solve_instance(MaxMinFairness(), problem.with_columns(weight=np.ones(9)).instance)
+    p, policy = Problem(problem.instance), MaxMinFairness()
+    exact = level_bound(policy, p, best.prices, best.objective, maximises=True)
+    assert exact == pytest.approx(best.objective, rel=1e-7)
+    wrong = best.prices * np.array([1.5, 1.0, 0.5]) + 0.1 * best.prices.max()
+    assert level_bound(policy, p, wrong, best.objective, maximises=True) >= exact * (1 - 1e-9)
+
+
+def test_policies_without_demands_are_refused_by_name(bench: type[Bench]) -> None:
+    with pytest.raises(InputError, match=r"partitions do not go with FIFO.*'makespan'"):
+        solve_instance(FIFO(), bench.random(0).instance, partitions=2)
