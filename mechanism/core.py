@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from apportion.mechanism.priority import Candidates, idle_first, time_at_start
+from apportion.mechanism.repetition import add_repeatedly
 from apportion.mechanism.selection import select
 
 if TYPE_CHECKING:
@@ -154,11 +155,28 @@ class RoundCore:
         self.last_type = now
         return GangRound(rows, types, fresh, stopped)
 
-    def tell(self, rows: Ints, types: Ints, seconds: Floats) -> None:
-        """Book how long each gang of a round has run, seconds; the longest makes the round."""
-        self.received[rows, types] += seconds
-        self.served[rows] += seconds
-        self.elapsed_s += float(seconds.max()) if seconds.size else self.round_seconds
+    def tell(self, rows: Ints, types: Ints, seconds: Floats, *, times: int = 1) -> None:
+        """Book how long each gang of a round has run, seconds; the longest makes the round.
+
+        With `times`, of so many equal rounds.
+        """
+        longest = float(seconds.max()) if seconds.size else self.round_seconds
+        self.received[rows, types] = add_repeatedly(self.received[rows, types], seconds, times)
+        self.served[rows] = add_repeatedly(self.served[rows], seconds, times)
+        self.elapsed_s = float(add_repeatedly(self.elapsed_s, longest, times))
+
+    @property
+    def settled(self) -> bool:
+        """Whether every round is as the last one until the rows or the target change.
+
+        So it is if each row holds one job, has a share of the one type on which it runs, and all
+        of them fit: then priorities, which change from round to round, decide nothing.
+        """
+        rows, types = self.candidates.rows, self.candidates.types
+        if not self.work_conserving or self.slots.shape[1] > 1 or rows.size != self.ids.size:
+            return False
+        needed = np.bincount(types, weights=self.scale[rows], minlength=self.capacity.size)
+        return bool((self.last_type[rows] == types).all() and (needed <= self.capacity).all())
 
     @property
     def candidates(self) -> Candidates:

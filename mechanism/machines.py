@@ -58,23 +58,30 @@ class MachinePool:
                     return machine
         return None
 
-    def claim(self, devices: Iterable[int]) -> None:
-        """Take free devices."""
+    def claim(self, devices: Sequence[int]) -> None:
+        """Take free devices, given machine by machine."""
         for machine, group in groupby(devices, key=self.machine_of.__getitem__):
-            free = self._free[machine]
-            before = len(free)
-            for device in group:
-                free.remove(device)
-            self._rebin(machine, before)
+            self._claim_on(machine, list(group))
 
     def give_back(self, devices: Iterable[int]) -> None:
         """Free devices that were taken."""
-        for machine, group in groupby(devices, key=self.machine_of.__getitem__):
+        for machine, group in groupby(sorted(devices), key=self.machine_of.__getitem__):
             free = self._free[machine]
             before = len(free)
-            for device in group:
-                insort(free, device)
+            free += group
+            free.sort()
             self._rebin(machine, before)
+
+    def _claim_on(self, machine: int, devices: Sequence[int]) -> None:
+        """Take devices of one machine; most strategies take the lowest."""
+        free = self._free[machine]
+        before = len(free)
+        if free[: len(devices)] == devices:
+            del free[: len(devices)]
+        else:
+            for device in devices:
+                free.remove(device)
+        self._rebin(machine, before)
 
     def _rebin(self, machine: int, before: int) -> None:
         """Move a machine to the bin of its present number of free devices."""

@@ -12,6 +12,8 @@ from apportion.mechanism.machines import MachinePool
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from numpy.typing import NDArray
+
     from apportion.cluster import Cluster
 
 __all__ = ["PLACEMENTS", "Placer", "Strategy"]
@@ -34,6 +36,9 @@ class Consolidated:
 
     def choose(self, pool: MachinePool, gpus: int) -> list[int]:
         """Fill whole machines while the gang is too large for one, then the best fit."""
+        best = pool.tightest(gpus)
+        if best is not None:
+            return pool.free_on(best)[:gpus]
         devices: list[int] = []
         used: list[int] = []
         emptiest = pool.emptiest_first()
@@ -101,33 +106,37 @@ class Placer:
         self._choice = PLACEMENTS[strategy](self._rng)
         self.pools = [MachinePool(cluster.machines(name).tolist()) for name in cluster.accelerators]
         self.held: dict[int, tuple[int, list[int]]] = {}
+        self._split: set[int] = set()
 
     def release(self, gangs: Iterable[int]) -> None:
         """Free the devices of gangs."""
+        free: list[list[int]] = [[] for _ in self.pools]
         for gang in gangs:
             kind, devices = self.held.pop(gang)
-            self.pools[kind].give_back(devices)
+            free[kind] += devices
+            self._split.discard(gang)
+        for pool, devices in zip(self.pools, free, strict=True):
+            pool.give_back(devices)
 
     def place(self, gangs: Sequence[int], types: Sequence[int], gpus: Sequence[int]) -> None:
         """Give devices to gangs that have none; there must be enough of each type."""
         order: Iterable[int] = range(len(gangs))
         if self._choice.largest_first:
-            order = sorted(order, key=lambda k: -gpus[k])
+            order = sorted(order, key=gpus.__getitem__, reverse=True)
         for k in order:
             pool = self.pools[types[k]]
             devices = self._choice.choose(pool, gpus[k])
             pool.claim(devices)
-            self.held[gangs[k]] = (types[k], devices)
+            self._hold(gangs[k], types[k], devices)
 
-    def is_split(self, gang: int) -> bool:
-        """Whether the devices of a gang sit in more than one machine."""
-        kind, devices = self.held[gang]
-        machine_of = self.pools[kind].machine_of
-        return len({machine_of[device] for device in devices}) > 1
+    def is_split(self, gangs: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Tell which gangs have devices in more than one machine, shape (gangs,)."""
+        return np.isin(gangs, list(self._split))
 
     def hand_over(self, old: int, new: int) -> None:
         """Let one gang take over the devices of another as they are."""
-        self.held[new] = self.held.pop(old)
+        self._hold(new, *self.held.pop(old))
+        self._split.discard(old)
 
     def state(self) -> dict[str, Any]:
         """Return who holds what, and the state of the random generator, for JSON."""
@@ -138,5 +147,14 @@ class Placer:
         """Take up a state of `state` in a placer that holds nothing yet."""
         for gang, kind, devices in state["held"]:
             self.pools[kind].claim(devices)
-            self.held[gang] = (kind, list(devices))
+            self._hold(gang, kind, list(devices))
         self._rng.bit_generator.state = state["random"]
+
+    def _hold(self, gang: int, kind: int, devices: list[int]) -> None:
+        """Write down who has which devices."""
+        self.held[gang] = (kind, devices)
+        if len(devices) > 1:
+            machine_of = self.pools[kind].machine_of
+            home = machine_of[devices[0]]
+            if any(machine_of[device] != home for device in devices):
+                self._split.add(gang)

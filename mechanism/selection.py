@@ -46,6 +46,10 @@ def select(
     -------
     Positions of the candidates taken, in order.
     """
+    if _all_fit(slots, types, gpus, free, taken):
+        everyone = np.arange(types.size)
+        _occupy(everyone, slots, types, gpus, free, taken)
+        return everyone
     loop_below = SEQUENTIAL_BELOW if loop_below is None else loop_below
     accepted = []
     left = np.arange(types.size)
@@ -58,6 +62,16 @@ def select(
         left = left[cut:]
     accepted.append(_one_by_one(left, slots, types, gpus, free, taken))
     return np.concatenate(accepted)
+
+
+def _all_fit(slots: Ints, types: Ints, gpus: Ints, free: Ints, taken: Bools) -> bool:
+    """Tell whether single jobs, each a candidate once and none running yet, fit all at once."""
+    if not types.size or slots.shape[1] > 1 or types.size > taken.size:
+        return False
+    needed = np.bincount(types, weights=gpus, minlength=free.size)
+    if (needed > free).any() or taken[slots].any():
+        return False
+    return bool(np.bincount(slots[:, 0]).max() == 1)
 
 
 def _certain(slots: Ints, types: Ints, gpus: Ints, free: Ints, jobs: int) -> tuple[Ints, int]:

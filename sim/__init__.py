@@ -5,6 +5,8 @@ from __future__ import annotations
 from apportion.sim.engine import simulate
 from apportion.sim.generate import generate_workload
 from apportion.sim.interference import generate_pair_throughputs
+from apportion.sim.rack_workloads import generate_rack_workload
+from apportion.sim.resampling import resample
 from apportion.sim.run import Run
 from apportion.sim.traces.read import read_workload
 from apportion.sim.workload import Workload
@@ -13,7 +15,9 @@ __all__ = [
     "Run",
     "Workload",
     "generate_pair_throughputs",
+    "generate_rack_workload",
     "generate_workload",
     "read_workload",
+    "resample",
     "simulate",
 ]

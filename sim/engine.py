@@ -1,18 +1,18 @@
-"""`simulate`: one policy, one workload, one cluster."""
+"""`simulate`: one policy or scheduler, one workload, one cluster."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Literal
-
-import numpy as np
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from apportion.cluster import Cluster
-from apportion.errors import InputError, unknown_name
+from apportion.errors import InputError
+from apportion.mechanism.offers import OfferScheduler
 from apportion.mechanism.placement import Placer
-from apportion.policies import get_policy
+from apportion.sim.deciders import get_decider
 from apportion.sim.ideal import run_ideal
+from apportion.sim.leased import run_leased
 from apportion.sim.ledger import Ledger
 from apportion.sim.log import RoundLog
 from apportion.sim.metrics import jobs_table
@@ -20,28 +20,29 @@ from apportion.sim.progress import Progress
 from apportion.sim.resolve import Resolver
 from apportion.sim.rounds import run_rounds
 from apportion.sim.run import Run
+from apportion.sim.settings import settings_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from apportion.pairs import PairThroughputs
     from apportion.policies import Policy
+    from apportion.sim.deciders import Decider
+    from apportion.sim.network import NetworkModel
+    from apportion.sim.settings import Mechanism
     from apportion.sim.workload import Workload
 
-__all__ = ["MECHANISMS", "simulate"]
-
-MECHANISMS = ("rounds", "ideal")
-"""Names of the ways in which shares are realised."""
+__all__ = ["simulate"]
 
 
 def simulate(
-    policy: str | Policy,
+    policy: str | Decider,
     workload: Workload,
     cluster: Cluster | Mapping[str, int] | str,
     *,
+    mechanism: Mechanism | None = None,
     round_seconds: float = 360.0,
     resolve_seconds: float = 0.0,
-    mechanism: Literal["rounds", "ideal"] = "rounds",
     preemption_overhead_seconds: float = 0.0,
     placement: str = "consolidated",
     placement_sensitive: bool = False,
@@ -49,26 +50,36 @@ def simulate(
     learn_pairs: bool = False,
     carry_over: bool | None = None,
     leases: bool = True,
+    network: str | NetworkModel | None = None,
+    lease_seconds: float | None = None,
+    checkpoint_seconds_per_gpu: float | None = None,
     seed: int = 0,
     progress: Callable[[float, int], None] | None = None,
 ) -> Run:
-    """Run a workload under a policy until every job is complete.
+    """Run a workload under a policy or a scheduler until every job is complete.
+
+    A setting that the mechanism would not heed is an error, unless it has its default.
 
     Parameters
     ----------
     policy
-        A policy or its name.
+        A policy (`apportion.policy_table`), a scheduler (`apportion.scheduler_table`), or the name
+        of one.
     workload
         The jobs and their throughputs.
     cluster
         A `Cluster`, a mapping of GPU counts, or text such as ``"v100=8,k80=16"``.
+    mechanism
+        How decisions are carried out. ``"rounds"``: shares of time in rounds, the default for
+        policies. ``"ideal"``: every share exactly, without rounds. ``"leases"``: GPUs of one type,
+        in machines and racks, are offered and held for a lease, and a network model says how much
+        slower a gang is where it sits; the only one for schedulers. Policies then share out time
+        over the tiers machine, rack and network.
     round_seconds
         Length of a round, seconds (Gavel: 360).
     resolve_seconds
         Least time between two solves of the policy, seconds; 0 solves at the start of every
         round before which a job has arrived or completed. (Gavel: 1920.)
-    mechanism
-        ``"rounds"``, or ``"ideal"`` to have every share exactly, without rounds.
     preemption_overhead_seconds
         Seconds that a job loses whenever it starts, resumes or moves.
     placement
@@ -89,8 +100,14 @@ def simulate(
     leases
         Whether a job that runs again on the same type keeps its devices and goes on. Without, every
         job is stopped at the end of its round and pays `preemption_overhead_seconds` in each.
+    network
+        For ``"leases"``: a network model or its name, see `apportion.sim.network.get_network`;
+        ``"table1"`` where left out.
+    lease_seconds, checkpoint_seconds_per_gpu
+        For ``"leases"``: length of a lease, and how long after its end the GPUs of a gang are free,
+        per GPU. Those of the scheduler where left out; 3600 and 1 for policies.
     seed
-        Seed of the random placement.
+        Seed of placements at random.
     progress
         Called with (fraction done, jobs done) a few times per second at most.
 
@@ -102,42 +119,62 @@ def simulate(
         If the policy fails; a note tells which and when.
     """
     started = time.perf_counter()
-    cluster = Cluster.of(cluster)
-    settings = _Settings(
-        round_seconds=round_seconds,
-        resolve_seconds=resolve_seconds,
-        mechanism=mechanism,
-        preemption_overhead_seconds=preemption_overhead_seconds,
-        placement=placement,
-        placement_sensitive=placement_sensitive,
-        carry_over=resolve_seconds == 0 if carry_over is None else carry_over,
-        leases=leases,
-        seed=seed,
-    )
-    placer = Placer(cluster, placement, seed)
-    resolver = Resolver(get_policy(policy), resolve_seconds)
+    cluster, decider = Cluster.of(cluster), get_decider(policy)
+    given = {
+        "round_seconds": round_seconds,
+        "resolve_seconds": resolve_seconds,
+        "preemption_overhead_seconds": preemption_overhead_seconds,
+        "placement": placement,
+        "placement_sensitive": placement_sensitive,
+        "pair_estimates": pair_estimates,
+        "learn_pairs": learn_pairs,
+        "carry_over": carry_over,
+        "leases": leases,
+        "network": network,
+        "lease_seconds": lease_seconds,
+        "checkpoint_seconds_per_gpu": checkpoint_seconds_per_gpu,
+        "seed": seed,
+    }
+    settings = settings_for([decider], mechanism, given)
+    if isinstance(decider, OfferScheduler) or settings["mechanism"] == "leases":
+        run = run_leased(decider, workload, cluster, settings, progress)
+    else:
+        run = _run_policy(decider, workload, cluster, settings, Progress(progress))
+    return replace(run, wall_seconds=time.perf_counter() - started)
+
+
+def _run_policy(
+    policy: Policy,
+    workload: Workload,
+    cluster: Cluster,
+    settings: dict[str, Any],
+    reporter: Progress,
+) -> Run:
+    """Run a policy whose shares are carried out in rounds, or exactly."""
+    estimates, resolve_seconds = settings.pop("pair_estimates"), settings["resolve_seconds"]
+    learns = settings.pop("learn_pairs")
+    if settings["carry_over"] is None:
+        settings["carry_over"] = resolve_seconds == 0
+    placer = Placer(cluster, settings["placement"], settings["seed"])
+    resolver = Resolver(policy, resolve_seconds)
+    sensitive = settings["placement_sensitive"]
     ledger = Ledger(
-        workload,
-        cluster,
-        placement_sensitive=placement_sensitive,
-        estimates=pair_estimates,
-        learns=learn_pairs,
+        workload, cluster, placement_sensitive=sensitive, estimates=estimates, learns=learns
     )
-    _check_sharing(resolver.policy, workload, pair_estimates, mechanism)
-    log, reporter = RoundLog(cluster.accelerators), Progress(progress)
-    if mechanism == "ideal":
+    _check_sharing(policy, workload, estimates, settings["mechanism"])
+    log = RoundLog(cluster.accelerators)
+    if settings["mechanism"] == "ideal":
         run_ideal(ledger, resolver, log, reporter)
     else:
         run_rounds(
             *(ledger, resolver, placer, log, reporter),
-            round_seconds=round_seconds,
-            overhead_seconds=preemption_overhead_seconds,
-            carry_over=settings.carry_over,
-            leases=leases,
+            round_seconds=settings["round_seconds"],
+            overhead_seconds=settings["preemption_overhead_seconds"],
+            carry_over=settings["carry_over"],
+            leases=settings["leases"],
         )
     reporter.finish(ledger)
-    run = _result(workload, cluster, ledger, resolver, log)
-    return replace(run, settings=asdict(settings), wall_seconds=time.perf_counter() - started)
+    return replace(_result(workload, cluster, ledger, resolver, log), settings=settings)
 
 
 def _result(
@@ -169,34 +206,3 @@ def _check_sharing(
             f"no pair throughputs; read it with a Gavel oracle as throughputs, or set "
             f"Workload.pairs."
         )
-
-
-@dataclass(frozen=True)
-class _Settings:
-    """The settings of a simulation, checked."""
-
-    round_seconds: float
-    resolve_seconds: float
-    mechanism: str
-    preemption_overhead_seconds: float
-    placement: str
-    placement_sensitive: bool
-    carry_over: bool
-    leases: bool
-    seed: int
-
-    def __post_init__(self) -> None:
-        if self.mechanism not in MECHANISMS:
-            raise unknown_name("mechanism", self.mechanism, MECHANISMS)
-        if not (np.isfinite(self.round_seconds) and self.round_seconds > 0):
-            raise InputError(f"round_seconds is {self.round_seconds!r}; it must be a number > 0.")
-        if not self.resolve_seconds >= 0:
-            raise InputError(
-                f"resolve_seconds is {self.resolve_seconds!r}; it must be a number >= 0."
-            )
-        overhead = self.preemption_overhead_seconds
-        if not 0 <= overhead < self.round_seconds:
-            raise InputError(
-                f"preemption_overhead_seconds is {overhead!r}; it must be a number >= 0 and less "
-                f"than round_seconds ({self.round_seconds:g}), or a job might never get anywhere."
-            )

@@ -1,4 +1,4 @@
-"""Generated workloads: Poisson arrivals, job types, GPU counts, durations, weights, deadlines."""
+"""Generated workloads: arrivals, job types, GPU counts, durations, weights, deadlines."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from apportion.errors import InputError, unknown_name
+from apportion.errors import unknown_name
+from apportion.sim.arrivals import draw_arrivals
 from apportion.sim.distributions import (
     DEADLINES,
     SCALE_FACTORS,
@@ -15,6 +16,7 @@ from apportion.sim.distributions import (
     draw_durations,
     draw_shares,
 )
+from apportion.sim.draws import streams, whole_number
 from apportion.sim.interference import generate_pair_throughputs
 from apportion.sim.job_types import draw_job_types, job_type_throughputs, job_types
 from apportion.sim.workload import Workload
@@ -22,8 +24,6 @@ from apportion.sim.workload_tables import find_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
 
 __all__ = ["generate_workload"]
 
@@ -35,6 +35,8 @@ def generate_workload(
     jobs: int = 100,
     seed: int = 0,
     jobs_per_hour: float | None = None,
+    arrivals: str = "poisson",
+    days: float | None = None,
     scale_factors: str | Mapping[float, float] = "single",
     durations: str = "gavel",
     weights: str | Mapping[float, float] = "equal",
@@ -46,7 +48,11 @@ def generate_workload(
 
     Arrivals, GPU counts, job types, durations, weights and deadlines come from random streams of
     their own: a change to one option leaves the others as they were (the job types of those jobs
-    excepted that get another number of GPUs), and more jobs leave the first ones as they were.
+    excepted that get another number of GPUs), and more jobs leave the first ones as they were
+    (not with diurnal arrivals, which a number of days has to hold).
+
+    A workload of the size of Philly's processed trace: ``jobs=82_000, arrivals="diurnal",
+    days=109, scale_factors="philly", durations="philly"``.
 
     Parameters
     ----------
@@ -55,7 +61,12 @@ def generate_workload(
     seed
         Same seed, same workload.
     jobs_per_hour
-        Rate of the Poisson arrivals, the first at time 0; None or 0 for all jobs at time 0.
+        Rate of the arrivals, the first at time 0; None or 0 for all jobs at time 0.
+    arrivals
+        ``poisson``, or ``diurnal``: more by day than by night and on weekdays than on weekends, see
+        `apportion.sim.arrivals.draw_arrivals`.
+    days
+        Days over which the jobs arrive, for diurnal arrivals, instead of `jobs_per_hour`.
     scale_factors
         GPUs per job: ``single``, ``gavel``, ``philly``, or shares such as ``{1: 0.5, 8: 0.5}``.
     durations
@@ -76,8 +87,8 @@ def generate_workload(
     InputError
         For an unknown name, or a number out of range.
     """
-    count = _whole("jobs", jobs, 1)
-    rngs = _streams(seed)
+    count = whole_number("jobs", jobs, 1)
+    rngs = streams(_STREAMS, seed)
     if reference not in (known := job_types().columns):
         raise unknown_name("reference accelerator", reference, known)
     gangs = draw_shares("scale_factors", scale_factors, SCALE_FACTORS, count, rngs["scale_factors"])
@@ -85,7 +96,7 @@ def generate_workload(
     scale_factor = pd.Series(gangs).astype(np.int64)
     table = pd.DataFrame(
         {
-            "arrival_s": _arrivals(count, jobs_per_hour, rngs["arrivals"]),
+            "arrival_s": draw_arrivals(arrivals, count, jobs_per_hour, days, rngs["arrivals"]),
             "job_type": draw_job_types(scale_factor, speeds, reference, rngs["job_types"]),
             "scale_factor": scale_factor,
             "weight": draw_shares("weights", weights, WEIGHTS, count, rngs["weights"]),
@@ -102,28 +113,3 @@ def generate_workload(
     sizes = np.unique(gangs).tolist()
     pairs = generate_pair_throughputs(seed, accelerators, scale_factors=sizes)
     return Workload(f"generated-{seed}", table, throughputs, (note,), pairs)
-
-
-def _streams(seed: int) -> dict[str, np.random.Generator]:
-    """One independent random stream for each thing that is drawn."""
-    children = np.random.SeedSequence(_whole("seed", seed, 0)).spawn(len(_STREAMS))
-    streams = zip(_STREAMS, children, strict=True)
-    return {name: np.random.default_rng(child) for name, child in streams}
-
-
-def _whole(option: str, value: int, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise InputError(f"{option} is {value!r}; it must be a whole number >= {least}.")
-    return int(value)
-
-
-def _arrivals(
-    count: int, jobs_per_hour: float | None, rng: np.random.Generator
-) -> NDArray[np.float64]:
-    """Arrival times of a Poisson process in seconds, the first at 0."""
-    if jobs_per_hour is None or jobs_per_hour == 0:
-        return np.zeros(count)
-    if not (np.isfinite(jobs_per_hour) and jobs_per_hour > 0):
-        raise InputError(f"jobs_per_hour is {jobs_per_hour!r}; it must be a number > 0, or None.")
-    gaps = rng.exponential(3600.0 / jobs_per_hour, size=count - 1)
-    return np.concatenate([[0.0], np.cumsum(gaps)])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from apportion.mechanism.repetition import add_repeatedly
 from apportion.policies import isolated_share
 from apportion.sim.sharing import PairSpeeds
 
@@ -97,6 +98,11 @@ class Ledger:
         self._arrived = 0
 
     @property
+    def weight(self) -> Floats:
+        """Priority weight of each job, shape (jobs,)."""
+        return self._columns["weight"]
+
+    @property
     def jobs(self) -> int:
         """Number of jobs."""
         return self.arrival_s.size
@@ -127,14 +133,25 @@ class Ledger:
             self._divide_evenly()
         return arrived
 
-    def work(self, jobs: Ints, steps: Floats) -> None:
+    def work(self, jobs: Ints, steps: Floats, *, times: int = 1) -> None:
         """Book steps done; `isolated_s` grows by the time they take in an isolated 1/n share.
+
+        With `times`, the same steps in so many rounds.
 
         Gavel accounts for finish-time fairness in this way (Narayanan et al., OSDI 2020,
         section 4.2), n being the number of active jobs at the time.
         """
-        self.remaining[jobs] -= steps
-        self.isolated_s[jobs] += steps / self._isolated_rate[jobs]
+        self.remaining[jobs] = add_repeatedly(self.remaining[jobs], -steps, times)
+        alone_s = steps / self._isolated_rate[jobs]
+        self.isolated_s[jobs] = add_repeatedly(self.isolated_s[jobs], alone_s, times)
+
+    def hold(
+        self, jobs: Ints, types: Ints, seconds: Floats, gpu_seconds: Floats, *, times: int = 1
+    ) -> None:
+        """Book the time and the GPU-seconds of jobs on their types, in so many equal rounds."""
+        held, used = self.held_s[jobs, types], self.gpu_s[jobs, types]
+        self.held_s[jobs, types] = add_repeatedly(held, seconds, times)
+        self.gpu_s[jobs, types] = add_repeatedly(used, gpu_seconds, times)
 
     def complete(self, jobs: Ints, when_s: Floats) -> Bools:
         """Take completed jobs out of the cluster; return which active jobs stay."""

@@ -52,12 +52,26 @@ class RoundLog:
         busy
             GPU-seconds in use, shape (types,).
         """
-        if self.rounds == len(self._rows):
-            self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
+        self._make_room(1)
         row = self._rows[self.rounds]
         row[: len(_COLUMNS)] = (*interval_s, *counts, resolved)
         row[len(_COLUMNS) :] = busy
         self.rounds += 1
+
+    def repeat(self, end_s: NDArray[np.float64]) -> None:
+        """Write down rounds as the last one, by their ends, seconds; one begins as another ends."""
+        self._make_room(end_s.size)
+        rows = self._rows[self.rounds : self.rounds + end_s.size]
+        rows[:] = self._rows[self.rounds - 1]
+        rows[:, _COLUMNS.index("start_s")] = np.append(rows[0, _COLUMNS.index("end_s")], end_s[:-1])
+        rows[:, _COLUMNS.index("end_s")] = end_s
+        rows[:, _COLUMNS.index("resolved")] = False
+        self.rounds += end_s.size
+
+    def _make_room(self, rounds: int) -> None:
+        """Double the arrays until so many more rounds fit."""
+        while self.rounds + rounds > len(self._rows):
+            self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
 
     def table(self) -> pd.DataFrame:
         """Return the table, indexed by the number of the round."""

@@ -52,11 +52,12 @@ def summarise(jobs: pd.DataFrame, cluster: Cluster) -> dict[str, float]:
     """Return the figures that follow from the jobs table of a run.
 
     ``queueing_s`` is the mean wait of a job; ``utilization`` the share of all GPU time between
-    first arrival and last completion that jobs held.
+    first arrival and last completion that jobs held. Runs that know where gangs sat have the
+    percentiles of the waits as well, and the mean exposed communication of a job.
     """
     jct_s = jobs["jct_s"].to_numpy()
     makespan = makespan_s(jobs)
-    return {
+    figures = {
         "mean_jct_s": float(jct_s.mean()),
         "median_jct_s": float(np.median(jct_s)),
         "p95_jct_s": float(np.percentile(jct_s, 95)),
@@ -68,3 +69,11 @@ def summarise(jobs: pd.DataFrame, cluster: Cluster) -> dict[str, float]:
         "cost": float(jobs["cost"].sum(skipna=False)),
         "preemptions": int(jobs["preemptions"].sum()),
     }
+    if "communication_s" in jobs.columns:
+        queueing_s = jobs["queueing_s"].to_numpy()
+        figures |= {
+            "p95_queueing_s": float(np.percentile(queueing_s, 95)),
+            "p99_queueing_s": float(np.percentile(queueing_s, 99)),
+            "communication_s": float(jobs["communication_s"].mean()),
+        }
+    return figures

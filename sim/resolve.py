@@ -9,7 +9,8 @@ import numpy as np
 
 from apportion.errors import SolveError
 from apportion.policies import Instance, solve_instance
-from apportion.sim.sharing import Shares
+from apportion.sim.sharing import NO_PAIRS, Shares
+from apportion.sim.standing import StandingClasses
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from apportion.sim.ledger import Ledger
 
     Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
 
 __all__ = ["Resolver"]
 
@@ -42,6 +44,7 @@ class Resolver:
         self.solves = 0
         self.policy_seconds = 0.0
         self._last_s = -np.inf
+        self._standing: StandingClasses | None = None
 
     @property
     def next_s(self) -> float:
@@ -65,24 +68,34 @@ class Resolver:
         active = ledger.active
         started = time.perf_counter()
         with _Noted(self.policy.label, now_s, active.size):
-            instance = Instance.of_jobs(
-                ledger.speed[active],
-                ledger.scale[active],
-                ledger.capacity,
-                columns=ledger.columns(now_s),
-                prices=ledger.prices,
-                entities=ledger.entities,
-            )
-            beside = ledger.beside if self.policy.space_sharing else None
-            pairs = beside.table(active) if beside is not None else None
-            solution = solve_instance(self.policy, instance, pairs=pairs)
-            X = np.asarray(solution.X, dtype=float)
-            _check(X, (active.size + len(solution.pairs), ledger.capacity.size))
+            if self.solves == 0:
+                self._standing = StandingClasses.of(self.policy, ledger)
+            if self._standing is not None:
+                X, pairs = self._standing.shares(active), NO_PAIRS
+            else:
+                X, pairs = self._solve_anew(ledger, now_s)
+            _check(X, (active.size + len(pairs), ledger.capacity.size))
         self.policy_seconds += time.perf_counter() - started
         self.solves += 1
         self.changed, self._last_s = False, now_s
         X = np.clip(X, 0.0, 1.0)
-        return Shares(X[: active.size], solution.pairs, X[active.size :])
+        return Shares(X[: active.size], pairs, X[active.size :])
+
+    def _solve_anew(self, ledger: Ledger, now_s: float) -> tuple[Floats, Ints]:
+        """Pose and solve the whole problem; return the shares, and the pairs in the last rows."""
+        active = ledger.active
+        instance = Instance.of_jobs(
+            ledger.speed[active],
+            ledger.scale[active],
+            ledger.capacity,
+            columns=ledger.columns(now_s),
+            prices=ledger.prices,
+            entities=ledger.entities,
+        )
+        beside = ledger.beside if self.policy.space_sharing else None
+        pairs = beside.table(active) if beside is not None else None
+        solution = solve_instance(self.policy, instance, pairs=pairs)
+        return np.asarray(solution.X, dtype=float), solution.pairs
 
 
 def _check(shares: Floats, shape: tuple[int, ...]) -> None:

@@ -52,6 +52,9 @@ class Roster:
 
     def aim(self, active: Ints, shares: Shares, scale: Ints) -> None:
         """Set the shares of the active jobs and of pairs of them; `scale` is of all jobs."""
+        if not (len(shares.pairs) or self._has_pairs):
+            self.core.aim(shares.alone.copy())
+            return
         pairs = np.sort(active[shares.pairs], axis=1)
         wanted = self._keys(pairs[:, 0], pairs[:, 1])
         running = self.core.last_type >= 0
@@ -75,6 +78,11 @@ class Roster:
 
     def complete(self, done: Ints) -> None:
         """Drop completed jobs and pairs; a pair of which one job goes on is wound up."""
+        if not self._has_pairs:
+            stay = np.ones(self.first.size, dtype=bool)
+            stay[np.searchsorted(self.first, done)] = False  # the order of submission is sorted
+            self._keep(stay)
+            return
         gone = np.column_stack([np.isin(self.first, done), np.isin(self.second, done)])
         broken = gone.any(axis=1)
         self.core.target[broken] = self.core.speed[broken] = 0.0
@@ -102,15 +110,17 @@ class Roster:
 
     def split(self, gangs: GangRound) -> Bools:
         """Tell which gangs have devices in more than one machine, shape (gangs,)."""
-        split = np.zeros(gangs.rows.size, dtype=bool)
-        for gang in np.flatnonzero(self.core.scale[gangs.rows] > 1).tolist():
-            split[gang] = self.core.placer.is_split(int(self.core.ids[gangs.rows[gang]]))
-        return split
+        return self.core.placer.is_split(self.core.ids[gangs.rows])
 
     def jobs_of(self, rows: Ints) -> Ints:
         """Return the jobs of some rows, each once."""
-        jobs = np.concatenate([self.first[rows], self.second[rows]])
-        return np.unique(jobs[jobs != _NOBODY])
+        first, second = self.first[rows], self.second[rows]
+        paired = second != _NOBODY
+        return np.unique(np.concatenate([first, second[paired]])) if paired.any() else first
+
+    @property
+    def _has_pairs(self) -> bool:
+        return bool((self.second != _NOBODY).any())
 
     def _keep(self, mask: Bools) -> None:
         self.core.keep(mask)

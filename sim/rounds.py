@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from apportion.errors import SolveError
 from apportion.mechanism.core import RoundCore
+from apportion.mechanism.repetition import running_sums
 from apportion.sim.ledger import ROUNDING
 from apportion.sim.roster import Roster
 
@@ -25,6 +26,20 @@ if TYPE_CHECKING:
     Ints = NDArray[np.intp]
 
 __all__ = ["run_rounds"]
+
+# Rounds that nothing distinguishes are booked together, but not more at once than memory is for.
+ROUNDS_AT_ONCE = 500
+
+
+class _Outcome(NamedTuple):
+    """What a round has brought: by job, its gang in the round, type, steps/s, and by type."""
+
+    end_s: float
+    job: Ints
+    types: Ints
+    rate: Floats
+    busy: Floats
+    done: Ints
 
 
 def run_rounds(
@@ -91,14 +106,16 @@ def run_rounds(
         gangs = core.ask() if leases else _ask_anew(core)
         if not (core.candidates.rows.size or gangs.rows.size or resolver.changed):
             _refuse_standstill(ledger, resolver, now_s)
-        end_s, busy, running, done = _run_round(ledger, roster, gangs, now_s, overhead_seconds)
-        log.add((now_s, end_s), (active, running, gangs.stopped.size), resolved, busy)
+        ran = _run_round(ledger, roster, gangs, now_s, overhead_seconds)
+        log.add((now_s, ran.end_s), (active, ran.job.size, gangs.stopped.size), resolved, ran.busy)
         resolver.changed |= roster.misfits
-        if done.size:
-            roster.complete(done)
+        now_s = ran.end_s
+        if ran.done.size:
+            roster.complete(ran.done)
             resolver.changed = True
             progress.update(ledger)
-        now_s = end_s
+        elif leases and not (resolver.changed or gangs.stopped.size) and core.settled:
+            now_s = _repeat_round(ledger, core, gangs, ran, log)
 
 
 def _ask_anew(core: RoundCore) -> GangRound:
@@ -108,10 +125,35 @@ def _ask_anew(core: RoundCore) -> GangRound:
     return core.ask()._replace(stopped=running)
 
 
+def _repeat_round(
+    ledger: Ledger, core: RoundCore, gangs: GangRound, ran: _Outcome, log: RoundLog
+) -> float:
+    """Book the rounds that are as the last one; return when they end.
+
+    None of them begins after an arrival, and no job completes in them. Sums are rounded as if
+    the rounds were run one after the other.
+    """
+    length_s = core.round_seconds
+    # One round less than fits, whatever the rounding of a long sum.
+    complete = int(min((ledger.remaining[ran.job] / ran.rate).min() / length_s - 1, ROUNDS_AT_ONCE))
+    if complete < 1:
+        return ran.end_s
+    start_s = np.append(ran.end_s, running_sums(ran.end_s, length_s, complete))
+    times = int(np.searchsorted(start_s[:-1], ledger.next_arrival_s))
+    if times < 1:
+        return ran.end_s
+    whole = np.full(ran.job.size, length_s)
+    core.tell(gangs.rows, gangs.types, whole, times=times)
+    ledger.work(ran.job, ran.rate * length_s, times=times)
+    ledger.hold(ran.job, ran.types, whole, whole * ledger.scale[ran.job], times=times)
+    log.repeat(start_s[1 : times + 1])
+    return float(start_s[times])
+
+
 def _run_round(
     ledger: Ledger, roster: Roster, gangs: GangRound, now_s: float, overhead_seconds: float
-) -> tuple[float, Floats, int, Ints]:
-    """Run one round; return its end, GPU-seconds in use, jobs that ran, and those completed."""
+) -> _Outcome:
+    """Run one round."""
     core, scale = roster.core, roster.core.scale[gangs.rows]
     job, gang, rate = roster.runs(gangs, ledger)
     types = gangs.types[gang]
@@ -126,9 +168,8 @@ def _run_round(
     np.maximum.at(of_gang, gang, ran)  # devices are held until the last of a pair is done
     core.tell(gangs.rows, gangs.types, of_gang)
     ledger.work(job, rate * np.maximum(ran - lost, 0.0))
-    ledger.held_s[job, types] += ran
     gpu_seconds = of_gang * scale
-    ledger.gpu_s[job, types] += (gpu_seconds / np.bincount(gang, minlength=1))[gang]
+    ledger.hold(job, types, ran, (gpu_seconds / np.bincount(gang, minlength=1))[gang])
     ledger.preemptions[roster.jobs_of(gangs.stopped)] += 1
     new = job[gangs.fresh[gang]]
     ledger.start_s[new] = np.fmin(ledger.start_s[new], now_s)
@@ -138,7 +179,7 @@ def _run_round(
     if done.size:
         ledger.complete(done, now_s + needed[finished])
     end_s = now_s + (float(ran.max()) if ran.size else core.round_seconds)
-    return end_s, busy.astype(float), job.size, done
+    return _Outcome(end_s, job, types, rate, busy.astype(float), done)
 
 
 def _refuse_standstill(ledger: Ledger, resolver: Resolver, now_s: float) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import itertools
 import json
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -117,3 +118,27 @@ def test_unknown_strategy_is_refused_with_the_nearest_name() -> None:
 def test_a_pool_says_when_no_machine_is_large_enough() -> None:
     assert MachinePool([2, 2]).tightest(3) is None
     assert MachinePool([2, 3, 3]).tightest(3) == 1
+
+
+@pytest.mark.parametrize("strategy", list(PLACEMENTS))
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_split_gangs_are_those_with_devices_in_several_machines(
+    data: st.DataObject, strategy: str
+) -> None:
+    placer = Placer(Cluster({"v100": 14, "k80": 9}, gpus_per_machine=4), strategy)
+    sizes = data.draw(st.lists(st.integers(1, 6), min_size=1, max_size=4))
+    kinds = [k % 2 if sum(sizes[:2]) <= 9 and k < 2 else 0 for k in range(len(sizes))]
+    if sum(size for size, kind in zip(sizes, kinds, strict=True) if kind == 0) > 14:
+        return
+    gangs = list(range(10, 10 + len(sizes)))
+    placer.place(gangs, kinds, sizes)
+    placer.hand_over(gangs[0], 99)
+    if len(gangs) > 1:
+        placer.release([gangs.pop()])
+    there = np.array([99, *gangs[1:]])
+    expected = [len(machines_of(placer, gang)) > 1 for gang in there.tolist()]
+    assert placer.is_split(there).tolist() == expected
+    again = Placer(Cluster({"v100": 14, "k80": 9}, gpus_per_machine=4), strategy)
+    again.restore(json.loads(json.dumps(placer.state())))
+    assert again.is_split(there).tolist() == expected

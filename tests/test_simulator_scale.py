@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+
+ROOT = Path(__file__).parents[1]
+
+
+def run(out: Path) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.simulator_scale", "--quick", "--out", str(out)],
+        cwd=ROOT,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""  # progress is for a terminal only
+    return done.stdout
+
+
+def test_the_benchmark_of_scale_measures_and_does_not_run_twice_what_is_done(
+    tmp_path: Path,
+) -> None:
+    assert "rounds per second" in run(tmp_path)
+    table = pd.read_csv(tmp_path / "simulator_scale.csv")
+    assert table["GPUs"].tolist() == [36, 72]
+    assert (table["outside"] > table["all in"]).all()
+    assert (table["solves"] <= table["rounds"]).all()
+    store = tmp_path / "simulator_scale.runs.jsonl"
+    store.write_text(store.read_text(encoding="utf-8").replace('"solves": ', '"solves": 9'))
+    run(tmp_path)
+    again = pd.read_csv(tmp_path / "simulator_scale.csv")
+    # What the file says of finished runs is believed: they were not run again.
+    assert again["solves"].tolist() == [int(f"9{solves}") for solves in table["solves"]]
