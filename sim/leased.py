@@ -60,10 +60,14 @@ def run_leased(
         seed=settings["seed"],
         progress=progress,
     )
-    run = replace(run, settings={**settings, **run.settings})
     if shares is None:
-        return run
-    return replace(run, policy_seconds=shares.policy_seconds, solves=shares.solves)
+        return replace(run, settings={**settings, **run.settings})
+    return replace(
+        run,
+        settings={**settings, "network": run.settings["network"]},
+        policy_seconds=shares.policy_seconds,
+        solves=shares.solves,
+    )
 
 
 @dataclass(frozen=True, repr=False)

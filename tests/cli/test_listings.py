@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from apportion.cli import main
+from apportion.mechanism.offers import scheduler_table
 from apportion.policies import policy_table
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
@@ -15,15 +16,19 @@ def test_policies_are_listed_within_a_hundred_columns(capsys: pytest.CaptureFixt
     assert main(["policies"]) == 0
     lines = capsys.readouterr().out.splitlines()
     names = [line.split()[0] for line in lines[1:] if line[:1].strip()]
-    assert set(policy_table()["name"]) <= set(names)
+    assert set(policy_table()["name"]) | set(scheduler_table()["name"]) <= set(names)
     assert max(map(len, lines)) <= 100
 
 
 def test_policies_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["policies", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
-    assert [set(entry) for entry in listed] == [{"name", "problem", "source"}] * len(listed)
-    assert "fifo" in {entry["name"] for entry in listed}
+    assert set(listed) == {"policies", "schedulers"}
+    for kind, what in (("policies", "problem"), ("schedulers", "rule")):
+        entries = listed[kind]
+        assert [set(entry) for entry in entries] == [{"name", what, "source"}] * len(entries)
+    assert "fifo" in {entry["name"] for entry in listed["policies"]}
+    assert "dally" in {entry["name"] for entry in listed["schedulers"]}
 
 
 def test_a_generated_workload_can_be_described(

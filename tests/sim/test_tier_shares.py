@@ -104,6 +104,7 @@ def test_policies_run_to_the_end_and_hold_what_they_compute(policy: str) -> None
     used = run.rounds[[f"{tier}_gpus" for tier in TIERS]].sum(axis=1)
     length = run.rounds["end_s"] - run.rounds["start_s"]
     assert (used <= RACKS.total_gpus * length * (1 + 1e-9)).all()
+    assert run.settings["network"] == "table1"
     assert run.solves > 0
     assert run.policy_seconds > 0
 

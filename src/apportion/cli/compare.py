@@ -7,9 +7,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from apportion.cli.inputs import fitted, workload_and_origin
+from apportion.cli.inputs import fitted, simulation_settings, workload_and_origin
 from apportion.cli.output import print_summary
-from apportion.cluster import Cluster
+from apportion.cli.parser import DEFAULT_ON_RACKS, DEFAULT_POLICIES
+from apportion.cli.racks import cluster_of, lease_settings
 from apportion.comparison import compare
 from apportion.report import human_table
 
@@ -25,18 +26,16 @@ def run(args: argparse.Namespace) -> None:
     """Compare policies, print the table, and say where the files are."""
     started = time.perf_counter()
     workload, origin = workload_and_origin(args)
-    cluster = Cluster.parse(args.cluster, gpus_per_machine=args.gpus_per_machine)
+    cluster = cluster_of(args, workload)
+    if args.policies is None:
+        policies = list(DEFAULT_POLICIES if args.racks is None else DEFAULT_ON_RACKS)
+    else:
+        policies = [name.strip() for name in args.policies.split(",") if name.strip()]
     comparison = compare(
-        [name.strip() for name in args.policies.split(",") if name.strip()],
+        policies,
         fitted(args, workload, cluster),
         cluster,
-        round_seconds=args.round_seconds,
-        resolve_seconds=args.resolve_seconds,
-        mechanism=args.mechanism,
-        preemption_overhead_seconds=args.preemption_overhead_seconds,
-        placement=args.placement,
-        placement_sensitive=args.placement_sensitive == "yes",
-        carry_over=None if args.carry_over is None else args.carry_over == "yes",
+        **simulation_settings(args) | lease_settings(args),
         seed=args.seed,
         n_jobs=args.jobs,
         out=args.out,

@@ -58,10 +58,11 @@ def _run(args: argparse.Namespace) -> None:
 
 def _interrupted(args: argparse.Namespace) -> str:
     """Say what an interrupted command leaves behind."""
-    if getattr(args, "module", None) != "compare":
+    finished = {"compare": "policies", "sweep": "runs"}.get(getattr(args, "module", ""))
+    if finished is None:
         return "interrupted."
     return (
-        f"interrupted; finished policies are kept in {args.out}, and the same command goes on "
+        f"interrupted; finished {finished} are kept in {args.out}, and the same command goes on "
         f"from there."
     )
 

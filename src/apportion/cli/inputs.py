@@ -7,15 +7,23 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from apportion.cli.options import GENERATED
+from apportion.cli.racks import generated_for_racks
 from apportion.errors import InputError
 from apportion.sim import Workload, generate_workload, read_workload
+from apportion.sweeps import sources
 
 if TYPE_CHECKING:
     import argparse
 
     from apportion.cluster import Cluster
 
-__all__ = ["fitted", "read_csv", "workload_and_origin"]
+__all__ = [
+    "fitted",
+    "generated",
+    "read_csv",
+    "simulation_settings",
+    "workload_and_origin",
+]
 
 _OF_FILES = ("throughputs", "format", "limit")
 
@@ -33,13 +41,14 @@ def workload_and_origin(args: argparse.Namespace) -> tuple[Workload, dict[str, A
     InputError
         If options for files and for generated workloads are mixed.
     """
-    asked = {name: getattr(args, name) for name in GENERATED if getattr(args, name) is not None}
     if args.workload is None:
         for name in _OF_FILES:
             if getattr(args, name) is not None:
                 raise InputError(f"--{name} is for a workload from a file; give --workload FILE.")
-        return generated(args)
-    for name in asked:
+        return generated_for_racks(args) if args.racks else generated(args)
+    for name in [*GENERATED, "arrivals"]:
+        if getattr(args, name) is None:
+            continue
         raise InputError(
             f"--{name.replace('_', '-')} is for generated workloads; it does nothing to the "
             f"trace {args.workload!r}. Leave out one of the two."
@@ -51,8 +60,20 @@ def workload_and_origin(args: argparse.Namespace) -> tuple[Workload, dict[str, A
 
 def fitted(args: argparse.Namespace, workload: Workload, cluster: Cluster) -> Workload:
     """Leave out jobs that are too large for a cluster, if that is asked for or expected."""
-    expected = "drop" if workload.job_types_drawn else "error"
-    return workload.fitting(cluster) if (args.too_large or expected) == "drop" else workload
+    return sources.fitted(workload, cluster, args.too_large)
+
+
+def simulation_settings(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the arguments of `simulate` that the options of the simulation stand for."""
+    return {
+        "round_seconds": args.round_seconds,
+        "resolve_seconds": args.resolve_seconds,
+        "mechanism": args.mechanism,
+        "preemption_overhead_seconds": args.preemption_overhead_seconds,
+        "placement": args.placement,
+        "placement_sensitive": args.placement_sensitive == "yes",
+        "carry_over": None if args.carry_over is None else args.carry_over == "yes",
+    }
 
 
 def generated(args: argparse.Namespace) -> tuple[Workload, dict[str, Any]]:

@@ -11,11 +11,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = [
+    "add_backend",
     "add_cluster",
     "add_file",
     "add_generator",
+    "add_leases",
+    "add_racks",
+    "add_seed",
     "add_simulation",
     "add_trace",
+    "comma_separated",
     "ending",
     "whole",
 ]
@@ -34,15 +39,35 @@ def add_file(parser: argparse.ArgumentParser, text: str, name: str = "file") -> 
     parser.add_argument(name, metavar="FILE", help=text)
 
 
-def add_trace(parser: argparse.ArgumentParser, option: str | None = None) -> None:
-    """Add how to read a trace; `option` names the trace itself where it is not the argument."""
+def add_trace(
+    parser: argparse.ArgumentParser, option: str | None = None, *, several: bool = False
+) -> None:
+    """Add how to read a trace.
+
+    Parameters
+    ----------
+    parser
+        Of the command.
+    option
+        Names the trace itself where it is not the argument.
+    several
+        Whether that may stand several times. ``--format`` is then left to tables.
+    """
     group = parser.add_argument_group("a workload from a file")
     if option is not None:
-        group.add_argument(option, metavar="FILE", help="a trace, or a csv of your own jobs")
+        text = "a trace, or a csv of your own jobs" + ("; may stand several times" * several)
+        group.add_argument(
+            option, action="append" if several else "store", metavar="FILE", help=text
+        )
     group.add_argument(
         "--throughputs", metavar="FILE", help="steps/s of the job types, csv or json"
     )
-    group.add_argument("--format", metavar="NAME", help="of the trace (default: recognise it)")
+    group.add_argument(
+        "--trace-format" if several else "--format",
+        dest="format",
+        metavar="NAME",
+        help="of the trace (default: recognise it)",
+    )
     group.add_argument("--limit", type=whole(1), metavar="N", help="only the first N jobs")
     group.add_argument(
         "--too-large",
@@ -72,30 +97,98 @@ def add_generator(parser: argparse.ArgumentParser) -> None:
         )
 
 
+DEFAULT_CLUSTER = "v100=36,p100=36,k80=36"
+"""The cluster where no option says otherwise."""
+
+DEFAULT_GPUS_PER_MACHINE = 4
+"""GPUs of its machines."""
+
+GENERATED_FOR_RACKS = {"generate_jobs": 200, "arrivals": "batch", "jobs_per_hour": None}
+"""The workload generated for racks where no option says otherwise."""
+
+
 def add_cluster(parser: argparse.ArgumentParser) -> None:
     """Add the cluster to simulate."""
     group = parser.add_argument_group("the cluster")
     group.add_argument(
         "--cluster",
-        default="v100=36,p100=36,k80=36",
+        default=DEFAULT_CLUSTER,
         metavar="TYPE=GPUS,...",
-        help="(default: %(default)s)",
+        help=f"(default: {DEFAULT_CLUSTER})",
     )
     group.add_argument(
-        "--gpus-per-machine", type=whole(1), default=4, metavar="N", help="(default: %(default)s)"
+        "--gpus-per-machine",
+        type=whole(1),
+        default=DEFAULT_GPUS_PER_MACHINE,
+        metavar="N",
+        help=f"(default: {DEFAULT_GPUS_PER_MACHINE})",
+    )
+
+
+def add_racks(parser: argparse.ArgumentParser) -> None:
+    """Add a cluster of racks in place of types, and the jobs that are generated for one.
+
+    The options of `add_cluster` have no default then, to tell whether they were given.
+    """
+    group = parser.add_argument_group("a cluster of racks, with schedulers by leases")
+    group.add_argument("--racks", type=whole(1), metavar="N", help="in place of --cluster")
+    group.add_argument("--machines-per-rack", type=whole(1), metavar="N", help="(default: 8)")
+    group.add_argument(
+        "--accelerator", metavar="TYPE", help="of all GPUs (default: the one of the workload)"
+    )
+    arrivals = ("batch", "poisson")
+    group.add_argument(
+        "--arrivals",
+        type=_one_of("arrivals", arrivals),
+        metavar="|".join(arrivals),
+        help="of jobs generated for racks (default: batch); machines then have 8 GPUs by default",
+    )
+    parser.set_defaults(cluster=None, gpus_per_machine=None)
+
+
+def add_leases(parser: argparse.ArgumentParser) -> None:
+    """Add the settings of the lease-based simulator."""
+    group = parser.add_argument_group("the simulation by leases")
+    group.add_argument(
+        "--network", metavar="NAME", help="table1, alpha_beta, none, ... (default: table1)"
+    )
+    seconds = {
+        "lease_seconds": "length of a lease (default: 3600)",
+        "checkpoint_seconds_per_gpu": "from its end to the return of the GPUs (default: 1)",
+    }
+    for name, text in seconds.items():
+        group.add_argument(f"--{name.replace('_', '-')}", type=float, metavar="S", help=text)
+
+
+def add_backend(parser: argparse.ArgumentParser) -> None:
+    """Add where runs are computed."""
+    group = parser.add_argument_group("where it is computed")
+    backends = ("processes", "ray", "dask")
+    group.add_argument(
+        "--backend",
+        type=_one_of("backend", backends),
+        default="processes",
+        metavar="|".join(backends),
+        help="processes of this machine, or a cluster (default: %(default)s)",
+    )
+    group.add_argument(
+        "--address", metavar="ADDRESS", help="of a running cluster (default: start one here)"
+    )
+    group.add_argument(
+        "--jobs", type=whole(1), metavar="N", help="runs at once (default: one per CPU)"
     )
 
 
 def add_simulation(parser: argparse.ArgumentParser) -> None:
     """Add the settings of the simulator."""
     group = parser.add_argument_group("the simulation")
-    mechanisms = ("rounds", "ideal")
+    mechanisms = ("rounds", "ideal", "leases")
     group.add_argument(
         "--mechanism",
         type=_one_of("mechanism", mechanisms),
-        default="rounds",
         metavar="|".join(mechanisms),
-        help="in rounds, or shares exactly as computed (default: %(default)s)",
+        help="in rounds, shares exactly as computed, or by leases on racks (default: rounds; "
+        "leases for schedulers)",
     )
     seconds = {
         "round_seconds": (360.0, "length of a round"),
@@ -125,9 +218,25 @@ def add_simulation(parser: argparse.ArgumentParser) -> None:
             metavar="yes|no",
             help=text if answer is None else f"{text} (default: {answer})",
         )
-    group.add_argument(
-        "--seed", type=whole(0), default=0, metavar="N", help="of everything random (default: 0)"
-    )
+
+
+def add_seed(parser: argparse.ArgumentParser, text: str) -> None:
+    """Add the seed, and what it is of."""
+    parser.add_argument("--seed", type=whole(0), default=0, metavar="N", help=text)
+
+
+def comma_separated(kind: Callable[[str], float]) -> Callable[[str], list[float]]:
+    """Return a reader of numbers with commas between them."""
+
+    def read(words: str) -> list[float]:
+        try:
+            return [kind(word) for word in words.split(",") if word.strip()]
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(
+                f"{words!r} must be numbers with commas between them, e.g. 1,2,4"
+            ) from error
+
+    return read
 
 
 def ending(*valid: str) -> Callable[[str], str]:

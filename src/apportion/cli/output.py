@@ -6,7 +6,7 @@ import sys
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from apportion.report.tables import LEGEND, HumanTable, aligned_text
+from apportion.report.tables import HumanTable, aligned_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -18,7 +18,7 @@ def print_summary(table: HumanTable) -> None:
     """Print the table of a comparison, best values marked."""
     if not _rich_terminal():
         print(table)
-        print(f"* best. {LEGEND}")
+        print(f"* best. {table.legend}")
         return
     header = [f"{name}\n{unit}" for name, unit in zip(table.header, table.units, strict=True)]
     cells = [
@@ -26,7 +26,7 @@ def print_summary(table: HumanTable) -> None:
         for row, marks in zip(table.cells, table.best, strict=True)
     ]
     _print_rich(header, cells)
-    print(f"Green: best. {LEGEND}")
+    print(f"Green: best. {table.legend}")
 
 
 def print_table(

@@ -8,11 +8,16 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from apportion._version import __version__
 from apportion.cli.options import (
+    add_backend,
     add_cluster,
     add_file,
     add_generator,
+    add_leases,
+    add_racks,
+    add_seed,
     add_simulation,
     add_trace,
+    comma_separated,
     ending,
     whole,
 )
@@ -21,7 +26,7 @@ from apportion.errors import InputError, unknown_name
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["parse"]
+__all__ = ["DEFAULT_ON_RACKS", "DEFAULT_POLICIES", "parse"]
 
 DEFAULT_POLICIES = (
     "max_min_fairness",
@@ -32,11 +37,21 @@ DEFAULT_POLICIES = (
     "fifo",
 )
 
+DEFAULT_ON_RACKS = (
+    "dally",
+    "dally_no_wait",
+    "dally_fully_consolidated",
+    "tiresias",
+    "gandiva",
+)
+
 _EXAMPLES = """\
 examples:
   apportion compare
       six policies on a generated workload; the report goes to out/compare
   apportion compare --workload trace.csv --cluster v100=16,k80=32 --policies max_min_fairness,fifo
+  apportion compare --racks 4 --policies dally,tiresias,gandiva
+  apportion sweep --workload trace.csv --policies max_min_fairness,fifo --loads 0.5,1 --seeds 0,1,2
   apportion solve throughputs.csv --policy max_min_fairness --workers v100=1,k80=1
   apportion workload describe trace.csv
 """
@@ -69,6 +84,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     parser.set_defaults(module=None, valid=())
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     _add_compare(commands)
+    _add_sweep(commands)
     _add_solve(commands)
     _add_policies(commands)
     workload = commands.add_parser("workload", help="describe a trace, or generate a workload")
@@ -123,12 +139,7 @@ def _add_verbose(parser: argparse.ArgumentParser) -> None:
 
 def _add_compare(commands: Any) -> None:
     parser = _add_command(commands, "compare", "compare", "simulate several policies side by side")
-    parser.add_argument(
-        "--policies",
-        default=",".join(DEFAULT_POLICIES),
-        metavar="A,B,...",
-        help=f"see `apportion policies` (default: {', '.join(DEFAULT_POLICIES)})",
-    )
+    _add_policies_option(parser)
     parser.add_argument(
         "--out", default="out/compare", metavar="DIR", help="(default: %(default)s)"
     )
@@ -138,8 +149,58 @@ def _add_compare(commands: Any) -> None:
     add_trace(parser, "--workload")
     add_generator(parser)
     add_cluster(parser)
+    add_racks(parser)
+    add_simulation(parser)
+    add_leases(parser)
+    add_seed(parser, "of everything random (default: 0)")
+    parser.set_defaults(policies=None)
+    _finish(parser)
+
+
+def _add_sweep(commands: Any) -> None:
+    text = "simulate policies at several loads and with several seeds"
+    parser = _add_command(commands, "sweep", "sweep", text)
+    _add_policies_option(parser)
+    parser.add_argument(
+        "--loads",
+        type=comma_separated(float),
+        default=[1.0],
+        metavar="X,Y,...",
+        help="factors of the arrival rate (default: 1)",
+    )
+    parser.add_argument(
+        "--seeds",
+        type=comma_separated(int),
+        default=[0],
+        metavar="N,M,...",
+        help="of everything random (default: 0)",
+    )
+    parser.add_argument("--resample", action="store_true", help="draw jobs anew for each seed")
+    parser.add_argument("--out", default="out/sweep", metavar="DIR", help="(default: %(default)s)")
+    parser.add_argument(
+        "--format",
+        dest="table_format",
+        default="csv",
+        metavar="csv|parquet",
+        help="of the tables (default: %(default)s)",
+    )
+    parser.add_argument("--restart", action="store_true", help="forget the runs finished before")
+    parser.add_argument("--dry-run", action="store_true", help="list the runs, and run none")
+    add_backend(parser)
+    add_trace(parser, "--workload", several=True)
+    add_generator(parser)
+    add_cluster(parser)
     add_simulation(parser)
     _finish(parser)
+
+
+def _add_policies_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--policies",
+        default=",".join(DEFAULT_POLICIES),
+        metavar="A,B,...",
+        help=f"see `apportion policies` (default: {', '.join(DEFAULT_POLICIES)})",
+    )
 
 
 def _add_solve(commands: Any) -> None:
@@ -158,7 +219,7 @@ def _add_solve(commands: Any) -> None:
 
 
 def _add_policies(commands: Any) -> None:
-    parser = _add_command(commands, "policies", "policies", "list the policies")
+    parser = _add_command(commands, "policies", "policies", "list the policies and schedulers")
     parser.add_argument("--json", action="store_true", help="as JSON")
     _finish(parser)
 
@@ -168,9 +229,7 @@ def _add_describe(commands: Any) -> None:
     add_file(parser, "the trace")
     add_trace(parser)
     parser.add_argument("--cluster", metavar="v100=8,k80=16", help="GPUs, to give the load on them")
-    parser.add_argument(
-        "--seed", type=whole(0), default=0, metavar="N", help="for what a trace leaves open"
-    )
+    add_seed(parser, "for what a trace leaves open")
     _finish(parser)
 
 
@@ -178,11 +237,5 @@ def _add_generate(commands: Any) -> None:
     parser = _add_command(commands, "generate", "workload_generate", "draw a workload, write csv")
     add_file(parser, "where to write the jobs; the throughputs go beside it", name="out")
     add_generator(parser)
-    parser.add_argument(
-        "--seed",
-        type=whole(0),
-        default=0,
-        metavar="N",
-        help="same seed, same workload (default: 0)",
-    )
+    add_seed(parser, "same seed, same workload (default: 0)")
     _finish(parser)

@@ -7,27 +7,40 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from apportion.cli.output import print_table
+from apportion.mechanism.offers import scheduler_table
 from apportion.policies import policy_table
 
 if TYPE_CHECKING:
     import argparse
 
+    import pandas as pd
+
 __all__ = ["run"]
 
 
 def run(args: argparse.Namespace) -> None:
-    """List the policies with their problems and sources."""
-    table = policy_table()
+    """List the policies with their problems, the schedulers with their rules, and sources."""
+    policies, schedulers = policy_table(), scheduler_table()
     if args.json:
-        print(json.dumps(table.to_dict("records"), indent=2))
+        kinds = {"policies": policies, "schedulers": schedulers}
+        listed = {kind: table.to_dict("records") for kind, table in kinds.items()}
+        print(json.dumps(listed, indent=2))
         return
-    rows = []
-    for name, problem, source in table[["name", "problem", "source"]].itertuples(index=False):
-        problems, sources = textwrap.wrap(problem, 44), textwrap.wrap(source, 28)
-        height = max(len(problems), len(sources))
-        names = [name] + [""] * (height - 1)
-        problems += [""] * (height - len(problems))
-        sources += [""] * (height - len(sources))
-        rows += [list(row) for row in zip(names, problems, sources, strict=True)]
-    print_table(["name", "problem", "source"], rows, left=(0, 1, 2))
+    print("Policies share out time; they are solved as convex problems.\n")
+    _show(policies, "problem")
     print("\nWith _agnostic behind its name a policy takes every accelerator type for the same.")
+    print("\nSchedulers offer GPUs on racks to waiting jobs, for a lease.\n")
+    _show(schedulers, "rule")
+
+
+def _show(table: pd.DataFrame, what: str) -> None:
+    """Print a table of name, what is decided and source, long texts on several lines."""
+    rows = []
+    for name, text, source in table[["name", what, "source"]].itertuples(index=False):
+        texts, sources = textwrap.wrap(text, 44), textwrap.wrap(source, 28)
+        height = max(len(texts), len(sources))
+        names = [name] + [""] * (height - 1)
+        texts += [""] * (height - len(texts))
+        sources += [""] * (height - len(sources))
+        rows += [list(row) for row in zip(names, texts, sources, strict=True)]
+    print_table(["name", what, "source"], rows, left=(0, 1, 2))

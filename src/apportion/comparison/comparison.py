@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from apportion.comparison.provenance import plain, record
-from apportion.errors import ApportionError
 from apportion.report import human_table, plot, report_page, summary_html
-from apportion.report.files import write_bytes, write_text
-from apportion.report.plots import PLOT_KINDS
+from apportion.report.files import write_table, write_text
+from apportion.report.plots import kinds_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -61,7 +60,7 @@ class Comparison:
         return self.runs[policy]
 
     def summary(self) -> pd.DataFrame:
-        """One row per policy: completion times, makespan, utilization, fairness, cost, ..."""
+        """One row per policy or scheduler: completion times, makespan, utilization, ..."""
         rows = [dict(run.summary()) | {"policy": label} for label, run in self.runs.items()]
         return pd.DataFrame(rows)
 
@@ -86,7 +85,7 @@ class Comparison:
 
     def plots(self) -> dict[str, Figure]:
         """Draw every plot, by kind."""
-        return {kind: self.plot(kind) for kind in PLOT_KINDS}
+        return {kind: self.plot(kind) for kind in kinds_of(self.runs)}
 
     def record(self) -> dict[str, Any]:
         """Return what ``run.json`` holds: all that it takes to repeat, and the summary."""
@@ -116,10 +115,7 @@ class Comparison:
 
     def to_csv(self, folder: str | Path) -> list[Path]:
         """Write ``summary.csv`` and ``jobs.csv`` into a folder."""
-        return [
-            write_text(Path(folder) / f"{name}.csv", table.to_csv(index=False, lineterminator="\n"))
-            for name, table in self._tables().items()
-        ]
+        return self._write_tables(folder, "csv")
 
     def to_parquet(self, folder: str | Path) -> list[Path]:
         """Write ``summary.parquet`` and ``jobs.parquet`` into a folder.
@@ -129,15 +125,7 @@ class Comparison:
         ApportionError
             If pyarrow is not installed.
         """
-        try:
-            return [
-                write_bytes(Path(folder) / f"{name}.parquet", table.to_parquet(index=False))
-                for name, table in self._tables().items()
-            ]
-        except ImportError as error:
-            raise ApportionError(
-                f"Parquet files need pyarrow: pip install apportion[parquet] ({error})."
-            ) from error
+        return self._write_tables(folder, "parquet")
 
     def save(self, folder: str | Path) -> list[Path]:
         """Write ``summary.csv``, ``jobs.csv``, ``run.json`` and ``report.html`` into a folder.
@@ -160,8 +148,11 @@ class Comparison:
         self.to_html(folder / "report.html")
         return [*files, folder / "run.json", folder / "report.html"]
 
-    def _tables(self) -> dict[str, pd.DataFrame]:
-        return {"summary": self.summary(), "jobs": self.jobs()}
+    def _write_tables(self, folder: str | Path, format: str) -> list[Path]:
+        tables = {"summary": self.summary(), "jobs": self.jobs()}
+        return [
+            write_table(Path(folder) / f"{name}.{format}", table) for name, table in tables.items()
+        ]
 
     def __repr__(self) -> str:
         head = f"{len(self)} policies, {len(self.workload.jobs)} jobs of {self.workload.name!r}"

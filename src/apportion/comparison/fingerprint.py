@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from apportion.cluster import Cluster
-    from apportion.policies import Policy
     from apportion.sim import Workload
+    from apportion.sim.deciders import Decider
 
 __all__ = ["run_fingerprint", "workload_fingerprint"]
 
@@ -40,14 +40,15 @@ def workload_fingerprint(workload: Workload) -> str:
 
 
 def run_fingerprint(
-    policy: Policy, workload: str, cluster: Cluster, settings: Mapping[str, object]
+    policy: Decider, workload: str, cluster: Cluster, settings: Mapping[str, object]
 ) -> str:
     """Return a digest of everything that one run depends on, 16 hexadecimal digits.
 
     Parameters
     ----------
     policy
-        The policy; its parameters (as its repr shows them) and the code of its class count.
+        The policy or scheduler; its parameters (as its repr shows them) and the code of its class
+        count.
     workload
         Fingerprint of the workload.
     cluster, settings

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import logging
-import os
-import signal
-import threading
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-import joblib
-from joblib.parallel import get_active_backend
-
-from apportion.comparison.progress import Report, progress_display, wants_display
+from apportion.comparison.progress import progress_display, wants_display
+from apportion.comparison.workers import as_they_finish
 from apportion.errors import ApportionError
 from apportion.sim import Run, Workload, simulate
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from apportion.cluster import Cluster
+    from apportion.comparison.progress import Report
     from apportion.comparison.unfinished import Unfinished
-    from apportion.policies import Policy
+    from apportion.sim.deciders import Decider
 
 __all__ = ["Task", "run_tasks"]
 
@@ -33,7 +28,7 @@ logger = logging.getLogger(__name__)
 class Task:
     """One simulation, ready to be sent to a process."""
 
-    policy: Policy
+    policy: Decider
     workload: Workload
     cluster: Cluster
     settings: Mapping[str, Any]
@@ -64,8 +59,10 @@ def run_tasks(
         else:
             logger.info("%s was finished before.", task.policy.label)
             results[task.policy.label] = found
-    with progress_display(wants_display(progress), len(todo)) as report_of:
-        for number, result in _unordered(todo, [report_of(n) for n in range(len(todo))], n_jobs):
+    what = "policy" if len(todo) == 1 else "policies"
+    with progress_display(wants_display(progress), len(todo), what) as display:
+        for number, result in as_they_finish(_simulate, todo, display.reports, n_jobs):
+            display.finish(number)
             task = todo[number]
             results[task.policy.label] = result
             if not isinstance(result, ApportionError):
@@ -76,66 +73,11 @@ def run_tasks(
     return runs, errors
 
 
-def _unordered(
-    tasks: Sequence[Task], reports: Sequence[Report | None], n_jobs: int | None
-) -> Iterator[tuple[int, Run | ApportionError]]:
-    """Yield the number and the result of each task as it finishes."""
-    if not tasks:
-        return
-    here = os.getpid()
-    with _one_thread_each():
-        parallel = joblib.Parallel(
-            n_jobs=min(n_jobs or joblib.effective_n_jobs(-1), len(tasks)),
-            return_as="generator_unordered",
-        )
-        calls = (
-            joblib.delayed(_simulate)(number, task, report, here)
-            for number, (task, report) in enumerate(zip(tasks, reports, strict=True))
-        )
-        with _without_ctrl_c():
-            results = cast("Generator[tuple[int, Run | ApportionError]]", parallel(calls))
-        with closing(results):
-            yield from results
-
-
-@contextmanager
-def _without_ctrl_c() -> Iterator[None]:
-    """Start processes that never see Ctrl-C, which a terminal sends to all of a group.
-
-    The parent alone answers it, and ends its workers. Python lets only the main thread say so.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before or signal.SIG_DFL)
-
-
-def _one_thread_each() -> AbstractContextManager[Any]:
-    """Keep linear algebra in each worker to one thread; leave a back end of the user alone."""
-    backend, _ = get_active_backend()
-    if type(backend).__name__ == "LokyBackend":
-        limited: AbstractContextManager[Any] = joblib.parallel_config(
-            backend="loky", inner_max_num_threads=1
-        )
-        return limited
-    return nullcontext()
-
-
-def _simulate(
-    number: int, task: Task, report: Report | None, parent: int
-) -> tuple[int, Run | ApportionError]:
+def _simulate(task: Task, report: Report | None) -> Run | ApportionError:
     """Run one simulation; a failure of the policy is a result, so that the others go on."""
-    if os.getpid() != parent:
-        # For processes that were not started under `_without_ctrl_c`.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        run = simulate(
+        return simulate(
             task.policy, task.workload, task.cluster, progress=report, **dict(task.settings)
         )
     except ApportionError as error:
-        return number, error
-    return number, run
+        return error

@@ -1,4 +1,4 @@
-"""One progress bar over all policies, fed by small files that the runs write."""
+"""One progress bar over all runs, fed by small files that the runs write."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-__all__ = ["Report", "progress_display", "wants_display"]
+__all__ = ["Display", "Report", "progress_display", "wants_display"]
 
 _SECONDS_BETWEEN_LOOKS = 0.2
+# Runs differ in length: their speed is that of the last ten minutes.
+_SECONDS_OF_SPEED = 600.0
 
 
 class Report:
@@ -41,49 +43,89 @@ def wants_display(progress: bool | None) -> bool:
     return progress and find_spec("rich") is not None
 
 
+class Display:
+    """How far a number of runs is.
+
+    Parameters
+    ----------
+    runs
+        Number of runs.
+    folder
+        Where they tell; None where nothing is shown.
+    """
+
+    def __init__(self, runs: int, folder: Path | None) -> None:
+        self._folder = folder
+        self._finished = 0
+        files = [None if folder is None else folder / str(number) for number in range(runs)]
+        self.reports = [None if file is None else Report(file) for file in files]
+
+    def finish(self, number: int) -> None:
+        """Count a run as finished, wherever it ran and whether it failed."""
+        self._finished += 1
+        if self._folder is not None:
+            with contextlib.suppress(OSError):
+                (self._folder / str(number)).unlink(missing_ok=True)
+
+    def done(self) -> float:
+        """Return the number of runs that are done, the fractions of running ones included."""
+        running = [] if self._folder is None else self._folder.iterdir()
+        return self._finished + sum(map(_fraction, running))
+
+
 @contextlib.contextmanager
-def progress_display(shown: bool, runs: int) -> Iterator[Callable[[int], Report | None]]:
+def progress_display(shown: bool, runs: int, what: str) -> Iterator[Display]:
     """Show the mean progress of `runs` simulations while the block runs.
 
-    Yields
-    ------
-    callable
-        Gives the `Report` of the run with that number, or None where nothing is shown.
+    Parameters
+    ----------
+    shown
+        Whether to show anything.
+    runs, what
+        How many, and the word for them.
     """
     if not shown or not runs:
-        yield lambda number: None
+        yield Display(runs, None)
         return
     stop = threading.Event()
     with tempfile.TemporaryDirectory(prefix="apportion-") as name:
-        folder = Path(name)
-        watcher = threading.Thread(target=_watch, args=(folder, runs, stop), daemon=True)
+        display = Display(runs, Path(name))
+        text = f"simulating {runs} {what}"
+        watcher = threading.Thread(target=_watch, args=(display, text, runs, stop), daemon=True)
         watcher.start()
         try:
-            yield lambda number: Report(folder / str(number))
+            yield display
         finally:
             stop.set()
             watcher.join()
 
 
-def _watch(folder: Path, runs: int, stop: threading.Event) -> None:
+def _watch(display: Display, text: str, runs: int, stop: threading.Event) -> None:
     """Redraw the bar until told to stop."""
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     bar = Progress(
         "{task.description}",
         BarColumn(),
         TaskProgressColumn(),
         TimeElapsedColumn(),
+        "left:",
+        TimeRemainingColumn(),
         console=Console(stderr=True),
         transient=True,
+        speed_estimate_period=_SECONDS_OF_SPEED,
     )
     with bar:
-        task = bar.add_task(
-            f"simulating {runs} {'policy' if runs == 1 else 'policies'}", total=runs
-        )
+        task = bar.add_task(text, total=runs)
         while not stop.wait(_SECONDS_BETWEEN_LOOKS):
-            bar.update(task, completed=sum(map(_fraction, folder.iterdir())))
+            bar.update(task, completed=display.done())
 
 
 def _fraction(file: Path) -> float:

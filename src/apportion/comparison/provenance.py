@@ -55,24 +55,32 @@ def command_line(
 ) -> str | None:
     """Return the command that repeats a comparison, every option spelt out.
 
-    None where the command line cannot say it: racks or prices of one's own, or a workload made
-    with another seed than the simulation.
+    None where the command line cannot say it: prices of one's own, or a workload made with another
+    seed than the simulation.
     """
-    sayable = cluster == Cluster(dict(cluster.gpus), cluster.gpus_per_machine)
-    if not sayable or origin.get("seed", settings["seed"]) != settings["seed"]:
+    where = _cluster_options(cluster)
+    if where is None or origin.get("seed", settings["seed"]) != settings["seed"]:
         return None
-    options = {
-        **origin,
-        "cluster": str(cluster),
-        "gpus_per_machine": cluster.gpus_per_machine,
-        "policies": ",".join(policies),
-        **settings,
-    }
+    options = {**origin, **where, "policies": ",".join(policies), **settings}
     words = ["apportion", "compare"]
     for name, value in options.items():
         if value is not None:
             words += [f"--{name.replace('_', '-')}", _as_word(value)]
     return shlex.join(words)
+
+
+def _cluster_options(cluster: Cluster) -> dict[str, object] | None:
+    """Return the options that make a cluster, or None if there are none."""
+    if cluster == Cluster(dict(cluster.gpus), cluster.gpus_per_machine):
+        return {"cluster": str(cluster), "gpus_per_machine": cluster.gpus_per_machine}
+    machines, (accelerator, *others) = cluster.machines_per_rack, cluster.accelerators
+    if machines is None or others:
+        return None
+    shape = {"machines_per_rack": machines, "gpus_per_machine": cluster.gpus_per_machine}
+    racks = cluster.total_gpus // (machines * cluster.gpus_per_machine)
+    if racks == 0 or cluster != Cluster.of_racks(racks, accelerator=accelerator, **shape):
+        return None
+    return {"racks": racks, **shape, "accelerator": accelerator}
 
 
 def _as_word(value: object) -> str:

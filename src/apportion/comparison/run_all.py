@@ -1,9 +1,9 @@
-"""Run several policies on one workload, in parallel and resumable."""
+"""Run several policies and schedulers on one workload, in parallel and resumable."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from apportion.cluster import Cluster
 from apportion.comparison.comparison import Comparison
@@ -12,27 +12,35 @@ from apportion.comparison.parallel import Task, run_tasks
 from apportion.comparison.provenance import command_line
 from apportion.comparison.unfinished import Unfinished
 from apportion.errors import ApportionError, InputError, SolveError
-from apportion.policies import Policy, get_policy
 from apportion.sim import Workload
+from apportion.sim.deciders import get_decider
+from apportion.sim.settings import settings_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    from apportion.sim.deciders import Decider
+    from apportion.sim.network import NetworkModel
+    from apportion.sim.settings import Mechanism
 
 __all__ = ["compare"]
 
 
 def compare(
-    policies: Iterable[str | Policy],
+    policies: Iterable[str | Decider],
     workload: Workload,
     cluster: Cluster | Mapping[str, int] | str,
     *,
+    mechanism: Mechanism | None = None,
     round_seconds: float = 360.0,
     resolve_seconds: float = 0.0,
-    mechanism: Literal["rounds", "ideal"] = "rounds",
     preemption_overhead_seconds: float = 0.0,
     placement: str = "consolidated",
     placement_sensitive: bool = False,
     carry_over: bool | None = None,
+    network: str | NetworkModel | None = None,
+    lease_seconds: float | None = None,
+    checkpoint_seconds_per_gpu: float | None = None,
     seed: int = 0,
     n_jobs: int | None = None,
     out: str | Path | None = None,
@@ -40,7 +48,10 @@ def compare(
     progress: bool | None = None,
     origin: Mapping[str, object] | None = None,
 ) -> Comparison:
-    """Simulate several policies on the same workload and put the results side by side.
+    """Simulate several policies and schedulers on the same workload, side by side.
+
+    All run by the same mechanism. With a scheduler among them that is ``"leases"``: policies then
+    share out time over the tiers of the racks, and settings of rounds are refused.
 
     Results do not depend on `n_jobs`. Runs go to worker processes through joblib; inside
     ``joblib.parallel_config(backend=...)`` they go to that back end instead, e.g. Dask or Ray.
@@ -48,12 +59,13 @@ def compare(
     Parameters
     ----------
     policies
-        Names (`apportion.policy_table`) or policy objects, each once.
+        Names (`apportion.policy_table`, `apportion.scheduler_table`) or policy and scheduler
+        objects, each once.
     workload, cluster
         What to run and where.
-    round_seconds, resolve_seconds, mechanism, preemption_overhead_seconds, placement, \
-    placement_sensitive, carry_over, seed
-        Settings of `apportion.simulate`, the same for every policy.
+    mechanism, round_seconds, resolve_seconds, preemption_overhead_seconds, placement, \
+    placement_sensitive, carry_over, network, lease_seconds, checkpoint_seconds_per_gpu, seed
+        Settings of `apportion.simulate`, the same for all.
     n_jobs
         Processes at once; None for one per processor. 1 runs in this process.
     out
@@ -84,23 +96,27 @@ def compare(
     chosen = _checked_policies(given)
     cluster = Cluster.of(cluster)
     _check_workload(workload, cluster)
-    settings = {
+    told = {
         "round_seconds": round_seconds,
         "resolve_seconds": resolve_seconds,
-        "mechanism": mechanism,
         "preemption_overhead_seconds": preemption_overhead_seconds,
         "placement": placement,
         "placement_sensitive": placement_sensitive,
         "carry_over": carry_over,
+        "network": network,
+        "lease_seconds": lease_seconds,
+        "checkpoint_seconds_per_gpu": checkpoint_seconds_per_gpu,
         "seed": seed,
     }
+    settings = settings_for(chosen.values(), mechanism, told)
+    settings = {name: settings[name] for name in ["mechanism", *told] if name in settings}
     if n_jobs is not None and n_jobs < 1:
         raise InputError(f"n_jobs is {n_jobs}; it must be a whole number >= 1.")
     store = Unfinished(None if out is None else Path(out))
     tasks = _tasks(chosen, workload, cluster, settings)
     runs, errors = run_tasks(tasks, store, resume=resume, n_jobs=n_jobs, progress=progress)
     command = None
-    if origin is not None and all(isinstance(policy, str) for policy in given):
+    if origin is not None and all(isinstance(policy, str) for policy in [*given, network or ""]):
         command = command_line(list(chosen), cluster, settings, origin)
     comparison = Comparison(runs, workload, cluster, settings, origin, command)
     if out is not None and runs:
@@ -112,7 +128,7 @@ def compare(
     return comparison
 
 
-def _listed(policies: Iterable[str | Policy]) -> list[str | Policy]:
+def _listed(policies: Iterable[str | Decider]) -> list[str | Decider]:
     """Make a list, but not of the letters of one name."""
     if isinstance(policies, str):
         raise InputError(f"policies is the text {policies!r}; give a list of names.")
@@ -130,7 +146,7 @@ def _check_workload(workload: Workload, cluster: Cluster) -> None:
 
 
 def _tasks(
-    policies: Mapping[str, Policy],
+    policies: Mapping[str, Decider],
     workload: Workload,
     cluster: Cluster,
     settings: Mapping[str, Any],
@@ -143,13 +159,13 @@ def _tasks(
     ]
 
 
-def _checked_policies(policies: Sequence[str | Policy]) -> dict[str, Policy]:
-    """Look up every policy, by label, and refuse an empty list and repetitions."""
+def _checked_policies(policies: Sequence[str | Decider]) -> dict[str, Decider]:
+    """Look up every policy and scheduler, by label; refuse an empty list and repetitions."""
     if not policies:
         raise InputError("There is no policy to compare: the list of policies is empty.")
-    chosen: dict[str, Policy] = {}
+    chosen: dict[str, Decider] = {}
     for given in policies:
-        policy = get_policy(given)
+        policy = get_decider(given)
         if policy.label in chosen:
             raise InputError(f"The policy {policy.label!r} is in the list twice.")
         chosen[policy.label] = policy

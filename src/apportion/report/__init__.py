@@ -7,7 +7,15 @@ Nothing here simulates; everything takes finished runs. Plots need matplotlib
 from __future__ import annotations
 
 from apportion.report.html import report_page, summary_html
-from apportion.report.plots import PLOT_KINDS, plot
+from apportion.report.plots import PLOT_KINDS, kinds_of, plot
 from apportion.report.tables import HumanTable, human_table
 
-__all__ = ["PLOT_KINDS", "HumanTable", "human_table", "plot", "report_page", "summary_html"]
+__all__ = [
+    "PLOT_KINDS",
+    "HumanTable",
+    "human_table",
+    "kinds_of",
+    "plot",
+    "report_page",
+    "summary_html",
+]

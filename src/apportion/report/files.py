@@ -5,14 +5,27 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from apportion.errors import InputError
+from apportion.errors import ApportionError, InputError, unknown_name
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["check_folder", "write_bytes", "write_text"]
+    import pandas as pd
+
+__all__ = [
+    "TABLE_FORMATS",
+    "check_folder",
+    "check_format",
+    "write_bytes",
+    "write_table",
+    "write_text",
+]
+
+TABLE_FORMATS = ("csv", "parquet")
+"""What tables can be written as: the endings of their files."""
 
 
 def check_folder(folder: Path) -> None:
@@ -54,3 +67,35 @@ def write_bytes(path: Path, content: bytes) -> Path:
 def write_text(path: Path, content: str) -> Path:
     """Replace a text file in one step, UTF-8; see `write_bytes`."""
     return write_bytes(path, content.encode())
+
+
+def write_table(path: Path, table: pd.DataFrame) -> Path:
+    """Replace the file of a table in one step, without its index; the ending says the format.
+
+    Raises
+    ------
+    InputError
+        If the folder or the file cannot be written, or for an unknown ending.
+    ApportionError
+        If pyarrow is not installed.
+    """
+    check_format(path.suffix.removeprefix("."))
+    if path.suffix == ".csv":
+        return write_text(path, table.to_csv(index=False, lineterminator="\n"))
+    return write_bytes(path, table.to_parquet(index=False))
+
+
+def check_format(format: str) -> None:
+    """Refuse formats of tables that are unknown, or cannot be written here.
+
+    Raises
+    ------
+    InputError
+        For an unknown format.
+    ApportionError
+        If pyarrow is not installed.
+    """
+    if format not in TABLE_FORMATS:
+        raise unknown_name("format of tables", format, TABLE_FORMATS)
+    if format == "parquet" and find_spec("pyarrow") is None:
+        raise ApportionError("Parquet files need pyarrow: pip install apportion[parquet].")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from apportion.report.series import busiest_job_types, received_share
+from apportion.report.series import busiest_job_types, options_of, received_share
 from apportion.report.style import HEAT_MAP, new_figure
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _PANELS_PER_ROW = 6
 
 
 def received_time(runs: Mapping[str, Run]) -> Figure:
-    """Draw one panel per policy: the share of a job type's GPU time on each accelerator."""
+    """Draw one panel per policy: the share of a job type's GPU time on each accelerator or tier."""
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
@@ -33,10 +33,12 @@ def received_time(runs: Mapping[str, Run]) -> Figure:
     norm = Normalize(0, 100)
     rows = -(-len(runs) // _PANELS_PER_ROW)
     columns = min(len(runs), _PANELS_PER_ROW)
-    figure = new_figure(width=3.2 + 1.65 * columns, height=rows * (1.3 + 0.17 * len(job_types)))
+    figure = new_figure(
+        width=3.2 + 1.65 * columns, height=rows * max(2.8, 1.3 + 0.17 * len(job_types))
+    )
     panels = figure.subplots(rows, columns, sharey=True, squeeze=False).ravel()
     for axes, (policy, run) in zip(panels, runs.items(), strict=False):
-        names = run.cluster.accelerators
+        names = options_of(run)
         shares = 100 * received_share(run, job_types)
         axes.pcolormesh(shares, cmap=colours, norm=norm, edgecolors="white")
         axes.set_title(policy.replace("_", "_\u200b"), fontsize=8, loc="center", wrap=True)

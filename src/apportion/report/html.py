@@ -9,9 +9,9 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from apportion.report.page_style import CSS
-from apportion.report.plots import PLOT_KINDS, plot
+from apportion.report.plots import kinds_of, plot
 from apportion.report.style import inline_svg
-from apportion.report.tables import LEGEND, human_measures, human_table
+from apportion.report.tables import human_measures, human_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -81,7 +81,7 @@ def summary_html(summary: pd.DataFrame) -> str:
         f'<div class="wide"><table class="summary"><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
         '<p class="legend">Bold: best of the column. Busy: share of GPUs in '
-        f"use until the last completion. {escape(LEGEND)}</p>"
+        f"use until the last completion. {escape(table.legend)}</p>"
     )
 
 
@@ -108,7 +108,7 @@ def _plots(runs: Mapping[str, Run]) -> str:
         return f"<p>{escape(NO_PLOTS)}</p>"
     drawn = [
         f'<figure class="{kind}">{inline_svg(plot(runs, kind), kind)}</figure>'
-        for kind in PLOT_KINDS
+        for kind in kinds_of(runs)
     ]
     return f'<div class="plots">{"".join(drawn)}</div>'
 

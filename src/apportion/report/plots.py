@@ -1,4 +1,4 @@
-"""Six ways of looking at several policies on one workload, each a matplotlib figure."""
+"""Ways of looking at several policies on one workload, each a matplotlib figure."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from apportion.report.series import (
     time_bins,
     utilization,
 )
-from apportion.report.style import line_styles, new_figure, plotting_style
+from apportion.report.style import line_styles, new_figure, plotting_style, with_legend
+from apportion.report.tier_plots import TIER_PLOT_KINDS, tier_kinds_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from apportion.sim import Run
 
-__all__ = ["PLOT_KINDS", "plot"]
+__all__ = ["PLOT_KINDS", "kinds_of", "plot"]
 
 Runs = Mapping[str, "Run"]
 
@@ -35,19 +36,24 @@ def plot(runs: Runs, kind: str) -> Figure:
     runs
         Finished runs by policy; the order sets the colours.
     kind
-        A key of `PLOT_KINDS`.
+        One of `kinds_of` the runs.
 
     Raises
     ------
     InputError
-        For an unknown kind.
+        For an unknown kind, or one for which the runs lack the figures.
     ApportionError
         If matplotlib is not installed.
     """
-    if kind not in PLOT_KINDS:
-        raise unknown_name("plot", kind, PLOT_KINDS)
+    if kind not in (kinds := kinds_of(runs)):
+        raise unknown_name("plot of these runs", kind, kinds)
     with plotting_style():
-        return PLOT_KINDS[kind](runs)
+        return (PLOT_KINDS | TIER_PLOT_KINDS)[kind](runs)
+
+
+def kinds_of(runs: Runs) -> list[str]:
+    """Return the names of the plots that can be drawn of some runs, in the order of the report."""
+    return [*PLOT_KINDS, *tier_kinds_of(runs)]
 
 
 def _completion_times(runs: Runs) -> Figure:
@@ -56,7 +62,7 @@ def _completion_times(runs: Runs) -> Figure:
     hours = {policy: run.jobs["jct_s"].to_numpy(float) / 3600 for policy, run in runs.items()}
     _distributions(axes, hours)
     axes.set(title="Completion times", xlabel="job completion time (hours, log scale)")
-    return _with_legend(figure, axes)
+    return with_legend(figure, axes)
 
 
 def _fairness(runs: Runs) -> Figure:
@@ -68,7 +74,7 @@ def _fairness(runs: Runs) -> Figure:
         title="Finish-time fairness",
         xlabel="completion time / time in an isolated 1/n share (below 1 is better off; log scale)",
     )
-    return _with_legend(figure, axes)
+    return with_legend(figure, axes)
 
 
 def _distributions(axes: Any, values: Mapping[str, np.ndarray]) -> None:
@@ -93,7 +99,7 @@ def _utilization(runs: Runs) -> Figure:
         axes.plot(_hours(edges), share, label=policy, **styles[policy])
     axes.set(title="GPUs in use", xlabel="time (hours)", ylabel="GPUs in use (% of cluster)")
     axes.set_ylim(0, 102)
-    return _with_legend(figure, axes)
+    return with_legend(figure, axes)
 
 
 def _active_jobs(runs: Runs) -> Figure:
@@ -109,7 +115,7 @@ def _active_jobs(runs: Runs) -> Figure:
     bottom.set(xlabel="time (hours)", ylabel="waiting jobs")
     for axes in (top, bottom):
         axes.set_ylim(bottom=0)
-    return _with_legend(figure, top)
+    return with_legend(figure, top)
 
 
 def _scale_factors(runs: Runs) -> Figure:
@@ -133,7 +139,7 @@ def _scale_factors(runs: Runs) -> Figure:
         xlabel="scale factor (GPUs per job)",
         ylabel="mean completion time (hours)",
     )
-    return _with_legend(figure, axes)
+    return with_legend(figure, axes)
 
 
 def _scale_factor_groups(runs: Runs, most: int = 8) -> list[tuple[int, int]]:
@@ -160,15 +166,7 @@ def _plain_numbers(axis: Any) -> None:
     axis.set_minor_formatter("")
 
 
-def _with_legend(figure: Figure, axes: Any) -> Figure:
-    """Put the legend under the axes, where it covers no data."""
-    per_row = int(figure.get_figwidth() // 2)
-    handles, labels = axes.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=min(per_row, len(labels)))
-    return figure
-
-
-PLOT_KINDS: Mapping[str, Callable[[Runs], Figure]] = {
+PLOT_KINDS: dict[str, Callable[[Runs], Figure]] = {
     "completion_times": _completion_times,
     "fairness": _fairness,
     "utilization": _utilization,
@@ -176,4 +174,4 @@ PLOT_KINDS: Mapping[str, Callable[[Runs], Figure]] = {
     "scale_factors": _scale_factors,
     "received_time": received_time,
 }
-"""The plots by name, in the order of the report."""
+"""The plots that any runs have by name, in the order of the report."""

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from apportion.cluster import TIERS
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -14,7 +16,15 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["distribution", "received_share", "running_and_waiting", "time_bins", "utilization"]
+__all__ = [
+    "distribution",
+    "options_of",
+    "received_share",
+    "running_and_waiting",
+    "tier_occupancy",
+    "time_bins",
+    "utilization",
+]
 
 POINTS = 300
 """Points of a line at most: more cannot be told apart and make the report heavy."""
@@ -61,18 +71,33 @@ def running_and_waiting(run: Run, edges: Floats) -> tuple[Floats, Floats]:
 
 
 def received_share(run: Run, job_types: list[str]) -> Floats:
-    """Return what share of its GPU time a job type got on each accelerator.
+    """Return what share of its GPU time a job type got on each of `options_of` the run.
 
-    Shape (job types, accelerators), rows sum to 1; NaN for a type that never ran. Jobs whose type
-    is not listed count for the last row.
+    Shape (job types, options), rows sum to 1; NaN for a type that never ran. Jobs whose type is not
+    listed count for the last row.
     """
     gpus = run.jobs["scale_factor"].to_numpy(float)[:, None]
-    seconds = run.jobs[[f"{name}_s" for name in run.cluster.accelerators]] * gpus
+    seconds = run.jobs[[f"{name}_s" for name in options_of(run)]] * gpus
     known = run.jobs["job_type"].where(run.jobs["job_type"].isin(job_types), job_types[-1])
     total = seconds.groupby(known).sum().reindex(job_types).to_numpy(float)
     whole = total.sum(axis=1, keepdims=True)
     share: Floats = np.divide(total, whole, out=np.full_like(total, np.nan), where=whole > 0)
     return share
+
+
+def options_of(run: Run) -> tuple[str, ...]:
+    """Return what a run tells apart: the tiers of the network if it knows them, else the types."""
+    return TIERS if "communication_s" in run.jobs.columns else run.cluster.accelerators
+
+
+def tier_occupancy(run: Run, edges: Floats) -> Floats:
+    """Return the share of the cluster's GPUs held by gangs of each tier, shape (tiers, bins).
+
+    Bins after the end of the run are NaN.
+    """
+    amounts = [run.rounds[f"{tier}_gpus"].to_numpy(float) for tier in TIERS]
+    binned = np.array([_binned(run, amount, edges) for amount in amounts])
+    return binned / (np.diff(edges) * run.cluster.total_gpus)
 
 
 def busiest_job_types(runs: list[Run], most: int = 30) -> list[str]:

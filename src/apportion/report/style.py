@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-__all__ = ["HEAT_MAP", "inline_svg", "line_styles", "new_figure", "plotting_style"]
+__all__ = ["HEAT_MAP", "inline_svg", "line_styles", "new_figure", "plotting_style", "with_legend"]
 
 # Okabe and Ito's palette, told apart with every common kind of colour blindness; its yellow
 # is left out because it vanishes on white.
@@ -80,6 +80,14 @@ def new_figure(width: float = 6.4, height: float = 3.8) -> Figure:
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
+
+
+def with_legend(figure: Figure, axes: Any) -> Figure:
+    """Put the legend under the axes, where it covers no data."""
+    per_row = int(figure.get_figwidth() // 2)
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(per_row, len(labels)))
+    return figure
 
 
 def inline_svg(figure: Figure, name: str) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     import pandas as pd
 
@@ -27,7 +28,8 @@ __all__ = [
 class Measure:
     """One column of the summary as people read it: value / `scale`, in `unit`.
 
-    Columns that are not `brief` are for the report, which has the room.
+    Columns that are not `brief` are for the report, which has the room; those that are not
+    `brief_on_racks` make room on the terminal for what only runs on racks have.
     """
 
     column: str
@@ -37,6 +39,7 @@ class Measure:
     better: Literal["low", "high", ""] = "low"
     decimals: int = 2
     brief: bool = True
+    brief_on_racks: bool = True
 
 
 MEASURES: tuple[Measure, ...] = (
@@ -44,16 +47,26 @@ MEASURES: tuple[Measure, ...] = (
     Measure("median_jct_s", "median JCT", "h", 3600.0, brief=False),
     Measure("p95_jct_s", "p95 JCT", "h", 3600.0),
     Measure("makespan_s", "makespan", "h", 3600.0),
+    Measure("p95_queueing_s", "p95 wait", "h", 3600.0),
+    Measure("p99_queueing_s", "p99 wait", "h", 3600.0, brief=False),
+    Measure("communication_s", "comm.", "h", 3600.0),
     Measure("utilization", "busy", "%", 0.01, "high", 1),
-    Measure("ftf_max", "max FTF", "", 1.0),
+    Measure("ftf_max", "max FTF", "", 1.0, brief_on_racks=False),
     Measure("cost", "cost", "$", 1.0),
     Measure("preemptions", "preempted", "times", 1.0, "low", 0),
-    Measure("policy_seconds", "solving", "s", 1.0, "", 1),
+    Measure("policy_seconds", "solving", "s", 1.0, "", 1, brief_on_racks=False),
 )
 """The columns that the terminal and the report show, out of those of ``summary()``."""
 
-LEGEND = "JCT: completion minus arrival. FTF: JCT over the time in an isolated 1/n share."
-"""What the abbreviations in the header stand for."""
+LEGEND: Mapping[str, str] = MappingProxyType(
+    {
+        "mean JCT": "JCT: completion minus arrival.",
+        "max FTF": "FTF: JCT over the time in an isolated 1/n share.",
+        "p95 wait": "Wait: time without GPUs.",
+        "comm.": "Comm.: mean exposed communication.",
+    }
+)
+"""What the abbreviations in a header stand for, by the column that they belong to."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +77,11 @@ class HumanTable:
     units: tuple[str, ...]
     cells: tuple[tuple[str, ...], ...]
     best: tuple[tuple[bool, ...], ...]
+
+    @property
+    def legend(self) -> str:
+        """What the abbreviations in the header stand for."""
+        return " ".join(text for name, text in LEGEND.items() if name in self.header)
 
     def __str__(self) -> str:
         """Aligned plain text, a star behind the best value of each column."""
@@ -76,7 +94,7 @@ class HumanTable:
 
 
 def human_table(summary: pd.DataFrame, *, brief: bool = False) -> HumanTable:
-    """Put the summary of a comparison into human units.
+    """Put the summary of a comparison into human units, without what no run knows.
 
     Parameters
     ----------
@@ -85,7 +103,7 @@ def human_table(summary: pd.DataFrame, *, brief: bool = False) -> HumanTable:
     brief
         Only what fits a terminal of 100 columns.
     """
-    measures = [measure for measure in MEASURES if measure.brief or not brief]
+    measures = [measure for measure in MEASURES if _is_shown(measure, summary, brief=brief)]
     columns = [_column(summary[measure.column].to_numpy(float), measure) for measure in measures]
     texts = [list(map(str, summary["policy"])), *(text for text, _ in columns)]
     marks = [[False] * len(summary), *(mark for _, mark in columns)]
@@ -95,6 +113,13 @@ def human_table(summary: pd.DataFrame, *, brief: bool = False) -> HumanTable:
         cells=tuple(zip(*texts, strict=True)),
         best=tuple(zip(*marks, strict=True)),
     )
+
+
+def _is_shown(measure: Measure, summary: pd.DataFrame, *, brief: bool) -> bool:
+    """Whether a column is wanted, and there is something in it."""
+    on_racks = "communication_s" in summary.columns
+    wanted = not brief or (measure.brief and (measure.brief_on_racks or not on_racks))
+    return wanted and measure.column in summary and bool(summary[measure.column].notna().any())
 
 
 def human_measures(description: pd.DataFrame) -> list[tuple[str, str, str]]:

@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from apportion.cli import main
+from apportion.report import html
+
+CLOCKS = ["policy_seconds", "wall_seconds"]
+TINY = ["--racks", "2", "--generate-jobs", "12", "--jobs", "1"]
+
+
+@pytest.fixture(autouse=True)
+def somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def without_plots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out what takes most of the time; one test draws them all."""
+    monkeypatch.setattr(html, "_plots", lambda runs: "")
+
+
+def record_of(folder: str) -> dict[str, object]:
+    record: dict[str, object] = json.loads(Path(folder, "run.json").read_text())
+    return record
+
+
+def test_schedulers_and_a_policy_in_one_command(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["compare", *TINY, "--policies", "dally,tiresias,max_min_fairness"]
+    assert main(words) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("racks-batch-0: 12 jobs on gpu=128, 3 policies in ")
+    assert "comm." in lines[2]
+    assert "p95 wait" in lines[2]
+    assert "cost" not in lines[2]  # nothing has a price
+    assert [line.split()[0] for line in lines[4:7]] == ["dally", "tiresias", "max_min_fairness"]
+    assert max(map(len, lines)) <= 100
+    summary = pd.read_csv("out/compare/summary.csv")
+    assert {"communication_s", "p95_queueing_s", "p99_queueing_s"} <= set(summary.columns)
+    page = Path("out/compare/report.html").read_text()
+    for kind in ("queueing", "communication", "tiers", "timers"):
+        assert f'<figure class="{kind}">' in page
+    record = record_of("out/compare")
+    assert record["cluster"] == {
+        "gpus": {"gpu": 128},
+        "gpus_per_machine": 8,
+        "machines_per_rack": 8,
+        "prices_per_gpu_hour": {},
+    }
+    assert record["settings"] == {
+        "mechanism": "leases",
+        "resolve_seconds": 0.0,
+        "network": "table1",
+        "lease_seconds": None,
+        "checkpoint_seconds_per_gpu": None,
+        "seed": 0,
+    }
+
+
+@pytest.mark.usefixtures("without_plots")
+def test_the_recorded_command_repeats_a_comparison_on_racks() -> None:
+    words = [*TINY, "--policies", "dally_no_wait", "--arrivals", "poisson", "--seed", "5"]
+    words += ["--jobs-per-hour", "30", "--lease-seconds", "1800", "--network", "alpha_beta"]
+    assert main(["compare", *words, "--machines-per-rack", "4", "--out", "first"]) == 0
+    command = shlex.split(str(record_of("first")["command"]))
+    assert main([*command[1:], "--jobs", "1", "--out", "second"]) == 0
+    records = [record_of("first"), record_of("second")]
+    for record in records:
+        for clock in CLOCKS:
+            record["summary"][0].pop(clock)  # type: ignore[index]
+    assert records[0] == records[1]
+
+
+@pytest.mark.usefixtures("without_plots")
+def test_without_policies_racks_get_schedulers(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "--racks", "2", "--generate-jobs", "4", "--jobs", "1"]) == 0
+    names = [line.split()[0] for line in capsys.readouterr().out.splitlines()[4:9]]
+    assert names[0] == "dally"
+    assert {"tiresias", "gandiva"} <= set(names)
+
+
+@pytest.mark.usefixtures("without_plots")
+def test_own_jobs_on_racks_of_a_chosen_accelerator(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("mine.csv").write_text(
+        "job,job_type,scale_factor,total_steps\na,ResNet-50 (batch size 64),8,3600\n"
+    )
+    Path("speeds.csv").write_text(
+        "job_type,scale_factor,v100,k80\nResNet-50 (batch size 64),8,1,0.5\n"
+    )
+    words = ["compare", "--workload", "mine.csv", "--throughputs", "speeds.csv", "--racks", "1"]
+    words += ["--policies", "dally", "--jobs", "1"]
+    assert main(words) == 2
+    assert "--accelerator v100" in capsys.readouterr().err
+    assert main([*words, "--accelerator", "k80"]) == 0
+    # 3600 steps at 0.5 steps/s, and 12 % communication in one machine: Table I, ResNet50. Two
+    # leases end before, after each of which the eight GPUs take eight seconds to come back.
+    jobs = pd.read_csv("out/compare/jobs.csv")
+    assert jobs["compute_s"].tolist() == pytest.approx([7200.0])
+    assert jobs["communication_s"].tolist() == pytest.approx([0.12 * 7200])
+    assert jobs["jct_s"].tolist() == pytest.approx([1.12 * 7200 + 2 * 8])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--racks", "2", "--cluster", "v100=8"], "--racks and --cluster both"),
+        (["--racks", "0"], "--racks: '0' must be a whole number >= 1"),
+        (["--racks", "2", "--network", "tabel1"], "Did you mean 'table1'?"),
+        (["--racks", "2", "--lease-seconds", "-1"], "lease_seconds is -1"),
+        (["--racks", "2", "--checkpoint-seconds-per-gpu", "-1"], "checkpoint_seconds_per_gpu is"),
+        (["--racks", "2", "--policies", "daly"], "scheduler 'daly'. Did you mean 'dally'?"),
+        (["--racks", "2", "--round-seconds", "60"], "round_seconds=60.0 is for the mechanism"),
+        (["--racks", "2", "--mechanism", "rounds"], "'dally' is a scheduler"),
+        (["--racks", "2", "--scale-factors", "gavel"], "--scale-factors is for workloads"),
+        (["--racks", "2", "--jobs-per-hour", "3"], "give --arrivals poisson"),
+        (["--racks", "2", "--arrivals", "batsch"], "Did you mean 'batch'?"),
+        (["--arrivals", "batch"], "--arrivals is for clusters of racks; give --racks N"),
+        (["--machines-per-rack", "4"], "--machines-per-rack is for clusters of racks"),
+        (["--policies", "dally"], "one accelerator type"),
+        (["--lease-seconds", "60", "--policies", "fifo"], "one accelerator type"),
+        (["--workload", "mine.csv", "--arrivals", "batch"], "--arrivals is for generated"),
+        (
+            ["--racks", "1", "--machines-per-rack", "1", "--generate-jobs", "60"],
+            "needs more GPUs than the cluster gpu=8 has",
+        ),
+    ],
+)
+def test_what_cannot_be_compared_on_racks(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    few = [] if "--generate-jobs" in words else ["--generate-jobs", "3"]
+    if "--workload" in words:
+        few = []
+    assert main(["compare", *words, *few, "--jobs", "1"]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert message in captured.err
+    assert not Path("out", "compare", "summary.csv").exists()
+
+
+@pytest.mark.usefixtures("without_plots")
+def test_jobs_that_are_too_large_can_be_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["compare", "--racks", "1", "--machines-per-rack", "1", "--generate-jobs", "30"]
+    words += ["--too-large", "drop", "--policies", "dally", "--jobs", "1"]
+    assert main(words) == 0
+    assert "jobs left out" in capsys.readouterr().out
