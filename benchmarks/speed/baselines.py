@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
 import numpy as np
@@ -72,5 +72,6 @@ def scipy_max_min(case: Case) -> tuple[float, float]:
     rows = sparse.block_array([[least, level], [time, None], [held, None]], format="csr")
     limits = np.concatenate([np.zeros(jobs), np.ones(jobs), case.gpus])
     cost = np.append(np.zeros(cell.size), -1.0)
-    seconds, result = cpu_seconds_once(lambda: linprog(cost, A_ub=rows, b_ub=limits))
+    solve: Any = linprog  # its stubs know no sparse matrices
+    seconds, result = cpu_seconds_once(lambda: solve(cost, A_ub=rows, b_ub=limits))
     return seconds, -float(result.fun)

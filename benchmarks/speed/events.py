@@ -20,6 +20,7 @@ from benchmarks.speed.harness import Row, cpu_seconds
 from benchmarks.speed.problems import Case, draw
 
 if TYPE_CHECKING:
+    from apportion.allocation import Allocation
     from apportion.policies.session_allocation import SessionAllocation
 
 __all__ = ["events"]
@@ -77,11 +78,12 @@ def _row(
 
 def _events(
     case: Case, count: int, route: Literal["parametrised", "direct deltas"], second_stage: bool
-) -> tuple[list[float], SessionAllocation]:
+) -> tuple[list[float], SessionAllocation | Allocation]:
     """CPU seconds of each of many events, every other one a departure, and the last result."""
     rng = np.random.default_rng(1)
     speed = pd.DataFrame(case.speed, columns=list(TYPES))
-    facts = pd.DataFrame({"scale_factor": case.scale.astype(int)})
+    scale = case.scale.astype(int).tolist()
+    facts = pd.DataFrame({"scale_factor": scale})
     gpus = dict(zip(TYPES, case.gpus.astype(int).tolist(), strict=True))
     seconds = []
     with ap.session(POLICY, gpus, second_stage=second_stage, route=route) as session:
@@ -91,7 +93,7 @@ def _events(
         for number in range(count):
             like = int(rng.integers(len(speed)))
             steps_per_s = {f"new-{number}": speed.loc[like].to_dict()}
-            known = {f"new-{number}": {"scale_factor": int(facts.loc[like, "scale_factor"])}}
+            known = {f"new-{number}": {"scale_factor": scale[like]}}
             leaving = there.pop(int(rng.integers(len(there))))
             for arrives in (True, False):
                 started = time.process_time()

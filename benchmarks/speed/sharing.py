@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from apportion.policies import get_policy, solve_instance
@@ -22,10 +24,7 @@ def sharing(quick: bool) -> list[Row]:
         case = draw(jobs, 3, single=True)
         instance, table = case.instance, case.pairs
         seconds, solution = cpu_seconds(
-            lambda one=instance, pairs=table: solve_instance(
-                policy, one, pairs=pairs, second_stage=False
-            ),
-            3,
+            partial(solve_instance, policy, instance, pairs=table, second_stage=False), 3
         )
         row = Row(
             *("P9", f"space sharing, {jobs} x 3", ">= 500 x Gavel's code; <= 25 ms at any size"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -25,7 +26,7 @@ def water_filling(quick: bool) -> list[Row]:
         weight = np.random.default_rng(1).choice([1.0, 2.0, 4.0], jobs)
         case = replace(case, columns=case.columns | {"weight": weight}, gpus=case.gpus * 1.6)
         instance = case.instance
-        seconds, solution = cpu_seconds(lambda one=instance: solve_instance(policy, one), 3)
+        seconds, solution = cpu_seconds(partial(solve_instance, policy, instance), 3)
         row = Row(
             *("P8", f"water filling, {jobs} x 3", ">= 80 x Gavel's code, no integer program"),
             ours_s=seconds,

@@ -388,5 +388,7 @@ def test_fixed_shares_take_the_next_tier_where_a_machine_has_no_room() -> None:
     jobs = pd.DataFrame({"scale_factor": [5, 5]}, index=list("ab"))
     cluster = Cluster({"v100": 8}, gpus_per_machine=8, machines_per_rack=1)
     X = solve("isolated", speed, workers=cluster, jobs=jobs).X["v100"]
-    assert X.sum(axis=1).tolist() == pytest.approx([0.8, 0.8])  # 8 GPUs / 2 jobs / 5 GPUs
+    assert X.to_numpy().sum(axis=1).tolist() == pytest.approx(
+        [0.8, 0.8]
+    )  # 8 GPUs / 2 jobs / 5 GPUs
     assert X["machine"].sum() == pytest.approx(1.0)  # one gang of 5 at a time
