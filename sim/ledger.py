@@ -78,6 +78,7 @@ class Ledger:
         self.total = table["total_steps"].to_numpy(dtype=float)
         steps = table["steps_remaining"] if "steps_remaining" in table else table["total_steps"]
         self.remaining = steps.to_numpy(dtype=float).copy()
+        self._to_do, self._fastest = self.remaining.copy(), self.speed.max(axis=1)
         optional = {"weight": 1.0, "deadline_s": np.nan}
         self._columns = {
             name: table[name].to_numpy(dtype=float) if name in table else np.full(len(table), other)
@@ -96,6 +97,9 @@ class Ledger:
         self.split_ratio = workload.split_ratio(cluster) if placement_sensitive else None
         self.active = np.empty(0, dtype=np.intp)
         self._arrived = 0
+        # Shares of equal gangs are equal, and found once for all jobs that come or go together.
+        sizes, self._size_of = np.unique(self.scale, return_inverse=True)
+        self._sizes, self._divided = sizes.astype(float), False
 
     @property
     def weight(self) -> Floats:
@@ -125,12 +129,13 @@ class Ledger:
 
     def admit(self, now_s: float) -> Ints:
         """Move the jobs that have arrived into the cluster and return them."""
+        if now_s < self.next_arrival_s:
+            return np.empty(0, dtype=np.intp)
         until = int(np.searchsorted(self.arrival_s, now_s, side="right"))
-        arrived = np.arange(self._arrived, max(until, self._arrived))
-        if arrived.size:
-            self._arrived = until
-            self.active = np.append(self.active, arrived)
-            self._divide_evenly()
+        arrived = np.arange(self._arrived, until)
+        self._arrived = until
+        self.active = np.concatenate([self.active, arrived])
+        self._divided = False
         return arrived
 
     def work(self, jobs: Ints, steps: Floats, *, times: int = 1) -> None:
@@ -142,25 +147,26 @@ class Ledger:
         section 4.2), n being the number of active jobs at the time.
         """
         self.remaining[jobs] = add_repeatedly(self.remaining[jobs], -steps, times)
-        alone_s = steps / self._isolated_rate[jobs]
+        alone_s = steps / self._rate_alone()[jobs]
         self.isolated_s[jobs] = add_repeatedly(self.isolated_s[jobs], alone_s, times)
 
     def hold(
         self, jobs: Ints, types: Ints, seconds: Floats, gpu_seconds: Floats, *, times: int = 1
     ) -> None:
         """Book the time and the GPU-seconds of jobs on their types, in so many equal rounds."""
-        held, used = self.held_s[jobs, types], self.gpu_s[jobs, types]
-        self.held_s[jobs, types] = add_repeatedly(held, seconds, times)
-        self.gpu_s[jobs, types] = add_repeatedly(used, gpu_seconds, times)
+        cells = jobs * self.capacity.size + types
+        held, used = self.held_s.reshape(-1), self.gpu_s.reshape(-1)
+        held[cells] = add_repeatedly(held[cells], seconds, times)
+        used[cells] = add_repeatedly(used[cells], gpu_seconds, times)
 
     def complete(self, jobs: Ints, when_s: Floats) -> Bools:
         """Take completed jobs out of the cluster; return which active jobs stay."""
-        self.isolated_s[jobs] += self.remaining[jobs] / self._isolated_rate[jobs]
+        self.isolated_s[jobs] += self.remaining[jobs] / self._rate_alone()[jobs]
         self.remaining[jobs] = 0.0
         self.completion_s[jobs] = when_s
         stay = self.remaining[self.active] > 0
         self.active = self.active[stay]
-        self._divide_evenly()
+        self._divided = False
         return stay
 
     def columns(self, now_s: float) -> dict[str, Floats]:
@@ -174,9 +180,27 @@ class Ledger:
         columns = {name: values[self.active] for name, values in (self._columns | now).items()}
         columns["elapsed_s"] = now_s - columns["arrival_s"]
         columns["order"] = self.active.astype(float)
+        columns["network_priority"] = self._network_priority()
         return columns
 
-    def _divide_evenly(self) -> None:
-        speed = self.speed[self.active]
-        share = isolated_share(self.capacity, self.scale[self.active].astype(float))
-        self._isolated_rate[self.active] = (share * speed).sum(axis=1)
+    def _network_priority(self) -> Floats:
+        """Seconds that the steps done take on the fastest type, over the seconds they took.
+
+        0 for an active job that never ran (Dally, its priority of jobs). Rounds know no network:
+        all that made a job slower than it can be counts as delay.
+        """
+        jobs = self.active
+        held_s = self.held_s[jobs].sum(axis=1)
+        least_s = (self._to_do[jobs] - self.remaining[jobs]) / self._fastest[jobs]
+        priority = np.zeros(jobs.size)
+        np.divide(least_s, held_s, out=priority, where=held_s > 0)
+        return priority
+
+    def _rate_alone(self) -> Floats:
+        """Steps/s of the active jobs in an isolated 1/n share, shape (jobs,)."""
+        if not self._divided:
+            share = isolated_share(self.capacity, self._sizes, self.active.size)
+            own = share[self._size_of[self.active]]
+            self._isolated_rate[self.active] = (own * self.speed[self.active]).sum(axis=1)
+            self._divided = True
+        return self._isolated_rate

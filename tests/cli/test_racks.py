@@ -3,12 +3,14 @@ from __future__ import annotations
 import json
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 
 from apportion.cli import main
 from apportion.report import html
+from apportion.sim import generate_workload, read_workload
 
 CLOCKS = ["policy_seconds", "wall_seconds"]
 TINY = ["--racks", "2", "--generate-jobs", "12", "--jobs", "1"]
@@ -119,7 +121,10 @@ def test_own_jobs_on_racks_of_a_chosen_accelerator(capsys: pytest.CaptureFixture
         (["--racks", "2", "--scale-factors", "gavel"], "--scale-factors is for workloads"),
         (["--racks", "2", "--jobs-per-hour", "3"], "give --arrivals poisson"),
         (["--racks", "2", "--arrivals", "batsch"], "Did you mean 'batch'?"),
-        (["--arrivals", "batch"], "--arrivals is for clusters of racks; give --racks N"),
+        (["--racks", "2", "--arrivals", "diurnal"], "Unknown arrivals 'diurnal'"),
+        (["--racks", "2", "--days", "3"], "--days is for workloads on several types"),
+        (["--arrivals", "batch", "--jobs-per-hour", "3"], "not for --arrivals batch"),
+        (["--days", "3"], "it is for arrivals='diurnal'"),
         (["--machines-per-rack", "4"], "--machines-per-rack is for clusters of racks"),
         (["--policies", "dally"], "one accelerator type"),
         (["--lease-seconds", "60", "--policies", "fifo"], "one accelerator type"),
@@ -142,6 +147,50 @@ def test_what_cannot_be_compared_on_racks(
     assert captured.err.count("\n") == 1
     assert message in captured.err
     assert not Path("out", "compare", "summary.csv").exists()
+
+
+@pytest.mark.usefixtures("without_plots")
+def test_written_jobs_for_racks_run_as_the_generated_ones(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    few = ["--generate-jobs", "5", "--seed", "2"]
+    assert main(["workload", "generate", "jobs.csv", "--kind", "racks", *few]) == 0
+    on = ["--racks", "2", "--policies", "dally", "--jobs", "1"]
+    assert main(["compare", "--workload", "jobs.csv", "--out", "read", "--seed", "2", *on]) == 0
+    assert main(["compare", *few, "--out", "drawn", *on]) == 0
+    read, drawn = (pd.read_csv(f"{out}/jobs.csv") for out in ("read", "drawn"))
+    pd.testing.assert_frame_equal(read, drawn, rtol=1e-12)
+    assert len(read) == 5
+
+
+@pytest.mark.usefixtures("without_plots")
+@pytest.mark.parametrize(
+    ("words", "arrivals"),
+    [
+        (["--arrivals", "batch"], {}),
+        (["--arrivals", "poisson"], {"jobs_per_hour": 20.0}),
+        (["--arrivals", "diurnal"], {"arrivals": "diurnal", "jobs_per_hour": 20.0}),
+        (["--arrivals", "diurnal", "--days", "3"], {"arrivals": "diurnal", "days": 3.0}),
+    ],
+    ids=["batch", "poisson", "diurnal", "days"],
+)
+def test_arrivals_of_generated_jobs_and_the_command_that_repeats_them(
+    words: list[str], arrivals: dict[str, Any]
+) -> None:
+    expected = generate_workload(
+        jobs=3, seed=4, scale_factors="gavel", durations="gavel", **arrivals
+    )
+    few = ["--generate-jobs", "3", "--seed", "4"]
+    assert main(["workload", "generate", "jobs.csv", *few, *words]) == 0
+    read = read_workload("jobs.csv").jobs.reset_index(drop=True)
+    pd.testing.assert_frame_equal(read, expected.jobs.reset_index(drop=True), rtol=1e-12)
+    compared = ["compare", *few, *words, "--policies", "fifo", "--mechanism", "ideal"]
+    assert main([*compared, "--jobs", "1", "--out", "first"]) == 0
+    command = shlex.split(str(record_of("first")["command"]))
+    assert main([*command[1:], "--jobs", "1", "--out", "second"]) == 0
+    first, second = (pd.read_csv(f"{out}/jobs.csv") for out in ("first", "second"))
+    assert first["arrival_s"].tolist() == pytest.approx(expected.jobs["arrival_s"].tolist())
+    pd.testing.assert_frame_equal(first, second)
 
 
 @pytest.mark.usefixtures("without_plots")

@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 
 from apportion.cli import main
-from apportion.sim import simulate
+from apportion.cluster import Cluster
+from apportion.sim import generate_rack_workload, simulate
 from apportion.sweeps import execute
 
 if TYPE_CHECKING:
@@ -94,6 +95,64 @@ def test_a_failed_run_is_told_at_the_end(
         "'generated', load 1 and seed 0: ZeroDivisionError: so it goes"
     )
     assert captured.err.count("\n") == 1
+
+
+def test_schedulers_and_policies_on_racks(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--racks", "1", "--machines-per-rack", "2", "--generate-jobs", "4", "--jobs", "1"]
+    words += ["--arrivals", "poisson", "--jobs-per-hour", "60", "--too-large", "drop"]
+    words += ["--policies", "dally,fifo", "--lease-seconds", "1800", "--network", "none"]
+    lines = printed(capsys, *words, "--loads", "1,2", "--seeds", "1")
+    assert lines[0].startswith("4 runs on gpu=16 in ")
+    runs = pd.read_csv("out/sweep/runs.csv")
+    assert runs["policy"].tolist() == ["dally", "fifo"] * 2
+    # Sixty jobs an hour are four in 240 s; the load of 2 has them arrive in half the time.
+    for load, rows in runs.groupby("load"):
+        workload = generate_rack_workload(
+            arrivals="poisson", jobs=4, seed=1, span_s=240.0 / float(str(load))
+        ).fitting(cluster := Cluster.of_racks(1, machines_per_rack=2))
+        for row in rows.to_dict("records"):
+            run = simulate(
+                *(str(row["policy"]), workload, cluster),
+                mechanism="leases",
+                network="none",
+                lease_seconds=1800.0,
+                seed=1,
+            )
+            for figure in ("mean_jct_s", "makespan_s", "communication_s"):
+                assert row[figure] == pytest.approx(run.summary()[figure], rel=1e-12)
+    record = json.loads(Path("out/sweep/sweep.json").read_text())
+    assert record["settings"]["mechanism"] == "leases"
+    assert record["sources"]["generated"]["kind"] == "racks"
+
+
+def test_without_policies_racks_get_schedulers(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = printed(capsys, "--racks", "2", "--generate-jobs", "3", "--dry-run")
+    assert lines[1].split()[0] == "dally"
+    assert [line.split()[0] for line in lines[4:6]] == ["tiresias", "gandiva"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--loads", "1,2"], "arrive at time 0, so that a load changes nothing"),
+        (["--cluster", "v100=2"], "--racks and --cluster both"),
+        (["--round-seconds", "60"], "round_seconds=60.0 is for the mechanism"),
+        (["--network", "tabel1"], "Did you mean 'table1'?"),
+        (["--policies", "daly"], "scheduler 'daly'. Did you mean 'dally'?"),
+        (["--durations", "gavel"], "--durations is for workloads on several types"),
+        (["--workload", "none.csv"], "none.csv"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_cannot_be_swept_on_racks(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    few = [] if "--workload" in words else ["--generate-jobs", "3"]
+    assert main(["sweep", "--racks", "2", *few, *words]) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert captured.err.count("\n") == 1
+    assert not Path("out").exists()
 
 
 @pytest.mark.parametrize(

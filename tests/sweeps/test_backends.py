@@ -2,16 +2,19 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
 import time
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pytest
 
+from apportion.cli import main
 from apportion.errors import ApportionError
 from apportion.policies import Policy
 from apportion.sweeps import backends, sweep
@@ -41,7 +44,7 @@ WHAT: dict[str, Any] = {
     "policies": ["fifo", broken_policy()],
     "workloads": {"jobs": 2, "jobs_per_hour": 6.0},
     "cluster": "v100=2,k80=2",
-    "seeds": [0, 1, 2],
+    "seeds": [0, 1],
     "placement": "random",
 }
 
@@ -58,9 +61,9 @@ def alone() -> pd.DataFrame:
 
 
 def test_failing_runs_stop_no_others(alone: pd.DataFrame) -> None:
-    assert alone["policy"].tolist() == ["fifo"] * 3 + ["broken"] * 3
-    assert alone["mean_jct_s"].notna().tolist() == [True] * 3 + [False] * 3
-    assert alone["error"].tolist() == [None] * 3 + ["ZeroDivisionError: so it goes"] * 3
+    assert alone["policy"].tolist() == ["fifo"] * 2 + ["broken"] * 2
+    assert alone["mean_jct_s"].notna().tolist() == [True] * 2 + [False] * 2
+    assert alone["error"].tolist() == [None] * 2 + ["ZeroDivisionError: so it goes"] * 2
 
 
 def test_two_processes_give_the_same_table(alone: pd.DataFrame) -> None:
@@ -68,12 +71,17 @@ def test_two_processes_give_the_same_table(alone: pd.DataFrame) -> None:
 
 
 def test_a_dask_cluster_of_two_workers_gives_the_same_table(
-    alone: pd.DataFrame, tmp_path: Path
+    alone: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("distributed", reason="Dask is not installed: pip install apportion[dask]")
+    distributed = pytest.importorskip(
+        "distributed", reason="Dask is not installed: pip install apportion[dask]"
+    )
+    # Threads: processes take seconds to import all again. With tcp tasks are still pickled.
+    in_threads = partial(distributed.LocalCluster, processes=False, protocol="tcp")
+    monkeypatch.setattr(distributed, "LocalCluster", in_threads)
     table = without_clocks(backend="dask", n_jobs=2, out=tmp_path)
     pd.testing.assert_frame_equal(table, alone)
-    assert len((tmp_path / FILE).read_text().splitlines()) == 6
+    assert len((tmp_path / FILE).read_text().splitlines()) == 4
 
 
 def test_a_dask_cluster_that_runs_is_used_and_left_running(alone: pd.DataFrame) -> None:
@@ -96,7 +104,7 @@ def test_a_ray_cluster_of_two_workers_gives_the_same_table(
     ray = pytest.importorskip("ray", reason="Ray is not installed: pip install apportion[ray]")
     table = without_clocks(backend="ray", n_jobs=2, out=tmp_path)
     pd.testing.assert_frame_equal(table, alone)
-    assert len((tmp_path / FILE).read_text().splitlines()) == 6
+    assert len((tmp_path / FILE).read_text().splitlines()) == 4
     assert not ray.is_initialized()
 
 
@@ -130,15 +138,21 @@ def is_running(pid: int) -> bool:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="ps of Linux lists the workers")
-def test_a_killed_sweep_leaves_no_workers_and_goes_on_where_it_stopped(tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "apportion", "sweep", "--policies", "fifo,isolated"]
-    words += ["--generate-jobs", "6", "--cluster", "v100=4,k80=4", "--seeds", "0,1,2,3"]
-    words += ["--scale-factors", "single", "--jobs", "2", "--out", str(tmp_path)]
+def test_a_killed_sweep_leaves_no_workers_and_goes_on_where_it_stopped(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = shlex.split("sweep --policies fifo,isolated --generate-jobs 4 --cluster v100=4,k80=4")
+    words += ["--seeds", "0,1,2,3", "--scale-factors", "single", "--out", str(tmp_path)]
     log = tmp_path / FILE
-    killed = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    killed = subprocess.Popen(
+        [sys.executable, "-m", "apportion", *words, "--jobs", "2"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     deadline = time.monotonic() + 120
     while not (log.exists() and log.read_bytes().count(b"\n")) and time.monotonic() < deadline:
         time.sleep(0.01)
+    killed.send_signal(signal.SIGSTOP)  # or it might be done by the time its workers are known
     workers = workers_of(killed.pid)
     killed.send_signal(signal.SIGKILL)
     killed.wait()
@@ -151,12 +165,12 @@ def test_a_killed_sweep_leaves_no_workers_and_goes_on_where_it_stopped(tmp_path:
     with log.open("ab") as stream:
         stream.write(b'{"fingerprint": "cut o')
 
-    resumed = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert main([*words, "--jobs", "1"]) == 0
     after = log.read_bytes()
     assert after.startswith(before)
     fingerprints = [json.loads(line)["fingerprint"] for line in after.splitlines()]
     assert set(Counter(fingerprints).values()) == {1}
     assert len(fingerprints) == 8
     done = before.count(b"\n")
-    assert f"{done} of them finished before" in resumed.stdout.splitlines()[0]
+    assert f"{done} of them finished before" in capsys.readouterr().out.splitlines()[0]
     assert len(pd.read_csv(tmp_path / "runs.csv")) == 8

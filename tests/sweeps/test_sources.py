@@ -8,7 +8,7 @@ import pytest
 
 from apportion.cluster import Cluster
 from apportion.errors import InputError
-from apportion.sim import Workload, generate_workload
+from apportion.sim import Workload, generate_rack_workload, generate_workload, resample
 from apportion.sweeps.sources import made_for, sources_of
 
 if TYPE_CHECKING:
@@ -49,6 +49,35 @@ def test_a_load_multiplies_the_rate_of_generated_arrivals_and_keeps_the_jobs() -
     pd.testing.assert_frame_equal(loaded, fourfold.jobs)
 
 
+def test_a_load_shortens_the_days_of_diurnal_arrivals_as_it_raises_their_rate() -> None:
+    diurnal = {"jobs": 48, "arrivals": "diurnal"}
+    by_days, by_rate = {**diurnal, "days": 2.0}, {**diurnal, "jobs_per_hour": 1.0}
+    shorter = generate_workload(jobs=48, arrivals="diurnal", days=1.0, seed=3).jobs
+    for given in (by_days, by_rate):
+        pd.testing.assert_frame_equal(made(given, 2.0, 3).jobs, shorter)
+
+
+def test_a_load_divides_the_arrival_times_of_a_workload_for_racks() -> None:
+    racks = {"kind": "racks", "jobs": 10, "arrivals": "poisson", "span_s": 6000.0}
+    plain, loaded = made(racks, 1.0, 5), made(racks, 4.0, 5)
+    alone = generate_rack_workload(jobs=10, arrivals="poisson", span_s=6000.0, seed=5)
+    pd.testing.assert_frame_equal(plain.jobs, alone.jobs)
+    pd.testing.assert_frame_equal(plain.throughputs, alone.throughputs)
+    np.testing.assert_allclose(loaded.jobs["arrival_s"] * 4, plain.jobs["arrival_s"], rtol=1e-12)
+    changed = loaded.jobs.drop(columns="arrival_s")
+    pd.testing.assert_frame_equal(changed, plain.jobs.drop(columns="arrival_s"))
+
+
+def test_what_would_draw_the_same_first_workload_has_marks_of_its_own() -> None:
+    racks: dict[str, Any] = {"kind": "racks", "jobs": 3, "name": "racks"}
+    # None of the three jobs of seed 0 is as large; with another seed one may be.
+    limited = {**racks, "max_scale_factor": 48}
+    assert made(racks).jobs.equals(made(limited).jobs)
+    spelt_out = {**racks, "arrivals": "batch"}
+    marks = [source.mark for given in (racks, limited, spelt_out) for source in sources_of(given)]
+    assert marks[0] == marks[2] != marks[1]
+
+
 def test_a_load_divides_the_arrival_times_of_a_workload_that_is_there() -> None:
     workload = generate_workload(**JOBS)  # type: ignore[arg-type]
     for seed in (0, 1):
@@ -83,6 +112,7 @@ def test_resampling_keeps_arrivals_and_takes_whole_jobs(trace: Path) -> None:
     by_duration = plain.set_index("duration_s")["scale_factor"]
     expected = by_duration.loc[resampled["duration_s"].to_numpy()].tolist()
     assert resampled["scale_factor"].tolist() == expected
+    pd.testing.assert_frame_equal(resampled, resample(made(trace, 2.0), 0).jobs)
 
 
 def test_names_are_those_of_files_and_workloads_unless_given(trace: Path) -> None:
@@ -111,9 +141,24 @@ def test_paths_do_not_depend_on_the_folder_of_the_worker(
         ({"path": "a.csv", "limits": 3}, "'limits'. Did you mean 'limit'"),
         ({"jobs": 3, "seed": 1}, "give seeds="),
         ({"jobs": 3, "too_large": "drops"}, "Did you mean 'drop'"),
+        ({"jobs": 3, "kind": "rack"}, "Did you mean 'racks'"),
+        ({"kind": "racks", "jobs_per_hour": 3.0}, "'jobs_per_hour'"),
+        ({"path": "a.csv", "kind": "racks"}, "'kind'"),
         (["a/week.csv", "b/week.csv"], "Two workloads are named 'week'"),
     ],
-    ids=["none", "number", "bare number", "option", "trace option", "seed", "too large", "names"],
+    ids=[
+        "none",
+        "number",
+        "bare number",
+        "option",
+        "trace option",
+        "seed",
+        "too large",
+        "kind",
+        "other kind",
+        "trace kind",
+        "names",
+    ],
 )
 def test_what_is_no_workload(workloads: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):

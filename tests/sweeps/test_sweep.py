@@ -32,21 +32,33 @@ def without_clocks(swept: Any) -> pd.DataFrame:
     return table
 
 
+@pytest.fixture(scope="module")
+def swept() -> Any:
+    """The eight runs, for tests that only look at them."""
+    return small()
+
+
+@pytest.fixture(scope="module")
+def any_run() -> Run:
+    """A run that stands for others where only matters which there were."""
+    return simulate("fifo", generate_workload(jobs=2), "v100=2,k80=2", mechanism="ideal")
+
+
 @pytest.fixture
-def simulated(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
-    """Policy and seed of what is really run, in this process."""
+def simulated(any_run: Run, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """Policy and seed of what would be run, in this process."""
     done: list[tuple[str, int]] = []
 
     def counting(policy: Any, *args: Any, seed: int, **options: Any) -> Run:
         done.append((policy.label, seed))
-        return simulate(policy, *args, seed=seed, **options)
+        return any_run
 
     monkeypatch.setattr(execute, "simulate", counting)
     return done
 
 
-def test_every_row_is_what_a_simulation_by_itself_gives() -> None:
-    table = without_clocks(small())
+def test_every_row_is_what_a_simulation_by_itself_gives(swept: Any) -> None:
+    table = without_clocks(swept)
     assert table["policy"].tolist() == (["fifo"] * 2 + ["isolated"] * 2) * 2
     assert table["load"].tolist() == [0.5] * 4 + [2.0] * 4
     assert table["seed"].tolist() == [0, 3] * 4
@@ -60,8 +72,7 @@ def test_every_row_is_what_a_simulation_by_itself_gives() -> None:
                 assert row[figure] == value, figure
 
 
-def test_the_summary_is_over_the_seeds() -> None:
-    swept = small()
+def test_the_summary_is_over_the_seeds(swept: Any) -> None:
     summary, table = swept.summary(), swept.table()
     assert len(summary) == 4
     assert summary["seeds"].tolist() == [2] * 4
@@ -117,12 +128,12 @@ def test_a_line_that_is_no_run_is_named_and_passed_over(
 
 @pytest.mark.parametrize("error", [ApportionError("no solver"), ZeroDivisionError("no solver")])
 def test_a_failing_run_is_a_row_and_is_tried_again(
-    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    error: Exception, any_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def failing(policy: Any, *args: Any, seed: int, **options: Any) -> Run:
         if policy.label == "isolated" and seed == 3:
             raise error
-        return simulate(policy, *args, seed=seed, **options)
+        return any_run
 
     with monkeypatch.context() as patch:
         patch.setattr(execute, "simulate", failing)
@@ -227,8 +238,7 @@ def test_saved_files_and_the_record(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(pd.read_parquet(files[1]), swept.summary())
 
 
-def test_the_plot_shows_means_and_ranges_in_hours() -> None:
-    swept = small()
+def test_the_plot_shows_means_and_ranges_in_hours(swept: Any) -> None:
     figure = swept.plot()
     (axes,) = figure.axes
     summary = swept.summary()
@@ -246,6 +256,7 @@ def test_the_plot_shows_means_and_ranges_in_hours() -> None:
         swept.plot("mean_jct")
 
 
+@pytest.mark.usefixtures("simulated")
 def test_several_workloads_have_axes_and_tables_of_their_own() -> None:
     swept = small(workloads=[JOBS, {**JOBS, "name": "philly", "durations": "philly"}], seeds=[0])
     assert [axes.get_title(loc="left") for axes in swept.plot().axes] == ["two", "philly"]

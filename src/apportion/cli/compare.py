@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from apportion.cli.inputs import fitted, simulation_settings, workload_and_origin
 from apportion.cli.output import print_summary
-from apportion.cli.parser import DEFAULT_ON_RACKS, DEFAULT_POLICIES
-from apportion.cli.racks import cluster_of, lease_settings
+from apportion.cli.racks import cluster_of, lease_settings, policies_of
 from apportion.comparison import compare
 from apportion.report import human_table
 
@@ -26,13 +25,9 @@ def run(args: argparse.Namespace) -> None:
     """Compare policies, print the table, and say where the files are."""
     started = time.perf_counter()
     workload, origin = workload_and_origin(args)
-    cluster = cluster_of(args, workload)
-    if args.policies is None:
-        policies = list(DEFAULT_POLICIES if args.racks is None else DEFAULT_ON_RACKS)
-    else:
-        policies = [name.strip() for name in args.policies.split(",") if name.strip()]
+    cluster = cluster_of(args, lambda: workload)
     comparison = compare(
-        policies,
+        policies_of(args),
         fitted(args, workload, cluster),
         cluster,
         **simulation_settings(args) | lease_settings(args),

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from apportion.cli.generated import drawn
 from apportion.cli.options import GENERATED
-from apportion.cli.racks import generated_for_racks
 from apportion.errors import InputError
-from apportion.sim import Workload, generate_workload, read_workload
+from apportion.sim import Workload, read_workload
 from apportion.sweeps import sources
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "fitted",
-    "generated",
     "read_csv",
     "simulation_settings",
     "workload_and_origin",
@@ -45,8 +44,9 @@ def workload_and_origin(args: argparse.Namespace) -> tuple[Workload, dict[str, A
         for name in _OF_FILES:
             if getattr(args, name) is not None:
                 raise InputError(f"--{name} is for a workload from a file; give --workload FILE.")
-        return generated_for_racks(args) if args.racks else generated(args)
-    for name in [*GENERATED, "arrivals"]:
+        workload, origin = drawn(args, racks=args.racks is not None)
+        return workload, origin | {"too_large": args.too_large}
+    for name in GENERATED:
         if getattr(args, name) is None:
             continue
         raise InputError(
@@ -74,14 +74,6 @@ def simulation_settings(args: argparse.Namespace) -> dict[str, Any]:
         "placement_sensitive": args.placement_sensitive == "yes",
         "carry_over": None if args.carry_over is None else args.carry_over == "yes",
     }
-
-
-def generated(args: argparse.Namespace) -> tuple[Workload, dict[str, Any]]:
-    """Draw a workload, with the defaults of the command line where options are left out."""
-    asked = {name: getattr(args, name) for name in GENERATED if getattr(args, name) is not None}
-    origin: dict[str, Any] = {**GENERATED, **asked}
-    options = dict(origin)
-    return generate_workload(jobs=options.pop("generate_jobs"), seed=args.seed, **options), origin
 
 
 def read_csv(path: str) -> pd.DataFrame:

@@ -15,8 +15,8 @@ __all__ = [
     "add_cluster",
     "add_file",
     "add_generator",
+    "add_kind",
     "add_leases",
-    "add_racks",
     "add_seed",
     "add_simulation",
     "add_trace",
@@ -27,11 +27,16 @@ __all__ = [
 
 GENERATED = {
     "generate_jobs": 200,
+    "arrivals": "poisson",
     "jobs_per_hour": 20.0,
+    "days": None,
     "scale_factors": "gavel",
     "durations": "gavel",
 }
 """The generated workload where no option says otherwise: long queues at its peak, quickly run."""
+
+GENERATED_FOR_RACKS = {"generate_jobs": 200, "arrivals": "batch", "jobs_per_hour": None}
+"""The workload generated for racks where no option says otherwise."""
 
 
 def add_file(parser: argparse.ArgumentParser, text: str, name: str = "file") -> None:
@@ -84,7 +89,23 @@ def add_generator(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--generate-jobs", type=whole(1), metavar="N", help=_default("generate_jobs")
     )
-    group.add_argument("--jobs-per-hour", type=float, metavar="X", help=_default("jobs_per_hour"))
+    arrivals = ("poisson", "batch", "diurnal")
+    group.add_argument(
+        "--arrivals",
+        type=_one_of("arrivals", arrivals),
+        metavar="|".join(arrivals),
+        help="at a steady rate, all at once, or more by day than by night and on weekdays than on "
+        "weekends (default: poisson; batch for racks, which have no diurnal)",
+    )
+    group.add_argument(
+        "--jobs-per-hour",
+        type=float,
+        metavar="X",
+        help="(default: 20, for racks as published)",
+    )
+    group.add_argument(
+        "--days", type=float, metavar="X", help="of diurnal arrivals, in place of their rate"
+    )
     for name, choices in (
         ("scale_factors", ("single", "gavel", "philly")),
         ("durations", ("gavel", "philly")),
@@ -97,53 +118,44 @@ def add_generator(parser: argparse.ArgumentParser) -> None:
         )
 
 
+def add_kind(parser: argparse.ArgumentParser) -> None:
+    """Add what the generated jobs are for."""
+    kinds = ("types", "racks")
+    parser.add_argument(
+        "--kind",
+        type=_one_of("kind of workload", kinds),
+        default="types",
+        metavar="|".join(kinds),
+        help="for several types of accelerators, or for racks of one (default: %(default)s)",
+    )
+
+
 DEFAULT_CLUSTER = "v100=36,p100=36,k80=36"
 """The cluster where no option says otherwise."""
 
 DEFAULT_GPUS_PER_MACHINE = 4
 """GPUs of its machines."""
 
-GENERATED_FOR_RACKS = {"generate_jobs": 200, "arrivals": "batch", "jobs_per_hour": None}
-"""The workload generated for racks where no option says otherwise."""
-
 
 def add_cluster(parser: argparse.ArgumentParser) -> None:
-    """Add the cluster to simulate."""
+    """Add the cluster to simulate, of types or of racks.
+
+    Options have no default, to tell whether they were given.
+    """
     group = parser.add_argument_group("the cluster")
-    group.add_argument(
-        "--cluster",
-        default=DEFAULT_CLUSTER,
-        metavar="TYPE=GPUS,...",
-        help=f"(default: {DEFAULT_CLUSTER})",
-    )
+    group.add_argument("--cluster", metavar="TYPE=GPUS,...", help=f"(default: {DEFAULT_CLUSTER})")
     group.add_argument(
         "--gpus-per-machine",
         type=whole(1),
-        default=DEFAULT_GPUS_PER_MACHINE,
         metavar="N",
-        help=f"(default: {DEFAULT_GPUS_PER_MACHINE})",
+        help=f"(default: {DEFAULT_GPUS_PER_MACHINE}; 8 in racks)",
     )
-
-
-def add_racks(parser: argparse.ArgumentParser) -> None:
-    """Add a cluster of racks in place of types, and the jobs that are generated for one.
-
-    The options of `add_cluster` have no default then, to tell whether they were given.
-    """
     group = parser.add_argument_group("a cluster of racks, with schedulers by leases")
     group.add_argument("--racks", type=whole(1), metavar="N", help="in place of --cluster")
     group.add_argument("--machines-per-rack", type=whole(1), metavar="N", help="(default: 8)")
     group.add_argument(
         "--accelerator", metavar="TYPE", help="of all GPUs (default: the one of the workload)"
     )
-    arrivals = ("batch", "poisson")
-    group.add_argument(
-        "--arrivals",
-        type=_one_of("arrivals", arrivals),
-        metavar="|".join(arrivals),
-        help="of jobs generated for racks (default: batch); machines then have 8 GPUs by default",
-    )
-    parser.set_defaults(cluster=None, gpus_per_machine=None)
 
 
 def add_leases(parser: argparse.ArgumentParser) -> None:

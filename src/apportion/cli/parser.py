@@ -12,8 +12,8 @@ from apportion.cli.options import (
     add_cluster,
     add_file,
     add_generator,
+    add_kind,
     add_leases,
-    add_racks,
     add_seed,
     add_simulation,
     add_trace,
@@ -149,11 +149,9 @@ def _add_compare(commands: Any) -> None:
     add_trace(parser, "--workload")
     add_generator(parser)
     add_cluster(parser)
-    add_racks(parser)
     add_simulation(parser)
     add_leases(parser)
     add_seed(parser, "of everything random (default: 0)")
-    parser.set_defaults(policies=None)
     _finish(parser)
 
 
@@ -191,15 +189,16 @@ def _add_sweep(commands: Any) -> None:
     add_generator(parser)
     add_cluster(parser)
     add_simulation(parser)
+    add_leases(parser)
     _finish(parser)
 
 
 def _add_policies_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--policies",
-        default=",".join(DEFAULT_POLICIES),
         metavar="A,B,...",
-        help=f"see `apportion policies` (default: {', '.join(DEFAULT_POLICIES)})",
+        help=f"see `apportion policies` (default: {', '.join(DEFAULT_POLICIES)}; on racks "
+        f"{', '.join(DEFAULT_ON_RACKS)})",
     )
 
 
@@ -236,6 +235,7 @@ def _add_describe(commands: Any) -> None:
 def _add_generate(commands: Any) -> None:
     parser = _add_command(commands, "generate", "workload_generate", "draw a workload, write csv")
     add_file(parser, "where to write the jobs; the throughputs go beside it", name="out")
+    add_kind(parser)
     add_generator(parser)
     add_seed(parser, "same seed, same workload (default: 0)")
     _finish(parser)

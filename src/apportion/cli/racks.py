@@ -1,30 +1,36 @@
-"""Clusters of racks and their workloads, from the options of ``apportion compare``."""
+"""Clusters of types or of racks, and what follows from them, from options of commands."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from apportion.cli.options import DEFAULT_CLUSTER, DEFAULT_GPUS_PER_MACHINE, GENERATED_FOR_RACKS
+from apportion.cli.options import DEFAULT_CLUSTER, DEFAULT_GPUS_PER_MACHINE
+from apportion.cli.parser import DEFAULT_ON_RACKS, DEFAULT_POLICIES
 from apportion.cluster import Cluster
 from apportion.errors import InputError
-from apportion.sim.rack_workloads import RACK_DEMANDS, WEEK_S, generate_rack_workload
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
 
     from apportion.sim import Workload
 
-__all__ = ["cluster_of", "generated_for_racks", "lease_settings"]
+__all__ = ["cluster_of", "lease_settings", "policies_of"]
 
 _MACHINES_PER_RACK = 8
 _GPUS_PER_MACHINE = 8
-_ONLY_RACKS = ("machines_per_rack", "accelerator", "arrivals")
-_ONLY_TYPES = ("scale_factors", "durations")
-_SECONDS_PER_HOUR = 3600.0
+_ONLY_RACKS = ("machines_per_rack", "accelerator")
 
 
-def cluster_of(args: argparse.Namespace, workload: Workload) -> Cluster:
+def cluster_of(args: argparse.Namespace, workload: Callable[[], Workload]) -> Cluster:
     """Make the cluster that the options describe, of types or of racks.
+
+    Parameters
+    ----------
+    args
+        The options of the command.
+    workload
+        Makes a workload whose accelerator is that of the racks; called if no option names it.
 
     Raises
     ------
@@ -46,44 +52,19 @@ def cluster_of(args: argparse.Namespace, workload: Workload) -> Cluster:
         args.racks,
         machines_per_rack=args.machines_per_rack or _MACHINES_PER_RACK,
         gpus_per_machine=args.gpus_per_machine or _GPUS_PER_MACHINE,
-        accelerator=args.accelerator or _only_accelerator(workload),
+        accelerator=args.accelerator or _only_accelerator(workload()),
     )
 
 
-def generated_for_racks(args: argparse.Namespace) -> tuple[Workload, dict[str, Any]]:
-    """Draw a workload for racks, and return it with the options that draw it again.
-
-    Raises
-    ------
-    InputError
-        For options of workloads that are generated for types of accelerators.
-    """
-    for name in _ONLY_TYPES:
-        if getattr(args, name) is not None:
-            raise InputError(
-                f"{_option(name)} is for workloads on several types of accelerators; jobs "
-                f"generated for racks have sizes and lengths of their own. Leave it out."
-            )
-    options = {name: getattr(args, name) for name in GENERATED_FOR_RACKS}
-    origin: dict[str, Any] = {
-        name: GENERATED_FOR_RACKS[name] if value is None else value
-        for name, value in options.items()
-    }
-    jobs, arrivals, rate = origin["generate_jobs"], origin["arrivals"], origin["jobs_per_hour"]
-    if rate is not None and arrivals == "batch":
-        raise InputError(
-            "--jobs-per-hour is for arrivals over time; with racks, give --arrivals poisson."
-        )
-    published = sum(RACK_DEMANDS["poisson"].values()) / WEEK_S
-    if rate is not None and not rate > 0:
-        raise InputError(f"--jobs-per-hour is {rate:g}; with --arrivals poisson it must be > 0.")
-    span_s = jobs / (published if rate is None else rate / _SECONDS_PER_HOUR)
-    workload = generate_rack_workload(arrivals=arrivals, jobs=jobs, seed=args.seed, span_s=span_s)
-    return workload, origin | {"too_large": args.too_large}
+def policies_of(args: argparse.Namespace) -> list[str]:
+    """Return the policies asked for; by default those for types, or schedulers for racks."""
+    if args.policies is None:
+        return list(DEFAULT_POLICIES if args.racks is None else DEFAULT_ON_RACKS)
+    return [name.strip() for name in args.policies.split(",") if name.strip()]
 
 
 def lease_settings(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments of `compare` that the options of leases stand for."""
+    """Return the arguments of `simulate` that the options of leases stand for."""
     names = ("network", "lease_seconds", "checkpoint_seconds_per_gpu")
     settings = {name: getattr(args, name) for name in names}
     if args.racks is not None and args.mechanism is None:

@@ -7,13 +7,15 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from apportion.cli.generated import generator_options, generator_source
 from apportion.cli.inputs import simulation_settings
 from apportion.cli.options import GENERATED
 from apportion.cli.output import print_summary, print_table
-from apportion.cluster import Cluster
+from apportion.cli.racks import cluster_of, lease_settings, policies_of
 from apportion.errors import ApportionError, InputError
 from apportion.sweeps import plan_sweep, sweep
 from apportion.sweeps.readable import readable_tables
+from apportion.sweeps.sources import sources_of
 from apportion.sweeps.store import FILE, RunLog
 
 if TYPE_CHECKING:
@@ -35,14 +37,15 @@ def run(args: argparse.Namespace) -> None:
         At the end, if a run failed.
     """
     started = time.perf_counter()
+    workloads = _workloads(args)
     what: dict[str, Any] = {
-        "policies": [name.strip() for name in args.policies.split(",") if name.strip()],
-        "workloads": _workloads(args),
-        "cluster": Cluster.parse(args.cluster, gpus_per_machine=args.gpus_per_machine),
+        "policies": policies_of(args),
+        "workloads": workloads,
+        "cluster": cluster_of(args, lambda: sources_of(workloads)[0].made(1.0, 0)),
         "loads": args.loads,
         "seeds": args.seeds,
         "resample": args.resample,
-        **simulation_settings(args),
+        **simulation_settings(args) | lease_settings(args),
     }
     if args.dry_run:
         _list(plan_sweep(**what), Path(args.out))
@@ -60,22 +63,24 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _workloads(args: argparse.Namespace) -> list[dict[str, Any]]:
-    """Return the arguments of `read_workload` for each trace, or those of `generate_workload`.
+    """Return the arguments of `read_workload` for each trace, or those of a generator.
 
     Raises
     ------
     InputError
         If options for files and for generated workloads are mixed.
     """
-    asked = {name: getattr(args, name) for name in GENERATED if getattr(args, name) is not None}
     of_files = {name: getattr(args, name) for name in _OF_FILES}
     if args.workload is None:
         for name, option in _OF_FILES.items():
             if of_files[name] is not None:
                 raise InputError(f"{option} is for a workload from a file; give --workload FILE.")
-        options: dict[str, Any] = {**GENERATED, **asked}
-        return [{"jobs": options.pop("generate_jobs"), **options, "too_large": args.too_large}]
-    for name in asked:
+        racks = args.racks is not None
+        source = generator_source(generator_options(args, racks=racks), racks=racks)
+        return [{**source, "too_large": args.too_large}]
+    for name in GENERATED:
+        if getattr(args, name) is None:
+            continue
         raise InputError(
             f"--{name.replace('_', '-')} is for generated workloads; it does nothing to the "
             f"trace {args.workload[0]!r}. Leave out one of the two."

@@ -52,7 +52,7 @@ def as_they_finish(
         parallel = joblib.Parallel(
             n_jobs=min(n_jobs or joblib.effective_n_jobs(-1), len(tasks)),
             return_as="generator_unordered",
-            batch_size=1,
+            batch_size=cast("Any", 1),  # whose type is inferred from its default, a text
         )
         calls = (
             joblib.delayed(_numbered)(number, function, task, report, parent)

@@ -6,7 +6,7 @@ import logging
 import os
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import joblib
 
@@ -129,11 +129,13 @@ def _dask(address: str | None, n_jobs: int | None) -> Generator[int | None]:
         except (OSError, ValueError) as error:
             raise ApportionError(f"Cannot reach a Dask cluster at {address!r}: {error}") from error
         with client, joblib.parallel_config(backend="dask"):
-            yield n_jobs or sum(client.ncores().values())
+            yield n_jobs or sum(cast("dict[str, int]", client.ncores()).values())
         return
     here = n_jobs or joblib.cpu_count()
     # One run at a time in each process, as for the other back ends.
-    local = LocalCluster(n_workers=here, threads_per_worker=1, dashboard_address=None)
+    # No dashboard; its declared type, which is inferred from the default, leaves None out.
+    address_of_none = cast("str", None)
+    local = LocalCluster(n_workers=here, threads_per_worker=1, dashboard_address=address_of_none)
     with local, Client(local), joblib.parallel_config(backend="dask"):
         yield here
 

@@ -115,7 +115,7 @@ def plan_sweep(
         first = made_for(source, cluster, 1.0, 0, resample=False)
         _check(source, first, cluster, loads)
         _try_policies(chosen, first, cluster, settings)
-        mark = f"{type(source).__name__} {workload_fingerprint(first)}"
+        mark = f"{source.mark} {workload_fingerprint(first)}"
         of_first_seed = made_for(source, cluster, 1.0, seeds[0], resample=False)
         notes += [f"{source.name}: {note}" for note in of_first_seed.notes]
         for load, policy, seed in product(loads, chosen, seeds):
@@ -191,7 +191,7 @@ def _check(source: Source, workload: Workload, cluster: Cluster, loads: Sequence
     if not workload.jobs["arrival_s"].any() and any(load != 1 for load in loads):
         raise InputError(
             f"All jobs of the workload {source.name!r} arrive at time 0, so that a load changes "
-            f"nothing; leave out loads."
+            f"nothing; leave out loads, or let the jobs arrive over time."
         )
 
 

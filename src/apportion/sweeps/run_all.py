@@ -55,14 +55,16 @@ def sweep(
     workloads
         One, or a list, of: a `Workload`; the path of a trace; a mapping with the key ``path``,
         arguments of `apportion.read_workload`; a mapping without, arguments of
-        `apportion.generate_workload`. Mappings may also hold ``name``, for tables, and
+        `apportion.generate_workload`, or of `apportion.generate_rack_workload` if it holds
+        ``kind="racks"``. Mappings may also hold ``name``, for tables, and
         ``too_large`` (``drop`` or ``error``): jobs with more GPUs than any type of the cluster
         has are dropped from traces that tell no job types, and elsewhere are an error.
     cluster
         A `Cluster`, a mapping of GPU counts, or text such as ``"v100=8,k80=16"``.
     loads
         Factors of the arrival rate. Arrival times of traces and of a `Workload` are divided by it,
-        ``jobs_per_hour`` of generated workloads is multiplied by it; the jobs stay the same.
+        ``jobs_per_hour`` of generated workloads is multiplied by it, their ``days`` or ``span_s``
+        divided; the jobs stay the same. Where all jobs arrive at once, only 1 is valid.
     seeds
         Of all that is random: job types of traces that do not tell them, generated workloads,
         random placement, and `resample`.

@@ -6,24 +6,26 @@ A source is small: workers make the workload of a run themselves.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from apportion.errors import InputError, unknown_name
-from apportion.sim import Workload, generate_workload, read_workload
-from apportion.sim.resampling import resample as resampled
+from apportion.sim import Workload, generate_rack_workload, generate_workload, read_workload
+from apportion.sim import resample as resampled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from apportion.cluster import Cluster
 
 __all__ = ["Source", "fitted", "made_for", "sources_of"]
 
 _OWN_KEYS = ("name", "too_large")
 _TOO_LARGE = ("drop", "error")
+_GENERATORS: Mapping[str, Callable[..., Workload]] = {
+    "types": generate_workload,
+    "racks": generate_rack_workload,
+}
 
 
 class Source(Protocol):
@@ -47,6 +49,11 @@ class Source(Protocol):
         """What becomes of jobs that the cluster cannot hold; see `fitted`."""
         ...
 
+    @property
+    def mark(self) -> str:
+        """Tell it from others that would make the same workload at load 1 with one seed."""
+        ...
+
     def made(self, load: float, seed: int) -> Workload:
         """Make the workload."""
         ...
@@ -63,6 +70,7 @@ class _Given:
     name: str
     workload: Workload
     too_large: str | None = None
+    mark: str = "given"
 
     def made(self, load: float, seed: int) -> Workload:
         return _at_load(self.workload, load)
@@ -78,6 +86,7 @@ class _Trace:
     name: str
     options: Mapping[str, Any]
     too_large: str | None = None
+    mark: str = "trace"
 
     def made(self, load: float, seed: int) -> Workload:
         return _at_load(read_workload(seed=seed, **self.options), load)
@@ -88,20 +97,23 @@ class _Trace:
 
 @dataclass(frozen=True)
 class _Generated:
-    """A generated workload; `options` are arguments of `generate_workload`."""
+    """A generated workload; `options` are all arguments of its generator but the seed."""
 
     name: str
+    kind: str
     options: Mapping[str, Any]
     too_large: str | None = None
 
+    @property
+    def mark(self) -> str:
+        # Two demands may draw the same few jobs with the one seed, and others with the next.
+        return f"generated {self.record()}"
+
     def made(self, load: float, seed: int) -> Workload:
-        rate = self.options.get("jobs_per_hour")
-        return generate_workload(
-            seed=seed, **{**self.options, "jobs_per_hour": rate and rate * load}
-        )
+        return _GENERATORS[self.kind](seed=seed, **_options_at_load(self.options, load))
 
     def record(self) -> Mapping[str, Any]:
-        return {**self.options, "too_large": self.too_large}
+        return {"kind": self.kind, **self.options, "too_large": self.too_large}
 
 
 def sources_of(workloads: Any) -> list[Source]:
@@ -112,7 +124,8 @@ def sources_of(workloads: Any) -> list[Source]:
     workloads
         One of these, or several: a `Workload`; the path of a trace; a mapping with the key
         ``path``, arguments of `read_workload`; a mapping without, arguments of
-        `generate_workload`. Mappings may also hold ``name`` and ``too_large``.
+        `generate_workload`, or of `generate_rack_workload` if it holds ``kind="racks"``. Mappings
+        may also hold ``name`` and ``too_large``.
 
     Raises
     ------
@@ -168,6 +181,18 @@ def _at_load(workload: Workload, load: float) -> Workload:
     return replace(workload, jobs=workload.jobs.assign(arrival_s=arrival_s), notes=notes)
 
 
+def _options_at_load(options: Mapping[str, Any], load: float) -> dict[str, Any]:
+    """Change how fast jobs arrive; all at once stays all at once."""
+    changed = dict(options)
+    if load != 1:
+        if options.get("jobs_per_hour"):
+            changed["jobs_per_hour"] = options["jobs_per_hour"] * load
+        for length in ("days", "span_s"):
+            if options.get(length):
+                changed[length] = options[length] / load
+    return changed
+
+
 def _source(given: Any) -> Source:
     """Make the source of one workload."""
     if isinstance(given, Workload):
@@ -181,11 +206,22 @@ def _source(given: Any) -> Source:
     if own.get("too_large", "drop") not in _TOO_LARGE:
         raise unknown_name("answer to jobs that are too large", own["too_large"], _TOO_LARGE)
     if "path" not in options:
-        _check_options(generate_workload, options)
-        return _Generated(**{"name": "generated", **own}, options=options)
+        return _generated(options, own)
     _check_options(read_workload, options)
     options["path"] = Path(options["path"])
     return _Trace(**{"name": _name_of(options["path"]), **own}, options=_absolute(options))
+
+
+def _generated(options: Mapping[str, Any], own: Mapping[str, Any]) -> Source:
+    """Make the source of a workload to be drawn, what is left out of its arguments filled in."""
+    kind = options.get("kind", "types")
+    if kind not in _GENERATORS:
+        raise unknown_name("kind of generated workload", kind, _GENERATORS)
+    given = {name: value for name, value in options.items() if name != "kind"}
+    _check_options(_GENERATORS[kind], given)
+    arguments = inspect.signature(_GENERATORS[kind]).parameters.values()
+    defaults = {each.name: each.default for each in arguments if each.name != "seed"}
+    return _Generated(**{"name": "generated", **own}, kind=kind, options=defaults | given)
 
 
 def _check_options(function: Callable[..., Workload], options: Mapping[str, Any]) -> None:
@@ -196,7 +232,7 @@ def _check_options(function: Callable[..., Workload], options: Mapping[str, Any]
             raise InputError("A workload of a sweep has no seed of its own; give seeds=.")
         if name not in valid:
             raise unknown_name(
-                f"argument of {function.__name__}", name, [*valid, "path", *_OWN_KEYS]
+                f"argument of {function.__name__}", name, [*valid, "path", "kind", *_OWN_KEYS]
             )
 
 

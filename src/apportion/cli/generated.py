@@ -1,0 +1,80 @@
+"""Generated workloads, from the options that several commands share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from apportion.cli.options import GENERATED, GENERATED_FOR_RACKS
+from apportion.errors import InputError
+from apportion.sim.rack_workloads import RACK_DEMANDS, WEEK_S
+from apportion.sweeps.sources import sources_of
+
+if TYPE_CHECKING:
+    import argparse
+
+    from apportion.sim import Workload
+
+__all__ = ["drawn", "generator_options", "generator_source"]
+
+_SECONDS_PER_HOUR = 3600.0
+
+
+def generator_options(args: argparse.Namespace, *, racks: bool) -> dict[str, Any]:
+    """Return the options of a workload to be generated, with defaults where they are left out.
+
+    Parameters
+    ----------
+    args
+        The options of the command.
+    racks
+        Whether the jobs are for racks, which have a generator of their own.
+
+    Raises
+    ------
+    InputError
+        For options that would do nothing.
+    """
+    defaults = GENERATED_FOR_RACKS if racks else GENERATED
+    asked = {name: getattr(args, name) for name in GENERATED if getattr(args, name) is not None}
+    for name in asked:
+        if name not in defaults:
+            raise InputError(
+                f"--{name.replace('_', '-')} is for workloads on several types of accelerators; "
+                f"jobs generated for racks have sizes, lengths and arrivals of their own. Leave it "
+                f"out."
+            )
+    options: dict[str, Any] = {**defaults, **asked}
+    if options["arrivals"] == "batch" and "jobs_per_hour" in asked:
+        raise InputError(
+            "--jobs-per-hour is for arrivals over time, and not for --arrivals batch; "
+            "give --arrivals poisson."
+        )
+    if options["arrivals"] == "batch" or ("days" in asked and "jobs_per_hour" not in asked):
+        options["jobs_per_hour"] = None
+    return options
+
+
+def generator_source(options: dict[str, Any], *, racks: bool) -> dict[str, Any]:
+    """Turn options of `generator_options` into a workload as `apportion.sweep` takes it.
+
+    Raises
+    ------
+    InputError
+        For a rate or arrivals that cannot be.
+    """
+    jobs, arrivals, rate = options["generate_jobs"], options["arrivals"], options["jobs_per_hour"]
+    if not racks:
+        given = {name: value for name, value in options.items() if name != "generate_jobs"}
+        return {"jobs": jobs, **given, "arrivals": "poisson" if arrivals == "batch" else arrivals}
+    if rate is not None and not rate > 0:
+        raise InputError(f"--jobs-per-hour is {rate:g}; with --arrivals poisson it must be > 0.")
+    published = sum(RACK_DEMANDS["poisson"].values()) / WEEK_S
+    span_s = jobs / (published if rate is None else rate / _SECONDS_PER_HOUR)
+    return {"kind": "racks", "jobs": jobs, "arrivals": arrivals, "span_s": span_s}
+
+
+def drawn(args: argparse.Namespace, *, racks: bool) -> tuple[Workload, dict[str, Any]]:
+    """Draw the workload that options ask for, and return it with the options that draw it again."""
+    options = generator_options(args, racks=racks)
+    (source,) = sources_of(generator_source(options, racks=racks))
+    return source.made(1.0, args.seed), options
