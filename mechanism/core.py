@@ -101,22 +101,27 @@ class RoundCore:
     def append(self, speed: Floats, scale: ArrayLike) -> None:
         """Add rows that have no share yet; `speed` is of shape (rows, types)."""
         rows, blank = len(speed), np.zeros_like(speed)
-        self.ids = np.append(self.ids, np.arange(self._next_id, self._next_id + rows))
+        added = {
+            "ids": np.arange(self._next_id, self._next_id + rows),
+            "scale": np.asarray(scale, dtype=np.intp),
+            "served": np.zeros(rows),
+            "last_type": np.full(rows, -1),
+            "target": blank,
+            "owed": blank,
+            "speed": speed,
+            "received": blank + self.round_seconds / 2,
+        }
+        for name, values in added.items():
+            setattr(self, name, np.concatenate([getattr(self, name), values]))
         self._next_id += rows
-        self.scale = np.append(self.scale, np.asarray(scale, dtype=np.intp))
-        self.served = np.append(self.served, np.zeros(rows))
-        self.last_type = np.append(self.last_type, np.full(rows, -1))
-        self.target = np.vstack([self.target, blank])
-        self.owed = np.vstack([self.owed, blank])
-        self.speed = np.vstack([self.speed, speed])
-        self.received = np.vstack([self.received, blank + self.round_seconds / 2])
         self._one_job_each()
 
     def keep(self, mask: Bools) -> None:
         """Drop the rows outside the mask and free their devices."""
         self.placer.release(self.ids[~mask & (self.last_type >= 0)].tolist())
+        stay = np.flatnonzero(mask)
         for name in _ARRAYS:
-            setattr(self, name, getattr(self, name)[mask])
+            setattr(self, name, getattr(self, name).take(stay, axis=0))
         self._one_job_each()
 
     def evict(self, rows: Ints) -> None:
@@ -130,7 +135,8 @@ class RoundCore:
         due = self.target * self.elapsed_s - (self.received - half)
         # Time received begins with what was owed, so it is in the balance already.
         self.owed = due if self.carry_over else self.owed + due
-        self.received = time_at_start(self.owed, self.round_seconds, self.carry_over)
+        received = time_at_start(self.owed, self.round_seconds, self.carry_over)
+        self.received = np.ascontiguousarray(received)  # `tell` writes through a flat view
         self.target = target
         self.elapsed_s = 0.0
         self._candidates = None
@@ -146,24 +152,30 @@ class RoundCore:
         now = np.full(self.ids.size, -1)
         now[rows] = types
         fresh = self.last_type[rows] != types
-        stopped = np.flatnonzero((self.last_type >= 0) & (self.last_type != now))
+        stopped = ((self.last_type >= 0) & (self.last_type != now)).nonzero()[0]
         if self.slots.shape[1] > 1:
             stopped, fresh = self._hand_over(rows, types, fresh, stopped)
-        self.placer.release(self.ids[stopped].tolist())
+        if stopped.size:
+            self.placer.release(self.ids[stopped].tolist())
         new = rows[fresh]
-        self.placer.place(self.ids[new].tolist(), types[fresh].tolist(), self.scale[new].tolist())
+        if new.size:
+            gpus = self.scale[new]
+            self.placer.place(self.ids[new].tolist(), types[fresh].tolist(), gpus.tolist())
         self.last_type = now
         return GangRound(rows, types, fresh, stopped)
 
-    def tell(self, rows: Ints, types: Ints, seconds: Floats, *, times: int = 1) -> None:
-        """Book how long each gang of a round has run, seconds; the longest makes the round.
+    def tell(self, rows: Ints, types: Ints, seconds: Floats, *, times: int = 1) -> float:
+        """Book how long each gang of a round has run, seconds; return how long the round was.
 
-        With `times`, of so many equal rounds.
+        That is as long as the gang that ran longest. With `times`, of so many equal rounds.
         """
         longest = float(seconds.max()) if seconds.size else self.round_seconds
-        self.received[rows, types] = add_repeatedly(self.received[rows, types], seconds, times)
+        cells = rows * self.capacity.size + types
+        received = self.received.reshape(-1)
+        received[cells] = add_repeatedly(received[cells], seconds, times)
         self.served[rows] = add_repeatedly(self.served[rows], seconds, times)
         self.elapsed_s = float(add_repeatedly(self.elapsed_s, longest, times))
+        return longest
 
     @property
     def settled(self) -> bool:
@@ -193,16 +205,20 @@ class RoundCore:
         rows, types = self.candidates.by_priority(self.received, self.round_seconds / 2, end_s)
         chosen = select(self.slots[rows], types, self.scale[rows], free, taken)
         rows, types = rows[chosen], types[chosen]
-        if self.work_conserving and free.any() and not taken[self.slots[:, 0]].all():
-            more, where = idle_first(self.served, self.speed, self._waiting(taken, free))
-            chosen = select(self.slots[more], where, self.scale[more], free, taken)
-            rows, types = np.append(rows, more[chosen]), np.append(types, where[chosen])
+        if self.work_conserving and free.any():
+            waiting = self._waiting(taken, free)
+            if waiting.any():
+                more, where = idle_first(self.served, self.speed, waiting)
+                chosen = select(self.slots[more], where, self.scale[more], free, taken)
+                rows = np.concatenate([rows, more[chosen]])
+                types = np.concatenate([types, where[chosen]])
         return rows, types
 
     def _waiting(self, taken: Bools, free: Ints) -> Bools:
         """Rows of one job that does not run yet and would fit somewhere."""
-        alone = (self.slots == self.slots[:, :1]).all(axis=1)
-        waiting: Bools = alone & ~taken[self.slots[:, 0]] & (self.scale <= free.max())
+        waiting: Bools = ~taken[self.slots[:, 0]] & (self.scale <= free.max())
+        if self.slots.shape[1] > 1:
+            waiting &= (self.slots == self.slots[:, :1]).all(axis=1)
         return waiting
 
     def _hand_over(

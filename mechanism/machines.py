@@ -60,7 +60,11 @@ class MachinePool:
 
     def claim(self, devices: Sequence[int]) -> None:
         """Take free devices, given machine by machine."""
-        for machine, group in groupby(devices, key=self.machine_of.__getitem__):
+        machine_of = self.machine_of
+        if devices and machine_of[devices[0]] == machine_of[devices[-1]]:
+            self._claim_on(machine_of[devices[0]], devices)
+            return
+        for machine, group in groupby(devices, key=machine_of.__getitem__):
             self._claim_on(machine, list(group))
 
     def give_back(self, devices: Iterable[int]) -> None:

@@ -116,7 +116,8 @@ class Placer:
             free[kind] += devices
             self._split.discard(gang)
         for pool, devices in zip(self.pools, free, strict=True):
-            pool.give_back(devices)
+            if devices:
+                pool.give_back(devices)
 
     def place(self, gangs: Sequence[int], types: Sequence[int], gpus: Sequence[int]) -> None:
         """Give devices to gangs that have none; there must be enough of each type."""
@@ -153,8 +154,7 @@ class Placer:
     def _hold(self, gang: int, kind: int, devices: list[int]) -> None:
         """Write down who has which devices."""
         self.held[gang] = (kind, devices)
-        if len(devices) > 1:
-            machine_of = self.pools[kind].machine_of
-            home = machine_of[devices[0]]
-            if any(machine_of[device] != home for device in devices):
-                self._split.add(gang)
+        machine_of = self.pools[kind].machine_of
+        # Devices come machine by machine.
+        if machine_of[devices[0]] != machine_of[devices[-1]]:
+            self._split.add(gang)

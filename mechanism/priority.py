@@ -24,21 +24,25 @@ LEAST_SHARE = 1e-6
 class Candidates:
     """Every (row, type) with a positive share, in the order that breaks ties of the priority.
 
-    The most owed come first, then larger shares, then earlier submission.
+    The most owed come first, then larger shares, then earlier submission. ``cells`` are the places
+    of the pairs in an array of shape (rows, types), counted line by line.
     """
 
     rows: Ints
     types: Ints
+    cells: Ints
     share: Floats
 
     @classmethod
     def of(cls, target: Floats, speed: Floats, owed: Floats) -> Candidates:
         """List the candidates of target shares; all arrays are of shape (rows, types)."""
-        rows, types = np.nonzero((target >= LEAST_SHARE) & (speed > 0))
+        cells = np.flatnonzero((target >= LEAST_SHARE) & (speed > 0))
         # Rounded, or the last digit of a solver would decide ties.
-        share = target[rows, types].round(9)
-        order = np.lexsort([-share, -owed[rows, types].round(3)])
-        return cls(rows[order], types[order], share[order])
+        share = target.take(cells).round(9)
+        order = np.lexsort([-share, -owed.take(cells).round(3)])
+        cells = cells[order]
+        rows, types = np.divmod(cells, target.shape[1])
+        return cls(rows, types, cells, share[order])
 
     def by_priority(
         self, received: Floats, half_round_s: float = 0.0, end_s: float = np.inf
@@ -61,9 +65,9 @@ class Candidates:
             If finite, only rows stay that without this round would have had less than their
             share at its end, so many seconds after the target was set.
         """
-        own = received[self.rows, self.types]
-        order = np.argsort(-self.share / own, kind="stable")
-        if np.isfinite(end_s):
+        own = received.take(self.cells)
+        order = (-self.share / own).argsort(kind="stable")
+        if end_s < np.inf:
             behind = self.share * end_s > (own - half_round_s) * (1 + 1e-9)
             order = order[behind[order]]
         return self.rows[order], self.types[order]

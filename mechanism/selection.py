@@ -46,13 +46,12 @@ def select(
     -------
     Positions of the candidates taken, in order.
     """
-    if _all_fit(slots, types, gpus, free, taken):
-        everyone = np.arange(types.size)
-        _occupy(everyone, slots, types, gpus, free, taken)
-        return everyone
     loop_below = SEQUENTIAL_BELOW if loop_below is None else loop_below
     accepted = []
     left = np.arange(types.size)
+    if left.size > loop_below and _all_fit(slots, types, gpus, free, taken):
+        _occupy(left, slots, types, gpus, free, taken)
+        return left
     while left.size > loop_below:
         fits = (gpus[left] <= free[types[left]]) & ~taken[slots[left]].any(axis=1)
         left = left[fits]
@@ -60,8 +59,8 @@ def select(
         accepted.append(left[chosen])
         _occupy(left[chosen], slots, types, gpus, free, taken)
         left = left[cut:]
-    accepted.append(_one_by_one(left, slots, types, gpus, free, taken))
-    return np.concatenate(accepted)
+    last = _one_by_one(left, slots, types, gpus, free, taken)
+    return np.concatenate([*accepted, last]) if accepted else last
 
 
 def _all_fit(slots: Ints, types: Ints, gpus: Ints, free: Ints, taken: Bools) -> bool:
@@ -103,21 +102,47 @@ def _occupy(chosen: Ints, slots: Ints, types: Ints, gpus: Ints, free: Ints, take
 
 def _one_by_one(left: Ints, slots: Ints, types: Ints, gpus: Ints, free: Ints, taken: Bools) -> Ints:
     """Take candidates one after the other."""
-    room = free.tolist()
-    total = sum(room)
-    busy = set(np.flatnonzero(taken).tolist())
-    chosen = []
-    candidates = zip(
-        left.tolist(), slots[left].tolist(), types[left].tolist(), gpus[left].tolist(), strict=True
-    )
-    for position, jobs, kind, size in candidates:
-        if size <= room[kind] and busy.isdisjoint(jobs):
+    room, busy = free.tolist(), taken.tolist()
+    if types.size != left.size:
+        slots, types, gpus = slots[left], types[left], gpus[left]
+    rest = (types.tolist(), gpus.tolist(), room, busy)
+    if slots.shape[1] > 1:
+        walked = _walk_combinations(slots.tolist(), *rest)
+    else:
+        walked = _walk_jobs(slots[:, 0].tolist(), *rest)
+    chosen = np.array(walked, dtype=np.intp)
+    free[:] = room
+    taken[slots[chosen]] = True
+    return left[chosen]
+
+
+def _walk_jobs(
+    jobs: list[int], types: list[int], gpus: list[int], room: list[int], busy: list[bool]
+) -> list[int]:
+    """Take candidates of one job each in order; `room` and `busy` are updated."""
+    chosen, total = [], sum(room)
+    for position, (job, kind, size) in enumerate(zip(jobs, types, gpus, strict=True)):
+        if size <= room[kind] and not busy[job]:
             chosen.append(position)
-            busy.update(jobs)
+            busy[job] = True
             room[kind] -= size
             total -= size
             if not total:
                 break
-    taken_now = np.array(chosen, dtype=np.intp)
-    _occupy(taken_now, slots, types, gpus, free, taken)
-    return taken_now
+    return chosen
+
+
+def _walk_combinations(
+    jobs: list[list[int]], types: list[int], gpus: list[int], room: list[int], busy: list[bool]
+) -> list[int]:
+    """Take candidates of several jobs each in order; `room` and `busy` are updated."""
+    chosen = []
+    for position, (members, kind, size) in enumerate(zip(jobs, types, gpus, strict=True)):
+        if size <= room[kind] and not any(map(busy.__getitem__, members)):
+            chosen.append(position)
+            for job in members:
+                busy[job] = True
+            room[kind] -= size
+            if not any(room):
+                break
+    return chosen

@@ -53,9 +53,7 @@ class RoundLog:
             GPU-seconds in use, shape (types,).
         """
         self._make_room(1)
-        row = self._rows[self.rounds]
-        row[: len(_COLUMNS)] = (*interval_s, *counts, resolved)
-        row[len(_COLUMNS) :] = busy
+        self._rows[self.rounds] = (*interval_s, *counts, resolved, *busy.tolist())
         self.rounds += 1
 
     def repeat(self, end_s: NDArray[np.float64]) -> None:

@@ -90,14 +90,18 @@ class Roster:
         self._keep(~broken | survivor)
         self._describe()
 
-    def runs(self, gangs: GangRound, ledger: Ledger) -> tuple[Ints, Ints, Floats]:
-        """Return who makes progress in a round: job, its gang, and its steps/s."""
-        first, second = self.first[gangs.rows], self.second[gangs.rows]
-        paired = np.flatnonzero(second != _NOBODY)
+    def runs(self, gangs: GangRound, ledger: Ledger) -> tuple[Ints, Ints | slice, Floats]:
+        """Return who makes progress in a round: job, index of its gang, and its steps/s.
+
+        Where every gang has one job, the index is a slice of them all.
+        """
+        first = self.first[gangs.rows]
         self.misfits = False
         rate = ledger.speed[first, gangs.types]
+        second = self.second[gangs.rows]
+        paired = (second != _NOBODY).nonzero()[0]
         if not paired.size or ledger.beside is None:
-            return first, np.arange(first.size), rate
+            return first, slice(None), rate
         one, other, types = first[paired], second[paired], gangs.types[paired]
         self.misfits = ledger.beside.measure(one, other, types)
         pick = np.arange(paired.size)

@@ -154,7 +154,7 @@ def _run_round(
     ledger: Ledger, roster: Roster, gangs: GangRound, now_s: float, overhead_seconds: float
 ) -> _Outcome:
     """Run one round."""
-    core, scale = roster.core, roster.core.scale[gangs.rows]
+    core = roster.core
     job, gang, rate = roster.runs(gangs, ledger)
     types = gangs.types[gang]
     if ledger.split_ratio is not None:
@@ -164,22 +164,34 @@ def _run_round(
     with np.errstate(divide="ignore"):  # two jobs that were only believed to fit one GPU
         needed = lost + ledger.remaining[job] / rate
     ran = np.minimum(needed, core.round_seconds)
-    of_gang = np.zeros(gangs.rows.size)
-    np.maximum.at(of_gang, gang, ran)  # devices are held until the last of a pair is done
-    core.tell(gangs.rows, gangs.types, of_gang)
+    of_gang, each = _by_gang(ran, gang, gangs.rows.size)
+    seconds = core.tell(gangs.rows, gangs.types, of_gang)
     ledger.work(job, rate * np.maximum(ran - lost, 0.0))
-    gpu_seconds = of_gang * scale
-    ledger.hold(job, types, ran, (gpu_seconds / np.bincount(gang, minlength=1))[gang])
-    ledger.preemptions[roster.jobs_of(gangs.stopped)] += 1
+    gpu_seconds = of_gang * core.scale[gangs.rows]
+    ledger.hold(job, types, ran, (gpu_seconds * each)[gang])
+    if gangs.stopped.size:
+        ledger.preemptions[roster.jobs_of(gangs.stopped)] += 1
     new = job[gangs.fresh[gang]]
-    ledger.start_s[new] = np.fmin(ledger.start_s[new], now_s)
+    if new.size:
+        ledger.start_s[new] = np.fmin(ledger.start_s[new], now_s)
     busy = np.bincount(gangs.types, weights=gpu_seconds, minlength=core.capacity.size)
-    finished = np.flatnonzero(needed <= core.round_seconds * (1 + ROUNDING))
+    finished = (needed <= core.round_seconds * (1 + ROUNDING)).nonzero()[0]
     done = job[finished]
     if done.size:
         ledger.complete(done, now_s + needed[finished])
-    end_s = now_s + (float(ran.max()) if ran.size else core.round_seconds)
-    return _Outcome(end_s, job, types, rate, busy.astype(float), done)
+    return _Outcome(now_s + seconds, job, types, rate, busy.astype(float), done)
+
+
+def _by_gang(ran: Floats, gang: Ints | slice, gangs: int) -> tuple[Floats, Floats | float]:
+    """Return the seconds for which each gang holds its devices, and each job's part of them.
+
+    Devices are held until the last of a pair is done, and the two account for half each.
+    """
+    if isinstance(gang, slice):
+        return ran, 1.0
+    longest = np.zeros(gangs)
+    np.maximum.at(longest, gang, ran)
+    return longest, 1 / np.bincount(gang)
 
 
 def _refuse_standstill(ledger: Ledger, resolver: Resolver, now_s: float) -> None:

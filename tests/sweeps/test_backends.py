@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -71,14 +70,9 @@ def test_two_processes_give_the_same_table(alone: pd.DataFrame) -> None:
 
 
 def test_a_dask_cluster_of_two_workers_gives_the_same_table(
-    alone: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    alone: pd.DataFrame, tmp_path: Path
 ) -> None:
-    distributed = pytest.importorskip(
-        "distributed", reason="Dask is not installed: pip install apportion[dask]"
-    )
-    # Threads: processes take seconds to import all again. With tcp tasks are still pickled.
-    in_threads = partial(distributed.LocalCluster, processes=False, protocol="tcp")
-    monkeypatch.setattr(distributed, "LocalCluster", in_threads)
+    pytest.importorskip("distributed", reason="Dask is not installed: pip install apportion[dask]")
     table = without_clocks(backend="dask", n_jobs=2, out=tmp_path)
     pd.testing.assert_frame_equal(table, alone)
     assert len((tmp_path / FILE).read_text().splitlines()) == 4
