@@ -6,9 +6,16 @@ A step costs as much as reading the throughputs some forty times, however many j
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from apportion.policies.arrow_system import PAIRS, ArrowPoint, ArrowProgram, Eliminated, Residuals
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
 
 __all__ = ["ArrowPoint", "ArrowProgram", "solve_arrow"]
 
@@ -16,6 +23,8 @@ _STEP = 0.995
 _MOST_STEPS = 80
 _PATIENCE = 12
 """Steps without a better point after which rounding errors have the last word."""
+_PATIENCE_CLOSED = 2
+"""The same once the gap is closed: the residuals that are left are rounding errors."""
 _PRIMAL = ("x", "level", "met", "idle", "free")
 _DUAL = ("need", "time", "price", "cost")
 
@@ -31,14 +40,18 @@ def solve_arrow(program: ArrowProgram, tolerance: float = 1e-10) -> ArrowPoint:
         Relative gap and residuals at which to stop.
     """
     point = _start(program)
-    best, since = point, 0
+    best, least, since = point, (True, np.inf), 0
     for _ in range(_MOST_STEPS):
         missing = _residuals(program, point)
-        point.error = _error(program, point, missing)
+        gap, residual = _errors(program, point, missing)
+        point.error = max(gap, residual)
         if not np.isfinite(point.error):
             break
-        best, since = (point, 0) if point.error < best.error else (best, since + 1)
-        if best.error <= tolerance or since > _PATIENCE:
+        rank, since = (gap > tolerance, point.error), since + 1
+        if rank < least:
+            best, least, since = point, rank, 0
+        is_open, error = least
+        if error <= tolerance or since > (_PATIENCE if is_open else _PATIENCE_CLOSED):
             break
         try:
             point = _advance(program, point, missing)
@@ -79,17 +92,22 @@ def _residuals(program: ArrowProgram, at: ArrowPoint) -> Residuals:
 
 def _complementarity(at: ArrowPoint) -> float:
     """Sum of all products of a slack and its dual value."""
-    return float(sum(np.vdot(getattr(at, a), getattr(at, b)) for a, b in PAIRS))
+    return sum(_product(getattr(at, a), getattr(at, b)) for a, b in PAIRS)
 
 
-def _error(program: ArrowProgram, at: ArrowPoint, missing: Residuals) -> float:
-    """Largest relative error of a point."""
+def _product(one: Floats, other: Floats) -> float:
+    """Inner product, without the threads that a library of matrices would start for it."""
+    return float(np.einsum("i,i", one.ravel(), other.ravel()))
+
+
+def _errors(program: ArrowProgram, at: ArrowPoint, missing: Residuals) -> tuple[float, float]:
+    """Relative gap of a point, and the largest of its relative residuals."""
     value = program.reward * at.level + float((program.gain * at.x).sum())
     size = max(abs(value), 1e-8 * at.need.sum(), 1e-300)
     primal = max(float(np.abs(part).max()) for part in missing[:3])
     dual = float(np.abs(missing.stationary).max()) / (1.0 + float(at.need.max()))
     level = abs(missing.level) / max(program.reward, 1.0)
-    return float(max(_complementarity(at) / size, primal, dual, level))
+    return _complementarity(at) / size, float(max(primal, dual, level))
 
 
 def _advance(program: ArrowProgram, at: ArrowPoint, missing: Residuals) -> ArrowPoint:
@@ -101,12 +119,10 @@ def _advance(program: ArrowProgram, at: ArrowPoint, missing: Residuals) -> Arrow
     ahead = system.solve(missing, products)
     primal, dual = (_longest(at, ahead, names) for names in (_PRIMAL, _DUAL))
     reached = sum(
-        float(
-            np.vdot(here, dual_here)
-            + dual * np.vdot(here, dual_ahead)
-            + primal * np.vdot(there, dual_here)
-            + primal * dual * np.vdot(there, dual_ahead)
-        )
+        _product(here, dual_here)
+        + dual * _product(here, dual_ahead)
+        + primal * _product(there, dual_here)
+        + primal * dual * _product(there, dual_ahead)
         for here, dual_here, there, dual_ahead in (
             (getattr(at, a), getattr(at, b), getattr(ahead, a), getattr(ahead, b)) for a, b in PAIRS
         )

@@ -25,13 +25,14 @@ class SharedLimits:
 
     Attributes
     ----------
-    row, option, resource, amount
-        What a row holds of a resource under an option, shape (entries,) each.
+    row, cell, resource, amount
+        What a row holds of a resource in a cell of X, cells counted row by row, shape (entries,)
+        each.
     """
 
     instance: Instance
     row: Ints
-    option: Ints
+    cell: Ints
     resource: Ints
     amount: Floats
 
@@ -42,7 +43,8 @@ class SharedLimits:
         used = usage.data > 0
         row, column = (place[used].astype(np.intp) for place in usage.coords)
         option, resource = np.divmod(column, instance.capacity.size)
-        return cls(instance, row, option, resource, usage.data[used])
+        cell = row * instance.options + option
+        return cls(instance, row, cell, resource, usage.data[used])
 
     def clip(self, X: Floats, row_count: Floats) -> Floats:
         """Clip shares into the limits, see `make_feasible`.
@@ -68,15 +70,15 @@ class SharedLimits:
         X = X / too_long[:, None]
         held = np.bincount(
             self.resource,
-            weights=self.amount * row_count[self.row] * X[self.row, self.option],
+            weights=self.amount * row_count[self.row] * X.ravel()[self.cell],
             minlength=instance.capacity.size,
         )
         excess = np.maximum(held / np.maximum(instance.capacity, 1e-300), 1.0)
         if not (excess > 1.0).any():
             return X
-        worst = np.ones_like(X)
-        np.maximum.at(worst, (self.row, self.option), excess[self.resource])
-        return np.asarray(X / worst, dtype=float)
+        worst = np.ones(X.size)
+        np.maximum.at(worst, self.cell, excess[self.resource])
+        return np.asarray(X / worst.reshape(X.shape), dtype=float)
 
 
 def make_feasible(X: Floats, instance: Instance) -> Floats:

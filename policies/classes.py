@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["group_identical", "group_rows"]
 
 
-_CHUNK = 8192
+_CHUNK = 4096
 """Rows that are hashed or compared at a time, so that they stay in the processor's cache."""
 
 
@@ -63,8 +63,8 @@ def group_rows(*keys: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArray[np
     """Find equal rows: the first row of each class, and the class of every row.
 
     Rows are hashed to 64 bits and then compared with the first of their class, so a collision is
-    noticed; it falls back on sorting the rows themselves. Classes come in the order in which they
-    first appear.
+    noticed. The hash is a quick one; after a collision a better one, and after another the rows
+    themselves are sorted. Classes come in the order in which they first appear.
 
     Parameters
     ----------
@@ -73,10 +73,12 @@ def group_rows(*keys: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArray[np
     """
     tables = [key.reshape(key.shape[0], -1) for key in keys]
     differing = [table for table in tables if not _all_rows_equal(table)] or tables[:1]
-    class_of = pd.factorize(_hashes(differing))[0].astype(np.intp)
-    first = np.flatnonzero(np.diff(np.maximum.accumulate(class_of), prepend=-1))
-    if all(_equal_their_first(table, first, class_of) for table in differing):
-        return first, class_of
+    for hashes_of in (_quick_hashes, _hashes):
+        class_of = pd.factorize(hashes_of(differing))[0].astype(np.intp, copy=False)
+        highest = np.maximum.accumulate(class_of)
+        first = np.searchsorted(highest, np.arange(highest[-1] + 1))
+        if all(_equal_their_first(table, first, class_of) for table in differing):
+            return first, class_of
     rows = np.hstack(differing)
     _, first, class_of = np.unique(rows, axis=0, return_index=True, return_inverse=True)
     order = np.argsort(first, kind="stable")
@@ -90,18 +92,31 @@ def _all_rows_equal(table: NDArray[np.float64]) -> bool:
     return bool((table[:_CHUNK] == table[:1]).all() and (table == table[:1]).all())
 
 
+def _quick_hashes(tables: Sequence[NDArray[np.float64]]) -> NDArray[np.uint64]:
+    """Hash the rows of all tables by a weighted sum, in which small differences can be lost."""
+    rng = np.random.default_rng(0)
+    sums = np.zeros(tables[0].shape[0])
+    for table in tables:
+        # Not a product of matrices, which adds up equal rows in orders of its own.
+        sums += np.einsum("ij,j->i", table, rng.uniform(1.0, 2.0, table.shape[1]))
+    return sums.view(np.uint64)
+
+
 def _hashes(tables: Sequence[NDArray[np.float64]]) -> NDArray[np.uint64]:
     """Hash the rows of all tables together, shape (rows,)."""
     rng = np.random.default_rng(0)
     odd = [2 * rng.integers(0, 2**63, t.shape[1], dtype=np.uint64) + np.uint64(1) for t in tables]
     hashes = np.zeros(tables[0].shape[0], dtype=np.uint64)
-    for start in range(0, hashes.size, _CHUNK):
-        chunk = slice(start, start + _CHUNK)
-        for table, factor in zip(tables, odd, strict=True):
-            bits = (table[chunk] + 0.0).view(np.uint64)  # -0.0 and 0.0 are one key
-            mixed = bits >> np.uint64(29)
+    for table, factor in zip(tables, odd, strict=True):
+        room = np.empty((min(_CHUNK, hashes.size), table.shape[1]))
+        other = np.empty_like(room, dtype=np.uint64)
+        for start in range(0, hashes.size, _CHUNK):
+            rows = table[start : start + _CHUNK]
+            bits, mixed = room[: len(rows)].view(np.uint64), other[: len(rows)]
+            np.add(rows, 0.0, out=room[: len(rows)])  # -0.0 and 0.0 are one key
+            np.right_shift(bits, np.uint64(29), out=mixed)
             mixed ^= bits
-            hashes[chunk] += mixed @ factor
+            hashes[start : start + _CHUNK] += mixed @ factor
     return hashes
 
 

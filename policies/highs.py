@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import highspy
 import numpy as np
-from scipy import sparse
 
 from apportion.policies.highs_model import highs_model, rows_that_are_bounds
 from apportion.policies.point import Point
@@ -59,7 +58,7 @@ class PersistentHighs:
             self._solver.setOptionValue(name, value)
         if not presolve:
             self._solver.setOptionValue("presolve", "off")
-        self.loads = 0
+        self._limit_s, self.loads = np.inf, 0
         self.load(program)
 
     def load(self, program: ConeProgram) -> None:
@@ -72,9 +71,8 @@ class PersistentHighs:
             c=program.c.copy(),
             equality=program.equality.copy(),
         )
-        A = self.program.A
-        rows, columns = A.shape
-        self._transpose = sparse.csr_array((A.data, A.indices, A.indptr), shape=(columns, rows))
+        self._column_of = np.repeat(np.arange(program.c.size), np.diff(program.A.indptr))
+        self._least = np.where(program.equality, -np.inf, 0.0)
         self._bound_row, self._bound_column, self._factor = rows_that_are_bounds(program)
         self._kept = np.ones(program.linear, dtype=bool)
         self._kept[self._bound_row] = False
@@ -131,6 +129,7 @@ class PersistentHighs:
         """Turn inequalities into equalities and equalities into inequalities."""
         now = self.program
         now.equality[rows] = ~now.equality[rows]
+        self._least = np.where(now.equality, -np.inf, 0.0)
         self.change_limits(rows, now.b[rows])
         mine = np.flatnonzero(np.isin(self._bound_row, rows) & ~self.aside[self._bound_column])
         columns = self._bound_column[mine]
@@ -142,9 +141,9 @@ class PersistentHighs:
         A = self.program.A
         A.data[entries] = values
         row = self._place[A.indices[entries]].tolist()
-        column = (np.searchsorted(A.indptr, entries, side="right") - 1).tolist()
-        for place in range(len(row)):
-            self._solver.changeCoeff(row[place], column[place], float(values[place]))
+        column = self._column_of[entries].tolist()
+        for at_row, at_column, value in zip(row, column, values.tolist(), strict=True):
+            self._solver.changeCoeff(at_row, at_column, value)
 
     def change_column(self, column: int, rows: Ints, values: Floats) -> None:
         """Give a column new coefficients in some rows in which it has entries."""
@@ -234,26 +233,29 @@ class PersistentHighs:
         """
         # HiGHS holds the seconds of all runs of an instance together against its limit.
         limit_s = np.inf if budget_s is None else self._solver.getRunTime() + budget_s
-        self._solver.setOptionValue("time_limit", limit_s)
+        if limit_s != self._limit_s:
+            self._solver.setOptionValue("time_limit", limit_s)
+            self._limit_s = limit_s
         self._solver.run()
         status, solution = self._solver.getModelStatus(), self._solver.getSolution()
         y = np.zeros(self.program.linear)
         if solution.dual_valid:
-            y[self._row] = -np.array(solution.row_dual)
-            y[self._bound_row] = np.array(solution.col_dual)[self._bound_column] / self._factor
-            y[(y < 0) & ~self.program.equality] = 0.0
+            y[self._row] = -_array(solution.row_dual)
+            y[self._bound_row] = _array(solution.col_dual)[self._bound_column] / self._factor
+            np.maximum(y, self._least, out=y)
             y[self._freed] = 0.0
-        x = np.array(solution.col_value)
+        x = _array(solution.col_value)
         optimal = status == highspy.HighsModelStatus.kOptimal
         word = "optimal" if optimal else str(self._solver.modelStatusToString(status))
         return Point(x, y, word, "highs", unique=optimal and self._only_optimum(y))
 
     def violation(self, point: Point) -> float:
         """Tell by how much a point misses a constraint, relative to limits above 1."""
-        program = self.program
-        slack = program.b - program.A @ point.x
-        short = np.where(program.equality, np.abs(slack), -slack)
-        short /= np.maximum(1.0, np.abs(program.b))
+        A, b = self.program.A, self.program.b
+        terms = A.data * point.x[self._column_of]
+        excess = np.bincount(A.indices, weights=terms, minlength=b.size) - b
+        short = np.where(self.program.equality, np.abs(excess), excess)
+        short /= np.maximum(1.0, np.abs(b))
         short[self._freed] = 0.0
         return float(short.max(initial=0.0))
 
@@ -269,7 +271,8 @@ class PersistentHighs:
             ``c + A'y``, zero in columns that are set aside, shape (columns,).
         """
         program, x, y = self.program, point.x, point.y
-        reduced = program.c + self._transpose @ y
+        terms = program.A.data * y[program.A.indices]
+        reduced = np.bincount(self._column_of, weights=terms, minlength=x.size) + program.c
         reduced[self.aside] = 0.0
         cost = float(program.c @ x)
         between = abs(cost + float(program.b @ y)) / max(1.0, abs(cost))
@@ -282,14 +285,16 @@ class PersistentHighs:
         By an equality, or by a dual value that is not zero: then any other point costs more.
         """
         equality = self.program.equality
-        there = ~self.aside[self._bound_column]
-        held = np.count_nonzero(y[self._row][~equality[self._row]] > _TOLERANCE)
-        fixed = equality[self._bound_row]
-        held += np.count_nonzero(((y[self._bound_row] > _TOLERANCE) | fixed) & there)
-        missing = self.program.c.size - np.count_nonzero(self.aside) - held
+        held = np.where(equality, ~self._kept, y > _TOLERANCE)
+        held[self._bound_row[self.aside[self._bound_column]]] = False
+        missing = np.count_nonzero(~self.aside) - np.count_nonzero(held)
         if missing <= 0 or missing > np.count_nonzero(equality):
             return bool(missing <= 0)
         status = self._solver.getBasis().row_status
         basic = highspy.HighsBasisStatus.kBasic
         places = self._place[np.flatnonzero(equality & self._kept & ~self._freed)].tolist()
         return bool(sum(status[place] != basic for place in places) >= missing)
+
+
+def _array(numbers: list[float]) -> Floats:
+    return np.fromiter(numbers, float, len(numbers))

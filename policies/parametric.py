@@ -8,6 +8,7 @@ without a call of cvxpy, and their columns say which numbers one parameter moves
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import cvxpy as cp
@@ -32,20 +33,26 @@ class Moves:
     Attributes
     ----------
     entries, limits, costs
-        Places in ``A.data``, ``b`` and ``c``.
-    entry_of, limit_of, cost_of
-        Rows of the affine functions for these numbers.
-    offset
-        The row for the offset, zero if it does not move, shape (size + 1,).
+        Places in ``A.data``, ``b``, and ``c`` with the offset behind it.
+    factor, operand, start
+        Affine functions of these numbers, in this order, term after term: the factor, the entry of
+        the parameter (with a 1 behind it), and where the terms of each number start.
     """
 
     entries: Ints
-    entry_of: sparse.csr_array
     limits: Ints
-    limit_of: sparse.csr_array
     costs: Ints
-    cost_of: sparse.csr_array
-    offset: Floats
+    factor: Floats
+    operand: Ints
+    start: Ints
+
+    def at(self, point: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return the numbers at values of the parameter with a 1 behind them."""
+        if not self.start.size:
+            return self.factor, self.factor, self.factor
+        numbers = np.add.reduceat(self.factor * point[self.operand], self.start)
+        first, last = self.entries.size, numbers.size - self.costs.size
+        return numbers[:first], numbers[first:last], numbers[last:]
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,20 +134,27 @@ class ParametricProgram:
 
     def moves(self, place: int) -> Moves:
         """Tell what one entry of the parameter moves."""
-        entries, limits, costs = (
-            matrix.indices[matrix.indptr[place] : matrix.indptr[place + 1]].astype(np.intp)
-            for matrix in (self.entries, self.limits, self.costs)
+        by_number, by_place = self._numbers
+        numbers = by_place.indices[by_place.indptr[place] : by_place.indptr[place + 1]]
+        terms = [np.arange(*by_number.indptr[number : number + 2]) for number in numbers.tolist()]
+        term = np.concatenate(terms) if terms else np.zeros(0, dtype=np.intp)
+        first, second = self.entries.shape[0], self.entries.shape[0] + self.limits.shape[0]
+        entries, limits, costs = np.split(
+            numbers.astype(np.intp), np.searchsorted(numbers, [first, second])
         )
-        last = self.base.c.size
-        moved = last in costs
-        offset = self.costs[[last]].toarray().ravel() if moved else np.zeros(self.costs.shape[1])
-        costs = costs[costs < last]
         return Moves(
             entries=entries,
-            entry_of=sparse.csr_array(self.entries[entries]),
-            limits=limits,
-            limit_of=sparse.csr_array(self.limits[limits]),
-            costs=costs,
-            cost_of=sparse.csr_array(self.costs[costs]),
-            offset=offset,
+            limits=limits - first,
+            costs=costs - second,
+            factor=by_number.data[term],
+            operand=by_number.indices[term].astype(np.intp),
+            start=np.cumsum([0, *(each.size for each in terms)][:-1], dtype=np.intp),
         )
+
+    @cached_property
+    def _numbers(self) -> tuple[sparse.csr_array, sparse.csc_array]:
+        """All affine functions, row after row and column after column."""
+        rows = sparse.csr_array(
+            sparse.vstack([self.entries, self.limits, self.costs], format="csr")
+        )
+        return rows, sparse.csc_array(rows)

@@ -10,7 +10,7 @@ import pandas as pd
 from apportion.tensor import ThroughputTensor
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Sequence
 
     from apportion.policies.job_kinds import Description, JobKind
 
@@ -32,7 +32,7 @@ def table_of(jobs: Facts | None) -> pd.DataFrame | None:
 def recognised(
     throughputs: Throughputs,
     jobs: Facts | None,
-    options: pd.Index | None,
+    names: Sequence[Any] | None,
     known: Mapping[Description, JobKind],
 ) -> dict[Hashable, JobKind] | None:
     """Find the kinds of jobs that are told as mappings, where the same was said of jobs before.
@@ -42,16 +42,16 @@ def recognised(
 
     Parameters
     ----------
-    options
+    names
         Options of the session; ``None`` before the first jobs.
     known
         Kinds by what was said.
     """
-    if options is None or not isinstance(throughputs, Mapping):
+    if names is None or not isinstance(throughputs, Mapping):
         return None
     if isinstance(jobs, pd.DataFrame):
         return None
-    names, facts = options.tolist(), jobs or {}
+    facts = jobs or {}
     kinds: dict[Hashable, JobKind] = {}
     if facts and facts.keys() != throughputs.keys():
         return None

@@ -95,6 +95,7 @@ class Session:
         self._route: Route = route
         self._open = True
         self._options: pd.Index | None = None
+        self._names: list[Hashable] | None = None
         self._jobs = JobRoll()
         self._classes = JobClasses(("weight", "scale_factor"))
         self._warm: WarmClasses | None = None
@@ -140,7 +141,7 @@ class Session:
             If a job is there already, fits nowhere, or anything else is wrong with it.
         """
         self._check_open()
-        kinds = recognised(throughputs, jobs, self._options, self._classes.known)
+        kinds = recognised(throughputs, jobs, self._names, self._classes.known)
         if kinds is None:
             kinds = self._read(ThroughputTensor.of(throughputs), table_of(jobs))
         for job in kinds:
@@ -254,7 +255,7 @@ class Session:
         instance = instance_of(
             tensor, self.cluster, table, (), GangPacking.none(tensor).largest_gang
         )
-        self._options = tensor.options
+        self._options, self._names = tensor.options, tensor.options.tolist()
         self._may_be_warm &= tensor.options.nlevels == 1  # tiers have limits of the whole mix
         given = pd.DataFrame(index=tensor.jobs) if jobs is None else jobs.loc[tensor.jobs]
         columns = sorted(map(str, given.columns))

@@ -162,8 +162,8 @@ class WarmClasses:
     def _set_aside(self, highs: PersistentHighs) -> None:
         """Set the classes without jobs aside in a solver, and bring those back that have some."""
         start, classes = self._cells.start, self._there.size
-        is_there = ~highs.aside[start : start + classes]
-        for place in np.flatnonzero(self._there != is_there).tolist():
+        as_it_was = self._there == highs.aside[start : start + classes]
+        for place in np.flatnonzero(as_it_was).tolist():
             columns = np.arange(start + place, self._cells.stop, classes)
             change = highs.bring_back if self._there[place] else highs.set_aside
             change(columns, self._own_rows[place])
@@ -179,15 +179,17 @@ class WarmClasses:
         """Change the numbers that the count of one class moves."""
         if place not in self._moves:
             self._moves[place] = self._program.moves(place)
-        moves, highs, point = self._moves[place], self._solver.highs, np.append(count, 1.0)
-        highs.change_entries(moves.entries, moves.entry_of @ point)
-        if moves.limits.size:
-            highs.change_limits(moves.limits, moves.limit_of @ point)
-        if moves.costs.size:
-            highs.change_costs(moves.costs, moves.cost_of @ point)
-        if moves.offset.any():
-            highs.program = replace(highs.program, offset=float(moves.offset @ point))
-        return moves.entries.size + moves.limits.size + moves.costs.size
+        moves, highs = self._moves[place], self._solver.highs
+        entries, limits, costs = moves.at(np.append(count, 1.0))
+        highs.change_entries(moves.entries, entries)
+        if limits.size:
+            highs.change_limits(moves.limits, limits)
+        inside = moves.costs < highs.program.c.size
+        if inside.any():
+            highs.change_costs(moves.costs[inside], costs[inside])
+        if not inside.all():
+            highs.program = replace(highs.program, offset=float(costs[-1]))
+        return entries.size + limits.size + int(np.count_nonzero(inside))
 
     def _choose(self, first: Point) -> Point:
         """Choose among the optima as `solve_instance` does, on the classes that have jobs."""

@@ -85,6 +85,13 @@ def test_two_thousand_jobs_of_few_types(policy: type[Policy], bench: type[Bench]
     assert (problem.gpus @ grouped.X <= problem.capacity * (1 + 1e-9)).all()
 
 
+def test_rows_that_differ_by_less_than_a_sum_can_hold_are_told_apart() -> None:
+    rows = np.array([[1e12, 1e-9], [1e12, 2e-9], [1e12, 1e-9]])
+    first, class_of = group_rows(rows)
+    assert first.tolist() == [0, 1]
+    assert class_of.tolist() == [0, 1, 0]
+
+
 def test_a_column_that_the_policy_reads_keeps_jobs_apart(bench: type[Bench]) -> None:
     problem = bench.random(4, jobs=1, types=2).repeated(6)
     problem = problem.with_columns(order=np.arange(6.0))

@@ -78,7 +78,7 @@ def test_recovery_keeps_the_mean_and_meets_every_demand(
     shares = bins.expand(X)
     assert shares.min() >= 0
     assert shares.sum(axis=1).max() <= 1 + 1e-12
-    assert (shares @ speeds >= demand * (1 - 1e-12)).all()
+    assert (shares @ speeds >= demand - 1e-12 * speeds.max()).all()
     mean = np.zeros_like(X)
     np.add.at(mean, bins.bin_of, shares)
     np.testing.assert_allclose(mean / bins.instance.count[:, None], X, atol=1e-12)
