@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["events"]
 
 POLICY = "max_min_fairness"
-TYPES = ("v100", "p100", "k80")
+TYPES: tuple[str, ...] = ("v100", "p100", "k80")
 
 
 def events(quick: bool) -> list[Row]:
@@ -88,7 +88,7 @@ def _events(
     seconds = []
     with ap.session(POLICY, gpus, second_stage=second_stage, route=route) as session:
         session.add(speed, facts)
-        session.solve()
+        allocation = session.solve()
         there = list(range(len(speed)))
         for number in range(count):
             like = int(rng.integers(len(speed)))
