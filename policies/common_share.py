@@ -1,7 +1,9 @@
 """The largest part of given demands that all jobs can have at once, by either kind of solver.
 
-``max t <= 1 such that throughput_m >= t * demand_m`` for every job m: what a policy about the worst
-off job comes down to at a level of its objective. It is declared once, in cvxpy, and compiled like
+``max t such that throughput_m >= t * demand_m`` for every job m: what a policy about the worst
+off job comes down to at a level of its objective. There is no limit ``t <= 1``: at the level that
+is looked for it would be tight together with the capacities, and the dual values, which are the
+prices, could then be those of the limit: zero. It is declared once, in cvxpy, and compiled like
 any policy. Where every option draws on one resource, the interior point of
 `apportion.policies.arrow` takes the arrays as they are.
 """
@@ -48,13 +50,14 @@ class SharePoint:
     X
         Feasible shares of time, shape (rows, options).
     share
-        Part of every demand that `X` meets.
+        Part of every demand that `X` meets, at most 1.
     bound
-        What no allocation can exceed, by the dual values.
+        What no allocation can exceed, by the dual values, at most 1.
     dual
         Dual value of each job's demand, scaled to ``dual @ demand = 1``; shape (jobs,).
     prices
-        What one more unit of each resource adds to the share, shape (resources,).
+        What one more unit of each resource adds to the share, shape (resources,); zero where more
+        than all demands could be met, so that no resource is short.
     solver
         Name of the solver.
     """
@@ -98,12 +101,13 @@ class DeclaredShare:
         bound = -self._compiled.bound(self._first)
         self._target = demand * min(bound, 1.0)
         X = _meeting(self._p.instance, self._compiled.X_at(self._first), self._target)
+        prices = self._compiled.prices(self._first) / scale
         return SharePoint(
             X=X,
-            share=_reached(self._p.instance, X, demand),
-            bound=bound,
+            share=min(_reached(self._p.instance, X, demand), 1.0),
+            bound=min(bound, 1.0),
             dual=dual / scale,
-            prices=self._compiled.prices(self._first) / scale,
+            prices=prices if bound <= 1.0 + _HAIR else np.zeros_like(prices),
             solver=self._first.solver,
         )
 
@@ -119,8 +123,7 @@ class DeclaredShare:
         """Compile the problem, or write other demands into what is compiled."""
         if self._compiled is None:
             self._met = self._p.throughput - cp.multiply(demand, self._share) >= 0
-            own = [self._met, self._share <= 1]
-            return Compiled.of(self._p, cp.Maximize(self._share), own)
+            return Compiled.of(self._p, cp.Maximize(self._share), [self._met])
         compiled = self._compiled
         program = compiled.program
         place, column = program.rows[self._met.id], program.columns[self._share.id]

@@ -45,6 +45,9 @@ Merged rows change with the level, so that the simplex would have to be set up a
 """
 _MET = 1e-10
 _MOST_LEVELS = 60
+_STEP, _STRAIGHT, _SHORTEST = 1e-6, 1e-5, 1e-12
+"""Relative step of the level by which the slope of the demands is taken, as short as it has to be
+for their cost to change no more than so much."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,9 +197,13 @@ class _Search:
         if not point.prices.any():
             return 0.0  # a job is as fast as it can be, whatever the capacities
         dual = self._each(point.dual)
-        near = self.level * (1 + 1e-6 * (-1 if self.maximises else 1))
-        here, there = (1 / self._cost(dual, level) for level in (self.level, near))
-        return abs((near - self.level) * here / (there / here - 1))
+        here, step = self._cost(dual, self.level), _STEP
+        while True:
+            near = self.level * (1 + step * (-1 if self.maximises else 1))
+            less = 1 - self._cost(dual, near) / here
+            if less <= _STRAIGHT or step <= _SHORTEST:
+                return abs(near - self.level) / here / less if less > 0 else 0.0
+            step /= 10  # a ratio that is nearly all elapsed time bends within a hair
 
     def _alone(self) -> float:
         """Level if every job ran on its fastest option all the time."""

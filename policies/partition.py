@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 import cvxpy as cp
 import numpy as np
 from scipy import sparse
-from scipy.optimize import brentq
 
-from apportion.errors import InputError
+from apportion.errors import InputError, SolveError
 from apportion.policies.certificate import relative_gap
 from apportion.policies.classes import group_identical
 from apportion.policies.problem import Problem
@@ -34,6 +33,9 @@ if TYPE_CHECKING:
     Ints = NDArray[np.intp]
 
 __all__ = ["least_cost", "level_bound", "parts_of", "solve_in_parts"]
+
+_BETWEEN = 1e-13
+"""Relative distance of a level that can be paid for from one that cannot, at the end."""
 
 
 def parts_of(instance: Instance, parts: int, seed: int) -> list[Ints]:
@@ -133,6 +135,10 @@ def level_bound(
 ) -> float:
     """Bound the level of a policy by prices: all demands must be worth no more than there is.
 
+    What demands cost at least never falls as levels get better, but it may stay the same for a
+    while, at zero where nothing is scarce, and ends where a job is as fast as it can be. So the
+    bound is the end of the levels that can be paid for, found by halving, not a root.
+
     Parameters
     ----------
     p
@@ -141,7 +147,14 @@ def level_bound(
         Any prices >= 0, shape (resources,).
     reached
         A level that can be reached.
+
+    Raises
+    ------
+    SolveError
+        If that is no level, as a job makes no steps at all.
     """
+    if not (np.isfinite(reached) and reached > 0):
+        raise SolveError(f"Parts leave a job without any throughput under {policy!r}.")
     instance = p.instance
     each = sparse.kron(sparse.eye_array(instance.options), prices[:, None], format="csr")
     price = np.asarray((instance.usage @ each).toarray(), dtype=float)
@@ -158,10 +171,10 @@ def level_bound(
     near, far = reached, reached * better
     while beyond(far) <= 0:
         near, far = far, far * better
-    if beyond(near) >= 0:
-        return near
-    root, _ = brentq(beyond, near, far, xtol=1e-300, full_output=True)
-    return float(root)
+    while abs(far - near) > _BETWEEN * abs(near):
+        middle = 0.5 * (near + far)
+        near, far = (near, middle) if beyond(middle) > 0 else (middle, far)
+    return float(far)
 
 
 def least_cost(throughput: Floats, price: Floats, demand: Floats) -> Floats:

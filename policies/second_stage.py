@@ -59,8 +59,14 @@ def relative_throughput(instance: Instance) -> Floats:
 
 
 def evenness(instance: Instance) -> Floats:
-    """Weight of each squared cell of X in the last choice, shape (rows, options)."""
-    capacity = np.maximum(instance.capacity[instance.option_accelerator], 1e-9)
+    """Weight of each squared cell of X in the last choice, shape (rows, options).
+
+    The part of its type's GPUs that a row holds. A type without GPUs, of which every share is zero,
+    weighs like the largest type: its weights must not dwarf those of the others.
+    """
+    there = np.where(instance.capacity > 0, instance.capacity, np.inf)
+    largest = instance.capacity.max(initial=0.0) or 1.0
+    capacity = np.where(np.isfinite(there), there, largest)[instance.option_accelerator]
     return instance.row_count[:, None] * np.maximum(instance.gpus, 1e-9) / capacity
 
 
