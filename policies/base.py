@@ -131,7 +131,9 @@ class Policy(ABC):
         """State linear constraints that the final allocation must meet beyond the optimum.
 
         For policies with more than one objective, such as lexicographic fairness; they may solve
-        problems of their own to find them. ``None`` if the optimum is all that counts.
+        problems of their own to find them, and give ``p.X`` the value of an allocation that meets
+        them: it is returned where no solver finds a better one that does. No optimum of the
+        first objective alone is. ``None`` if the optimum is all that counts.
         """
         return None
 

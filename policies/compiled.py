@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import cvxpy as cp
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from apportion.policies.canonical import Scales
     from apportion.policies.problem import Problem
 
     Floats = NDArray[np.float64]
@@ -53,10 +54,25 @@ class Compiled:
         p: Problem,
         objective: cp.Maximize | cp.Minimize,
         constraints: Sequence[cp.Constraint] = (),
+        *,
+        scaled: bool = True,
     ) -> Compiled:
-        """Compile an objective and constraints over the expressions of `p`."""
+        """Compile an objective and constraints over the expressions of `p`.
+
+        The program is scaled by `equilibrate`; or not, for `scaled_by`.
+        """
         declared = cp.Problem(objective, [*p.constraints, *constraints])
-        return cls(p, declared, *equilibrate(canonicalise(declared)))
+        program = canonicalise(declared)
+        if scaled:
+            return cls(p, declared, *equilibrate(program))
+        program.A.eliminate_zeros()
+        return cls(p, declared, program, np.ones(program.c.size), np.ones(program.b.size))
+
+    def scaled_by(self, scales: Scales) -> Compiled:
+        """Scale a problem that was not."""
+        return replace(
+            self, program=scales.scale(self.program), column=scales.column, row=scales.row
+        )
 
     @property
     def maximises(self) -> bool:

@@ -254,13 +254,9 @@ def _attempt(
     first = compiled.optimum(solver, repr(policy))
     bound = compiled.bound(first)
     solved = time.perf_counter()
-    X = compiled.X_at(first)
-    if second_stage and policy.leaves_ties:
-        reached = compiled.objective()
-        X = choose(policy, compiled, first, solver)
-        if compiled.worse_by(reached) > 1e-7:  # rounding errors, where data span many magnitudes
-            X = compiled.X_at(first)
+    compiled.X_at(first)
+    X, missed = choose(policy, compiled, first, solver, second_stage=second_stage)
     objective = compiled.objective()
     value = -objective if compiled.maximises else objective
-    gap = relative_gap(value, bound, logarithmic=policy.logarithmic)
+    gap = max(relative_gap(value, bound, logarithmic=policy.logarithmic), missed or 0.0)
     return _Attempt(first, X, objective, gap, solved - started, time.perf_counter() - solved)

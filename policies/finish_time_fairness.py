@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import cvxpy as cp
 import numpy as np
 
 from apportion.policies.base import Policy
-from apportion.policies.water_filling import drain
+from apportion.policies.water_filling import LEVEL_HAIR, even_share, water_fill
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +30,7 @@ class FinishTimeFairness(Policy):
     For each job ``rho = (elapsed + remaining / throughput) / (isolated_elapsed + remaining /
     isolated throughput)``, where the isolated cluster is a 1/n slice of every type (Themis,
     section 3; Gavel, section 4.2). With ``lexicographic=True`` also the second largest ratio is as
-    small as can be, then the third, and so on; a cone program for each.
+    small as can be, then the third, and so on: water filling of 1 / rho.
     """
 
     name = "finish_time_fairness"
@@ -65,8 +65,45 @@ class FinishTimeFairness(Policy):
 
     def final_levels(self, p: Problem) -> Sequence[cp.Constraint] | None:
         """Lower the ratios as far as they go, if they are to be lexicographically least."""
-        return self.keeping(p, drain(p, self.ratio(p)) * (1 + 1e-7)) if self.lexicographic else None
+        if not self.lexicographic:
+            return None
+        p.X.value = even_share(p)
+        start = 1 / float(np.max(self.ratio(p).value))
+        inverse = _InverseRatios(p.steps_remaining, p.elapsed_s, self._isolated_s(p), start)
+        filled = water_fill(p, p.throughput, inverse, self.constraints(p))
+        return [p.throughput >= filled.level * (1 - LEVEL_HAIR)]
 
     def _isolated_s(self, p: Problem) -> Floats:
         """Return the completion time of each job on a cluster of its own."""
         return p.column("isolated_elapsed_s") + p.steps_remaining / p.isolated_throughput
+
+
+@dataclass(frozen=True, eq=False)
+class _InverseRatios:
+    """Steps/s at which the finish-time-fairness ratios are 1 / height, for water filling.
+
+    ``steps * height / (isolated_s - elapsed_s * height)``: convex, a straight line for jobs that
+    have just arrived.
+    """
+
+    steps: Floats
+    elapsed_s: Floats
+    isolated_s: Floats
+    start: float
+
+    straight: ClassVar[bool] = False
+
+    def tangent(
+        self,
+        active: NDArray[np.bool_],
+        level: Floats,
+        height: float,
+    ) -> tuple[Floats, Floats]:
+        """Return the demands at a height and their derivatives; zeros for jobs not active."""
+        left_s = np.where(active, self.isolated_s - self.elapsed_s * height, np.inf)
+        return self.steps * height / left_s, self.steps * self.isolated_s / left_s**2
+
+    def highest(self, active: NDArray[np.bool_]) -> float:
+        """Return the height at which the first job would have had to be done by now."""
+        waited = active & (self.elapsed_s > 0)
+        return float((self.isolated_s[waited] / self.elapsed_s[waited]).min(initial=np.inf))

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import cvxpy as cp
-import numpy as np
 
 from apportion.policies.base import Policy
-from apportion.policies.water_filling import water_fill
+from apportion.policies.water_filling import LEVEL_HAIR, Steady, water_fill
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,5 +47,6 @@ class MaxMinPolicy(Policy):
         """Fill to the lexicographic optimum and state that every job keeps its level."""
         if not self.lexicographic:
             return None
-        levels, _ = water_fill(p, self.utility(p), self.rates(p))
-        return [self.utility(p) >= levels - 1e-9 * np.maximum(1.0, np.abs(levels))]
+        utility = self.utility(p)
+        filled = water_fill(p, utility, Steady(self.rates(p)), self.constraints(p))
+        return [utility >= filled.level * (1 - LEVEL_HAIR)]
