@@ -60,6 +60,7 @@ def best_matching(p: Problem) -> tuple[float, Floats]:
     """
     duration = _durations(p)
     gpus = p.instance.capacity[: p.instance.accelerators].astype(int)
+    gpus = np.where(np.isfinite(duration).any(axis=0), gpus, 0)
     jobs = duration.shape[0]
     queue = np.repeat(np.arange(gpus.size), gpus)  # type of each GPU
     places = np.arange(1, jobs + 1)
@@ -99,10 +100,10 @@ def matching_problem(p: Problem, places: int) -> cp.Problem:
 
 def _durations(p: Problem) -> Floats:
     """Seconds that each job needs on each type, shape (jobs, types); infinite where it cannot."""
-    large = p.scale_factor > 1
+    large = p.instance.solo_speeds.held > 1
     if large.any():
         raise InputError(
-            f"AlloX places single-GPU jobs; {int(large.sum())} jobs have a larger scale factor."
+            f"AlloX places single-GPU jobs; {int(large.sum())} jobs hold more GPUs than one."
         )
     speed = p.instance.alone
     with np.errstate(divide="ignore"):

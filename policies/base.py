@@ -53,6 +53,8 @@ class Policy(ABC):
     """Whether GPUs that the allocation leaves idle may be lent to any job for a round."""
     scale_invariant: ClassVar[bool] = True
     """Whether the shares stay the same when one job's steps (and steps/s) are counted otherwise."""
+    runs_jobs_alone: ClassVar[bool] = False
+    """Whether it gives time to jobs by themselves only, so that each must run by itself."""
     groups_identical_jobs: ClassVar[bool] = True
     """Whether jobs that agree in everything the policy reads may be solved as one."""
 

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from apportion.policies.certificate import make_feasible
-from apportion.policies.isolated import isolated_share
 from apportion.policies.problem import Problem
 from apportion.policies.solution import Solution
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
 
@@ -26,7 +27,7 @@ def isolated_solution(policy: Policy, instance: Instance, reason: str) -> Soluti
     policy
         The policy that could not be solved; its objective is evaluated.
     instance
-        The problem. Combinations of jobs get nothing.
+        The problem. Combinations of jobs get nothing; options of a type share the slice evenly.
     reason
         What came of the solvers.
 
@@ -35,15 +36,7 @@ def isolated_solution(policy: Policy, instance: Instance, reason: str) -> Soluti
     Solution
         With the status "fallback", no prices (nan) and an infinite gap.
     """
-    accelerator = instance.option_accelerator
-    alike = np.bincount(accelerator)[accelerator]
-    gpus = instance.capacity[: instance.accelerators]
-    share = isolated_share(gpus, instance.columns["scale_factor"], instance.count.sum())
-    X = np.zeros((instance.rows, instance.options))
-    single = np.bincount(instance.member_row, minlength=instance.rows)[instance.member_row] == 1
-    job, member = np.unique(instance.member_job[single], return_index=True)
-    X[instance.member_row[single][member]] = share[job][:, accelerator] / alike
-    X = make_feasible(X, instance)
+    X = make_feasible(_slices(instance), instance)
     p = Problem(instance)
     p.X.value = X
     value = np.asarray(policy.objective(p).args[0].value).item() if not policy.fractional else None
@@ -57,3 +50,15 @@ def isolated_solution(policy: Policy, instance: Instance, reason: str) -> Soluti
         message=f"The isolated share, as every solver failed: {reason}",
         stats={"jobs": instance.jobs, "options": instance.options, "reduction": "none (fallback)"},
     )
+
+
+def _slices(instance: Instance) -> NDArray[np.float64]:
+    """Give each job that runs by itself a 1/n slice; scaled down to all of its time."""
+    accelerator = instance.option_accelerator
+    alike = np.bincount(accelerator)[accelerator]
+    row = instance.row_alone[instance.row_alone >= 0]
+    slice_gpus = instance.capacity / max(float(instance.count.sum()), 1.0)
+    X = np.zeros((instance.rows, instance.options))
+    X[row] = slice_gpus[accelerator] / alike / instance.gpus[row]
+    X[row] /= np.maximum(X[row].sum(axis=1, keepdims=True), 1.0)
+    return X

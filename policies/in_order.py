@@ -23,8 +23,9 @@ __all__ = ["FIFO", "ShortestJobFirst"]
 class _InOrder(Policy):
     """Give each job its fastest throughput, the first of the order above all.
 
-    The m-th of M jobs weighs ``M + 1 - m`` (Gavel, section 4.2), times the GPUs that it holds, so
-    that a large gang is not outbid by several later jobs that would fit in its place.
+    The m-th of M jobs weighs ``M + 1 - m`` (Gavel, section 4.2), times the GPUs that it holds where
+    it is fastest, so that a large gang is not outbid by several later jobs that would fit in its
+    place.
     """
 
     @abstractmethod
@@ -34,7 +35,7 @@ class _InOrder(Policy):
     def objective(self, p: Problem) -> cp.Maximize:
         """State the throughputs relative to the fastest, weighted by place in the order."""
         rank = rankdata(self.order(p), method="dense")
-        weight = p.scale_factor * (rank.max() + 1 - rank) / p.fastest_throughput
+        weight = p.instance.fastest_gpus * (rank.max() + 1 - rank) / p.fastest_throughput
         return cp.Maximize(p.total(cp.multiply(weight, p.throughput)))
 
 

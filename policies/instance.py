@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import sparse
 
-from apportion.policies.isolated import isolated_share
+from apportion.policies.normalisers import (
+    SoloSpeeds,
+    best_of_types,
+    equal_share_throughput,
+    isolated_throughput,
+    solo_speeds,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,6 +58,9 @@ class Instance:
     member_share
         Part of a row's time that each job of a member has, shape (members,): 1, but where a row
         stands for pairs of classes and a job takes part in only some of them.
+    types
+        Number of accelerator types of the cluster, which are the first resources, whether or not
+        an option is of each; by default up to the last that an option is of.
     plain_usage
         The same object as ``usage`` where a row holds its scale factor of the accelerators of an
         option and nothing else, as `of_jobs` poses it; another or ``None`` if that is not known.
@@ -67,6 +76,7 @@ class Instance:
     prices: Floats = field(repr=False)
     entities: tuple[str, ...] = ()
     member_share: Floats = field(default_factory=lambda: np.ones(0))
+    types: int | None = None
     plain_usage: sparse.csr_array | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -143,6 +153,24 @@ class Instance:
             columns={**columns, "count": count},
         )
 
+    def by_themselves(self) -> Instance:
+        """Keep the rows of single jobs, one for each job; every job must have one that runs."""
+        if self.solo:
+            return self
+        row = self.row_alone
+        member = np.empty(self.rows, dtype=np.intp)
+        member[self.member_row] = np.arange(self.member_row.size)
+        own = np.arange(self.jobs)
+        return replace(
+            self,
+            throughput=self.throughput[member[row]],
+            member_row=own,
+            member_job=own,
+            member_share=np.ones(own.size),
+            usage=self.usage[row],
+            plain_usage=None,
+        )
+
     def with_columns(self, columns: Mapping[str, Floats]) -> Instance:
         """Return the same problem with other columns."""
         return replace(self, columns=columns)
@@ -183,6 +211,17 @@ class Instance:
         )
 
     @cached_property
+    def row_alone(self) -> Ints:
+        """Row of each job by itself; -1 for a job that never runs by itself, shape (jobs,)."""
+        if self.solo:
+            return np.arange(self.jobs)
+        members = np.bincount(self.member_row, minlength=self.rows)
+        own = (members[self.member_row] == 1) & (self.throughput > 0).any(axis=1)
+        row = np.full(self.jobs, -1, dtype=np.intp)
+        row[self.member_job[own]] = self.member_row[own]
+        return row
+
+    @cached_property
     def row_count(self) -> Floats:
         """Identical rows that each row stands for, shape (rows,)."""
         count = np.ones(self.rows)
@@ -199,38 +238,35 @@ class Instance:
         return runs
 
     @cached_property
+    def solo_speeds(self) -> SoloSpeeds:
+        """How each job runs by itself under each option, or else in combinations."""
+        return solo_speeds(self)
+
+    @cached_property
     def alone(self) -> Floats:
         """Steps/s of each job by itself on each accelerator type, shape (jobs, types).
 
-        The best of the options of a type; zero where it cannot run by itself.
+        The best of the options of a type; zero where it cannot run. A job that never runs by
+        itself is taken as it runs in combinations.
         """
-        members = np.bincount(self.member_row, minlength=self.rows)
-        single = members[self.member_row] == 1
-        best = np.zeros((self.jobs, self.accelerators))
-        for option, accelerator in enumerate(self.option_accelerator):
-            np.maximum.at(
-                best[:, accelerator], self.member_job[single], self.throughput[single, option]
-            )
-        return best
+        return best_of_types(self, self.solo_speeds.speed)
 
     @property
     def accelerators(self) -> int:
-        """Number of accelerator types, which are the first resources."""
-        return int(self.option_accelerator.max(initial=-1)) + 1
+        """Number of accelerator types of the cluster, which are the first resources."""
+        named = int(self.option_accelerator.max(initial=-1)) + 1
+        return named if self.types is None else self.types
 
     @cached_property
     def type_share(self) -> Floats:
-        """Share of all GPUs that are of each type, shape (types,)."""
+        """Share of all GPUs of the cluster that are of each type, shape (types,)."""
         gpus = self.capacity[: self.accelerators]
         return np.asarray(gpus / gpus.sum(), dtype=float)
 
     @cached_property
     def equal_share_throughput(self) -> Floats:
-        """Steps/s if a job ran all the time, on each type as often as its GPUs are in the cluster.
-
-        Shape (jobs,). Gavel's normaliser (its ``ProportionalPolicy``).
-        """
-        return np.asarray(self.alone @ self.type_share, dtype=float)
+        """Steps/s of all the time, on each type as often as its GPUs are there, shape (jobs,)."""
+        return equal_share_throughput(self)
 
     @cached_property
     def fastest_throughput(self) -> Floats:
@@ -238,16 +274,28 @@ class Instance:
         return np.asarray(self.alone.max(axis=1, initial=0.0), dtype=float)
 
     @cached_property
+    def fastest_gpus(self) -> Floats:
+        """GPUs that each job holds where it is fastest, the fewest of equals, shape (jobs,)."""
+        solo = self.solo_speeds
+        fastest = solo.speed == self.fastest_throughput[:, None]
+        return np.asarray(np.where(fastest, solo.gpus, np.inf).min(axis=1, initial=np.inf))
+
+    @cached_property
+    def gpus_held(self) -> Floats:
+        """Most GPUs that each job holds where it runs; its scale factor if nowhere, (jobs,)."""
+        held = self.solo_speeds.held
+        return np.where(held > 0, held, self.columns["scale_factor"])
+
+    @cached_property
     def isolated_throughput(self) -> Floats:
         """Steps/s of each job in an isolated 1/n slice of the cluster, shape (jobs,)."""
-        share = isolated_share(
-            self.capacity[: self.accelerators], self.columns["scale_factor"], self.count.sum()
-        )
-        return np.asarray((share * self.alone).sum(axis=1), dtype=float)
+        return isolated_throughput(self)
 
     @cached_property
     def gpus(self) -> Floats:
         """GPUs that a row holds under each option, shape (rows, options)."""
+        if self.holds_gpus_only:
+            return np.repeat(self.columns["scale_factor"][:, None], self.options, axis=1)
         resources = self.capacity.size
         columns = np.arange(self.options) * resources + self.option_accelerator
         return np.asarray(self.usage[:, columns].toarray(), dtype=float)
@@ -261,9 +309,14 @@ class Instance:
     def blind_to_types(self) -> Instance:
         """Return what a heterogeneity-agnostic policy believes: one speed wherever a job can run.
 
-        The speed is the job's average over the GPUs on which it runs.
+        The speed is the job's average over the GPUs on which it runs. Options that hold different
+        numbers of GPUs differ in more than their type: the average is over those of one number.
         """
+        held, average = self.gpus[self.member_row], np.zeros_like(self.throughput)
         weight = (self.throughput > 0) * self.capacity[self.option_accelerator]
-        total = np.maximum(weight.sum(axis=1), 1e-300)
-        average = (weight * self.throughput).sum(axis=1) / total
-        return replace(self, throughput=(self.throughput > 0) * average[:, None])
+        for gpus in (None,) if (held == held[:, :1]).all() else np.unique(held):
+            there = weight if gpus is None else weight * (held == gpus)
+            total = np.maximum(there.sum(axis=1), 1e-300)
+            mean = (there * self.throughput).sum(axis=1) / total
+            average += mean[:, None] if gpus is None else (held == gpus) * mean[:, None]
+        return replace(self, throughput=(self.throughput > 0) * average)

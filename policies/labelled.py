@@ -9,7 +9,7 @@ import pandas as pd
 
 from apportion.allocation import Allocation
 from apportion.cluster import Cluster
-from apportion.errors import InputError
+from apportion.errors import InputError, written
 from apportion.policies.driver import Solution, solve_instance
 from apportion.policies.labels import Resource, instance_of, jobs_of, pair_table
 from apportion.policies.registry import get_policy
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from apportion.pairs import PairThroughputs
     from apportion.policies.base import Policy
     from apportion.policies.driver import Fallback
+    from apportion.policies.instance import Instance
     from apportion.policies.pairs import PairTable
     from apportion.policies.solvers import SolverName
 
@@ -86,9 +87,11 @@ def solve(
     table = jobs_of(tensor, jobs, chosen)
     packing = pack_gangs(tensor, cluster, table) if gang_packing else GangPacking.none(tensor)
     resources = [*resources, *packing.resources]
+    instance = instance_of(tensor, cluster, table, resources, packing.largest_gang)
+    _check_alone(chosen, tensor, instance)
     solution = solve_instance(
         chosen,
-        instance_of(tensor, cluster, table, resources, packing.largest_gang),
+        instance,
         pairs=_sharing(chosen, pairs, tensor, table),
         group=group,
         intervals=intervals,
@@ -125,6 +128,18 @@ def solve(
     )
 
 
+def _check_alone(policy: Policy, tensor: ThroughputTensor, instance: Instance) -> None:
+    """Name a job that never runs by itself, if the policy gives time to single jobs only."""
+    together = instance.row_alone < 0
+    if policy.runs_jobs_alone and together.any():
+        job = tensor.jobs[together][0]
+        raise InputError(
+            f"{policy!r} gives time to jobs by themselves only, and job {written(job)} runs in "
+            f"combinations only; give its throughputs alone, or use a policy such as "
+            f"'max_min_fairness'."
+        )
+
+
 def _sharing(
     policy: Policy,
     pairs: PairThroughputs | None,
@@ -132,7 +147,7 @@ def _sharing(
     table: pd.DataFrame,
 ) -> PairTable | None:
     """Pair throughputs by job, where the policy lets jobs share."""
-    combined = len(tensor.rows) > len(tensor.jobs)
+    combined = not tensor.rows.equals(tensor.jobs)
     if policy.space_sharing and pairs is None and not combined:
         raise InputError(
             f"{policy!r} lets jobs share GPUs: give pairs=, or combinations as rows of the tensor."

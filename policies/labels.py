@@ -126,13 +126,16 @@ def instance_of(
         gpus[:] = per_option
     room = np.minimum(cluster.counts[accelerator], largest_gang)
     speed = np.where(gpus[row] <= room, tensor.values.to_numpy(), 0.0)
+    together = np.ones(gpus.shape, dtype=bool)
+    np.logical_and.at(together, row, speed > 0)
     fits = np.zeros(len(tensor.jobs), dtype=bool)
-    np.logical_or.at(fits, job, (speed > 0).any(axis=1))
+    np.logical_or.at(fits, job, together[row].any(axis=1))
     if not fits.all():
         first = int(np.argmin(fits))
         raise InputError(
-            f"Job {written(tensor.jobs[first])} fits nowhere: it needs {scale_factor[first]:g} "
-            f"GPUs of a type on which it runs, and the cluster has {cluster}."
+            f"Job {written(tensor.jobs[first])} fits nowhere: it needs "
+            f"{_least_gpus(gpus[row], tensor, job == first):g} GPUs of a type on which it runs, "
+            f"and the cluster has {cluster}."
         )
     capacity = np.append(cluster.counts, [resource.capacity for resource in resources])
     columns, entities = _numbers(table)
@@ -146,7 +149,16 @@ def instance_of(
         columns=columns,
         prices=np.append(cluster.prices, np.zeros(len(resources))),
         entities=entities,
+        types=len(cluster.gpus),
     )
+
+
+def _least_gpus(
+    gpus: NDArray[np.float64], tensor: ThroughputTensor, member: NDArray[np.bool_]
+) -> float:
+    """Fewest GPUs that a row of a job holds where the job has a throughput."""
+    runs = member[:, None] & (tensor.values.to_numpy() > 0)
+    return float(gpus[runs].min(initial=np.inf))
 
 
 def _numbers(table: pd.DataFrame) -> tuple[dict[str, NDArray[np.float64]], tuple[str, ...]]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from apportion.policies.shares import FixedShare
+from apportion.policies.shares import FixedShare, type_of_option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,6 +39,7 @@ class GandivaPacking(FixedShare):
     source = "Gandiva (OSDI 2018), section 4; Gavel (OSDI 2020), section 6"
     columns = ("order",)
     groups_identical_jobs = False
+    runs_jobs_alone = False
 
     heterogeneity_aware: bool = True
     space_sharing: bool = True
@@ -48,20 +49,23 @@ class GandivaPacking(FixedShare):
         """Return equal shares over the jobs and pairs that run, shape (rows, types)."""
         instance = p.instance
         gpus = instance.capacity[: instance.accelerators]
-        runs = self._packed(p) if p.scale_factor.sum() > gpus.sum() else self._alone(p)
+        there = gpus[np.unique(instance.option_accelerator)].sum()  # the others run no job
+        runs = self._packed(p) if p.scale_factor.sum() > there else self._alone(p)
         held = instance.gpus.max(axis=1)
         share = runs[:, None] * gpus[None, :] / (max(1, runs.sum()) * held[:, None])
         return np.asarray(share / np.maximum(share.sum(axis=1, keepdims=True), 1.0), dtype=float)
 
     def constraints(self, p: Problem) -> Sequence[cp.Constraint]:
         """Limit every row, single or pair, to its share."""
-        share = self.target(p)[:, p.instance.option_accelerator]
-        return [(share * p.instance.can_run >= p.X).set_label("share")]
+        return [(self.target(p) >= p.X @ type_of_option(p)).set_label("share")]
 
     def _alone(self, p: Problem) -> NDArray[np.bool_]:
         """Rows of one job."""
         members = np.bincount(p.instance.member_row, minlength=p.instance.rows)
-        return np.asarray(members == 1, dtype=bool)
+        only_together = p.instance.member_row[(p.instance.row_alone < 0)[p.instance.member_job]]
+        runs = np.asarray(members == 1, dtype=bool)
+        runs[only_together] = True
+        return runs
 
     def pairs_to_consider(self, instance: Instance) -> Ints:
         """Draw the pairs: jobs of a scale factor in the order of their tickets, two by two."""
@@ -79,12 +83,15 @@ class GandivaPacking(FixedShare):
     def _packed(self, p: Problem) -> NDArray[np.bool_]:
         """Rows that run: the pairs drawn that are worth it, and the jobs left over."""
         instance, runs = p.instance, self._alone(p)
-        alone = np.maximum(instance.alone, 1e-300)[:, instance.option_accelerator]
-        relative = (instance.throughput / alone[instance.member_job]) @ instance.type_share
+        accelerator = instance.option_accelerator
+        alone = np.maximum(instance.alone, 1e-300)[:, accelerator]
+        there = instance.type_share[accelerator] / np.bincount(accelerator)[accelerator]
+        relative = (instance.throughput / alone[instance.member_job]) @ (there / there.sum())
         together = np.bincount(instance.member_row, weights=relative, minlength=instance.rows)
         drawn = {tuple(pair) for pair in self.pairs_to_consider(instance).tolist()}
         for row in np.flatnonzero(~runs & (together > 1.0)).tolist():
             pair = np.sort(instance.member_job[instance.member_row == row])
             if tuple(pair.tolist()) in drawn:
-                runs[pair], runs[row] = False, True
+                own = instance.row_alone[pair]
+                runs[own[own >= 0]], runs[row] = False, True
         return runs

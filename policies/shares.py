@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import cvxpy as cp
 import numpy as np
 
+from apportion.errors import InputError
 from apportion.policies.base import Policy
 from apportion.policies.isolated import isolated_share
 
@@ -17,15 +18,23 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from apportion.policies.instance import Instance
     from apportion.policies.problem import Problem
 
-__all__ = ["FixedShare", "IsolatedShare", "ProportionalShare"]
+__all__ = [
+    "FixedShare",
+    "IsolatedShare",
+    "ProportionalShare",
+    "refuse_combinations_only",
+    "type_of_option",
+]
 
 
 class FixedShare(Policy):
-    """Run jobs for all the time that given shares allow."""
+    """Run jobs by themselves for all the time that given shares allow."""
 
     leaves_ties = False
+    runs_jobs_alone = True
 
     @abstractmethod
     def target(self, p: Problem) -> NDArray[np.float64]:
@@ -38,15 +47,22 @@ class FixedShare(Policy):
 
     def constraints(self, p: Problem) -> Sequence[cp.Constraint]:
         """Limit every job to its share of each type, whichever options of the type it takes."""
-        row = p.instance.member_row[np.unique(p.instance.member_job, return_index=True)[1]]
+        refuse_combinations_only(p.instance)
         share = np.zeros((p.instance.rows, p.instance.accelerators))
-        share[row] = self.target(p)
-        return [(share >= p.X @ _type_of_option(p)).set_label("share")]
+        share[p.instance.row_alone] = self.target(p)
+        return [(share >= p.X @ type_of_option(p)).set_label("share")]
 
 
-def _type_of_option(p: Problem) -> NDArray[np.float64]:
+def refuse_combinations_only(instance: Instance) -> None:
+    """Refuse jobs without a row of their own; `solve` has refused them by name before."""
+    if (instance.row_alone < 0).any():
+        job = int(np.argmin(instance.row_alone))
+        raise InputError(f"Job number {job} has no row of its own, which this policy needs.")
+
+
+def type_of_option(p: Problem) -> NDArray[np.float64]:
     """Tell which option is of which accelerator type, 0 or 1, shape (options, types)."""
-    return np.eye(p.instance.accelerators)[p.instance.option_accelerator]
+    return np.asarray(np.eye(p.instance.accelerators)[p.instance.option_accelerator])
 
 
 def _relative_to_type(p: Problem) -> NDArray[np.float64]:
@@ -62,23 +78,56 @@ def _relative_to_type(p: Problem) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class IsolatedShare(FixedShare):
-    """Give every job a 1/n slice of every type, as if the cluster were split and walled off."""
+    """Give every job a 1/n slice of every type, as if the cluster were split and walled off.
+
+    The slice is of the GPUs that the cluster has, whether or not a job runs on them. A job with
+    options of several numbers of GPUs makes the most of its slice.
+    """
 
     name = "isolated"
     problem = "X = (GPUs of the type / jobs) / scale_factor, at most all the time"
     source = "Gavel (OSDI 2020), section 4.2"
 
+    leaves_ties = True  # several options can make the most of a slice
+
     heterogeneity_aware: bool = True
 
     def target(self, p: Problem) -> NDArray[np.float64]:
-        """Return the isolated shares."""
+        """Return the isolated shares; all the time on every type where options differ in size."""
+        solo = p.instance.solo_speeds
         gpus = p.instance.capacity[: p.instance.accelerators]
-        return isolated_share(gpus, p.scale_factor, p.count.sum())
+        share = isolated_share(gpus, p.instance.gpus_held, p.count.sum())
+        share[solo.elastic] = 1.0
+        return share
+
+    def objective(self, p: Problem) -> cp.Maximize:
+        """State the total time, or of jobs with options of several sizes the throughput."""
+        solo, instance = p.instance.solo_speeds, p.instance
+        worth = _relative_to_type(p)
+        elastic = np.flatnonzero(solo.elastic)
+        most = instance.isolated_throughput[elastic, None]
+        worth[instance.row_alone[elastic]] = solo.speed[elastic] / most
+        return cp.Maximize(instance.row_count @ cp.sum(cp.multiply(worth, p.X), axis=1))
+
+    def constraints(self, p: Problem) -> Sequence[cp.Constraint]:
+        """Limit jobs with options of several sizes to the GPUs of a slice."""
+        solo, instance = p.instance.solo_speeds, p.instance
+        elastic = np.flatnonzero(solo.elastic)
+        limits = list(super().constraints(p))
+        if elastic.size:
+            held = cp.multiply(solo.gpus[elastic], p.X[instance.row_alone[elastic]])
+            slice_gpus = instance.capacity[: instance.accelerators] / p.count.sum()
+            within = held @ type_of_option(p) <= slice_gpus[None, :]
+            limits.append(within.set_label("slice"))
+        return limits
 
 
 @dataclass(frozen=True)
 class ProportionalShare(FixedShare):
-    """Give every job time in proportion to its weight, on each type in proportion to its GPUs."""
+    """Give every job time in proportion to its weight, on each type in proportion to its GPUs.
+
+    On each type it takes its fastest option; the GPUs that this holds count.
+    """
 
     name = "proportional"
     problem = "X = c * weight * GPUs of the type / all GPUs, with the largest c that fits"
@@ -89,7 +138,19 @@ class ProportionalShare(FixedShare):
 
     def target(self, p: Problem) -> NDArray[np.float64]:
         """Return the proportional shares."""
-        gpus = p.instance.capacity[: p.instance.accelerators]
-        wanted = (p.count * p.weight * p.scale_factor).sum()
-        time = p.weight * min(gpus.sum() / wanted, 1 / p.weight.max())
-        return np.asarray(time[:, None] * p.instance.type_share, dtype=float)
+        instance = p.instance
+        wanted = (p.count * p.weight) @ _gpus_where_fastest(instance)
+        most = instance.capacity[: instance.accelerators].sum() / wanted.max()
+        time = p.weight * min(most, 1 / p.weight.max())
+        return np.asarray(time[:, None] * instance.type_share, dtype=float)
+
+
+def _gpus_where_fastest(instance: Instance) -> NDArray[np.float64]:
+    """GPUs of each job's fastest option of each type; its scale factor where it has none."""
+    solo, best = instance.solo_speeds, instance.alone
+    gpus = np.zeros_like(best)
+    for option, accelerator in enumerate(instance.option_accelerator):
+        fastest = (solo.speed[:, option] > 0) & (solo.speed[:, option] == best[:, accelerator])
+        held = np.where(fastest, solo.gpus[:, option], 0.0)
+        gpus[:, accelerator] = np.maximum(gpus[:, accelerator], held)
+    return np.where(gpus > 0, gpus, instance.columns["scale_factor"][:, None])

@@ -10,7 +10,7 @@ import numpy as np
 
 from apportion.policies.base import Policy
 from apportion.policies.driver import solve_instance
-from apportion.policies.shares import FixedShare
+from apportion.policies.shares import FixedShare, refuse_combinations_only
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,14 +65,18 @@ class StrategyProof(FixedShare):
     heterogeneity_aware: bool = True
 
     def target(self, p: Problem) -> Floats:
-        """Return the partial allocation."""
-        instance = p.instance
+        """Return the partial allocation, shape (jobs, options)."""
+        refuse_combinations_only(p.instance)
+        instance = p.instance.by_themselves()
         everyone = solve_instance(NashWelfare(), instance, group=False)
         kept = [self._kept(instance, job, everyone.throughput) for job in range(instance.jobs)]
-        shares = everyone.X * np.array(kept)[:, None]
-        by_type = np.zeros((instance.jobs, instance.accelerators))
-        np.add.at(by_type.T, instance.option_accelerator, shares.T)
-        return by_type
+        return np.asarray(everyone.X * np.array(kept)[:, None], dtype=float)
+
+    def constraints(self, p: Problem) -> Sequence[cp.Constraint]:
+        """Limit every job to its share of each option: another would be worth another time."""
+        share = np.zeros((p.instance.rows, p.instance.options))
+        share[p.instance.row_alone] = self.target(p)
+        return [(share >= p.X).set_label("share")]
 
     def _kept(self, instance: Instance, job: int, throughput: Floats) -> float:
         """Share that one job (of a class) keeps."""

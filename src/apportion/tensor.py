@@ -79,6 +79,11 @@ class ThroughputTensor:
             members.setdefault(row, []).append(str(job))
         for row, jobs in members.items():
             named = str(row).split(COMBINATION)
+            if len(jobs) == 1 and len(named) == 1:
+                raise InputError(
+                    f"The row {written(row)} is of job {jobs[0]!r} only; a row of one job has the "
+                    f"job's own id."
+                )
             if len(named) > 1 and len(jobs) < len(named):
                 missing = next((name for name in named if name not in jobs), named[-1])
                 raise InputError(

@@ -1,0 +1,116 @@
+"""What throughputs are compared with: speeds of jobs by themselves, equal shares, isolated slices.
+
+Everything here is of a job *by itself*, under each option. A job that never runs by itself is
+taken as it runs in the combinations that it is in: for each option the one in which it is fastest.
+
+All GPUs of the cluster count in the shares, whether or not any job runs on their type: a type
+without throughputs adds nothing to a throughput, and takes its part of the time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from apportion.policies.isolated import isolated_share, slice_throughput
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from apportion.policies.instance import Instance
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["SoloSpeeds", "equal_share_throughput", "isolated_throughput", "solo_speeds"]
+
+
+class SoloSpeeds(NamedTuple):
+    """How jobs run by themselves.
+
+    Attributes
+    ----------
+    speed
+        Steps/s of each job under each option, 0 where it cannot run, shape (jobs, options).
+    gpus
+        GPUs that it holds there, shape (jobs, options).
+    alone
+        Whether a row of its own runs anywhere; else the numbers are those of combinations,
+        shape (jobs,).
+    """
+
+    speed: Floats
+    gpus: Floats
+    alone: NDArray[np.bool_]
+
+    @property
+    def held(self) -> Floats:
+        """Most GPUs that a job holds under an option on which it runs, shape (jobs,)."""
+        return np.asarray(np.where(self.speed > 0, self.gpus, 0.0).max(axis=1, initial=0.0))
+
+    @property
+    def elastic(self) -> NDArray[np.bool_]:
+        """Whether the options of a job hold different numbers of GPUs, shape (jobs,)."""
+        fewest = np.where(self.speed > 0, self.gpus, np.inf).min(axis=1, initial=np.inf)
+        return np.asarray(fewest < self.held, dtype=bool)
+
+
+def solo_speeds(instance: Instance) -> SoloSpeeds:
+    """Return how each job runs by itself, or else in combinations."""
+    if instance.solo:
+        there = np.ones(instance.jobs, dtype=bool)
+        return SoloSpeeds(instance.throughput, instance.gpus, there)
+    job, row = instance.member_job, instance.member_row
+    single = np.bincount(row, minlength=instance.rows)[row] == 1
+    speed = np.zeros((instance.jobs, instance.options))
+    np.maximum.at(speed, job[single], instance.throughput[single])
+    alone = np.asarray((speed > 0).any(axis=1))
+    together = np.where(instance.can_run[row], instance.throughput, 0.0)
+    taken = single | ~alone[job]
+    np.maximum.at(speed, job[taken], together[taken])
+    fastest = taken[:, None] & (together == speed[job])
+    gpus = np.full(speed.shape, np.inf)
+    np.minimum.at(gpus, job, np.where(fastest, instance.gpus[row], np.inf))
+    return SoloSpeeds(speed, np.where(np.isfinite(gpus), gpus, 0.0), alone)
+
+
+def best_of_types(instance: Instance, by_option: Floats) -> Floats:
+    """Return the largest entry over the options of each accelerator type, shape (jobs, types)."""
+    best = np.zeros((by_option.shape[0], instance.accelerators))
+    for option, accelerator in enumerate(instance.option_accelerator):
+        np.maximum(best[:, accelerator], by_option[:, option], out=best[:, accelerator])
+    return best
+
+
+def equal_share_throughput(instance: Instance) -> Floats:
+    """Return steps/s if a job ran all the time, on each type as often as its GPUs are there.
+
+    ``sum over types of GPUs of the type / all GPUs * throughput``, at the job's scale factor. Where
+    an option says how many GPUs it holds, its throughput counts per GPU, times the scale factor;
+    of the options of a type the best counts (Gavel's ``ProportionalPolicy``). Shape (jobs,).
+    """
+    solo, scale_factor = instance.solo_speeds, instance.columns["scale_factor"]
+    factor = np.divide(
+        scale_factor[:, None], solo.gpus, out=np.ones_like(solo.gpus), where=solo.gpus > 0
+    )
+    return np.asarray(best_of_types(instance, solo.speed * factor) @ instance.type_share)
+
+
+def isolated_throughput(instance: Instance) -> Floats:
+    """Return the steps/s of each job in an isolated 1/n slice of the cluster, shape (jobs,).
+
+    A job that holds the same number of GPUs wherever it runs has the shares of `isolated_share`.
+    One with options of several sizes has a choice in its slice, and takes the best
+    (`slice_throughput`).
+    """
+    solo, n = instance.solo_speeds, float(instance.count.sum())
+    capacity = instance.capacity[: instance.accelerators]
+    elastic = solo.elastic
+    share = isolated_share(capacity, instance.gpus_held, n)
+    speed = np.asarray((share * instance.alone).sum(axis=1), dtype=float)
+    if elastic.any():
+        each = capacity[instance.option_accelerator] / max(n, 1.0)
+        speed[elastic] = slice_throughput(
+            solo.speed[elastic], solo.gpus[elastic], each, instance.option_accelerator
+        )
+    return speed
