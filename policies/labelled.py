@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from apportion.allocation import Allocation
-from apportion.cluster import Cluster
 from apportion.errors import InputError, written
 from apportion.policies.driver import Solution, solve_instance
 from apportion.policies.labels import Resource, instance_of, jobs_of, pair_table
+from apportion.policies.options import check_options
 from apportion.policies.registry import get_policy
 from apportion.policies.tiers import GangPacking, pack_gangs
 from apportion.tensor import COMBINATION, ThroughputTensor
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
+    from apportion.cluster import Cluster
+    from apportion.given import Jobs, Workers
     from apportion.pairs import PairThroughputs
     from apportion.policies.base import Policy
     from apportion.policies.driver import Fallback
     from apportion.policies.instance import Instance
     from apportion.policies.pairs import PairTable
     from apportion.policies.solvers import SolverName
+    from apportion.tensor import Throughputs
 
 __all__ = ["solve"]
 
@@ -33,10 +36,10 @@ _LOG = logging.getLogger(__name__)
 
 def solve(
     policy: Policy | str,
-    throughput_tensor: ThroughputTensor | pd.DataFrame | Mapping[str, Mapping[str, float]],
+    throughput_tensor: Throughputs,
     *,
-    workers: Cluster | Mapping[str, int] | str,
-    jobs: pd.DataFrame | None = None,
+    workers: Workers | None = None,
+    jobs: Jobs | None = None,
     resources: Sequence[Resource] = (),
     pairs: PairThroughputs | None = None,
     gang_packing: bool = True,
@@ -55,13 +58,19 @@ def solve(
     policy
         A `Policy`, or its name (``apportion policies`` lists them).
     throughput_tensor
-        Steps/s of each job under each option: a DataFrame, jobs by accelerator types (or columns
-        ``(accelerator, tier)`` or ``(accelerator, gpus)``), or a `ThroughputTensor`.
+        Steps/s of each job under each option: a `ThroughputTensor`, which can carry `workers` and
+        `jobs`; a DataFrame, jobs by accelerator types (or columns ``(accelerator, tier)`` or
+        ``(accelerator, gpus)``); a mapping of mappings; or an array, whose jobs are called 0 to
+        n - 1.
     workers
-        GPUs of each accelerator type: a `Cluster`, a mapping, or text such as ``"v100=8,k80=16"``.
+        GPUs of each accelerator type: a `Cluster`, a mapping, or text such as ``"v100=8,k80=16"``;
+        with an array also a list, whose types are called 0 to n - 1. Needed unless the tensor
+        carries them; given here, they take the place of those.
     jobs
-        What else is known of the jobs (columns of `JOB_COLUMNS`), with the ids of the tensor; the
-        order need not be the same. By default every job has weight 1 and one GPU.
+        What else is known of the jobs (columns of `JOB_COLUMNS`): a DataFrame with the ids of the
+        tensor, in any order; or a dict of columns, each a list in the order of the tensor, a
+        Series or mapping by job id, or one value for all. By default what the tensor carries;
+        without that every job has weight 1 and one GPU.
     resources
         Resources beside the GPUs.
     pairs
@@ -83,8 +92,10 @@ def solve(
         If there is no allocation, or no solver found one.
     """
     chosen = get_policy(policy)
-    tensor, cluster = ThroughputTensor.of(throughput_tensor), Cluster.of(workers)
-    table = jobs_of(tensor, jobs, chosen)
+    check_options(solver, fallback, partitions)
+    tensor = ThroughputTensor.of(throughput_tensor, workers=workers, jobs=jobs)
+    cluster = tensor.cluster
+    table = jobs_of(tensor, tensor.jobs_table, chosen)
     packing = pack_gangs(tensor, cluster, table) if gang_packing else GangPacking.none(tensor)
     resources = [*resources, *packing.resources]
     instance = instance_of(tensor, cluster, table, resources, packing.largest_gang)
@@ -111,7 +122,7 @@ def solve(
         objective=solution.objective,
         prices=pd.Series(
             solution.prices,
-            index=[*cluster.accelerators, *(resource.name for resource in resources)],
+            index=_resources(tensor, cluster, resources),
             name="price",
         ),
         gap=solution.gap,
@@ -126,6 +137,16 @@ def solve(
         ),
         stats=solution.stats,
     )
+
+
+def _resources(
+    tensor: ThroughputTensor, cluster: Cluster, resources: Sequence[Resource]
+) -> list[Any]:
+    """Labels of the prices: types as the tensor has them, then what there is beside the GPUs."""
+    own = tensor.options.get_level_values(0)
+    label = dict(zip(tensor.accelerator_of_option, own, strict=True))
+    types = [label.get(name, name) for name in cluster.accelerators]
+    return [*types, *(resource.name for resource in resources)]
 
 
 def _check_alone(policy: Policy, tensor: ThroughputTensor, instance: Instance) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from apportion.cluster import TIERS, Cluster
+from apportion.cluster import TIERS
 from apportion.errors import InputError, unknown_name, written
 from apportion.jobs import check_jobs
 from apportion.policies.gangs import packing_limits
@@ -19,9 +19,11 @@ from apportion.policies.labels import Resource
 from apportion.tensor import ThroughputTensor
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from numpy.typing import NDArray
+
+    from apportion.cluster import Cluster
+    from apportion.given import Jobs, Workers
+    from apportion.tensor import Throughputs
 
     Floats = NDArray[np.float64]
 
@@ -160,10 +162,10 @@ def tier_eligibility(
 
 
 def eligible(
-    throughput_tensor: ThroughputTensor | pd.DataFrame | Mapping[Any, Any],
+    throughput_tensor: Throughputs,
     *,
-    workers: Cluster | Mapping[str, int] | str,
-    jobs: pd.DataFrame,
+    workers: Workers | None = None,
+    jobs: Jobs | None = None,
     waited_s: float | pd.Series,
     machine_timer_s: float | pd.Series,
     rack_timer_s: float | pd.Series,
@@ -175,9 +177,9 @@ def eligible(
     throughput_tensor
         Steps/s of each job under each (accelerator, tier).
     workers
-        The cluster.
+        The cluster; that of the tensor by default.
     jobs
-        With the ``scale_factor`` of every job of the tensor.
+        With the ``scale_factor`` of every job of the tensor; that of the tensor by default.
     waited_s, machine_timer_s, rack_timer_s
         Seconds that jobs have waited since they arrived or last ran, and after which the rack and
         the network tier are open to them: one number, or one by job. Timers may be infinite.
@@ -187,14 +189,16 @@ def eligible(
     InputError
         For options without tiers, jobs without a scale factor or a time, and times below 0.
     """
-    tensor, cluster = ThroughputTensor.of(throughput_tensor), Cluster.of(workers)
+    tensor = ThroughputTensor.of(throughput_tensor, workers=workers, jobs=jobs)
+    cluster = tensor.cluster
     tier = _tier_of_option(tensor)
     if tier is None:
         raise InputError(
             f"Delay timers need options (accelerator, tier), with the tiers {', '.join(TIERS)}; "
             f"the tensor has {written(tensor.options[0])}."
         )
-    table = check_jobs(jobs, required=["scale_factor"])
+    known = pd.DataFrame(index=tensor.jobs) if tensor.jobs_table is None else tensor.jobs_table
+    table = check_jobs(known, required=["scale_factor"])
     given = {"scale_factor": table["scale_factor"], "waited_s": waited_s}
     given |= {"machine_timer_s": machine_timer_s, "rack_timer_s": rack_timer_s}
     each = [_by_job(name, value, tensor.jobs) for name, value in given.items()]
@@ -204,7 +208,8 @@ def eligible(
     runs = (masked > 0).groupby(level=0, sort=False).all().any(axis=1)
     kept = masked[runs.loc[masked.index.get_level_values(0)].to_numpy()]
     there = kept.index.get_level_values(1)
-    return Eligible(ThroughputTensor(kept), [job for job in tensor.jobs if job not in there])
+    still = ThroughputTensor(kept, cluster, table[table.index.isin(there)])
+    return Eligible(still, [job for job in tensor.jobs if job not in there])
 
 
 def _tier_of_option(tensor: ThroughputTensor) -> NDArray[np.intp] | None:

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 import pandas as pd
 
 from apportion.errors import InputError, written
+from apportion.given import cluster_of, jobs_table, labelled_array, no_workers
 from apportion.jobs import check_unique
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
+
+    from apportion.cluster import Cluster
+    from apportion.given import Jobs, Workers
+
+    Throughputs: TypeAlias = (
+        "ThroughputTensor | pd.DataFrame | Mapping[Any, Any] | Sequence[Sequence[float]]"
+        " | NDArray[np.floating[Any] | np.integer[Any]]"
+    )
 
 __all__ = ["COMBINATION", "ThroughputTensor"]
 
@@ -34,6 +45,11 @@ class ThroughputTensor:
         or, for a combination that shares devices, the ids joined by ``" + "``. Columns are
         accelerator types, or pairs with a type first: ``(accelerator, tier)``,
         ``(accelerator, gpus)``.
+    workers
+        The GPUs of each type, if they are to come with the throughputs: a `Cluster`, a mapping, or
+        text such as ``"v100=8,k80=16"``.
+    jobs_table
+        What else is known of the jobs (columns of `JOB_COLUMNS`), if it is to come with them.
 
     Use `of` to make one from what users have.
 
@@ -45,6 +61,8 @@ class ThroughputTensor:
     """
 
     values: pd.DataFrame
+    workers: Cluster | None = None
+    jobs_table: pd.DataFrame | None = None
 
     def __post_init__(self) -> None:
         values = self.values
@@ -55,6 +73,7 @@ class ThroughputTensor:
                 f"{values.columns.nlevels} column levels."
             )
         check_unique("option", values.columns)
+        check_unique("option", pd.Index([_name_of(option) for option in values.columns]))
         check_unique("row of the throughput tensor", values.index)
         numbers = values.apply(pd.to_numeric, errors="coerce").to_numpy(dtype=float)
         self._check_numbers(numbers)
@@ -69,6 +88,11 @@ class ThroughputTensor:
                 f"Job {written(nowhere.index[nowhere][0])} runs nowhere: its throughput is 0 under "
                 f"every option. Give it a positive throughput somewhere, or leave it out."
             )
+        if self.workers is not None:
+            cluster = cluster_of(self.workers, self.accelerator_of_option.unique().tolist())
+            object.__setattr__(self, "workers", cluster)
+        if self.jobs_table is not None:
+            object.__setattr__(self, "jobs_table", jobs_table(self.jobs_table, self.jobs))
 
     def _check_members(self) -> None:
         """Name the first combination that does not have the jobs that its label says."""
@@ -104,32 +128,78 @@ class ThroughputTensor:
             )
 
     @classmethod
-    def of(cls, table: ThroughputTensor | pd.DataFrame | Mapping[Any, Any]) -> ThroughputTensor:
-        """Make a tensor from a DataFrame or a mapping of mappings.
+    def of(
+        cls, table: Throughputs, *, workers: Workers | None = None, jobs: Jobs | None = None
+    ) -> ThroughputTensor:
+        """Make a tensor from a DataFrame, a mapping of mappings or an array.
 
-        A DataFrame has one row per job and one column per option, or two row levels
-        ``(row, job)`` for combinations.
+        Parameters
+        ----------
+        table
+            A DataFrame with one row per job and one column per option, or two row levels
+            ``(row, job)`` for combinations; ``{job: {option: steps/s}}``; an array, jobs by types,
+            whose jobs are called 0 to n - 1; or a tensor.
+        workers
+            The GPUs of each type, which `solve` then need not be told: a `Cluster`, a mapping, or
+            text. With an array also a list of counts, whose types are called 0 to n - 1; other
+            workers give the columns of an array their names.
+        jobs
+            What else is known of the jobs, a table or a dict of columns (see `solve`).
+
+        Raises
+        ------
+        InputError
+            For whatever is none of this; the message says what would be valid.
         """
         if isinstance(table, ThroughputTensor):
-            return table
+            return table._with(workers, jobs)
+        if isinstance(table, (np.ndarray, list, tuple)):
+            table, workers = labelled_array(table, workers)
+        if not isinstance(table, (pd.DataFrame, Mapping)):
+            raise InputError(
+                f"The throughputs must be a DataFrame (jobs by types), a mapping, an array or a "
+                f"ThroughputTensor, not {type(table).__name__}."
+            )
         if not isinstance(table, pd.DataFrame):
-            table = pd.DataFrame.from_dict(dict(table), orient="index")
+            table = _frame(table)
         if table.index.nlevels == 1:
             check_unique("job id", table.index)
             own = pd.MultiIndex.from_arrays([table.index, table.index], names=["row", "job"])
             table = table.set_axis(own, axis=0)
-        return cls(table)
+        return cls(table, workers, jobs)  # type: ignore[arg-type]
+
+    def _with(self, workers: Workers | None, jobs: Jobs | None) -> ThroughputTensor:
+        """Return the same throughputs with other workers or facts about the jobs, if given."""
+        if workers is None and jobs is None:
+            return self
+        other = copy(self)
+        if workers is not None:
+            cluster = cluster_of(workers, self.accelerator_of_option.unique().tolist())
+            object.__setattr__(other, "workers", cluster)
+        if jobs is not None:
+            object.__setattr__(other, "jobs_table", jobs_table(jobs, self.jobs))
+        return other
+
+    @property
+    def cluster(self) -> Cluster:
+        """The workers; an `InputError` that shows how to give them where there are none."""
+        if self.workers is None:
+            raise no_workers(dict.fromkeys(self.accelerator_of_option, 8))
+        return self.workers
 
     @classmethod
     def of_combinations(
         cls,
         combinations: Mapping[tuple[Any, ...], Sequence[Sequence[float]]],
         options: Sequence[Any] | pd.Index,
+        *,
+        workers: Workers | None = None,
+        jobs: Jobs | None = None,
     ) -> ThroughputTensor:
         """Make a tensor from combinations: a tuple of job ids, and one row of steps/s for each.
 
         For example ``{("a",): [[4.0]], ("b",): [[2.0]], ("a", "b"): [[3.0, 1.0]]}`` with the
-        options ``["v100"]``.
+        options ``["v100"]``. `workers` and `jobs` are as for `of`.
         """
         labels, rows = [], []
         for members, speeds in combinations.items():
@@ -142,7 +212,8 @@ class ThroughputTensor:
             labels += [(name, job) for job in members]
             rows += [list(speed) for speed in speeds]
         index = pd.MultiIndex.from_tuples(labels, names=["row", "job"])
-        return cls(pd.DataFrame(rows, index=index, columns=pd.Index(options)))
+        table = pd.DataFrame(rows, index=index, columns=pd.Index(options))
+        return cls.of(table, workers=workers, jobs=jobs)
 
     @property
     def rows(self) -> pd.Index:
@@ -161,8 +232,8 @@ class ThroughputTensor:
 
     @property
     def accelerator_of_option(self) -> pd.Index:
-        """Accelerator type of each option."""
-        return self.options.get_level_values(0)
+        """Name of the accelerator type of each option, as in a cluster."""
+        return self.options.get_level_values(0).map(str)
 
     @property
     def gpus_of_option(self) -> NDArray[np.float64] | None:
@@ -193,7 +264,27 @@ class ThroughputTensor:
         combined = int((~self.rows.isin(self.jobs)).sum())
         extra = f", {combined} combinations" if combined else ""
         head = f"ThroughputTensor: {len(self.jobs)} jobs{extra} x {len(self.options)} options"
-        return f"{head}, steps/s\n{self.values.to_string(max_rows=10)}"
+        workers = "" if self.workers is None else f" on {self.workers}"
+        return f"{head}, steps/s{workers}\n{self.values.to_string(max_rows=10)}"
+
+
+def _name_of(option: Any) -> Any:
+    """Return an option under the name that its type has in a cluster."""
+    return (str(option[0]), *option[1:]) if isinstance(option, tuple) else str(option)
+
+
+def _frame(table: Mapping[Any, Any]) -> pd.DataFrame:
+    """Make a DataFrame of a mapping of mappings, jobs by options."""
+    for job, speeds in table.items():
+        if not isinstance(speeds, (Mapping, pd.Series)):
+            raise InputError(
+                f"The throughputs of job {written(job)} must be a mapping by type, such as "
+                f"{{'v100': 4.0}}, not {type(speeds).__name__}."
+            )
+    columns = dict.fromkeys(option for speeds in table.values() for option in speeds)
+    rows = [[speeds.get(option, np.nan) for option in columns] for speeds in table.values()]
+    labels = pd.Index(list(table), tupleize_cols=False)
+    return pd.DataFrame(rows, index=labels, columns=pd.Index(list(columns)))
 
 
 def _name(option: Any) -> str:
