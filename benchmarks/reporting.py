@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-_PACKAGES = ("apportion", "cvxpy-base", "highspy", "clarabel", "numpy")
+_PACKAGES = ("apportion", "cvxpy", "highspy", "clarabel", "numpy")
 
 
 def progress(text: str) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import numpy as np
 
 from apportion.errors import InputError, unknown_name
+from apportion.threads import one_thread
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -38,6 +39,7 @@ class BaseImputer(ABC):
     def _complete(self, X: Floats) -> Floats:
         """Estimate every entry of a checked matrix."""
 
+    @one_thread
     def fit(self, X: ArrayLike, y: None = None) -> Self:
         """Learn from a matrix, shape (rows, columns), NaN where missing.
 
@@ -55,6 +57,7 @@ class BaseImputer(ABC):
         self._fit(matrix)
         return self
 
+    @one_thread
     def transform(self, X: ArrayLike) -> Floats:
         """Fill the missing entries of rows with the columns seen by `fit`; keep all others.
 

@@ -13,6 +13,7 @@ from apportion.estimators.measurements import check_shape, checked_cells, filled
 from apportion.estimators.mixture import MixtureImputer
 from apportion.estimators.pair_completion import complete_pairs, complete_rows
 from apportion.pairs import PairThroughputs
+from apportion.threads import one_thread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -87,6 +88,7 @@ class InterferenceEstimator:
         self.metric = metric
         self.smoothing = smoothing
 
+    @one_thread
     def fit(
         self, references: ArrayLike, measured: ArrayLike, measured_other: ArrayLike | None = None
     ) -> Self:
@@ -130,6 +132,7 @@ class InterferenceEstimator:
         self.known_[:count, count:] = np.where(new == 0, 0.0, other).transpose(1, 0, 2)
         return self
 
+    @one_thread
     def update(
         self, job: int, partner: int, accelerator: int, value: float, other: float | None = None
     ) -> None:
@@ -167,6 +170,7 @@ class InterferenceEstimator:
         if other is not None and job != partner:
             self._enter((partner, job, accelerator), other)
 
+    @one_thread
     def predict(self) -> Floats:
         """Normalised throughput of every pair, the shape of ``known_``; known cells as they are.
 

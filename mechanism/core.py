@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from apportion.mechanism.priority import Candidates, idle_first, time_at_start
+from apportion.mechanism.priority import Candidates, idle_first, preferences, time_at_start
 from apportion.mechanism.repetition import add_repeatedly
 from apportion.mechanism.selection import select
 
@@ -29,15 +29,16 @@ class GangRound(NamedTuple):
 
     rows, types
         Row and accelerator type of each gang, shape (gangs,).
-    fresh
-        Whether the gang got new devices instead of an extended lease, shape (gangs,).
+    starts
+        Whether each job of a gang starts: it did not run on these devices in the round before, be
+        they new to the gang or to this job of it; shape (gangs, members).
     stopped
-        Rows that ran in the round before and lost their devices (they wait, or have moved).
+        Jobs, by slot, that ran in the round before and lost their devices: they wait or have moved.
     """
 
     rows: Ints
     types: Ints
-    fresh: Bools
+    starts: Bools
     stopped: Ints
 
 
@@ -87,6 +88,8 @@ class RoundCore:
         self.elapsed_s = 0.0
         self._next_id = 0
         self._candidates: Candidates | None = None
+        self._preference: Ints | None = None
+        self._place = np.argsort(np.argsort(placer.accelerators))
         types = self.capacity.size
         self.ids = np.empty(0, dtype=np.intp)
         self.scale = np.empty(0, dtype=np.intp)
@@ -139,12 +142,12 @@ class RoundCore:
         self.received = np.ascontiguousarray(received)  # `tell` writes through a flat view
         self.target = target
         self.elapsed_s = 0.0
-        self._candidates = None
+        self._forget()
 
     def combine(self, slots: Ints) -> None:
         """Say which jobs the rows hold, shape (rows, members); repeat one to fill a line."""
         self.slots = slots
-        self._candidates = None
+        self._forget()
 
     def ask(self) -> GangRound:
         """Choose the gangs of the next round and give them devices."""
@@ -153,8 +156,11 @@ class RoundCore:
         now[rows] = types
         fresh = self.last_type[rows] != types
         stopped = ((self.last_type >= 0) & (self.last_type != now)).nonzero()[0]
+        starts, jobs = fresh[:, None], self.slots[stopped, 0]
         if self.slots.shape[1] > 1:
-            stopped, fresh = self._hand_over(rows, types, fresh, stopped)
+            ran = self.slots[self.last_type >= 0]
+            stopped, fresh, starts = self._hand_over(rows, types, fresh, stopped)
+            jobs = np.setdiff1d(ran, self.slots[rows][~starts])
         if stopped.size:
             self.placer.release(self.ids[stopped].tolist())
         new = rows[fresh]
@@ -162,7 +168,7 @@ class RoundCore:
             gpus = self.scale[new]
             self.placer.place(self.ids[new].tolist(), types[fresh].tolist(), gpus.tolist())
         self.last_type = now
-        return GangRound(rows, types, fresh, stopped)
+        return GangRound(rows, types, starts, jobs)
 
     def tell(self, rows: Ints, types: Ints, seconds: Floats, *, times: int = 1) -> float:
         """Book how long each gang of a round has run, seconds; return how long the round was.
@@ -194,8 +200,15 @@ class RoundCore:
     def candidates(self) -> Candidates:
         """Every row and type with a share of time."""
         if self._candidates is None:
-            self._candidates = Candidates.of(self.target, self.speed, self.owed)
+            self._candidates = Candidates.of(self.target, self.speed, self.owed, self.preference)
         return self._candidates
+
+    @property
+    def preference(self) -> Ints:
+        """Which of its types each row takes first where priorities are equal."""
+        if self._preference is None:
+            self._preference = preferences(self.speed, self.ids, self._place)
+        return self._preference
 
     def _choose(self) -> tuple[Ints, Ints]:
         """Serve the shares by priority, then fill what is idle with whoever can run there."""
@@ -208,7 +221,7 @@ class RoundCore:
         if self.work_conserving and free.any():
             waiting = self._waiting(taken, free)
             if waiting.any():
-                more, where = idle_first(self.served, self.speed, waiting)
+                more, where = idle_first(self.served, self.speed, waiting, self.preference)
                 chosen = select(self.slots[more], where, self.scale[more], free, taken)
                 rows = np.concatenate([rows, more[chosen]])
                 types = np.concatenate([types, where[chosen]])
@@ -223,10 +236,17 @@ class RoundCore:
 
     def _hand_over(
         self, rows: Ints, types: Ints, fresh: Bools, stopped: Ints
-    ) -> tuple[Ints, Bools]:
-        """Let a gang that shares a job with a stopped one of its kind keep the devices."""
+    ) -> tuple[Ints, Bools, Bools]:
+        """Let a gang that shares a job with a stopped one of its kind keep the devices.
+
+        Returns
+        -------
+        Rows that lose their devices, which gangs need new ones, and which of their jobs start: of
+        a gang that goes on with the devices of another, those that were not in that one.
+        """
         holder = {slot: row for row in stopped.tolist() for slot in self.slots[row].tolist()}
         fresh, gone = fresh.copy(), np.isin(np.arange(self.ids.size), stopped)
+        starts = np.repeat(fresh[:, None], self.slots.shape[1], axis=1)
         for k in np.flatnonzero(fresh).tolist():
             row = int(rows[k])
             for slot in self.slots[row].tolist():
@@ -235,11 +255,16 @@ class RoundCore:
                 if gone[old] and alike and fresh[k]:
                     self.placer.hand_over(int(self.ids[old]), int(self.ids[row]))
                     gone[old] = fresh[k] = False
-        return np.flatnonzero(gone), fresh
+                    starts[k] = ~np.isin(self.slots[row], self.slots[old])
+        return np.flatnonzero(gone), fresh, starts
 
     def _one_job_each(self) -> None:
         self.slots = np.arange(self.ids.size)[:, None]
-        self._candidates = None
+        self._forget()
+
+    def _forget(self) -> None:
+        """Drop what follows from target, speed and rows."""
+        self._candidates = self._preference = None
 
     def state(self) -> dict[str, Any]:
         """Return everything that later rounds depend on, for JSON."""
@@ -258,7 +283,7 @@ class RoundCore:
             setattr(self, name, _array(state[name], old.dtype, shape))
         self.elapsed_s, self._next_id = float(state["elapsed_s"]), int(state["next_id"])
         self.placer.restore(state["placer"])
-        self._candidates = None
+        self._forget()
 
 
 _ARRAYS = (

@@ -104,6 +104,7 @@ class Placer:
         self.strategy = strategy
         self._rng = np.random.default_rng(seed)
         self._choice = PLACEMENTS[strategy](self._rng)
+        self.accelerators = cluster.accelerators
         self.pools = [MachinePool(cluster.machines(name).tolist()) for name in cluster.accelerators]
         self.held: dict[int, tuple[int, list[int]]] = {}
         self._split: set[int] = set()

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from apportion.mechanism.ties import order_of, ranks
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     Ints = NDArray[np.intp]
     Bools = NDArray[np.bool_]
 
-__all__ = ["Candidates", "idle_first", "time_at_start"]
+__all__ = ["Candidates", "idle_first", "preferences", "time_at_start"]
 
 # Shares below this are the noise of a solver, not a wish: a second in eleven days.
 LEAST_SHARE = 1e-6
@@ -24,8 +26,9 @@ LEAST_SHARE = 1e-6
 class Candidates:
     """Every (row, type) with a positive share, in the order that breaks ties of the priority.
 
-    The most owed come first, then larger shares, then earlier submission. ``cells`` are the places
-    of the pairs in an array of shape (rows, types), counted line by line.
+    The most owed come first, then larger shares, then earlier submission, then the types as
+    `preferences` says. ``cells`` are the places of the pairs in an array of shape (rows, types),
+    counted line by line. Owed times are equal up to a millisecond, shares up to 1e-7.
     """
 
     rows: Ints
@@ -34,15 +37,23 @@ class Candidates:
     share: Floats
 
     @classmethod
-    def of(cls, target: Floats, speed: Floats, owed: Floats) -> Candidates:
-        """List the candidates of target shares; all arrays are of shape (rows, types)."""
+    def of(
+        cls, target: Floats, speed: Floats, owed: Floats, preference: Ints | None = None
+    ) -> Candidates:
+        """List the candidates of target shares; all arrays are of shape (rows, types).
+
+        Without a `preference`, as `preferences` makes it, the types stand in the order of their
+        columns where nothing else tells them apart.
+        """
         cells = np.flatnonzero((target >= LEAST_SHARE) & (speed > 0))
-        # Rounded, or the last digit of a solver would decide ties.
-        share = target.take(cells).round(9)
-        order = np.lexsort([-share, -owed.take(cells).round(3)])
-        cells = cells[order]
+        share = target.take(cells)
         rows, types = np.divmod(cells, target.shape[1])
-        return cls(rows, types, cells, share[order])
+        last = types if preference is None else preference.take(cells)
+        # Shares and what is owed come out of solvers and long sums, whose last digits mean nothing.
+        order = np.lexsort(
+            [last, rows, ranks(-share, absolute=1e-7), ranks(-owed.take(cells), absolute=1e-3)]
+        )
+        return cls(rows[order], types[order], cells[order], share[order])
 
     def by_priority(
         self, received: Floats, half_round_s: float = 0.0, end_s: float = np.inf
@@ -66,15 +77,19 @@ class Candidates:
             share at its end, so many seconds after the target was set.
         """
         own = received.take(self.cells)
-        order = (-self.share / own).argsort(kind="stable")
+        order = order_of(-self.share / own)
         if end_s < np.inf:
             behind = self.share * end_s > (own - half_round_s) * (1 + 1e-9)
             order = order[behind[order]]
         return self.rows[order], self.types[order]
 
 
-def idle_first(served: Floats, speed: Floats, waiting: Bools) -> tuple[Ints, Ints]:
+def idle_first(
+    served: Floats, speed: Floats, waiting: Bools, preference: Ints | None = None
+) -> tuple[Ints, Ints]:
     """List (row, type) pairs for idle GPUs: least served rows first, their fastest types first.
+
+    Of rows served alike up to a millisecond the earlier one comes first.
 
     Parameters
     ----------
@@ -84,13 +99,45 @@ def idle_first(served: Floats, speed: Floats, waiting: Bools) -> tuple[Ints, Int
         Steps/s of each row on each type, 0 = cannot run, shape (rows, types).
     waiting
         Rows that may be used, shape (rows,).
+    preference
+        Which of its types a row takes first, as `preferences` returns it, shape (rows, types); the
+        fastest without, and of equal ones the first column.
     """
     rows = np.flatnonzero(waiting)
-    rows = rows[np.argsort(served[rows], kind="stable")]
-    fastest = np.argsort(-speed[rows], axis=1, kind="stable")
+    rows = rows[order_of(served[rows], absolute=1e-3)]
+    liking = -speed[rows] if preference is None else preference[rows]
+    fastest = np.argsort(liking, axis=1, kind="stable")
     each, types = np.repeat(rows, speed.shape[1]), fastest.ravel()
     runs = speed[each, types] > 0
     return each[runs], types[runs]
+
+
+def preferences(speed: Floats, ids: Ints, place: Ints) -> Ints:
+    """Rank the types of each row by how much it would rather run there, 0 first.
+
+    Faster types come first. Types of one speed (all of them, to a policy that knows none) are
+    taken in turns: in the order of their names, row number k beginning with the k-th of those on
+    which it can run. So no type is preferred by all, and neither the order in which the types of a
+    cluster are given decides anything, nor types that nobody can use.
+
+    Parameters
+    ----------
+    speed
+        Steps/s of each row on each type, shape (rows, types).
+    ids
+        Number of each row in the order of submission, shape (rows,).
+    place
+        Place of each type in the order of names, shape (types,).
+    """
+    by_name = place.argsort()
+    usable = speed[:, by_name] > 0
+    many = np.maximum(usable.sum(axis=1, keepdims=True), 1)
+    turn = np.empty(speed.shape, dtype=np.intp)
+    turn[:, by_name] = (usable.cumsum(axis=1) - 1 - ids[:, None]) % many
+    order = np.lexsort((turn, -speed))
+    ranked = np.empty_like(order)
+    np.put_along_axis(ranked, order, np.arange(place.size)[None, :], axis=1)
+    return ranked
 
 
 def time_at_start(owed: Floats, round_seconds: float, carry_over: bool) -> Floats:

@@ -21,6 +21,7 @@ from apportion.policies.partition import solve_in_parts
 from apportion.policies.problem import Problem
 from apportion.policies.reduction import Reduction, reduce
 from apportion.policies.solution import Solution
+from apportion.threads import one_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["Fallback", "Solution", "solve_instance"]
 
 
+@one_thread
 def solve_instance(
     policy: Policy,
     instance: Instance,

@@ -15,6 +15,7 @@ from apportion.policies.options import check_options
 from apportion.policies.registry import get_policy
 from apportion.policies.tiers import GangPacking, pack_gangs
 from apportion.tensor import COMBINATION, ThroughputTensor
+from apportion.threads import one_thread
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,6 +35,7 @@ __all__ = ["solve"]
 _LOG = logging.getLogger(__name__)
 
 
+@one_thread
 def solve(
     policy: Policy | str,
     throughput_tensor: Throughputs,

@@ -20,6 +20,7 @@ from apportion.policies.session_input import recognised, table_of
 from apportion.policies.tiers import GangPacking
 from apportion.policies.warm_classes import WarmClasses
 from apportion.tensor import ThroughputTensor
+from apportion.threads import one_thread
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping
@@ -125,6 +126,7 @@ class Session:
         """Ids of the jobs at hand, in the order in which they came."""
         return self._jobs.snapshot().ids()
 
+    @one_thread
     def add(self, throughputs: Throughputs, jobs: Facts | None = None) -> None:
         """Add jobs.
 
@@ -151,6 +153,7 @@ class Session:
             self._jobs.add(job, kind)
             self._classes.come(kind)
 
+    @one_thread
     def remove(self, jobs: Iterable[Hashable]) -> None:
         """Remove jobs by id.
 
@@ -171,6 +174,7 @@ class Session:
             self._classes.go(self._jobs.remove(job))
         self._classes.forget(len(self))
 
+    @one_thread
     def update(self, jobs: Facts) -> None:
         """Change what is known of some jobs: the columns given, the others stay.
 
@@ -195,6 +199,7 @@ class Session:
         self._jobs.revise(lambda job, kind: kinds.get(job, kind))
         self._classes.forget(len(self))
 
+    @one_thread
     def solve(self) -> SessionAllocation | Allocation:
         """Solve for the jobs at hand.
 

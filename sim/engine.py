@@ -20,7 +20,9 @@ from apportion.sim.progress import Progress
 from apportion.sim.resolve import Resolver
 from apportion.sim.rounds import run_rounds
 from apportion.sim.run import Run
+from apportion.sim.schedule import ScheduleLog
 from apportion.sim.settings import settings_for
+from apportion.threads import one_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -35,21 +37,22 @@ if TYPE_CHECKING:
 __all__ = ["simulate"]
 
 
+@one_thread
 def simulate(
     policy: str | Decider,
     workload: Workload,
     cluster: Cluster | Mapping[str, int] | str,
     *,
     mechanism: Mechanism | None = None,
-    round_seconds: float = 360.0,
-    resolve_seconds: float = 0.0,
-    preemption_overhead_seconds: float = 0.0,
-    placement: str = "consolidated",
-    placement_sensitive: bool = False,
+    round_seconds: float | None = None,
+    resolve_seconds: float | None = None,
+    preemption_overhead_seconds: float | None = None,
+    placement: str | None = None,
+    placement_sensitive: bool | None = None,
     pair_estimates: PairThroughputs | None = None,
-    learn_pairs: bool = False,
+    learn_pairs: bool | None = None,
     carry_over: bool | None = None,
-    leases: bool = True,
+    leases: bool | None = None,
     network: str | NetworkModel | None = None,
     lease_seconds: float | None = None,
     checkpoint_seconds_per_gpu: float | None = None,
@@ -58,7 +61,8 @@ def simulate(
 ) -> Run:
     """Run a workload under a policy or a scheduler until every job is complete.
 
-    A setting that the mechanism would not heed is an error, unless it has its default.
+    Settings that are not given (None) have the defaults told below. One that the mechanism would
+    not heed is an error if it is given, whatever its value.
 
     Parameters
     ----------
@@ -76,30 +80,35 @@ def simulate(
         slower a gang is where it sits; the only one for schedulers. Policies then share out time
         over the tiers machine, rack and network.
     round_seconds
-        Length of a round, seconds (Gavel: 360).
+        Length of a round, seconds; 360 by default, as in Gavel.
     resolve_seconds
-        Least time between two solves of the policy, seconds; 0 solves at the start of every
-        round before which a job has arrived or completed. (Gavel: 1920.)
+        Least time between two solves of the policy, seconds; 0, the default, solves at the start
+        of every round before which a job has arrived or completed. (Gavel: 1920.)
     preemption_overhead_seconds
-        Seconds that a job loses whenever it starts, resumes or moves.
+        Seconds that a job loses whenever it starts, resumes or moves, or joins another on its
+        devices; 0 by default.
     placement
-        How gangs get their devices: ``"consolidated"``, ``"first_fit"`` or ``"random"``.
+        How gangs get their devices: ``"consolidated"``, the default, ``"first_fit"`` or
+        ``"random"``.
     placement_sensitive
         Whether a gang whose GPUs sit in more than one machine runs at its unconsolidated
-        throughput, which the workload must have. Gavel's simulator lets it run as if it were whole.
+        throughput, which the workload must have; no by default: Gavel's simulator lets it run as if
+        it were whole. The policy is told the unconsolidated throughput of gangs that no machine
+        holds.
     pair_estimates
         What a policy with space sharing is told of pairs (see `apportion.estimators`), while the
         workload's own pair throughputs decide how fast they run.
     learn_pairs
-        Whether it is told the truth of a pair once the pair has run on a type.
+        Whether it is told the truth of a pair once the pair has run on a type; no by default.
     carry_over
         Whether jobs keep what they are owed when the policy is solved again. Without, as Gavel has
         it, the time received is counted anew, and the shares are missed the more, the more often
         the policy is solved. By default it is carried over if the policy is solved on every event
         (``resolve_seconds=0``), and not if it is solved at intervals as Gavel does.
     leases
-        Whether a job that runs again on the same type keeps its devices and goes on. Without, every
-        job is stopped at the end of its round and pays `preemption_overhead_seconds` in each.
+        Whether a job that runs again on the same type keeps its devices and goes on, the default.
+        Without, every job is stopped at the end of its round and pays
+        `preemption_overhead_seconds` in each.
     network
         For ``"leases"``: a network model or its name, see `apportion.sim.network.get_network`;
         ``"table1"`` where left out.
@@ -151,58 +160,61 @@ def _run_policy(
     reporter: Progress,
 ) -> Run:
     """Run a policy whose shares are carried out in rounds, or exactly."""
-    estimates, resolve_seconds = settings.pop("pair_estimates"), settings["resolve_seconds"]
-    learns = settings.pop("learn_pairs")
-    if settings["carry_over"] is None:
-        settings["carry_over"] = resolve_seconds == 0
-    placer = Placer(cluster, settings["placement"], settings["seed"])
-    resolver = Resolver(policy, resolve_seconds)
-    sensitive = settings["placement_sensitive"]
-    ledger = Ledger(
-        workload, cluster, placement_sensitive=sensitive, estimates=estimates, learns=learns
-    )
-    _check_sharing(policy, workload, estimates, settings["mechanism"])
-    log = RoundLog(cluster.accelerators)
-    if settings["mechanism"] == "ideal":
-        run_ideal(ledger, resolver, log, reporter)
-    else:
-        run_rounds(
-            *(ledger, resolver, placer, log, reporter),
-            round_seconds=settings["round_seconds"],
-            overhead_seconds=settings["preemption_overhead_seconds"],
-            carry_over=settings["carry_over"],
-            leases=settings["leases"],
-        )
-    reporter.finish(ledger)
-    return replace(_result(workload, cluster, ledger, resolver, log), settings=settings)
-
-
-def _result(
-    workload: Workload, cluster: Cluster, ledger: Ledger, resolver: Resolver, log: RoundLog
-) -> Run:
-    """Put the tables of a finished simulation together."""
-    return Run(
-        policy=resolver.policy.label,
-        workload=workload.name,
-        cluster=cluster,
-        jobs=jobs_table(ledger, workload, cluster),
-        rounds=log.table(),
-        settings={},
-        policy_seconds=resolver.policy_seconds,
-        wall_seconds=0.0,
-        solves=resolver.solves,
-    )
-
-
-def _check_sharing(
-    policy: Policy, workload: Workload, estimates: PairThroughputs | None, mechanism: str
-) -> None:
-    """Refuse space sharing without pair throughputs, and estimates where nothing is tried."""
-    if estimates is not None and mechanism == "ideal":
-        raise InputError("pair_estimates are for mechanism='rounds', in which pairs are tried.")
     if policy.space_sharing and workload.pairs is None:
         raise InputError(
             f"Policy {policy.label!r} lets jobs share GPUs, but the workload {workload.name!r} has "
             f"no pair throughputs; read it with a Gavel oracle as throughputs, or set "
             f"Workload.pairs."
         )
+    resolver, log = Resolver(policy, settings["resolve_seconds"]), RoundLog(cluster.accelerators)
+    tables = {}
+    if settings["mechanism"] == "ideal":
+        ledger = Ledger(workload, cluster)
+        run_ideal(ledger, resolver, log, reporter)
+    else:
+        schedule = ScheduleLog(cluster)
+        ledger = _run_rounds(resolver, workload, cluster, settings, log, schedule, reporter)
+        tables["schedule"] = schedule.table(workload.jobs.index)
+    reporter.finish(ledger)
+    return Run(
+        policy=resolver.policy.label,
+        workload=workload.name,
+        cluster=cluster,
+        jobs=jobs_table(ledger, workload, cluster),
+        rounds=log.table(),
+        settings=settings,
+        policy_seconds=resolver.policy_seconds,
+        wall_seconds=0.0,
+        solves=resolver.solves,
+        tables=tables,
+    )
+
+
+def _run_rounds(
+    resolver: Resolver,
+    workload: Workload,
+    cluster: Cluster,
+    settings: dict[str, Any],
+    log: RoundLog,
+    schedule: ScheduleLog,
+    reporter: Progress,
+) -> Ledger:
+    """Run a policy in rounds; return the books."""
+    ledger = Ledger(
+        workload,
+        cluster,
+        placement_sensitive=settings["placement_sensitive"],
+        estimates=settings.pop("pair_estimates"),
+        learns=settings.pop("learn_pairs"),
+    )
+    if settings["carry_over"] is None:
+        settings["carry_over"] = settings["resolve_seconds"] == 0
+    placer = Placer(cluster, settings["placement"], settings["seed"])
+    run_rounds(
+        *(ledger, resolver, placer, log, schedule, reporter),
+        round_seconds=settings["round_seconds"],
+        overhead_seconds=settings["preemption_overhead_seconds"],
+        carry_over=settings["carry_over"],
+        leases=settings["leases"],
+    )
+    return ledger

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -17,10 +17,28 @@ if TYPE_CHECKING:
     Ints = NDArray[np.intp]
     Bools = NDArray[np.bool_]
 
-__all__ = ["Roster"]
+__all__ = ["Roster", "Running"]
 
 _NOBODY = -1
 _MOST_JOBS = 2**31
+
+
+class Running(NamedTuple):
+    """The jobs that run in a round, arrays of shape (running jobs,).
+
+    job, gang
+        Its number in the workload, and which gang of the round it is in; a slice of them all
+        where every gang has one job.
+    rate
+        Steps/s.
+    starts
+        Whether it did not run on these devices in the round before.
+    """
+
+    job: Ints
+    gang: Ints | slice
+    rate: Floats
+    starts: Bools
 
 
 class Roster:
@@ -90,37 +108,33 @@ class Roster:
         self._keep(~broken | survivor)
         self._describe()
 
-    def runs(self, gangs: GangRound, ledger: Ledger) -> tuple[Ints, Ints | slice, Floats]:
-        """Return who makes progress in a round: job, index of its gang, and its steps/s.
-
-        Where every gang has one job, the index is a slice of them all.
-        """
+    def runs(self, gangs: GangRound, ledger: Ledger) -> Running:
+        """Return who makes progress in a round."""
         first = self.first[gangs.rows]
         self.misfits = False
         rate = ledger.speed[first, gangs.types]
         second = self.second[gangs.rows]
         paired = (second != _NOBODY).nonzero()[0]
         if not paired.size or ledger.beside is None:
-            return first, slice(None), rate
+            return Running(first, slice(None), rate, gangs.starts[:, 0])
         one, other, types = first[paired], second[paired], gangs.types[paired]
         self.misfits = ledger.beside.measure(one, other, types)
         pick = np.arange(paired.size)
         rate[paired] = ledger.beside.beside(one, other)[pick, types]
-        return (
+        return Running(
             np.append(first, other),
             np.append(np.arange(first.size), paired),
             np.append(rate, ledger.beside.beside(other, one)[pick, types]),
+            np.append(gangs.starts[:, 0], gangs.starts[paired, 1]),
         )
 
     def split(self, gangs: GangRound) -> Bools:
         """Tell which gangs have devices in more than one machine, shape (gangs,)."""
         return self.core.placer.is_split(self.core.ids[gangs.rows])
 
-    def jobs_of(self, rows: Ints) -> Ints:
-        """Return the jobs of some rows, each once."""
-        first, second = self.first[rows], self.second[rows]
-        paired = second != _NOBODY
-        return np.unique(np.concatenate([first, second[paired]])) if paired.any() else first
+    def stopped(self, gangs: GangRound) -> Ints:
+        """Return the jobs that ran in the round before and have lost their devices."""
+        return self.first[gangs.stopped] if gangs.stopped.size else gangs.stopped
 
     @property
     def _has_pairs(self) -> bool:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from apportion.sim.log import RoundLog
     from apportion.sim.progress import Progress
     from apportion.sim.resolve import Resolver
+    from apportion.sim.roster import Running
+    from apportion.sim.schedule import ScheduleLog
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
@@ -47,6 +49,7 @@ def run_rounds(
     resolver: Resolver,
     placer: Placer,
     log: RoundLog,
+    schedule: ScheduleLog,
     progress: Progress,
     *,
     round_seconds: float,
@@ -62,12 +65,13 @@ def run_rounds(
 
     Parameters
     ----------
-    ledger, resolver, placer, log, progress
-        The parts of the simulation; `ledger` and `log` hold the result.
+    ledger, resolver, placer, log, schedule, progress
+        The parts of the simulation; `ledger`, `log` and `schedule` hold the result.
     round_seconds
         Length of a round, seconds.
     overhead_seconds
-        Seconds at the start of a round that a gang on new devices loses.
+        Seconds at the start of a round that a job loses which did not run on these devices in the
+        round before, be it that another did.
     carry_over
         Whether a new solution begins with what jobs are owed from the one before.
     leases
@@ -106,7 +110,7 @@ def run_rounds(
         gangs = core.ask() if leases else _ask_anew(core)
         if not (core.candidates.rows.size or gangs.rows.size or resolver.changed):
             _refuse_standstill(ledger, resolver, now_s)
-        ran = _run_round(ledger, roster, gangs, now_s, overhead_seconds)
+        ran = _run_round(ledger, roster, schedule, gangs, now_s, overhead_seconds)
         log.add((now_s, ran.end_s), (active, ran.job.size, gangs.stopped.size), resolved, ran.busy)
         resolver.changed |= roster.misfits
         now_s = ran.end_s
@@ -122,7 +126,7 @@ def _ask_anew(core: RoundCore) -> GangRound:
     """Choose the gangs of a round that all have to start again, those that go on included."""
     running = np.flatnonzero(core.last_type >= 0)
     core.evict(running)
-    return core.ask()._replace(stopped=running)
+    return core.ask()._replace(stopped=np.unique(core.slots[running]))
 
 
 def _repeat_round(
@@ -151,16 +155,23 @@ def _repeat_round(
 
 
 def _run_round(
-    ledger: Ledger, roster: Roster, gangs: GangRound, now_s: float, overhead_seconds: float
+    ledger: Ledger,
+    roster: Roster,
+    schedule: ScheduleLog,
+    gangs: GangRound,
+    now_s: float,
+    overhead_seconds: float,
 ) -> _Outcome:
     """Run one round."""
     core = roster.core
-    job, gang, rate = roster.runs(gangs, ledger)
+    running = roster.runs(gangs, ledger)
+    job, gang, rate, starts = running
     types = gangs.types[gang]
     if ledger.split_ratio is not None:
         split = roster.split(gangs)[gang]
         rate = rate * np.where(split, ledger.split_ratio[job, types], 1.0)
-    lost = (overhead_seconds * gangs.fresh)[gang]
+    _note_changes(ledger, roster, schedule, gangs, running, now_s)
+    lost = overhead_seconds * starts
     with np.errstate(divide="ignore"):  # two jobs that were only believed to fit one GPU
         needed = lost + ledger.remaining[job] / rate
     ran = np.minimum(needed, core.round_seconds)
@@ -169,17 +180,35 @@ def _run_round(
     ledger.work(job, rate * np.maximum(ran - lost, 0.0))
     gpu_seconds = of_gang * core.scale[gangs.rows]
     ledger.hold(job, types, ran, (gpu_seconds * each)[gang])
-    if gangs.stopped.size:
-        ledger.preemptions[roster.jobs_of(gangs.stopped)] += 1
-    new = job[gangs.fresh[gang]]
-    if new.size:
-        ledger.start_s[new] = np.fmin(ledger.start_s[new], now_s)
     busy = np.bincount(gangs.types, weights=gpu_seconds, minlength=core.capacity.size)
     finished = (needed <= core.round_seconds * (1 + ROUNDING)).nonzero()[0]
     done = job[finished]
     if done.size:
         ledger.complete(done, now_s + needed[finished])
+        schedule.end(done.tolist(), ledger.completion_s[done].tolist())
     return _Outcome(now_s + seconds, job, types, rate, busy.astype(float), done)
+
+
+def _note_changes(
+    ledger: Ledger,
+    roster: Roster,
+    schedule: ScheduleLog,
+    gangs: GangRound,
+    running: Running,
+    now_s: float,
+) -> None:
+    """Write down who has lost devices, and who has got some."""
+    stopped = roster.stopped(gangs)
+    if stopped.size:
+        ledger.preemptions[stopped] += 1
+        schedule.end(stopped.tolist(), [now_s] * stopped.size)
+    new = running.job[running.starts]
+    if new.size:
+        ledger.start_s[new] = np.fmin(ledger.start_s[new], now_s)
+        core = roster.core
+        ids = core.ids[gangs.rows[running.gang][running.starts]]
+        for job, gang in zip(new.tolist(), ids.tolist(), strict=True):
+            schedule.begin(job, *core.placer.held[gang], now_s)
 
 
 def _by_gang(ran: Floats, gang: Ints | slice, gangs: int) -> tuple[Floats, Floats | float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from apportion.errors import InputError
 from apportion.sim.metrics import summarise
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class Run:
         How often the policy was solved.
     tables
         Further tables by name, such as the delay timers over time of a lease-based scheduler.
+        ``"schedule"`` is the one of `schedule`.
     """
 
     policy: str
@@ -54,6 +56,24 @@ class Run:
     wall_seconds: float
     solves: int
     tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+
+    @property
+    def schedule(self) -> pd.DataFrame:
+        """Who ran where: one row for each uninterrupted stay of a job on the same devices.
+
+        Columns ``job``, ``accelerator``, ``machines`` and ``devices`` (tuples of numbers, counted
+        from 0 within their type, devices machine by machine), ``start_s`` and ``end_s``. Jobs that
+        share devices have a row each. `apportion.check_schedule` checks a run by it.
+
+        Raises
+        ------
+        InputError
+            If the run has none, as nobody holds devices under ``mechanism="ideal"``.
+        """
+        if "schedule" not in self.tables:
+            mechanism = self.settings.get("mechanism")
+            raise InputError(f"A run by the mechanism {mechanism!r} has no schedule of devices.")
+        return self.tables["schedule"]
 
     @property
     def received(self) -> pd.DataFrame:

@@ -44,8 +44,10 @@ _LEASES: Mapping[str, Any] = MappingProxyType(
     }
 )
 
+_IDEAL: Mapping[str, Any] = MappingProxyType({"resolve_seconds": 0.0, "seed": 0})
+
 MECHANISMS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
-    {"rounds": _ROUNDS, "ideal": _ROUNDS, "leases": _LEASES}
+    {"rounds": _ROUNDS, "ideal": _IDEAL, "leases": _LEASES}
 )
 """Ways in which decisions are carried out: the settings that each heeds, with their defaults."""
 
@@ -55,8 +57,8 @@ def settings_for(
 ) -> dict[str, Any]:
     """Choose the mechanism, and keep the settings that it heeds, defaults filled in.
 
-    A setting that belongs to another mechanism must have its default: nothing that was asked for
-    is passed over in silence.
+    A setting that only another mechanism heeds must not be given, whatever its value: nothing that
+    was asked for is passed over in silence.
 
     Parameters
     ----------
@@ -66,7 +68,7 @@ def settings_for(
         A key of `MECHANISMS`. None chooses ``"leases"`` if there is a scheduler, or a setting that
         only leases heed, else ``"rounds"``.
     given
-        Settings by name. None stands for the default.
+        Settings by name. None says that it was not given.
 
     Returns
     -------
@@ -97,8 +99,9 @@ def settings_for(
         name: default if given.get(name) is None else given[name]
         for name, default in heeded.items()
     }
-    check = _check_leases if mechanism == "leases" else _check_rounds
-    check(settings)
+    if mechanism != "ideal":
+        check = _check_leases if mechanism == "leases" else _check_rounds
+        check(settings)
     if not settings["resolve_seconds"] >= 0:
         raise _out_of_range("resolve_seconds", settings["resolve_seconds"], ">= 0")
     return {"mechanism": mechanism, **settings}
@@ -113,8 +116,6 @@ def _check_heeded(mechanism: str, name: str, value: object) -> None:
         raise unknown_name(
             "setting", name, [each for names in MECHANISMS.values() for each in names]
         )
-    if value == MECHANISMS[homes[0]][name]:
-        return
     raise InputError(
         f"{name}={value!r} is for the mechanism {' or '.join(map(repr, homes))}; it does nothing "
         f"to {mechanism!r}, which is how this comparison or simulation runs. Leave it out."

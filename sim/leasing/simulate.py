@@ -17,6 +17,7 @@ from apportion.sim.network import get_network
 from apportion.sim.network.job_types import model_of
 from apportion.sim.progress import Progress
 from apportion.sim.run import Run
+from apportion.threads import one_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -76,6 +77,7 @@ def simulate_leases(
     return run_leases(scheduler, workload, cluster, network=network, seed=seed, progress=progress)
 
 
+@one_thread
 def run_leases(
     scheduler: OfferScheduler | str,
     workload: Workload,

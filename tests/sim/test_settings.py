@@ -9,6 +9,7 @@ from apportion.comparison import compare
 from apportion.errors import InputError
 from apportion.mechanism.offers import get_scheduler
 from apportion.policies import FIFO
+from apportion.sim import generate_workload
 from apportion.sim.engine import simulate
 from apportion.sim.settings import MECHANISMS, settings_for
 
@@ -17,13 +18,13 @@ NOT_SETTINGS |= {"out", "resume", "origin"}
 
 
 @pytest.mark.parametrize("function", [simulate, compare], ids=["simulate", "compare"])
-def test_defaults_of_the_functions_are_those_of_the_mechanisms(function: Any) -> None:
+def test_settings_that_are_not_given_can_be_told_from_those_that_are(function: Any) -> None:
     for name, parameter in inspect.signature(function).parameters.items():
         if name in NOT_SETTINGS:
             continue
-        defaults = [settings[name] for settings in MECHANISMS.values() if name in settings]
-        assert defaults, name
-        assert parameter.default is None or all(parameter.default == each for each in defaults)
+        assert any(name in settings for settings in MECHANISMS.values()), name
+        # Anything else could not be told from a value that was given.
+        assert parameter.default == (0 if name == "seed" else None)
 
 
 def test_the_mechanism_follows_from_who_decides_and_from_settings() -> None:
@@ -34,12 +35,25 @@ def test_the_mechanism_follows_from_who_decides_and_from_settings() -> None:
     assert settings_for([FIFO()], "ideal", {})["mechanism"] == "ideal"
 
 
-def test_settings_of_other_mechanisms_pass_only_with_their_defaults() -> None:
-    dally = get_scheduler("dally")
-    assert "round_seconds" not in settings_for([dally], None, {"round_seconds": 360.0})
-    for name, value in (("round_seconds", 60.0), ("leases", False), ("pair_estimates", object())):
-        with pytest.raises(InputError, match=f"{name}=.* is for the mechanism 'rounds' or 'ideal'"):
-            settings_for([dally], None, {name: value})
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_a_setting_that_a_mechanism_does_not_heed_is_refused_whatever_its_value(
+    mechanism: str,
+) -> None:
+    names = {name: value for settings in MECHANISMS.values() for name, value in settings.items()}
+    for name in names.keys() - MECHANISMS[mechanism].keys():
+        for value in (names[name], object(), 77.0):
+            if value is not None:
+                with pytest.raises(InputError, match=f"^{name}=.* does nothing to '{mechanism}'"):
+                    settings_for([FIFO()], mechanism, {name: value})
+        assert name not in settings_for([FIFO()], mechanism, {name: None})
+
+
+@pytest.mark.parametrize("function", [simulate, compare], ids=["simulate", "compare"])
+def test_a_network_needs_leases(function: Any) -> None:
+    workload, decides = generate_workload(jobs=1), "fifo" if function is simulate else ["fifo"]
+    for mechanism in ("rounds", "ideal"):
+        with pytest.raises(InputError, match="network='table1' is for the mechanism 'leases'"):
+            function(decides, workload, "v100=1", mechanism=mechanism, network="table1")
 
 
 def test_an_unknown_setting_gets_the_nearest() -> None:

@@ -71,9 +71,14 @@ def simulation_settings(args: argparse.Namespace) -> dict[str, Any]:
         "mechanism": args.mechanism,
         "preemption_overhead_seconds": args.preemption_overhead_seconds,
         "placement": args.placement,
-        "placement_sensitive": args.placement_sensitive == "yes",
-        "carry_over": None if args.carry_over is None else args.carry_over == "yes",
+        "placement_sensitive": _yes(args.placement_sensitive),
+        "carry_over": _yes(args.carry_over),
     }
+
+
+def _yes(answer: str | None) -> bool | None:
+    """Read an answer; None where there is none."""
+    return None if answer is None else answer == "yes"
 
 
 def read_csv(path: str) -> pd.DataFrame:

@@ -211,24 +211,20 @@ def add_simulation(parser: argparse.ArgumentParser) -> None:
         group.add_argument(
             f"--{name.replace('_', '-')}",
             type=float,
-            default=default,
             metavar="S",
             help=f"{text} (default: {default:g})",
         )
-    group.add_argument(
-        "--placement", default="consolidated", metavar="NAME", help="(default: %(default)s)"
-    )
+    group.add_argument("--placement", metavar="NAME", help="(default: consolidated)")
     answers = {
-        "placement_sensitive": ("no", "slow down gangs that are split over machines"),
-        "carry_over": (None, "keep what jobs are owed at a new solve (yes, if on every event)"),
+        "placement_sensitive": "slow down gangs that are split over machines (default: no)",
+        "carry_over": "keep what jobs are owed at a new solve (default: yes, if on every event)",
     }
-    for name, (answer, text) in answers.items():
+    for name, text in answers.items():
         group.add_argument(
             f"--{name.replace('_', '-')}",
             type=_one_of(name.replace("_", " "), ("yes", "no")),
-            default=answer,
             metavar="yes|no",
-            help=text if answer is None else f"{text} (default: {answer})",
+            help=text,
         )
 
 

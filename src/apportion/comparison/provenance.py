@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command_line", "plain", "record", "versions"]
 
-_PACKAGES = ("numpy", "pandas", "scipy", "cvxpy-base", "highspy", "clarabel")
+_PACKAGES = ("numpy", "pandas", "scipy", "cvxpy", "highspy", "clarabel")
 
 
 def record(

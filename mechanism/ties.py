@@ -1,0 +1,58 @@
+"""Orders in which numbers that differ by rounding only are equal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
+
+__all__ = ["order_of", "ranks"]
+
+RELATIVE = 1e-7
+"""Numbers of a schedule that differ by less, relatively, are equal: far more than the rounding of
+sums of seconds and what solvers leave open, far less than anybody would notice."""
+
+
+def order_of(values: Floats, *, absolute: float = 0.0) -> Ints:
+    """Return the positions of values in ascending order; equal ones stay in the order given.
+
+    Neighbours in the sorted order are equal if they differ by no more than `RELATIVE` times the
+    larger size, or `absolute`. Rounding each value to some digits would not do: two that differ
+    in the last bit may lie on two sides of a step, as 1/1024 does at nine decimals.
+
+    Parameters
+    ----------
+    values
+        Numbers that are not NaN, shape (n,).
+    absolute
+        A difference that is none.
+    """
+    order = values.argsort(kind="stable")
+    differs = _differs(values[order], absolute)
+    if (differs | (order[1:] > order[:-1])).all():
+        return order
+    group = np.zeros(values.size, dtype=np.intp)
+    group[1:] = differs.cumsum()
+    return order[np.lexsort((order, group))]
+
+
+def ranks(values: Floats, *, absolute: float = 0.0) -> Ints:
+    """Return the rank of each value, 0 for the smallest; equal ones, as in `order_of`, share it."""
+    order = values.argsort(kind="stable")
+    rank = np.zeros(values.size, dtype=np.intp)
+    rank[order[1:]] = _differs(values[order], absolute).cumsum()
+    return rank
+
+
+def _differs(ascending: Floats, absolute: float) -> NDArray[np.bool_]:
+    """Tell which of some sorted values differ from the one before, shape (n - 1,)."""
+    before, after = ascending[:-1], ascending[1:]
+    size = np.maximum(np.abs(before), np.abs(after))
+    differs: NDArray[np.bool_] = after - before > np.maximum(RELATIVE * size, absolute)
+    return differs
