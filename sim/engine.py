@@ -172,7 +172,7 @@ def _run_policy(
         ledger = Ledger(workload, cluster)
         run_ideal(ledger, resolver, log, reporter)
     else:
-        schedule = ScheduleLog(cluster)
+        schedule = ScheduleLog(cluster, len(workload))
         ledger = _run_rounds(resolver, workload, cluster, settings, log, schedule, reporter)
         tables["schedule"] = schedule.table(workload.jobs.index)
     reporter.finish(ledger)

@@ -185,7 +185,7 @@ def _run_round(
     done = job[finished]
     if done.size:
         ledger.complete(done, now_s + needed[finished])
-        schedule.end(done.tolist(), ledger.completion_s[done].tolist())
+        schedule.end(done, ledger.completion_s[done])
     return _Outcome(now_s + seconds, job, types, rate, busy.astype(float), done)
 
 
@@ -201,14 +201,12 @@ def _note_changes(
     stopped = roster.stopped(gangs)
     if stopped.size:
         ledger.preemptions[stopped] += 1
-        schedule.end(stopped.tolist(), [now_s] * stopped.size)
+        schedule.end(stopped, now_s)
     new = running.job[running.starts]
     if new.size:
         ledger.start_s[new] = np.fmin(ledger.start_s[new], now_s)
-        core = roster.core
-        ids = core.ids[gangs.rows[running.gang][running.starts]]
-        for job, gang in zip(new.tolist(), ids.tolist(), strict=True):
-            schedule.begin(job, *core.placer.held[gang], now_s)
+        ids = roster.core.ids[gangs.rows[running.gang][running.starts]].tolist()
+        schedule.begin(new, map(roster.core.placer.held.__getitem__, ids), now_s)
 
 
 def _by_gang(ran: Floats, gang: Ints | slice, gangs: int) -> tuple[Floats, Floats | float]:

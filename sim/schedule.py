@@ -11,9 +11,18 @@ import pandas as pd
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from numpy.typing import NDArray
+
     from apportion.cluster import Cluster
 
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
+    Held = tuple[int, Sequence[int]]
+
 __all__ = ["SCHEDULE_COLUMNS", "ScheduleLog"]
+
+# Places that are kept as they are before they are numbered.
+_KEPT = 50_000
 
 SCHEDULE_COLUMNS = ("job", "accelerator", "machines", "devices", "start_s", "end_s")
 """Columns of the schedule of a run."""
@@ -29,37 +38,53 @@ class ScheduleLog:
     cluster
         Whose machines and devices these are. Both are numbered from 0 within their type, devices
         machine by machine.
+    jobs
+        Number of jobs of the workload.
     """
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, jobs: int) -> None:
         self._names = cluster.accelerators
         self._machine_of = [
             np.repeat(np.arange(len(sizes)), sizes).tolist()
             for sizes in map(cluster.machines, cluster.accelerators)
         ]
+        self._row = np.zeros(jobs, dtype=np.intp)
+        self._count = 0
+        self._job = np.empty(256, dtype=np.intp)
+        self._times_s = np.empty((2, 256))
         self._places: dict[tuple[int, tuple[int, ...]], int] = {}
-        self._row: dict[int, int] = {}
-        self._job, self._place = array("q"), array("q")
-        self._start_s, self._end_s = array("d"), array("d")
+        self._place = array("q")
+        self._held: list[Held] = []
 
-    def begin(self, job: int, kind: int, devices: Iterable[int], now_s: float) -> None:
-        """Let a stay of a job begin, on devices of a type."""
-        place = (kind, tuple(devices))
-        self._row[job] = len(self._job)
-        self._job.append(job)
-        self._place.append(self._places.setdefault(place, len(self._places)))
-        self._start_s.append(now_s)
-        self._end_s.append(np.nan)
+    def begin(self, jobs: Ints, held: Iterable[Held], now_s: float) -> None:
+        """Let stays of some jobs begin, each on devices of a type."""
+        rows = np.arange(self._count, self._count + jobs.size)
+        self._count += jobs.size
+        while self._count > self._job.size:
+            self._job = np.concatenate([self._job, np.empty_like(self._job)])
+            self._times_s = np.hstack([self._times_s, np.empty_like(self._times_s)])
+        self._job[rows], self._row[jobs] = jobs, rows
+        self._times_s[0, rows] = now_s
+        self._held += held
+        if len(self._held) > _KEPT:
+            self._number_places()
 
-    def end(self, jobs: Sequence[int], end_s: Sequence[float]) -> None:
+    def end(self, jobs: Ints, end_s: Floats | float) -> None:
         """Let the stays of some jobs end."""
-        for job, when_s in zip(jobs, end_s, strict=True):
-            self._end_s[self._row[job]] = when_s
+        self._times_s[1, self._row[jobs]] = end_s
+
+    def _number_places(self) -> None:
+        """Write numbers in place of devices, which are few."""
+        places = self._places
+        self._place.extend(
+            places.setdefault((kind, tuple(devices)), len(places)) for kind, devices in self._held
+        )
+        self._held.clear()
 
     def table(self, ids: pd.Index) -> pd.DataFrame:
         """Return the schedule; `ids` are the names of the jobs."""
-        order = np.argsort(np.array(self._start_s), kind="stable")
-        place = np.array(self._place, dtype=np.intp)[order]
+        self._number_places()
+        place = np.array(self._place, dtype=np.intp)
         kinds = np.array([kind for kind, _ in self._places], dtype=np.intp)
         devices = _objects(devices for _, devices in self._places)
         machines = _objects(
@@ -67,17 +92,17 @@ class ScheduleLog:
             for kind, devices in self._places
         )
         columns = (
-            ids.take(np.array(self._job, dtype=np.intp)[order]),
+            ids.take(self._job[: self._count]),
             np.array(self._names, dtype=object)[kinds[place]],
             *(machines[place], devices[place]),
-            *(np.array(times)[order] for times in (self._start_s, self._end_s)),
+            *self._times_s[:, : self._count].copy(),
         )
         return pd.DataFrame(dict(zip(SCHEDULE_COLUMNS, columns, strict=True)))
 
 
-def _objects(values: Iterable[tuple[int, ...]]) -> np.ndarray[tuple[int], np.dtype[np.object_]]:
+def _objects(values: Iterable[tuple[int, ...]]) -> NDArray[np.object_]:
     """Make an array whose entries are tuples."""
     listed = list(values)
-    array = np.empty(len(listed), dtype=object)
-    array[:] = listed
-    return array
+    objects = np.empty(len(listed), dtype=object)
+    objects[:] = listed
+    return objects
