@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from apportion.cluster import TIERS
+from apportion.sim.leasing.stays import Stays
 from apportion.sim.metrics import jobs_table
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.cluster import Cluster
-    from apportion.mechanism.offers import LeaseMechanism
+    from apportion.mechanism.offers import LeaseMechanism, Placement
     from apportion.sim.ledger import Ledger
     from apportion.sim.workload import Workload
 
@@ -36,6 +37,8 @@ class Accounts:
 
     Attributes
     ----------
+    stays
+        Who has held which GPUs.
     ready_s, end_s
         From when to when a job makes progress under its present lease, shape (jobs,).
     slowdown
@@ -50,6 +53,7 @@ class Accounts:
 
     def __init__(self, ledger: Ledger, mechanism: LeaseMechanism) -> None:
         self.ledger, self._mechanism = ledger, mechanism
+        self.stays = Stays(ledger.jobs)
         self.speed = ledger.speed[:, 0]
         self.ready_s: Floats = np.zeros(ledger.jobs)
         self.end_s: Floats = np.zeros(ledger.jobs)
@@ -70,8 +74,9 @@ class Accounts:
         """Return the time that a job needs to completion where it is, seconds."""
         return float(self.ledger.remaining[job] / self.speed[job] * self.slowdown[job])
 
-    def hold(self, job: int, tier: int, now_s: float) -> None:
+    def hold(self, job: int, placement: Placement, tier: int, now_s: float) -> None:
         """Write down that a job has got GPUs."""
+        self.stays.begin(job, placement, now_s)
         self.tier[job] = tier
         self._held_from_s[job] = now_s
         if np.isnan(self.ledger.start_s[job]):
@@ -79,6 +84,7 @@ class Accounts:
 
     def drop(self, job: int, now_s: float) -> None:
         """Write down that a job holds its GPUs no longer."""
+        self.stays.end(job, now_s)
         held_s = now_s - self._held_from_s[job]
         self.tier_s[job, self.tier[job]] += held_s
         self.ledger.held_s[job, 0] += held_s

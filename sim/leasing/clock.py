@@ -210,7 +210,7 @@ class LeaseClock:
     def _enter(self, lease: Lease, now_s: float) -> None:
         job, shape = lease.job, shape_of_placement(lease.placement)
         self._accounts.slowdown[job] = 1 + self._network.overhead(self._job_types[job], shape)
-        self._accounts.hold(job, lease.tier, now_s)
+        self._accounts.hold(job, lease.placement, lease.tier, now_s)
         self._log.running += 1
         self._log.gpus[lease.tier] += self._scale[job]
 

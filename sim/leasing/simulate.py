@@ -108,6 +108,9 @@ def run_leases(
     )
     clock.run(reporter)
     reporter.finish(ledger)
+    tables = {"schedule": accounts.stays.table(cluster, workload.jobs.index)}
+    if timer_log is not None:
+        tables["timers"] = timer_log.table()
     return Run(
         policy=scheduler.label,
         workload=workload.name,
@@ -118,7 +121,7 @@ def run_leases(
         policy_seconds=clock.policy_seconds,
         wall_seconds=time.perf_counter() - started,
         solves=clock.offers,
-        tables={} if timer_log is None else {"timers": timer_log.table()},
+        tables=tables,
     )
 
 

@@ -152,7 +152,7 @@ def test_auto_tuned_timers_leave_their_table(workload_of: Make, network: Network
     # The gang of 6 waits for both others: until 10 + 1250.
     rows = [tuple(row) for row in run.tables["timers"].itertuples(index=False)]
     assert rows == [(0.0, 4, 0.0, 86400.0), (1260.0, 6, 0.0, 1240.0)]
-    assert simulate_leases("tiresias", load, racks, network=network).tables == {}
+    assert "timers" not in simulate_leases("tiresias", load, racks, network=network).tables
 
 
 def test_rounds_add_up_to_the_jobs(random_workload: Make, network: NetworkModel) -> None:

@@ -1,0 +1,97 @@
+"""The schedule of a run under leases: which job sat on which devices from when to when."""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from apportion.sim.schedule import ScheduleLog
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from apportion.cluster import Cluster
+    from apportion.mechanism.offers import Placement
+
+__all__ = ["Stays"]
+
+
+class Stays:
+    """Writes down who gets GPUs where, and who gives them back.
+
+    A job that gets the GPUs again that it has given back in the same instant has stayed. The
+    mechanism counts the GPUs of machines; which of them a job had is settled in the end: the
+    lowest ones that are free when its stay begins.
+
+    Parameters
+    ----------
+    jobs
+        Number of jobs of the workload.
+    """
+
+    def __init__(self, jobs: int) -> None:
+        self._job: list[int] = []
+        self._placement: list[Placement] = []
+        self._start_s: list[float] = []
+        self._end_s: list[float] = []
+        self._last = [-1] * jobs
+
+    def begin(self, job: int, placement: Placement, now_s: float) -> None:
+        """Write down that a job has got GPUs."""
+        last = self._last[job]
+        if last >= 0 and self._end_s[last] == now_s and self._placement[last] == placement:
+            self._end_s[last] = np.nan
+            return
+        self._last[job] = len(self._job)
+        self._job.append(job)
+        self._placement.append(placement)
+        self._start_s.append(now_s)
+        self._end_s.append(np.nan)
+
+    def end(self, job: int, now_s: float) -> None:
+        """Write down that a job holds its GPUs no longer."""
+        self._end_s[self._last[job]] = now_s
+
+    def table(self, cluster: Cluster, ids: pd.Index) -> pd.DataFrame:
+        """Return the schedule of whole racks of one type; `ids` are the names of the jobs."""
+        log = ScheduleLog(cluster, len(ids))
+        machines = len(cluster.racks(cluster.accelerators[0])[0])  # of a rack
+        free = _Devices(cluster.gpus_per_machine)
+        held: list[tuple[float, int, list[int]]] = []
+        for stay in np.argsort(self._start_s, kind="stable").tolist():
+            start_s, end_s, job = self._start_s[stay], self._end_s[stay], self._job[stay]
+            if end_s == start_s:  # moved on in the instant in which it came
+                continue
+            while held and held[0][0] <= start_s:
+                free.give_back(heappop(held)[2])
+            devices = [
+                device
+                for rack, machine, gpus in self._placement[stay]
+                for device in free.take(rack * machines + machine, gpus)
+            ]
+            heappush(held, (end_s, stay, devices))
+            one = np.array([job])
+            log.begin(one, [(0, devices)], start_s)
+            log.end(one, end_s)
+        return log.table(ids)
+
+
+class _Devices:
+    """Free devices by machine, numbered machine by machine."""
+
+    def __init__(self, per_machine: int) -> None:
+        self._per_machine = per_machine
+        self._free: dict[int, list[int]] = {}
+
+    def take(self, machine: int, gpus: int) -> list[int]:
+        """Take the lowest free devices of a machine."""
+        first = machine * self._per_machine
+        free = self._free.setdefault(machine, list(range(first, first + self._per_machine)))
+        return [heappop(free) for _ in range(gpus)]
+
+    def give_back(self, devices: list[int]) -> None:
+        """Free devices."""
+        for device in devices:
+            heappush(self._free[device // self._per_machine], device)
