@@ -9,8 +9,9 @@ import pytest
 from apportion.cluster import Cluster
 from apportion.comparison import compare, parallel
 from apportion.comparison.fingerprint import workload_fingerprint
+from apportion.comparison.run_log import FILE
 from apportion.comparison.unfinished import FOLDER
-from apportion.errors import InputError, SolveError
+from apportion.errors import ApportionError, InputError, SolveError
 from apportion.policies import FIFO
 from apportion.sim import Run, Workload, generate_workload, simulate
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 SUMMARY = [
     *["policy", "jobs", "mean_jct_s", "median_jct_s", "p95_jct_s", "p99_jct_s", "makespan_s"],
     *["queueing_s", "utilization", "ftf_max", "cost", "preemptions", "rounds"],
-    *["policy_seconds", "wall_seconds"],
+    *["policy_seconds", "wall_seconds", "error"],
 ]
 CLOCKS = ["policy_seconds", "wall_seconds"]
 
@@ -132,7 +133,8 @@ def test_an_interrupted_comparison_goes_on_where_it_stopped(
         patch.setattr(parallel, "simulate", failing("makespan", KeyboardInterrupt()))
         with pytest.raises(KeyboardInterrupt):
             again(out=tmp_path)
-    assert [file.name[:5] for file in (tmp_path / FOLDER).iterdir()] == ["fifo-"]
+    (line,) = (tmp_path / FOLDER / FILE).read_text().splitlines()
+    assert json.loads(line)["policy"] == "fifo"
     counted: list[str] = request.getfixturevalue("counted")
     resumed = again(out=tmp_path)
     assert counted == ["makespan"]
@@ -167,8 +169,33 @@ def test_a_failing_policy_is_named_and_the_others_are_kept(
     monkeypatch.setattr(parallel, "simulate", failing("makespan", SolveError("no solver")))
     with pytest.raises(SolveError, match="Policy 'makespan' failed: no solver"):
         compare(["makespan", "fifo"], two_jobs(), "v100=1", n_jobs=1, out=tmp_path)
-    assert pd.read_csv(tmp_path / "summary.csv")["policy"].tolist() == ["fifo"]
+    summary = pd.read_csv(tmp_path / "summary.csv").set_index("policy")
+    assert list(summary.index) == ["fifo", "makespan"]
+    assert summary["mean_jct_s"].isna().tolist() == [False, True]
+    assert summary["error"].tolist()[1] == "no solver"
+    assert set(pd.read_csv(tmp_path / "jobs.csv")["policy"]) == {"fifo"}
+    assert "no solver" in (tmp_path / "report.html").read_text()
     assert (tmp_path / FOLDER).is_dir()
+
+
+def test_a_failure_is_a_row_where_it_is_not_to_be_raised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    def again(*policies: str) -> Any:
+        told: dict[str, Any] = {"n_jobs": 1, "out": tmp_path, "raise_on_failure": False}
+        return compare(policies, two_jobs(), "v100=1", **told)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(parallel, "simulate", failing("makespan", ZeroDivisionError("so it goes")))
+        comparison = again("makespan", "fifo", "isolated")
+        with pytest.raises(ApportionError, match="so it goes"):
+            again("makespan")
+    assert list(comparison) == ["fifo", "isolated"]
+    assert comparison.errors == {"makespan": "ZeroDivisionError: so it goes"}
+    assert "makespan failed: ZeroDivisionError: so it goes" in repr(comparison)
+    counted: list[str] = request.getfixturevalue("counted")
+    assert not again("makespan", "fifo", "isolated").errors
+    assert counted == ["makespan"]
 
 
 def test_a_wrong_setting_is_reported_once_and_leaves_no_folder_of_results(tmp_path: Path) -> None:
@@ -190,7 +217,10 @@ def test_saved_files_and_the_record(tmp_path: Path) -> None:
     assert sorted(file.name for file in out.iterdir()) == [
         *["jobs.csv", "report.html", "run.json", "summary.csv"]
     ]
-    pd.testing.assert_frame_equal(pd.read_csv(out / "summary.csv"), comparison.summary())
+    pd.testing.assert_frame_equal(
+        pd.read_csv(out / "summary.csv", dtype={"error": object}),
+        comparison.summary().fillna({"error": float("nan")}),
+    )
     record = json.loads((out / "run.json").read_text(), parse_constant=pytest.fail)
     assert record["policies"] == ["fifo"]
     assert record["cluster"]["gpus"] == {"v100": 1}
@@ -229,7 +259,9 @@ def test_fingerprint_follows_the_numbers_and_not_the_name() -> None:
 def test_parquet_holds_the_same_tables(tmp_path: Path) -> None:
     comparison = compare(["fifo"], two_jobs(), "v100=1", n_jobs=1)
     summary, jobs = comparison.to_parquet(tmp_path)
-    pd.testing.assert_frame_equal(pd.read_parquet(summary), comparison.summary())
+    pd.testing.assert_frame_equal(
+        pd.read_parquet(summary).astype({"error": object}), comparison.summary()
+    )
     assert len(pd.read_parquet(jobs)) == 2
 
 

@@ -14,10 +14,10 @@ import pandas as pd
 import pytest
 
 from apportion.cli import main
+from apportion.comparison.run_log import FILE
 from apportion.errors import ApportionError
 from apportion.policies import Policy
 from apportion.sweeps import backends, sweep
-from apportion.sweeps.store import FILE
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from apportion.comparison.run_log import FILE
 from apportion.errors import ApportionError, InputError
 from apportion.policies import FIFO
 from apportion.sim import Run, generate_workload, simulate
 from apportion.sweeps import execute, plan_sweep, sweep
-from apportion.sweeps.store import FILE, RunLog
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -115,15 +115,6 @@ def test_a_half_written_line_costs_one_run(
     pd.testing.assert_frame_equal(without_clocks(resumed), without_clocks(whole))
     lines = (tmp_path / FILE).read_text().splitlines()
     assert [json.loads(line)["error"] for line in lines] == [None] * 8
-
-
-def test_a_line_that_is_no_run_is_named_and_passed_over(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    (tmp_path / FILE).write_text('{"fingerprint": "a", "error": null}\n7\n{"finger\n')
-    assert list(RunLog(tmp_path).finished()) == ["a"]
-    assert "line 2 is not a run" in caplog.text
-    assert "line 3 is not a run" in caplog.text
 
 
 @pytest.mark.parametrize("error", [ApportionError("no solver"), ZeroDivisionError("no solver")])

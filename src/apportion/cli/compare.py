@@ -11,6 +11,7 @@ from apportion.cli.inputs import fitted, simulation_settings, workload_and_origi
 from apportion.cli.output import print_summary
 from apportion.cli.racks import cluster_of, lease_settings, policies_of
 from apportion.comparison import compare
+from apportion.errors import ApportionError
 from apportion.report import human_table
 
 if TYPE_CHECKING:
@@ -22,7 +23,13 @@ __all__ = ["run"]
 
 
 def run(args: argparse.Namespace) -> None:
-    """Compare policies, print the table, and say where the files are."""
+    """Compare policies, print the table, and say where the files are.
+
+    Raises
+    ------
+    ApportionError
+        At the end, if a policy failed.
+    """
     started = time.perf_counter()
     workload, origin = workload_and_origin(args)
     cluster = cluster_of(args, lambda: workload)
@@ -34,6 +41,7 @@ def run(args: argparse.Namespace) -> None:
         seed=args.seed,
         n_jobs=args.jobs,
         out=args.out,
+        raise_on_failure=False,
         origin=origin,
     )
     _show(comparison, Path(args.out), time.perf_counter() - started)
@@ -50,3 +58,9 @@ def _show(comparison: Comparison, out: Path, seconds: float) -> None:
         print(f"Note: {note}")
     sys.stdout.flush()
     print(f"Report: {out / 'report.html'} (beside it summary.csv, jobs.csv, run.json)")
+    if comparison.errors:
+        failed = " ".join(f"{name!r}: {text}" for name, text in comparison.errors.items())
+        raise ApportionError(
+            f"{len(comparison.errors)} of {len(comparison) + len(comparison.errors)} policies "
+            f"failed. {failed} The same command tries them again, and them alone."
+        )

@@ -72,6 +72,8 @@ def simulation_settings(args: argparse.Namespace) -> dict[str, Any]:
         "preemption_overhead_seconds": args.preemption_overhead_seconds,
         "placement": args.placement,
         "placement_sensitive": _yes(args.placement_sensitive),
+        "leases": _yes(args.leases),
+        "learn_pairs": _yes(args.learn_pairs),
         "carry_over": _yes(args.carry_over),
     }
 

@@ -218,6 +218,8 @@ def add_simulation(parser: argparse.ArgumentParser) -> None:
     answers = {
         "placement_sensitive": "slow down gangs that are split over machines (default: no)",
         "carry_over": "keep what jobs are owed at a new solve (default: yes, if on every event)",
+        "leases": "a job that runs again on the same type keeps its devices and goes on (default: yes)",
+        "learn_pairs": "tell the policy the truth of a pair once it has run (default: no)",
     }
     for name, text in answers.items():
         group.add_argument(

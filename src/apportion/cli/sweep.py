@@ -12,11 +12,11 @@ from apportion.cli.inputs import simulation_settings
 from apportion.cli.options import GENERATED
 from apportion.cli.output import print_summary, print_table
 from apportion.cli.racks import cluster_of, lease_settings, policies_of
+from apportion.comparison.run_log import FILE, RunLog
 from apportion.errors import ApportionError, InputError
 from apportion.sweeps import plan_sweep, sweep
 from apportion.sweeps.readable import readable_tables
 from apportion.sweeps.sources import sources_of
-from apportion.sweeps.store import FILE, RunLog
 
 if TYPE_CHECKING:
     import argparse

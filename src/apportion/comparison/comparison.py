@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +41,8 @@ class Comparison:
         How the workload was made, where the caller said so.
     command
         The command line that repeats the comparison; None where there is none.
+    errors
+        Why policies failed, by policy; they have no run.
     """
 
     runs: Mapping[str, Run]
@@ -49,6 +51,7 @@ class Comparison:
     settings: Mapping[str, Any]
     origin: Mapping[str, object] | None = None
     command: str | None = None
+    errors: Mapping[str, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.runs)
@@ -60,9 +63,16 @@ class Comparison:
         return self.runs[policy]
 
     def summary(self) -> pd.DataFrame:
-        """One row per policy or scheduler: completion times, makespan, utilization, ..."""
-        rows = [dict(run.summary()) | {"policy": label} for label, run in self.runs.items()]
-        return pd.DataFrame(rows)
+        """One row per policy or scheduler: completion times, makespan, utilization, ...
+
+        Those that failed come last. Their figures are NaN; ``error`` is None for all others.
+        """
+        rows = [
+            {**run.summary(), "policy": label, "error": None} for label, run in self.runs.items()
+        ]
+        rows += [{"policy": label, "error": text} for label, text in self.errors.items()]
+        table = pd.DataFrame(rows)
+        return table.assign(error=table["error"].astype(object).where(table["error"].notna(), None))
 
     def jobs(self) -> pd.DataFrame:
         """One row per policy and job: the jobs tables of all runs under each other."""
@@ -89,8 +99,9 @@ class Comparison:
 
     def record(self) -> dict[str, Any]:
         """Return what ``run.json`` holds: all that it takes to repeat, and the summary."""
+        policies = [*self.runs, *self.errors]
         made = record(
-            list(self.runs), self.workload, self.cluster, self.settings, self.origin, self.command
+            policies, self.workload, self.cluster, self.settings, self.origin, self.command
         )
         return made | {"summary": plain(self.summary().to_dict("records"))}
 
@@ -157,7 +168,8 @@ class Comparison:
     def __repr__(self) -> str:
         head = f"{len(self)} policies, {len(self.workload.jobs)} jobs of {self.workload.name!r}"
         table = human_table(self.summary(), brief=True)
-        return "\n".join([f"{head} on {self.cluster}", str(table), *self.workload.notes])
+        failed = [f"{label} failed: {text}" for label, text in self.errors.items()]
+        return "\n".join([f"{head} on {self.cluster}", str(table), *failed, *self.workload.notes])
 
     def _repr_html_(self) -> str:
         return summary_html(self.summary())

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from apportion._version import __version__
+from apportion.pairs import PairThroughputs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,6 +67,15 @@ def run_fingerprint(
         source,
         workload,
         repr(cluster),
-        json.dumps(dict(settings), sort_keys=True, default=repr),
+        json.dumps(dict(settings), sort_keys=True, default=_mark),
     ]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+def _mark(value: object) -> str:
+    """Write an object among the settings so that others read differently."""
+    if not isinstance(value, PairThroughputs):
+        return repr(value)
+    digest = hashlib.sha256(repr([*value.keys, *value.accelerators]).encode())
+    digest.update(value.own.tobytes() + value.alone.tobytes())
+    return digest.hexdigest()

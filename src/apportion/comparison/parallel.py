@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import traceback
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +40,6 @@ def run_tasks(
     tasks: Sequence[Task],
     store: Unfinished,
     *,
-    resume: bool,
     n_jobs: int | None,
     progress: bool | None,
 ) -> tuple[dict[str, Run], dict[str, ApportionError]]:
@@ -50,15 +50,10 @@ def run_tasks(
     dict, dict
         Finished runs and errors by label of the policy, each in the order of the tasks.
     """
-    results: dict[str, Run | ApportionError] = {}
-    todo = []
-    for task in tasks:
-        found = store.find(task.policy.label, task.fingerprint) if resume else None
-        if found is None:
-            todo.append(task)
-        else:
-            logger.info("%s was finished before.", task.policy.label)
-            results[task.policy.label] = found
+    results: dict[str, Run | ApportionError] = {**store.find(tasks)}
+    for label in results:
+        logger.info("%s was finished before.", label)
+    todo = [task for task in tasks if task.policy.label not in results]
     what = "policy" if len(todo) == 1 else "policies"
     with progress_display(wants_display(progress), len(todo), what) as display:
         for number, result in as_they_finish(_simulate, todo, display.reports, n_jobs):
@@ -66,7 +61,7 @@ def run_tasks(
             task = todo[number]
             results[task.policy.label] = result
             if not isinstance(result, ApportionError):
-                store.keep(task.policy.label, task.fingerprint, result)
+                store.keep(task, result)
     labels = [task.policy.label for task in tasks]
     runs = {label: run for label in labels if isinstance(run := results[label], Run)}
     errors = {label: e for label in labels if isinstance(e := results[label], ApportionError)}
@@ -81,3 +76,8 @@ def _simulate(task: Task, report: Report | None) -> Run | ApportionError:
         )
     except ApportionError as error:
         return error
+    except Exception as error:  # of a policy of the user's; hours of others must not be lost for it
+        failure = ApportionError(f"{type(error).__name__}: {error}")
+        # An error of another process has no traceback, and may not even be one that can be sent.
+        failure.add_note("".join(traceback.format_exception(error)))
+        return failure

@@ -19,6 +19,7 @@ from apportion.sim.settings import settings_for
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from apportion.pairs import PairThroughputs
     from apportion.sim.deciders import Decider
     from apportion.sim.network import NetworkModel
     from apportion.sim.settings import Mechanism
@@ -37,7 +38,10 @@ def compare(
     preemption_overhead_seconds: float | None = None,
     placement: str | None = None,
     placement_sensitive: bool | None = None,
+    pair_estimates: PairThroughputs | None = None,
+    learn_pairs: bool | None = None,
     carry_over: bool | None = None,
+    leases: bool | None = None,
     network: str | NetworkModel | None = None,
     lease_seconds: float | None = None,
     checkpoint_seconds_per_gpu: float | None = None,
@@ -45,6 +49,7 @@ def compare(
     n_jobs: int | None = None,
     out: str | Path | None = None,
     resume: bool = True,
+    raise_on_failure: bool = True,
     progress: bool | None = None,
     origin: Mapping[str, object] | None = None,
 ) -> Comparison:
@@ -64,7 +69,8 @@ def compare(
     workload, cluster
         What to run and where.
     mechanism, round_seconds, resolve_seconds, preemption_overhead_seconds, placement, \
-    placement_sensitive, carry_over, network, lease_seconds, checkpoint_seconds_per_gpu, seed
+    placement_sensitive, pair_estimates, learn_pairs, carry_over, leases, network, lease_seconds, \
+    checkpoint_seconds_per_gpu, seed
         Settings of `apportion.simulate`, the same for all.
     n_jobs
         Processes at once; None for one per processor. 1 runs in this process.
@@ -72,7 +78,11 @@ def compare(
         Folder for ``summary.csv``, ``jobs.csv``, ``run.json`` and ``report.html``. Finished runs
         are kept in it until the comparison is complete.
     resume
-        Take finished runs of the same comparison from `out` instead of running them again.
+        Take finished runs of the same comparison from `out` instead of running them again. They
+        are plain text with a checksum; what is damaged is run again.
+    raise_on_failure
+        Whether a policy that fails is an error in the end. If not, its row of the summary has no
+        figures but its ``error``. The others run, and are saved, either way.
     progress
         Show one progress bar; None shows it on terminals where rich is installed.
     origin
@@ -82,7 +92,7 @@ def compare(
     Returns
     -------
     Comparison
-        One run per policy, in the order asked for.
+        One run per policy, in the order asked for, and the errors of those that failed.
 
     Raises
     ------
@@ -90,7 +100,8 @@ def compare(
         Before anything runs: for unknown or repeated policies, jobs that do not fit the cluster,
         or a folder that cannot be written.
     ApportionError
-        After everything else has run: if a policy failed. The other runs are in `out`.
+        After everything else has run: if a policy failed and `raise_on_failure`, or if all failed.
+        The other runs are in `out`. Or if a worker process died; finished runs are kept in `out`.
     """
     given = _listed(policies)
     chosen = _checked_policies(given)
@@ -102,7 +113,10 @@ def compare(
         "preemption_overhead_seconds": preemption_overhead_seconds,
         "placement": placement,
         "placement_sensitive": placement_sensitive,
+        "pair_estimates": pair_estimates,
+        "learn_pairs": learn_pairs,
         "carry_over": carry_over,
+        "leases": leases,
         "network": network,
         "lease_seconds": lease_seconds,
         "checkpoint_seconds_per_gpu": checkpoint_seconds_per_gpu,
@@ -112,18 +126,19 @@ def compare(
     settings = {name: settings[name] for name in ["mechanism", *told] if name in settings}
     if n_jobs is not None and n_jobs < 1:
         raise InputError(f"n_jobs is {n_jobs}; it must be a whole number >= 1.")
-    store = Unfinished(None if out is None else Path(out))
+    store = Unfinished(None if out is None else Path(out), resume=resume)
     tasks = _tasks(chosen, workload, cluster, settings)
-    runs, errors = run_tasks(tasks, store, resume=resume, n_jobs=n_jobs, progress=progress)
+    runs, errors = run_tasks(tasks, store, n_jobs=n_jobs, progress=progress)
     command = None
-    if origin is not None and all(isinstance(policy, str) for policy in [*given, network or ""]):
+    spoken = all(isinstance(each, str) for each in [*given, network or ""])
+    if origin is not None and spoken and pair_estimates is None:
         command = command_line(list(chosen), cluster, settings, origin)
-    comparison = Comparison(runs, workload, cluster, settings, origin, command)
+    texts = {label: str(error) for label, error in errors.items()}
+    comparison = Comparison(runs, workload, cluster, settings, origin, command, texts)
     if out is not None and runs:
         comparison.save(out)
-    if not (errors and runs):
-        store.remove()
-    if errors:
+    store.close(finished=not errors)
+    if errors and (raise_on_failure or not runs):
         raise _failure(errors, len(chosen)) from next(iter(errors.values()))
     return comparison
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import pickle
-import re
 import shutil
 from typing import TYPE_CHECKING
 
-from apportion.report.files import check_folder, write_bytes
+from apportion.comparison.run_log import FILE, RunLog
+from apportion.comparison.run_records import NotPlainError, record_of, run_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
+    from apportion.comparison.parallel import Task
     from apportion.sim import Run
 
 __all__ = ["FOLDER", "Unfinished"]
@@ -25,15 +26,14 @@ FOLDER = ".partial"
 
 
 class Unfinished:
-    """The finished runs below an output folder, each under its policy and fingerprint.
-
-    The files are pickles, which Python runs as code when it reads them: resume only in folders
-    that you trust.
+    """The finished runs below an output folder, each found by the fingerprint of its task.
 
     Parameters
     ----------
     out
         The output folder of the comparison; None to keep nothing.
+    resume
+        Whether runs that are there already count.
 
     Raises
     ------
@@ -41,37 +41,46 @@ class Unfinished:
         If the folder cannot be written.
     """
 
-    def __init__(self, out: Path | None) -> None:
+    def __init__(self, out: Path | None, *, resume: bool) -> None:
         self._folder = None if out is None else out / FOLDER
-        if self._folder is not None:
-            check_folder(self._folder)
+        self._log = RunLog(self._folder)
+        self._log.open(resume=resume)
 
-    def keep(self, policy: str, fingerprint: str, run: Run) -> None:
+    def keep(self, task: Task, run: Run) -> None:
         """Store a finished run."""
-        if self._folder is not None:
-            write_bytes(self._file(self._folder, policy, fingerprint), pickle.dumps(run))
-
-    def find(self, policy: str, fingerprint: str) -> Run | None:
-        """Return the stored run, or None if there is none of this fingerprint."""
-        if self._folder is None:
-            return None
-        file = self._file(self._folder, policy, fingerprint)
-        if not file.exists():
-            return None
         try:
-            run: Run = pickle.loads(file.read_bytes())
-        except (OSError, EOFError, pickle.UnpicklingError, AttributeError, ImportError) as error:
-            logger.warning("Cannot read %s (%s); %s runs again.", file, error, policy)
-            return None
-        return run
+            record = record_of(run, task)
+        except NotPlainError as error:
+            logger.warning(
+                "%s cannot be kept for a comparison that is stopped (%s).", run.policy, error
+            )
+            return
+        self._log.append({"fingerprint": task.fingerprint, "policy": run.policy, **record})
 
-    def remove(self) -> None:
-        """Delete the folder: the comparison is finished."""
-        if self._folder is not None:
-            with contextlib.suppress(OSError):
+    def find(self, tasks: Iterable[Task]) -> dict[str, Run]:
+        """Return the runs of those tasks that are finished, by label of their policy.
+
+        Raises
+        ------
+        InputError
+            If the file of the runs cannot be read.
+        """
+        wanted = {task.fingerprint: task for task in tasks}
+        found = {}
+        for fingerprint, record in self._log.finished(wanted).items():
+            task = wanted[fingerprint]
+            try:
+                found[task.policy.label] = run_of(record, task)
+            except (ValueError, TypeError, LookupError) as error:
+                logger.warning(
+                    "%s runs again: what is stored is no run (%s).", task.policy.label, error
+                )
+        return found
+
+    def close(self, *, finished: bool) -> None:
+        """Delete the folder if the comparison is finished, or if nothing is in it."""
+        if self._folder is None:
+            return
+        with contextlib.suppress(OSError):
+            if finished or not (self._folder / FILE).stat().st_size:
                 shutil.rmtree(self._folder)
-
-    @staticmethod
-    def _file(folder: Path, policy: str, fingerprint: str) -> Path:
-        # A label may hold characters that no file name may.
-        return folder / f"{re.sub(r'[^A-Za-z0-9_.-]', '_', policy)}-{fingerprint}.pickle"

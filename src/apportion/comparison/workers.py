@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from concurrent.futures import BrokenExecutor
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -13,12 +14,14 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import joblib
 from joblib.parallel import get_active_backend
 
+from apportion.errors import ApportionError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
 
     from apportion.comparison.progress import Report
 
-__all__ = ["as_they_finish"]
+__all__ = ["as_they_finish", "lost"]
 
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
@@ -44,6 +47,11 @@ def as_they_finish(
         The tasks, and where each tells how far it is.
     n_jobs
         Tasks at once; None for one per processor. 1 runs in this process.
+
+    Raises
+    ------
+    ApportionError
+        If a process died.
     """
     if not tasks:
         return
@@ -61,7 +69,19 @@ def as_they_finish(
         with _without_ctrl_c():
             results = cast("Generator[tuple[int, _Result]]", parallel(calls))
         with closing(results):
-            yield from results
+            try:
+                yield from results
+            except BrokenExecutor as error:
+                reason = f"A worker process died, perhaps for lack of memory ({error})"
+                raise lost(reason) from error
+
+
+def lost(reason: str) -> ApportionError:
+    """Make the error of workers that are gone, which says how to go on."""
+    return ApportionError(
+        f"{reason.rstrip('.')}. Finished runs are kept where there is an output folder; the same "
+        f"call or command goes on from there."
+    )
 
 
 @contextmanager

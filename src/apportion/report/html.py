@@ -81,7 +81,18 @@ def summary_html(summary: pd.DataFrame) -> str:
         f'<div class="wide"><table class="summary"><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
         '<p class="legend">Bold: best of the column. Busy: share of GPUs in '
-        f"use until the last completion. {escape(table.legend)}</p>"
+        f"use until the last completion. {escape(table.legend)}</p>{_failures(summary)}"
+    )
+
+
+def _failures(summary: pd.DataFrame) -> str:
+    """Say which policies failed, and why."""
+    if "error" not in summary.columns:
+        return ""
+    failed = summary.loc[summary["error"].notna(), ["policy", "error"]]
+    return "".join(
+        f'<p class="failed">{escape(str(policy))} failed: {escape(str(error))}</p>'
+        for policy, error in failed.itertuples(index=False)
     )
 
 

@@ -32,6 +32,7 @@ dt { color: #445; }
 dd { margin: 0; font-weight: 600; text-align: right; flex: 0 0 auto; max-width: 70%;
   overflow-wrap: anywhere; }
 .legend, .notes { color: #556; font-size: 13px; margin: 10px 0 0; }
+.failed { color: #9c1c1c; font-size: 13px; margin: 6px 0 0; }
 .notes { padding-left: 18px; }
 .plots { display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 18px; }
 @media (max-width: 900px) { .plots { grid-template-columns: minmax(0, 1fr); } }

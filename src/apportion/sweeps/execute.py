@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import logging
-from concurrent.futures import BrokenExecutor
 from typing import TYPE_CHECKING, Any
 
 from apportion.comparison.progress import progress_display, wants_display
 from apportion.comparison.provenance import plain
 from apportion.comparison.workers import as_they_finish
-from apportion.errors import ApportionError
 from apportion.sim import simulate
 from apportion.sweeps.backends import active_backend
 from apportion.sweeps.sources import made_for
@@ -18,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from apportion.comparison.progress import Report
+    from apportion.comparison.run_log import RunLog
     from apportion.sweeps.plan import PlannedRun
-    from apportion.sweeps.store import RunLog
 
 __all__ = ["run_in_workers"]
 
@@ -51,22 +49,16 @@ def run_in_workers(
     if not todo:
         return records
     what = "run" if len(todo) == 1 else "runs"
-    try:
-        with (
-            active_backend(backend, address, n_jobs) as at_once,
-            progress_display(wants_display(progress), len(todo), what) as display,
-        ):
-            for number, figures in as_they_finish(_figures, todo, display.reports, at_once):
-                run = todo[number]
-                record = {"fingerprint": run.fingerprint, **run.label, **figures}
-                log.append(record)
-                display.finish(number)
-                records[run.fingerprint] = record
-    except BrokenExecutor as error:
-        raise ApportionError(
-            f"A worker process died, perhaps for lack of memory ({error}). Finished runs are "
-            f"kept where there is an output folder; the same sweep goes on from there."
-        ) from error
+    with (
+        active_backend(backend, address, n_jobs) as at_once,
+        progress_display(wants_display(progress), len(todo), what) as display,
+    ):
+        for number, figures in as_they_finish(_figures, todo, display.reports, at_once):
+            run = todo[number]
+            record = {"fingerprint": run.fingerprint, **run.label, **figures}
+            log.append(record)
+            display.finish(number)
+            records[run.fingerprint] = record
     return records
 
 

@@ -6,13 +6,13 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from apportion.comparison.run_log import RunLog
 from apportion.errors import InputError
 from apportion.report.files import check_format
 from apportion.sweeps.backends import check_backend
 from apportion.sweeps.execute import run_in_workers
 from apportion.sweeps.plan import plan_sweep
 from apportion.sweeps.result import Sweep
-from apportion.sweeps.store import RunLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

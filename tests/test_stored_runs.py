@@ -1,0 +1,228 @@
+"""What a killed or failed command leaves behind: exact, checked, and never carried out."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from apportion.cluster import Cluster
+from apportion.comparison import compare, parallel
+from apportion.comparison.parallel import Task
+from apportion.comparison.run_log import FILE, RunLog
+from apportion.comparison.run_records import NotPlainError, record_of, run_of
+from apportion.comparison.unfinished import FOLDER, Unfinished
+from apportion.policies import FIFO
+from apportion.sim import Run, Workload, generate_rack_workload, generate_workload, simulate
+from apportion.sim.deciders import get_decider
+
+SMALL = generate_workload(jobs=5, seed=1, jobs_per_hour=12.0, scale_factors="gavel")
+CLUSTER = Cluster.of("v100=4,p100=4,k80=4")
+
+
+def task_of(policy: Any, workload: Workload, cluster: Cluster, **settings: Any) -> Task:
+    return Task(policy, workload, cluster, settings, "a1")
+
+
+def through_a_file(folder: Path, task: Task, run: Run) -> Run:
+    Unfinished(folder, resume=True).keep(task, run)
+    (found,) = Unfinished(folder, resume=True).find([task]).values()
+    return found
+
+
+def assert_same(found: Run, run: Run) -> None:
+    assert (found.policy, found.workload, found.cluster) == (run.policy, run.workload, run.cluster)
+    assert (found.settings, found.solves) == (run.settings, run.solves)
+    assert list(found.settings) == list(run.settings)
+    assert (found.policy_seconds, found.wall_seconds) == (run.policy_seconds, run.wall_seconds)
+    tables = {"jobs": run.jobs, "rounds": run.rounds, **run.tables}
+    for name, table in {"jobs": found.jobs, "rounds": found.rounds, **found.tables}.items():
+        pd.testing.assert_frame_equal(table, tables.pop(name), check_exact=True)
+    assert not tables
+    assert found.jobs.to_csv() == run.jobs.to_csv()
+
+
+@pytest.mark.parametrize("settings", [{}, {"mechanism": "ideal"}, {"placement": "random"}])
+def test_runs_come_back_bit_for_bit(settings: dict[str, Any], tmp_path: Path) -> None:
+    run = simulate("fifo", SMALL, CLUSTER, **settings)
+    assert_same(through_a_file(tmp_path, task_of(FIFO(), SMALL, CLUSTER, **settings), run), run)
+
+
+def test_runs_on_racks_come_back_with_their_timers(tmp_path: Path) -> None:
+    workload, cluster = generate_rack_workload(jobs=12, seed=0), Cluster.of_racks(1)
+    run = simulate("dally", workload, cluster)
+    assert set(run.tables) == {"timers"}
+    task = task_of(get_decider("dally"), workload, cluster)
+    assert_same(through_a_file(tmp_path, task, run), run)
+
+
+LABELS = {
+    "texts": ["a", "", "ü\n,\"'"],
+    "whole numbers": [3, -1, 2**40],
+    "fractions": [0.1, 1e-300, float("nan")],
+    "a mixture": ["a", 1, 0.5],
+    "pairs": [("a", 1), ("a", 2), ("b", 1)],
+}
+
+
+@pytest.mark.parametrize("labels", LABELS.values(), ids=LABELS)
+def test_any_labels_and_numbers_come_back(labels: list[Any], tmp_path: Path) -> None:
+    run = simulate("fifo", SMALL, CLUSTER)
+    rng = np.random.default_rng(0)
+    bits = rng.integers(0, 2**63, 3).view(np.float64)
+    index = pd.Index(labels, name="job", tupleize_cols=False)
+    jobs = pd.DataFrame(
+        {
+            "odd": [0.1 + 0.2, -0.0, 5e-324],
+            "not_finite": [np.nan, np.inf, -np.inf],
+            "bits": bits,
+            "text": ["x", None, "z"],
+            "whole": np.array([1, 2, 3], dtype=np.int32),
+            "flag": [True, False, True],
+        },
+        index=index,
+    )
+    changed = replace(run, jobs=jobs)
+    assert_same(through_a_file(tmp_path, task_of(FIFO(), SMALL, CLUSTER), changed), changed)
+    found = through_a_file(tmp_path, task_of(FIFO(), SMALL, CLUSTER), changed).jobs
+    assert found["odd"].to_numpy().tobytes() == jobs["odd"].to_numpy().tobytes()
+    assert found["bits"].to_numpy().tobytes() == bits.tobytes()
+
+
+def test_what_plain_values_cannot_hold_is_not_kept(tmp_path: Path) -> None:
+    run = simulate("fifo", SMALL, CLUSTER)
+    dated = replace(run, jobs=run.jobs.assign(day=pd.Timestamp(0)))
+    task = task_of(FIFO(), SMALL, CLUSTER)
+    with pytest.raises(NotPlainError, match="datetime64"):
+        record_of(dated, task)
+    store = Unfinished(tmp_path, resume=True)
+    store.keep(task, dated)
+    assert store.find([task]) == {}
+    with pytest.raises(LookupError):
+        run_of({}, task)
+
+
+def mutated(content: bytes, rng: np.random.Generator) -> bytes:
+    """Change, take out, put in or repeat bytes, cut the end off, or exchange two pieces."""
+    place, other = sorted(int(each) for each in rng.integers(0, len(content), 2))
+    byte = bytes([int(rng.integers(0, 256))])
+    changes = (
+        content[:place] + byte + content[place + 1 :],
+        content[:place] + byte + content[place:],
+        content[:place] + content[other:],
+        content[:place],
+        content[:other] + content[place:],
+        content[other:] + content[:place],
+        content[:place] + content[other : other + 1] + content[place + 1 :],
+    )
+    return changes[int(rng.integers(0, len(changes)))]
+
+
+def test_no_mutated_file_gives_another_run_than_was_stored(tmp_path: Path) -> None:
+    log = RunLog(tmp_path)
+    log.open(resume=False)
+    written = {}
+    for number in range(3):
+        record = {"fingerprint": f"f{number}", "policy": "fifo", "x": [0.1 * number, 1e9], "e": ""}
+        log.append(record)
+        written[f"f{number}"] = record
+    content = (tmp_path / FILE).read_bytes()
+    rng = np.random.default_rng(0)
+    lost = 0
+    for _ in range(3000):
+        (tmp_path / FILE).write_bytes(mutated(content, rng))
+        found = log.finished()
+        assert found.items() <= written.items()
+        lost += len(found) < len(written)
+    assert lost > 2000
+    assert log.finished(["f1"]).keys() <= {"f1"}
+
+
+def test_a_damaged_or_foreign_line_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = RunLog(tmp_path)
+    log.append({"fingerprint": "a", "error": None})
+    with (tmp_path / FILE).open("ab") as stream:
+        stream.write(b'{"fingerprint": "b", "error": null}\n7\n{"finger\n')
+    assert list(log.finished()) == ["a"]
+    assert "line 2 and 2 more: damaged" in caplog.text
+
+
+class Trap:
+    """Makes a folder when a pickle of it is read."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.mkdir, (self.folder,)
+
+
+def test_stored_files_are_never_carried_out(tmp_path: Path) -> None:
+    out, trap = tmp_path / "out", tmp_path / "trap"
+    (out / FOLDER).mkdir(parents=True)
+    for name in (FILE, "fifo-0123456789abcdef.pickle"):
+        (out / FOLDER / name).write_bytes(pickle.dumps(Trap(trap)) + b"\n")
+    compare(["fifo"], SMALL, CLUSTER, n_jobs=1, out=out)
+    assert not trap.exists()
+    assert not (out / FOLDER).exists()
+    # The contract of policies copies them in memory; nothing reads a pickle from anywhere else.
+    package = Path(parallel.__file__).parents[1]
+    users = [file.name for file in package.rglob("*.py") if "pickle" in file.read_text()]
+    assert set(users) <= {"testing.py"}
+
+
+def test_a_comparison_resumed_from_damaged_files_writes_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopping(policy: Any, *args: Any, **options: Any) -> Run:
+        if policy.label == "isolated":
+            raise KeyboardInterrupt
+        return simulate(policy, *args, **options)
+
+    def again() -> bytes:
+        compare(["fifo", "makespan", "isolated"], SMALL, CLUSTER, n_jobs=1, out=tmp_path)
+        return (tmp_path / "jobs.csv").read_bytes()
+
+    whole = again()
+    with monkeypatch.context() as patch:
+        patch.setattr(parallel, "simulate", stopping)
+        with pytest.raises(KeyboardInterrupt):
+            again()
+    stored = (tmp_path / FOLDER / FILE).read_bytes()
+    rng = np.random.default_rng(0)
+    for content in [stored, *(mutated(stored, rng) for _ in range(5))]:
+        (tmp_path / FOLDER).mkdir(exist_ok=True)
+        (tmp_path / FOLDER / FILE).write_bytes(content)
+        assert again() == whole
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
+def test_a_killed_comparison_goes_on_and_writes_the_same_bytes(tmp_path: Path) -> None:
+    words = shlex.split(
+        "compare --policies fifo,isolated,makespan --generate-jobs 30 --cluster v100=8 --jobs 1"
+    )
+    command = [sys.executable, "-m", "apportion", *words, "--out"]
+    subprocess.run([*command, str(tmp_path / "whole")], check=True, capture_output=True)
+    killed = tmp_path / "killed"
+    log = killed / FOLDER / FILE
+    with subprocess.Popen([*command, str(killed)], stdout=subprocess.DEVNULL) as process:
+        while process.poll() is None and not (log.exists() and log.stat().st_size):
+            time.sleep(0.005)
+        if process.poll() is None:
+            os.kill(process.pid, signal.SIGKILL)
+    subprocess.run([*command, str(killed)], check=True, capture_output=True)
+    assert (killed / "jobs.csv").read_bytes() == (tmp_path / "whole" / "jobs.csv").read_bytes()
+    assert not log.exists()
