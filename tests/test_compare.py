@@ -1,17 +1,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from apportion.cluster import Cluster
 from apportion.comparison import compare, parallel
-from apportion.comparison.fingerprint import workload_fingerprint
+from apportion.comparison.fingerprint import run_fingerprint, workload_fingerprint
 from apportion.comparison.run_log import FILE
 from apportion.comparison.unfinished import FOLDER
 from apportion.errors import ApportionError, InputError, SolveError
+from apportion.pairs import PairThroughputs
 from apportion.policies import FIFO
 from apportion.sim import Run, Workload, generate_workload, simulate
 
@@ -273,3 +276,34 @@ def test_repr_is_a_table_with_notes() -> None:
     assert any(line.startswith("fifo") and " 2.50" in line for line in lines)
     assert "<table" in comparison._repr_html_()
     assert list(comparison) == ["fifo", "makespan"]
+
+
+def test_settings_of_simulate_reach_every_run() -> None:
+    keys = pd.MultiIndex.from_tuples([("a", 1)], names=["job_type", "scale_factor"])
+    truth = PairThroughputs(np.full((1, 1, 1), 0.4), np.ones((1, 1)), keys, accelerators=("v100",))
+    believed = replace(truth, own=np.full((1, 1, 1), 0.9))
+    workload = replace(two_jobs(), pairs=truth)
+    policies = ["max_min_fairness_space_sharing", "fifo"]
+    told: dict[str, Any] = {"pair_estimates": believed, "learn_pairs": True, "leases": False}
+    told |= {"preemption_overhead_seconds": 60.0}
+    comparison = compare(policies, workload, "v100=1", n_jobs=1, **told)
+    for policy in policies:
+        alone = simulate(policy, workload, "v100=1", **told)
+        pd.testing.assert_frame_equal(comparison[policy].jobs, alone.jobs)
+    untold = compare(policies, workload, "v100=1", n_jobs=1)
+    for policy in policies:
+        assert not untold[policy].jobs.equals(comparison[policy].jobs)
+    origin = {"workload": "jobs.csv"}
+    assert compare(["fifo"], workload, "v100=1", n_jobs=1, origin=origin, **told).command is None
+
+
+def test_runs_with_other_estimates_are_not_taken_for_the_same() -> None:
+    keys = pd.MultiIndex.from_tuples([("a", 1)], names=["job_type", "scale_factor"])
+    some = PairThroughputs(np.full((1, 1, 1), 0.4), np.ones((1, 1)), keys, accelerators=("v100",))
+    others = replace(some, own=np.full((1, 1, 1), 0.9))
+    cluster = Cluster({"v100": 1})
+    marks = {
+        run_fingerprint(FIFO(), "w", cluster, {"pair_estimates": each})
+        for each in (None, some, others, replace(some))
+    }
+    assert len(marks) == 3

@@ -12,6 +12,7 @@ import pytest
 
 from apportion.cli import main
 from apportion.comparison import parallel
+from apportion.errors import SolveError
 from apportion.sim import Run, simulate
 
 CLOCKS = ["policy_seconds", "wall_seconds"]
@@ -73,6 +74,51 @@ def test_own_jobs_from_csv(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
     assert summary["mean_jct_s"].tolist() == pytest.approx([7200.0, 9000.0])
     assert main([*words, "--limit", "1"]) == 0
     assert pd.read_csv("out/compare/summary.csv")["jobs"].tolist() == [1, 1]
+
+
+def test_a_log_measured_on_other_accelerators(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("log.csv").write_text(
+        "job_id,submission_time,duration,num_gpu\nx,0,3600,1\ny,0,3600,1\nz,0,60,2\n"
+    )
+    Path("speeds.csv").write_text("job_type,scale_factor,a100,h100\na,1,1,2\n")
+    words = ["--workload", "log.csv", "--throughputs", "speeds.csv", "--cluster", "h100=1"]
+    words += ["--policies", "fifo", "--jobs", "1"]
+    assert "a100, h100" in refused(capsys, *words)
+    words += ["--reference", "a100", "--too-large", "error"]
+    assert "missing='drop'" in refused(capsys, *words)
+    words += ["--missing", "drop"]
+    assert main(["compare", *words]) == 0
+    # An hour on an a100 is half an hour on an h100; the second job waits for the first.
+    summary = pd.read_csv("out/compare/summary.csv")
+    assert summary["mean_jct_s"].tolist() == pytest.approx([2700.0])
+    command = json.loads(Path("out/compare/run.json").read_text())["command"]
+    assert "--reference a100 --missing drop" in command
+    assert main([*shlex.split(command)[1:], "--out", "again"]) == 0
+    assert Path("again/jobs.csv").read_bytes() == Path("out/compare/jobs.csv").read_bytes()
+
+
+def test_states_are_for_helios(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("log.csv").write_text("job,job_type,scale_factor,total_steps\nx,a,1,3600\n")
+    words = ["--workload", "log.csv", "--policies", "fifo", "--states", "COMPLETED, FAILED"]
+    assert "not 'helios'" in refused(capsys, *words)
+    assert "--states is for a workload from a file" in refused(capsys, "--states", "COMPLETED")
+
+
+def test_a_failing_policy_is_named_and_the_others_are_printed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(policy: Any, *args: Any, **options: Any) -> Run:
+        if policy.label == "makespan":
+            raise SolveError("no solver")
+        return simulate(policy, *args, **options)
+
+    monkeypatch.setattr(parallel, "simulate", failing)
+    assert main(["compare", *SMALL, "--policies", "makespan,fifo", "--jobs", "1"]) == 1
+    captured = capsys.readouterr()
+    assert [line.split()[:2] for line in captured.out.splitlines()[4:6]][1] == ["makespan", "-"]
+    assert captured.err.count("\n") == 1
+    assert "1 of 2 policies failed. 'makespan': no solver" in captured.err
+    assert Path("out/compare/report.html").exists()
 
 
 def test_ctrl_c_keeps_what_is_finished(

@@ -229,6 +229,18 @@ def test_saved_files_and_the_record(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(pd.read_parquet(files[1]), swept.summary())
 
 
+@pytest.mark.parametrize(
+    ("seeds", "named"), [([0, 1, 2], "seeds 0 to 2"), ([7, 0], "seeds 7, 0"), ([3], "seed 3")]
+)
+def test_notes_name_the_workload_once_and_every_seed(seeds: list[int], named: str) -> None:
+    workloads = [{"jobs": 2}, {"jobs": 2, "name": "mine"}]
+    plan = plan_sweep(["fifo"], workloads, "v100=2", seeds=seeds, resample=True)
+    first, resampled, second, _ = plan.notes
+    assert first.startswith(f"generated: {named}, durations")
+    assert resampled == f"generated: jobs resampled with replacement, {named}"
+    assert second.startswith(f"mine: generated: {named}, durations")
+
+
 def test_the_plot_shows_means_and_ranges_in_hours(swept: Any) -> None:
     figure = swept.plot()
     (axes,) = figure.axes

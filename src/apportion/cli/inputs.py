@@ -8,6 +8,7 @@ import pandas as pd
 
 from apportion.cli.generated import drawn
 from apportion.cli.options import GENERATED
+from apportion.cli.trace_options import reading_options, refuse_reading_options
 from apportion.errors import InputError
 from apportion.sim import Workload, read_workload
 from apportion.sweeps import sources
@@ -24,8 +25,6 @@ __all__ = [
     "workload_and_origin",
 ]
 
-_OF_FILES = ("throughputs", "format", "limit")
-
 
 def workload_and_origin(args: argparse.Namespace) -> tuple[Workload, dict[str, Any]]:
     """Read or draw the workload that the options of ``compare`` ask for.
@@ -41,9 +40,7 @@ def workload_and_origin(args: argparse.Namespace) -> tuple[Workload, dict[str, A
         If options for files and for generated workloads are mixed.
     """
     if args.workload is None:
-        for name in _OF_FILES:
-            if getattr(args, name) is not None:
-                raise InputError(f"--{name} is for a workload from a file; give --workload FILE.")
+        refuse_reading_options(args)
         workload, origin = drawn(args, racks=args.racks is not None)
         return workload, origin | {"too_large": args.too_large}
     for name in GENERATED:
@@ -53,7 +50,7 @@ def workload_and_origin(args: argparse.Namespace) -> tuple[Workload, dict[str, A
             f"--{name.replace('_', '-')} is for generated workloads; it does nothing to the "
             f"trace {args.workload!r}. Leave out one of the two."
         )
-    options = {name: getattr(args, name) for name in _OF_FILES}
+    options = reading_options(args)
     workload = read_workload(args.workload, seed=args.seed, **options)
     return workload, {"workload": args.workload, **options, "too_large": args.too_large}
 

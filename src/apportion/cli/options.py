@@ -19,9 +19,9 @@ __all__ = [
     "add_leases",
     "add_seed",
     "add_simulation",
-    "add_trace",
     "comma_separated",
     "ending",
+    "one_of",
     "whole",
 ]
 
@@ -44,45 +44,6 @@ def add_file(parser: argparse.ArgumentParser, text: str, name: str = "file") -> 
     parser.add_argument(name, metavar="FILE", help=text)
 
 
-def add_trace(
-    parser: argparse.ArgumentParser, option: str | None = None, *, several: bool = False
-) -> None:
-    """Add how to read a trace.
-
-    Parameters
-    ----------
-    parser
-        Of the command.
-    option
-        Names the trace itself where it is not the argument.
-    several
-        Whether that may stand several times. ``--format`` is then left to tables.
-    """
-    group = parser.add_argument_group("a workload from a file")
-    if option is not None:
-        text = "a trace, or a csv of your own jobs" + ("; may stand several times" * several)
-        group.add_argument(
-            option, action="append" if several else "store", metavar="FILE", help=text
-        )
-    group.add_argument(
-        "--throughputs", metavar="FILE", help="steps/s of the job types, csv or json"
-    )
-    group.add_argument(
-        "--trace-format" if several else "--format",
-        dest="format",
-        metavar="NAME",
-        help="of the trace (default: recognise it)",
-    )
-    group.add_argument("--limit", type=whole(1), metavar="N", help="only the first N jobs")
-    group.add_argument(
-        "--too-large",
-        type=_one_of("answer to jobs that are too large", ("drop", "error")),
-        metavar="drop|error",
-        help="jobs with more GPUs than any type has (default: drop those of traces that tell no "
-        "job types, recorded on other clusters; else error)",
-    )
-
-
 def add_generator(parser: argparse.ArgumentParser) -> None:
     """Add how to draw a workload."""
     group = parser.add_argument_group("a generated workload")
@@ -92,7 +53,7 @@ def add_generator(parser: argparse.ArgumentParser) -> None:
     arrivals = ("poisson", "batch", "diurnal")
     group.add_argument(
         "--arrivals",
-        type=_one_of("arrivals", arrivals),
+        type=one_of("arrivals", arrivals),
         metavar="|".join(arrivals),
         help="at a steady rate, all at once, or more by day than by night and on weekdays than on "
         "weekends (default: poisson; batch for racks, which have no diurnal)",
@@ -112,7 +73,7 @@ def add_generator(parser: argparse.ArgumentParser) -> None:
     ):
         group.add_argument(
             f"--{name.replace('_', '-')}",
-            type=_one_of(name.replace("_", " "), choices),
+            type=one_of(name.replace("_", " "), choices),
             metavar="|".join(choices),
             help=_default(name),
         )
@@ -123,7 +84,7 @@ def add_kind(parser: argparse.ArgumentParser) -> None:
     kinds = ("types", "racks")
     parser.add_argument(
         "--kind",
-        type=_one_of("kind of workload", kinds),
+        type=one_of("kind of workload", kinds),
         default="types",
         metavar="|".join(kinds),
         help="for several types of accelerators, or for racks of one (default: %(default)s)",
@@ -178,7 +139,7 @@ def add_backend(parser: argparse.ArgumentParser) -> None:
     backends = ("processes", "ray", "dask")
     group.add_argument(
         "--backend",
-        type=_one_of("backend", backends),
+        type=one_of("backend", backends),
         default="processes",
         metavar="|".join(backends),
         help="processes of this machine, or a cluster (default: %(default)s)",
@@ -197,7 +158,7 @@ def add_simulation(parser: argparse.ArgumentParser) -> None:
     mechanisms = ("rounds", "ideal", "leases")
     group.add_argument(
         "--mechanism",
-        type=_one_of("mechanism", mechanisms),
+        type=one_of("mechanism", mechanisms),
         metavar="|".join(mechanisms),
         help="in rounds, shares exactly as computed, or by leases on racks (default: rounds; "
         "leases for schedulers)",
@@ -218,13 +179,13 @@ def add_simulation(parser: argparse.ArgumentParser) -> None:
     answers = {
         "placement_sensitive": "slow down gangs that are split over machines (default: no)",
         "carry_over": "keep what jobs are owed at a new solve (default: yes, if on every event)",
-        "leases": "a job that runs again on the same type keeps its devices and goes on (default: yes)",
+        "leases": "a job that runs again on the same type keeps its devices (default: yes)",
         "learn_pairs": "tell the policy the truth of a pair once it has run (default: no)",
     }
     for name, text in answers.items():
         group.add_argument(
             f"--{name.replace('_', '-')}",
-            type=_one_of(name.replace("_", " "), ("yes", "no")),
+            type=one_of(name.replace("_", " "), ("yes", "no")),
             metavar="yes|no",
             help=text,
         )
@@ -271,7 +232,7 @@ def whole(least: int) -> Callable[[str], int]:
     return check
 
 
-def _one_of(kind: str, valid: tuple[str, ...]) -> Callable[[str], str]:
+def one_of(kind: str, valid: tuple[str, ...]) -> Callable[[str], str]:
     """Return a check that a word is one of the valid ones; argparse knows no nearest name."""
 
     def check(word: str) -> str:

@@ -16,11 +16,11 @@ from apportion.cli.options import (
     add_leases,
     add_seed,
     add_simulation,
-    add_trace,
     comma_separated,
     ending,
     whole,
 )
+from apportion.cli.trace_options import add_trace
 from apportion.errors import InputError, unknown_name
 
 if TYPE_CHECKING:

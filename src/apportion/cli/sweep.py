@@ -12,6 +12,7 @@ from apportion.cli.inputs import simulation_settings
 from apportion.cli.options import GENERATED
 from apportion.cli.output import print_summary, print_table
 from apportion.cli.racks import cluster_of, lease_settings, policies_of
+from apportion.cli.trace_options import reading_options, refuse_reading_options
 from apportion.comparison.run_log import FILE, RunLog
 from apportion.errors import ApportionError, InputError
 from apportion.sweeps import plan_sweep, sweep
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from apportion.sweeps import Plan, Sweep
 
 __all__ = ["run"]
-
-_OF_FILES = {"throughputs": "--throughputs", "format": "--trace-format", "limit": "--limit"}
 
 
 def run(args: argparse.Namespace) -> None:
@@ -70,11 +69,8 @@ def _workloads(args: argparse.Namespace) -> list[dict[str, Any]]:
     InputError
         If options for files and for generated workloads are mixed.
     """
-    of_files = {name: getattr(args, name) for name in _OF_FILES}
     if args.workload is None:
-        for name, option in _OF_FILES.items():
-            if of_files[name] is not None:
-                raise InputError(f"{option} is for a workload from a file; give --workload FILE.")
+        refuse_reading_options(args)
         racks = args.racks is not None
         source = generator_source(generator_options(args, racks=racks), racks=racks)
         return [{**source, "too_large": args.too_large}]
@@ -85,7 +81,8 @@ def _workloads(args: argparse.Namespace) -> list[dict[str, Any]]:
             f"--{name.replace('_', '-')} is for generated workloads; it does nothing to the "
             f"trace {args.workload[0]!r}. Leave out one of the two."
         )
-    return [{"path": path, **of_files, "too_large": args.too_large} for path in args.workload]
+    of_files = {**reading_options(args), "too_large": args.too_large}
+    return [{"path": path, **of_files} for path in args.workload]
 
 
 def _list(plan: Plan, out: Path) -> None:

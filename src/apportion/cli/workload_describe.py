@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from apportion.cli.inputs import fitted
 from apportion.cli.output import print_table
+from apportion.cli.trace_options import reading_options
 from apportion.cluster import Cluster
 from apportion.report.tables import human_measures
 from apportion.sim import read_workload
@@ -18,13 +19,7 @@ __all__ = ["run"]
 
 def run(args: argparse.Namespace) -> None:
     """Read a trace and print what it holds."""
-    workload = read_workload(
-        args.file,
-        throughputs=args.throughputs,
-        format=args.format,
-        seed=args.seed,
-        limit=args.limit,
-    )
+    workload = read_workload(args.file, seed=args.seed, **reading_options(args))
     if args.cluster is not None:
         workload = fitted(args, workload, Cluster.parse(args.cluster))
     rows = human_measures(workload.describe(args.cluster))

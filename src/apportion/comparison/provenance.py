@@ -87,6 +87,8 @@ def _as_word(value: object) -> str:
     """Write a value as the command line takes it."""
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(str, value))
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 

@@ -91,7 +91,7 @@ def _packed_table(table: pd.DataFrame) -> dict[str, Any]:
 def _unpacked_table(packed: Mapping[str, Any]) -> pd.DataFrame:
     rows = packed["rows"]
     if "range" in rows:
-        index: pd.Index = pd.RangeIndex(*rows["range"], name=rows["name"])
+        index: pd.Index = pd.RangeIndex(*rows["range"]).rename(rows["name"])
     else:
         index = pd.Index(_unpacked_column(rows), name=rows["name"])
     columns = {name: _unpacked_column(column) for name, column in packed["columns"].items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -116,8 +117,8 @@ def plan_sweep(
         _check(source, first, cluster, loads)
         _try_policies(chosen, first, cluster, settings)
         mark = f"{source.mark} {workload_fingerprint(first)}"
-        of_first_seed = made_for(source, cluster, 1.0, seeds[0], resample=False)
-        notes += [f"{source.name}: {note}" for note in of_first_seed.notes]
+        of_first_seed = made_for(source, cluster, 1.0, seeds[0], resample=resample)
+        notes += [_for_all(note, source.name, seeds) for note in of_first_seed.notes]
         for load, policy, seed in product(loads, chosen, seeds):
             data = f"{mark} load {load!r} resample {resample}"
             fingerprint = run_fingerprint(policy, data, cluster, {**settings, "seed": seed})
@@ -125,6 +126,16 @@ def plan_sweep(
                 PlannedRun(policy, source, cluster, load, seed, resample, settings, fingerprint)
             )
     return Plan(tuple(runs), cluster, settings, resample, tuple(notes))
+
+
+def _for_all(note: str, workload: str, seeds: Sequence[int]) -> str:
+    """Turn the note of the first seed into one of all seeds, headed by the workload."""
+    low, high = min(seeds), max(seeds)
+    listed = ", ".join(map(str, seeds))
+    if len(seeds) > 1:
+        named = f"seeds {low} to {high}" if high - low == len(seeds) - 1 else f"seeds {listed}"
+        note = re.sub(rf"\bseed {seeds[0]}\b", named, note)
+    return note if note.startswith(f"{workload}: ") else f"{workload}: {note}"
 
 
 def _policies(policies: Iterable[str | Decider]) -> list[Decider]:

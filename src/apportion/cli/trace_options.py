@@ -1,0 +1,92 @@
+"""Options of how to read a trace, and the arguments of `read_workload` that they stand for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from apportion.cli.options import one_of, whole
+from apportion.errors import InputError
+
+if TYPE_CHECKING:
+    import argparse
+
+__all__ = ["add_trace", "reading_options", "refuse_reading_options"]
+
+_ARGUMENTS = ("throughputs", "format", "limit", "reference", "missing", "states")
+
+
+def add_trace(
+    parser: argparse.ArgumentParser, option: str | None = None, *, several: bool = False
+) -> None:
+    """Add how to read a trace.
+
+    Parameters
+    ----------
+    parser
+        Of the command.
+    option
+        Names the trace itself where it is not the argument.
+    several
+        Whether that may stand several times. ``--format`` is then left to tables.
+    """
+    group = parser.add_argument_group("a workload from a file")
+    if option is not None:
+        text = "a trace, or a csv of your own jobs" + ("; may stand several times" * several)
+        group.add_argument(
+            option, action="append" if several else "store", metavar="FILE", help=text
+        )
+    group.add_argument(
+        "--throughputs", metavar="FILE", help="steps/s of the job types, csv or json"
+    )
+    group.add_argument(
+        "--trace-format" if several else "--format",
+        dest="format",
+        metavar="NAME",
+        help="of the trace (default: recognise it)",
+    )
+    group.add_argument("--limit", type=whole(1), metavar="N", help="only the first N jobs")
+    group.add_argument(
+        "--reference",
+        metavar="TYPE",
+        help="accelerator on which the durations were measured (default: v100)",
+    )
+    group.add_argument(
+        "--missing",
+        type=one_of("answer to jobs without throughputs", ("error", "drop")),
+        metavar="error|drop",
+        help="jobs without throughputs (default: error)",
+    )
+    group.add_argument(
+        "--states",
+        metavar="A,B,...",
+        help="Helios: only jobs that ended so, e.g. COMPLETED (default: all)",
+    )
+    group.add_argument(
+        "--too-large",
+        type=one_of("answer to jobs that are too large", ("drop", "error")),
+        metavar="drop|error",
+        help="jobs with more GPUs than any type has (default: drop those of traces that tell no "
+        "job types, recorded on other clusters; else error)",
+    )
+
+
+def reading_options(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the arguments of `read_workload` that were given, the file and the seed aside."""
+    given = {name: getattr(args, name) for name in _ARGUMENTS}
+    if given["states"] is not None:
+        given["states"] = [word.strip() for word in given["states"].split(",") if word.strip()]
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def refuse_reading_options(args: argparse.Namespace) -> None:
+    """Refuse options of a trace where there is none.
+
+    Raises
+    ------
+    InputError
+        Naming the option.
+    """
+    for name in reading_options(args):
+        # Where several traces may be read, --format is of tables.
+        option = "trace-format" if name == "format" and hasattr(args, "table_format") else name
+        raise InputError(f"--{option} is for a workload from a file; give --workload FILE.")
