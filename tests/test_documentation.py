@@ -9,10 +9,13 @@ from pathlib import Path
 import pytest
 
 from apportion.policies import BUILT_IN, SPECIALISED
+from benchmarks.readme import PRINTED, block, compared, python_blocks, with_block
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
+WITH_CODE = [page for page in PAGES if python_blocks(page.read_text(encoding="utf-8"))]
 
 
 def run(script: Path, folder: Path) -> str:
@@ -22,16 +25,11 @@ def run(script: Path, folder: Path) -> str:
         env=os.environ | {"OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-def code_of(page: str) -> str:
-    text = (ROOT / page).read_text(encoding="utf-8")
-    return "\n\n".join(re.findall(r"^```python\n(.*?)^```$", text, flags=re.S | re.M))
 
 
 def policy_rows() -> list[str]:
@@ -39,19 +37,46 @@ def policy_rows() -> list[str]:
     return [f"| `{name}` | {problem} | {source} |" for name, problem, source in rows]
 
 
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
-def test_the_code_of_a_page_runs_from_top_to_bottom(page: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: page.name)
+def test_the_code_of_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path) -> None:
     script = tmp_path / "page.py"
-    script.write_text(code_of(page), encoding="utf-8")
+    script.write_text("\n\n".join(python_blocks(page.read_text(encoding="utf-8"))))
     run(script, tmp_path)
 
 
-def test_the_readme_prints_what_solve_prints(tmp_path: Path) -> None:
-    script = tmp_path / "first.py"
-    script.write_text(code_of("README.md").split("print(allocation)")[0] + "print(allocation)\n")
-    shown = (ROOT / "README.md").read_text(encoding="utf-8")
-    for line in run(script, tmp_path).splitlines()[1:]:  # the gap differs in its last digits
-        assert line in shown
+def test_pages_have_code() -> None:
+    assert {"README.md", "CONTRIBUTING.md", "design.md", "simulator.md"} <= {
+        page.name for page in WITH_CODE
+    }
+
+
+def test_every_block_of_the_readme_that_something_prints_is_printed_again() -> None:
+    marked = re.findall(r"<!-- printed by: (.*) -->", README)
+    assert sorted(marked) == sorted(PRINTED)
+    behind_code = re.findall(r"<!-- printed by: .* -->\n```text", README)
+    assert len(behind_code) == README.count("```text"), "a block of text that nothing prints"
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_the_readme_says_what_is_printed(name: str, tmp_path: Path) -> None:
+    printed = PRINTED[name](README, tmp_path)
+    assert compared(printed) == compared(block(README, name)), (
+        "python -m benchmarks.readme --write brings the README up to date"
+    )
+
+
+def test_seconds_alone_are_left_out_of_the_comparison() -> None:
+    printed = block(README, "the first command")
+    slower = re.sub(r"policies in \d+ s", "policies in 345 s", printed)
+    slower = re.sub(r"^(\w+ .*) [\d.]+$", r"\1 1,234.5", slower, flags=re.M)
+    assert slower != printed
+    assert compared(slower) == compared(printed)
+    changed = printed.replace("finish_time_fairness ", "finish_time_fairness 1")
+    assert compared(changed) != compared(printed)
+    assert compared(printed.replace("seed 0", "seed 1")) != compared(printed)
+    another = with_block(README, "the first command", changed)
+    assert block(another, "the first command") == changed
+    assert block(another, "solve") == block(README, "solve")
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)

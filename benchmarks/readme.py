@@ -1,0 +1,123 @@
+"""``python -m benchmarks.readme``: what the README says that its commands and its code print.
+
+Each block of text behind ``<!-- printed by: NAME -->`` is printed again. Without ``--write`` those
+that differ are shown, with it they are written into the README. Seconds differ from run to run and
+so does the size of a gap; they count for nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["PRINTED", "README", "block", "compared", "python_blocks", "with_block"]
+
+README = Path(__file__).parents[1] / "README.md"
+
+
+def main() -> None:
+    """Print every block again; show or write those that differ."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.readme", description=__doc__)
+    parser.add_argument("--write", action="store_true", help="write the blocks into the README")
+    options = parser.parse_args()
+    text = README.read_text(encoding="utf-8")
+    for name, print_again in PRINTED.items():
+        with tempfile.TemporaryDirectory() as folder:
+            printed = print_again(text, Path(folder))
+        if compared(printed) == compared(block(text, name)):
+            print(f"{name}: as the README has it")
+            continue
+        print(f"{name}: differs from the README\n\n{printed}\n")
+        text = with_block(text, name, printed)
+    if options.write:
+        README.write_text(text, encoding="utf-8")
+
+
+def python_blocks(text: str) -> list[str]:
+    """Give the python blocks of a page."""
+    return re.findall(r"^```python\n(.*?)^```$", text, flags=re.S | re.M)
+
+
+def _compare(text: str, folder: Path) -> str:
+    """Run the first command of the page that begins with .venv/bin/apportion."""
+    found = re.search(r"\.venv/bin/apportion (.*)$", text, flags=re.M)
+    if found is None:
+        raise ValueError("The page has no command that begins with .venv/bin/apportion.")
+    return _run(["-m", "apportion", *shlex.split(found[1])], folder)
+
+
+def _solve(text: str, folder: Path) -> str:
+    return _run(["-c", python_blocks(text)[0]], folder)
+
+
+def _sharing(text: str, folder: Path) -> str:
+    code = next(each for each in python_blocks(text) if "estimate_pairs" in each)
+    return _run(["-c", f"import apportion as ap\n{code}"], folder)
+
+
+PRINTED: dict[str, Callable[[str, Path], str]] = {
+    "the first command": _compare,
+    "solve": _solve,
+    "sharing": _sharing,
+}
+"""What prints a block again, given the page and a folder to run in; by the name of the block."""
+
+
+def _run(arguments: list[str], folder: Path) -> str:
+    """Run Python in a folder; give what it prints, as wide as it likes."""
+    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=folder,
+        env=environment | {"OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    return "\n".join(line.rstrip() for line in done.stdout.strip().splitlines())
+
+
+def block(text: str, name: str) -> str:
+    """Give the block of a page that a name stands for."""
+    return _found(text, name)[1]
+
+
+def with_block(text: str, name: str, printed: str) -> str:
+    """Give the page with another block in the place of the one that a name stands for."""
+    found = _found(text, name)
+    return text[: found.start(1)] + printed + text[found.end(1) :]
+
+
+def _found(text: str, name: str) -> re.Match[str]:
+    marker = f"<!-- printed by: {re.escape(name)} -->"
+    found = re.search(rf"{marker}\n```text\n(.*?)\n```$", text, flags=re.S | re.M)
+    if found is None:
+        raise ValueError(f"The page has no block that is printed by {name!r}.")
+    return found
+
+
+def compared(printed: str) -> list[list[str]]:
+    """Split what was printed into words, without what differs from run to run.
+
+    That is the time that a command took, the seconds in the column ``solving``, the last of the
+    table of a comparison, and the size of a gap.
+    """
+    printed = re.sub(r"\bin \d+(\.\d+)? s\b", "in SECONDS s", printed)
+    printed = re.sub(r"\bgap \S+", "gap SMALL", printed)
+    if re.search(r"\bsolving$", printed, flags=re.M):
+        printed = re.sub(r"^(\w+ .*) [\d.,]+$", r"\1 SECONDS", printed, flags=re.M)
+    return [line.split() for line in printed.splitlines()]
+
+
+if __name__ == "__main__":
+    main()
