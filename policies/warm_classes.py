@@ -204,7 +204,9 @@ class WarmClasses:
         if second.status == "optimal" and spending.optimality_error(second)[0] <= _ACCURATE / 100:
             near = (second.x if self._last is None else self._last)[~highs.aside]
             there = spending.of_there(second)
-            chosen = spending.everywhere(most_even(spending.there(), there, squares, near))
+            if not there.unique:  # rarely: to cut the program out costs as much as to solve it
+                there = most_even(spending.there(), there, squares, near)
+            chosen = spending.everywhere(there)
         else:
             there = highs.of_there(first)
             gain = gain[~highs.aside]
