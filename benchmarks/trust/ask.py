@@ -1,0 +1,122 @@
+"""Put a case to the library, by its public interface only."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+import apportion as ap
+
+if TYPE_CHECKING:
+    from benchmarks.trust.case import Case, Floats
+
+GPUS_PER_MACHINE = 8
+MACHINES_PER_RACK = 4
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the library says, as arrays in the order of the case."""
+
+    X: Floats
+    throughput: Floats
+    objective: float
+    prices: Floats
+    gap: float
+    status: str
+    loss: float | None
+    message: str = ""
+
+
+def ask(case: Case) -> Answer:
+    """Solve the case; whatever the library raises passes through."""
+    policy = ap.get_policy(case.policy, **case.options)
+    table, cluster, jobs = posed(case)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if case.route == "session":
+            allocation = _by_session(policy, table, cluster, jobs)
+        else:
+            allocation = ap.solve(policy, table, workers=cluster, jobs=jobs, **case.arguments)
+    return answer(case, allocation)
+
+
+def posed(case: Case) -> tuple[ap.ThroughputTensor | pd.DataFrame, ap.Cluster, pd.DataFrame]:
+    """Return tensor, cluster and jobs table, the jobs in another order than the tensor."""
+    ids = [f"j{job}" for job in range(case.jobs)]
+    names = [case.types[k] for k in case.option_type]
+    options = pd.Index(names)
+    if case.shape == "tiers":
+        tiers = ["machine", "rack", "network"] * (len(names) // 3)
+        options = pd.MultiIndex.from_arrays([names, tiers])
+    cluster = ap.Cluster(
+        {case.types[k]: int(case.capacity[k]) for k in case.order},
+        gpus_per_machine=GPUS_PER_MACHINE,
+        machines_per_rack=MACHINES_PER_RACK,
+        prices_per_gpu_hour={case.types[k]: float(case.dollars[k]) for k in case.order},
+    )
+    columns = dict(case.columns)
+    if (columns["count"] == 1).all():
+        del columns["count"]
+    jobs = pd.DataFrame(columns, index=ids)
+    for whole in ("scale_factor", "count"):
+        if whole in jobs:
+            jobs[whole] = jobs[whole].astype(int)
+    if case.entity:
+        jobs["entity"] = list(case.entity)
+    if case.shape != "combinations":
+        return pd.DataFrame(case.speed, index=ids, columns=options), cluster, jobs.iloc[::-1]
+    rows: dict[tuple[str, ...], list[Floats]] = {}
+    for row in range(case.rows):
+        members = np.flatnonzero(case.row == row)
+        rows[tuple(ids[case.job[m]] for m in members)] = [case.speed[m] for m in members]
+    return ap.ThroughputTensor.of_combinations(rows, list(options)), cluster, jobs.iloc[::-1]
+
+
+def _by_session(
+    policy: ap.Policy, table: pd.DataFrame, cluster: ap.Cluster, jobs: pd.DataFrame
+) -> ap.Allocation:
+    """Let jobs come and go, and end with those of the case."""
+    first = table.index[: (len(table) + 1) // 2]
+    with ap.session(policy, cluster) as session:
+        session.add(table.loc[first], jobs.loc[first])
+        session.solve()
+        if len(first) < len(table):
+            rest = table.index.difference(first, sort=False)
+            session.add(table.loc[rest], jobs.loc[rest])
+            session.solve()
+            session.remove(list(first))
+            session.solve()
+            session.add(table.loc[first], jobs.loc[first])
+        return session.solve()
+
+
+def answer(case: Case, allocation: ap.Allocation) -> Answer:
+    """Arrays of an allocation, rows and options in the order of the case."""
+    ids = [f"j{job}" for job in range(case.jobs)]
+    labels = ids
+    if case.shape == "combinations":
+        labels = [
+            " + ".join(ids[case.job[m]] for m in np.flatnonzero(case.row == row))
+            for row in range(case.rows)
+        ]
+    names = [case.types[k] for k in case.option_type]
+    wanted = pd.Index(names)
+    if case.shape == "tiers":
+        tiers = ["machine", "rack", "network"] * (len(names) // 3)
+        wanted = pd.MultiIndex.from_arrays([names, tiers])
+    loss = allocation.stats.get("loss")
+    return Answer(
+        X=allocation.X.reindex(index=labels, columns=wanted).to_numpy(dtype=float),
+        throughput=allocation.throughput.reindex(ids).to_numpy(dtype=float),
+        objective=float(allocation.objective),
+        prices=allocation.prices.reindex(list(case.types)).fillna(0.0).to_numpy(dtype=float),
+        gap=float(allocation.gap),
+        status=str(allocation.status),
+        loss=None if loss is None else float(loss),
+        message=str(allocation.message),
+    )

@@ -1,0 +1,139 @@
+"""What the definitions speak of: believed speeds, normalisers, constraints as sparse matrices."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse as sp
+
+if TYPE_CHECKING:
+    from benchmarks.trust.case import Case, Floats, Ints
+
+
+class Facts:
+    """Derived quantities of a case, as `docs/policies.md` defines them.
+
+    An entry is a (row, option) that can be given time: every member runs there and the gang fits
+    into the type. Vectors over entries are in the order of `entry_row`, `entry_option`.
+    """
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.capacity = case.capacity
+        self.count = case.columns["count"]
+        self.scale = case.columns["scale_factor"]
+        self.weight = case.columns["weight"]
+        self.n = float(self.count.sum())
+        fits = case.gpus <= self.capacity[case.option_type] + 1e-12
+        self.true_speed = np.where(fits[case.row], case.speed, 0.0)
+        self.in_tensor = np.isin(np.arange(len(case.types)), case.option_type)
+
+    @property
+    def believed(self) -> Floats:
+        """Steps/s of members as the policy sees them: averages if it is blind to types."""
+        if self.case.options.get("heterogeneity_aware", True):
+            return self.true_speed
+        gpus = self.capacity[self.case.option_type]
+        runs = self.true_speed > 0
+        mean = (self.true_speed @ gpus) / np.maximum(runs @ gpus, 1e-300)
+        return np.where(runs, mean[:, None], 0.0)
+
+    @cached_property
+    def entries(self) -> tuple[Ints, Ints]:
+        """Row and option of each entry."""
+        runs = np.ones(self.case.gpus.shape, dtype=bool)
+        np.logical_and.at(runs, self.case.row, self.true_speed > 0)
+        runs &= (self.capacity > 0)[self.case.option_type][None, :]
+        row, option = np.nonzero(runs)
+        return row, option
+
+    def matrix(self, speed: Floats) -> sp.csr_array:
+        """Steps/s of jobs by entry: jobs x entries."""
+        row, option = self.entries
+        place = np.full(self.case.gpus.shape, -1)
+        place[row, option] = np.arange(len(row))
+        at = place[self.case.row]
+        member, column = np.nonzero(at >= 0)
+        values = speed[member, column]
+        index = (self.case.job[member], at[member, column])
+        return sp.csr_array((values, index), shape=(self.case.jobs, len(row)))
+
+    @cached_property
+    def thr(self) -> sp.csr_array:
+        """Believed steps/s by job and entry."""
+        return self.matrix(self.believed)
+
+    @cached_property
+    def time(self) -> sp.csr_array:
+        """1 where a job takes part in an entry."""
+        return self.matrix((self.true_speed > 0).astype(float))
+
+    @cached_property
+    def usage(self) -> Floats:
+        """GPUs held by each entry, all jobs that the row stands for together."""
+        row, option = self.entries
+        return self.case.gpus[row, option] * self.entry_count
+
+    @cached_property
+    def entry_count(self) -> Floats:
+        """Jobs that the row of each entry stands for."""
+        first = np.zeros(self.case.rows, dtype=int)
+        first[self.case.row[::-1]] = self.case.job[::-1]
+        return self.count[first[self.entries[0]]]
+
+    @cached_property
+    def entry_type(self) -> Ints:
+        """Type of each entry."""
+        return self.case.option_type[self.entries[1]]
+
+    @cached_property
+    def gpus(self) -> sp.csr_array:
+        """GPUs by type and entry."""
+        index = (self.entry_type, np.arange(len(self.usage)))
+        return sp.csr_array((self.usage, index), shape=(len(self.capacity), len(self.usage)))
+
+    @cached_property
+    def alone(self) -> Floats:
+        """Believed steps/s of a job by itself, on the best option of each type; jobs x types."""
+        size = np.bincount(self.case.row, minlength=self.case.rows)
+        best = np.zeros((self.case.jobs, len(self.capacity)))
+        single = np.flatnonzero(size[self.case.row] == 1)
+        speed = self.believed
+        for option, kind in enumerate(self.case.option_type):
+            np.maximum.at(best[:, kind], self.case.job[single], speed[single, option])
+        return np.where(self.capacity > 0, best, 0.0)
+
+    @cached_property
+    def fast(self) -> Floats:
+        """Believed steps/s on the best type that there is."""
+        return self.alone.max(axis=1)
+
+    @cached_property
+    def shares(self) -> Floats:
+        """Share of the GPUs that each type of the tensor has; 0 for types of the cluster only."""
+        gpus = np.where(self.in_tensor, self.capacity, 0.0)
+        return gpus / gpus.sum()
+
+    @cached_property
+    def equal_share(self) -> Floats:
+        """eq_i: steps/s if the job ran all the time, on types as often as there are GPUs."""
+        return self.alone @ self.shares
+
+    @cached_property
+    def isolated_time(self) -> Floats:
+        """(W_j / n) / s_i, scaled down to a sum of 1; jobs x types."""
+        gpus = np.where(self.in_tensor, self.capacity, 0.0)
+        time = gpus[None, :] / self.n / self.scale[:, None]
+        return time / np.maximum(1.0, time.sum(axis=1, keepdims=True))
+
+    @cached_property
+    def isolated(self) -> Floats:
+        """iso_i: steps/s in an isolated slice of 1/n of every type."""
+        return (self.alone * self.isolated_time).sum(axis=1)
+
+    def vector(self, X: Floats) -> Floats:
+        """Entries of an allocation matrix."""
+        row, option = self.entries
+        return np.asarray(X[row, option], dtype=float)
