@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -68,7 +68,6 @@ class Case:
     entity: tuple[str, ...] = ()
     route: str = "solve"
     shape: str = "plain"
-    tags: tuple[str, ...] = field(default=())
 
     @property
     def name(self) -> str:
@@ -84,6 +83,18 @@ class Case:
     def rows(self) -> int:
         """Number of rows of the allocation."""
         return len(self.gpus)
+
+    @property
+    def traits(self) -> list[str]:
+        """What is unusual about the data."""
+        there = {
+            "unused type": len(self.types) > self.option_type.max() + 1,
+            "type without GPUs": bool((self.capacity == 0).any()),
+            "type on which nobody runs": bool((self.speed == 0).all(axis=0).any()),
+            "gangs": bool((self.columns["scale_factor"] > 1).any()),
+            "counts": bool((self.columns["count"] > 1).any()),
+        }
+        return [trait for trait, holds in there.items() if holds]
 
     @cached_property
     def decades(self) -> float:

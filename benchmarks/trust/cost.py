@@ -41,7 +41,7 @@ def floors(facts: Facts) -> Floats:
 
 
 def least_shortfall(facts: Facts, floor: Floats) -> float:
-    """Least total shortfall, in steps/s below the floors."""
+    """Least total shortfall, each as a part of its floor."""
     jobs, entries = facts.thr.shape
     unit = np.where(floor > 0, floor, 1.0)
     a_ub = sp.block_array(
@@ -53,8 +53,15 @@ def least_shortfall(facts: Facts, floor: Floats) -> float:
         format="csr",
     )
     b_ub = np.concatenate([-(floor > 0).astype(float), np.ones(jobs), facts.capacity])
-    cost = np.concatenate([np.zeros(entries), floor * facts.count]) / max(floor.max(), 1e-300)
-    return minimise(cost, a_ub, b_ub)[1] * float(max(floor.max(), 1e-300))
+    cost = np.concatenate([np.zeros(entries), np.where(floor > 0, facts.count, 0.0)])
+    return minimise(cost, a_ub, b_ub)[1]
+
+
+def shortfall(facts: Facts, floor: Floats, thr: Floats) -> float:
+    """Total shortfall of given steps/s, each as a part of its floor."""
+    wanted = floor > 0
+    missing = np.maximum(floor[wanted] - thr[wanted], 0.0) / floor[wanted]
+    return float(facts.count[wanted] @ missing)
 
 
 def best_with_floors(facts: Facts, floor: Floats) -> float:

@@ -25,13 +25,8 @@ COMBINED = {
     "min_cost",
     "network_sensitive",
 }
-DIVIDED = {
-    "max_min_fairness",
-    "makespan",
-    "finish_time_fairness",
-    "max_total_throughput",
-    "fifo",
-}
+FILLED = {"hierarchical_fairness"}
+DIVIDED = LEXICOGRAPHIC
 # Policies whose oracle takes a program for every job, and the most jobs that it is asked for.
 MOST_JOBS = {
     "strategy_proof": 12,
@@ -75,7 +70,7 @@ def draw(policy: str, number: int, seed: int) -> Case:
         "dollars": 10.0 ** rng.uniform(-1, 1, len(names)),
         "order": rng.permutation(len(names)),
         "shape": shape,
-        "route": "session" if shape == "plain" and not arguments and rng.random() < 0.08 else "solve",
+        "route": _route(options, arguments, shape, rng),
     }
     if shape == "combinations":
         return Case(**base, **_combinations(speed, scale, rng))
@@ -112,11 +107,18 @@ def _variant(policy: str, rng: np.random.Generator) -> tuple[dict[str, Any], dic
     elif policy in DIVIDED and shape == "plain" and rng.random() < 0.08:
         arguments |= {"partitions": int(rng.integers(2, 4)), "seed": int(rng.integers(100))}
     elif rng.random() < 0.25:
-        name, value = (("group", False), ("intervals", False), ("second_stage", False))[
-            rng.integers(3)
-        ]
-        arguments[str(name)] = value
+        # Without its second stage water filling stops at the first level.
+        names = ["group", "intervals", "second_stage"][: 2 if policy in FILLED else 3]
+        arguments[str(rng.choice(names))] = False
     return options, arguments, shape
+
+
+def _route(
+    options: dict[str, Any], arguments: dict[str, Any], shape: str, rng: np.random.Generator
+) -> str:
+    """Return "session" where nothing speaks against it: weights name entities that come later."""
+    plain = shape == "plain" and not arguments and "weights" not in options
+    return "session" if plain and rng.random() < 0.08 else "solve"
 
 
 def _size(policy: str, options: dict[str, Any], shape: str, rng: np.random.Generator) -> int:
@@ -134,7 +136,8 @@ def _size(policy: str, options: dict[str, Any], shape: str, rng: np.random.Gener
         most = 8 if policy == "finish_time_fairness" else 20
     if shape == "combinations":
         most = min(most, 12)
-    return jobs if jobs <= most else int(rng.integers(2, most + 1))
+    least = 2 if shape == "combinations" else 1
+    return jobs if least <= jobs <= most else int(rng.integers(2, most + 1))
 
 
 def _scale_factors(policy: str, jobs: int, shape: str, rng: np.random.Generator) -> Floats:
@@ -225,7 +228,7 @@ def _combinations(speed: Floats, scale: Floats, rng: np.random.Generator) -> dic
     jobs, types = speed.shape
     rows: list[tuple[int, ...]] = [(job,) for job in range(jobs)]
     pairs = [(a, b) for a in range(jobs) for b in range(a)]
-    rows += [pair for pair in pairs if rng.random() < 0.7]
+    rows += [pair for k, pair in enumerate(pairs) if rng.random() < 0.7 or k == 0]
     members = [(row, job) for row, jobs_ in enumerate(rows) for job in jobs_]
     row, job = (np.array(column) for column in zip(*members, strict=True))
     alone = row < jobs

@@ -265,12 +265,11 @@ def _deadlines(facts: Facts, answer: Answer, verdict: Verdict) -> None:
     thr = facts.thr @ x
     ours = cost.ratio(facts, x)
     _objective(answer, ours, verdict)
-    missing = float(facts.count @ np.maximum(floor - thr, 0.0))
-    least = cost.least_shortfall(facts, floor)
-    scale = float(facts.count @ floor)
-    if scale > 0 and missing - least > 10 * TOLERANCE * scale:
-        verdict.blame("off", (missing - least) / scale, f"short by {missing:.9g}, not {least:.9g}")
-    elif least <= 1e-9 * scale or scale == 0:
+    missing, least = cost.shortfall(facts, floor, thr), cost.least_shortfall(facts, floor)
+    if missing - least > 10 * TOLERANCE * max(1.0, least):
+        size = (missing - least) / max(least, 1.0)
+        verdict.blame("off", size, f"short by {missing:.9g} floors, not {least:.9g}")
+    elif least <= 1e-9:
         theirs = cost.best_with_floors(facts, floor)
         _distance(ours, max(ours, theirs), verdict, answer)
 

@@ -46,6 +46,7 @@ def record(policy: str, number: int, seed: int) -> dict[str, Any]:
         "route": case.route,
         "options": sorted(k for k, v in case.options.items() if v is not None),
         "arguments": sorted(case.arguments),
+        "traits": case.traits,
     }
     begun = time.process_time()
     try:

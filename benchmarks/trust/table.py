@@ -59,7 +59,8 @@ def worst(lines: list[dict[str, Any]], most: int) -> pd.DataFrame:
                 "size": faults[kind],
                 "jobs": line["jobs"],
                 "decades": line["decades"],
-                "asked": " ".join([line["shape"], line["route"], *line["options"], *line["arguments"]]),
+                "asked": " ".join([line["shape"], line["route"], *line["options"], *line["arguments"]])
+                + "".join(f", {trait}" for trait in line["traits"]),
                 "note": "; ".join(line["notes"])[:150],
             }
         )
