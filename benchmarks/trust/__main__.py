@@ -10,12 +10,8 @@ throughput, a *bound* that does not hold, *flagged* by the library itself, *wron
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from pathlib import Path
-
-for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-    os.environ.setdefault(_variable, "1")  # before numpy: processes do not fight for cores
 
 from benchmarks.reporting import show, write_csv
 from benchmarks.trust.run import names, plan, record, run
@@ -40,7 +36,10 @@ def main() -> int:
         print("\nWrong and not flagged, or failed; --case NAME runs one again:")
         show(bad)
     decades = sorted(line["decades"] for line in lines)
-    print(f"\nDecades that the data of a problem span: median {decades[len(decades) // 2]:.1f}, ", end="")
+    print(
+        f"\nDecades that the data of a problem span: median {decades[len(decades) // 2]:.1f}, ",
+        end="",
+    )
     print(f"most {decades[-1]:.1f}; '% certified' counts those up to 6.")
     write_csv(table, None if options.quick else options.out, "trust")
     return int(any(is_wrong(line) for line in lines))

@@ -8,6 +8,8 @@ import clarabel
 import numpy as np
 import scipy.sparse as sp
 
+from benchmarks.trust.bounds import total_bound
+from benchmarks.trust.polish import polish
 from benchmarks.trust.programs import OracleFailure, into_constraints
 
 if TYPE_CHECKING:
@@ -29,13 +31,14 @@ def best_nash(facts: Facts, present: np.ndarray | None = None) -> tuple[Floats, 
     jobs, entries = speed.shape
     types = len(facts.capacity)
     held = sp.diags_array(1 / np.maximum(facts.capacity, 1.0)) @ facts.gpus[:, keep]
-    nothing = sp.csr_array((entries, jobs))
     limits = sp.vstack([facts.time[present][:, keep], held, -sp.eye_array(entries)])
     linear = sp.hstack([limits, sp.csr_array((limits.shape[0], jobs))])
     cone = sp.lil_array((3 * jobs, entries + jobs))
     cone[0::3, entries:] = -sp.eye_array(jobs)
     cone[2::3, :entries] = -speed
-    right = np.concatenate([np.ones(jobs), np.ones(types), np.zeros(entries), np.tile([0.0, 1.0, 0.0], jobs)])
+    right = np.concatenate(
+        [np.ones(jobs), np.ones(types), np.zeros(entries), np.tile([0.0, 1.0, 0.0], jobs)]
+    )
     right[jobs : jobs + types][facts.capacity == 0] = 0.0
     settings = clarabel.DefaultSettings()
     settings.verbose = False
@@ -52,7 +55,6 @@ def best_nash(facts: Facts, present: np.ndarray | None = None) -> tuple[Floats, 
         settings,
     )
     found = solver.solve()
-    del nothing
     x = np.zeros(len(facts.usage))
     x[keep] = np.array(found.x)[:entries]
     if not np.isfinite(x).all():
@@ -61,7 +63,8 @@ def best_nash(facts: Facts, present: np.ndarray | None = None) -> tuple[Floats, 
     if not (facts.thr @ x)[present].min() > 0:
         raise OracleFailure(str(found.status))
     duals = np.array(found.z)[jobs : jobs + types] / np.maximum(facts.capacity, 1.0)
-    return x, np.maximum(duals, 0.0) * float((facts.weight * facts.count)[present].max())
+    prices = np.maximum(duals, 0.0) * float((facts.weight * facts.count)[present].max())
+    return polish(facts, present, keep, x, prices)
 
 
 def welfare(facts: Facts, thr: Floats) -> float:
@@ -73,8 +76,6 @@ def welfare(facts: Facts, thr: Floats) -> float:
 
 def nash_bound(facts: Facts, x: Floats, prices: Floats) -> float:
     """How much higher than at x the welfare can be, by the tangent at x and the prices."""
-    from benchmarks.trust.bounds import total_bound
-
     weight = facts.weight * facts.count
     thr = facts.thr @ x
     if not thr.min() > 0:

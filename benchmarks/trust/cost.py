@@ -78,7 +78,5 @@ def best_with_floors(facts: Facts, floor: Floats) -> float:
         format="csr",
     )
     spent = sp.csr_array(np.append(dollars / price, 0.0)[None, :])
-    _, least, _ = minimise(
-        np.append(-value, 0.0), a_ub, np.zeros(a_ub.shape[0]), spent, np.ones(1)
-    )
+    _, least, _ = minimise(np.append(-value, 0.0), a_ub, np.zeros(a_ub.shape[0]), spent, np.ones(1))
     return -least / price

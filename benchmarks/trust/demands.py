@@ -68,40 +68,39 @@ def demands(facts: Facts) -> Linear | FinishTime:
     return FinishTime(columns["steps_remaining"], columns["elapsed_s"], alone)
 
 
-def solve_levels(facts: Facts, wanted: Linear | FinishTime) -> tuple[Floats, Floats]:
-    """Return the best x and prices in units of the level, for a common level of all."""
+def solve_levels(facts: Facts, wanted: Linear | FinishTime) -> Floats:
+    """Return an x of the best common level."""
     if isinstance(wanted, Linear):
-        _, x, prices, _ = best_level(facts, wanted.slope)
-        return x, prices
+        return best_level(facts, wanted.slope)[1]
     most = facts.thr.max(axis=1).toarray().ravel()
     none = np.zeros(len(most), dtype=bool)
-    return _finish_times(facts, wanted, none, np.zeros(len(most)), most)[:2]
+    return _finish_times(facts, wanted, none, np.zeros(len(most)), most)[0]
 
 
 def _finish_times(
     facts: Facts, wanted: FinishTime, fixed: np.ndarray, floor: Floats, most: Floats
-) -> tuple[Floats, Floats, Floats]:
+) -> tuple[Floats, Floats]:
     """Find the least ratio of the jobs not fixed by Newton steps on the common share."""
     free = ~fixed
     ratios = -wanted.levels(most)
-    rho = low = float(ratios[free].max()) * (1 + 1e-12)
+    rho = low = first = float(ratios[free].max()) * (1 + 1e-12)
     high = np.inf
     for _ in range(80):
         steps, change = (np.where(free, values, 0.0) for values in wanted.at(rho))
-        share, x, prices, weight = best_level(facts, steps, np.where(fixed, floor, 0.0))
+        share, x, weight = best_level(facts, steps, np.where(fixed, floor, 0.0))
         part = np.divide(-change, steps, out=np.zeros_like(steps), where=free) @ weight
         slope = share * part
         if share >= 1 - 1e-13:
             high = min(high, rho)
         else:
             low = max(low, rho)
-        if abs(share - 1) <= 2e-11 or rho == low == ratios[free].max() * (1 + 1e-12) and share >= 1:
-            return x, prices / max(slope, 1e-300), weight
+        if abs(share - 1) <= 2e-11 or (rho == first and share >= 1):
+            return x, weight
         new = rho + (1 - share) / slope
         if not low < new < high:
             new = (low + high) / 2 if np.isfinite(high) else 2 * rho
         if abs(new - rho) <= 1e-13 * rho:
-            return x, prices / max(slope, 1e-300), weight
+            return x, weight
         rho = new
     raise OracleFailure("no ratio found in 80 steps")
 
@@ -118,9 +117,9 @@ def fill(facts: Facts, wanted: Linear | FinishTime) -> Floats:
     floor = np.zeros(jobs)
     for _ in range(jobs):
         if isinstance(wanted, Linear):
-            _, x, _, weight = best_level(facts, np.where(fixed, 0.0, wanted.slope), floor)
+            _, x, weight = best_level(facts, np.where(fixed, 0.0, wanted.slope), floor)
         else:
-            x, _, weight = _finish_times(facts, wanted, fixed, floor, most)
+            x, weight = _finish_times(facts, wanted, fixed, floor, most)
         levels = wanted.levels(facts.thr @ x)
         level = float(levels[~fixed].min())
         stuck = ~fixed & (weight > 1e-7)

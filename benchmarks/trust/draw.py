@@ -44,12 +44,19 @@ def draw(policy: str, number: int, seed: int) -> Case:
     options, arguments, shape = _variant(policy, rng)
     jobs = _size(policy, options, shape, rng)
     types = int(rng.choice([1, 2, 3, 3, 3, 4, 5, 8]))
-    spread = float(rng.choice([0, 1, 2, 4, 6, 6, 9, 12], p=[0.1, 0.2, 0.2, 0.2, 0.1, 0.1, 0.06, 0.04]))
+    spread = float(
+        rng.choice([0, 1, 2, 4, 6, 6, 9, 12], p=[0.1, 0.2, 0.2, 0.2, 0.1, 0.1, 0.06, 0.04])
+    )
     scale = _scale_factors(policy, jobs, shape, rng)
     capacity = _capacity(jobs, types, scale, rng)
     speed = _speeds(jobs, types, spread, scale, capacity, rng)
     columns = _columns(policy, jobs, spread, speed, rng) | {"scale_factor": scale}
-    if policy in COUNTED and shape == "plain" and not options.get("lexicographic") and rng.random() < 0.1:
+    if (
+        policy in COUNTED
+        and shape == "plain"
+        and not options.get("lexicographic")
+        and rng.random() < 0.1
+    ):
         columns["count"] = rng.integers(1, 6, jobs).astype(float)
     unused = int(rng.random() < 0.15)
     names = tuple("abcdefgh"[:types]) + ("z",) * unused
@@ -190,7 +197,13 @@ def _columns(
     if rng.random() < 0.7:  # steps that take seconds to weeks on the fastest type
         remaining = fast * 10 ** rng.uniform(2, 6, jobs)
     elapsed = rng.uniform(0, 1, jobs) * 10 ** rng.uniform(1, 5)
-    if policy in {"makespan", "finish_time_fairness", "shortest_job_first", "min_cost_slos", "allox"}:
+    if policy in {
+        "makespan",
+        "finish_time_fairness",
+        "shortest_job_first",
+        "min_cost_slos",
+        "allox",
+    }:
         columns["steps_remaining"] = remaining
     if policy in {"finish_time_fairness", "min_cost_slos"}:
         columns["elapsed_s"] = elapsed if rng.random() < 0.8 else 0 * elapsed
@@ -214,7 +227,9 @@ def _entities(jobs: int, rng: np.random.Generator) -> tuple[str, ...]:
 
 
 def _hierarchy(entity: tuple[str, ...], rng: np.random.Generator) -> dict[str, Any]:
-    paths = sorted({"/".join(e.split("/")[: k + 1]) for e in entity for k in range(e.count("/") + 1)})
+    paths = sorted(
+        {"/".join(e.split("/")[: k + 1]) for e in entity for k in range(e.count("/") + 1)}
+    )
     options: dict[str, Any] = {}
     if rng.random() < 0.5:
         options["weights"] = {path: float(rng.integers(1, 6)) for path in paths}

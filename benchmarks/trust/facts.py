@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,15 @@ class Facts:
         fits = case.gpus <= self.capacity[case.option_type] + 1e-12
         self.true_speed = np.where(fits[case.row], case.speed, 0.0)
         self.in_tensor = np.isin(np.arange(len(case.types)), case.option_type)
+
+    def with_more(self, kind: int, gpus: float) -> Facts:
+        """Return these facts with more GPUs of a type; normalisers and entries stay."""
+        for name in ("entries", "thr", "time", "gpus", "entry_type", "isolated", "equal_share"):
+            getattr(self, name)
+        other = copy.copy(self)
+        other.capacity = self.capacity.copy()
+        other.capacity[kind] += gpus
+        return other
 
     @property
     def believed(self) -> Floats:

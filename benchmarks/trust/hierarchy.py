@@ -31,7 +31,9 @@ def rates(facts: Facts, active: np.ndarray) -> Floats:
             return
         inside = [case.entity[i] for i in range(case.jobs) if active[i]]
         names = {
-            below + e[len(below) :].split("/")[0] for e in inside if e.startswith(below) and e != prefix
+            below + e[len(below) :].split("/")[0]
+            for e in inside
+            if e.startswith(below) and e != prefix
         }
         total = sum(weights.get(name, 1.0) for name in names)
         for name in names:
@@ -52,7 +54,7 @@ def fill_tree(facts: Facts) -> Floats:
         most = facts.thr.max(axis=1).toarray().ravel()
         full = active & (floor >= most * (1 - 1e-11))
         if not full.any():
-            level, _, _, weight = best_level(facts, slope, floor)
+            level, _, weight = best_level(facts, slope, floor)
             floor = (floor + level * slope) * (1 - 1e-13)
             full = active & (rate > 0) & (weight > 1e-7)
             if not full.any():

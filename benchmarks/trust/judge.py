@@ -9,13 +9,15 @@ import numpy as np
 
 from benchmarks.trust import cones, cost, rules
 from benchmarks.trust.bounds import level_bound, total_bound
-from benchmarks.trust.demands import Linear, demands, fill, solve_levels
+from benchmarks.trust.demands import FinishTime, Linear, demands, fill, solve_levels
 from benchmarks.trust.facts import Facts
 from benchmarks.trust.hierarchy import fill_tree
 from benchmarks.trust.programs import OracleFailure, best_total
 from benchmarks.trust.totals import TOTALS, total_value
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from benchmarks.trust.ask import Answer
     from benchmarks.trust.case import Case, Floats
 
@@ -23,6 +25,7 @@ TOLERANCE = 1e-6
 FEASIBLE = 1e-8
 PRICE = 1e-4
 LEVELS = {"max_min_fairness", "makespan", "finish_time_fairness"}
+SAMPLE = 20
 RULES = {"isolated", "proportional"}
 
 
@@ -94,7 +97,9 @@ def _feasibility(facts: Facts, answer: Answer, verdict: Verdict) -> None:
     over = {
         "negative": -X.min(),
         "time": float((facts.time @ x).max()) - 1.0,
-        "capacity": float(((facts.gpus @ x - facts.capacity) / np.maximum(facts.capacity, 1)).max()),
+        "capacity": float(
+            ((facts.gpus @ x - facts.capacity) / np.maximum(facts.capacity, 1)).max()
+        ),
         "cannot run there": float(np.abs(elsewhere).max()),
     }
     for what, size in over.items():
@@ -174,7 +179,7 @@ def _levels(facts: Facts, answer: Answer, verdict: Verdict) -> None:
     else:
         stated = -ours
     _objective(answer, stated, verdict)
-    x, prices = solve_levels(facts, wanted)
+    x = solve_levels(facts, wanted)
     theirs = float(wanted.levels(facts.thr @ x).min())
     if ours >= theirs:
         _distance(ours, ours, verdict, answer)
@@ -183,7 +188,7 @@ def _levels(facts: Facts, answer: Answer, verdict: Verdict) -> None:
         _distance(ours, theirs, verdict, answer)
     plain = facts.case.shape != "combinations"
     if plain and not verdict.flagged and "off" not in verdict.faults:
-        _level_prices(facts, answer, wanted, ours, prices, verdict)
+        _level_prices(facts, answer, wanted, ours, verdict)
     if facts.case.options.get("lexicographic") and "off" not in verdict.faults:
         _prefix(np.sort(levels), np.sort(fill(facts, wanted)), verdict)
 
@@ -198,21 +203,22 @@ def _prefix(ours: Floats, theirs: Floats, verdict: Verdict) -> None:
     verdict.ours, verdict.theirs, verdict.error = float(ours[k]), float(theirs[k]), float(apart[k])
     if ours[k] < theirs[k]:
         verdict.blame("off", apart[k], f"level {k} is {ours[k]:.9g}, not {theirs[k]:.9g}")
-    else:
+    elif not (ours[:k] < theirs[:k] - 1e-11 * np.abs(theirs[:k])).any():
+        # Otherwise the little that lower levels lack, within the tolerance, was spent here.
         verdict.undecided = f"level {k} is {ours[k]:.9g}, the oracle's {theirs[k]:.9g}"
 
 
 def _level_prices(
-    facts: Facts, answer: Answer, wanted: object, level: float, own: Floats, verdict: Verdict
+    facts: Facts, answer: Answer, wanted: Linear | FinishTime, level: float, verdict: Verdict
 ) -> None:
     """Prices prove the optimum and are its derivatives, as weak duality tells."""
-    assert isinstance(wanted, Linear) or hasattr(wanted, "at")
-    per_level = answer.prices * (level**2 if getattr(wanted, "reciprocal", False) else 1.0)
+    reciprocal = isinstance(wanted, Linear) and wanted.reciprocal
+    per_level = answer.prices * (level**2 if reciprocal else 1.0)
     if answer.prices.min() < -1e-9 * np.abs(answer.prices).max():
         verdict.blame("prices", 1.0, "negative")
     per_level = np.maximum(per_level, 0.0)
-    start = wanted.start(facts.thr.max(axis=1).toarray().ravel())  # type: ignore[attr-defined]
-    bound, low, high = level_bound(facts, per_level, wanted.at, start)  # type: ignore[attr-defined]
+    start = wanted.start(facts.thr.max(axis=1).toarray().ravel())
+    bound, low, high = level_bound(facts, per_level, wanted.at, start)
     reached = level if isinstance(wanted, Linear) else -level
     loose = abs(bound - reached) / abs(reached)
     if loose > TOLERANCE:
@@ -221,7 +227,36 @@ def _level_prices(
     elif not low * (1 - PRICE) <= 1 <= high * (1 + PRICE):
         text = f"derivatives are {low:.6g} to {high:.6g} of what they should be"
         verdict.blame("prices", min(abs(low - 1), abs(high - 1)), text)
-    del own
+    if facts.case.number % SAMPLE == 0 and "prices" not in verdict.faults:
+        _compare(facts, per_level, level, lambda other: level_of(other, wanted), verdict)
+
+
+def level_of(facts: Facts, wanted: Linear | FinishTime) -> float:
+    """Best level, the larger the better, with the capacities of `facts`."""
+    return float(wanted.levels(facts.thr @ solve_levels(facts, wanted)).min())
+
+
+def _compare(
+    facts: Facts,
+    prices: Floats,
+    value: float,
+    optimum: Callable[[Facts], float],
+    verdict: Verdict,
+) -> None:
+    """A price lies between what one more GPU gains and what one less loses.
+
+    Normalisers stay as they are: they are part of the demands, not of the capacities.
+    """
+    for kind in np.flatnonzero(facts.in_tensor & (facts.capacity >= 1))[:2]:
+        try:
+            gain = optimum(facts.with_more(int(kind), 1.0)) - value
+            loss = value - optimum(facts.with_more(int(kind), -1.0))
+        except OracleFailure:
+            continue
+        slack = 1e-6 * abs(value) + PRICE * abs(loss)
+        if not gain - slack <= prices[kind] <= loss + slack:
+            text = f"{facts.case.types[kind]} {prices[kind]:.6g} not in [{gain:.6g}, {loss:.6g}]"
+            verdict.blame("prices", 1.0, text)
 
 
 def _total(facts: Facts, answer: Answer, verdict: Verdict) -> None:
@@ -239,6 +274,14 @@ def _total(facts: Facts, answer: Answer, verdict: Verdict) -> None:
     if not bound - ours <= TOLERANCE * abs(ours):
         text = f"they prove {bound:.9g} for {ours:.9g}; {answer.prices.tolist()}"
         verdict.blame("prices", (bound - ours) / abs(ours), text)
+    elif facts.case.number % SAMPLE == 0:
+        _compare(
+            facts,
+            answer.prices,
+            ours,
+            lambda other: float(value @ best_total(other, value)[0]),
+            verdict,
+        )
 
 
 def _nash(facts: Facts, answer: Answer, verdict: Verdict) -> None:

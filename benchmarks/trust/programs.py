@@ -61,7 +61,7 @@ def best_total(facts: Facts, value: Floats) -> tuple[Floats, Floats]:
 
 def best_level(
     facts: Facts, slope: Floats, floor: Floats | None = None
-) -> tuple[float, Floats, Floats, Floats]:
+) -> tuple[float, Floats, Floats]:
     """Maximise z such that every job makes floor + z * slope steps/s.
 
     Every entry is counted in units of the time that its neediest job wants, so that needs of many
@@ -69,7 +69,7 @@ def best_level(
 
     Returns
     -------
-    z, x, prices of the types, and the weight of each job's demand (they sum to 1)
+    z, x, and the weight of each job's demand (they sum to 1)
     """
     floor = np.zeros_like(slope) if floor is None else floor
     thr = facts.thr
@@ -99,4 +99,4 @@ def best_level(
     wanters = int(wanting.sum())
     weight = np.zeros(len(slope))
     weight[wanting] = duals[:wanters] * np.asarray(level.toarray()).ravel()
-    return top * float(found[-1]), x, top * duals[wanters + len(slope) :], weight
+    return top * float(found[-1]), x, weight

@@ -34,7 +34,9 @@ def matching_cost(facts: Facts, only: dict[int, int] | None = None) -> tuple[flo
     `only` names the type that some jobs must be on.
     """
     case = facts.case
-    durations = case.columns["steps_remaining"][:, None] / np.where(facts.alone > 0, facts.alone, np.nan)
+    durations = case.columns["steps_remaining"][:, None] / np.where(
+        facts.alone > 0, facts.alone, np.nan
+    )
     for job, kind in (only or {}).items():
         durations[job, np.arange(durations.shape[1]) != kind] = np.nan
     columns = [

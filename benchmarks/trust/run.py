@@ -13,12 +13,14 @@ from benchmarks.reporting import progress
 from benchmarks.trust.ask import ask
 from benchmarks.trust.draw import draw
 from benchmarks.trust.judge import judge
+from benchmarks.trust.permuted import SAME, can_be_permuted, dependence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 CHUNK = 64
+SAMPLE = 10  # of so many cases one is asked again in another order
 
 
 def names() -> list[str]:
@@ -58,6 +60,10 @@ def record(policy: str, number: int, seed: int) -> dict[str, Any]:
     asked = _since(begun)
     begun = time.process_time()
     verdict = judge(case, answer)
+    if number % SAMPLE == 1 and can_be_permuted(case) and not verdict.faults:
+        apart = dependence(case, answer)
+        if apart > SAME:
+            verdict.blame("order", apart, f"in another order shares differ by {apart:.3g}")
     return line | {
         "outcome": "answered",
         "status": answer.status,
@@ -80,7 +86,9 @@ def _since(begun: float) -> float:
     return round(time.process_time() - begun, 4)
 
 
-def run(cases: list[tuple[str, int]], seed: int, file: Path | None, processes: int) -> list[dict[str, Any]]:
+def run(
+    cases: list[tuple[str, int]], seed: int, file: Path | None, processes: int
+) -> list[dict[str, Any]]:
     """Run the cases that `file` does not hold yet; return the lines of all."""
     known = {(line["policy"], line["number"]): line for line in _read(file, seed)}
     todo = [case for case in cases if case not in known]
@@ -119,7 +127,7 @@ def _append(file: Path | None, lines: list[dict[str, Any]], seed: int) -> None:
         return
     file.parent.mkdir(parents=True, exist_ok=True)
     text = "".join(json.dumps({"seed": seed} | line) + "\n" for line in lines)
-    torn = file.exists() and not file.read_bytes()[-1:] in {b"\n", b""}
+    torn = file.exists() and file.read_bytes()[-1:] not in {b"\n", b""}
     with file.open("ab") as out:
         out.write((b"\n" if torn else b"") + text.encode())
         out.flush()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-KINDS = ("off", "violated", "prices", "inconsistent", "bound")
+KINDS = ("off", "violated", "prices", "inconsistent", "bound", "order")
 WITHIN_DECADES = 6.0
 
 
@@ -19,7 +19,9 @@ def counts(lines: list[dict[str, Any]]) -> pd.DataFrame:
 
 def _row(name: str, lines: list[dict[str, Any]]) -> dict[str, Any]:
     answered = [line for line in lines if line["outcome"] == "answered"]
-    near = [line for line in lines if line["decades"] <= WITHIN_DECADES and not asked_in_parts(line)]
+    near = [
+        line for line in lines if line["decades"] <= WITHIN_DECADES and not asked_in_parts(line)
+    ]
     fine = sum(bool(line.get("certified")) for line in near)
     return {
         "policy": name,
@@ -45,6 +47,11 @@ def is_wrong(line: dict[str, Any]) -> bool:
     return line["outcome"] == "failed" or bool(line["wrong"])
 
 
+def _asked(line: dict[str, Any]) -> str:
+    words = [line["shape"], line["route"], *line["options"], *line["arguments"]]
+    return ", ".join([" ".join(words), *line["traits"]])
+
+
 def worst(lines: list[dict[str, Any]], most: int) -> pd.DataFrame:
     """List cases that are wrong and not flagged, by policy and kind, the largest first."""
     bad = [line for line in lines if is_wrong(line)]
@@ -59,7 +66,9 @@ def worst(lines: list[dict[str, Any]], most: int) -> pd.DataFrame:
                 "size": faults[kind],
                 "jobs": line["jobs"],
                 "decades": line["decades"],
-                "asked": " ".join([line["shape"], line["route"], *line["options"], *line["arguments"]])
+                "asked": " ".join(
+                    [line["shape"], line["route"], *line["options"], *line["arguments"]]
+                )
                 + "".join(f", {trait}" for trait in line["traits"]),
                 "note": "; ".join(line["notes"])[:150],
             }
