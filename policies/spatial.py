@@ -16,9 +16,18 @@ import cvxpy as cp
 import numpy as np
 import pandas as pd
 
+from apportion.checks import (
+    LARGEST_COUNT,
+    LARGEST_NUMBER,
+    as_floats,
+    check_unique,
+    listed,
+    seconds,
+    whole,
+)
 from apportion.cluster import TIERS
 from apportion.errors import InputError, unknown_name, written
-from apportion.jobs import check_unique
+from apportion.kinds import checked
 from apportion.policies.machine_groups import GangCounts, MachineGroups, assign_gangs
 
 if TYPE_CHECKING:
@@ -64,6 +73,7 @@ class RoundPlacement:
         return (self.bound - self.objective) / self.bound if self.bound > 0 else 0.0
 
 
+@checked
 def place_round(
     value: pd.DataFrame,
     scale_factor: pd.Series,
@@ -95,6 +105,8 @@ def place_round(
     InputError
         For unknown tiers, jobs without a scale factor, and values or counts out of range.
     """
+    if time_limit_s is not None:
+        seconds("time_limit_s", time_limit_s, strict=True)
     gang = _gangs(value, scale_factor)
     worth = _values(value)
     machines = _machines(free)
@@ -165,10 +177,12 @@ _FEASIBLE = 2
 
 def _gangs(value: pd.DataFrame, scale_factor: pd.Series) -> Ints:
     """GPUs of each job in the order of the values."""
+    check_unique("job id", value.index)
+    check_unique("job with a scale factor", scale_factor.index)
     for job in value.index.difference(scale_factor.index, sort=False):
         raise unknown_name("job (without a scale factor)", job, scale_factor.index)
-    gang = scale_factor.loc[value.index].to_numpy(dtype=float)
-    wrong = ~((gang >= 1) & (gang == np.floor(gang)))
+    gang = as_floats(scale_factor.loc[value.index])
+    wrong = ~((gang >= 1) & (gang <= LARGEST_COUNT) & (gang == np.floor(gang)))
     if wrong.any():
         job = value.index[wrong][0]
         raise InputError(
@@ -180,11 +194,11 @@ def _gangs(value: pd.DataFrame, scale_factor: pd.Series) -> Ints:
 
 def _values(value: pd.DataFrame) -> Floats:
     """Value of each job at each of `TIERS`, 0 at tiers that are not there."""
+    check_unique("tier in the values", value.columns)
     for name in value.columns.difference(pd.Index(TIERS), sort=False):
         raise unknown_name("tier in the values", name, TIERS)
-    check_unique("job id", value.index)
-    worth = value.reindex(columns=list(TIERS), fill_value=0.0).to_numpy(dtype=float)
-    wrong = ~(np.isfinite(worth) & (worth >= 0))
+    worth = as_floats(value.reindex(columns=list(TIERS), fill_value=0.0))
+    wrong = ~((worth >= 0) & (worth <= LARGEST_NUMBER))
     if wrong.any():
         job, tier = np.argwhere(wrong)[0]
         raise InputError(
@@ -196,17 +210,16 @@ def _values(value: pd.DataFrame) -> Floats:
 
 def _machines(free: Sequence[Sequence[int]]) -> pd.DataFrame:
     """One row per machine: ``rack``, ``machine`` (its place in the rack) and ``free`` GPUs."""
+    by_rack = "the free GPUs of each machine, by rack, e.g. [[8, 8], [8, 4]]"
     rows = [
-        (rack, machine, float(gpus))
-        for rack, machines in enumerate(free)
-        for machine, gpus in enumerate(machines)
+        (
+            rack,
+            machine,
+            whole(f"The free GPUs of machine {machine} of rack {rack}", gpus, integral=True),
+        )
+        for rack, machines in enumerate(listed("free", free, by_rack))
+        for machine, gpus in enumerate(listed(f"Rack {rack} of free", machines, by_rack))
     ]
     if not rows:
         raise InputError("There are no machines: give the free GPUs of each, by rack.")
-    for rack, machine, gpus in rows:
-        if not (gpus >= 0 and gpus == np.floor(gpus)):
-            raise InputError(
-                f"Machine {machine} of rack {rack} has {gpus:g} free GPUs; their number must be "
-                f"whole and >= 0."
-            )
     return pd.DataFrame(rows, columns=["rack", "machine", "free"]).astype(np.int64)

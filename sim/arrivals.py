@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from apportion.errors import InputError, unknown_name
+from apportion.checks import choice, number
+from apportion.errors import InputError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -17,6 +18,9 @@ __all__ = ["ARRIVALS", "draw_arrivals"]
 
 ARRIVALS = ("poisson", "diurnal")
 """Names of the arrival processes."""
+
+_LEAST_RATE = 1e-6
+"""Least jobs per hour and days: below it, arrivals are centuries apart."""
 
 # Rates relative to the mean. The shape is a plain model, not a measurement of any trace.
 _DAY_AND_NIGHT = 1.0 - 0.6 * np.cos(2 * np.pi * (np.arange(24) - 3) / 24)
@@ -55,16 +59,15 @@ def draw_arrivals(
     InputError
         For an unknown kind, a number out of range, or days where there are none to be given.
     """
-    if kind not in ARRIVALS:
-        raise unknown_name("arrivals", kind, ARRIVALS)
+    choice("arrivals", kind, ARRIVALS)
     for option, value in (("jobs_per_hour", jobs_per_hour), ("days", days)):
-        if value and not (np.isfinite(value) and value > 0):
-            raise InputError(f"{option} is {value!r}; it must be a number > 0, or None.")
+        if value is not None:
+            number(option, value, least=_LEAST_RATE, words="None, or a number")
     if kind == "diurnal":
         return _diurnal(count, jobs_per_hour, days, rng)
     if days is not None:
         raise InputError(f"days is {days!r}; it is for arrivals='diurnal', give jobs_per_hour.")
-    if not jobs_per_hour:
+    if jobs_per_hour is None:
         return np.zeros(count)
     gaps = rng.exponential(3600.0 / jobs_per_hour, size=count - 1)
     return np.concatenate([[0.0], np.cumsum(gaps)])

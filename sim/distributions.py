@@ -8,15 +8,17 @@ quantiles of the durations, of which the two below the median are those of virtu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from apportion.errors import InputError, unknown_name
+from apportion.checks import choice, mapping, number, whole
+from apportion.errors import InputError, written
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
 __all__ = ["DEADLINES", "DURATIONS", "SCALE_FACTORS", "WEIGHTS", "draw_durations", "draw_shares"]
@@ -55,6 +57,8 @@ def draw_shares(
     named: Mapping[str, Mapping[float, float]],
     count: int,
     rng: np.random.Generator,
+    *,
+    whole_values: bool = False,
 ) -> NDArray[np.float64]:
     """Draw values by their shares of the jobs.
 
@@ -69,20 +73,27 @@ def draw_shares(
         Shares by name.
     count, rng
         How many to draw, and the source of randomness: one number for each.
+    whole_values
+        Whether the values must be whole numbers >= 1, as GPUs are; else they must be > 0.
 
     Raises
     ------
     InputError
         For an unknown name, or shares that are not numbers >= 0 with a sum above 0.
     """
-    if isinstance(value, str) and value not in named:
-        raise unknown_name(option, value, named)
-    shares = named[value] if isinstance(value, str) else value
-    if not isinstance(shares, Mapping) or not shares:
-        raise InputError(f"{option} is {value!r}; write a name ({', '.join(named)}) or shares.")
-    weights = np.array(list(shares.values()), dtype=float)
-    if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.sum() > 0):
-        raise InputError(f"{option} is {value!r}; the shares must be numbers >= 0, not all 0.")
+    valid = f"a name ({', '.join(named)}), or shares such as {{1: 0.5, 8: 0.5}}"
+    if isinstance(value, str):
+        shares = dict(named[choice(option, value, named)])
+    else:
+        shares = mapping(option, value, valid)
+        for each in shares:
+            if whole_values:
+                whole(f"A value in {option}", each, 1, integral=True)
+            else:
+                number(f"A value in {option}", each, strict=True)
+    weights = np.array([number(f"A share in {option}", share) for share in shares.values()])
+    if not weights.sum() > 0:
+        raise InputError(f"{option} is {written(value)}; the shares must not all be 0.")
     cumulative = np.cumsum(weights / weights.sum())
     drawn = np.searchsorted(cumulative[:-1], rng.random(count), side="right")
     return np.array(list(shares), dtype=float)[drawn]
@@ -99,8 +110,7 @@ def draw_durations(kind: str, count: int, rng: np.random.Generator) -> NDArray[n
     InputError
         For an unknown kind.
     """
-    if kind not in DURATIONS:
-        raise unknown_name("durations", kind, DURATIONS)
+    choice("durations", kind, DURATIONS)
     uniform = rng.random((count, 2))
     if kind == "philly":
         return np.exp(np.interp(uniform[:, 0], _PHILLY_LEVELS, np.log(_PHILLY_SECONDS)))

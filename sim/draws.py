@@ -1,4 +1,4 @@
-"""What every generator of workloads starts with: checked numbers and random streams."""
+"""What every generator of workloads starts with: random streams."""
 
 from __future__ import annotations
 
@@ -6,25 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from apportion.errors import InputError
+from apportion.checks import seed as check_seed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["streams", "whole_number"]
-
-
-def whole_number(option: str, value: int, least: int) -> int:
-    """Return a whole number, or name the option whose value is none or too small.
-
-    Raises
-    ------
-    InputError
-        If the value is not a whole number >= `least`.
-    """
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise InputError(f"{option} is {value!r}; it must be a whole number >= {least}.")
-    return int(value)
+__all__ = ["streams"]
 
 
 def streams(names: Sequence[str], seed: int) -> dict[str, np.random.Generator]:
@@ -35,6 +22,6 @@ def streams(names: Sequence[str], seed: int) -> dict[str, np.random.Generator]:
     InputError
         If the seed is not a whole number >= 0.
     """
-    children = np.random.SeedSequence(whole_number("seed", seed, 0)).spawn(len(names))
+    children = np.random.SeedSequence(check_seed(seed)).spawn(len(names))
     pairs = zip(names, children, strict=True)
     return {name: np.random.default_rng(child) for name, child in pairs}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from apportion.cluster import Cluster
 from apportion.errors import InputError
+from apportion.kinds import checked
 from apportion.mechanism.offers import OfferScheduler
 from apportion.mechanism.placement import Placer
 from apportion.sim.deciders import get_decider
@@ -38,6 +39,7 @@ __all__ = ["simulate"]
 
 
 @one_thread
+@checked
 def simulate(
     policy: str | Decider,
     workload: Workload,

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from apportion.errors import unknown_name
+from apportion.checks import choice, whole
+from apportion.kinds import checked
 from apportion.sim.arrivals import draw_arrivals
 from apportion.sim.distributions import (
     DEADLINES,
@@ -16,7 +17,7 @@ from apportion.sim.distributions import (
     draw_durations,
     draw_shares,
 )
-from apportion.sim.draws import streams, whole_number
+from apportion.sim.draws import streams
 from apportion.sim.interference import generate_pair_throughputs
 from apportion.sim.job_types import draw_job_types, job_type_throughputs, job_types
 from apportion.sim.workload import Workload
@@ -27,9 +28,13 @@ if TYPE_CHECKING:
 
 __all__ = ["generate_workload"]
 
+MOST_JOBS = 10_000_000
+"""Most jobs that are drawn at once."""
+
 _STREAMS = ("arrivals", "scale_factors", "job_types", "durations", "weights", "deadlines")
 
 
+@checked
 def generate_workload(
     *,
     jobs: int = 100,
@@ -61,7 +66,7 @@ def generate_workload(
     seed
         Same seed, same workload.
     jobs_per_hour
-        Rate of the arrivals, the first at time 0; None or 0 for all jobs at time 0.
+        Rate of the arrivals, the first at time 0; None for all jobs at time 0.
     arrivals
         ``poisson``, or ``diurnal``: more by day than by night and on weekdays than on weekends, see
         `apportion.sim.arrivals.draw_arrivals`.
@@ -87,11 +92,13 @@ def generate_workload(
     InputError
         For an unknown name, or a number out of range.
     """
-    count = whole_number("jobs", jobs, 1)
+    count = whole("jobs", jobs, 1, MOST_JOBS)
     rngs = streams(_STREAMS, seed)
-    if reference not in (known := job_types().columns):
-        raise unknown_name("reference accelerator", reference, known)
-    gangs = draw_shares("scale_factors", scale_factors, SCALE_FACTORS, count, rngs["scale_factors"])
+    choice("reference accelerator", reference, job_types().columns)
+    gangs = draw_shares(
+        *("scale_factors", scale_factors, SCALE_FACTORS, count, rngs["scale_factors"]),
+        whole_values=True,
+    )
     speeds = job_type_throughputs(gangs)
     scale_factor = pd.Series(gangs).astype(np.int64)
     table = pd.DataFrame(

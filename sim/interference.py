@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from apportion.errors import InputError
+from apportion.checks import seed as check_seed
 from apportion.estimators import family_of
+from apportion.kinds import checked
 from apportion.pairs import PairThroughputs
 from apportion.sim.job_types import job_type_throughputs
 
@@ -44,6 +45,7 @@ _NOISE = 0.05
 """Standard deviation of the logarithm of the slow-down."""
 
 
+@checked
 def generate_pair_throughputs(
     seed: int = 0,
     accelerators: Sequence[str] | None = None,
@@ -69,8 +71,7 @@ def generate_pair_throughputs(
     InputError
         For an accelerator that the table of job types does not know, and a seed below zero.
     """
-    if seed < 0:
-        raise InputError(f"The seed is {seed}; it must be a whole number >= 0.")
+    check_seed(seed)
     table = job_type_throughputs(scale_factors, accelerators)
     alone = table.to_numpy()
     types = table.index.get_level_values(0)

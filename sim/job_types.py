@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from apportion.errors import InputError, unknown_name
+from apportion.checks import check_unique, choice, listed, whole
+from apportion.errors import InputError
 from apportion.estimators import DISTRIBUTED_FAMILIES, family_of, scaled_throughput
 
 if TYPE_CHECKING:
@@ -59,11 +60,17 @@ def job_type_throughputs(
         For an accelerator that the table does not know.
     """
     single = job_types()
-    for name in accelerators or ():
-        if name not in single.columns:
-            raise unknown_name("accelerator in the table of job types", name, single.columns)
-    single = single[list(single.columns if accelerators is None else accelerators)]
-    gangs = np.unique(np.array(list(scale_factors)))
+    names = list(single.columns) if accelerators is None else listed("accelerators", accelerators)
+    for name in names:
+        choice("accelerator in the table of job types", name, single.columns)
+    if not names:
+        raise InputError("accelerators is empty; leave it out, or name one at least.")
+    check_unique("accelerator", pd.Index(names))
+    single = single[names]
+    given = listed("scale_factors", scale_factors)
+    gangs = np.unique([whole("A scale factor", each, 1, integral=True) for each in given])
+    if not gangs.size:
+        raise InputError("scale_factors is empty; name one number of GPUs at least.")
     keys, rows = [], []
     for job_type, speeds in zip(single.index, single.to_numpy(), strict=True):
         family = family_of(job_type)

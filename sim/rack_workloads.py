@@ -14,8 +14,10 @@ import numpy as np
 import pandas as pd
 from scipy.stats import norm
 
-from apportion.errors import InputError, unknown_name
-from apportion.sim.draws import streams, whole_number
+from apportion.checks import choice, seconds, whole
+from apportion.kinds import checked
+from apportion.sim.draws import streams
+from apportion.sim.generate import MOST_JOBS
 from apportion.sim.network.models import COMPUTE_S, TABLE1_COMPUTE_SCALE
 from apportion.sim.workload import Workload
 
@@ -63,6 +65,7 @@ _COMPUTE = ("profiled", "scaled")
 _STREAMS = ("arrivals", "demands", "models", "lengths")
 
 
+@checked
 def generate_rack_workload(
     *,
     arrivals: Literal["batch", "poisson"] = "batch",
@@ -110,28 +113,26 @@ def generate_rack_workload(
     -----
     Source: Dally (evaluation; the workload files of its simulator).
     """
-    if arrivals not in RACK_DEMANDS:
-        raise unknown_name("arrivals", arrivals, RACK_DEMANDS)
-    if compute not in _COMPUTE:
-        raise unknown_name("compute time", compute, _COMPUTE)
+    choice("arrivals", arrivals, RACK_DEMANDS)
+    choice("compute time", compute, _COMPUTE)
     demands, models = RACK_DEMANDS[arrivals], pd.Series(RACK_MODELS)
-    count = whole_number("jobs", sum(demands.values()) if jobs is None else jobs, 1)
+    count = whole("jobs", sum(demands.values()) if jobs is None else jobs, 1, MOST_JOBS)
     rngs = streams(_STREAMS, seed)
     level = rngs["demands"].random(count)
     length_s = _lengths(level, rngs["lengths"])
     names = rngs["models"].choice(models.index, size=count, p=models / models.sum())
-    seconds = pd.Series(COMPUTE_S) * (pd.Series(TABLE1_COMPUTE_SCALE) if compute == "scaled" else 1)
+    step_s = pd.Series(COMPUTE_S) * (pd.Series(TABLE1_COMPUTE_SCALE) if compute == "scaled" else 1)
     table = pd.DataFrame(
         {
             "arrival_s": _arrivals(arrivals, count, span_s, rngs["arrivals"]),
             "job_type": names.astype(str),
             "scale_factor": _demands(demands, level),
-            "total_steps": length_s / seconds[names].to_numpy(),
+            "total_steps": length_s / step_s[names].to_numpy(),
             "duration_s": length_s,
         }
     )
     note = f"generated: seed {seed}, {arrivals} arrivals, demands, models and lengths as in Dally"
-    name, throughputs = f"racks-{arrivals}-{seed}", _throughputs(seconds, demands)
+    name, throughputs = f"racks-{arrivals}-{seed}", _throughputs(step_s, demands)
     return _without_large(Workload(name, table, throughputs, (note,)), max_scale_factor)
 
 
@@ -139,8 +140,7 @@ def _arrivals(
     kind: str, count: int, span_s: float, rng: np.random.Generator
 ) -> NDArray[np.float64]:
     """Arrival times in seconds: given their number, those of a Poisson process are uniform."""
-    if not (np.isfinite(span_s) and span_s > 0):
-        raise InputError(f"span_s is {span_s!r}; it must be a number of seconds > 0.")
+    seconds("span_s", span_s, strict=True)
     return np.zeros(count) if kind == "batch" else np.sort(rng.uniform(0.0, span_s, count))
 
 
@@ -169,5 +169,5 @@ def _without_large(workload: Workload, max_scale_factor: int | None) -> Workload
     """Leave out jobs that demand more GPUs than the limit, if there is one."""
     if max_scale_factor is None:
         return workload
-    largest = whole_number("max_scale_factor", max_scale_factor, 1)
+    largest = whole("max_scale_factor", max_scale_factor, 1)
     return workload.fitting({"gpu": largest})

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from apportion.kinds import checked
 from apportion.sim.draws import streams
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["resample"]
 
 
+@checked
 def resample(workload: Workload, seed: int) -> Workload:
     """Draw as many jobs as a workload has out of its jobs, with replacement.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 from typing import TYPE_CHECKING
 
+from apportion.csv_cells import to_csv
 from apportion.errors import InputError
 
 if TYPE_CHECKING:
@@ -45,10 +46,10 @@ def save_tables(
     if throughputs_file is None:
         raise InputError(f"Cannot save to {jobs_file}: the name must end in .csv or .csv.gz.")
     comments = "".join(f"# {' '.join(note.split())}\n" for note in notes)
-    text = (comments + jobs.to_csv(lineterminator="\n")).encode()
+    text = (comments + to_csv(jobs)).encode()
     try:
         jobs_file.write_bytes(gzip.compress(text, mtime=0) if jobs_file.suffix == ".gz" else text)
-        throughputs.to_csv(throughputs_file, lineterminator="\n")
+        throughputs_file.write_text(to_csv(throughputs), encoding="utf-8", newline="\n")
     except OSError as error:
         raise InputError(f"Cannot write {error.filename}: {error.strerror}.") from error
     return jobs_file, throughputs_file

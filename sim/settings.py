@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
+from apportion.checks import choice, number, seconds, yes_no
+from apportion.checks import seed as check_seed
 from apportion.errors import InputError, unknown_name
 from apportion.mechanism.offers import OfferScheduler
 
@@ -45,6 +45,8 @@ _LEASES: Mapping[str, Any] = MappingProxyType(
 )
 
 _IDEAL: Mapping[str, Any] = MappingProxyType({"resolve_seconds": 0.0, "seed": 0})
+_SHORTEST_S = 1e-3
+"""Least length of a round or lease, seconds: each of them costs time to compute."""
 
 MECHANISMS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {"rounds": _ROUNDS, "ideal": _IDEAL, "leases": _LEASES}
@@ -85,13 +87,12 @@ def settings_for(
     if mechanism is None:
         of_leases = any(given.get(name) is not None for name in _LEASES.keys() - _ROUNDS.keys())
         mechanism = "leases" if schedulers or of_leases else "rounds"
-    if schedulers and mechanism in MECHANISMS and mechanism != "leases":
+    choice("mechanism", mechanism, MECHANISMS)
+    if schedulers and mechanism != "leases":
         raise InputError(
             f"{schedulers[0]!r} is a scheduler, which works by leases; mechanism={mechanism!r} is "
             f"for policies. Leave out one of the two."
         )
-    if mechanism not in MECHANISMS:
-        raise unknown_name("mechanism", mechanism, MECHANISMS)
     heeded = MECHANISMS[mechanism]
     for name, value in given.items():
         _check_heeded(mechanism, name, value)
@@ -102,8 +103,8 @@ def settings_for(
     if mechanism != "ideal":
         check = _check_leases if mechanism == "leases" else _check_rounds
         check(settings)
-    if not settings["resolve_seconds"] >= 0:
-        raise _out_of_range("resolve_seconds", settings["resolve_seconds"], ">= 0")
+    seconds("resolve_seconds", settings["resolve_seconds"], infinite=True)
+    check_seed(settings["seed"])
     return {"mechanism": mechanism, **settings}
 
 
@@ -124,10 +125,13 @@ def _check_heeded(mechanism: str, name: str, value: object) -> None:
 
 def _check_rounds(settings: Mapping[str, Any]) -> None:
     """Check lengths of time of the round-based mechanism, seconds."""
-    round_seconds, overhead = settings["round_seconds"], settings["preemption_overhead_seconds"]
-    if not (np.isfinite(round_seconds) and round_seconds > 0):
-        raise _out_of_range("round_seconds", round_seconds, "> 0")
-    if not 0 <= overhead < round_seconds:
+    for name in ("placement_sensitive", "learn_pairs", "leases"):
+        yes_no(name, settings[name])
+    if settings["carry_over"] is not None:
+        yes_no("carry_over", settings["carry_over"])
+    round_seconds = number("round_seconds", settings["round_seconds"], least=_SHORTEST_S)
+    overhead = seconds("preemption_overhead_seconds", settings["preemption_overhead_seconds"])
+    if not overhead < round_seconds:
         raise InputError(
             f"preemption_overhead_seconds is {overhead!r}; it must be a number >= 0 and less "
             f"than round_seconds ({round_seconds:g}), or a job might never get anywhere."
@@ -136,12 +140,7 @@ def _check_rounds(settings: Mapping[str, Any]) -> None:
 
 def _check_leases(settings: Mapping[str, Any]) -> None:
     """Check lengths of time of the lease-based mechanism, seconds; None is the scheduler's own."""
-    lease, checkpoint = settings["lease_seconds"], settings["checkpoint_seconds_per_gpu"]
-    if lease is not None and not (np.isfinite(lease) and lease > 0):
-        raise _out_of_range("lease_seconds", lease, "> 0")
-    if checkpoint is not None and not (np.isfinite(checkpoint) and checkpoint >= 0):
-        raise _out_of_range("checkpoint_seconds_per_gpu", checkpoint, ">= 0")
-
-
-def _out_of_range(name: str, value: object, valid: str) -> InputError:
-    return InputError(f"{name} is {value!r}; it must be a number {valid}.")
+    if settings["lease_seconds"] is not None:
+        number("lease_seconds", settings["lease_seconds"], least=_SHORTEST_S)
+    if settings["checkpoint_seconds_per_gpu"] is not None:
+        seconds("checkpoint_seconds_per_gpu", settings["checkpoint_seconds_per_gpu"])

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
+from apportion.checks import file_path, label, whole
 from apportion.cluster import Cluster
 from apportion.errors import InputError, unknown_name
+from apportion.kinds import check_fields
 from apportion.sim.describe import describe_workload
 from apportion.sim.saving import save_tables
 from apportion.sim.workload_tables import checked_jobs, checked_throughputs, throughput_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -65,6 +67,8 @@ class Workload:
     job_types_drawn: bool = False
 
     def __post_init__(self) -> None:
+        check_fields(self)
+        label("name of a workload", self.name)
         jobs = checked_jobs(self.jobs)
         throughputs = checked_throughputs(self.throughputs)
         throughput_rows(jobs, throughputs)
@@ -162,8 +166,7 @@ class Workload:
 
     def head(self, count: int) -> Workload:
         """Return the workload of the first `count` jobs to arrive, at least one."""
-        if count < 1:
-            raise InputError(f"head({count}): a workload needs at least one job.")
+        whole("The number of jobs", count, 1)
         return replace(self, jobs=self.jobs.head(count))
 
     def describe(
@@ -215,7 +218,7 @@ class Workload:
         InputError
             If the file ends otherwise.
         """
-        return save_tables(Path(path), self.jobs, self.throughputs, self.notes)
+        return save_tables(file_path("The file", path), self.jobs, self.throughputs, self.notes)
 
     def _speeds(self) -> pd.DataFrame:
         """Steps/s of every job, jobs x accelerators."""

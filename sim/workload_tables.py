@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from apportion.errors import InputError, unknown_name
+from apportion.checks import LARGEST_COUNT, LARGEST_NUMBER, as_floats, check_unique
+from apportion.errors import InputError, unknown_name, written
 from apportion.jobs import check_jobs
 
 if TYPE_CHECKING:
@@ -52,8 +53,10 @@ def checked_throughputs(throughputs: pd.DataFrame) -> pd.DataFrame:
         )
     if throughputs.empty:
         raise InputError(f"The throughputs are empty: {throughputs.shape} rows and columns.")
-    gangs = pd.to_numeric(throughputs.index.get_level_values(1).to_series(), errors="coerce")
-    wrong = ~(gangs.ge(1) & gangs.mod(1).eq(0)).to_numpy()
+    check_unique("row of the throughputs", throughputs.index)
+    check_unique("accelerator in the throughputs", throughputs.columns)
+    gangs = as_floats(throughputs.index.get_level_values(1))
+    wrong = ~((gangs >= 1) & (gangs <= LARGEST_COUNT) & (gangs == np.floor(gangs)))
     if wrong.any():
         row = throughputs.index[wrong].tolist()[0]
         raise InputError(
@@ -67,13 +70,13 @@ def checked_throughputs(throughputs: pd.DataFrame) -> pd.DataFrame:
         if not labels.is_unique:
             twice = labels[labels.duplicated()].tolist()[0]
             raise InputError(f"The throughputs have the {what} {twice!r} twice.")
-    speeds = throughputs.apply(pd.to_numeric, errors="coerce").to_numpy(dtype=float)
-    bad = np.argwhere(~(np.isfinite(speeds) & (speeds >= 0)))
+    speeds = as_floats(throughputs)
+    bad = np.argwhere(~((speeds <= LARGEST_NUMBER) & (speeds >= 0)))
     if bad.size:
         row, column = bad[0]
         raise InputError(
             f"The throughput of {index.tolist()[row]} on {columns[column]!r} is "
-            f"{throughputs.iat[row, column]!s}; it must be a finite number >= 0 (steps/s)."
+            f"{written(throughputs.iat[row, column])}; it must be a finite number >= 0 (steps/s)."
         )
     return pd.DataFrame(speeds, index=index, columns=columns)
 

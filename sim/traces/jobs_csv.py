@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pandas as pd
 
 from apportion.errors import unknown_name
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from apportion.sim.traces.text import TextFile
     from apportion.sim.workload import Workload
 
-__all__ = ["COLUMNS", "read_jobs_csv"]
+__all__ = ["COLUMNS", "jobs_of", "read_jobs_csv"]
 
 COLUMNS = ("job_type", "total_steps")
 """Columns that the csv must have."""
@@ -40,22 +39,32 @@ def read_jobs_csv(file: TextFile, options: ReadOptions) -> Workload:
         For unknown columns, ids that stand twice, and values out of range, naming the line.
     """
     table = parse_table(file)
-    for name in table.rows.columns:
-        if name != "job" and name not in JOB_COLUMNS:
-            raise unknown_name(f"column in {file.path}:", name, ["job", *JOB_COLUMNS])
     for name in COLUMNS:
         if name not in table.rows:
             raise missing_column(file, name, table.rows.columns)
-    jobs = pd.DataFrame(
-        {name: _column(table, name) for name in table.rows.columns if name != "job"}
-    )
-    jobs = jobs.assign(scale_factor=jobs.get("scale_factor", 1))
+    jobs = jobs_of(table, "job")
     lines = jobs.index
-    jobs = jobs.set_axis(_ids(table) if "job" in table.rows else pd.RangeIndex(len(jobs)))
+    jobs = jobs.assign(scale_factor=jobs.get("scale_factor", 1))
+    jobs = jobs.set_axis(table.ids("job") if "job" in table.rows else pd.RangeIndex(len(jobs)))
     beside = throughputs_beside(file.path)
     if options.throughputs is None and beside is not None and beside.exists():
         options = dataclasses.replace(options, throughputs=read_throughputs(beside))
     return from_steps(file, jobs, lines, options, file.comments)
+
+
+def jobs_of(table: TraceTable, job: str) -> pd.DataFrame:
+    """Return the columns of a jobs table by line, each checked; `job` is that of the ids.
+
+    Raises
+    ------
+    InputError
+        For unknown columns, and values out of range, naming the line.
+    """
+    for name in table.rows.columns:
+        if name != job and name not in JOB_COLUMNS:
+            raise unknown_name(f"column in {table.file.path}:", name, [job, *JOB_COLUMNS])
+    columns = {name: _column(table, name) for name in table.rows.columns if name != job}
+    return pd.DataFrame(columns, index=table.rows.index)
 
 
 def _column(table: TraceTable, name: str) -> pd.Series:
@@ -71,13 +80,3 @@ def _column(table: TraceTable, name: str) -> pd.Series:
         whole=column.kind == "count",
         optional=column.optional,
     )
-
-
-def _ids(table: TraceTable) -> pd.Series:
-    """Job ids; as integers if every one is written as an integer."""
-    ids = table.unique("job")
-    numbers = pd.to_numeric(ids, errors="coerce")
-    whole = numbers.notna().all() and (numbers % 1 == 0).all()
-    if whole and (numbers.astype(np.int64).astype(str) == ids).all():
-        return numbers.astype(np.int64)
-    return ids

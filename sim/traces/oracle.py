@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from apportion.errors import InputError
+from apportion.checks import LONGEST_LABEL, is_number, is_whole, number
+from apportion.errors import InputError, written
 from apportion.pairs import PairThroughputs
 from apportion.sim.traces.table import parse_table
 from apportion.sim.traces.text import read_text
@@ -91,7 +92,7 @@ def read_pair_oracle(path: str | Path, *, unconsolidated: bool = False) -> PairT
     file = read_text(path)
     alone = _oracle(file, unconsolidated)
     own = np.full((len(alone), len(alone), len(alone.columns)), np.nan)
-    content = json.loads(file.body)
+    content = _json(file)
     positions = {key: row for row, key in enumerate(alone.index.tolist())}
     for column, accelerator in enumerate(alone.columns):
         for text, entry in content[accelerator].items():
@@ -129,21 +130,26 @@ def read_throughputs(source: pd.DataFrame | str | Path) -> pd.DataFrame:
     if file.body.lstrip().startswith(b"{"):
         return _oracle(file, unconsolidated=False)
     table = parse_table(file)
-    index = [table.texts("job_type"), table.numbers("scale_factor", "a whole number >= 1", least=1)]
+    index = [
+        table.texts("job_type"),
+        table.numbers("scale_factor", "a whole number >= 1", least=1, whole=True),
+    ]
     speeds = {
         name: table.numbers(name, "a number >= 0 (steps/s)")
         for name in table.rows.columns
         if name not in THROUGHPUT_KEYS
     }
+    if not speeds:
+        raise InputError(
+            f"{file.path} has no accelerators: beside job_type and scale_factor it needs a column "
+            f"of steps/s for each."
+        )
     return checked_throughputs(pd.DataFrame(speeds).set_index(index))
 
 
 def _oracle(file: TextFile, unconsolidated: bool) -> pd.DataFrame:
     """Isolated throughputs out of the content of an oracle."""
-    try:
-        content = json.loads(file.body)
-    except ValueError as error:
-        raise InputError(f"{file.path} is not json: {error}.") from error
+    content = _json(file)
     columns: dict[str, dict[tuple[str, int], float]] = {}
     for accelerator, entries in content.items() if isinstance(content, dict) else ():
         if unconsolidated or not accelerator.endswith(_SPREAD_OUT):
@@ -156,6 +162,16 @@ def _oracle(file: TextFile, unconsolidated: bool) -> pd.DataFrame:
     return checked_throughputs(pd.DataFrame(rows, index=index))
 
 
+def _json(file: TextFile) -> Any:
+    """Parse the content of an oracle."""
+    try:
+        return json.loads(file.body)
+    except RecursionError as error:
+        raise InputError(f"{file.path} is no oracle: it is nested too deeply.") from error
+    except ValueError as error:
+        raise InputError(f"{file.path} is not json: {error}.") from error
+
+
 def _column(path: Path, accelerator: str, entries: Any) -> dict[tuple[str, int], float]:
     """Isolated throughputs on one accelerator."""
     if not isinstance(entries, dict):
@@ -163,23 +179,26 @@ def _column(path: Path, accelerator: str, entries: Any) -> dict[tuple[str, int],
     column = {}
     for text, entry in entries.items():
         alone = entry.get(_ALONE) if isinstance(entry, dict) else None
-        if not isinstance(alone, (int, float)):
+        if not is_number(alone):
             raise InputError(
                 f"{path}: {accelerator!r}, {text!r} has no number under {_ALONE!r} (steps/s alone)."
             )
-        column[_key(path, text)] = float(alone)
+        where = f"{path}: {accelerator!r}, {text!r}, {_ALONE!r}"
+        column[_key(path, text)] = number(where, alone, words="a finite number")
     return column
 
 
 def _put_pair(own: NDArray[np.float64], row: int, partner: int, pair: Any, where: str) -> None:
     """Enter both numbers of a pair; the partner's own entry goes before what others say of it."""
     match pair:
-        case [int() | float() as mine, int() | float() as other]:
-            own[row, partner] = mine
+        case [mine, other] if is_number(mine) and is_number(other):
+            own[row, partner] = number(where, mine)
             if np.isnan(own[partner, row]):
-                own[partner, row] = other
+                own[partner, row] = number(where, other)
         case _:
-            raise InputError(f"{where}: {pair!r} must be two numbers, [own, other] in steps/s.")
+            raise InputError(
+                f"{where}: {written(pair)} must be two numbers, [own, other] in steps/s."
+            )
 
 
 def _key(path: Path, text: str) -> tuple[str, int]:
@@ -187,10 +206,12 @@ def _key(path: Path, text: str) -> tuple[str, int]:
     if not text.startswith("("):
         return text, 1
     try:
-        key = ast.literal_eval(text)
-    except (ValueError, SyntaxError):
+        key = ast.literal_eval(text) if len(text) <= 2 * LONGEST_LABEL else None
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
         key = None
     match key:
-        case (str(job_type), int(scale_factor)):
-            return job_type, scale_factor
-    raise InputError(f"{path}: cannot read the key {text!r}; expected \"('<job type>', <GPUs>)\".")
+        case (str(job_type), int(gpus)) if is_whole(gpus):
+            return job_type, gpus
+    raise InputError(
+        f"{path}: cannot read the key {written(text)}; expected \"('<job type>', <GPUs>)\"."
+    )

@@ -7,10 +7,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, get_args
 
-import numpy as np
-
-from apportion.errors import InputError, unknown_name
-from apportion.sim.traces import gavel, helios, jobs_csv, microsoft_itp, philly
+from apportion.checks import choice, whole
+from apportion.checks import seed as check_seed
+from apportion.errors import InputError
+from apportion.kinds import checked
+from apportion.sim.traces import elasticflow, gavel, helios, jobs_csv, microsoft_itp, philly
 from apportion.sim.traces.assemble import ReadOptions
 from apportion.sim.traces.oracle import (
     is_oracle,
@@ -50,6 +51,9 @@ TRACE_FORMATS: Mapping[str, TraceFormat] = MappingProxyType(
     {
         "jobs": TraceFormat("csv of your own jobs", jobs_csv.COLUMNS, jobs_csv.read_jobs_csv),
         "gavel": TraceFormat("Gavel or Shockwave, tab separated", (), gavel.read_gavel),
+        "elasticflow": TraceFormat(
+            "ElasticFlow", elasticflow.COLUMNS, elasticflow.read_elasticflow
+        ),
         "microsoft_itp": TraceFormat(
             "Microsoft ITP", microsoft_itp.COLUMNS, microsoft_itp.read_microsoft_itp
         ),
@@ -60,6 +64,7 @@ TRACE_FORMATS: Mapping[str, TraceFormat] = MappingProxyType(
 """Every format that `read_workload` knows, by name."""
 
 
+@checked
 def read_workload(
     path: str | Path,
     *,
@@ -100,13 +105,11 @@ def read_workload(
     InputError
         If a file cannot be read or its format not be told, and for the first malformed line.
     """
-    if format is not None and format not in TRACE_FORMATS:
-        raise unknown_name("trace format", format, TRACE_FORMATS)
-    if missing not in get_args(Missing):
-        raise unknown_name("value of missing", missing, get_args(Missing))
-    for option, value, least in (("seed", seed, 0), ("limit", limit, 1)):
-        if value is not None and (not isinstance(value, (int, np.integer)) or value < least):
-            raise InputError(f"{option} is {value!r}; it must be a whole number >= {least}.")
+    if format is not None:
+        choice("trace format", format, TRACE_FORMATS)
+    choice("value of missing", missing, get_args(Missing))
+    seed = check_seed(seed)
+    limit = None if limit is None else whole("limit", limit, 1)
     file = read_text(path)
     speeds = None if throughputs is None else read_throughputs(throughputs)
     chosen = format or _format_of(file)
@@ -133,9 +136,10 @@ def _format_of(file: TextFile) -> str:
         for name, trace in TRACE_FORMATS.items()
         if trace.columns
     }
+    whole = [name for name, share in found.items() if share == 1]
+    if whole:  # the columns of one format may be some of another's
+        return max(whole, key=lambda name: len(TRACE_FORMATS[name].columns))
     best = max(found, key=lambda name: found[name])
-    if found[best] == 1:
-        return best
     if found[best] >= _LIKENESS:
         absent = next(name for name in TRACE_FORMATS[best].columns if name not in present)
         raise InputError(

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from apportion.errors import InputError
+from apportion.checks import LARGEST_COUNT, LARGEST_NUMBER, LONGEST_LABEL, as_floats, at_most
+from apportion.csv_cells import restored
+from apportion.errors import InputError, written
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -20,6 +22,11 @@ if TYPE_CHECKING:
     from apportion.sim.traces.text import TextFile
 
 __all__ = ["TraceTable", "missing_column", "parse_table"]
+
+_LONGEST_HEAD = 100_000
+"""Most characters of a first line: each cell of it becomes a column."""
+
+_LABEL_WORDS = f"a text of 1 to {LONGEST_LABEL:,} characters"
 
 
 @dataclass(frozen=True)
@@ -37,9 +44,9 @@ class TraceTable:
         """Return a column of texts; blank cells are refused unless `optional`, then ''."""
         cells = self._cells(column)
         if optional:
-            return cells.fillna("").astype(str)
-        self._refuse(cells, cells.isna(), "a text")
-        return cells.astype(str)
+            return restored(cells.fillna("").astype(str))
+        self._refuse(cells, cells.isna() | cells.str.len().gt(LONGEST_LABEL), _LABEL_WORDS)
+        return restored(cells.astype(str))
 
     def numbers(
         self,
@@ -47,6 +54,7 @@ class TraceTable:
         valid: str = "a number >= 0",
         *,
         least: float = 0.0,
+        most: float = LARGEST_NUMBER,
         strict: bool = False,
         whole: bool = False,
         optional: bool = False,
@@ -59,10 +67,10 @@ class TraceTable:
             Name of the column.
         valid
             The range in words, for the error.
-        least, strict
-            The smallest value, itself refused if `strict`.
+        least, most, strict
+            The range; the smallest value itself is refused if `strict`.
         whole
-            Refuse fractions; the result is of integers.
+            Refuse fractions and what is larger than `LARGEST_COUNT`; the result is of integers.
         optional
             Let blank cells and 'nan' stand, as NaN.
 
@@ -74,13 +82,22 @@ class TraceTable:
         cells = self._cells(column)
         numbers = _floats(cells)
         out_of_range = numbers.le(least) if strict else numbers.lt(least)
-        wrong = out_of_range | numbers.isna() | numbers.abs().eq(np.inf)
+        most = min(most, LARGEST_COUNT) if whole else most
+        wrong = out_of_range | numbers.isna() | numbers.gt(most)
         if whole:
             wrong |= numbers % 1 != 0
         if optional:
             wrong &= ~(cells.isna() | cells.isin(["nan", "NaN"]))
+        if wrong.any():
+            valid += at_most(float(numbers[wrong].iloc[0]), most)
         self._refuse(cells, wrong, valid)
         return numbers.astype(np.int64) if whole else numbers
+
+    def ids(self, column: str) -> pd.Series:
+        """Return a column of ids, none twice; as integers if every one is written as an integer."""
+        cells = self.unique(column)
+        whole = cells.str.fullmatch(r"0|-?[1-9][0-9]{0,17}").all()
+        return cells.astype(np.int64) if whole else cells
 
     def times(self, column: str) -> pd.Series:
         """Return a column of date-times as seconds since 1970; a missing zone means UTC."""
@@ -110,7 +127,7 @@ class TraceTable:
     def _refuse(self, cells: pd.Series, wrong: pd.Series, valid: str) -> None:
         if wrong.any():
             cell = cells[wrong].iloc[0]
-            shown = "blank" if pd.isna(cell) else repr(cell)
+            shown = "blank" if pd.isna(cell) else written(cell)
             raise InputError(
                 f"{self.file.path}, line {cells.index[wrong][0]}: {cells.name} is {shown}; "
                 f"it must be {valid}."
@@ -122,7 +139,8 @@ def missing_column(file: TextFile, column: str, present: Iterable[str]) -> Input
     names = list(present)
     close = difflib.get_close_matches(column, names, n=1, cutoff=0.4)
     hint = f" The nearest is {close[0]!r}." if close else ""
-    return InputError(f"{file.path} has no column {column!r}.{hint} It has: {', '.join(names)}.")
+    has = written(", ".join(names)).strip("'\"")
+    return InputError(f"{file.path} has no column {column!r}.{hint} It has: {has}.")
 
 
 def parse_table(
@@ -138,12 +156,12 @@ def parse_table(
     rows = _parse(file, separator)
     rows.index += file.first_line
     if names is None:
-        names = [str(name).strip() for name in rows.iloc[0]]
+        names = ["" if pd.isna(name) else str(name).strip() for name in rows.iloc[0]]
         rows = rows.iloc[1:]
     columns = pd.Index(names)
     if not columns.is_unique:
-        twice = columns[columns.duplicated()][0]
-        raise InputError(f"{file.path} has the column {twice!r} twice.")
+        twice = columns[columns.duplicated()].tolist()[0]
+        raise InputError(f"{file.path} has the column {written(twice)} twice.")
     rows = rows.set_axis(columns, axis=1).dropna(how="all")
     if rows.empty:
         raise InputError(f"{file.path} has no rows below its column names.")
@@ -151,6 +169,13 @@ def parse_table(
 
 
 def _parse(file: TextFile, separator: str) -> pd.DataFrame:
+    if len(file.head) > _LONGEST_HEAD:
+        raise InputError(
+            f"{file.path}, line {file.first_line}: {len(file.head):,} characters; the first line "
+            f"of a table has no more than {_LONGEST_HEAD:,}."
+        )
+    if b"\0" in file.body:
+        raise InputError(f"{file.path} is not text in UTF-8: it holds zero bytes.")
     try:
         return pd.read_csv(
             io.BytesIO(file.body),
@@ -165,6 +190,8 @@ def _parse(file: TextFile, separator: str) -> pd.DataFrame:
         )
     except UnicodeDecodeError as error:
         raise InputError(f"{file.path} is not a text file in UTF-8: {error.reason}.") from error
+    except pd.errors.EmptyDataError as error:
+        raise InputError(f"{file.path} holds no table.") from error
     except pd.errors.ParserError as error:
         found = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))
         if found is None:
@@ -178,8 +205,4 @@ def _parse(file: TextFile, separator: str) -> pd.DataFrame:
 
 def _floats(cells: pd.Series) -> pd.Series:
     """Convert text to floats exactly; NaN where it is no number."""
-    try:
-        values = cells.to_numpy(dtype=object).astype(np.float64)
-    except ValueError:
-        return pd.to_numeric(cells, errors="coerce").astype(np.float64)
-    return pd.Series(values, index=cells.index, name=cells.name)
+    return pd.Series(as_floats(cells), index=cells.index, name=cells.name)

@@ -5,13 +5,37 @@ from __future__ import annotations
 import gzip
 import zlib
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, cast
 
+from apportion.checks import file_path
 from apportion.errors import InputError
 
-__all__ = ["TextFile", "read_text"]
+if TYPE_CHECKING:
+    from io import BufferedReader
+    from pathlib import Path
+
+__all__ = ["LARGEST_FILE", "MOST_LINES", "TextFile", "read_text"]
+
+LARGEST_FILE = 256 * 2**20
+"""Most bytes of text that are read of a file, unpacked."""
+
+MOST_LINES = 5_000_000
+"""Most lines that are read of a file."""
 
 _GZIP_MAGIC = b"\x1f\x8b"
+_PACKED = {
+    b"PK\x03\x04": "zip",
+    b"\xfd7zXZ\x00": "xz",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"BZh": "bzip2",
+    b"7z\xbc\xaf": "7z",
+    b"PAR1": "parquet",
+}
+"""First bytes of files that are no text, by what they are."""
+_LONGEST_MAGIC = max(map(len, _PACKED))
+_TAR_MAGIC_AT = 257
+_PIECE = 2**20
+_MOST_COMMENTS = 1_000
 
 
 @dataclass(frozen=True)
@@ -50,38 +74,60 @@ class TextFile:
 
 
 def read_text(path: str | Path) -> TextFile:
-    """Read a plain or gzipped file.
+    """Read a plain or gzipped file, unpacking no more than `LARGEST_FILE` bytes.
 
     Raises
     ------
     InputError
-        If it cannot be read, is not what its name says, or has no content.
+        If it cannot be read, is not what its name says, is packed otherwise, is too large, or has
+        no content.
     """
-    path = Path(path)
-    body = _read_bytes(path).removeprefix(b"\xef\xbb\xbf")
-    comments: list[str] = []
-    first_line = 1
-    while body:
-        line, _, rest = body.partition(b"\n")
-        if line.strip() and not line.startswith(b"#"):
-            return TextFile(path, body, tuple(comments), first_line)
-        if line.strip():
-            comments.append(line.decode("utf-8", errors="replace").lstrip("#").strip())
-        body, first_line = rest, first_line + 1
-    raise InputError(f"{path} is empty.")
-
-
-def _read_bytes(path: Path) -> bytes:
-    """Content of a file, unpacked if it is gzipped."""
+    path = file_path("The file", path)
     try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"Cannot read {path}: {error.strerror}.") from error
-    if not content.startswith(_GZIP_MAGIC):
-        if path.suffix == ".gz" and content:
-            raise InputError(f"{path} is named .gz, but it is not a gzip file.")
-        return content
-    try:
-        return gzip.decompress(content)
-    except (OSError, EOFError, zlib.error) as error:
+        with path.open("rb") as raw:
+            return _text_of(path, raw)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise InputError(f"{path} is not a whole gzip file: {error}.") from error
+    except OSError as error:
+        raise InputError(f"Cannot read {path}: {error.strerror or error}.") from error
+
+
+def _text_of(path: Path, raw: BufferedReader) -> TextFile:
+    """Read an open file line by line down to its content, then the rest."""
+    start = raw.peek(_LONGEST_MAGIC)
+    stream: BinaryIO = raw
+    if start.startswith(_GZIP_MAGIC):
+        stream = cast("BinaryIO", gzip.GzipFile(fileobj=raw))
+    elif path.suffix == ".gz" and start:
+        raise InputError(f"{path} is named .gz, but it is not a gzip file.")
+    for magic, name in _PACKED.items():
+        if start.startswith(magic):
+            raise InputError(f"{path} is a {name} file; unpack it first, or pack it with gzip.")
+    comments: list[str] = []
+    line, size, first_line = stream.readline(_PIECE).removeprefix(b"\xef\xbb\xbf"), 0, 1
+    goes_on = False  # a comment longer than a piece
+    while line and (goes_on or line.startswith(b"#") or not line.strip()):
+        if line.startswith(b"#") and not goes_on and len(comments) < _MOST_COMMENTS:
+            comments.append(line.decode("utf-8", errors="replace").lstrip("#").strip())
+        goes_on = not line.endswith(b"\n") and (goes_on or line.startswith(b"#"))
+        size, first_line = size + len(line), first_line + line.endswith(b"\n")
+        _check_size(path, size)
+        line = stream.readline(_PIECE)
+    body = line + stream.read(LARGEST_FILE - size + 1)
+    _check_size(path, size + len(body))
+    if not body:
+        raise InputError(f"{path} is empty.")
+    if body[_TAR_MAGIC_AT:].startswith(b"ustar"):
+        raise InputError(f"{path} is a tar archive; unpack it first.")
+    if body.count(b"\n") > MOST_LINES:
+        raise InputError(f"{path} has more than {MOST_LINES:,} lines; split it, or give its head.")
+    return TextFile(path, body, tuple(comments), first_line)
+
+
+def _check_size(path: Path, size: int) -> None:
+    """Refuse what would fill the memory, as a few kilobytes of gzip can."""
+    if size > LARGEST_FILE:
+        raise InputError(
+            f"{path} holds more than {LARGEST_FILE // 2**20} MiB of text; split it, or cut it down "
+            f"to the columns and jobs that are needed."
+        )

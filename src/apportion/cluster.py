@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from apportion.errors import InputError, unknown_name
+from apportion.checks import label, mapping, number, read_whole, whole
+from apportion.errors import InputError, unknown_name, written
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -18,6 +19,8 @@ __all__ = ["DEFAULT_PRICES_PER_GPU_HOUR", "TIERS", "Cluster"]
 
 TIERS = ("machine", "rack", "network")
 """Network tiers a gang can lie in, tightest first: one machine, one rack, several racks."""
+
+_MOST_MACHINES = 1_000_000
 
 DEFAULT_PRICES_PER_GPU_HOUR: Mapping[str, float] = MappingProxyType(
     {"v100": 2.48, "p100": 1.46, "k80": 0.45}
@@ -57,23 +60,24 @@ class Cluster:
     def __post_init__(self) -> None:
         if not isinstance(self.gpus, Mapping) or not self.gpus:
             raise InputError("A cluster needs at least one accelerator type, e.g. {'v100': 8}.")
-        gpus = {str(name): _count(f"GPUs of {name!r}", n, 0) for name, n in self.gpus.items()}
+        gpus = {
+            label("accelerator type", name): whole(f"GPUs of {written(name)}", n, integral=True)
+            for name, n in self.gpus.items()
+        }
+        if len(gpus) < len(self.gpus):
+            raise InputError(f"The cluster names an accelerator type twice: {list(gpus)}.")
         if sum(gpus.values()) == 0:
             raise InputError(f"The cluster has no GPUs: every count of {gpus} is zero.")
         object.__setattr__(self, "gpus", gpus)
-        object.__setattr__(
-            self, "gpus_per_machine", _count("gpus_per_machine", self.gpus_per_machine, 1)
-        )
-        if self.machines_per_rack is not None:
-            racks = _count("machines_per_rack", self.machines_per_rack, 1)
-            object.__setattr__(self, "machines_per_rack", racks)
-        prices = dict(self.prices_per_gpu_hour)
+        for name in ("gpus_per_machine", "machines_per_rack"):
+            value = getattr(self, name)
+            if value is not None or name == "gpus_per_machine":
+                object.__setattr__(self, name, whole(name, value, 1, integral=True))
+        prices = mapping("prices_per_gpu_hour", self.prices_per_gpu_hour)
         for name, price in prices.items():
             if name not in gpus:
                 raise unknown_name("accelerator in prices_per_gpu_hour", name, gpus)
-            number = isinstance(price, (int, float, np.number))
-            if not (number and np.isfinite(price) and price >= 0):
-                raise InputError(f"The price of {name!r} is {price!r}; it must be a number >= 0.")
+            number(f"The price of {name!r}", price)
         listed = {
             name: DEFAULT_PRICES_PER_GPU_HOUR[name]
             for name in gpus
@@ -98,17 +102,24 @@ class Cluster:
     @classmethod
     def parse(cls, text: str, **options: Any) -> Cluster:
         """Read ``"v100=8,p100=16"``; `options` are the other arguments of the class."""
+        if not isinstance(text, str):
+            raise InputError(f"The cluster is {written(text)}; write it as 'v100=8,p100=16'.")
         gpus: dict[str, int] = {}
         for part in filter(None, (piece.strip() for piece in text.split(","))):
-            name, equals, number = (piece.strip() for piece in part.partition("="))
-            if not (name and equals and number.isdecimal()):
-                raise InputError(
-                    f"Cannot read {part!r} in the cluster {text!r}; write type=GPUs, "
-                    f"e.g. 'v100=8,p100=16'."
-                )
+            name, equals, count = (piece.strip() for piece in part.partition("="))
+            refused = (
+                f"Cannot read {written(part)} in the cluster {written(text)}; write type=GPUs, "
+                f"e.g. 'v100=8,p100=16'"
+            )
+            try:
+                gpus_of_type = read_whole(count)
+            except ValueError as error:
+                raise InputError(f"{refused}: the GPUs {error}.") from error
+            if not (name and equals):
+                raise InputError(f"{refused}.")
             if name in gpus:
-                raise InputError(f"The cluster {text!r} names {name!r} twice.")
-            gpus[name] = int(number)
+                raise InputError(f"The cluster {written(text)} names {name!r} twice.")
+            gpus[name] = gpus_of_type
         return cls(gpus, **options)
 
     @classmethod
@@ -124,10 +135,10 @@ class Cluster:
 
         Dally's clusters are 2, 4, 8 or 16 racks of 8 machines of 8 GPUs.
         """
-        size = _count("machines_per_rack", machines_per_rack, 1)
-        size *= _count("gpus_per_machine", gpus_per_machine, 1)
+        size = whole("machines_per_rack", machines_per_rack, 1, integral=True)
+        size *= whole("gpus_per_machine", gpus_per_machine, 1, integral=True)
         return cls(
-            {accelerator: _count("racks", racks, 1) * size},
+            {accelerator: whole("racks", racks, 1, integral=True) * size},
             gpus_per_machine=gpus_per_machine,
             machines_per_rack=machines_per_rack,
         )
@@ -183,16 +194,13 @@ class Cluster:
         """GPUs in each machine of one type, shape (machines,)."""
         if accelerator not in self.gpus:
             raise unknown_name("accelerator", accelerator, self.gpus)
-        whole, rest = divmod(self.gpus[accelerator], self.gpus_per_machine)
-        return np.array([self.gpus_per_machine] * whole + [rest] * (rest > 0), dtype=np.int64)
+        full, rest = divmod(self.gpus[accelerator], self.gpus_per_machine)
+        if full > _MOST_MACHINES:
+            raise InputError(
+                f"The cluster {self} has {full:,} machines with {accelerator!r}; they can be told "
+                f"apart up to {_MOST_MACHINES:,}."
+            )
+        return np.array([self.gpus_per_machine] * full + [rest] * (rest > 0), dtype=np.int64)
 
     def __str__(self) -> str:
         return ",".join(f"{name}={count}" for name, count in self.gpus.items())
-
-
-def _count(what: str, value: object, least: int) -> int:
-    """Check a whole number, given as any integer type or an integral float."""
-    whole = isinstance(value, (int, np.integer, float)) and not isinstance(value, bool)
-    if not whole or not np.isfinite(value) or float(value) != int(value) or value < least:  # type: ignore[arg-type,operator,call-overload]
-        raise InputError(f"{what} is {value!r}; it must be a whole number >= {least}.")
-    return int(value)  # type: ignore[call-overload,no-any-return]

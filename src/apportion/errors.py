@@ -17,6 +17,9 @@ __all__ = [
     "written",
 ]
 
+# Messages stay readable whatever they are about: an id of a megabyte, one of 100,000 jobs.
+_MOST_BITS, _MOST_LETTERS, _MOST_NAMES, _MOST_COMPARED = 1024, 200, 100, 10_000
+
 
 class ApportionError(Exception):
     """Base of every error that apportion raises on purpose."""
@@ -38,9 +41,13 @@ class InfeasibleError(SolveError):
 
 
 def written(value: object) -> str:
-    """Write a label or a number as a user would: numpy's scalars like Python's."""
+    """Write a label or a number as a user would: numpy's scalars like Python's, on one line."""
     scalar = getattr(value, "item", None) if getattr(value, "ndim", None) == 0 else None
-    return repr(value if scalar is None else scalar())
+    plain = value if scalar is None else scalar()
+    if isinstance(plain, int) and plain.bit_length() > _MOST_BITS:
+        return f"a number of {plain.bit_length()} bits"
+    text = " ".join(repr(plain).split())
+    return text if len(text) <= _MOST_LETTERS else f"{text[:_MOST_LETTERS]}..."
 
 
 def unknown_name(
@@ -60,6 +67,9 @@ def unknown_name(
         What to print in place of all of them.
     """
     names = [str(candidate) for candidate in valid]
-    close = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
+    near = written(name).strip("'\"") if not isinstance(name, str) else name[:_MOST_LETTERS]
+    close = difflib.get_close_matches(near, names[:_MOST_COMPARED], n=1, cutoff=0.5)
     hint = f" Did you mean {close[0]!r}?" if close else ""
-    return InputError(f"Unknown {kind} {written(name)}.{hint} Valid: {shown or ', '.join(names)}.")
+    more = f", ... ({len(names)} in all)" if len(names) > _MOST_NAMES else ""
+    listed = shown or ", ".join(names[:_MOST_NAMES]) + more
+    return InputError(f"Unknown {kind} {written(name)}.{hint} Valid: {listed}.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import pandas as pd
 
+from apportion.checks import LARGEST_COUNT, LARGEST_NUMBER, as_floats, at_most, check_unique, table
 from apportion.errors import InputError, unknown_name, written
 
 if TYPE_CHECKING:
@@ -25,6 +26,11 @@ class JobColumn:
     least: float = 0.0
     strict: bool = False
     optional: bool = False
+
+    @property
+    def most(self) -> float:
+        """The largest value."""
+        return LARGEST_COUNT if self.kind == "count" else LARGEST_NUMBER
 
     @property
     def valid(self) -> str:
@@ -78,9 +84,9 @@ def check_jobs(jobs: pd.DataFrame, *, required: Iterable[str] = ()) -> pd.DataFr
         For duplicate ids, unknown or missing columns (with the nearest name), and values out of
         range (naming the job).
     """
-    if not isinstance(jobs, pd.DataFrame):
-        raise InputError(f"The jobs table must be a pandas DataFrame, not {type(jobs).__name__}.")
+    table("The jobs table", jobs)
     check_unique("job id", jobs.index)
+    check_unique("column of the jobs table", jobs.columns)
     for column in jobs.columns:
         if column not in JOB_COLUMNS:
             raise unknown_name("column in the jobs table", column, JOB_COLUMNS)
@@ -95,29 +101,26 @@ def check_jobs(jobs: pd.DataFrame, *, required: Iterable[str] = ()) -> pd.DataFr
     )
 
 
-def check_unique(what: str, index: pd.Index) -> None:
-    """Raise if a label stands twice in an index."""
-    if not index.is_unique:
-        twice = index[index.duplicated()][0]
-        raise InputError(f"Duplicate {what} {written(twice)}: every {what} may stand only once.")
-
-
 def _checked(name: str, values: pd.Series) -> pd.Series:
     """Convert one column to its type and check its range."""
     column = JOB_COLUMNS[name]
     if column.kind == "text":
-        return values.astype(str)
-    numbers = pd.to_numeric(values, errors="coerce").astype(float)
-    array = numbers.to_numpy()
-    wrong = ~np.isfinite(array) | (array <= column.least if column.strict else array < column.least)
-    if column.kind == "count":
-        wrong |= array != np.floor(array)
-    if column.optional:
-        wrong &= ~values.isna().to_numpy()
+        wrong = values.isna().to_numpy() | (values.astype(str).str.strip() == "").to_numpy()
+        numbers = values.astype(str)
+    else:
+        array = as_floats(values)
+        low = array <= column.least if column.strict else array < column.least
+        wrong = ~np.isfinite(array) | low | (array > column.most)
+        if column.kind == "count":
+            wrong |= array != np.floor(array)
+        if column.optional:
+            wrong &= ~values.isna().to_numpy()
+        numbers = pd.Series(array, index=values.index, name=name)
     if wrong.any():
-        job = values.index[wrong][0]
+        place = int(np.argmax(wrong))
+        valid = column.valid + at_most(as_floats(values.iloc[[place]])[0], column.most)
         raise InputError(
-            f"Job {written(job)} has {name} = {written(values[job])}; it must be {column.valid} "
-            f"({column.meaning})."
+            f"Job {written(values.index[place])} has {name} = {written(values.iloc[place])}; it "
+            f"must be {valid} ({column.meaning})."
         )
     return numbers.astype(np.int64) if column.kind == "count" else numbers

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from apportion.errors import InputError, unknown_name
-from apportion.jobs import check_unique
+from apportion.checks import LARGEST_NUMBER, as_floats, check_unique, listed, table
+from apportion.errors import InputError, unknown_name, written
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -55,18 +55,19 @@ class PairThroughputs:
     accelerators: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        if self.keys.nlevels != 2:
+        if not isinstance(self.keys, pd.MultiIndex) or self.keys.nlevels != 2:
             raise InputError(
-                f"The keys of pair throughputs are (job_type, scale_factor); got "
-                f"{self.keys.nlevels} levels."
+                "The keys of pair throughputs are a MultiIndex (job_type, scale_factor); got "
+                f"{getattr(self.keys, 'nlevels', 0)} levels."
             )
+        object.__setattr__(self, "accelerators", tuple(listed("accelerators", self.accelerators)))
         object.__setattr__(self, "keys", self.keys.set_names(_KEY))
         object.__setattr__(self, "accelerators", tuple(map(str, self.accelerators)))
-        _refuse_twice("key", self.keys)
-        check_unique("accelerator", pd.Index(self.accelerators))
+        check_unique("key of the pair throughputs", self.keys)
+        check_unique("accelerator of the pair throughputs", pd.Index(self.accelerators))
         size, types = len(self.keys), len(self.accelerators)
         for name, shape in (("own", (size, size, types)), ("alone", (size, types))):
-            values = np.array(getattr(self, name), dtype=np.float64)
+            values = _cells(name, getattr(self, name))
             if values.shape != shape:
                 raise InputError(f"`{name}` has shape {values.shape}; the labels ask for {shape}.")
             values.setflags(write=False)
@@ -76,7 +77,7 @@ class PairThroughputs:
     def _check_numbers(self) -> None:
         """Name the first value out of range, or the first pair that is half zero."""
         for values in (self.alone, self.own):
-            wrong = np.argwhere(~(np.isfinite(values) & (values >= 0)))
+            wrong = np.argwhere(~((values >= 0) & (values <= LARGEST_NUMBER)))
             if wrong.size:
                 cell = tuple(wrong[0])
                 raise InputError(
@@ -114,13 +115,14 @@ class PairThroughputs:
             For missing columns, rows that stand twice, keys without steps/s alone, and as the
             class.
         """
+        table("The pair throughputs", frame, "members of a pair")
         for column in _FRAME_COLUMNS:
             if column not in frame.columns:
                 raise InputError(
                     f"The pair throughputs have no column {column!r}; they need "
                     f"{', '.join(_FRAME_COLUMNS)}."
                 )
-        _refuse_twice("row", pd.MultiIndex.from_frame(frame[_FRAME_COLUMNS[:-1]]))
+        _refuse_twice(pd.MultiIndex.from_frame(frame[_FRAME_COLUMNS[:-1]]))
         without = frame["partner_type"].isna().to_numpy()
         single, pairs = frame[without], frame[~without]
         keys = pd.MultiIndex.from_frame(single[_KEY].drop_duplicates())
@@ -128,7 +130,7 @@ class PairThroughputs:
         if (where < 0).any():
             row = frame.index[where < 0].tolist()[0]
             raise InputError(f"Row {row!r} of the pair throughputs names no accelerator.")
-        steps_per_s = pd.to_numeric(frame["steps_per_s"], errors="coerce").to_numpy()
+        steps_per_s = as_floats(frame["steps_per_s"])
         alone = np.zeros((len(keys), len(accelerators)))
         alone[_find(single[_KEY], keys), where[without]] = steps_per_s[without]
         own = np.zeros((len(keys), len(keys), len(accelerators)))
@@ -162,7 +164,13 @@ class PairThroughputs:
         InputError
             For a key that is not there, with the nearest one.
         """
-        wanted = pd.MultiIndex.from_tuples(list(keys), names=_KEY)
+        pairs = [
+            tuple(listed("A key", key, "(job type, scale factor)")) for key in listed("keys", keys)
+        ]
+        for pair in pairs:
+            if len(pair) != 2:
+                raise InputError(f"The key {written(pair)} must be (job type, scale factor).")
+        wanted = pd.MultiIndex.from_tuples(pairs, names=_KEY)
         rows = _find(wanted.to_frame(index=False), self.keys)
         return PairThroughputs(
             self.own[np.ix_(rows, rows)], self.alone[rows], self.keys[rows], self.accelerators
@@ -217,8 +225,17 @@ def _find(labels: pd.DataFrame, keys: pd.MultiIndex) -> Ints:
     return np.asarray(rows, dtype=np.intp)
 
 
-def _refuse_twice(what: str, labels: pd.MultiIndex) -> None:
-    """Raise if a label stands twice."""
-    if not labels.is_unique:
-        twice = labels[labels.duplicated()].tolist()[0]
-        raise InputError(f"The pair throughputs have the {what} {twice!r} twice.")
+def _refuse_twice(rows: pd.MultiIndex) -> None:
+    """Raise if a row stands twice."""
+    if not rows.is_unique:
+        twice = rows[rows.duplicated()].tolist()[0]
+        raise InputError(f"The pair throughputs have the row {written(twice)} twice.")
+
+
+def _cells(name: str, values: Any) -> Floats:
+    """Return a copy as floats, of any shape."""
+    try:
+        given = np.array(values)
+    except ValueError as error:
+        raise InputError(f"`{name}` is no array of numbers: {error}.") from error
+    return as_floats(given.ravel()).reshape(given.shape).copy()

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import numpy as np
 import pandas as pd
 
+from apportion.checks import LARGEST_NUMBER, as_floats, check_unique, listed, mapping, table
 from apportion.errors import InputError, written
 from apportion.given import cluster_of, jobs_table, labelled_array, no_workers
-from apportion.jobs import check_unique
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,7 +65,7 @@ class ThroughputTensor:
     jobs_table: pd.DataFrame | None = None
 
     def __post_init__(self) -> None:
-        values = self.values
+        values = table("The throughputs", self.values)
         if values.index.nlevels != 2 or values.columns.nlevels > 2:
             raise InputError(
                 "A throughput tensor has rows (row, job) and columns accelerator, (accelerator, "
@@ -75,7 +75,7 @@ class ThroughputTensor:
         check_unique("option", values.columns)
         check_unique("option", pd.Index([_name_of(option) for option in values.columns]))
         check_unique("row of the throughput tensor", values.index)
-        numbers = values.apply(pd.to_numeric, errors="coerce").to_numpy(dtype=float)
+        numbers = as_floats(values)
         self._check_numbers(numbers)
         self._check_members()
         frame = pd.DataFrame(numbers, index=values.index, columns=values.columns)
@@ -117,7 +117,7 @@ class ThroughputTensor:
 
     def _check_numbers(self, numbers: NDArray[np.float64]) -> None:
         """Name the first throughput that is not a finite number >= 0."""
-        wrong = ~np.isfinite(numbers) | (numbers < 0)
+        wrong = ~(numbers <= LARGEST_NUMBER) | (numbers < 0)
         if wrong.any():
             member, option = np.argwhere(wrong)[0]
             job, value = self.values.index[member][1], self.values.iloc[member, option]
@@ -202,6 +202,9 @@ class ThroughputTensor:
         options ``["v100"]``. `workers` and `jobs` are as for `of`.
         """
         labels, rows = [], []
+        valid = "a mapping from tuples of job ids to rows of steps/s"
+        combinations = mapping("combinations", combinations, valid)
+        options = listed("options", options, "the options, e.g. ['v100', 'k80']")
         for members, speeds in combinations.items():
             if len(speeds) != len(members):
                 raise InputError(
@@ -275,15 +278,14 @@ def _name_of(option: Any) -> Any:
 
 def _frame(table: Mapping[Any, Any]) -> pd.DataFrame:
     """Make a DataFrame of a mapping of mappings, jobs by options."""
-    for job, speeds in table.items():
-        if not isinstance(speeds, (Mapping, pd.Series)):
-            raise InputError(
-                f"The throughputs of job {written(job)} must be a mapping by type, such as "
-                f"{{'v100': 4.0}}, not {type(speeds).__name__}."
-            )
-    columns = dict.fromkeys(option for speeds in table.values() for option in speeds)
-    rows = [[speeds.get(option, np.nan) for option in columns] for speeds in table.values()]
-    labels = pd.Index(list(table), tupleize_cols=False)
+    valid = "a DataFrame, or a mapping such as {'job': {'v100': 4.0}}"
+    speeds = {
+        job: mapping(f"The throughput of job {written(job)}", row, "a mapping by type")
+        for job, row in mapping("The throughputs", table, valid).items()
+    }
+    columns = dict.fromkeys(option for row in speeds.values() for option in row)
+    rows = [[row.get(option, np.nan) for option in columns] for row in speeds.values()]
+    labels = pd.Index(list(speeds), tupleize_cols=False)
     return pd.DataFrame(rows, index=labels, columns=pd.Index(list(columns)))
 
 

@@ -75,10 +75,10 @@ def test_many_jobs_are_cut_on_the_screen(
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", "as csv"),
-        ("job,v100\n", "holds no table"),
+        ("", "is empty"),
+        ("job,v100\n", "has no rows"),
         ("job\na\n", "holds no table"),
-        ("job,v100\na,fast\n", "line 2, column 'v100': 'fast' is no number"),
+        ("job,v100\na,fast\n", "line 2: v100 is 'fast'; it must be a number"),
         ("job,v100\na,1,2,3\nb,1,2,3,4,5\n", "csv"),
         ("job,v100\na,1\na,2\n", "'a'"),
         ("job,v100\na,-1\n", "-1"),

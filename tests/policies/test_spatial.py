@@ -231,7 +231,7 @@ def test_values_of_any_size_will_do() -> None:
         ([[1, 1, 0]], [1.5], [[4]], r"'job-0' has scale_factor = 1\.5"),
         ([[1, 1, 0]], [0], [[4]], "'job-0' has scale_factor = 0"),
         ([[1, 1, 0]], [1], [], "no machines"),
-        ([[1, 1, 0]], [1], [[4], [2, -1]], "Machine 1 of rack 1 has -1 free GPUs"),
+        ([[1, 1, 0]], [1], [[4], [2, -1]], "free GPUs of machine 1 of rack 1 is -1"),
     ],
     ids=["negative", "nan", "fraction", "zero", "empty", "free"],
 )

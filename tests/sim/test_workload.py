@@ -74,8 +74,8 @@ def test_bad_jobs_are_refused(columns: dict[str, list[Any]], message: str) -> No
         (throughputs(v100=[1.0, -2.0, 1.0]), r"\('lm', 4\) on 'v100' is -2.0.*>= 0"),
         (throughputs(v100=[1.0, np.nan, 1.0]), r"\('lm', 4\) on 'v100' is nan"),
         (throughputs().reset_index(drop=True), r"rows \(job_type, scale_factor\)"),
-        (pd.concat([throughputs(), throughputs()]), r"the row \('lm', 1\) twice"),
-        (throughputs().set_axis(["k80", "k80"], axis=1), "accelerator 'k80' twice"),
+        (pd.concat([throughputs(), throughputs()]), r"Duplicate row.*\('lm', 1\)"),
+        (throughputs().set_axis(["k80", "k80"], axis=1), "Duplicate accelerator.*'k80'"),
         (throughputs()[[]], "empty"),
         (throughputs().rename({4: 0}, level=1), r"row \('lm', 0\).*whole number >= 1"),
     ],
@@ -88,7 +88,7 @@ def test_bad_throughputs_are_refused(table: pd.DataFrame, message: str) -> None:
 def test_an_empty_workload_is_refused() -> None:
     with pytest.raises(InputError, match="at least one job"):
         Workload("none", jobs().head(0), throughputs())
-    with pytest.raises(InputError, match="at least one job"):
+    with pytest.raises(InputError, match="number of jobs is 0"):
         workload().head(0)
 
 

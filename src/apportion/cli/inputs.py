@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
 from apportion.cli.generated import drawn
 from apportion.cli.options import GENERATED
 from apportion.cli.trace_options import reading_options, refuse_reading_options
 from apportion.errors import InputError
 from apportion.sim import Workload, read_workload
+from apportion.sim.traces.table import TraceTable, parse_table
+from apportion.sim.traces.text import read_text
 from apportion.sweeps import sources
 
 if TYPE_CHECKING:
     import argparse
 
+    import pandas as pd
+
     from apportion.cluster import Cluster
 
 __all__ = [
     "fitted",
+    "ids_of",
     "read_csv",
     "simulation_settings",
     "workload_and_origin",
@@ -80,25 +83,23 @@ def _yes(answer: str | None) -> bool | None:
     return None if answer is None else answer == "yes"
 
 
-def read_csv(path: str) -> pd.DataFrame:
-    """Read a csv whose first column holds the job ids; a line of numbers per job.
+def read_csv(path: str) -> TraceTable:
+    """Read a csv of jobs: the first column holds their ids, whatever it is called.
 
     Raises
     ------
     InputError
         If the file cannot be read or holds no table.
     """
-    try:
-        table = pd.read_csv(path, index_col=0, skipinitialspace=True)
-    except OSError as error:
-        raise InputError(f"Cannot read {path!r}: {error.strerror or error}.") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"Cannot read {path!r}: it is not text in UTF-8 ({error}).") from error
-    except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
-        raise InputError(f"Cannot read {path!r} as csv: {error}") from error
-    if table.columns.empty or table.empty:
+    table = parse_table(read_text(path))
+    if len(table.rows.columns) < 2:
         raise InputError(
             f"{path!r} holds no table: the first line must name the columns, the job id first, "
             f"and one line per job must follow."
         )
     return table
+
+
+def ids_of(table: TraceTable) -> pd.Series:
+    """Return the ids of the jobs of a csv, by line."""
+    return table.ids(str(table.rows.columns[0]))

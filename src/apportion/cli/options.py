@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 from typing import TYPE_CHECKING
 
-from apportion.errors import unknown_name
+from apportion.cli.values import one_of, real, whole
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import argparse
 
 __all__ = [
     "add_backend",
@@ -19,10 +18,6 @@ __all__ = [
     "add_leases",
     "add_seed",
     "add_simulation",
-    "comma_separated",
-    "ending",
-    "one_of",
-    "whole",
 ]
 
 GENERATED = {
@@ -60,12 +55,15 @@ def add_generator(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--jobs-per-hour",
-        type=float,
+        type=real(),
         metavar="X",
         help="(default: 20, for racks as published)",
     )
     group.add_argument(
-        "--days", type=float, metavar="X", help="of diurnal arrivals, in place of their rate"
+        "--days",
+        type=real(strict=True),
+        metavar="X",
+        help="of diurnal arrivals, in place of their rate",
     )
     for name, choices in (
         ("scale_factors", ("single", "gavel", "philly")),
@@ -115,7 +113,9 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--racks", type=whole(1), metavar="N", help="in place of --cluster")
     group.add_argument("--machines-per-rack", type=whole(1), metavar="N", help="(default: 8)")
     group.add_argument(
-        "--accelerator", metavar="TYPE", help="of all GPUs (default: the one of the workload)"
+        "--accelerator",
+        metavar="TYPE",
+        help="of all GPUs (default: the one of the workload)",
     )
 
 
@@ -123,14 +123,16 @@ def add_leases(parser: argparse.ArgumentParser) -> None:
     """Add the settings of the lease-based simulator."""
     group = parser.add_argument_group("the simulation by leases")
     group.add_argument(
-        "--network", metavar="NAME", help="table1, alpha_beta, none, ... (default: table1)"
+        "--network",
+        metavar="NAME",
+        help="table1, alpha_beta, none, ... (default: table1)",
     )
     seconds = {
         "lease_seconds": "length of a lease (default: 3600)",
         "checkpoint_seconds_per_gpu": "from its end to the return of the GPUs (default: 1)",
     }
     for name, text in seconds.items():
-        group.add_argument(f"--{name.replace('_', '-')}", type=float, metavar="S", help=text)
+        group.add_argument(f"--{name.replace('_', '-')}", type=real(), metavar="S", help=text)
 
 
 def add_backend(parser: argparse.ArgumentParser) -> None:
@@ -145,7 +147,9 @@ def add_backend(parser: argparse.ArgumentParser) -> None:
         help="processes of this machine, or a cluster (default: %(default)s)",
     )
     group.add_argument(
-        "--address", metavar="ADDRESS", help="of a running cluster (default: start one here)"
+        "--address",
+        metavar="ADDRESS",
+        help="of a running cluster (default: start one here)",
     )
     group.add_argument(
         "--jobs", type=whole(1), metavar="N", help="runs at once (default: one per CPU)"
@@ -171,7 +175,7 @@ def add_simulation(parser: argparse.ArgumentParser) -> None:
     for name, (default, text) in seconds.items():
         group.add_argument(
             f"--{name.replace('_', '-')}",
-            type=float,
+            type=real(),
             metavar="S",
             help=f"{text} (default: {default:g})",
         )
@@ -194,53 +198,6 @@ def add_simulation(parser: argparse.ArgumentParser) -> None:
 def add_seed(parser: argparse.ArgumentParser, text: str) -> None:
     """Add the seed, and what it is of."""
     parser.add_argument("--seed", type=whole(0), default=0, metavar="N", help=text)
-
-
-def comma_separated(kind: Callable[[str], float]) -> Callable[[str], list[float]]:
-    """Return a reader of numbers with commas between them."""
-
-    def read(words: str) -> list[float]:
-        try:
-            return [kind(word) for word in words.split(",") if word.strip()]
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(
-                f"{words!r} must be numbers with commas between them, e.g. 1,2,4"
-            ) from error
-
-    return read
-
-
-def ending(*valid: str) -> Callable[[str], str]:
-    """Return a check that a file name ends in one of the given endings."""
-
-    def check(name: str) -> str:
-        if not name.endswith(valid):
-            raise argparse.ArgumentTypeError(f"{name!r} must end in {' or '.join(valid)}")
-        return name
-
-    return check
-
-
-def whole(least: int) -> Callable[[str], int]:
-    """Return a check that a word is a whole number, not below the least."""
-
-    def check(word: str) -> int:
-        if not word.isdecimal() or int(word) < least:
-            raise argparse.ArgumentTypeError(f"{word!r} must be a whole number >= {least}")
-        return int(word)
-
-    return check
-
-
-def one_of(kind: str, valid: tuple[str, ...]) -> Callable[[str], str]:
-    """Return a check that a word is one of the valid ones; argparse knows no nearest name."""
-
-    def check(word: str) -> str:
-        if word not in valid:
-            raise argparse.ArgumentTypeError(str(unknown_name(kind, word, valid)).rstrip("."))
-        return word
-
-    return check
 
 
 def _default(name: str) -> str:

@@ -16,11 +16,9 @@ from apportion.cli.options import (
     add_leases,
     add_seed,
     add_simulation,
-    comma_separated,
-    ending,
-    whole,
 )
 from apportion.cli.trace_options import add_trace
+from apportion.cli.values import comma_separated, ending, real, refuse_blank, whole
 from apportion.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
@@ -99,6 +97,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
         if not unknown[0].startswith("-"):
             raise InputError(f"Unexpected argument {unknown[0]!r}; options start with --.")
         raise unknown_name("option", unknown[0], args.valid)
+    refuse_blank(args)
     if args.module is None:
         parser.print_help()
         parser.exit()
@@ -161,14 +160,14 @@ def _add_sweep(commands: Any) -> None:
     _add_policies_option(parser)
     parser.add_argument(
         "--loads",
-        type=comma_separated(float),
+        type=comma_separated(real(strict=True)),
         default=[1.0],
         metavar="X,Y,...",
         help="factors of the arrival rate (default: 1)",
     )
     parser.add_argument(
         "--seeds",
-        type=comma_separated(int),
+        type=comma_separated(whole(0)),
         default=[0],
         metavar="N,M,...",
         help="of everything random (default: 0)",

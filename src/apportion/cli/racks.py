@@ -42,7 +42,8 @@ def cluster_of(args: argparse.Namespace, workload: Callable[[], Workload]) -> Cl
             if getattr(args, name) is not None:
                 raise InputError(f"{_option(name)} is for clusters of racks; give --racks N.")
         gpus_per_machine = args.gpus_per_machine or DEFAULT_GPUS_PER_MACHINE
-        return Cluster.parse(args.cluster or DEFAULT_CLUSTER, gpus_per_machine=gpus_per_machine)
+        described = DEFAULT_CLUSTER if args.cluster is None else args.cluster
+        return Cluster.parse(described, gpus_per_machine=gpus_per_machine)
     if args.cluster is not None:
         raise InputError(
             "--racks and --cluster both say what the cluster is; give --racks N for whole racks "
@@ -52,7 +53,9 @@ def cluster_of(args: argparse.Namespace, workload: Callable[[], Workload]) -> Cl
         args.racks,
         machines_per_rack=args.machines_per_rack or _MACHINES_PER_RACK,
         gpus_per_machine=args.gpus_per_machine or _GPUS_PER_MACHINE,
-        accelerator=args.accelerator or _only_accelerator(workload()),
+        accelerator=(
+            _only_accelerator(workload()) if args.accelerator is None else args.accelerator
+        ),
     )
 
 

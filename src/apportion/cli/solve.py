@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from apportion.cli.inputs import read_csv
+import pandas as pd
+
+from apportion.checks import file_path
+from apportion.cli.inputs import ids_of, read_csv
 from apportion.cli.output import print_table
 from apportion.comparison.provenance import plain
-from apportion.errors import InputError
-from apportion.jobs import check_jobs
+from apportion.csv_cells import to_csv
 from apportion.policies import solve
 from apportion.report.files import check_folder, write_text
+from apportion.sim.traces.jobs_csv import jobs_of
 
 if TYPE_CHECKING:
     import argparse
-
-    import pandas as pd
 
     from apportion.allocation import Allocation
 
@@ -28,33 +28,32 @@ _MOST_ROWS = 40
 
 def run(args: argparse.Namespace) -> None:
     """Solve one problem, print the allocation, and write it if asked."""
-    out = None if args.out is None else Path(args.out)
+    out = None if args.out is None else file_path("--out", args.out)
     if out is not None:
         check_folder(out.parent)
     jobs = None
     if args.jobs_table is not None:
-        jobs = check_jobs(read_csv(args.jobs_table))
+        jobs = _jobs(args.jobs_table)
     allocation = solve(args.policy, _throughputs(args.file), workers=args.workers, jobs=jobs)
     _show(allocation)
     if out is not None:
-        content = _as_json(allocation) if out.suffix == ".json" else _table(allocation).to_csv()
+        content = _as_json(allocation) if out.suffix == ".json" else to_csv(_table(allocation))
         print(f"Written: {write_text(out, content)}")
 
 
 def _throughputs(path: str) -> pd.DataFrame:
-    """Read steps/s, and name the line of a value that is no number."""
+    """Read steps/s, naming the line of a value that is none."""
     table = read_csv(path)
-    for column in table.columns:
-        if table[column].dtype.kind in "iuf":
-            continue
-        for line, value in enumerate(table[column], start=2):
-            try:
-                float(value)
-            except ValueError:
-                raise InputError(
-                    f"{path}, line {line}, column {column!r}: {value!r} is no number of steps/s."
-                ) from None
-    return table
+    ids, *accelerators = map(str, table.rows.columns)
+    speeds = {name: table.numbers(name, "a number >= 0 (steps/s)") for name in accelerators}
+    return pd.DataFrame(speeds).set_axis(ids_of(table), axis=0).rename_axis(index=ids)
+
+
+def _jobs(path: str) -> pd.DataFrame:
+    """Read a jobs table, naming the line of a value out of range."""
+    table = read_csv(path)
+    ids = str(table.rows.columns[0])
+    return jobs_of(table, ids).set_axis(ids_of(table), axis=0).rename_axis(index=ids)
 
 
 def _table(allocation: Allocation) -> pd.DataFrame:

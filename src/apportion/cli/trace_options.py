@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from apportion.cli.options import one_of, whole
+from apportion.cli.values import one_of, whole
 from apportion.errors import InputError
 
 if TYPE_CHECKING:

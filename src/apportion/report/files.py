@@ -8,6 +8,7 @@ import tempfile
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from apportion.csv_cells import to_csv
 from apportion.errors import ApportionError, InputError, unknown_name
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def write_table(path: Path, table: pd.DataFrame) -> Path:
     """
     check_format(path.suffix.removeprefix("."))
     if path.suffix == ".csv":
-        return write_text(path, table.to_csv(index=False, lineterminator="\n"))
+        return write_text(path, to_csv(table, index=False))
     return write_bytes(path, table.to_parquet(index=False))
 
 

@@ -46,7 +46,9 @@ def test_a_format_is_told_by_its_columns_and_a_near_miss_is_explained(write: Wri
 
 
 def test_every_format_says_what_it_is() -> None:
-    assert sorted(TRACE_FORMATS) == ["gavel", "helios", "jobs", "microsoft_itp", "philly"]
+    assert sorted(TRACE_FORMATS) == [
+        *("elasticflow", "gavel", "helios", "jobs", "microsoft_itp", "philly")
+    ]
     assert all(trace.meaning for trace in TRACE_FORMATS.values())
 
 

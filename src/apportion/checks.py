@@ -1,0 +1,288 @@
+"""Values from outside, checked in one place: their kind, range, finiteness and size.
+
+Every function takes what a user gave and the name of what it is for. It returns the value as the
+type that the rest of the code expects, or raises `InputError` that says what would be valid.
+Kinds that follow from annotations are checked by `apportion.kinds`.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from apportion.errors import InputError, unknown_name, written
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+__all__ = [
+    "LARGEST_COUNT",
+    "LARGEST_NUMBER",
+    "LONGEST_LABEL",
+    "as_floats",
+    "at_most",
+    "check_unique",
+    "choice",
+    "file_path",
+    "is_number",
+    "is_whole",
+    "label",
+    "listed",
+    "mapping",
+    "number",
+    "read_number",
+    "read_whole",
+    "seconds",
+    "seed",
+    "table",
+    "whole",
+    "yes_no",
+]
+
+LARGEST_COUNT = 10**9
+"""Most GPUs, jobs or parts of anything: sums and products of counts stay exact in 64 bits."""
+
+LARGEST_NUMBER = 1e18
+"""Largest steps, seconds and steps/s: sums and ratios of them stay finite."""
+
+LONGEST_LABEL = 1_000
+"""Most characters of the name of a job, a type, a user."""
+
+_LARGEST_WHOLE = 2**63 - 1
+
+
+def is_whole(value: object) -> bool:
+    """Tell whether a value is an integer of 64 bits, and no truth value."""
+    integer = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    return integer and abs(int(value)) <= _LARGEST_WHOLE  # type: ignore[call-overload]
+
+
+def is_number(value: object) -> bool:
+    """Tell whether a value is a real number, infinity included: no NaN, truth value or text."""
+    return not math.isnan(_real(value))
+
+
+def whole(
+    name: str, value: Any, least: int = 0, most: int = LARGEST_COUNT, *, integral: bool = False
+) -> int:
+    """Return a whole number in a range.
+
+    Parameters
+    ----------
+    name
+        What it is for.
+    value
+        Any integer; with `integral` also a float without a fraction, such as ``8.0``.
+    least, most
+        The range.
+    """
+    given = value
+    if integral and isinstance(value, (float, np.floating)) and float(value).is_integer():
+        given = int(value)
+    if not is_whole(given) or not least <= given <= most:
+        words = f"a whole number >= {least}" + at_most(_real(value), most)
+        raise InputError(f"{name} is {written(value)}; it must be {words}.")
+    return int(given)
+
+
+def at_most(value: float, most: float) -> str:
+    """Return the upper end of a range in words, for a value above it; nothing for others."""
+    return f" and <= {most:,}" if value > most else ""
+
+
+def number(
+    name: str,
+    value: Any,
+    *,
+    least: float = 0.0,
+    most: float = LARGEST_NUMBER,
+    strict: bool = False,
+    infinite: bool = False,
+    words: str = "a number",
+) -> float:
+    """Return a real number in a range.
+
+    Parameters
+    ----------
+    name
+        What it is for.
+    value
+        Any real number.
+    least, most, strict
+        The range; `least` itself is refused if `strict`.
+    infinite
+        Whether infinity is valid too.
+    words
+        What it is, for the error, e.g. ``"a number of seconds"``.
+    """
+    real = _real(value)
+    inside = real > least if strict else real >= least
+    if not (inside and (real <= most or (infinite and real == math.inf))):
+        limit = f" {'>' if strict else '>='} {least:g}" if math.isfinite(least) else ""
+        limit += at_most(real, most)
+        raise InputError(f"{name} is {written(value)}; it must be {words}{limit}.")
+    return real
+
+
+def seconds(name: str, value: Any, *, strict: bool = False, infinite: bool = False) -> float:
+    """Return a length of time in seconds, >= 0, or > 0 if `strict`."""
+    words = "a number of seconds"
+    return number(name, value, strict=strict, infinite=infinite, words=words)
+
+
+def seed(value: Any, name: str = "seed") -> int:
+    """Return the seed of random numbers."""
+    return whole(name, value, 0, _LARGEST_WHOLE)
+
+
+def yes_no(name: str, value: Any) -> bool:
+    """Return a truth value; texts such as ``"no"`` and numbers are refused."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise InputError(f"{name} is {written(value)}; it must be True or False.")
+    return bool(value)
+
+
+def choice(kind: str, value: Any, valid: Iterable[str]) -> str:
+    """Return one of the valid names, or name the nearest of them."""
+    names = list(valid)
+    if not isinstance(value, str) or value not in names:
+        raise unknown_name(kind, value, names)
+    return value
+
+
+def label(what: str, value: Any) -> str:
+    """Return the name of a thing as text: something to read, and not all too long."""
+    if value is None or (isinstance(value, (bytes, float)) and value != value):
+        raise InputError(f"A {what} is {written(value)}; it must be a text.")
+    text = str(value)
+    if not text.strip() or len(text) > LONGEST_LABEL:
+        raise InputError(
+            f"A {what} is {written(text)}; it must be a text of 1 to {LONGEST_LABEL} characters."
+        )
+    return text
+
+
+def file_path(name: str, value: Any) -> Path:
+    """Return the path of a file or folder."""
+    if not isinstance(value, (str, os.PathLike)) or isinstance(os.fspath(value), bytes):
+        raise InputError(f"{name} is {written(value)}; it must be the path of a file or folder.")
+    text = os.fspath(value)
+    if not text.strip() or "\0" in text:
+        raise InputError(f"{name} is {text!r}; it must be the path of a file or folder.")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(f"{name} is {text!r}, which is not text in UTF-8.") from error
+    return Path(text)
+
+
+def listed(name: str, value: Any, valid: str = "a list") -> list[Any]:
+    """Return several values as a list; a text is one value, not several letters."""
+    if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
+        raise InputError(f"{name} is {written(value)}; it must be {valid}.")
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        raise InputError(f"{name} is {written(value)}; it must be {valid}.")
+    return list(value)
+
+
+def mapping(name: str, value: Any, valid: str = "a mapping") -> dict[Any, Any]:
+    """Return a mapping, or a Series, as a dict."""
+    if not isinstance(value, (Mapping, pd.Series)):
+        raise InputError(f"{name} is {written(value)}; it must be {valid}.")
+    return dict(value)
+
+
+def table(name: str, value: Any, rows: str = "jobs") -> pd.DataFrame:
+    """Return a DataFrame."""
+    if not isinstance(value, pd.DataFrame):
+        raise InputError(
+            f"{name} must be a pandas DataFrame with a row for each of the {rows}, not "
+            f"{type(value).__name__}."
+        )
+    return value
+
+
+def check_unique(what: str, index: pd.Index) -> None:
+    """Raise if a label is missing, stands twice, or cannot be one (lists, mappings)."""
+    try:
+        unique = index.is_unique
+    except TypeError as error:
+        raise InputError(
+            f"A {what} is a list or a mapping; it must be a text or number."
+        ) from error
+    levels = [index.get_level_values(level) for level in range(index.nlevels)]
+    for level in levels:
+        missing = np.asarray(level.isna())
+        if missing.any():
+            row = int(np.argmax(missing))
+            raise InputError(f"The {what} number {row} (from 0) is missing (NaN or None).")
+    if not unique:
+        twice = index[index.duplicated()].tolist()[0]
+        raise InputError(f"Duplicate {what} {written(twice)}: every {what} may stand only once.")
+
+
+def as_floats(values: pd.DataFrame | pd.Series | pd.Index | NDArray[Any]) -> Floats:
+    """Return a column or a table as floats, NaN for whatever is no real number.
+
+    Truth values, complex numbers, dates and times are no real numbers; texts are where they are
+    written as one. Numbers that no float holds become infinite.
+    """
+    if isinstance(values, pd.DataFrame):
+        if all(_plain(dtype) for dtype in values.dtypes):
+            return values.to_numpy(dtype=np.float64)
+        columns = [as_floats(values.iloc[:, column]) for column in range(values.shape[1])]
+        return np.column_stack(columns) if columns else np.empty(values.shape)
+    if _plain(values.dtype):
+        return np.asarray(values, dtype=np.float64)
+    if getattr(values.dtype, "kind", "O") in "bcmM":
+        return np.full(len(values), np.nan)
+    read = (read_number(value) if isinstance(value, str) else _real(value) for value in values)
+    return np.fromiter(read, dtype=np.float64, count=len(values))
+
+
+def read_number(text: str) -> float:
+    """Read a real number; NaN where a text is none."""
+    try:
+        return float(text) if "_" not in text else math.nan
+    except ValueError:
+        return math.nan
+
+
+def read_whole(text: str, least: int = 0, most: int = LARGEST_COUNT) -> int:
+    """Read a whole number in a range, written in digits.
+
+    Raises
+    ------
+    ValueError
+        If it is none; the text says what would be valid.
+    """
+    digits = text.strip()
+    valid = digits.isascii() and digits.isdecimal()
+    value = int(digits[:20]) if valid else -1  # 20 digits are too large already
+    if not least <= value <= most:
+        words = f"a whole number >= {least}" + at_most(value, most)
+        raise ValueError(f"{written(text)} must be {words}")
+    return value
+
+
+def _plain(dtype: Any) -> bool:
+    return isinstance(dtype, np.dtype) and dtype.kind in "iuf"
+
+
+def _real(value: Any) -> float:
+    """Return a real number as a float, infinite where it is too large; NaN for all else."""
+    if not isinstance(value, numbers.Real) or isinstance(value, (bool, np.bool_)):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf

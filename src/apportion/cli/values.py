@@ -1,0 +1,90 @@
+"""Values of options, read from words by the checks that Python callers pass too."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from apportion.checks import number, read_number, read_whole
+from apportion.errors import InputError, unknown_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["comma_separated", "ending", "one_of", "real", "refuse_blank", "whole"]
+
+
+def comma_separated(kind: Callable[[str], float]) -> Callable[[str], list[float]]:
+    """Return a reader of numbers with commas between them."""
+
+    def read(words: str) -> list[float]:
+        try:
+            return [kind(word) for word in words.split(",") if word.strip()]
+        except (ValueError, argparse.ArgumentTypeError) as error:
+            raise argparse.ArgumentTypeError(
+                f"{words!r} must be numbers with commas between them, e.g. 1,2,4"
+            ) from error
+
+    return read
+
+
+def ending(*valid: str) -> Callable[[str], str]:
+    """Return a check that a file name ends in one of the given endings."""
+
+    def check(name: str) -> str:
+        if not name.endswith(valid):
+            raise argparse.ArgumentTypeError(f"{name!r} must end in {' or '.join(valid)}")
+        return name
+
+    return check
+
+
+def whole(least: int) -> Callable[[str], int]:
+    """Return a check that a word is a whole number, not below the least."""
+
+    def check(word: str) -> int:
+        try:
+            return read_whole(word, least)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+
+    return check
+
+
+def real(*, strict: bool = False) -> Callable[[str], float]:
+    """Return a check that a word is a finite number >= 0, or > 0 if `strict`."""
+
+    def check(word: str) -> float:
+        try:
+            return number(repr(word), read_number(word), strict=strict)
+        except InputError as error:
+            words = f"{word!r} must be a finite number {'>' if strict else '>='} 0"
+            raise argparse.ArgumentTypeError(words) from error
+
+    return check
+
+
+def one_of(kind: str, valid: tuple[str, ...]) -> Callable[[str], str]:
+    """Return a check that a word is one of the valid ones; argparse knows no nearest name."""
+
+    def check(word: str) -> str:
+        if word not in valid:
+            raise argparse.ArgumentTypeError(str(unknown_name(kind, word, valid)).rstrip("."))
+        return word
+
+    return check
+
+
+def refuse_blank(args: argparse.Namespace) -> None:
+    """Refuse options whose value is blank: it would be taken for one left out, or for a folder.
+
+    Raises
+    ------
+    InputError
+        Naming the option.
+    """
+    for name, value in vars(args).items():
+        for word in value if isinstance(value, list) else [value]:
+            if isinstance(word, str) and (not word.strip() or "\0" in word):
+                option = f"--{name.replace('_', '-')}"
+                raise InputError(f"{option} is {word!r}; give a value, or leave the option out.")
