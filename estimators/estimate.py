@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from apportion.checks import is_number, listed, number, whole
+from apportion.checks import seed as check_seed
 from apportion.errors import InputError
 from apportion.estimators.interference import InterferenceEstimator
+from apportion.kinds import checked
 from apportion.pairs import PairThroughputs
 
 if TYPE_CHECKING:
@@ -25,7 +28,11 @@ __all__ = [
     "interference_errors",
 ]
 
+_MOST_NOISE = 10.0
+"""Most standard deviations of a logarithm: beyond it, measurements say nothing."""
 
+
+@checked
 def estimate_pairs(
     oracle: PairThroughputs,
     references: int | Iterable[tuple[str, int]],
@@ -66,12 +73,16 @@ def estimate_pairs(
     InputError
         For a share outside [0, 1] and references that are not in the oracle or too few.
     """
+    number("measured_share", measured_share, most=1.0)
+    number("noise", noise, most=_MOST_NOISE)
+    check_seed(seed)
     estimator = InterferenceEstimator() if estimator is None else estimator
     count, given = 0, None
-    if isinstance(references, int):
-        count = max(references, 0)
+    if is_number(references):
+        count = whole("references", references, 1)
     else:
-        given = oracle.keys.isin(oracle.select(references).keys)
+        keys = listed("references", references, "a number, or keys (job type, scale factor)")
+        given = oracle.keys.isin(oracle.select(keys).keys)
     normalized = oracle.normalized()
     estimate = np.zeros_like(normalized)
     gangs = oracle.keys.get_level_values(1).to_numpy()
@@ -159,8 +170,7 @@ def draw_measurements(
         What is read of the new job and of the reference, shape (new jobs, references,
         accelerators); NaN where not measured.
     """
-    if not 0.0 <= share <= 1.0:
-        raise InputError(f"The measured share is {share!r}; it must be between 0 and 1.")
+    number("The measured share", share, most=1.0)
     own = truth[np.ix_(new, references)]
     other = truth[np.ix_(references, new)].transpose(1, 0, 2)
     measured = rng.random(own.shape) < share

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from apportion.errors import InputError, unknown_name, written
+from apportion.checks import mapping
+from apportion.checks import seconds as check_seconds
+from apportion.errors import unknown_name, written
 from apportion.mechanism.plan import Assignment, RoundPlan
 
 if TYPE_CHECKING:
@@ -63,12 +63,11 @@ def times_of(
     InputError
         If a job is not in the plan, or a time is no number >= 0.
     """
-    told = dict(seconds or {})
+    told = {} if seconds is None else mapping("seconds", seconds, "seconds by job")
     for job, ran in told.items():
         if job not in plan.jobs:
             raise unknown_name(f"job in round {plan.number}", job, plan.jobs)
-        if not (np.isfinite(ran) and ran >= 0):
-            raise InputError(f"Job {written(job)} ran {ran!r} seconds; it must be a number >= 0.")
+        check_seconds(f"The time of job {written(job)}", ran)
     return dict.fromkeys(plan.jobs, round_seconds) | told
 
 

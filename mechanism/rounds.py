@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from apportion.checks import hashable, seconds, yes_no
+from apportion.checks import seed as check_seed
 from apportion.cluster import Cluster
 from apportion.errors import InputError, unknown_name, written
 from apportion.mechanism.core import RoundCore
@@ -70,15 +72,15 @@ class RoundScheduler:
         carry_over: bool = True,
         work_conserving: bool = True,
     ) -> None:
-        if not (np.isfinite(round_seconds) and round_seconds > 0):
-            raise InputError(f"round_seconds is {round_seconds!r}; it must be a number > 0.")
+        seconds_each = seconds("round_seconds", round_seconds, strict=True)
+        check_seed(seed)
         self.cluster = Cluster.of(cluster)
         self._core = RoundCore(
             self.cluster.counts,
             Placer(self.cluster, placement, seed),
-            round_seconds,
-            carry_over=carry_over,
-            work_conserving=work_conserving,
+            seconds_each,
+            carry_over=yes_no("carry_over", carry_over),
+            work_conserving=yes_no("work_conserving", work_conserving),
         )
         self._rows = LabelledRows(self._core, self.cluster.accelerators)
         self._where: dict[Hashable, tuple[str, tuple[int, ...]]] = {}
@@ -129,7 +131,9 @@ class RoundScheduler:
         refuse_uneven(labels, scale)
         speed = (shares > 0).astype(float)
         if can_run is not None:
-            rows, given = read_table("can_run", can_run, self.cluster, combinations=combinations)
+            rows, given = read_table(
+                "can_run", can_run, self.cluster, combinations=combinations, truths=True
+            )
             place = {frozenset(row): k for k, row in enumerate(rows)}
             for k, label in enumerate(labels):
                 if frozenset(label) in place:
@@ -160,13 +164,13 @@ class RoundScheduler:
         InputError
             If a job is known already or missing in `can_run`, or a number is out of range.
         """
-        new = list(dict.fromkeys(jobs))
+        new = list(dict.fromkeys(hashable("job", jobs)))
         for job in new:
             if job in self._rows.scale:
                 raise InputError(f"Job {written(job)} is known already; ids must be unique.")
         speed = np.ones((len(new), len(self.cluster.accelerators)))
         if can_run is not None:
-            rows, given = read_table("can_run", can_run, self.cluster)
+            rows, given = read_table("can_run", can_run, self.cluster, truths=True)
             place = {row: k for k, row in enumerate(rows)}
             for job in new:
                 if (job,) not in place:
@@ -183,7 +187,7 @@ class RoundScheduler:
         InputError
             If a job is not known.
         """
-        gone = list(dict.fromkeys(jobs))
+        gone = list(dict.fromkeys(hashable("job", jobs)))
         for job in gone:
             if job not in self._rows.scale:
                 raise unknown_name("job", job, self._rows.scale)
@@ -211,10 +215,11 @@ class RoundScheduler:
         InputError
             If the plan is not the last one, a job is not in it, or a time is no number >= 0.
         """
-        if self._pending is not plan:
+        if self._pending is None or self._pending is not plan:
+            which = written(getattr(plan, "number", plan))
             raise InputError(
-                f"The plan of round {plan.number} does not wait to be told; ask() for a plan, "
-                f"then tell() it once."
+                f"The plan of round {which} does not wait to be told; ask() for a plan, then "
+                f"tell() it once."
             )
         ran = times_of(plan, seconds, self._core.round_seconds)
         row_of = self._rows.position()

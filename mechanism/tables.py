@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
+from apportion.checks import as_float, hashable, is_number, mapping
 from apportion.errors import InputError, unknown_name, written
+from apportion.table_checks import as_floats, check_unique
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Hashable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -32,6 +33,7 @@ def read_table(
     *,
     most: float = np.inf,
     combinations: Mapping[Any, Sequence[Hashable]] | None = None,
+    truths: bool = False,
 ) -> tuple[list[Label], NDArray[np.float64]]:
     """Read a table of rows (jobs or combinations) by accelerator types.
 
@@ -47,6 +49,8 @@ def read_table(
         Largest value allowed.
     combinations
         The jobs of rows that are named otherwise than by a tuple of them.
+    truths
+        Whether True and False stand for 1 and 0.
 
     Returns
     -------
@@ -58,13 +62,18 @@ def read_table(
             f"{what} must be a DataFrame, rows jobs and columns accelerators, or an Allocation; "
             f"not {type(table).__name__}."
         )
+    check_unique(f"row of {what}", table.index)
+    check_unique(f"column of {what}", table.columns)
     for column in table.columns:
         if column not in cluster.gpus:
             raise unknown_name(f"accelerator in the columns of {what}", column, cluster.gpus)
-    named = {} if combinations is None else combinations
-    labels = [tuple(named[row]) if row in named else _label(row) for row in table.index]
+    named = {} if combinations is None else mapping("combinations", combinations)
+    labels = [
+        tuple(hashable("job", named[row])) if row in named else _label(row) for row in table.index
+    ]
     _refuse_twice(what, labels)
-    values = table.reindex(columns=list(cluster.accelerators), fill_value=0.0).to_numpy(dtype=float)
+    table = table.reindex(columns=list(cluster.accelerators), fill_value=0.0)
+    values = as_floats(table, truths=truths)
     wrong = np.argwhere(~(np.isfinite(values) & (values >= -TOLERANCE) & (values <= most)))
     if wrong.size:
         row, kind = wrong[0]
@@ -107,17 +116,20 @@ def read_scale_factors(
         If a scale factor is not a whole number from 1 to the GPUs of the largest type.
     """
     largest = max(cluster.gpus.values())
-    same = given if isinstance(given, (int, np.integer)) else None
-    table: dict[Any, int] = dict(given) if isinstance(given, (Mapping, pd.Series)) else {}
+    same = given if is_number(given) else None
+    table: dict[Any, int] = {}
+    if given is not None and same is None:
+        table = mapping("scale_factor", given, "a number of GPUs, or one by job")
     factors: dict[Hashable, int] = {}
     for job in jobs:
         gpus = table.get(job, known.get(job, 1)) if same is None else same
-        if not (1 <= gpus <= largest and gpus == int(gpus)):
+        real = as_float(gpus)
+        if not (1 <= real <= largest and real.is_integer()):
             raise InputError(
-                f"Job {written(job)} has scale_factor = {gpus!r}; it must be a whole number from "
-                f"1 to {largest}, the GPUs of the largest type of the cluster {cluster}."
+                f"Job {written(job)} has scale_factor = {written(gpus)}; it must be a whole number "
+                f"from 1 to {largest}, the GPUs of the largest type of the cluster {cluster}."
             )
-        factors[job] = int(gpus)
+        factors[job] = int(real)
     return factors
 
 

@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from dataclasses import MISSING, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from apportion.kinds import check_fields
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from dataclasses import Field
@@ -64,6 +66,11 @@ class Policy(ABC):
     def __init_subclass__(cls) -> None:
         if "__repr__" not in vars(cls):  # or the one of dataclasses would show every default
             cls.__repr__ = Policy.__repr__  # type: ignore[method-assign]
+
+    def __post_init__(self) -> None:
+        """Refuse options that are not of their kind; called by dataclasses."""
+        if is_dataclass(self):
+            check_fields(self)
 
     def __repr__(self) -> str:
         own: tuple[Field[Any], ...] = fields(self) if is_dataclass(self) else ()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import cvxpy as cp
 import numpy as np
 
+from apportion.checks import choice, number
 from apportion.errors import InputError, unknown_name
 from apportion.policies.max_min_fairness import MaxMinFairness
 
@@ -52,13 +53,11 @@ class HierarchicalFairness(MaxMinFairness):
     inner: InnerPolicy | Mapping[str, InnerPolicy] = field(default="fairness", hash=False)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for entity, weight in self.weights.items():
-            if not (np.isfinite(weight) and weight > 0):
-                raise InputError(f"The weight of entity {entity!r} is {weight}; it must be > 0.")
-        choices = self.inner.values() if isinstance(self.inner, Mapping) else [self.inner]
-        for choice in choices:
-            if choice not in ("fairness", "fifo"):
-                raise unknown_name("inner policy", choice, ("fairness", "fifo"))
+            number(f"The weight of entity {entity!r}", weight, strict=True)
+        for each in self.inner.values() if isinstance(self.inner, Mapping) else [self.inner]:
+            choice("inner policy", each, ("fairness", "fifo"))
 
     @property
     def columns_of_class(self) -> tuple[str, ...]:

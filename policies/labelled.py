@@ -9,6 +9,7 @@ import pandas as pd
 
 from apportion.allocation import Allocation
 from apportion.errors import InputError, written
+from apportion.kinds import checked
 from apportion.policies.driver import Solution, solve_instance
 from apportion.policies.labels import Resource, instance_of, jobs_of, pair_table
 from apportion.policies.options import check_options
@@ -36,6 +37,7 @@ _LOG = logging.getLogger(__name__)
 
 
 @one_thread
+@checked
 def solve(
     policy: Policy | str,
     throughput_tensor: Throughputs,

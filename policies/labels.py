@@ -9,10 +9,13 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
+from apportion.checks import LARGEST_NUMBER, label, number
 from apportion.errors import InputError, unknown_name, written
 from apportion.jobs import check_jobs
+from apportion.kinds import check_fields
 from apportion.policies.instance import Instance
 from apportion.policies.pairs import PairTable
+from apportion.table_checks import as_floats
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,11 +50,26 @@ class Resource:
         Units that there are.
     usage
         Units that a row holds while it runs under an option; rows and options as in the tensor.
+
+    Raises
+    ------
+    InputError
+        For a capacity or usage that is no finite number >= 0.
     """
 
     name: str
     capacity: float
     usage: pd.DataFrame
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        label("name of a resource", self.name)
+        number(f"The capacity of resource {self.name!r}", self.capacity, words="a finite number")
+        used = as_floats(self.usage)
+        if not ((used >= 0) & (used <= LARGEST_NUMBER)).all():
+            raise InputError(
+                f"The usage of resource {self.name!r} holds a value that is no finite number >= 0."
+            )
 
 
 def jobs_of(tensor: ThroughputTensor, jobs: pd.DataFrame | None, policy: Policy) -> pd.DataFrame:
@@ -185,11 +203,6 @@ def _usage(
     usage = np.zeros((rows, options, types + len(resources)))
     usage[:, np.arange(options), accelerator] = gpus
     for place, resource in enumerate(resources, start=types):
-        if not (resource.capacity >= 0 and np.isfinite(resource.capacity)):
-            raise InputError(
-                f"The capacity of resource {resource.name!r} is {resource.capacity}; it must be a "
-                f"finite number >= 0."
-            )
         same = resource.usage.index.equals(tensor.rows) and resource.usage.columns.equals(
             tensor.options
         )
@@ -198,7 +211,7 @@ def _usage(
                 f"The usage of resource {resource.name!r} must have the rows and options of the "
                 f"throughput tensor, in its order."
             )
-        usage[:, :, place] = resource.usage.to_numpy(dtype=float)
+        usage[:, :, place] = as_floats(resource.usage)
     return sparse.csr_array(usage.reshape(rows, options * usage.shape[2]))
 
 

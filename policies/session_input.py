@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from apportion.checks import mapping
+from apportion.errors import written
 from apportion.tensor import ThroughputTensor
 
 if TYPE_CHECKING:
@@ -26,7 +28,10 @@ def table_of(jobs: Facts | None) -> pd.DataFrame | None:
     """Return a table of what is known of jobs."""
     if jobs is None or isinstance(jobs, pd.DataFrame):
         return jobs
-    return pd.DataFrame.from_dict(dict(jobs), orient="index")
+    rows = mapping("jobs", jobs, "a table, or a mapping such as {'job': {'weight': 2.0}}")
+    for job, facts in rows.items():
+        rows[job] = mapping(f"What is known of job {written(job)}", facts, "a mapping by column")
+    return pd.DataFrame.from_dict(rows, orient="index")
 
 
 def recognised(

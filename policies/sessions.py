@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 import pandas as pd
 
+from apportion.checks import choice, hashable
 from apportion.cluster import Cluster
 from apportion.errors import InputError, unknown_name, written
+from apportion.kinds import checked
 from apportion.policies.job_kinds import JobClasses
 from apportion.policies.job_roll import JobRoll
 from apportion.policies.labelled import solve
@@ -19,6 +21,7 @@ from apportion.policies.session_allocation import SessionAllocation
 from apportion.policies.session_input import recognised, table_of
 from apportion.policies.tiers import GangPacking
 from apportion.policies.warm_classes import WarmClasses
+from apportion.table_checks import check_unique
 from apportion.tensor import ThroughputTensor
 from apportion.threads import one_thread
 
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["Session", "session"]
 
 
+@checked
 def session(
     policy: Policy | str,
     cluster: Cluster | Mapping[str, int] | str,
@@ -89,8 +93,7 @@ class Session:
     ) -> None:
         if policy.space_sharing:
             raise InputError(f"{policy!r} lets jobs share GPUs, which a session cannot; use solve.")
-        if route not in _ROUTES:
-            raise unknown_name("route", route, _ROUTES)
+        choice("route", route, _ROUTES)
         self.policy, self.cluster = policy, cluster
         self._second_stage = second_stage
         self._route: Route = route
@@ -163,7 +166,7 @@ class Session:
             If a job is not there, or is named twice.
         """
         self._check_open()
-        going = [jobs] if isinstance(jobs, str) else list(jobs)
+        going = [jobs] if isinstance(jobs, str) else hashable("job to remove", jobs)
         for job in going:
             if job not in self._jobs:
                 raise unknown_name("job to remove", job, self.jobs, shown=f"{len(self)} jobs")
@@ -184,7 +187,10 @@ class Session:
             If a job is not there, or a value is out of range.
         """
         self._check_open()
-        table = cast("pd.DataFrame", table_of(jobs))
+        table = table_of(jobs)
+        if table is None:
+            raise InputError("There is nothing to update: jobs is None.")
+        check_unique("job id", table.index)
         for job in table.index:
             if job not in self._jobs:
                 raise unknown_name("job to update", job, self.jobs, shown=f"{len(self)} jobs")

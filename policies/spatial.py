@@ -16,19 +16,12 @@ import cvxpy as cp
 import numpy as np
 import pandas as pd
 
-from apportion.checks import (
-    LARGEST_COUNT,
-    LARGEST_NUMBER,
-    as_floats,
-    check_unique,
-    listed,
-    seconds,
-    whole,
-)
+from apportion.checks import LARGEST_COUNT, LARGEST_NUMBER, listed, seconds, whole
 from apportion.cluster import TIERS
 from apportion.errors import InputError, unknown_name, written
 from apportion.kinds import checked
 from apportion.policies.machine_groups import GangCounts, MachineGroups, assign_gangs
+from apportion.table_checks import as_floats, check_unique
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

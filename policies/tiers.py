@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from apportion.checks import seconds
 from apportion.cluster import TIERS
 from apportion.errors import InputError, unknown_name, written
 from apportion.jobs import check_jobs
+from apportion.kinds import checked
 from apportion.policies.gangs import packing_limits
 from apportion.policies.labels import Resource
+from apportion.table_checks import as_floats, check_unique
 from apportion.tensor import ThroughputTensor
 
 if TYPE_CHECKING:
@@ -161,6 +164,7 @@ def tier_eligibility(
     )
 
 
+@checked
 def eligible(
     throughput_tensor: Throughputs,
     *,
@@ -239,9 +243,10 @@ def _by_job(name: str, value: float | pd.Series, ids: pd.Index) -> Floats:
     if isinstance(value, pd.Series):
         for job in ids.difference(value.index, sort=False):
             raise unknown_name(f"job (without {name})", job, value.index)
-        numbers = np.asarray(value.loc[ids], dtype=float)
+        check_unique(f"job with {name}", value.index)
+        numbers = as_floats(value.loc[ids])
     else:
-        numbers = np.full(len(ids), value, dtype=float)
+        numbers = np.full(len(ids), seconds(name, value, infinite=True))
     wrong = ~(numbers >= 0)
     if wrong.any():
         job, number = ids[wrong][0], numbers[wrong][0]

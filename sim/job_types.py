@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from apportion.checks import check_unique, choice, listed, whole
+from apportion.checks import choice, listed, whole
 from apportion.errors import InputError
 from apportion.estimators import DISTRIBUTED_FAMILIES, family_of, scaled_throughput
+from apportion.table_checks import check_unique
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

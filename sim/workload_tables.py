@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from apportion.checks import LARGEST_COUNT, LARGEST_NUMBER, as_floats, check_unique
+from apportion.checks import LARGEST_COUNT, LARGEST_NUMBER
 from apportion.errors import InputError, unknown_name, written
 from apportion.jobs import check_jobs
+from apportion.table_checks import as_floats, check_unique
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

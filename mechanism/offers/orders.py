@@ -94,6 +94,7 @@ class DiscretizedLeastAttainedService(Part):
     queue_limits: tuple[float, ...] = (3250.0, 7200.0, 18000.0)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not np.all(np.diff([0.0, *self.queue_limits]) > 0):
             raise InputError(
                 f"queue_limits are {self.queue_limits!r}; they must be GPU-seconds above 0, each "

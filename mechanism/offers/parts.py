@@ -5,11 +5,18 @@ from __future__ import annotations
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
+from apportion.kinds import check_fields
+
 __all__ = ["Part"]
 
 
 class Part:
     """A dataclass whose repr leaves out fields that have their default value."""
+
+    def __post_init__(self) -> None:
+        """Refuse options that are not of their kind; called by dataclasses."""
+        if is_dataclass(self):
+            check_fields(self)
 
     def __repr__(self) -> str:
         own: tuple[Any, ...] = fields(self) if is_dataclass(self) else ()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import pandas as pd
 
-from apportion.errors import InputError, unknown_name
+from apportion.errors import InputError, unknown_name, written
 from apportion.mechanism.offers.orders import (
     DiscretizedLeastAttainedService,
     FinishTimeFairness,
@@ -102,6 +102,9 @@ def get_scheduler(scheduler: OfferScheduler | str, **options: Any) -> OfferSched
         kind = type(scheduler).__name__
         raise InputError(f"A scheduler is a name or an OfferScheduler, not {kind}.")
     own = {f.name for f in fields(scheduler)} - {"name", "source"}
+    for name in _PARTS:
+        if not is_dataclass(options.get(name, getattr(scheduler, name))):
+            raise InputError(f"{name} is {written(options[name])}; see `OfferScheduler`.")
     parts: dict[str, Any] = {name: options.get(name, getattr(scheduler, name)) for name in _PARTS}
     homes = {f.name: name for name, part in parts.items() for f in fields(part)}
     for option, value in options.items():

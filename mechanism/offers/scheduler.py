@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import numpy as np
-
-from apportion.errors import InputError, unknown_name
+from apportion.checks import choice, seconds
 from apportion.mechanism.offers.candidates import Candidates, InOrder
 from apportion.mechanism.offers.fits import FITS
 from apportion.mechanism.offers.orders import FIFO, Order
@@ -75,16 +73,13 @@ class OfferScheduler(Part):
     keep_placement: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.label:
             object.__setattr__(self, "label", self.name)
-        if not (np.isfinite(self.lease_s) and self.lease_s > 0):
-            raise InputError(f"lease_s is {self.lease_s!r}; it must be a number of seconds > 0.")
+        seconds("lease_s", self.lease_s, strict=True)
         for name in ("checkpoint_s_per_gpu", "restore_s_per_gpu"):
-            value = getattr(self, name)
-            if not (np.isfinite(value) and value >= 0):
-                raise InputError(f"{name} is {value!r}; it must be a number of seconds >= 0.")
-        if self.placement not in FITS:
-            raise unknown_name("placement", self.placement, FITS)
+            seconds(name, getattr(self, name))
+        choice("placement", self.placement, FITS)
 
     @property
     def description(self) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
 import numpy as np
 
-from apportion.errors import InputError, unknown_name
+from apportion.checks import choice, seconds
 from apportion.mechanism.offers.parts import Part
 from apportion.mechanism.offers.racks import MACHINE
 
@@ -91,9 +91,9 @@ class ManualTimers(Part):
     rack_timer_when_oversize: OversizeRule = "unchanged"
 
     def __post_init__(self) -> None:
-        for name, value in {"machine_s": self.machine_s, "rack_s": self.rack_s}.items():
-            if not value >= 0:
-                raise InputError(f"{name} is {value!r}; a delay timer must be a number >= 0.")
+        super().__post_init__()
+        seconds("machine_s", self.machine_s, infinite=True)
+        seconds("rack_s", self.rack_s, infinite=True)
         _check_rule(self.rack_timer_when_oversize)
 
     @property
@@ -154,10 +154,10 @@ class AutoTunedTimers(Part):
     drops_short_waits: bool = False
 
     def __post_init__(self) -> None:
-        if not self.history_s > 0:
-            raise InputError(f"history_s is {self.history_s!r}; it must be a number > 0.")
-        if not all(value >= 0 for value in self.initial):
-            raise InputError(f"initial is {self.initial!r}; delay timers must be numbers >= 0.")
+        super().__post_init__()
+        seconds("history_s", self.history_s, strict=True, infinite=True)
+        for value in self.initial:
+            seconds("initial", value, infinite=True)
         _check_rule(self.rack_timer_when_oversize)
 
     def records(self, waited_s: float, lease_s: float) -> bool:
@@ -182,5 +182,4 @@ class AutoTunedTimers(Part):
 
 
 def _check_rule(rule: str) -> None:
-    if rule not in _OVERSIZE_RULES:
-        raise unknown_name("rack_timer_when_oversize", rule, _OVERSIZE_RULES)
+    choice("rack_timer_when_oversize", rule, _OVERSIZE_RULES)

@@ -6,8 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from apportion.checks import choice, number, seconds, whole
 from apportion.cluster import TIERS
-from apportion.errors import InputError, unknown_name
+from apportion.errors import InputError
 from apportion.sim.network.shapes import Shape, gpus_of, machines_of, tier_of
 
 if TYPE_CHECKING:
@@ -50,22 +51,13 @@ class Dimension:
     size: int | None = None
 
     def __post_init__(self) -> None:
-        if self.tier not in TIERS:
-            raise unknown_name("tier", self.tier, TIERS)
-        if self.topology not in TOPOLOGIES:
-            raise unknown_name(f"topology of tier {self.tier!r}", self.topology, TOPOLOGIES)
-        bandwidth = self.bandwidth_bytes_per_s
-        if not (_is_number(bandwidth) and 0 < bandwidth < math.inf):
-            raise InputError(
-                f"The tier {self.tier!r} has no bandwidth: bandwidth_bytes_per_s is {bandwidth!r}; "
-                "it must be a number above 0."
-            )
-        if not (_is_number(self.latency_s) and 0 <= self.latency_s < math.inf):
-            raise InputError(
-                f"The latency_s of tier {self.tier!r} is {self.latency_s!r}; it must be >= 0."
-            )
-        if self.size is not None and self.size < 1:
-            raise InputError(f"The size of tier {self.tier!r} is {self.size}; it must be >= 1.")
+        choice("tier", self.tier, TIERS)
+        choice(f"topology of tier {self.tier!r}", self.topology, TOPOLOGIES)
+        bandwidth = f"The bandwidth_bytes_per_s of tier {self.tier!r}"
+        number(bandwidth, self.bandwidth_bytes_per_s, strict=True)
+        seconds(f"The latency_s of tier {self.tier!r}", self.latency_s)
+        if self.size is not None:
+            whole(f"The size of tier {self.tier!r}", self.size, 1)
 
     def hops(self, units: int, distance: int = 1) -> int:
         """Hops between two of so many units, that far apart in their order.
@@ -170,8 +162,3 @@ def _inside(dimensions: tuple[Dimension, ...], most: int, fewest: int) -> Iterat
         units = math.ceil(most / outer)
         yield Span(dimension, units, max(1, fewest // outer_fewest))
         most, fewest = outer, outer_fewest
-
-
-def _is_number(value: object) -> bool:
-    """Whether a value is a number and no truth value; NaN fails the comparisons that follow."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from apportion.errors import InputError, unknown_name
+from apportion.checks import choice, label, number
+from apportion.errors import InputError, written
 from apportion.sim.network.collectives import COLLECTIVES, Cost
 
 if TYPE_CHECKING:
@@ -56,17 +57,17 @@ class Layer:
     input_gradient: Exchange = NO_EXCHANGE
 
     def __post_init__(self) -> None:
+        label("name of a layer", self.name)
         exchanges = (self.weight_gradient, self.forward, self.input_gradient)
         seconds = (self.forward_s, self.input_gradient_s, self.weight_gradient_s)
-        for value in (*seconds, *(exchange.size_bytes for exchange in exchanges)):
-            if not (math.isfinite(value) and value >= 0):
-                raise InputError(
-                    f"The layer {self.name!r} has {value!r} seconds or bytes; they must be >= 0."
-                )
         for exchange in exchanges:
-            if exchange.collective not in COLLECTIVES:
-                kind = f"collective of layer {self.name!r}"
-                raise unknown_name(kind, exchange.collective, COLLECTIVES)
+            if not isinstance(exchange, Exchange):
+                raise InputError(
+                    f"The layer {self.name!r} sends {written(exchange)}; give an Exchange."
+                )
+            choice(f"collective of layer {self.name!r}", exchange.collective, COLLECTIVES)
+        for value in (*seconds, *(exchange.size_bytes for exchange in exchanges)):
+            number(f"A number of seconds or bytes of layer {self.name!r}", value)
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from apportion.checks import LARGEST_COUNT, LARGEST_NUMBER, LONGEST_LABEL, as_floats, at_most
+from apportion.checks import LARGEST_COUNT, LARGEST_NUMBER, LONGEST_LABEL, at_most
 from apportion.csv_cells import restored
 from apportion.errors import InputError, written
+from apportion.table_checks import as_floats
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -2,7 +2,8 @@
 
 Every function takes what a user gave and the name of what it is for. It returns the value as the
 type that the rest of the code expects, or raises `InputError` that says what would be valid.
-Kinds that follow from annotations are checked by `apportion.kinds`.
+Tables are checked by `apportion.table_checks`, kinds that follow from annotations by
+`apportion.kinds`. Nothing here loads numpy, so that the command line can use it at once.
 """
 
 from __future__ import annotations
@@ -12,28 +13,21 @@ import numbers
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-import pandas as pd
+from typing import Any
 
 from apportion.errors import InputError, unknown_name, written
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
 
 __all__ = [
     "LARGEST_COUNT",
     "LARGEST_NUMBER",
     "LONGEST_LABEL",
-    "as_floats",
+    "as_float",
     "at_most",
-    "check_unique",
     "choice",
     "file_path",
+    "hashable",
     "is_number",
+    "is_truth",
     "is_whole",
     "label",
     "listed",
@@ -43,7 +37,6 @@ __all__ = [
     "read_whole",
     "seconds",
     "seed",
-    "table",
     "whole",
     "yes_no",
 ]
@@ -60,15 +53,20 @@ LONGEST_LABEL = 1_000
 _LARGEST_WHOLE = 2**63 - 1
 
 
+def is_truth(value: object) -> bool:
+    """Tell whether a value is True or False, of Python or of numpy."""
+    return isinstance(value, bool) or type(value).__name__ in ("bool", "bool_")
+
+
 def is_whole(value: object) -> bool:
     """Tell whether a value is an integer of 64 bits, and no truth value."""
-    integer = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    integer = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     return integer and abs(int(value)) <= _LARGEST_WHOLE  # type: ignore[call-overload]
 
 
 def is_number(value: object) -> bool:
     """Tell whether a value is a real number, infinity included: no NaN, truth value or text."""
-    return not math.isnan(_real(value))
+    return not math.isnan(as_float(value))
 
 
 def whole(
@@ -86,10 +84,10 @@ def whole(
         The range.
     """
     given = value
-    if integral and isinstance(value, (float, np.floating)) and float(value).is_integer():
+    if integral and is_number(value) and as_float(value).is_integer():
         given = int(value)
     if not is_whole(given) or not least <= given <= most:
-        words = f"a whole number >= {least}" + at_most(_real(value), most)
+        words = f"a whole number >= {least}" + at_most(as_float(value), most)
         raise InputError(f"{name} is {written(value)}; it must be {words}.")
     return int(given)
 
@@ -124,7 +122,7 @@ def number(
     words
         What it is, for the error, e.g. ``"a number of seconds"``.
     """
-    real = _real(value)
+    real = as_float(value)
     inside = real > least if strict else real >= least
     if not (inside and (real <= most or (infinite and real == math.inf))):
         limit = f" {'>' if strict else '>='} {least:g}" if math.isfinite(least) else ""
@@ -146,7 +144,7 @@ def seed(value: Any, name: str = "seed") -> int:
 
 def yes_no(name: str, value: Any) -> bool:
     """Return a truth value; texts such as ``"no"`` and numbers are refused."""
-    if not isinstance(value, (bool, np.bool_)):
+    if not is_truth(value):
         raise InputError(f"{name} is {written(value)}; it must be True or False.")
     return bool(value)
 
@@ -189,64 +187,28 @@ def listed(name: str, value: Any, valid: str = "a list") -> list[Any]:
     """Return several values as a list; a text is one value, not several letters."""
     if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
         raise InputError(f"{name} is {written(value)}; it must be {valid}.")
-    if isinstance(value, np.ndarray) and value.ndim == 0:
+    if getattr(value, "ndim", 1) == 0:
         raise InputError(f"{name} is {written(value)}; it must be {valid}.")
     return list(value)
 
 
+def hashable(what: str, value: Any) -> list[Any]:
+    """Return several labels as a list."""
+    labels = listed(what, value)
+    for each in labels:
+        try:
+            hash(each)
+        except TypeError as error:
+            raise InputError(f"{written(each)} cannot be a {what}.") from error
+    return labels
+
+
 def mapping(name: str, value: Any, valid: str = "a mapping") -> dict[Any, Any]:
     """Return a mapping, or a Series, as a dict."""
-    if not isinstance(value, (Mapping, pd.Series)):
+    series = getattr(value, "ndim", 0) == 1 and hasattr(value, "to_dict")
+    if not (isinstance(value, Mapping) or series):
         raise InputError(f"{name} is {written(value)}; it must be {valid}.")
     return dict(value)
-
-
-def table(name: str, value: Any, rows: str = "jobs") -> pd.DataFrame:
-    """Return a DataFrame."""
-    if not isinstance(value, pd.DataFrame):
-        raise InputError(
-            f"{name} must be a pandas DataFrame with a row for each of the {rows}, not "
-            f"{type(value).__name__}."
-        )
-    return value
-
-
-def check_unique(what: str, index: pd.Index) -> None:
-    """Raise if a label is missing, stands twice, or cannot be one (lists, mappings)."""
-    try:
-        unique = index.is_unique
-    except TypeError as error:
-        raise InputError(
-            f"A {what} is a list or a mapping; it must be a text or number."
-        ) from error
-    levels = [index.get_level_values(level) for level in range(index.nlevels)]
-    for level in levels:
-        missing = np.asarray(level.isna())
-        if missing.any():
-            row = int(np.argmax(missing))
-            raise InputError(f"The {what} number {row} (from 0) is missing (NaN or None).")
-    if not unique:
-        twice = index[index.duplicated()].tolist()[0]
-        raise InputError(f"Duplicate {what} {written(twice)}: every {what} may stand only once.")
-
-
-def as_floats(values: pd.DataFrame | pd.Series | pd.Index | NDArray[Any]) -> Floats:
-    """Return a column or a table as floats, NaN for whatever is no real number.
-
-    Truth values, complex numbers, dates and times are no real numbers; texts are where they are
-    written as one. Numbers that no float holds become infinite.
-    """
-    if isinstance(values, pd.DataFrame):
-        if all(_plain(dtype) for dtype in values.dtypes):
-            return values.to_numpy(dtype=np.float64)
-        columns = [as_floats(values.iloc[:, column]) for column in range(values.shape[1])]
-        return np.column_stack(columns) if columns else np.empty(values.shape)
-    if _plain(values.dtype):
-        return np.asarray(values, dtype=np.float64)
-    if getattr(values.dtype, "kind", "O") in "bcmM":
-        return np.full(len(values), np.nan)
-    read = (read_number(value) if isinstance(value, str) else _real(value) for value in values)
-    return np.fromiter(read, dtype=np.float64, count=len(values))
 
 
 def read_number(text: str) -> float:
@@ -274,15 +236,11 @@ def read_whole(text: str, least: int = 0, most: int = LARGEST_COUNT) -> int:
     return value
 
 
-def _plain(dtype: Any) -> bool:
-    return isinstance(dtype, np.dtype) and dtype.kind in "iuf"
-
-
-def _real(value: Any) -> float:
+def as_float(value: Any) -> float:
     """Return a real number as a float, infinite where it is too large; NaN for all else."""
-    if not isinstance(value, numbers.Real) or isinstance(value, (bool, np.bool_)):
+    if not isinstance(value, numbers.Real) or is_truth(value):
         return math.nan
     try:
         return float(value)
     except OverflowError:
-        return math.inf if value > 0 else -math.inf
+        return -math.inf if value.__lt__(0) else math.inf

@@ -63,7 +63,7 @@ def _labels(index: pd.Index) -> pd.Index:
 
     if not any(safe(label) != label for label in index):
         return index
-    labels = [safe(label) for label in index]
     if isinstance(index, pd.MultiIndex):
-        return pd.MultiIndex.from_tuples(labels, names=index.names)
-    return pd.Index(labels, name=index.name)
+        levels = [index.get_level_values(level).map(guarded) for level in range(index.nlevels)]
+        return pd.MultiIndex.from_arrays(levels, names=index.names)
+    return pd.Index([safe(label) for label in index], name=index.name)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import pandas as pd
 
-from apportion.checks import LARGEST_COUNT, LARGEST_NUMBER, as_floats, at_most, check_unique, table
+from apportion.checks import LARGEST_COUNT, LARGEST_NUMBER, at_most
 from apportion.errors import InputError, unknown_name, written
+from apportion.table_checks import as_floats, check_unique, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -106,7 +107,7 @@ def _checked(name: str, values: pd.Series) -> pd.Series:
     column = JOB_COLUMNS[name]
     if column.kind == "text":
         wrong = values.isna().to_numpy() | (values.astype(str).str.strip() == "").to_numpy()
-        numbers = values.astype(str)
+        checked: pd.Series = values.astype(str)
     else:
         array = as_floats(values)
         low = array <= column.least if column.strict else array < column.least
@@ -115,7 +116,7 @@ def _checked(name: str, values: pd.Series) -> pd.Series:
             wrong |= array != np.floor(array)
         if column.optional:
             wrong &= ~values.isna().to_numpy()
-        numbers = pd.Series(array, index=values.index, name=name)
+        checked = pd.Series(array, index=values.index, name=name)
     if wrong.any():
         place = int(np.argmax(wrong))
         valid = column.valid + at_most(as_floats(values.iloc[[place]])[0], column.most)
@@ -123,4 +124,4 @@ def _checked(name: str, values: pd.Series) -> pd.Series:
             f"Job {written(values.index[place])} has {name} = {written(values.iloc[place])}; it "
             f"must be {valid} ({column.meaning})."
         )
-    return numbers.astype(np.int64) if column.kind == "count" else numbers
+    return checked.astype(np.int64) if column.kind == "count" else checked

@@ -15,10 +15,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-import numpy as np
 import pandas as pd
 
-from apportion.checks import is_number, is_whole
+from apportion.checks import is_number, is_truth, is_whole
 from apportion.errors import InputError, unknown_name, written
 
 __all__ = ["check_fields", "checked"]
@@ -42,7 +41,7 @@ def _several(value: Any) -> bool:
 
 _KINDS: Mapping[str, _Kind] = {
     "None": _Kind("None", lambda value: value is None),
-    "bool": _Kind("True or False", lambda value: isinstance(value, (bool, np.bool_))),
+    "bool": _Kind("True or False", is_truth),
     "int": _Kind("a whole number", is_whole),
     "float": _Kind("a number", is_number),
     "str": _Kind("a text", lambda value: isinstance(value, str)),
@@ -116,7 +115,7 @@ def _check(name: str, value: Any, kinds: tuple[_Kind, ...]) -> None:
     if not any(kind.holds(value) for kind in kinds):
         names = [each for kind in kinds for each in kind.names]
         if names and isinstance(value, str):
-            raise unknown_name(f"value of {name}", value, names)
+            raise unknown_name(name, value, names)
         words = " or ".join(dict.fromkeys(kind.words for kind in kinds))
         raise InputError(f"{name} is {written(value)}; it must be {words}.")
 

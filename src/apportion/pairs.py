@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from apportion.checks import LARGEST_NUMBER, as_floats, check_unique, listed, table
+from apportion.checks import LARGEST_NUMBER, listed
 from apportion.errors import InputError, unknown_name, written
+from apportion.table_checks import as_floats, check_unique, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

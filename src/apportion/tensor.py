@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import numpy as np
 import pandas as pd
 
-from apportion.checks import LARGEST_NUMBER, as_floats, check_unique, listed, mapping, table
+from apportion.checks import LARGEST_NUMBER, listed, mapping
 from apportion.errors import InputError, written
 from apportion.given import cluster_of, jobs_table, labelled_array, no_workers
+from apportion.table_checks import as_floats, check_unique, table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

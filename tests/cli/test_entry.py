@@ -69,7 +69,7 @@ def test_without_words_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> 
         (["compare", "words"], "Unexpected argument 'words'"),
         (["compare", "--seed", "one"], "--seed: 'one' must be a whole number >= 0"),
         (["compare", "--jobs", "0"], "--jobs: '0' must be a whole number >= 1"),
-        (["compare", "--round-seconds", "x"], "--round-seconds: invalid float value: 'x'"),
+        (["compare", "--round-seconds", "x"], "--round-seconds: 'x' must be a finite number"),
         (["compare", "--mechanism", "round"], "Did you mean 'rounds'?"),
         (["compare", "--durations", "gavl"], "Did you mean 'gavel'?"),
         (["compare", "--out"], "--out: expected one argument"),

@@ -22,7 +22,7 @@ def comma_separated(kind: Callable[[str], float]) -> Callable[[str], list[float]
             return [kind(word) for word in words.split(",") if word.strip()]
         except (ValueError, argparse.ArgumentTypeError) as error:
             raise argparse.ArgumentTypeError(
-                f"{words!r} must be numbers with commas between them, e.g. 1,2,4"
+                f"{error}, with commas between several, e.g. 1,2,4"
             ) from error
 
     return read

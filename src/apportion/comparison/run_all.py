@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from apportion.checks import file_path, listed, whole
 from apportion.cluster import Cluster
 from apportion.comparison.comparison import Comparison
 from apportion.comparison.fingerprint import run_fingerprint, workload_fingerprint
@@ -12,12 +12,14 @@ from apportion.comparison.parallel import Task, run_tasks
 from apportion.comparison.provenance import command_line
 from apportion.comparison.unfinished import Unfinished
 from apportion.errors import ApportionError, InputError, SolveError
+from apportion.kinds import checked
 from apportion.sim import Workload
 from apportion.sim.deciders import get_decider
 from apportion.sim.settings import settings_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from apportion.pairs import PairThroughputs
     from apportion.sim.deciders import Decider
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["compare"]
 
 
+@checked
 def compare(
     policies: Iterable[str | Decider],
     workload: Workload,
@@ -124,9 +127,9 @@ def compare(
     }
     settings = settings_for(chosen.values(), mechanism, told)
     settings = {name: settings[name] for name in ["mechanism", *told] if name in settings}
-    if n_jobs is not None and n_jobs < 1:
-        raise InputError(f"n_jobs is {n_jobs}; it must be a whole number >= 1.")
-    store = Unfinished(None if out is None else Path(out), resume=resume)
+    if n_jobs is not None:
+        whole("n_jobs", n_jobs, 1)
+    store = Unfinished(None if out is None else file_path("out", out), resume=resume)
     tasks = _tasks(chosen, workload, cluster, settings)
     runs, errors = run_tasks(tasks, store, n_jobs=n_jobs, progress=progress)
     command = None
@@ -145,9 +148,7 @@ def compare(
 
 def _listed(policies: Iterable[str | Decider]) -> list[str | Decider]:
     """Make a list, but not of the letters of one name."""
-    if isinstance(policies, str):
-        raise InputError(f"policies is the text {policies!r}; give a list of names.")
-    return list(policies)
+    return listed("policies", policies, "a list of names")
 
 
 def _check_workload(workload: Workload, cluster: Cluster) -> None:

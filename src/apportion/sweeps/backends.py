@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import joblib
 
-from apportion.errors import ApportionError, InputError, unknown_name
+from apportion.checks import choice, whole
+from apportion.errors import ApportionError, InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -59,16 +60,14 @@ def check_backend(backend: str, address: str | None, n_jobs: int | None) -> None
     ApportionError
         If the engine is not installed.
     """
-    if backend not in BACKENDS:
-        raise unknown_name("backend", backend, BACKENDS)
+    choice("backend", backend, BACKENDS)
     if address is not None and backend == "processes":
         raise InputError(
             f"address is {address!r}, but the back end 'processes' has no cluster; "
             f"give backend='ray' or 'dask', or leave out the address."
         )
-    whole = isinstance(n_jobs, int) and not isinstance(n_jobs, bool)
-    if n_jobs is not None and not (whole and n_jobs >= 1):
-        raise InputError(f"n_jobs is {n_jobs!r}; it must be a whole number >= 1.")
+    if n_jobs is not None:
+        whole("n_jobs", n_jobs, 1)
     if find_spec(_ENGINES.get(backend, "joblib")) is None:
         raise ApportionError(
             f"The back end {backend!r} needs more packages: pip install apportion[{backend}]."

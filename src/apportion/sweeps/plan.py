@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import logging
-import math
 import re
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from apportion.checks import listed, number
+from apportion.checks import seed as check_seed
 from apportion.cluster import Cluster
 from apportion.comparison.fingerprint import run_fingerprint, workload_fingerprint
 from apportion.errors import InputError
@@ -21,12 +19,14 @@ from apportion.sim.settings import settings_for
 from apportion.sweeps.sources import made_for, sources_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from apportion.sim import Workload
     from apportion.sweeps.sources import Source
 
 __all__ = ["Plan", "PlannedRun", "plan_sweep"]
+
+_LEAST_LOAD, _MOST_LOAD = 1e-6, 1e6
 
 logger = logging.getLogger(__name__)
 
@@ -140,9 +140,7 @@ def _for_all(note: str, workload: str, seeds: Sequence[int]) -> str:
 
 def _policies(policies: Iterable[str | Decider]) -> list[Decider]:
     """Look up every policy and scheduler; refuse none, one name as a text, and repetitions."""
-    if not isinstance(policies, Iterable) or isinstance(policies, str):
-        raise InputError(f"policies is {policies!r}; give a list.")
-    chosen = [get_decider(policy) for policy in policies]
+    chosen = [get_decider(policy) for policy in listed("policies", policies)]
     if not chosen:
         raise InputError("There is no policy to sweep over: the list of policies is empty.")
     _refuse_repetitions("policies", [policy.label for policy in chosen])
@@ -152,28 +150,18 @@ def _policies(policies: Iterable[str | Decider]) -> list[Decider]:
 def _loads(loads: Sequence[float]) -> list[float]:
     valid = "a list of numbers > 0, e.g. [0.5, 1.0, 1.5]"
     found = _listed("loads", loads, valid)
-    for load in found:
-        number = isinstance(load, (int, float, np.number)) and not isinstance(load, bool)
-        if not (number and math.isfinite(load) and load > 0):
-            raise InputError(f"loads holds {load!r}; it must be {valid}.")
-    return [float(load) for load in found]
+    return [number("A load", load, least=_LEAST_LOAD, most=_MOST_LOAD) for load in found]
 
 
 def _seeds(seeds: Sequence[int]) -> list[int]:
     valid = "a list of whole numbers >= 0, e.g. [0, 1, 2]"
     found = _listed("seeds", seeds, valid)
-    for seed in found:
-        whole = isinstance(seed, (int, np.integer)) and not isinstance(seed, bool)
-        if not (whole and seed >= 0):
-            raise InputError(f"seeds holds {seed!r}; it must be {valid}.")
-    return [int(seed) for seed in found]
+    return [check_seed(each, "A seed") for each in found]
 
 
 def _listed(what: str, values: Any, valid: str) -> list[Any]:
     """Make a list, without repetitions, of at least one value."""
-    if isinstance(values, str) or not isinstance(values, (Iterable, np.ndarray)):
-        raise InputError(f"{what} is {values!r}; it must be {valid}.")
-    found = list(values)
+    found = listed(what, values, valid)
     if not found:
         raise InputError(f"{what} is empty; it must be {valid}.")
     _refuse_repetitions(what, found)

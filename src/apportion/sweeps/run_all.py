@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from apportion.checks import file_path
 from apportion.comparison.run_log import RunLog
-from apportion.errors import InputError
+from apportion.kinds import checked
 from apportion.report.files import check_format
 from apportion.sweeps.backends import check_backend
 from apportion.sweeps.execute import run_in_workers
@@ -16,6 +16,7 @@ from apportion.sweeps.result import Sweep
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from apportion.cluster import Cluster
     from apportion.sim.deciders import Decider
@@ -25,6 +26,7 @@ __all__ = ["sweep"]
 logger = logging.getLogger(__name__)
 
 
+@checked
 def sweep(
     policies: Iterable[str | Decider],
     workloads: Any,
@@ -102,14 +104,12 @@ def sweep(
     ApportionError
         If a back end cannot be had, or a worker process died; what is finished is kept.
     """
-    if not isinstance(resample, bool):
-        raise InputError(f"resample is {resample!r}; it must be True or False.")
     check_backend(backend, address, n_jobs)
     check_format(format)
     plan = plan_sweep(
         policies, workloads, cluster, loads=loads, seeds=seeds, resample=resample, **settings
     )
-    log = RunLog(None if out is None else Path(out))
+    log = RunLog(None if out is None else file_path("out", out))
     log.open(resume=resume)
     finished = log.finished()
     todo = [run for run in plan.runs if run.fingerprint not in finished]

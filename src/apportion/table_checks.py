@@ -1,0 +1,80 @@
+"""Tables and labels from outside, checked in one place; see `apportion.checks`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from apportion.checks import as_float, is_truth, read_number
+from apportion.errors import InputError, written
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["as_floats", "check_unique", "table"]
+
+
+def table(name: str, value: Any, rows: str = "jobs") -> pd.DataFrame:
+    """Return a DataFrame."""
+    if not isinstance(value, pd.DataFrame):
+        raise InputError(
+            f"{name} must be a pandas DataFrame with a row for each of the {rows}, not "
+            f"{type(value).__name__}."
+        )
+    return value
+
+
+def check_unique(what: str, index: pd.Index) -> None:
+    """Raise if a label is missing, stands twice, or cannot be one (lists, mappings)."""
+    try:
+        unique = index.is_unique
+    except TypeError as error:
+        raise InputError(
+            f"A {what} is a list or a mapping; it must be a text or number."
+        ) from error
+    levels = [index.get_level_values(level) for level in range(index.nlevels)]
+    for level in levels:
+        missing = np.asarray(level.isna())
+        if missing.any():
+            row = int(np.argmax(missing))
+            raise InputError(f"The {what} number {row} (from 0) is missing (NaN or None).")
+    if not unique:
+        twice = index[index.duplicated()].tolist()[0]
+        raise InputError(f"Duplicate {what} {written(twice)}: every {what} may stand only once.")
+
+
+def as_floats(
+    values: pd.DataFrame | pd.Series | pd.Index | NDArray[Any], *, truths: bool = False
+) -> Floats:
+    """Return a column or a table as floats, NaN for whatever is no real number.
+
+    Truth values, complex numbers, dates and times are no real numbers; texts are where they are
+    written as one. Numbers that no float holds become infinite. With `truths`, True and False are 1
+    and 0.
+    """
+    if isinstance(values, pd.DataFrame):
+        if all(_plain(dtype) for dtype in values.dtypes):
+            return values.to_numpy(dtype=np.float64)
+        columns = [
+            as_floats(values.iloc[:, column], truths=truths) for column in range(values.shape[1])
+        ]
+        return np.column_stack(columns) if columns else np.empty(values.shape)
+    if _plain(values.dtype):
+        return np.asarray(values, dtype=np.float64)
+    if getattr(values.dtype, "kind", "O") in ("cmM" if truths else "bcmM"):
+        return np.full(len(values), np.nan)
+
+    def read(value: Any) -> float:
+        if truths and is_truth(value):
+            return float(value)
+        return read_number(value) if isinstance(value, str) else as_float(value)
+
+    return np.fromiter(map(read, values), dtype=np.float64, count=len(values))
+
+
+def _plain(dtype: Any) -> bool:
+    return isinstance(dtype, np.dtype) and dtype.kind in "iuf"
