@@ -15,6 +15,7 @@ from apportion.sim.network.collectives import (
     Cost,
     halving_doubling,
     hierarchical,
+    phases,
     point_to_point,
     ring,
 )
@@ -54,6 +55,7 @@ __all__ = [
     "halving_doubling",
     "hierarchical",
     "model_profiles",
+    "phases",
     "point_to_point",
     "read_astra_workload",
     "ring",

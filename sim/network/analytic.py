@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from apportion.sim.network.collectives import COLLECTIVES, hierarchical
+from apportion.sim.network.collectives import COLLECTIVES, hierarchical, phases
 from apportion.sim.network.job_types import model_of
 from apportion.sim.network.profile import ModelProfile, exposed_s
 
@@ -22,8 +22,9 @@ __all__ = ["AnalyticNetwork"]
 class AnalyticNetwork:
     """Overheads from the layers of a model and the dimensions of an interconnect.
 
-    Source: the single-server form of ASTRA-sim's layer-wise training loop (ISPASS 2020, section
-    III), with hierarchical ring collectives.
+    Source: ASTRA-sim's layer-wise training loop (ISPASS 2020, section III), with hierarchical ring
+    collectives. Messages queue for each dimension where the interconnect is pipelined, else for
+    all of them together.
 
     Parameters
     ----------
@@ -57,6 +58,9 @@ class AnalyticNetwork:
             return 0.0
         model = model_of(job_type, self.profiles)
         profile = self.profiles[model]
-        costs = {name: hierarchical(name, spans) for name in COLLECTIVES}
+        if self.interconnect.pipelined:
+            costs = {name: phases(name, spans) for name in COLLECTIVES}
+        else:
+            costs = {name: (hierarchical(name, spans),) for name in COLLECTIVES}
         exposed = exposed_s(profile, costs) / profile.compute_s
         return exposed + self.fixed_overhead.get(model, 0.0)

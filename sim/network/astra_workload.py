@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -40,7 +41,9 @@ def read_astra_workload(path: str | Path, *, cycle_s: float = _NANOSECOND) -> Mo
 
     Collectives run over the whole gang, whatever the parallelism. Under ``DATA`` the first layer
     computes no gradient of its inputs, as in ASTRA-sim. The delay of the update is neither
-    compute nor communication and is left out.
+    compute nor communication and is left out. A single word below the last layer is passed over.
+    Where fewer layers follow than the file says, as in two of those that Dally's authors publish,
+    those are read that are there, with a warning.
 
     Parameters
     ----------
@@ -52,7 +55,13 @@ def read_astra_workload(path: str | Path, *, cycle_s: float = _NANOSECOND) -> Mo
     Raises
     ------
     InputError
-        If the file cannot be read, or a line is malformed; it names file and line.
+        If the file cannot be read, a line is malformed, or more layers follow than the file says;
+        it names file and line.
+
+    Warns
+    -----
+    UserWarning
+        If fewer layers follow than the file says.
     """
     file = read_text(path)
     text = file.body.decode("utf-8", errors="replace").splitlines()
@@ -65,8 +74,13 @@ def read_astra_workload(path: str | Path, *, cycle_s: float = _NANOSECOND) -> Mo
         )
     parallelism, count = lines[0][1][0], int(lines[1][1][0])
     rows = lines[2:]
-    if len(rows) != count:
-        raise InputError(f"{path}, line {lines[1][0]}: {count} layers, but {len(rows)} follow.")
+    if rows and len(rows[-1][1]) == 1:
+        rows.pop()  # a number that belongs to no layer ends the files of Dally's authors
+    said = f"{path}, line {lines[1][0]}: {count} layers, but {len(rows)} follow."
+    if len(rows) > count or not rows:
+        raise InputError(said)
+    if len(rows) < count:
+        warnings.warn(f"{said} Only these are read.", stacklevel=2)
     layers = [_layer(f"{path}, line {number}", words, cycle_s) for number, words in rows]
     if parallelism == "DATA" and layers:
         layers[0] = replace(layers[0], input_gradient_s=0.0)

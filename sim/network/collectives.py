@@ -20,7 +20,15 @@ if TYPE_CHECKING:
 
     from apportion.sim.network.interconnect import Dimension, Span
 
-__all__ = ["COLLECTIVES", "Cost", "halving_doubling", "hierarchical", "point_to_point", "ring"]
+__all__ = [
+    "COLLECTIVES",
+    "Cost",
+    "halving_doubling",
+    "hierarchical",
+    "phases",
+    "point_to_point",
+    "ring",
+]
 
 COLLECTIVES: Mapping[str, int] = MappingProxyType(
     {"all_reduce": 2, "reduce_scatter": 1, "all_gather": 1, "all_to_all": 1}
@@ -42,7 +50,7 @@ class Cost(NamedTuple):
 def point_to_point(dimension: Dimension, units: int = 2, distance: int = 1) -> Cost:
     """One message between two units of a dimension: hops * latency + S / B."""
     hops = dimension.hops(units, distance)
-    return Cost(hops * dimension.latency_s, 1 / dimension.bandwidth_bytes_per_s)
+    return Cost(hops * dimension.latency_s, 1 / dimension.bytes_per_s(units))
 
 
 def ring(collective: str, peers: int, dimension: Dimension) -> Cost:
@@ -61,7 +69,7 @@ def ring(collective: str, peers: int, dimension: Dimension) -> Cost:
         raise unknown_name("collective", collective, COLLECTIVES)
     _check_peers(peers)
     steps = COLLECTIVES[collective] * (peers - 1)
-    return Cost(steps * dimension.alpha_s, steps / peers / dimension.bandwidth_bytes_per_s)
+    return Cost(steps * dimension.alpha_s, steps / peers / dimension.bytes_per_s(peers))
 
 
 def halving_doubling(peers: int, dimension: Dimension) -> Cost:
@@ -79,10 +87,10 @@ def halving_doubling(peers: int, dimension: Dimension) -> Cost:
         )
     steps = 2 * (peers.bit_length() - 1)
     share = 2 * (peers - 1) / peers
-    return Cost(steps * dimension.alpha_s, share / dimension.bandwidth_bytes_per_s)
+    return Cost(steps * dimension.alpha_s, share / dimension.bytes_per_s(peers))
 
 
-def hierarchical(collective: str, spans: Iterable[Span]) -> Cost:
+def phases(collective: str, spans: Iterable[Span]) -> tuple[Cost, ...]:
     """Run a collective over several dimensions, inner to outer, by a ring in each.
 
     An all-reduce scatters inwards and gathers on the way back, so that the bytes that reach a
@@ -90,16 +98,25 @@ def hierarchical(collective: str, spans: Iterable[Span]) -> Cost:
     all-to-all exchanges everything anew in every dimension (derived: no reduction, nothing
     shrinks). Where machines or racks hold different parts of the gang, the widest sets the steps
     and the narrowest the division (`Span`).
+
+    Returns
+    -------
+    tuple of Cost
+        What each dimension is busy for with a message of the whole collective.
     """
-    latency_s = s_per_byte = 0.0
-    divided = 1
+    costs, divided = [], 1
     for span in spans:
         cost = ring(collective, span.units, span.dimension)
-        latency_s += cost.latency_s
-        s_per_byte += cost.s_per_byte / divided
+        costs.append(Cost(cost.latency_s, cost.s_per_byte / divided))
         if collective != "all_to_all":
             divided *= span.narrowest
-    return Cost(latency_s, s_per_byte)
+    return tuple(costs)
+
+
+def hierarchical(collective: str, spans: Iterable[Span]) -> Cost:
+    """Cost of one collective alone: its `phases` one after the other."""
+    costs = phases(collective, spans)
+    return Cost(sum(cost.latency_s for cost in costs), sum(cost.s_per_byte for cost in costs))
 
 
 def _check_peers(peers: int) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from apportion.checks import choice, number, seconds, whole
 from apportion.cluster import TIERS
 from apportion.errors import InputError
-from apportion.sim.network.shapes import Shape, gpus_of, machines_of, tier_of
+from apportion.sim.network.shapes import Shape, gpus_of, machines_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,11 +31,14 @@ class Dimension:
     topology
         Out of `TOPOLOGIES`.
     bandwidth_bytes_per_s
-        Bytes per second and direction of one GPU.
+        Bytes per second and direction of one GPU, or of one link if these are counted.
     latency_s
         Seconds per hop.
     size
         Most units that it joins; ``None`` for any number.
+    links_per_unit
+        Links that the dimension has for each of its units, over which messages are spread: see
+        `bytes_per_s`. ``None`` where the bandwidth is that of a GPU, however many units there are.
 
     Raises
     ------
@@ -49,6 +52,7 @@ class Dimension:
     bandwidth_bytes_per_s: float
     latency_s: float = 0.0
     size: int | None = None
+    links_per_unit: int | None = None
 
     def __post_init__(self) -> None:
         choice("tier", self.tier, TIERS)
@@ -58,6 +62,8 @@ class Dimension:
         seconds(f"The latency_s of tier {self.tier!r}", self.latency_s)
         if self.size is not None:
             whole(f"The size of tier {self.tier!r}", self.size, 1)
+        if self.links_per_unit is not None:
+            whole(f"The links_per_unit of tier {self.tier!r}", self.links_per_unit, 1)
 
     def hops(self, units: int, distance: int = 1) -> int:
         """Hops between two of so many units, that far apart in their order.
@@ -72,6 +78,22 @@ class Dimension:
     def alpha_s(self) -> float:
         """Seconds that a message of no length takes to a neighbor."""
         return self.hops(2) * self.latency_s
+
+    def bytes_per_s(self, units: int) -> float:
+        """Bytes per second and direction of one GPU when so many units take part.
+
+        Where links are counted, as in ASTRA-sim's first version, there are ``links_per_unit *
+        units`` of them, and a GPU has the bandwidth of them all on a switch and on a ring, whose
+        number is even and four at least. Where all are connected, every pair has an equal number.
+        """
+        if self.links_per_unit is None or units < 2:
+            return self.bandwidth_bytes_per_s
+        links = self.links_per_unit * units
+        if self.topology == "ring":
+            links = max(4, links + links % 2)
+        elif self.topology == "fully_connected":
+            links = max(1, links // (units - 1))
+        return links * self.bandwidth_bytes_per_s
 
 
 class Span(NamedTuple):
@@ -99,18 +121,37 @@ class Interconnect:
         Between the machines of a rack.
     network
         Between racks.
+    pipelined
+        Whether every dimension has a queue of its own, as in ASTRA-sim, so that one message is in
+        an inner dimension while another is further out. Otherwise messages go one by one, as they
+        must where dimensions share a port.
 
     Raises
     ------
     InputError
-        If there is no dimension in a machine, or one but the last has no size.
+        If there is no dimension in a machine, one but the last has no size, or something is no
+        `Dimension`.
     """
 
     machine: tuple[Dimension, ...]
     rack: Dimension
     network: Dimension
+    pipelined: bool = False
 
     def __post_init__(self) -> None:
+        if not isinstance(self.machine, tuple):
+            raise InputError(
+                f"The tier 'machine' is {self.machine!r}; it must be a tuple of Dimension, inner "
+                "first, e.g. (Dimension(...),)."
+            )
+        outer = {"rack": (self.rack,), "network": (self.network,)}
+        for tier, dimensions in {"machine": self.machine, **outer}.items():
+            for dimension in dimensions:
+                if not isinstance(dimension, Dimension):
+                    raise InputError(
+                        f"The tier {tier!r} holds {dimension!r}; it must be one Dimension. Only "
+                        "the tier 'machine' may have several, in a tuple."
+                    )
         if not self.machine or any(dimension.size is None for dimension in self.machine[:-1]):
             raise InputError(
                 "The tier 'machine' needs at least one dimension, and all but its last a size."
@@ -124,34 +165,32 @@ class Interconnect:
         shape
             Canonical.
         flat_if_unbalanced
-            Make an unbalanced gang one flat ring over its slowest tier, all GPUs being units, as
-            the code of Dally's authors does (see `is_unbalanced`).
+            Make an unbalanced gang one flat ring over the tier that it does not divide over, all
+            GPUs there being units, as the code of Dally's authors does (see `is_unbalanced`).
         """
-        tier = tier_of(shape)
-        if flat_if_unbalanced and is_unbalanced(shape):
-            gpus = gpus_of(shape)
-            return (Span((self.rack, self.network)[tier - 1], gpus, gpus),)
-        counts = [gpus for rack in shape for gpus in rack]
-        machines = [len(rack) for rack in shape]
-        spans = [
-            *_inside(self.machine, max(counts), min(counts)),
-            Span(self.rack, max(machines), min(machines)),
-            Span(self.network, len(shape), len(shape)),
-        ]
+        gpus = gpus_of(shape)
+        network = Span(self.network, len(shape), len(shape))
+        if flat_if_unbalanced and gpus % len(shape):
+            return (Span(self.network, gpus, gpus),)
+        if flat_if_unbalanced and gpus % machines_of(shape):
+            by_rack = [sum(rack) for rack in shape]
+            spans = [Span(self.rack, max(by_rack), min(by_rack)), network]
+        else:
+            counts = [gpus for rack in shape for gpus in rack]
+            machines = [len(rack) for rack in shape]
+            inside = _inside(self.machine, max(counts), min(counts))
+            spans = [*inside, Span(self.rack, max(machines), min(machines)), network]
         return tuple(span for span in spans if span.units > 1)
 
 
 def is_unbalanced(shape: Shape) -> bool:
-    """Whether Dally's released code would flatten a gang.
+    """Whether Dally's released code would flatten a gang over its slowest tier.
 
-    It does so where the GPUs do not divide by the racks or machines that the gang uses, and where
-    every machine holds a single one. Machines that do not divide by racks count too, as they leave
-    no hierarchy to build. Only totals matter: six GPUs beside two count as four beside four.
+    Over racks it does so where the GPUs do not divide by the racks; how they lie on the machines
+    of a rack then only matters within the rack. In one rack it does so where they do not divide by
+    the machines. Only totals matter: six GPUs beside two count as four beside four.
     """
-    gpus, machines, racks = gpus_of(shape), machines_of(shape), len(shape)
-    if machines == 1:
-        return False
-    return gpus == machines or any((gpus % machines, gpus % racks, machines % racks))
+    return gpus_of(shape) % (len(shape) if len(shape) > 1 else machines_of(shape)) > 0
 
 
 def _inside(dimensions: tuple[Dimension, ...], most: int, fewest: int) -> Iterator[Span]:

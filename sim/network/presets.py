@@ -10,13 +10,17 @@ _GIBIBYTE = 2.0**30  # what ASTRA-sim counts as a gigabyte
 
 TABLE1_INTERCONNECT = Interconnect(
     machine=(
-        Dimension("machine", "fully_connected", 600 * _GIBIBYTE, 0.0, size=4),
-        Dimension("machine", "ring", 600 * _GIBIBYTE, 500e-9),
+        Dimension("machine", "fully_connected", 600 * _GIBIBYTE, 0.0, size=4, links_per_unit=1),
+        Dimension("machine", "ring", 600 * _GIBIBYTE, 500e-9, links_per_unit=1),
     ),
-    rack=Dimension("rack", "ring", 200 * _GIBIBYTE, 5e-6),
-    network=Dimension("network", "switch", 400 * _GIBIBYTE, 50e-6),
+    rack=Dimension("rack", "ring", 200 * _GIBIBYTE, 5e-6, links_per_unit=1),
+    network=Dimension("network", "switch", 400 * _GIBIBYTE, 50e-6, links_per_unit=1),
+    pipelined=True,
 )
-"""Figures that Dally's authors gave to ASTRA-sim: GPUs in fours, two fours to a machine."""
+"""Figures that Dally's authors gave to ASTRA-sim: GPUs in fours, two fours to a machine.
+
+Their simulator gives every dimension as many links as it has units.
+"""
 
 _NVSWITCH_BYTES_PER_S = 450e9
 _INFINIBAND_BYTES_PER_S = 50e9

@@ -11,7 +11,7 @@ from apportion.errors import InputError, written
 from apportion.sim.network.collectives import COLLECTIVES, Cost
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 __all__ = ["Exchange", "Layer", "ModelProfile", "exposed_s"]
 
@@ -135,32 +135,39 @@ class ModelProfile:
         return ModelProfile(self.name, tuple(layers))
 
 
-def exposed_s(profile: ModelProfile, costs: Mapping[str, Cost]) -> float:
+def exposed_s(profile: ModelProfile, costs: Mapping[str, Sequence[Cost]]) -> float:
     """Seconds of an iteration during which compute waits for communication.
 
-    The network is a single server that takes messages in the order in which they are issued:
-    gradients of the weights from the last layer to the first, while the backward pass goes on.
-    Messages after a forward pass or a gradient of the input are waited for at once.
+    Every dimension of the network has one queue and serves one message at a time, in the order in
+    which they are issued: gradients of the weights from the last layer to the first, while the
+    backward pass goes on. A message passes the dimensions one after the other, so that a later one
+    is in an inner dimension while this one is further out. Messages after a forward pass or a
+    gradient of the input are waited for at once.
 
     Parameters
     ----------
     profile
         What is computed and sent.
     costs
-        Of each collective that the profile uses, over the gang's placement.
+        Of each collective that the profile uses, over the gang's placement: one for each
+        dimension, see `apportion.sim.network.collectives.phases`.
 
     Returns
     -------
     float
         End of the iteration minus compute time, in seconds, >= 0.
     """
-    now = free = 0.0  # when compute goes on, and when the network is free
+    now = end = 0.0  # when compute goes on, and when the last message is through
+    free = [0.0] * max(map(len, costs.values()), default=0)  # when each dimension is free
     for seconds, exchange, waited_for in _parts(profile):
         now += seconds
         if exchange.size_bytes:
-            free = max(free, now) + costs[exchange.collective].seconds(exchange.size_bytes)
-            now = free if waited_for else now
-    return max(0.0, max(now, free) - profile.compute_s)
+            end = now
+            for dimension, cost in enumerate(costs[exchange.collective]):
+                begin = max(free[dimension], end)
+                end = free[dimension] = begin + cost.seconds(exchange.size_bytes)
+            now = end if waited_for else now
+    return max(0.0, max(now, end) - profile.compute_s)
 
 
 def _parts(profile: ModelProfile) -> Iterator[tuple[float, Exchange, bool]]:

@@ -79,10 +79,21 @@ def test_other_files_are_recognized(write: Write, lines: tuple[str, ...]) -> Non
 
 
 def test_the_number_of_layers_is_checked(write: Write) -> None:
-    with pytest.raises(InputError, match="line 2: 3 layers, but 2 follow"):
-        read_astra_workload(write("DATA", "3", FIRST, SECOND))
+    with pytest.raises(InputError, match="line 2: 1 layers, but 2 follow"):
+        read_astra_workload(write("DATA", "1", FIRST, SECOND))
+    with pytest.warns(UserWarning, match=r"line 2: 3 layers, but 2 follow. Only these are read"):
+        profile = read_astra_workload(write("DATA", "3", FIRST, SECOND))
+    assert len(profile.layers) == 2
     with pytest.raises(InputError, match="no layer that computes"):
+        read_astra_workload(write("DATA", "1", FIRST.replace("100", "0").replace("80", "0")))
+    with pytest.raises(InputError, match="line 2: 0 layers, but 0 follow"):
         read_astra_workload(write("DATA", "0"))
+
+
+def test_a_number_behind_the_last_layer_is_passed_over(write: Write) -> None:
+    # As in the files that Dally's authors publish.
+    profile = read_astra_workload(write("DATA", "2", FIRST, "732195" + SECOND, "732195"))
+    assert [layer.name for layer in profile.layers] == ["conv", "732195fc"]
 
 
 @pytest.mark.parametrize(

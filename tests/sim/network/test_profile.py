@@ -14,7 +14,7 @@ from apportion.sim.network import Cost, Exchange, Layer, ModelProfile, exposed_s
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-COSTS = {name: Cost(0.5, 2.0) for name in ("all_reduce", "all_gather", "all_to_all")}
+COSTS = {name: (Cost(0.5, 2.0),) for name in ("all_reduce", "all_gather", "all_to_all")}
 SECONDS = st.floats(0, 8)
 
 
@@ -25,27 +25,33 @@ def layer(forward_s: float, input_s: float, weight_s: float, sent: float) -> Lay
 LAYERS = st.lists(st.builds(layer, SECONDS, SECONDS, SECONDS, SECONDS), min_size=1, max_size=9)
 
 
-def simulated_end_s(layers: Sequence[Layer], cost: Cost) -> float:
-    """Play one iteration event by event: one compute stream, one network, a queue between."""
+def simulated_end_s(layers: Sequence[Layer], costs: Sequence[Cost]) -> float:
+    """Play one iteration event by event: one compute stream, and a queue for each dimension."""
     tasks = [(x.forward_s, 0.0) for x in layers]
     for x in reversed(layers):
         tasks += [(x.weight_gradient_s, x.weight_gradient.size_bytes), (x.input_gradient_s, 0.0)]
-    events = [(0.0, 0, "compute", -1)]
-    queue: list[float] = []
-    busy, clock, serial = False, 0.0, 0
+    serial = 0
+    events = [(0.0, serial, -1, -1.0)]  # time, order, dimension left (-1: compute), task or bytes
+    queues: list[list[float]] = [[] for _ in costs]
+    busy, clock = [False] * len(costs), 0.0
     while events:
-        clock, _, kind, task = heapq.heappop(events)
-        if kind == "network":
-            busy = False
+        clock, _, place, what = heapq.heappop(events)
+        if place >= 0:
+            busy[place] = False
+            if place + 1 < len(costs):
+                queues[place + 1].append(what)
         else:
+            task = int(what)
             if task >= 0 and tasks[task][1]:
-                queue.append(cost.latency_s + tasks[task][1] * cost.s_per_byte)
+                queues[0].append(tasks[task][1])
             if task + 1 < len(tasks):
                 serial += 1
-                heapq.heappush(events, (clock + tasks[task + 1][0], serial, "compute", task + 1))
-        if queue and not busy:
-            busy, serial = True, serial + 1
-            heapq.heappush(events, (clock + queue.pop(0), serial, "network", -1))
+                heapq.heappush(events, (clock + tasks[task + 1][0], serial, -1, task + 1.0))
+        for dimension, (queue, cost) in enumerate(zip(queues, costs, strict=True)):
+            if queue and not busy[dimension]:
+                busy[dimension], size, serial = True, queue.pop(0), serial + 1
+                through_s = clock + cost.latency_s + size * cost.s_per_byte
+                heapq.heappush(events, (through_s, serial, dimension, size))
     return clock
 
 
@@ -61,13 +67,24 @@ def test_communication_behind_later_compute_is_hidden() -> None:
     assert exposed_s(profile, COSTS) == 0
 
 
-@given(LAYERS)
-def test_exposed_communication_is_that_of_an_event_simulation(layers: list[Layer]) -> None:
+def test_dimensions_work_on_different_messages_at_the_same_time() -> None:
+    # Sent at 5 and 9. Inner dimension: 5 to 8, 9 to 10; outer one: 8 to 14.5, 14.5 to 17.
+    profile = ModelProfile("two", (layer(1, 0, 2, 1), layer(2, 2, 2, 3)))
+    costs = {"all_reduce": (Cost(0.0, 1.0), Cost(0.5, 2.0))}
+    assert exposed_s(profile, costs) == pytest.approx(17 - 9)
+
+
+@given(LAYERS, st.lists(st.builds(Cost, SECONDS, SECONDS), min_size=1, max_size=4))
+def test_exposed_communication_is_that_of_an_event_simulation(
+    layers: list[Layer], costs: list[Cost]
+) -> None:
     if sum(x.forward_s + x.input_gradient_s + x.weight_gradient_s for x in layers) == 0:
         return
     profile = ModelProfile("random", tuple(layers))
-    end_s = simulated_end_s(layers, COSTS["all_reduce"])
-    assert exposed_s(profile, COSTS) == pytest.approx(end_s - profile.compute_s, abs=1e-9)
+    exposed = exposed_s(profile, {"all_reduce": costs})
+    assert exposed == pytest.approx(simulated_end_s(layers, costs) - profile.compute_s, abs=1e-9)
+    one = Cost(sum(c.latency_s for c in costs), sum(c.s_per_byte for c in costs))
+    assert exposed <= exposed_s(profile, {"all_reduce": [one]}) + 1e-9
 
 
 def test_exchanges_that_are_waited_for_are_exposed_in_full() -> None:
