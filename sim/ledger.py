@@ -55,9 +55,11 @@ class Ledger:
     ``arrival_s``, ``start_s``, ``completion_s``, ``total`` and ``remaining`` (steps),
     ``isolated_s``, ``preemptions``; of shape (jobs, types): ``speed`` (steps/s, 0 = cannot run),
     ``held_s`` (seconds on each type) and ``gpu_s`` (GPU-seconds that it accounts for; two jobs
-    that share devices halve them). ``beside`` holds what jobs make beside each other, if that is
-    known, and ``split_ratio`` (jobs, types) the speed of gangs that are split over machines
-    relative to whole ones, if it is to count.
+    that share devices halve them). ``alone_slowdown`` (jobs,) is the time of a step of a gang that
+    is alone on the cluster, communication included, over its compute time: 1 unless a network
+    counts. ``beside`` holds what jobs make beside each other, if that is known, and ``split_ratio``
+    (jobs, types) the speed of gangs that are split over machines relative to whole ones, if it is
+    to count.
     """
 
     def __init__(
@@ -79,6 +81,7 @@ class Ledger:
         steps = table["steps_remaining"] if "steps_remaining" in table else table["total_steps"]
         self.remaining = steps.to_numpy(dtype=float).copy()
         self._to_do, self._fastest = self.remaining.copy(), self.speed.max(axis=1)
+        self.alone_slowdown = np.ones(len(table))
         optional = {"weight": 1.0, "deadline_s": np.nan}
         self._columns = {
             name: table[name].to_numpy(dtype=float) if name in table else np.full(len(table), other)
@@ -201,6 +204,7 @@ class Ledger:
         if not self._divided:
             share = isolated_share(self.capacity, self._sizes, self.active.size)
             own = share[self._size_of[self.active]]
-            self._isolated_rate[self.active] = (own * self.speed[self.active]).sum(axis=1)
+            rate = (own * self.speed[self.active]).sum(axis=1)
+            self._isolated_rate[self.active] = rate / self.alone_slowdown[self.active]
             self._divided = True
         return self._isolated_rate

@@ -155,6 +155,7 @@ class TierShares:
             gpus = self._jobs["scale_factor"].to_numpy()[self._active]
             share = self._cluster.total_gpus / self._active.size / gpus
             done_s = records.compute_s[self._active] - self._compute_s[self._active]
+            done_s *= records.alone_slowdown[self._active]
             self._isolated_s[self._active] += done_s / np.minimum(share, 1.0)
         self._compute_s[:known] = records.compute_s
         self._run_s = run_s

@@ -7,53 +7,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from apportion.cluster import TIERS
-from apportion.sim.network import canonical_shape
+from apportion.sim.network.pace import placing_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.cluster import Cluster
-    from apportion.sim.network import NetworkModel, Shape
+    from apportion.sim.network import NetworkModel
     from apportion.sim.workload import Workload
 
-__all__ = ["natural_shape", "tier_speeds"]
-
-
-def natural_shape(gpus: int, tier: int, cluster: Cluster) -> Shape | None:
-    """Return how a gang lies at a tier if it has its way: few machines and racks, evenly filled.
-
-    Parameters
-    ----------
-    gpus
-        GPUs of the gang.
-    tier
-        Position in `apportion.cluster.TIERS`.
-    cluster
-        Whole racks of one accelerator type.
-
-    Returns
-    -------
-    Shape or None
-        None if no gang of that size lies at the tier: it is too large for it, or cannot be spread.
-    """
-    racks = cluster.racks(cluster.accelerators[0])
-    per_machine, per_rack = cluster.gpus_per_machine, int(racks[0].sum())
-    if tier == 0:
-        return ((gpus,),) if gpus <= per_machine else None
-    if tier == 1:
-        machines = max(2, -(-gpus // per_machine))
-        fits = gpus <= per_rack and 2 <= machines <= min(gpus, len(racks[0]))
-        return canonical_shape([_evenly(gpus, machines)]) if fits else None
-    count = max(2, -(-gpus // per_rack))
-    if not 2 <= count <= min(gpus, len(racks)):
-        return None
-    return canonical_shape(_evenly(part, -(-part // per_machine)) for part in _evenly(gpus, count))
+__all__ = ["tier_speeds"]
 
 
 def tier_speeds(workload: Workload, cluster: Cluster, network: NetworkModel) -> NDArray[np.float64]:
-    """Steps/s of every job at each tier, at its natural shape, shape (jobs, tiers).
+    """Steps/s of every job at each tier, shape (jobs, tiers).
 
-    Its throughput without exposed communication over 1 + overhead; 0 where it cannot be.
+    Its throughput without exposed communication over 1 + overhead, on the fastest placement that
+    the gang can have at the tier where everything is free; 0 where it can have none: it is too
+    large, or cannot be spread. The lease mechanism chooses placements in the same way.
 
     Raises
     ------
@@ -61,17 +32,12 @@ def tier_speeds(workload: Workload, cluster: Cluster, network: NetworkModel) -> 
         If a job cannot run on the cluster, or the network model does not know its job type.
     """
     alone = workload.throughput_of(cluster).to_numpy(dtype=float)[:, 0]
+    placing = placing_of(cluster, network)
     speeds = np.zeros((len(workload), len(TIERS)))
     job_types, gangs = workload.jobs["job_type"].tolist(), workload.jobs["scale_factor"].tolist()
     for job, (job_type, gpus) in enumerate(zip(job_types, gangs, strict=True)):
         for tier in range(len(TIERS)):
-            shape = natural_shape(gpus, tier, cluster)
-            if shape is not None:
-                speeds[job, tier] = alone[job] / (1 + network.overhead(job_type, shape))
+            placement = placing.best_alone(job_type, gpus, tier)
+            if placement is not None:
+                speeds[job, tier] = alone[job] / placing.worth(job_type, placement)[0]
     return speeds
-
-
-def _evenly(gpus: int, parts: int) -> list[int]:
-    """Divide GPUs into parts that differ by one at most."""
-    whole, rest = divmod(gpus, parts)
-    return [whole + (part < rest) for part in range(parts)]

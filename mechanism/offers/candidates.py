@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from apportion.mechanism.offers.exact import ranks
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -74,8 +76,8 @@ class InOrder:
             accepts |= waiting.held_tier[:, None] == np.arange(3)
         serves = np.flatnonzero(accepts.any(axis=1))
         able = waiting.at(serves)
-        keys = self.order.keys(now_s, able)
-        order = serves[np.lexsort((able.job, able.released_s, *reversed(keys)))]
+        keys = (*self.order.keys(now_s, able), able.released_s, able.arrival_s)
+        order = serves[np.lexsort((able.job, *map(ranks, reversed(keys))))]
         return order, accepts[order]
 
     def next_change_s(self, now_s: float, waiting: WaitingJobs) -> float:

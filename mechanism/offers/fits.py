@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 
@@ -21,6 +21,9 @@ __all__ = ["FITS", "Fit", "get_fit"]
 class Fit(Protocol):
     """Chooses among machines, or among racks; both are given by their free GPUs, shape (n,)."""
 
+    by_speed: ClassVar[bool]
+    """Whether it is asked only where several placements are equally fast for the gang."""
+
     def one(self, free: Ints, gpus: int) -> int:
         """Return the position of one that has `gpus` free; there is one."""
         ...
@@ -32,6 +35,8 @@ class Fit(Protocol):
 
 class BestFit:
     """The fullest that holds the gang; where none does, as few as possible."""
+
+    by_speed: ClassVar[bool] = True
 
     def one(self, free: Ints, gpus: int) -> int:
         """Return the one with fewest free GPUs that has enough; of equal ones the first."""
@@ -52,6 +57,8 @@ class BestFit:
 class FirstFit:
     """The lowest numbers."""
 
+    by_speed: ClassVar[bool] = False
+
     def one(self, free: Ints, gpus: int) -> int:
         """Return the first one that has enough."""
         return int((free >= gpus).argmax())
@@ -63,6 +70,8 @@ class FirstFit:
 
 class EmptiestFirst:
     """The ones with most free GPUs."""
+
+    by_speed: ClassVar[bool] = False
 
     def one(self, free: Ints, gpus: int) -> int:
         """Return the one with most free GPUs; of equal ones the first."""

@@ -10,7 +10,16 @@ import numpy as np
 from apportion.errors import InputError, written
 from apportion.mechanism.offers.fits import get_fit
 from apportion.mechanism.offers.lease import Lease
-from apportion.mechanism.offers.racks import Placement, Racks, Room, tier_of
+from apportion.mechanism.offers.placing import Pace, Placing, by_tier
+from apportion.mechanism.offers.racks import (
+    NETWORK,
+    Placement,
+    Racks,
+    Room,
+    placement_of,
+    room_of,
+    tier_of,
+)
 from apportion.mechanism.offers.records import JobRecords
 from apportion.mechanism.offers.timer_book import TimerBook
 from apportion.mechanism.offers.waiting import ClusterSize, WaitingJobs
@@ -36,8 +45,9 @@ class LeaseMechanism:
     `offer`, which tells who gets which GPUs. It ends when no waiting job accepts anything that is
     free, so nothing changes before the next such call or `next_change_s`.
 
-    A job that accepts GPUs in the instant in which it gave some back, at the same tier, gets the
-    same ones if they are still free: nobody gains from a move.
+    Of the placements at the tier that a job accepts it gets the fastest, as `pace` knows. If it
+    gave GPUs back in the same instant it gets these, as long as they are free and no others are
+    faster or in a tighter tier: a gang spread in a crowd comes together at the end of a lease.
 
     Parameters
     ----------
@@ -47,6 +57,8 @@ class LeaseMechanism:
         Whole racks of one accelerator type.
     seed
         Seed of placements at random.
+    pace
+        How slow models are on placements; by default all that counts is the tier.
 
     Raises
     ------
@@ -54,7 +66,14 @@ class LeaseMechanism:
         If the cluster has several accelerator types, or machines or racks are not whole.
     """
 
-    def __init__(self, scheduler: OfferScheduler, cluster: Cluster, *, seed: int = 0) -> None:
+    def __init__(
+        self,
+        scheduler: OfferScheduler,
+        cluster: Cluster,
+        *,
+        seed: int = 0,
+        pace: Pace = by_tier,
+    ) -> None:
         if len(cluster.accelerators) != 1:
             raise InputError(
                 f"Leases are for clusters of one accelerator type; {cluster} has "
@@ -74,11 +93,19 @@ class LeaseMechanism:
         )
         self._rng = np.random.default_rng(seed)
         self._fit = get_fit(scheduler.placement, self._rng)
-        self._move_fit = get_fit("best_fit", self._rng)
+        self.placing = Placing(gpus, pace)
         self._candidates = scheduler.candidates()
         self._given_back: dict[int, Placement] = {}
 
-    def arrive(self, now_s: float, *, scale_factor: int, job_type: str, ideal_s: float) -> int:
+    def arrive(
+        self,
+        now_s: float,
+        *,
+        scale_factor: int,
+        job_type: str,
+        ideal_s: float,
+        model: str | None = None,
+    ) -> int:
         """Let a job in; it waits.
 
         Parameters
@@ -88,9 +115,11 @@ class LeaseMechanism:
         scale_factor
             GPUs of its gang.
         job_type
-            The model that it trains.
+            The model that it trains, as the scheduler's rule knows it.
         ideal_s
             Compute time from start to completion without exposed communication, seconds.
+        model
+            The same as `pace` knows it; the job type by default.
 
         Returns
         -------
@@ -108,7 +137,11 @@ class LeaseMechanism:
                 f"must be from 1 to the {self.size.gpus} GPUs of the cluster."
             )
         self.scheduler.rule.check(job_type)
-        return self.jobs.add(now_s, scale_factor, job_type, ideal_s)
+        model = job_type if model is None else model
+        alone = self.placing.least_slowdown(model, scale_factor)
+        return self.jobs.add(
+            now_s, scale_factor, job_type, ideal_s, model=model, alone_slowdown=alone
+        )
 
     def ran(self, jobs: Ints, compute_s: Floats, run_s: Floats) -> None:
         """Book progress of jobs that hold GPUs.
@@ -156,20 +189,25 @@ class LeaseMechanism:
     def keeps(self, job: int, now_s: float) -> bool:
         """Whether a job whose lease ends now would get the GPUs that it has.
 
-        That is if, with these given back, it is the first to accept anything and finds no tighter
-        tier. With the scheduler's `keep_placement` it accepts the tier that it has, whatever its
+        That is if, with these given back, it is the first to accept anything and finds nothing
+        better. With the scheduler's `keep_placement` it accepts the tier that it has, whatever its
         rule.
         """
-        return self._gets_tier_again(job, now_s, self.racks.room_with(job))
+        free = self.racks.free_with(job)
+        return self._gets_tier_again(job, now_s, room_of(free)) and not self._better(job, free)
 
     def surely_keeps(self, job: int, now_s: float) -> bool:
         """Whether a job would get the GPUs that it has at every end of a lease from now on.
 
-        That is if nobody waits, and it accepts no tighter tier even if all were free. Then leases
-        need not be told apart until a job arrives, completes, or waits.
+        That is if nobody waits, it accepts no tighter tier even if all were free, and no faster
+        placement is free. Then leases need not be told apart until a job arrives, completes, or
+        waits.
         """
+        if self.jobs.waiting.any():
+            return False
         empty = Room(self.size.gpus_per_machine, self.size.gpus_per_rack, self.size.gpus)
-        return not self.jobs.waiting.any() and self._gets_tier_again(job, now_s, empty)
+        again = self._gets_tier_again(job, now_s, empty)
+        return again and not self._better(job, self.racks.free_with(job))
 
     def renewed(self, job: int, now_s: float) -> None:
         """Write down for the delay timers that a job has got again, at once, what it had."""
@@ -177,7 +215,7 @@ class LeaseMechanism:
         self.timers.record(int(self.jobs.tier[job]), gpus, now_s, 0.0)
 
     def migrate(self, jobs: Iterable[int]) -> list[Lease]:
-        """Move running jobs to tighter tiers that are free, their own GPUs included.
+        """Move running jobs to faster placements that are free, their own GPUs included.
 
         Parameters
         ----------
@@ -191,11 +229,13 @@ class LeaseMechanism:
         """
         if not self.racks.room.network:
             return []
-        here = np.fromiter(jobs, dtype=np.int64)
-        tightest = self._tightest_tier(here)
-        loose = self.jobs.tier[here] > tightest
-        moved = map(self._tighter, here[loose].tolist(), tightest[loose].tolist())
-        return [lease for lease in moved if lease is not None]
+        moved = []
+        for job in jobs:
+            better = self._better(job, self.racks.free_with(job), NETWORK)
+            if better is not None:
+                self.racks.give_back(job)
+                moved.append(self._held(job, better, continued=False))
+        return moved
 
     def state(self) -> dict[str, Any]:
         """Return everything that later decisions depend on, in lists, numbers and texts."""
@@ -223,10 +263,7 @@ class LeaseMechanism:
         self.jobs.restore(state["jobs"])
         self.racks.restore(state["racks"])
         self.timers.restore(state["timers"])
-        self._given_back = {
-            job: tuple((rack, machine, gpus) for rack, machine, gpus in placement)
-            for job, placement in state["given_back"]
-        }
+        self._given_back = {job: placement_of(rows) for job, rows in state["given_back"]}
         self._rng.bit_generator.state = state["random"]
 
     def _waiting(self, room: Room) -> WaitingJobs:
@@ -261,32 +298,20 @@ class LeaseMechanism:
         """Give a waiting job GPUs at a tier."""
         gpus = int(self.jobs.scale_factor[job])
         before = self._given_back.get(job)
-        if before is not None and tier_of(before) <= tier and self.racks.can_hold(before):
-            self.racks.hold(job, before)
-        else:
-            self.racks.take(job, gpus, tier, self._fit)
+        model, free = self.jobs.models[job], self.racks.free
+        placement = self.placing.chosen(free, model, gpus, tier, self._fit, before)
         self.jobs.waiting[job] = False
         self.timers.record(tier, gpus, now_s, now_s - float(self.jobs.released_s[job]))
-        return self._described(job, continued=self.racks.held[job] == before)
+        return self._held(job, placement, continued=placement == before)
 
-    def _tightest_tier(self, jobs: Ints) -> Ints:
-        """Return the tightest tier that can hold each of some jobs."""
-        sizes = (self.size.gpus_per_machine, self.size.gpus_per_rack)
-        return np.searchsorted(sizes, self.jobs.scale_factor[jobs], side="left")
+    def _better(self, job: int, free: Ints, tier: int | None = None) -> Placement | None:
+        """Return free GPUs that are better for a job than those it holds, within its tier."""
+        gpus, model, held = int(self.jobs.scale_factor[job]), self.jobs.models[job], self.racks.held
+        widest = int(self.jobs.tier[job]) if tier is None else tier
+        return self.placing.better(free, model, gpus, widest, held[job])
 
-    def _tighter(self, job: int, tightest: int) -> Lease | None:
-        """Move one job to the tightest tier that has room for it, if that is tighter."""
-        gpus, tier = int(self.jobs.scale_factor[job]), int(self.jobs.tier[job])
-        room = self.racks.room_with(job)
-        goal = next((goal for goal in range(tightest, tier) if room[goal] >= gpus), None)
-        if goal is None:
-            return None
-        self.racks.give_back(job)
-        self.racks.take(job, gpus, goal, self._move_fit)
-        return self._described(job, continued=False)
-
-    def _described(self, job: int, *, continued: bool) -> Lease:
-        """Note the tier of a job that has just got GPUs, and say where they are."""
-        placement = self.racks.held[job]
+    def _held(self, job: int, placement: Placement, *, continued: bool) -> Lease:
+        """Give a job GPUs and note their tier."""
+        self.racks.hold(job, placement)
         self.jobs.tier[job] = tier_of(placement)
         return Lease(job, placement, int(self.jobs.tier[job]), continued)

@@ -1,6 +1,8 @@
 """In which order waiting jobs are offered free GPUs: the lowest key first.
 
-Jobs of equal keys come in the order in which their waits began, then in that of arrival.
+Keys that differ in their last digits only count as equal (`apportion.mechanism.offers.exact`).
+Jobs of equal keys come in the order in which their waits began, then in that of their arrival, then
+in that of their numbers.
 """
 
 from __future__ import annotations
@@ -112,10 +114,11 @@ class DiscretizedLeastAttainedService(Part):
 class FinishTimeFairness(Part):
     """The unfairest first: the largest rho, time in the shared over time in an isolated cluster.
 
-    The shared time is the time since arrival and the compute time still to do; the isolated one
-    what the job would take alone on 1/n of the GPUs, n being the jobs in the cluster now, taking
-    turns with itself if it needs more. Source: Themis (Mahajan et al., NSDI 2020), section 3,
-    without its auctions and their leases.
+    The shared time is the time since arrival and the time still to run; the isolated one what the
+    job would take alone on 1/n of the GPUs, n being the jobs in the cluster now, taking turns with
+    itself if it needs more. Both times are those on the fastest placement that the gang can have
+    alone on the whole cluster, communication included. Source: Themis (Mahajan et al., NSDI 2020),
+    section 3, without its auctions and their leases.
     """
 
     rule: ClassVar[str] = "largest finish-time fairness first"
@@ -123,8 +126,9 @@ class FinishTimeFairness(Part):
     def keys(self, now_s: float, waiting: WaitingJobs) -> tuple[Floats, ...]:
         """Return -rho."""
         share = waiting.size.gpus / waiting.records.active / waiting.scale_factor
-        isolated_s = waiting.ideal_s / np.minimum(share, 1.0)
-        left_s = np.maximum(waiting.ideal_s - waiting.compute_s, 0.0)
+        slowdown = waiting.records.alone_slowdown[waiting.job]
+        isolated_s = waiting.ideal_s * slowdown / np.minimum(share, 1.0)
+        left_s = np.maximum(waiting.ideal_s - waiting.compute_s, 0.0) * slowdown
         return (-(now_s - waiting.arrival_s + left_s) / isolated_s,)
 
 

@@ -10,13 +10,25 @@ from apportion.cluster import TIERS
 from apportion.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
     from apportion.mechanism.offers.fits import Fit
 
-__all__ = ["MACHINE", "NETWORK", "RACK", "Placement", "Racks", "Room", "tier_of"]
+__all__ = [
+    "MACHINE",
+    "NETWORK",
+    "RACK",
+    "Placement",
+    "Racks",
+    "Room",
+    "can_hold",
+    "choose",
+    "placement_of",
+    "room_of",
+    "tier_of",
+]
 
 MACHINE, RACK, NETWORK = range(len(TIERS))
 """Positions of the tiers in `apportion.cluster.TIERS`."""
@@ -71,43 +83,15 @@ class Racks:
     def room(self) -> Room:
         """Most GPUs that one gang can have at each tier."""
         if self._room is None:
-            self._room = _room_of(self.free)
+            self._room = room_of(self.free)
         return self._room
 
-    def room_with(self, job: int) -> Room:
-        """Most GPUs that one gang could have if a job gave its own back."""
+    def free_with(self, job: int) -> NDArray[np.int64]:
+        """Free GPUs of each machine if a job gave its own back, in the shape of `free`."""
         free = self.free.copy()
         for rack, machine, gpus in self.held[job]:
             free[rack, machine] += gpus
-        return _room_of(free)
-
-    def take(self, job: int, gpus: int, tier: int, fit: Fit) -> Placement:
-        """Give a job free GPUs that lie in one machine, in one rack, or anywhere.
-
-        Parameters
-        ----------
-        job
-            Number of the job.
-        gpus
-            GPUs of its gang.
-        tier
-            Widest tier over which they may be spread.
-        fit
-            Chooses among machines and racks.
-
-        Raises
-        ------
-        InputError
-            If the job already holds GPUs, or no machine (rack, cluster) has so many free.
-        """
-        if gpus > self.room[tier]:
-            raise InputError(
-                f"Job {job} cannot have {gpus} GPUs at the {TIERS[tier]} tier: the most that are "
-                f"free there is {self.room[tier]}."
-            )
-        placement = self._choose(gpus, tier, fit)
-        self.hold(job, placement)
-        return placement
+        return free
 
     def hold(self, job: int, placement: Placement) -> None:
         """Give a job the free GPUs of a placement.
@@ -128,7 +112,7 @@ class Racks:
 
     def can_hold(self, placement: Placement) -> bool:
         """Whether all GPUs of a placement are free."""
-        return all(self.free[rack, machine] >= gpus for rack, machine, gpus in placement)
+        return can_hold(self.free, placement)
 
     def give_back(self, job: int) -> Placement:
         """Free the GPUs of a job and return where they were.
@@ -153,22 +137,47 @@ class Racks:
     def restore(self, state: list[list[Any]]) -> None:
         """Take up a state of `state`, where nobody holds GPUs yet."""
         for job, placement in state:
-            self.hold(job, tuple((rack, machine, gpus) for rack, machine, gpus in placement))
-
-    def _choose(self, gpus: int, tier: int, fit: Fit) -> Placement:
-        if tier == MACHINE:
-            rack, machine = divmod(fit.one(self.free.ravel(), gpus), self.free.shape[1])
-            return ((rack, machine, gpus),)
-        by_rack = self.free.sum(axis=1)
-        shares: Mapping[int, int]
-        shares = {fit.one(by_rack, gpus): gpus} if tier == RACK else fit.several(by_rack, gpus)
-        return tuple(
-            (rack, machine, part)
-            for rack, share in sorted(shares.items())
-            for machine, part in sorted(fit.several(self.free[rack], share).items())
-        )
+            self.hold(job, placement_of(placement))
 
 
-def _room_of(free: NDArray[np.int64]) -> Room:
+def placement_of(rows: Iterable[Sequence[int]]) -> Placement:
+    """Return a placement from the lists that JSON makes of it."""
+    return tuple((rack, machine, gpus) for rack, machine, gpus in rows)
+
+
+def room_of(free: NDArray[np.int64]) -> Room:
+    """Most GPUs that one gang can have at each tier; `free` has the shape (racks, machines)."""
     by_rack = free.sum(axis=1)
     return Room(int(free.max()), int(by_rack.max()), int(by_rack.sum()))
+
+
+def can_hold(free: NDArray[np.int64], placement: Placement) -> bool:
+    """Whether all GPUs of a placement are free."""
+    return all(free[rack, machine] >= gpus for rack, machine, gpus in placement)
+
+
+def choose(free: NDArray[np.int64], gpus: int, tier: int, fit: Fit) -> Placement:
+    """Choose free GPUs that lie in one machine, in one rack, or anywhere.
+
+    Parameters
+    ----------
+    free
+        Free GPUs of each machine, shape (racks, machines per rack).
+    gpus
+        GPUs of the gang; so many are free in one machine (rack, cluster).
+    tier
+        Widest tier over which they may be spread.
+    fit
+        Chooses among machines and racks.
+    """
+    if tier == MACHINE:
+        rack, machine = divmod(fit.one(free.ravel(), gpus), free.shape[1])
+        return ((rack, machine, gpus),)
+    by_rack = free.sum(axis=1)
+    shares: Mapping[int, int]
+    shares = {fit.one(by_rack, gpus): gpus} if tier == RACK else fit.several(by_rack, gpus)
+    return tuple(
+        (rack, machine, part)
+        for rack, share in sorted(shares.items())
+        for machine, part in sorted(fit.several(free[rack], share).items())
+    )

@@ -17,7 +17,7 @@ __all__ = ["JobRecords"]
 
 _ARRAYS = (
     *("scale_factor", "type_code", "arrival_s", "released_s"),
-    *("ideal_s", "compute_s", "run_s", "tier", "waiting", "complete"),
+    *("ideal_s", "compute_s", "run_s", "tier", "waiting", "complete", "alone_slowdown"),
 )
 
 
@@ -46,6 +46,10 @@ class JobRecords:
         Whether the job is here and holds no GPUs.
     complete
         Whether it is done.
+    alone_slowdown
+        Time of a step where the gang is alone on the cluster, over its compute time.
+    job_types, models
+        Names of the job types, and what each job trains as the network knows it.
     """
 
     def __init__(self) -> None:
@@ -59,7 +63,9 @@ class JobRecords:
         self.tier: Ints = np.empty(0, dtype=np.int64)
         self.waiting: Bools = np.empty(0, dtype=bool)
         self.complete: Bools = np.empty(0, dtype=bool)
+        self.alone_slowdown: Floats = np.empty(0)
         self.job_types: list[str] = []
+        self.models: list[str] = []
 
     @property
     def jobs(self) -> int:
@@ -71,22 +77,33 @@ class JobRecords:
         """Number of jobs that have arrived and are not complete."""
         return self.jobs - int(np.count_nonzero(self.complete))
 
-    def add(self, now_s: float, scale_factor: int, job_type: str, ideal_s: float) -> int:
+    def add(
+        self,
+        now_s: float,
+        scale_factor: int,
+        job_type: str,
+        ideal_s: float,
+        *,
+        model: str | None = None,
+        alone_slowdown: float = 1.0,
+    ) -> int:
         """Enter a job that arrives now and waits; return its number."""
         if job_type not in self.job_types:
             self.job_types.append(job_type)
         code = self.job_types.index(job_type)
-        values = (scale_factor, code, now_s, now_s, ideal_s, 0.0, np.zeros(3), -1, True, False)
+        progress = (0.0, np.zeros(3), -1, True, False)
+        values = (scale_factor, code, now_s, now_s, ideal_s, *progress, alone_slowdown)
         for name, value in zip(_ARRAYS, values, strict=True):
             column = getattr(self, name)
             entry = np.array(value, dtype=column.dtype).reshape(1, *column.shape[1:])
             setattr(self, name, np.concatenate([column, entry]))
+        self.models.append(job_type if model is None else model)
         return self.jobs - 1
 
     def state(self) -> dict[str, Any]:
         """Return all entries, for JSON."""
         arrays = {name: getattr(self, name).tolist() for name in _ARRAYS}
-        return arrays | {"job_types": list(self.job_types)}
+        return arrays | {"job_types": list(self.job_types), "models": list(self.models)}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up a state of `state`."""
@@ -94,4 +111,4 @@ class JobRecords:
             column = getattr(self, name)
             values = np.array(state[name], dtype=column.dtype)
             setattr(self, name, values.reshape(-1, *column.shape[1:]))
-        self.job_types = list(state["job_types"])
+        self.job_types, self.models = list(state["job_types"]), list(state["models"])

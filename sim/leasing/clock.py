@@ -117,6 +117,7 @@ class LeaseClock:
                 scale_factor=self._scale[newcomer],
                 job_type=self._skewed_as[newcomer],
                 ideal_s=float(ideal_s),
+                model=self._job_types[newcomer],
             )
             self._log.active += 1
 

@@ -15,6 +15,7 @@ from apportion.sim.leasing.log import IntervalLog, TimerLog
 from apportion.sim.ledger import Ledger
 from apportion.sim.network import get_network
 from apportion.sim.network.job_types import model_of
+from apportion.sim.network.pace import pace_of
 from apportion.sim.progress import Progress
 from apportion.sim.run import Run
 from apportion.threads import one_thread
@@ -91,12 +92,14 @@ def run_leases(
     """Do what `simulate_leases` says; `every_lease` makes each lease an event, see `LeaseClock`."""
     started = time.perf_counter()
     scheduler, cluster = get_scheduler(scheduler), Cluster.of(cluster)
-    mechanism = LeaseMechanism(scheduler, cluster, seed=seed)
     model = get_network(network, cluster=cluster)
+    mechanism = LeaseMechanism(scheduler, cluster, seed=seed, pace=pace_of(model))
     ledger, reporter = Ledger(workload, cluster), Progress(progress)
     job_types = workload.jobs["job_type"].tolist()
     _check_restores(scheduler, workload)
     _check_models(model, workload, cluster)
+    gangs = zip(job_types, ledger.scale.tolist(), strict=True)
+    ledger.alone_slowdown[:] = [mechanism.placing.least_slowdown(*gang) for gang in gangs]
     accounts = Accounts(ledger, mechanism)
     log = IntervalLog(cluster.accelerators[0], scheduler.lease_s)
     timer_log = TimerLog(mechanism.timers) if scheduler.timers.tuned else None

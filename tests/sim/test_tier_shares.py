@@ -5,15 +5,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from apportion.cluster import TIERS, Cluster
 from apportion.errors import InputError
 from apportion.sim import Workload, generate_rack_workload, simulate
-from apportion.sim.network import get_network, tier_of
-from apportion.sim.network.shapes import gpus_of
-from apportion.sim.tier_speeds import natural_shape, tier_speeds
+from apportion.sim.network import get_network
+from apportion.sim.tier_speeds import tier_speeds
 
 RACKS = Cluster.of_racks(2, machines_per_rack=2, gpus_per_machine=4)
 
@@ -28,39 +25,14 @@ def jobs_of(*gangs: int, hours: float = 10.0, **columns: Any) -> Workload:
 
 
 @pytest.mark.parametrize(
-    ("gpus", "shapes"),
-    [
-        (1, [((1,),), None, None]),
-        (2, [((2,),), ((1, 1),), ((1,), (1,))]),
-        (4, [((4,),), ((2, 2),), ((2,), (2,))]),
-        (6, [None, ((3, 3),), ((3,), (3,))]),
-        (7, [None, ((4, 3),), ((4,), (3,))]),
-        (8, [None, ((4, 4),), ((4,), (4,))]),
-        (12, [None, None, ((3, 3), (3, 3))]),
-        (16, [None, None, ((4, 4), (4, 4))]),
-    ],
+    ("gpus", "tiers"), [(1, 1), (2, 3), (4, 3), (5, 2), (8, 2), (9, 1), (16, 1)]
 )
-def test_natural_shapes_by_hand(gpus: int, shapes: list[Any]) -> None:
-    assert [natural_shape(gpus, tier, RACKS) for tier in range(3)] == shapes
-
-
-@given(st.integers(1, 64), st.sampled_from([0, 1, 2]), st.integers(1, 4), st.integers(1, 4))
-def test_natural_shapes_hold_the_gang_at_their_tier(
-    gpus: int, tier: int, racks: int, machines: int
-) -> None:
-    cluster = Cluster.of_racks(racks, machines_per_rack=machines, gpus_per_machine=4)
-    shape = natural_shape(gpus, tier, cluster)
-    if shape is not None:
-        assert tier_of(shape) == tier
-        assert gpus_of(shape) == gpus
-        assert len(shape) <= racks
-        assert max(map(len, shape)) <= machines
-        assert max(map(max, shape)) <= 4
-
-
-def test_every_job_that_fits_the_cluster_has_a_tier() -> None:
-    for gpus in range(1, RACKS.total_gpus + 1):
-        assert any(natural_shape(gpus, tier, RACKS) for tier in range(3))
+def test_speeds_are_known_at_the_tiers_that_a_gang_can_lie_at(gpus: int, tiers: int) -> None:
+    network = get_network("table1", cluster=RACKS)
+    speeds = tier_speeds(jobs_of(gpus), RACKS, network)[0]
+    # One GPU lies in a machine only, more than 4 in none, more than 8 in no rack.
+    assert np.count_nonzero(speeds) == tiers
+    assert speeds[2] > 0 or gpus == 1
 
 
 def test_speeds_are_the_isolated_one_over_one_plus_the_overhead() -> None:

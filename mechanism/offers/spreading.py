@@ -1,0 +1,65 @@
+"""Sharing a gang over places with so many free GPUs each: as evenly as they allow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+__all__ = ["evenly_over", "fewest_places"]
+
+
+def fewest_places(free: NDArray[np.int64], gpus: int) -> int:
+    """Return over how many places a gang must be spread at least; they hold it."""
+    return int(np.searchsorted(np.cumsum(-np.sort(-free)), gpus)) + 1
+
+
+def evenly_over(free: Sequence[int], places: int, gpus: int) -> dict[int, int] | None:
+    """Share GPUs over so many places, none empty.
+
+    Parameters
+    ----------
+    free
+        Free GPUs of each place.
+    places
+        How many of them take part.
+    gpus
+        GPUs to share.
+
+    Returns
+    -------
+    dict or None
+        GPUs by place. Parts differ by one at most if there are places for them, the fullest that
+        hold them; else the emptiest places take part, each giving what it has up to an equal part
+        of the rest. None if they do not hold so many.
+    """
+    if not places <= min(gpus, len(free)):
+        return None
+    whole, rest = divmod(gpus, places)
+    ascending = sorted(range(len(free)), key=lambda place: free[place])
+    shares: dict[int, int] = {}
+    for part in [whole + 1] * rest + [whole] * (places - rest):
+        fits = (place for place in ascending if free[place] >= part and place not in shares)
+        place = next(fits, None)
+        if place is None:
+            return _as_evenly_as_can_be(free, ascending[-places:], gpus)
+        shares[place] = part
+    return shares
+
+
+def _as_evenly_as_can_be(
+    free: Sequence[int], ascending: Sequence[int], gpus: int
+) -> dict[int, int] | None:
+    """Fill all of some places to a level, or to what they have."""
+    if free[ascending[0]] < 1 or sum(free[place] for place in ascending) < gpus:
+        return None
+    shares = {}
+    for position, place in enumerate(ascending):
+        shares[place] = min(free[place], gpus // (len(ascending) - position))
+        gpus -= shares[place]
+    return shares
