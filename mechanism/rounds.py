@@ -110,7 +110,8 @@ class RoundScheduler:
             Shares in [0, 1], one row per job, or per tuple of jobs that run together; a DataFrame
             or anything that has one as its attribute ``X``, e.g. an `Allocation`.
         scale_factor
-            GPUs of each job; as known before, else 1, where left out.
+            GPUs of each job, by id, or one number for all. A job that is known may be left out; if
+            nothing is given, new jobs have one GPU each.
         can_run
             Where jobs may be lent idle GPUs: true, or > 0 (where throughputs are given, faster
             types are preferred). Only where they have a share, if left out.
@@ -155,7 +156,7 @@ class RoundScheduler:
         jobs
             Ids of the jobs.
         scale_factor
-            GPUs of each job; 1 where left out.
+            GPUs of each job, by id, or one number for all; one each if nothing is given.
         can_run
             Where they can run, jobs by types (true, or a throughput); everywhere if left out.
 

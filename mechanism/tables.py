@@ -108,12 +108,13 @@ def read_scale_factors(
     known: Mapping[Hashable, int],
     cluster: Cluster,
 ) -> dict[Hashable, int]:
-    """Return the GPUs of each job: as given, else as known, else 1.
+    """Return the GPUs of each job: as given, else as known; 1 if none are given at all.
 
     Raises
     ------
     InputError
-        If a scale factor is not a whole number from 1 to the GPUs of the largest type.
+        If some are given and that of a job is not, or if a scale factor is not a whole number from
+        1 to the GPUs of the largest type.
     """
     largest = max(cluster.gpus.values())
     same = given if is_number(given) else None
@@ -122,6 +123,11 @@ def read_scale_factors(
         table = mapping("scale_factor", given, "a number of GPUs, or one by job")
     factors: dict[Hashable, int] = {}
     for job in jobs:
+        if given is not None and same is None and job not in table and job not in known:
+            raise InputError(
+                f"Job {written(job)} has no scale factor, while others have; give the GPUs of each "
+                f"job, or one number for all."
+            )
         gpus = table.get(job, known.get(job, 1)) if same is None else same
         real = as_float(gpus)
         if not (1 <= real <= largest and real.is_integer()):

@@ -53,6 +53,7 @@ class HierarchicalFairness(MaxMinFairness):
     inner: InnerPolicy | Mapping[str, InnerPolicy] = field(default="fairness", hash=False)
 
     def __post_init__(self) -> None:
+        """Check switches, weights and inner policies."""
         super().__post_init__()
         for entity, weight in self.weights.items():
             number(f"The weight of entity {entity!r}", weight, strict=True)

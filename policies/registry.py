@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from apportion.errors import InputError, unknown_name
+from apportion.names import SCHEDULER_NAMES
 from apportion.policies.allox import AlloX
 from apportion.policies.base import Policy
 from apportion.policies.cost import MinCost, MinCostWithSLOs
@@ -79,7 +80,8 @@ def get_policy(policy: Policy | str, **options: Any) -> Policy:
     Raises
     ------
     InputError
-        For an unknown name, with the nearest one, or an option that the policy does not have.
+        For an unknown name, with the nearest one, the name of a scheduler, or an option that the
+        policy does not have.
     """
     if isinstance(policy, Policy):
         return policy
@@ -87,6 +89,12 @@ def get_policy(policy: Policy | str, **options: Any) -> Policy:
         raise InputError(f"A policy is a name or a Policy object, not {type(policy).__name__}.")
     base, meant = _without_suffixes(policy)
     found = _BY_NAME.get(base) or _installed(base)
+    if found is None and policy in SCHEDULER_NAMES:
+        raise InputError(
+            f"{policy!r} is a scheduler, not a policy: it offers GPUs to one job after the other "
+            f"and solves no allocation. Use simulate({policy!r}, workload, cluster) or "
+            f"compare([{policy!r}, ...], workload, cluster); get_scheduler({policy!r}) returns it."
+        )
     if found is None:
         endings = " or ".join(_SUFFIXES)
         shown = f"{', '.join(_BY_NAME)}; most of them also with {endings} at the end"

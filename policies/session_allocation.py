@@ -12,6 +12,8 @@ import pandas as pd
 from apportion.allocation import Allocation
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from numpy.typing import NDArray
 
     from apportion.cluster import Cluster
@@ -122,5 +124,32 @@ class SessionAllocation:
             stats=self.stats,
         )
 
+    def to_frame(self) -> pd.DataFrame:
+        """See `Allocation.to_frame`."""
+        return self.labelled().to_frame()
+
+    def to_dict(self) -> dict[str, Any]:
+        """See `Allocation.to_dict`."""
+        return self.labelled().to_dict()
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        """See `Allocation.to_json`."""
+        return self.labelled().to_json(path)
+
+    def to_csv(self, path: str | Path | None = None) -> str:
+        """See `Allocation.to_csv`."""
+        return self.labelled().to_csv(path)
+
+    def to_parquet(self, path: str | Path) -> None:
+        """See `Allocation.to_parquet`."""
+        self.labelled().to_parquet(path)
+
+    def plot(self, ax: Any = None) -> Any:
+        """See `Allocation.plot`."""
+        return self.labelled().plot(ax)
+
     def __repr__(self) -> str:
         return repr(self.labelled())
+
+    def _repr_html_(self) -> str:
+        return self.labelled()._repr_html_()

@@ -8,30 +8,61 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from apportion.checks import mapping
-from apportion.errors import written
+from apportion.errors import InputError, written
+from apportion.given import jobs_table
+from apportion.jobs import JOB_COLUMNS
 from apportion.tensor import ThroughputTensor
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
+    from apportion.cluster import Cluster
     from apportion.policies.job_kinds import Description, JobKind
 
-__all__ = ["Facts", "Throughputs", "recognised", "table_of"]
+__all__ = ["Facts", "Throughputs", "read_jobs", "recognised", "table_of"]
 
 Throughputs = ThroughputTensor | pd.DataFrame | Mapping[Any, Mapping[Any, float]]
 """Steps/s of jobs under options."""
-Facts = pd.DataFrame | Mapping[Any, Mapping[str, Any]]
-"""What else is known of jobs, by id and column of the jobs table."""
+Facts = pd.DataFrame | Mapping[Any, Any]
+"""What else is known of jobs, by id and column of the jobs table; or columns by name."""
 
 
-def table_of(jobs: Facts | None) -> pd.DataFrame | None:
-    """Return a table of what is known of jobs."""
+def table_of(jobs: Facts | None, ids: pd.Index | None = None) -> pd.DataFrame | None:
+    """Return a table of what is known of jobs.
+
+    A mapping of mappings is by job; with the `ids` of jobs, any other is of columns by name.
+    """
     if jobs is None or isinstance(jobs, pd.DataFrame):
         return jobs
-    rows = mapping("jobs", jobs, "a table, or a mapping such as {'job': {'weight': 2.0}}")
-    for job, facts in rows.items():
-        rows[job] = mapping(f"What is known of job {written(job)}", facts, "a mapping by column")
+    known = mapping("jobs", jobs, "a table, or a mapping such as {'job': {'weight': 2.0}}")
+    by_job = all(isinstance(facts, Mapping) for facts in known.values())
+    columns = not by_job or all(name in JOB_COLUMNS for name in known)
+    if ids is not None and columns and not (by_job and all(job in ids for job in known)):
+        return jobs_table(known, ids)
+    rows = {
+        job: mapping(f"What is known of job {written(job)}", facts, "a mapping by column")
+        for job, facts in known.items()
+    }
     return pd.DataFrame.from_dict(rows, orient="index")
+
+
+def read_jobs(
+    throughputs: Throughputs, jobs: Facts | None, cluster: Cluster
+) -> tuple[ThroughputTensor, pd.DataFrame | None]:
+    """Return throughputs and the table of what else is known, by default what they carry.
+
+    Raises
+    ------
+    InputError
+        If they carry other workers than the session's.
+    """
+    tensor = ThroughputTensor.of(throughputs)
+    if tensor.workers not in (None, cluster):
+        raise InputError(
+            f"The throughputs are for the workers {tensor.workers}, the session is of {cluster}."
+        )
+    known = table_of(jobs, tensor.jobs)
+    return tensor, tensor.jobs_table if known is None else known
 
 
 def recognised(

@@ -18,7 +18,7 @@ from apportion.policies.labelled import solve
 from apportion.policies.labels import instance_of, jobs_of
 from apportion.policies.registry import get_policy
 from apportion.policies.session_allocation import SessionAllocation
-from apportion.policies.session_input import recognised, table_of
+from apportion.policies.session_input import read_jobs, recognised, table_of
 from apportion.policies.tiers import GangPacking
 from apportion.policies.warm_classes import WarmClasses
 from apportion.table_checks import check_unique
@@ -42,7 +42,7 @@ __all__ = ["Session", "session"]
 @checked
 def session(
     policy: Policy | str,
-    cluster: Cluster | Mapping[str, int] | str,
+    cluster: Cluster | Mapping[str, int] | str | ThroughputTensor,
     *,
     second_stage: bool = True,
     route: Route = "direct deltas",
@@ -59,7 +59,8 @@ def session(
     policy
         A `Policy` or its name; without space sharing.
     cluster
-        A `Cluster`, a mapping of GPU counts, or text such as ``"v100=8,k80=16"``.
+        A `Cluster`, a mapping of GPU counts, or text such as ``"v100=8,k80=16"``; or a
+        `ThroughputTensor` that carries its workers, whose jobs are added at once.
     second_stage
         Whether the choice among equal optima is made as in `solve`.
     route
@@ -79,7 +80,12 @@ def session(
     ...     s.remove(["ana"])
     ...     alone = s.solve()
     """
-    return Session(get_policy(policy), Cluster.of(cluster), second_stage=second_stage, route=route)
+    chosen, given = get_policy(policy), cluster
+    workers = given.cluster if isinstance(given, ThroughputTensor) else Cluster.of(given)
+    opened = Session(chosen, workers, second_stage=second_stage, route=route)
+    if isinstance(given, ThroughputTensor):
+        opened.add(given)
+    return opened
 
 
 class Session:
@@ -138,7 +144,8 @@ class Session:
         throughputs
             Steps/s of each new job under each option, as for `solve`; single jobs, no combinations.
         jobs
-            What else is known of them, as for `solve`: a table, or a mapping of mappings.
+            What else is known of them: a table, a mapping of mappings by job, or a dict of columns
+            as for `solve`; by default what a `ThroughputTensor` carries.
 
         Raises
         ------
@@ -148,7 +155,7 @@ class Session:
         self._check_open()
         kinds = recognised(throughputs, jobs, self._names, self._classes.known)
         if kinds is None:
-            kinds = self._read(ThroughputTensor.of(throughputs), table_of(jobs))
+            kinds = self._read(*read_jobs(throughputs, jobs, self.cluster))
         for job in kinds:
             if job in self._jobs:
                 raise InputError(f"Job {written(job)} is in the session already; use update.")

@@ -1,18 +1,20 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from apportion.allocation import Allocation
+from apportion.csv_cells import restored
+from apportion.errors import InputError
 from apportion.policies import MaxMinFairness, solve
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from apportion.allocation import Allocation
 
 
 @pytest.fixture
@@ -64,3 +66,89 @@ def test_shares_are_drawn_to_scale(allocation: Allocation) -> None:
     np.testing.assert_allclose(widths, allocation.X.to_numpy().T.ravel())
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["a100", "h100"]
     pyplot.close("all")
+
+
+LABELS = [["x", 7, ("a", 1)], [1, 2, 3], ["<b>", "=1+1", "'=x"], [1.5, -2.0, 0.0]]
+
+
+@pytest.mark.parametrize("labels", LABELS)
+def test_json_and_back(labels: list[object], tmp_path: Path) -> None:
+    index = pd.Index(labels, tupleize_cols=False)
+    options = pd.MultiIndex.from_tuples([("a100", 1), ("a100", 2)])
+    speeds = np.random.default_rng(0).uniform(1, 9, (3, 2))
+    for columns in (["a100", "h100"], options):
+        speed = pd.DataFrame(speeds, index=index, columns=columns)
+        given = solve("max_min_fairness", speed, workers="a100=2,h100=1")
+        for back in (
+            Allocation.from_json(given.to_json(tmp_path / "allocation.json")),
+            Allocation.from_json(tmp_path / "allocation.json"),
+            Allocation.from_dict(given.to_dict()),
+        ):
+            pd.testing.assert_frame_equal(back.X, given.X, check_index_type=False)
+            pd.testing.assert_series_equal(back.throughput, given.throughput)
+            pd.testing.assert_series_equal(back.prices, given.prices)
+            assert back.to_dict() == given.to_dict()
+            assert repr(back) == repr(given)
+
+
+def test_what_is_not_finite_comes_back() -> None:
+    X = pd.DataFrame({"v": [0.1]}, index=["a"])
+    nan, inf = float("nan"), float("inf")
+    series = pd.Series([nan], index=["v"], name="price")
+    given = Allocation(X, X["v"].rename("throughput"), -inf, series, inf, "fallback", "P()")
+    text = given.to_json()
+    assert '"gap": "Infinity"' in text
+    back = Allocation.from_json(text)
+    assert (back.objective, back.gap) == (-inf, inf)
+    assert np.isnan(back.prices["v"])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "no allocation in JSON"),
+        ("[]", "holds no object"),
+        ("{}", "has the format 'apportion.allocation/1', not None"),
+        ('{"format": "apportion.allocation/1"}', "has no 'rows'"),
+        ("[" * 100_000, "no allocation in JSON"),
+    ],
+)
+def test_what_is_no_allocation_is_refused(text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Allocation.from_json(text)
+
+
+def test_parts_that_do_not_fit_are_refused(allocation: Allocation, tmp_path: Path) -> None:
+    for part, value in (("X", [[1.0]]), ("throughput", [1.0]), ("rows", 3), ("prices", "x")):
+        with pytest.raises(InputError, match="do not fit together"):
+            Allocation.from_dict(allocation.to_dict() | {part: value})
+    with pytest.raises(InputError, match="Cannot read"):
+        Allocation.from_json(tmp_path / "none.json")
+
+
+def test_labels_that_cannot_be_written_are_named() -> None:
+    speed = pd.DataFrame({"a100": [1.0]}, index=[pd.Timestamp("2026-01-01")])
+    with pytest.raises(InputError, match="label Timestamp"):
+        solve("max_min_fairness", speed, workers="a100=1").to_json()
+
+
+def test_csv_and_back(tmp_path: Path) -> None:
+    speeds = np.random.default_rng(0).uniform(1, 9, (3, 2))
+    names = ["=HYPERLINK(1)", "plain, with a comma", "-x"]
+    speed = pd.DataFrame(speeds, index=names, columns=["a100", "h100"])
+    given = solve("max_min_fairness", speed, workers="a100=2,h100=1")
+    text = given.to_csv(tmp_path / "shares.csv")
+    assert (tmp_path / "shares.csv").read_text() == text
+    assert "\n'=HYPERLINK(1),a100," in text
+    back = pd.read_csv(tmp_path / "shares.csv", dtype={"share": str})
+    assert back["share"].map(float).tolist() == given.to_frame()["share"].tolist()
+    assert restored(back["row"]).tolist() == given.to_frame()["row"].tolist()
+
+
+def test_what_a_notebook_shows_is_escaped() -> None:
+    bad = "<script>alert(1)</script>"
+    speed = pd.DataFrame({bad: [1.0]}, index=[bad])
+    found = solve("max_min_fairness", speed, workers={bad: 1})
+    shown = replace(found, policy=bad, status=bad, unit=bad)._repr_html_()
+    assert "<script" not in shown
+    assert shown.count("&lt;script&gt;") >= 4

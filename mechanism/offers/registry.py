@@ -24,6 +24,7 @@ from apportion.mechanism.offers.rules import (
 )
 from apportion.mechanism.offers.scheduler import OfferScheduler
 from apportion.mechanism.offers.timers import AutoTunedTimers, ManualTimers
+from apportion.names import is_policy_name
 
 __all__ = ["SCHEDULERS", "get_scheduler", "scheduler_table"]
 
@@ -92,9 +93,17 @@ def get_scheduler(scheduler: OfferScheduler | str, **options: Any) -> OfferSched
     Raises
     ------
     InputError
-        For an unknown name or option, with the nearest one, or a value out of range.
+        For an unknown name or option, with the nearest one, the name of a policy, or a value out
+        of range.
     """
     if isinstance(scheduler, str):
+        if scheduler not in SCHEDULERS and is_policy_name(scheduler):
+            raise InputError(
+                f"{scheduler!r} is a policy, not a scheduler: it says what share of time each job "
+                f"should get. Use solve({scheduler!r}, throughputs, workers=...), "
+                f"simulate({scheduler!r}, workload, cluster) or compare; "
+                f"get_policy({scheduler!r}) returns it."
+            )
         if scheduler not in SCHEDULERS:
             raise unknown_name("scheduler", scheduler, SCHEDULERS)
         scheduler = SCHEDULERS[scheduler]

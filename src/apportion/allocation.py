@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from apportion.allocation_files import fields_of, from_json, to_json, to_plain
+from apportion.csv_cells import to_csv
+from apportion.errors import InputError
+
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Mapping
 
     import pandas as pd
 
@@ -63,6 +69,67 @@ class Allocation:
         """Write `to_frame` as Parquet; job ids as text."""
         self.to_frame().astype({"row": str}).to_parquet(path, index=False)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as dicts, lists, texts and numbers.
+
+        The keys are those of `apportion.allocation_files`; `from_dict` is the way back.
+
+        Raises
+        ------
+        InputError
+            If a job id is no text, number or tuple of them.
+        """
+        return to_plain(self)
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        """Return `to_dict` as JSON, and write it to `path` if given; `from_json` reads it.
+
+        NaN and infinities are the texts ``"NaN"``, ``"Infinity"`` and ``"-Infinity"``.
+        """
+        text = to_json(self)
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8")
+        return text
+
+    def to_csv(self, path: str | Path | None = None) -> str:
+        """Return `to_frame` as csv, and write it to `path` if given.
+
+        The columns are ``row``, ``option`` (or ``accelerator`` and ``variant``) and ``share``,
+        with all its digits. A text that a spreadsheet would take for a formula has an apostrophe
+        before it (`apportion.csv_cells`).
+        """
+        text = to_csv(self.to_frame(), index=False)
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8", newline="")
+        return text
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Allocation:
+        """Make an allocation of what `to_dict` gave.
+
+        Raises
+        ------
+        InputError
+            If it is not of that format; the message says what is wrong.
+        """
+        return cls(**fields_of(content))
+
+    @classmethod
+    def from_json(cls, text: str | Path) -> Allocation:
+        """Make an allocation of what `to_json` gave: the text, or a `Path` to read it from.
+
+        Raises
+        ------
+        InputError
+            If it is not of that format, or there is no such file.
+        """
+        if isinstance(text, Path):
+            try:
+                text = text.read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError) as error:
+                raise InputError(f"Cannot read {text}: {error}.") from error
+        return cls(**fields_of(from_json(text)))
+
     def plot(self, ax: Any = None) -> Any:
         """Draw the shares as stacked bars, one per row; needs matplotlib.
 
@@ -98,4 +165,5 @@ class Allocation:
 
     def _repr_html_(self) -> str:
         head, *_ = repr(self).splitlines()
-        return f"<p>{head}</p>{self.X.to_html(max_rows=20, float_format='{:.4g}'.format)}"
+        table = self.X.to_html(max_rows=20, float_format="{:.4g}".format, escape=True)
+        return f"<p>{escape(head)}</p>{table}"

@@ -180,7 +180,7 @@ def test_state_goes_through_json_and_gives_the_same_plans() -> None:
     scheduler = RoundScheduler({"v100": 5, "k80": 3}, placement="random", seed=4)
     index = pd.Index(["a", 7, "c", ("a", "c")], tupleize_cols=False)
     X = pd.DataFrame({"v100": [0.3, 0.5, 0.2, 0.2], "k80": [0.1, 0.5, 0.2, 0]}, index=index)
-    scheduler.set_target(X, {"a": 2, "c": 2})
+    scheduler.set_target(X, {"a": 2, 7: 1, "c": 2})
     for _ in range(3):
         step(scheduler)
     scheduler.add(["new"])
@@ -203,6 +203,8 @@ def test_the_state_of_an_empty_scheduler_can_be_taken() -> None:
         (lambda s: s.set_target(shares(x=[1.5])), "'x' on 'v100' is 1.5"),
         (lambda s: s.set_target(shares(x=[float("nan")])), "'x' on 'v100' is nan"),
         (lambda s: s.set_target([1.0]), "must be a DataFrame"),
+        (lambda s: s.set_target(shares(x=[1.0], y=[1]), {"x": 2}), "'y' has no scale factor"),
+        (lambda s: s.add(["x", "y"], {"x": 2}), "'y' has no scale factor"),
         (lambda s: s.set_target(shares(x=[1.0]), {"x": 9}), "'x' has scale_factor = 9.*1 to 4"),
         (lambda s: s.set_target(shares(x=[1.0]), {"x": 1.5}), "whole number"),
         (

@@ -1,0 +1,46 @@
+"""Names of policies and schedulers, so that either registry knows what the other would take.
+
+The registries are `apportion.policies.registry` and `apportion.mechanism.offers.registry`, which
+do not import each other.
+"""
+
+from __future__ import annotations
+
+__all__ = ["POLICY_NAMES", "SCHEDULER_NAMES", "is_policy_name"]
+
+POLICY_NAMES = (
+    "max_min_fairness",
+    "makespan",
+    "finish_time_fairness",
+    "hierarchical_fairness",
+    "fifo",
+    "shortest_job_first",
+    "max_total_throughput",
+    "min_cost",
+    "min_cost_slos",
+    "isolated",
+    "proportional",
+    "nash_welfare",
+    "strategy_proof",
+    "network_sensitive",
+    "allox",
+    "gandiva_packing",
+)
+"""Policies that come with the package."""
+
+SCHEDULER_NAMES = (
+    "dally",
+    "dally_manual",
+    "dally_no_wait",
+    "dally_fully_consolidated",
+    "tiresias",
+    "tiresias_continuous",
+    "gandiva",
+    "themis",
+)
+"""Schedulers that come with the package."""
+
+
+def is_policy_name(name: str) -> bool:
+    """Tell whether a name is that of a policy, endings for its variants included."""
+    return name.removesuffix("_space_sharing").removesuffix("_agnostic") in POLICY_NAMES
