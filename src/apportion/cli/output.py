@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+import textwrap
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -11,22 +13,33 @@ from apportion.report.tables import HumanTable, aligned_text
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-__all__ = ["print_summary", "print_table"]
+__all__ = ["print_summary", "print_table", "width"]
+
+
+_WIDTH_OF_PIPES = 100
+
+
+def width() -> int:
+    """Return how many characters fit in a line: those of the terminal, or 100 in pipes."""
+    if not sys.stdout.isatty():
+        return _WIDTH_OF_PIPES
+    return shutil.get_terminal_size((_WIDTH_OF_PIPES, 0)).columns
 
 
 def print_summary(table: HumanTable) -> None:
-    """Print the table of a comparison, best values marked."""
+    """Print the table of a comparison, best values marked; in blocks where it is too wide."""
     if not _rich_terminal():
         print(table)
         print(f"* best. {table.legend}")
         return
-    header = [f"{name}\n{unit}" for name, unit in zip(table.header, table.units, strict=True)]
-    cells = [
-        [f"[bold green]{text}[/]" if best else text for text, best in zip(row, marks, strict=True)]
-        for row, marks in zip(table.cells, table.best, strict=True)
-    ]
-    _print_rich(header, cells)
-    print(f"Green: best. {table.legend}")
+    for block in table.blocks(width()):
+        header = [f"{name}\n{unit}" for name, unit in zip(block.header, block.units, strict=True)]
+        cells = [
+            [("bold green" if best else "", text) for text, best in zip(row, marks, strict=True)]
+            for row, marks in zip(block.cells, block.best, strict=True)
+        ]
+        _print_rich(header, cells)
+    print(textwrap.fill(f"Green: best. {table.legend}", width()))
 
 
 def print_table(
@@ -34,7 +47,7 @@ def print_table(
 ) -> None:
     """Print a table; the columns `left` are texts, the others numbers."""
     if _rich_terminal():
-        _print_rich(header, [[cell.replace("[", r"\[") for cell in row] for row in rows], left)
+        _print_rich(header, [[("", cell) for cell in row] for row in rows], left)
     else:
         print(aligned_text([list(header), *map(list, rows)], left=left))
 
@@ -44,16 +57,19 @@ def _rich_terminal() -> bool:
 
 
 def _print_rich(
-    header: Sequence[str], rows: Sequence[Sequence[str]], left: Collection[int] = (0,)
+    header: Sequence[str], rows: Sequence[Sequence[tuple[str, str]]], left: Collection[int] = (0,)
 ) -> None:
-    """Print with rich; cells are its markup."""
+    """Print with rich; cells are pairs of style and text, and none is ever cut."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 0, 0, 1), pad_edge=False)
     for place, name in enumerate(header):
-        table.add_column(name, justify="left" if place in left else "right", no_wrap=True)
+        table.add_column(Text(name), justify="left" if place in left else "right", no_wrap=True)
     for row in rows:
-        table.add_row(*row)
-    Console(highlight=False).print(table)
+        table.add_row(*(Text(text, style=style) for style, text in row))
+    console = Console(highlight=False, width=width())
+    needed = console.measure(table).maximum
+    Console(highlight=False, width=max(needed, width())).print(table)

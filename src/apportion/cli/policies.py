@@ -6,7 +6,7 @@ import json
 import textwrap
 from typing import TYPE_CHECKING
 
-from apportion.cli.output import print_table
+from apportion.cli.output import print_table, width
 from apportion.mechanism.offers import scheduler_table
 from apportion.policies import policy_table
 
@@ -36,8 +36,12 @@ def run(args: argparse.Namespace) -> None:
 def _show(table: pd.DataFrame, what: str) -> None:
     """Print a table of name, what is decided and source, long texts on several lines."""
     rows = []
+    # What the names leave of a line; three gaps between the columns, and the edges.
+    room = width() - int(table["name"].str.len().max()) - 6
+    wide = min(44, max(room * 3 // 5, 20))
+    narrow = min(28, max(room - wide, 14))
     for name, text, source in table[["name", what, "source"]].itertuples(index=False):
-        texts, sources = textwrap.wrap(text, 44), textwrap.wrap(source, 28)
+        texts, sources = textwrap.wrap(text, wide), textwrap.wrap(source, narrow)
         height = max(len(texts), len(sources))
         names = [name] + [""] * (height - 1)
         texts += [""] * (height - len(texts))

@@ -77,9 +77,9 @@ def plotting_style() -> Iterator[None]:
 
 def new_figure(width: float = 6.4, height: float = 3.8) -> Figure:
     """Return an empty figure, inches, that belongs to no window and no global state."""
-    from matplotlib.figure import Figure
+    from apportion.report.figure import ShownFigure
 
-    return Figure(figsize=(width, height), layout="constrained")
+    return ShownFigure(figsize=(width, height), layout="constrained")
 
 
 def with_legend(figure: Figure, axes: Any) -> Figure:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     import pandas as pd
 
@@ -71,17 +71,57 @@ LEGEND: Mapping[str, str] = MappingProxyType(
 
 @dataclass(frozen=True)
 class HumanTable:
-    """A table of text ready to print: header, units, cells, and which cells are the best."""
+    """A table of text ready to print: header, units, cells, and which cells are the best.
+
+    The first `keys` columns say what a row is about.
+    """
 
     header: tuple[str, ...]
     units: tuple[str, ...]
     cells: tuple[tuple[str, ...], ...]
     best: tuple[tuple[bool, ...], ...]
+    keys: int = 1
 
     @property
     def legend(self) -> str:
         """What the abbreviations in the header stand for."""
         return " ".join(text for name, text in LEGEND.items() if name in self.header)
+
+    def blocks(self, width: int, gap: int = 2) -> list[HumanTable]:
+        """Part the columns into tables no wider than a terminal, each with the columns of keys.
+
+        A block has one column of figures at least, however narrow the terminal is.
+
+        Parameters
+        ----------
+        width
+            Of the terminal, characters.
+        gap
+            Characters beside each column.
+        """
+        texts = zip(*(self.header, self.units, *self.cells), strict=True)
+        widths = [gap + max(map(len, column)) for column in texts]
+        room = width - sum(widths[: self.keys])
+        parts: list[list[int]] = [[]]
+        for column in range(self.keys, len(widths)):
+            if parts[-1] and sum(widths[each] for each in [*parts[-1], column]) > room:
+                parts.append([])
+            parts[-1].append(column)
+        return [self._with([*range(self.keys), *part]) for part in parts]
+
+    def _with(self, columns: Sequence[int]) -> HumanTable:
+        """Return the table with some of its columns."""
+
+        def chosen(row: Sequence[Any]) -> tuple[Any, ...]:
+            return tuple(row[column] for column in columns)
+
+        return HumanTable(
+            header=chosen(self.header),
+            units=chosen(self.units),
+            cells=tuple(map(chosen, self.cells)),
+            best=tuple(map(chosen, self.best)),
+            keys=self.keys,
+        )
 
     def __str__(self) -> str:
         """Aligned plain text, a star behind the best value of each column."""

@@ -48,6 +48,7 @@ def _table(rows: pd.DataFrame) -> HumanTable:
         units=("", "", "", unit, unit, unit, *units),
         cells=tuple(cells),
         best=tuple((False, False, False, mark, False, False, *rest) for _, mark, *rest in best),
+        keys=3,
     )
 
 

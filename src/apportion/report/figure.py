@@ -1,0 +1,27 @@
+"""A figure that notebooks show by themselves; importing this needs matplotlib."""
+
+from __future__ import annotations
+
+import io
+
+from matplotlib.figure import Figure
+
+from apportion.report.style import plotting_style
+
+__all__ = ["ShownFigure"]
+
+_DOTS_PER_INCH = 120
+
+
+class ShownFigure(Figure):
+    """A matplotlib figure that is a picture where it is the value of a cell of a notebook.
+
+    Figures of ``matplotlib.figure`` are shown only where pyplot has been imported and set up.
+    """
+
+    def _repr_png_(self) -> bytes:
+        """Return the picture as PNG, for IPython."""
+        stream = io.BytesIO()
+        with plotting_style():
+            self.savefig(stream, format="png", dpi=_DOTS_PER_INCH)
+        return stream.getvalue()
