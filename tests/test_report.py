@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from apportion.cli import output
 from apportion.cluster import Cluster
 from apportion.comparison import Comparison
 from apportion.errors import InputError
@@ -310,3 +311,47 @@ def test_text_table_is_aligned_and_fits_a_terminal() -> None:
     # The last digit of a column stands in the same place in every row.
     ends = [[match.end() for match in re.finditer(r"[\d.,]+(?=\*?)", line)] for line in lines[2:]]
     assert ends[0] == ends[1]
+
+
+@pytest.mark.parametrize("width", [1, 40, 60, 80, 100, 200])
+def test_blocks_fit_a_terminal_and_hold_every_column_once(width: int) -> None:
+    table = human_table(a_comparison().summary())
+    blocks = table.blocks(width)
+    assert [name for block in blocks for name in block.header[1:]] == list(table.header[1:])
+    for block in blocks:
+        assert [row[0] for row in block.cells] == ["fifo", "makespan"]
+        assert len(block.header) == 2 or max(map(len, str(block).splitlines())) <= width
+    cells = zip(*(block.cells for block in blocks), strict=True)
+    assert [sum((row[1:] for row in rows), ()) for rows in cells] == [
+        row[1:] for row in table.cells
+    ]
+
+
+@pytest.mark.parametrize("width", [20, 80, 120])
+def test_terminals_cut_no_name_and_no_number(
+    width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("rich", reason="rich is not installed: pip install apportion[cli]")
+    monkeypatch.setattr(output, "width", lambda: width)
+    monkeypatch.setattr(output, "_rich_terminal", lambda: True)
+    summary = a_comparison().summary().assign(policy=["max_min_fairness_agnostic", "[bold]x"])
+    table = human_table(summary)
+    output.print_summary(table)
+    printed = capsys.readouterr().out
+    for text in [*table.header, *(text for row in table.cells for text in row)]:
+        assert text in printed
+    assert width == 20 or max(map(len, printed.splitlines())) <= width
+
+
+def test_a_figure_is_a_picture_where_a_notebook_asks_for_one() -> None:
+    figure = a_comparison().plot()
+    picture = figure._repr_png_()  # type: ignore[attr-defined]
+    assert picture.startswith(b"\x89PNG\r\n")
+    assert len(picture) > 5000
+
+
+def test_printed_tables_are_not_cut_at_the_edge_of_the_page() -> None:
+    page = a_comparison().to_html()
+    printed = page[page.index("@media print") : page.index("</style>")]
+    assert ".wide { overflow: visible; }" in printed
+    assert "table.summary { font-size: 7pt; }" in printed

@@ -70,6 +70,6 @@ def _print_rich(
         table.add_column(Text(name), justify="left" if place in left else "right", no_wrap=True)
     for row in rows:
         table.add_row(*(Text(text, style=style) for style, text in row))
-    console = Console(highlight=False, width=width())
-    needed = console.measure(table).maximum
+    # Measured where there is room for anything: rich makes what it measures fit its console.
+    needed = Console(width=100_000).measure(table).maximum
     Console(highlight=False, width=max(needed, width())).print(table)

@@ -1,4 +1,4 @@
-"""The style sheet of the report, inline so that the page is one file."""
+"""The style sheet of the report, on screens and paper, inline so that the page is one file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ dt { color: #445; }
 dd { margin: 0; font-weight: 600; text-align: right; flex: 0 0 auto; max-width: 70%;
   overflow-wrap: anywhere; }
 .legend, .notes { color: #556; font-size: 13px; margin: 10px 0 0; }
-.failed { color: #9c1c1c; font-size: 13px; margin: 6px 0 0; }
 .notes { padding-left: 18px; }
 .plots { display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 18px; }
 @media (max-width: 900px) { .plots { grid-template-columns: minmax(0, 1fr); } }
@@ -42,4 +41,20 @@ figure svg { width: 100%; height: auto; }
 pre { background: #f1f3f6; padding: 12px; border-radius: 6px; white-space: pre-wrap;
   overflow-wrap: anywhere; }
 code { font-size: 13px; overflow-wrap: anywhere; }
+.failed { color: #9c1c1c; font-size: 13px; margin: 6px 0 0; }
+@page { margin: 12mm; }
+@media print {
+  body { background: none; font-size: 9.5pt; print-color-adjust: exact; }
+  main { max-width: none; padding: 0; }
+  section { border: 0; border-radius: 0; padding: 0; }
+  h2, h3, thead { break-after: avoid; }
+  tr, figure, dl.pairs div { break-inside: avoid; }
+  .wide { overflow: visible; }
+  table.summary { font-size: 7pt; }
+  table.summary th, table.summary td { padding: 3px 4px; white-space: normal; }
+  table.summary td + td { white-space: nowrap; }
+  table.summary td:first-child { overflow-wrap: anywhere; }
+  .plots { grid-template-columns: repeat(2, minmax(0, 1fr)); }
+  dl.pairs { grid-template-columns: repeat(2, minmax(0, 1fr)); }
+}
 """.strip()
