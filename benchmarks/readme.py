@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["PRINTED", "README", "block", "compared", "python_blocks", "with_block"]
+__all__ = ["PAGES", "PRINTED", "block", "compared", "python_blocks", "with_block"]
 
-README = Path(__file__).parents[1] / "README.md"
+_ROOT = Path(__file__).parents[1]
+PAGES = {"README": _ROOT / "README.md", "benchmarks": _ROOT / "benchmarks" / "README.md"}
 
 
 def main() -> None:
@@ -30,7 +31,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.readme", description=__doc__)
     parser.add_argument("--write", action="store_true", help="write the blocks into the README")
     options = parser.parse_args()
-    text = README.read_text(encoding="utf-8")
+    text = PAGES["README"].read_text(encoding="utf-8")
     for name, print_again in PRINTED.items():
         with tempfile.TemporaryDirectory() as folder:
             printed = print_again(text, Path(folder))
@@ -40,7 +41,7 @@ def main() -> None:
         print(f"{name}: differs from the README\n\n{printed}\n")
         text = with_block(text, name, printed)
     if options.write:
-        README.write_text(text, encoding="utf-8")
+        PAGES["README"].write_text(text, encoding="utf-8")
 
 
 def python_blocks(text: str) -> list[str]:
@@ -99,8 +100,10 @@ def with_block(text: str, name: str, printed: str) -> str:
 
 
 def _found(text: str, name: str) -> re.Match[str]:
-    marker = f"<!-- printed by: {re.escape(name)} -->"
-    found = re.search(rf"{marker}\n```text\n(.*?)\n```$", text, flags=re.S | re.M)
+    marker = f"<!-- printed by: {re.escape(name)} -->\n"
+    found = re.search(rf"{marker}```text\n(.*?)\n```$", text, flags=re.S | re.M)
+    if found is None:  # a table: lines up to the first empty one
+        found = re.search(rf"{marker}(\|.*?)\n$", text, flags=re.S | re.M)
     if found is None:
         raise ValueError(f"The page has no block that is printed by {name!r}.")
     return found

@@ -8,12 +8,16 @@ import sys
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
+import cvxpy
+
+import apportion
+
 if TYPE_CHECKING:
     from pathlib import Path
 
     import pandas as pd
 
-_PACKAGES = ("apportion", "cvxpy", "highspy", "clarabel", "numpy")
+_PACKAGES = ("highspy", "clarabel", "numpy")
 
 
 def progress(text: str) -> None:
@@ -24,7 +28,10 @@ def progress(text: str) -> None:
 
 def machine() -> str:
     """Name what the figures depend on."""
-    packages = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
+    # Of the first two the version is in the package: a checkout need not be installed, and cvxpy
+    # has two names.
+    ours = f"apportion {apportion.__version__}, cvxpy {cvxpy.__version__}"
+    packages = ", ".join([ours, *(f"{name} {version(name)}" for name in _PACKAGES)])
     python = platform.python_version()
     return f"{os.cpu_count()} CPUs ({platform.machine()}), Python {python}, {packages}"
 

@@ -1,7 +1,8 @@
 """``python -m benchmarks.speed``: the goals on speed, met and missed, in one table.
 
-CPU seconds of one thread, medians of several. Plain cvxpy, scipy and POP run on the same problems
-in the same process; figures of Gavel's own code are cited from another machine and say so.
+CPU seconds of one thread, medians of several, on problems of Gavel's mix of jobs whose capacities
+bind. Plain cvxpy, scipy and POP, and with ``--gavel DIR`` Gavel's own policies and simulator, run
+on the same problems in the same run: ratios count, seconds depend on the machine and its load.
 """
 
 from __future__ import annotations
@@ -12,9 +13,14 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from benchmarks.experiment import DATA, data_of
+from benchmarks.readme import PAGES, with_block
 from benchmarks.reporting import machine, progress, show, write_csv
 from benchmarks.speed.decisions import decisions
 from benchmarks.speed.events import events
+from benchmarks.speed.gavel import Gavel
+from benchmarks.speed.markdown import markdown
+from benchmarks.speed.settings import Settings
 from benchmarks.speed.sharing import sharing
 from benchmarks.speed.simulator import simulator
 from benchmarks.speed.water_filling import water_filling
@@ -24,7 +30,7 @@ if TYPE_CHECKING:
 
     from benchmarks.speed.harness import Row
 
-PARTS: dict[str, Callable[[bool], list[Row]]] = {
+PARTS: dict[str, Callable[[Settings], list[Row]]] = {
     "decisions": decisions,
     "water_filling": water_filling,
     "sharing": sharing,
@@ -37,15 +43,22 @@ def main() -> None:
     """Measure every part, print the table, write it."""
     options = _options()
     print(f"Speed suite on {machine()}")
+    settings = Settings(options.quick, data_of(options), Gavel(options.gavel))
     rows: list[Row] = []
     for name in options.parts:
         progress(name)
-        rows += PARTS[name](options.quick)
+        rows += PARTS[name](settings)
     progress("")
     table = pd.DataFrame([row.record() for row in rows])
-    show(table)
-    verdicts = table["verdict"].value_counts()
-    print(f"\nGoals met: {verdicts.get('met', 0)}, missed: {verdicts.get('missed', 0)}.")
+    if options.markdown or options.write:
+        text = markdown(rows)
+        print(text)
+    else:
+        show(table)
+    if options.write:
+        page = PAGES["benchmarks"]
+        page.write_text(with_block(page.read_text(encoding="utf-8"), "speed", text), "utf-8")
+    print("\nVerdicts: first stage / both stages / as called, as far as they were timed.")
     if options.quick:
         print("Sizes are those of --quick: the verdicts say nothing about the goals.")
     write_csv(table, options.out, "speed")
@@ -54,7 +67,13 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.speed", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small sizes")
+    parser.add_argument("--data", type=Path, default=DATA, metavar="PATH", help="Gavel's data")
+    parser.add_argument("--gavel", type=Path, metavar="DIR", help="a checkout of Gavel's code")
     parser.add_argument("--out", type=Path, metavar="DIR", help="write the table as csv")
+    parser.add_argument("--markdown", action="store_true", help="print the table as markdown")
+    parser.add_argument(
+        "--write", action="store_true", help="write it into benchmarks/README.md as well"
+    )
     parser.add_argument(
         "--parts", nargs="+", choices=list(PARTS), default=list(PARTS), help="(default: all)"
     )

@@ -12,7 +12,10 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Row", "cpu_seconds", "cpu_seconds_once"]
+__all__ = ["COLUMNS", "Row", "cpu_seconds", "cpu_seconds_once"]
+
+COLUMNS = ("first", "both", "as called")
+"""What is timed: the first stage from arrays to arrays, both stages, and the call of a user."""
 
 
 @dataclass
@@ -22,49 +25,70 @@ class Row:
     Attributes
     ----------
     goal
-        Number of the goal, P1 to P13.
+        Number of the goal, P1 to P13; "-" for a row that is there for comparison only.
     what
         The problem.
     target
         The goal in words.
-    theirs
-        What it is compared with; ``(cited)`` where the figure is from elsewhere, not from this run.
-    theirs_s, ours_s
-        CPU seconds of one thread, medians.
-    met
-        Whether the goal is reached; None for a row that is there for comparison only.
+    peer, peer_s
+        What it is compared with, and its CPU seconds in the same run; NaN where it is not there.
+    first_s, both_s, called_s
+        Our CPU seconds of one thread, medians: the first stage alone, which is what the peers do;
+        both stages; the labelled call as a user makes it.
+    ratio_goal
+        How many times as long the peer should take.
+    seconds_goal
+        The most seconds that we should take.
     """
 
     goal: str
     what: str
-    target: str
-    theirs: str = ""
-    theirs_s: float = np.nan
-    ours_s: float = np.nan
+    target: str = ""
+    peer: str = ""
+    peer_s: float = np.nan
+    first_s: float = np.nan
+    both_s: float = np.nan
+    called_s: float = np.nan
+    ratio_goal: float | None = None
+    seconds_goal: float | None = None
     classes: int | None = None
     gap: float = np.nan
-    met: bool | None = None
     note: str = ""
 
     @property
-    def ratio(self) -> float:
-        """How many times as long the other takes."""
-        return self.theirs_s / self.ours_s
+    def seconds(self) -> tuple[float, float, float]:
+        """Our seconds in the order of COLUMNS."""
+        return self.first_s, self.both_s, self.called_s
+
+    def verdict(self, seconds: float) -> str:
+        """Say whether the goal is met by one of our columns; "" if there is none, or no figure."""
+        if np.isnan(seconds) or (self.ratio_goal is None and self.seconds_goal is None):
+            return ""
+        if self.ratio_goal is not None and np.isnan(self.peer_s):
+            return "not measured"
+        fast = self.ratio_goal is None or self.peer_s >= self.ratio_goal * seconds
+        short = self.seconds_goal is None or seconds <= self.seconds_goal
+        return "met" if fast and short else "missed"
 
     def record(self) -> dict[str, Any]:
         """The row as the table shows it."""
-        verdict = "" if self.met is None else ("met" if self.met else "missed")
+        ours = {f"{name} s": value for name, value in zip(COLUMNS, self.seconds, strict=True)}
+        ratios = {
+            f"x {name}": self.peer_s / value
+            for name, value in zip(COLUMNS, self.seconds, strict=True)
+        }
+        verdicts = [self.verdict(value) for value in self.seconds]
         return {
             "goal": self.goal,
             "what": self.what,
             "target": self.target,
-            "theirs": self.theirs,
-            "theirs s": self.theirs_s,
-            "ours s": self.ours_s,
-            "ratio": self.ratio,
+            "peer": self.peer,
+            "peer s": self.peer_s,
+            **ours,
+            **ratios,
             "classes": self.classes,
             "gap": self.gap,
-            "verdict": verdict,
+            "verdict": " / ".join(verdict for verdict in verdicts if verdict),
             "note": self.note,
         }
 

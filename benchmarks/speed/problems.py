@@ -1,8 +1,9 @@
-"""The allocation problems that the speed suite solves, drawn from the project's own job types."""
+"""The problems of the speed suite: Gavel's mix of jobs, who want twice the GPUs that there are."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,16 +13,23 @@ from apportion.policies import Instance
 from apportion.policies.pairs import PairTable
 from apportion.sim import generate_pair_throughputs
 from apportion.sim.job_types import job_type_throughputs
+from apportion.sim.traces.oracle import read_oracle, read_pair_oracle
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
 
-__all__ = ["Case", "draw"]
+__all__ = ["TYPES", "Case", "draw", "job_speeds"]
 
+TYPES = ("v100", "p100", "k80")
+# Shares of the scale factors in Gavel's generator of jobs, after Philly.
+_GANGS = {1: 0.7, 2: 0.1, 4: 0.15, 8: 0.05}
 # Speeds of accelerators beside the three that were measured, relative to the V100.
 _MORE_TYPES = (1.9, 0.35, 2.6, 0.8, 0.15)
+_LOAD = 2.0
 
 
 @dataclass(frozen=True)
@@ -40,6 +48,8 @@ class Case:
         Columns of the jobs table, each of shape (jobs,).
     job_type
         Row of the table of job types that each job was drawn from, shape (jobs,).
+    pairs
+        How fast the jobs run in pairs, where each has one GPU and there are three types.
     """
 
     speed: Floats
@@ -47,6 +57,7 @@ class Case:
     gpus: Floats
     columns: dict[str, Floats]
     job_type: NDArray[np.intp]
+    pairs: PairTable | None = None
 
     @property
     def instance(self) -> Instance:
@@ -56,7 +67,16 @@ class Case:
     @property
     def table(self) -> pd.DataFrame:
         """The jobs table."""
-        return pd.DataFrame({"scale_factor": self.scale} | self.columns)
+        return pd.DataFrame({"scale_factor": self.scale.astype(int)} | self.columns)
+
+    @property
+    def labelled(self) -> tuple[pd.DataFrame, dict[str, int], pd.DataFrame]:
+        """The problem as a user has it: steps/s, GPUs, and the jobs table, with labels."""
+        types = [*TYPES, *(f"type {place}" for place in range(len(TYPES), self.gpus.size))]
+        names = [f"job-{place}" for place in range(self.scale.size)]
+        speed = pd.DataFrame(self.speed, index=names, columns=types[: self.gpus.size])
+        gpus = dict(zip(types, self.gpus.astype(int).tolist(), strict=False))
+        return speed, gpus, self.table.set_index(speed.index)
 
     def part(self, jobs: NDArray[np.intp], share: float) -> Case:
         """Some of the jobs on a share of the GPUs."""
@@ -64,42 +84,73 @@ class Case:
         gpus, job_type = self.gpus * share, self.job_type[jobs]
         return Case(self.speed[jobs], self.scale[jobs], gpus, columns, job_type)
 
-    @property
-    def pairs(self) -> PairTable:
-        """How fast the jobs of a case of single-GPU jobs on three types run in pairs."""
-        drawn = generate_pair_throughputs(0)
-        return PairTable(drawn.own, self.job_type)
+
+@cache
+def job_speeds(data: Path | None, *, single: bool = False) -> pd.DataFrame:
+    """Steps/s on TYPES by (job type, scale factor): Gavel's oracle, or generated like it."""
+    if data is None:
+        known = job_type_throughputs(tuple(_GANGS), TYPES)
+    else:
+        known = read_oracle(data / "simulation_throughputs.json.gz")[list(TYPES)]
+    return known.loc[known.index.get_level_values("scale_factor") == 1] if single else known
 
 
-def draw(jobs: int, types: int, *, unique: bool = False, single: bool = False) -> Case:
+def draw(
+    jobs: int, types: int, data: Path | None = None, *, unique: bool = False, single: bool = False
+) -> Case:
     """Draw a problem from seed 0.
 
     Parameters
     ----------
     jobs, types
         Size; beyond three types, made-up ones.
+    data
+        Folder of Gavel's oracle; None for generated throughputs.
     unique
         Whether each job's throughputs are its own (5 % around its type's) instead of its type's.
     single
         Whether every job holds one GPU.
+
+    Notes
+    -----
+    The work that is left lies between 100 and 1000 minutes on the fastest type, and jobs have been
+    there for less than an hour, so that no single job decides when all are done or what is fair:
+    every type of GPU has a price. `ours` of `benchmarks.speed.timing` asserts that.
     """
     rng = np.random.default_rng(0)
-    known = job_type_throughputs((1,) if single else (1, 2, 4, 8))
-    speeds = known.to_numpy()
-    more = np.array(_MORE_TYPES[: max(types - speeds.shape[1], 0)])
+    known = job_speeds(data, single=single)
+    speeds, gangs = known.to_numpy(), known.index.get_level_values("scale_factor").to_numpy()
+    more = np.array(_MORE_TYPES[: max(types - len(TYPES), 0)])
     jitter = rng.lognormal(0.0, 0.25, (len(known), more.size))
     speeds = np.hstack([speeds, speeds[:, :1] * more * jitter])[:, :types]
-    row = rng.integers(0, len(known), jobs)
-    scale = known.index.get_level_values("scale_factor").to_numpy(dtype=float)[row]
-    speed = speeds[row]
+    row = rng.choice(len(known), jobs, p=_odds(gangs))
+    scale, speed = gangs[row].astype(float), speeds[row]
     if unique:
         speed = speed * rng.lognormal(0.0, 0.05, speed.shape)
-    elapsed_s = rng.uniform(0.0, 36_000.0, jobs)
+    elapsed_s = rng.uniform(0.0, 3600.0, jobs)
     columns = {
-        "order": np.arange(jobs, dtype=float),
-        "steps_remaining": speed.max(axis=1) * 60.0 * 10.0 ** rng.uniform(1.5, 4.0, jobs),
+        "steps_remaining": speed.max(axis=1) * 60.0 * 10.0 ** rng.uniform(2.0, 3.0, jobs),
         "elapsed_s": elapsed_s,
-        "isolated_elapsed_s": elapsed_s * rng.uniform(0.5, 1.5, jobs),
+        "isolated_elapsed_s": elapsed_s * rng.uniform(1.0, 1.2, jobs),
     }
-    gpus = np.full(types, float(max(round(scale.sum() / 2 / types), 8)))
-    return Case(speed, scale, gpus, columns, row)
+    gpus = np.full(types, float(max(round(scale.sum() / _LOAD / types), 8)))
+    pairs = PairTable(_pair_speeds(data, known.index), row) if single and types == 3 else None
+    return Case(speed, scale, gpus, columns, row, pairs)
+
+
+def _odds(gangs: NDArray[np.intp]) -> Floats:
+    """Odds of each row of the table, so that scale factors come out as Gavel draws them."""
+    sizes, place, times = np.unique(gangs, return_inverse=True, return_counts=True)
+    share = np.array([_GANGS[size] for size in sizes.tolist()])
+    return (share / share.sum() / times)[place]
+
+
+def _pair_speeds(data: Path | None, keys: pd.MultiIndex) -> Floats:
+    """How fast job types run beside each other, shape (keys, keys, 3)."""
+    if data is None:
+        known = generate_pair_throughputs(0, TYPES)
+    else:
+        known = read_pair_oracle(data / "simulation_throughputs.json.gz")
+    place = known.keys.get_indexer(keys)
+    types = [known.accelerators.index(name) for name in TYPES]
+    return known.own[np.ix_(place, place, types)]

@@ -2,39 +2,40 @@
 
 from __future__ import annotations
 
-from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from apportion.policies import get_policy, solve_instance
-from benchmarks.speed.harness import Row, cpu_seconds
 from benchmarks.speed.problems import draw
+from benchmarks.speed.timing import ours
+
+if TYPE_CHECKING:
+    from benchmarks.speed.harness import Row
+    from benchmarks.speed.settings import Settings
 
 __all__ = ["sharing"]
 
-GAVEL_S = {64: 0.105, 128: 0.537, 256: 7.89}
-"""CPU seconds of Gavel's own code by jobs; at 256 its solver does not reach an optimum."""
+POLICY = "max_min_fairness_space_sharing"
+_GAVEL_UP_TO = 256  # it has a row for every pair of jobs
 
 
-def sharing(quick: bool) -> list[Row]:
+def sharing(settings: Settings) -> list[Row]:
     """Solve max-min fairness with single-GPU jobs that may share."""
     rows = []
-    policy = get_policy("max_min_fairness_space_sharing")
-    for jobs in (64,) if quick else (256, 2048, 16384):
-        case = draw(jobs, 3, single=True)
-        instance, table = case.instance, case.pairs
-        seconds, solution = cpu_seconds(
-            partial(solve_instance, policy, instance, pairs=table, second_stage=False), 3
+    for jobs in (64,) if settings.quick else (256, 2048, 16384):
+        case = draw(jobs, 3, settings.data, single=True)
+        timed = ours(POLICY, case, repeats=3, called=False, pairs=case.pairs)
+        found = settings.gavel.solve(POLICY, case) if jobs <= _GAVEL_UP_TO else {}
+        pairs = f"{timed.solution.stats['pairs']} pairs of classes"
+        said = "" if found.get("optimal", True) else "; Gavel says not optimal"
+        small = jobs <= _GAVEL_UP_TO
+        row = timed.row(
+            *("P9", f"{POLICY}, {jobs} x 3", ">= 500 x Gavel" if small else "<= 25 ms"),
+            peer=f"Gavel ({found['solver']})" if found else "Gavel" if small else "",
+            peer_s=found.get("seconds", np.nan),
+            ratio_goal=500 if small else None,
+            seconds_goal=None if small else 0.025,
+            note=pairs + said,
         )
-        row = Row(
-            *("P9", f"space sharing, {jobs} x 3", ">= 500 x Gavel's code; <= 25 ms at any size"),
-            ours_s=seconds,
-            theirs="Gavel's code (cited)",
-            theirs_s=GAVEL_S.get(jobs, np.nan),
-            classes=solution.stats["classes"],
-            gap=solution.gap,
-            note=f"{solution.stats['pairs']} pairs of classes",
-        )
-        row.met = row.ours_s <= 0.025 if jobs > 256 else row.ratio >= 500
         rows.append(row)
     return rows

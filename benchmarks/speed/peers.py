@@ -12,12 +12,14 @@ from scipy import sparse
 from scipy.optimize import linprog
 
 from benchmarks.speed.harness import cpu_seconds_once
-from benchmarks.textbook import solve_textbook
+from benchmarks.textbook import Facts, solve_textbook
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from benchmarks.speed.problems import Case
 
-__all__ = ["best_plain", "installed", "plain", "pop", "scipy_max_min"]
+__all__ = ["best_plain", "gavel_value", "installed", "plain", "pop", "scipy_max_min"]
 
 
 def installed(*solvers: str) -> list[str]:
@@ -57,6 +59,20 @@ def pop(policy: str, case: Case, parts: int, solver: str) -> tuple[float, float,
         seconds.append(spent)
         values.append(np.nan if value is None else value)
     return sum(seconds), max(seconds), float(np.min(values))
+
+
+def gavel_value(policy: str, case: Case, X: NDArray[np.float64]) -> float | None:
+    """Objective of shares that Gavel's code gives; None for a policy that has no formula here."""
+    facts = Facts(case.speed, case.table, case.gpus)
+    throughput = (case.speed * X).sum(axis=1)
+    if policy == "max_min_fairness":
+        return float((facts.scale_factor * throughput / facts.equal_share).min())
+    if policy == "makespan":
+        return float((facts.steps / throughput).max())
+    if policy == "finish_time_fairness":
+        finish_s = facts.elapsed_s + facts.steps / throughput
+        return float((finish_s / facts.isolated_s).max())
+    return None
 
 
 def scipy_max_min(case: Case) -> tuple[float, float]:

@@ -1,0 +1,49 @@
+"""The table of the speed suite as the pages show it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from benchmarks.speed.harness import Row
+
+__all__ = ["markdown"]
+
+_HEAD = (
+    "| | problem | goal | peer, s | first / both / as called, s | x peer | verdict |\n"
+    "|---|---|---|---|---|---|---|"
+)
+
+
+def markdown(rows: list[Row]) -> str:
+    """Write the rows as a table; each cell of ours has a figure for each column that was timed."""
+    return "\n".join([_HEAD, *(_line(row) for row in rows)])
+
+
+def _line(row: Row) -> str:
+    peer = row.peer if np.isnan(row.peer_s) else f"{row.peer} {_two(row.peer_s)}"
+    ratios = [row.peer_s / seconds for seconds in row.seconds]
+    verdicts = [row.verdict(seconds) for seconds in row.seconds]
+    cells = (
+        row.goal,
+        row.what,
+        row.target,
+        peer,
+        _three(row.seconds),
+        "" if np.isnan(row.peer_s) else _three(ratios),
+        " / ".join(verdict for verdict in verdicts if verdict),
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def _three(figures: tuple[float, ...] | list[float]) -> str:
+    return " / ".join("-" if np.isnan(each) else _two(each) for each in figures)
+
+
+def _two(figure: float) -> str:
+    """Write a number with two significant digits and no exponent."""
+    if figure >= 100:
+        return f"{figure:.0f}"
+    return np.format_float_positional(figure, precision=2, fractional=False, trim="-")
