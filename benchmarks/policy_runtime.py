@@ -1,64 +1,53 @@
 """Seconds that one solve of a policy takes, against the number of jobs.
 
-``python -m benchmarks.policy_runtime`` times `apportion.solve` and, beside it, the same problem
-written straight in cvxpy and solved by HiGHS and by Clarabel with their defaults. Every time is
-the median of several, as CPU time of the process and as wall time.
+``python -m benchmarks.policy_runtime`` times the first stage, both stages and the labelled
+`apportion.solve`; beside them the same problem written straight in cvxpy and solved by HiGHS,
+Clarabel and, where it is installed, ECOS with their defaults; and with ``--gavel DIR`` Gavel's own
+code. All of it is CPU time of one thread in the same run, on jobs of Gavel's mix that want twice
+the GPUs there are, so that capacities bind.
 """
 
 from __future__ import annotations
 
 import argparse
-import statistics
-import time
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-import apportion as ap
+from benchmarks.experiment import DATA, data_of
+from benchmarks.readme import PAGES, with_block
 from benchmarks.reporting import machine, progress, show, write_csv
-from benchmarks.textbook import OBJECTIVES, solve_textbook
+from benchmarks.speed.gavel import POLICIES, Gavel
+from benchmarks.speed.harness import two_digits
+from benchmarks.speed.peers import gavel_value, installed, plain
+from benchmarks.speed.problems import draw
+from benchmarks.speed.settings import Settings
+from benchmarks.speed.timing import ours
+from benchmarks.textbook import OBJECTIVES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from benchmarks.speed.problems import Case
 
-SIZES = (32, 128, 512, 1024, 2048, 4096, 16384)
+SIZES = (32, 128, 512, 1024, 4096, 16384)
 QUICK_SIZES = (32, 128)
-PLAIN_SOLVERS = {"HiGHS": "HIGHS", "Clarabel": "CLARABEL"}
+PLAIN = {"HIGHS": "HiGHS", "CLARABEL": "Clarabel", "ECOS": "ECOS"}
+OURS = ("first stage", "both stages", "ap.solve")
 SMALL_GAIN = 2.0
-
-# CPU seconds of Gavel's own get_allocation (commit c4fa400, cvxpy 1.9.3, ECOS, one thread, its own
-# throughput table and generator, single-GPU jobs, n/4 GPUs of each of three types).
-GAVEL_SECONDS = {
-    "max_min_fairness": {
-        128: 0.011,
-        512: 0.024,
-        1024: 0.043,
-        2048: 0.059,
-        4096: 0.113,
-        16384: 0.995,
-    },
-    "makespan": {128: 0.035, 512: 0.075, 1024: 0.128, 2048: 0.248},
-    "finish_time_fairness": {32: 0.135, 128: 0.309, 512: 1.41, 1024: 3.17, 2048: 7.54},
-}
 
 
 def main() -> None:
     """Time every policy at every size, print the table, write it and a plot."""
     options = _options()
-    sizes = QUICK_SIZES if options.quick else SIZES
-    repeats = 2 if options.quick else 5
+    settings = Settings(options.quick, data_of(options), Gavel(options.gavel))
+    sizes = QUICK_SIZES if options.quick else options.sizes
     print(f"Policy runtime on {machine()}")
-    _row("max_min_fairness", "single", 16, 1, options.limit_seconds)  # imports and first calls
     rows = []
-    for kind in ("single", "mixed"):
-        for policy in OBJECTIVES:
-            for jobs in sizes:
-                progress(f"{policy}, {kind}, {jobs} jobs")
-                times = min(repeats, 3) if jobs > 2048 else repeats
-                rows.append(_row(policy, kind, jobs, times, options.limit_seconds))
+    for policy in OBJECTIVES:
+        for jobs in sizes:
+            progress(f"{policy}, {jobs} jobs")
+            rows.append(_row(policy, jobs, settings, options.limit_seconds))
     progress("")
     table = pd.DataFrame(rows)
     show(table)
@@ -66,142 +55,124 @@ def main() -> None:
     write_csv(table, options.out, "policy_runtime")
     if options.out is not None:
         _plot(table, options.out)
+    if options.write:
+        _write(table)
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.policy_runtime")
-    parser.add_argument("--quick", action="store_true", help="two small sizes, two repetitions")
+    parser.add_argument("--quick", action="store_true", help="two small sizes")
+    parser.add_argument("--data", type=Path, default=DATA, metavar="PATH", help="Gavel's data")
+    parser.add_argument("--gavel", type=Path, metavar="DIR", help="a checkout of Gavel's code")
     parser.add_argument("--out", type=Path, metavar="DIR", help="write a csv and a plot")
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="numbers of jobs")
+    parser.add_argument(
+        "--write", action="store_true", help="write the tables into README and docs/policies.md"
+    )
     parser.add_argument(
         "--limit-seconds", type=float, default=20.0, metavar="S", help="for a plain solve"
     )
     return parser.parse_args()
 
 
-def _row(policy: str, kind: str, jobs: int, repeats: int, limit_s: float) -> dict[str, Any]:
+def _row(policy: str, jobs: int, settings: Settings, limit_s: float) -> dict[str, Any]:
     """Time one policy at one size."""
-    speed, table, gpus = _problem(kind, jobs)
-    allocation = ap.solve(policy, speed, workers=gpus, jobs=table)
-    cpu_s, wall_s = _timed(lambda: ap.solve(policy, speed, workers=gpus, jobs=table), repeats)
-    first_s, _ = _timed(
-        lambda: ap.solve(policy, speed, workers=gpus, jobs=table, second_stage=False), repeats
-    )
+    case = draw(jobs, 3, settings.data)
+    timed = ours(policy, case, repeats=2 if settings.quick else 5 if jobs <= 1024 else 3)
+    solution = timed.solution
     row: dict[str, Any] = {
         "policy": policy,
-        "workload": kind,
         "jobs": jobs,
-        "classes": allocation.stats["classes"],
-        "gap": allocation.gap,
-        "apportion": cpu_s,
-        "wall s": wall_s,
-        "1st stage": first_s,
+        "classes": solution.stats["classes"],
+        "gap": solution.gap,
     }
-    counts = np.array(list(gpus.values()), dtype=float)
-    for name, solver in PLAIN_SOLVERS.items():
-        seconds, value = _timed_plain(policy, speed, table, counts, solver, repeats, limit_s)
-        row[f"cvxpy+{name}"] = seconds
+    row |= dict(zip(OURS, (timed.first_s, timed.both_s, timed.called_s), strict=True))
+    differ = [0.0]
+    for solver, name in PLAIN.items():
+        seconds, value = _plain(policy, case, solver, limit_s)
+        row[name] = seconds
         if value is not None:
-            row["differ"] = abs(value / allocation.objective - 1)
-    plain = [row[f"cvxpy+{name}"] for name in PLAIN_SOLVERS]
-    row["gain"] = np.nanmin([*plain, np.inf]) / cpu_s
-    known = GAVEL_SECONDS.get(policy, {}) if kind == "single" else {}
-    row["Gavel"] = known.get(jobs, np.nan)
+            differ.append(abs(value / solution.objective - 1))
+    row["differ"] = max(differ)
+    row |= _gavel(policy, case, settings.gavel, solution.objective)
+    plain_s = np.nanmin([*(row[name] for name in PLAIN.values()), np.inf])
+    row["x plain"], row["x Gavel"] = plain_s / timed.called_s, row["Gavel"] / timed.called_s
     return row
 
 
-def _problem(kind: str, jobs: int) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, int]]:
-    """Draw jobs in the middle of their lives: steps/s, jobs table, GPUs."""
-    gpus: dict[str, int] = dict.fromkeys(["v100", "p100", "k80"], max(jobs // 4, 8))
-    scale_factors = "single" if kind == "single" else "gavel"
-    workload = ap.generate_workload(jobs=jobs, seed=0, scale_factors=scale_factors)
-    rng = np.random.default_rng(0)
-    elapsed_s = rng.uniform(0.0, 36_000.0, jobs)
-    table = pd.DataFrame(
-        {
-            "arrival_s": np.arange(jobs),
-            "scale_factor": workload.jobs["scale_factor"],
-            "steps_remaining": workload.jobs["total_steps"] * rng.uniform(0.1, 1.0, jobs),
-            "elapsed_s": elapsed_s,
-            "isolated_elapsed_s": elapsed_s * rng.uniform(0.5, 1.5, jobs),
-        }
-    )
-    return workload.throughput_of(gpus), table, gpus
-
-
-def _timed(call: Callable[[], object], repeats: int) -> tuple[float, float]:
-    """Return the median CPU and wall seconds of a call."""
-    cpu_s, wall_s = [], []
-    for _ in range(repeats):
-        cpu, wall = time.process_time(), time.perf_counter()
-        call()
-        cpu_s.append(time.process_time() - cpu)
-        wall_s.append(time.perf_counter() - wall)
-    return statistics.median(cpu_s), statistics.median(wall_s)
-
-
-def _timed_plain(
-    policy: str,
-    speed: pd.DataFrame,
-    table: pd.DataFrame,
-    gpus: np.ndarray[Any, np.dtype[np.float64]],
-    solver: str,
-    repeats: int,
-    limit_s: float,
-) -> tuple[float, float | None]:
+def _plain(policy: str, case: Case, solver: str, limit_s: float) -> tuple[float, float | None]:
     """Time the textbook form; NaN where the solver cannot, or not within the limit."""
-    if solver == "HIGHS" and policy == "finish_time_fairness":
-        return np.nan, None  # not a linear program
-    seconds = []
-    value: float | None = None
-    for _ in range(repeats):
-        cpu = time.process_time()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            value = solve_textbook(policy, speed, table, gpus, solver, limit_s)
-        seconds.append(time.process_time() - cpu)
-        if value is None:
-            return np.nan, None
-        if seconds[-1] > limit_s / 4:
-            break  # slow ones are timed once
-    return statistics.median(seconds), value
+    cannot = solver == "HIGHS" and policy == "finish_time_fairness"  # not a linear program
+    if cannot or not installed(solver):
+        return np.nan, None
+    plain(policy, case.part(np.arange(8), 1.0), solver, limit_s)  # imports and first calls
+    seconds, value = plain(policy, case, solver, limit_s)
+    return (np.nan if value is None else seconds), value
+
+
+def _gavel(policy: str, case: Case, gavel: Gavel, objective: float) -> dict[str, float]:
+    """Seconds of Gavel's own code, and how far its objective is from the optimum."""
+    found = gavel.solve(policy, case) if policy in POLICIES and policy != "fifo" else {}
+    if not found:
+        return {"Gavel": np.nan, "Gavel off": np.nan}
+    value = gavel_value(policy, case, found["X"])
+    off = np.nan if value is None else abs(value / objective - 1)
+    return {"Gavel": found["seconds"], "Gavel off": off}
 
 
 def _say_what_it_shows(table: pd.DataFrame, limit_s: float) -> None:
     """State the reading of the columns, and where little or nothing is gained."""
     print(
-        "\nCPU seconds, medians. apportion: with labels, classes, second stage and certificate; "
-        "1st stage:\nwithout the second stage, which plain cvxpy does without as well. differ: "
-        "relative difference of\nthe objectives. gain: the faster of the two plain solves over "
-        "apportion. Gavel: its own code\nwith ECOS, on another machine. -: not a linear program, "
-        f"no figure known, or not done in {limit_s:g} s."
+        "\nCPU seconds, ours medians. first stage: from arrays, what plain cvxpy does as well. "
+        "differ: largest\nrelative difference of the objectives from plain solves. Gavel off: of "
+        "Gavel's objective from the\noptimum (its makespan is by bisection). x plain: the fastest "
+        "plain solve over ap.solve.\n-: not a linear program, not installed, not asked for, or not "
+        f"done in {limit_s:g} s."
     )
-    small = table[table["gain"] < SMALL_GAIN]
+    small = table[table["x plain"] < SMALL_GAIN]
     if not small.empty:
         print(f"Gain below {SMALL_GAIN:g} (below 1 apportion is the slower one):")
-        for (policy, kind), rows in small.groupby(["policy", "workload"], sort=False):
+        for policy, rows in small.groupby("policy", sort=False):
             found = (
                 f"{jobs} jobs {gain:.2g}"
-                for jobs, gain in zip(rows["jobs"], rows["gain"], strict=True)
+                for jobs, gain in zip(rows["jobs"], rows["x plain"], strict=True)
             )
-            print(f"  {policy}, {kind}: {', '.join(found)}")
+            print(f"  {policy}: {', '.join(found)}")
+
+
+def _write(table: pd.DataFrame) -> None:
+    """Put the tables into the pages: all of it, and the largest size only."""
+    largest = table[table["jobs"] == table["jobs"].max()].drop(columns=["jobs", "classes"])
+    for page, rows in (("policies", table), ("README", largest)):
+        text = PAGES[page].read_text(encoding="utf-8")
+        PAGES[page].write_text(with_block(text, "policy_runtime", _markdown(rows)), "utf-8")
+
+
+def _markdown(table: pd.DataFrame) -> str:
+    """Write the seconds as a table of a page."""
+    facts = [name for name in ("jobs", "classes") if name in table.columns]
+    columns = [*facts, *OURS, *(f"{name}" for name in PLAIN.values()), "Gavel"]
+    titles = [f"cvxpy + {name}" if name in PLAIN.values() else name for name in columns]
+    lines = [f"| policy | {' | '.join(titles)} |", "|---" * (len(columns) + 1) + "|"]
+    for _, row in table.iterrows():
+        cells = [str(row[name]) if name in facts else two_digits(row[name]) for name in columns]
+        lines.append(f"| `{row['policy']}` | {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 def _plot(table: pd.DataFrame, folder: Path) -> None:
-    """Draw seconds against jobs, one panel per policy, for single-GPU jobs."""
+    """Draw seconds against jobs, one panel per policy."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
         print("No plot: matplotlib is not installed (pip install apportion[plot]).")
         return
-    names = ["apportion", *(f"cvxpy+{solver}" for solver in PLAIN_SOLVERS)]
-    columns = dict(zip(names, names, strict=True))
-    columns["Gavel"] = "Gavel (ECOS), other machine"
     figure = Figure(figsize=(12, 3.6), layout="constrained")
     panels = figure.subplots(1, len(OBJECTIVES), sharey=True)
     for axes, policy in zip(panels, OBJECTIVES, strict=True):
-        rows = table[(table["policy"] == policy) & (table["workload"] == "single")]
-        for column, label in columns.items():
-            axes.loglog(rows["jobs"], rows[column], marker="o", markersize=3, label=label)
+        rows = table[table["policy"] == policy]
+        for column in (*OURS, *PLAIN.values(), "Gavel"):
+            axes.loglog(rows["jobs"], rows[column], marker="o", markersize=3, label=column)
         axes.set(title=policy, xlabel="jobs")
     panels[0].set_ylabel("CPU seconds per solve")
     lines, labels = panels[0].get_legend_handles_labels()

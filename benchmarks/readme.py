@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 __all__ = ["PAGES", "PRINTED", "block", "compared", "python_blocks", "with_block"]
 
 _ROOT = Path(__file__).parents[1]
-PAGES = {"README": _ROOT / "README.md", "benchmarks": _ROOT / "benchmarks" / "README.md"}
+PAGES = {
+    "README": _ROOT / "README.md",
+    "benchmarks": _ROOT / "benchmarks" / "README.md",
+    "policies": _ROOT / "docs" / "policies.md",
+}
 
 
 def main() -> None:

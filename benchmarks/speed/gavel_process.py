@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import importlib
 import io
 import json
 import logging
@@ -48,9 +49,7 @@ def main(checkout: str, request: str) -> None:
 
 def _solve(asked: dict[str, Any], name: str, solver: str, folder: Path) -> dict[str, Any]:
     """Time one `get_allocation`; with an allocation file, write the shares of single jobs."""
-    import utils
-
-    job = _pair_ids()
+    get_policy, job = _of("utils").get_policy, _of("job_id_pair").JobIdPair
     names = [str(each) for each in asked["types"]]
     ids = [job(place, None) for place in range(len(asked["speed"]))]
     speeds = {
@@ -68,7 +67,7 @@ def _solve(asked: dict[str, Any], name: str, solver: str, folder: Path) -> dict[
     seconds = []
     allocation: dict[Any, Any] = {}
     for _ in range(int(asked["repeats"])):
-        policy = utils.get_policy(name, solver=solver, seed=0)
+        policy = get_policy(name, solver=solver, seed=0)
         _accept_arrays(policy)
         policy._cumulative_isolated_time = dict(facts["isolated_elapsed_s"])
         arguments = _arguments(name, facts)
@@ -110,10 +109,7 @@ def _pair_speeds(asked: dict[str, Any], names: list[str], job: Any) -> dict[Any,
 
 def _simulate(asked: dict[str, Any], name: str, solver: str, folder: Path) -> dict[str, Any]:
     """Time a simulation of a trace; count its rounds."""
-    import scheduler
-    import utils
-    from job import Job
-
+    scheduler, job = _of("scheduler"), _of("job").Job
     counted = MagicMock()
     plan = scheduler.Scheduler._schedule_jobs_on_workers
 
@@ -123,7 +119,7 @@ def _simulate(asked: dict[str, Any], name: str, solver: str, folder: Path) -> di
 
     scheduler.Scheduler._schedule_jobs_on_workers = planned
     jobs = [
-        Job(None, str(kind), "", "", "", int(steps), None, scale_factor=int(gpus))
+        job(None, str(kind), "", "", "", int(steps), None, scale_factor=int(gpus))
         for kind, gpus, steps in zip(
             asked["job_type"], asked["scale"], asked["total_steps"], strict=True
         )
@@ -132,7 +128,7 @@ def _simulate(asked: dict[str, Any], name: str, solver: str, folder: Path) -> di
     cluster = {str(key): count for key, count in cluster.items()}
     started = time.process_time()
     run = scheduler.Scheduler(
-        utils.get_policy(name, solver=solver, seed=0),
+        _of("utils").get_policy(name, solver=solver, seed=0),
         simulate=True,
         throughputs_file=str(folder / "simulation_throughputs.json"),
         seed=0,
@@ -149,10 +145,9 @@ def _simulate(asked: dict[str, Any], name: str, solver: str, folder: Path) -> di
     }
 
 
-def _pair_ids() -> Any:
-    from job_id_pair import JobIdPair
-
-    return JobIdPair
+def _of(module: str) -> Any:
+    """Import a module of Gavel's."""
+    return importlib.import_module(module)
 
 
 if __name__ == "__main__":

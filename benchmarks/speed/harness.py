@@ -12,7 +12,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["COLUMNS", "Row", "cpu_seconds", "cpu_seconds_once"]
+__all__ = ["COLUMNS", "Row", "cpu_seconds", "cpu_seconds_once", "two_digits"]
 
 COLUMNS = ("first", "both", "as called")
 """What is timed: the first stage from arrays to arrays, both stages, and the call of a user."""
@@ -109,3 +109,12 @@ def cpu_seconds_once(call: Callable[[], Any]) -> tuple[float, Any]:
     started = time.process_time()
     result = call()
     return time.process_time() - started, result
+
+
+def two_digits(figure: float) -> str:
+    """Write a number with two significant digits and no exponent; a dash for none."""
+    if np.isnan(figure):
+        return "-"
+    if figure >= 100:
+        return f"{figure:.0f}"
+    return np.format_float_positional(figure, precision=2, fractional=False, trim="-")

@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from benchmarks.speed.harness import two_digits
+
 if TYPE_CHECKING:
     from benchmarks.speed.harness import Row
 
 __all__ = ["markdown"]
 
 _HEAD = (
-    "| | problem | goal | peer, s | first / both / as called, s | x peer | verdict |\n"
-    "|---|---|---|---|---|---|---|"
+    "| | problem | goal | peer, s | first / both / as called, s | x peer | verdict | |\n"
+    "|---|---|---|---|---|---|---|---|"
 )
 
 
@@ -23,7 +25,7 @@ def markdown(rows: list[Row]) -> str:
 
 
 def _line(row: Row) -> str:
-    peer = row.peer if np.isnan(row.peer_s) else f"{row.peer} {_two(row.peer_s)}"
+    peer = row.peer if np.isnan(row.peer_s) else f"{row.peer} {two_digits(row.peer_s)}"
     ratios = [row.peer_s / seconds for seconds in row.seconds]
     verdicts = [row.verdict(seconds) for seconds in row.seconds]
     cells = (
@@ -34,16 +36,10 @@ def _line(row: Row) -> str:
         _three(row.seconds),
         "" if np.isnan(row.peer_s) else _three(ratios),
         " / ".join(verdict for verdict in verdicts if verdict),
+        row.note,
     )
     return f"| {' | '.join(cells)} |"
 
 
 def _three(figures: tuple[float, ...] | list[float]) -> str:
-    return " / ".join("-" if np.isnan(each) else _two(each) for each in figures)
-
-
-def _two(figure: float) -> str:
-    """Write a number with two significant digits and no exponent."""
-    if figure >= 100:
-        return f"{figure:.0f}"
-    return np.format_float_positional(figure, precision=2, fractional=False, trim="-")
+    return " / ".join(two_digits(each) for each in figures)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -66,8 +66,9 @@ class Case:
 
     @property
     def table(self) -> pd.DataFrame:
-        """The jobs table."""
-        return pd.DataFrame({"scale_factor": self.scale.astype(int)} | self.columns)
+        """The jobs table; the order of the jobs is that of their arrival."""
+        columns = {"scale_factor": self.scale.astype(int)} | self.columns
+        return pd.DataFrame(columns).rename(columns={"order": "arrival_s"})
 
     @property
     def labelled(self) -> tuple[pd.DataFrame, dict[str, int], pd.DataFrame]:
@@ -129,6 +130,7 @@ def draw(
         speed = speed * rng.lognormal(0.0, 0.05, speed.shape)
     elapsed_s = rng.uniform(0.0, 3600.0, jobs)
     columns = {
+        "order": np.arange(jobs, dtype=float),
         "steps_remaining": speed.max(axis=1) * 60.0 * 10.0 ** rng.uniform(2.0, 3.0, jobs),
         "elapsed_s": elapsed_s,
         "isolated_elapsed_s": elapsed_s * rng.uniform(1.0, 1.2, jobs),
@@ -142,15 +144,17 @@ def _odds(gangs: NDArray[np.intp]) -> Floats:
     """Odds of each row of the table, so that scale factors come out as Gavel draws them."""
     sizes, place, times = np.unique(gangs, return_inverse=True, return_counts=True)
     share = np.array([_GANGS[size] for size in sizes.tolist()])
-    return (share / share.sum() / times)[place]
+    odds: Floats = (share / share.sum() / times)[place]
+    return odds
 
 
-def _pair_speeds(data: Path | None, keys: pd.MultiIndex) -> Floats:
+def _pair_speeds(data: Path | None, keys: pd.Index[Any]) -> Floats:
     """How fast job types run beside each other, shape (keys, keys, 3)."""
     if data is None:
         known = generate_pair_throughputs(0, TYPES)
     else:
         known = read_pair_oracle(data / "simulation_throughputs.json.gz")
     place = known.keys.get_indexer(keys)
-    types = [known.accelerators.index(name) for name in TYPES]
-    return known.own[np.ix_(place, place, types)]
+    types = np.array([known.accelerators.index(name) for name in TYPES])
+    own: Floats = known.own[np.ix_(place, place, types)]
+    return own

@@ -55,7 +55,10 @@ def _beside_gavel(
             "peer": f"Gavel's simulator ({found['solver']})",
             "peer_s": found["seconds"] / found["rounds"],
         }
-        said = f"; Gavel {found['rounds'] / found['seconds']:,.0f}"
+        said = (
+            f"; Gavel {found['rounds'] / found['seconds']:,.0f}, mean JCT "
+            f"{found['mean_jct_s'] / 3600:.2f} h"
+        )
     rows = []
     for name, resolve_s in (("at every event", 0.0), ("at most every 1920 s", GAVEL_RESOLVES_S)):
         run, seconds = _ours(settings.data, policy, gpus, jobs, per_hour, resolve_s)
@@ -65,7 +68,8 @@ def _beside_gavel(
             **peer,
             called_s=seconds / len(run.rounds),
             ratio_goal=goal,
-            note=f"{len(run.rounds) / seconds:,.0f} rounds/s{said}",
+            note=f"{len(run.rounds) / seconds:,.0f} rounds/s, mean JCT "
+            f"{run.summary()['mean_jct_s'] / 3600:.2f} h{said}",
         )
         rows.append(row)
     return rows
