@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -38,7 +38,7 @@ def ask(case: Case) -> Answer:
     table, cluster, jobs = posed(case)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        if case.route == "session":
+        if case.route == "session" and isinstance(table, pd.DataFrame):
             allocation = _by_session(policy, table, cluster, jobs)
         else:
             allocation = ap.solve(policy, table, workers=cluster, jobs=jobs, **case.arguments)
@@ -74,12 +74,19 @@ def posed(case: Case) -> tuple[ap.ThroughputTensor | pd.DataFrame, ap.Cluster, p
     for row in range(case.rows):
         members = np.flatnonzero(case.row == row)
         rows[tuple(ids[case.job[m]] for m in members)] = [case.speed[m] for m in members]
-    return ap.ThroughputTensor.of_combinations(rows, list(options)), cluster, jobs.iloc[::-1]
+    combinations: dict[tuple[str, ...], list[list[float]]] = {
+        members: [list(map(float, speed)) for speed in speeds] for members, speeds in rows.items()
+    }
+    return (
+        ap.ThroughputTensor.of_combinations(combinations, list(options)),
+        cluster,
+        jobs.iloc[::-1],
+    )
 
 
 def _by_session(
     policy: ap.Policy, table: pd.DataFrame, cluster: ap.Cluster, jobs: pd.DataFrame
-) -> ap.Allocation:
+) -> Any:
     """Let jobs come and go, and end with those of the case."""
     first = table.index[: (len(table) + 1) // 2]
     with ap.session(policy, cluster) as session:
@@ -95,7 +102,7 @@ def _by_session(
         return session.solve()
 
 
-def answer(case: Case, allocation: ap.Allocation) -> Answer:
+def answer(case: Case, allocation: Any) -> Answer:
     """Arrays of an allocation, rows and options in the order of the case."""
     ids = [f"j{job}" for job in range(case.jobs)]
     labels = ids

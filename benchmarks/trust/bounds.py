@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from benchmarks.trust.case import Floats
     from benchmarks.trust.facts import Facts
 
-Demand = "Callable[[float], tuple[Floats, Floats]]"
-
 
 def total_bound(facts: Facts, value: Floats, prices: Floats) -> float:
     """Most that value @ x can be: capacity at its price, and each job's best surplus.
@@ -54,6 +52,7 @@ class LeastCost:
         self.slope = np.concatenate([np.zeros((len(speed), 1)), np.maximum(slope, 0.0)], axis=1)
         lines = self.slope[:, :, None] * points[:, None, :] - costs[:, None, :]
         self.surplus = lines.max(axis=2)
+        self.speed = speed
         self.most = speed.max(axis=1)
 
     def __call__(self, steps: Floats) -> tuple[Floats, Floats, Floats]:
@@ -65,6 +64,24 @@ class LeastCost:
         largest = np.where(tied, self.slope, -np.inf).max(axis=1)
         full = steps >= self.most * (1 - 1e-9)
         return np.maximum(cost, 0.0), least, np.where(full, np.inf, largest)
+
+
+def welfare_bound(facts: Facts, prices: Floats) -> float:
+    """Most that the Nash welfare can be: capacity at its price, and each job's best surplus.
+
+    A job's surplus ``weight * log(throughput) - least cost`` is concave; it is largest at a speed
+    of an option or where the slope of the cost is weight / throughput.
+    """
+    curve = LeastCost(facts, prices)
+    weight = (facts.weight * facts.count)[:, None]
+    with np.errstate(divide="ignore"):
+        turns = np.where(curve.slope > 0, weight / curve.slope, np.inf)
+    steps = np.concatenate([curve.speed, turns], axis=1)
+    steps = np.clip(steps, 1e-300, curve.most[:, None])
+    lines = curve.slope[:, None, :] * steps[:, :, None] - curve.surplus[:, None, :]
+    relative = steps * (facts.scale / facts.equal_share)[:, None]
+    surplus = weight * np.log(relative) - np.maximum(lines.max(axis=2), 0.0)
+    return float(prices @ facts.capacity + surplus.max(axis=1).sum())
 
 
 def level_bound(

@@ -34,7 +34,7 @@ def best_nash(facts: Facts, present: np.ndarray | None = None) -> tuple[Floats, 
     limits = sp.vstack([facts.time[present][:, keep], held, -sp.eye_array(entries)])
     linear = sp.hstack([limits, sp.csr_array((limits.shape[0], jobs))])
     cone = sp.lil_array((3 * jobs, entries + jobs))
-    cone[0::3, entries:] = -sp.eye_array(jobs)
+    cone[0::3, entries:] = -np.eye(jobs)
     cone[2::3, :entries] = -speed
     right = np.concatenate(
         [np.ones(jobs), np.ones(types), np.zeros(entries), np.tile([0.0, 1.0, 0.0], jobs)]

@@ -86,7 +86,8 @@ def _finish_times(
     rho = low = first = float(ratios[free].max()) * (1 + 1e-12)
     high = np.inf
     for _ in range(80):
-        steps, change = (np.where(free, values, 0.0) for values in wanted.at(rho))
+        demand, change = wanted.at(rho)
+        steps = np.where(free, demand, 0.0)
         share, x, weight = best_level(facts, steps, np.where(fixed, floor, 0.0))
         part = np.divide(-change, steps, out=np.zeros_like(steps), where=free) @ weight
         slope = share * part
@@ -117,7 +118,8 @@ def fill(facts: Facts, wanted: Linear | FinishTime) -> Floats:
     floor = np.zeros(jobs)
     for _ in range(jobs):
         if isinstance(wanted, Linear):
-            _, x, weight = best_level(facts, np.where(fixed, 0.0, wanted.slope), floor)
+            rising = np.where(fixed, 0.0, wanted.slope)
+            _, x, weight = best_level(facts, rising, floor)
         else:
             x, weight = _finish_times(facts, wanted, fixed, floor, most)
         levels = wanted.levels(facts.thr @ x)

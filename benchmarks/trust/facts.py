@@ -118,13 +118,13 @@ class Facts:
     @cached_property
     def fast(self) -> Floats:
         """Believed steps/s on the best type that there is."""
-        return self.alone.max(axis=1)
+        return np.asarray(self.alone.max(axis=1))
 
     @cached_property
     def shares(self) -> Floats:
         """Share of the GPUs that each type of the tensor has; 0 for types of the cluster only."""
         gpus = np.where(self.in_tensor, self.capacity, 0.0)
-        return gpus / gpus.sum()
+        return np.asarray(gpus / gpus.sum())
 
     @cached_property
     def equal_share(self) -> Floats:
@@ -136,12 +136,12 @@ class Facts:
         """(W_j / n) / s_i, scaled down to a sum of 1; jobs x types."""
         gpus = np.where(self.in_tensor, self.capacity, 0.0)
         time = gpus[None, :] / self.n / self.scale[:, None]
-        return time / np.maximum(1.0, time.sum(axis=1, keepdims=True))
+        return np.asarray(time / np.maximum(1.0, time.sum(axis=1, keepdims=True)))
 
     @cached_property
     def isolated(self) -> Floats:
         """iso_i: steps/s in an isolated slice of 1/n of every type."""
-        return (self.alone * self.isolated_time).sum(axis=1)
+        return np.asarray((self.alone * self.isolated_time).sum(axis=1))
 
     def vector(self, X: Floats) -> Floats:
         """Entries of an allocation matrix."""

@@ -1,4 +1,4 @@
-"""Newton's method on the optimality conditions of Nash welfare, from a solution that is nearly one."""
+"""Newton's method on the optimality conditions of Nash welfare, from near the solution."""
 
 from __future__ import annotations
 

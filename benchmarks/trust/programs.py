@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,7 +12,11 @@ if TYPE_CHECKING:
     from benchmarks.trust.case import Floats
     from benchmarks.trust.facts import Facts
 
-_TOLERANCES = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+_EXACT: dict[str, Any] = {
+    "primal_feasibility_tolerance": 1e-10,
+    "dual_feasibility_tolerance": 1e-10,
+}
+_ATTEMPTS: tuple[dict[str, Any], ...] = (_EXACT, _EXACT | {"presolve": False}, {})
 
 
 class OracleFailure(Exception):
@@ -28,14 +32,13 @@ def minimise(
 ) -> tuple[Floats, float, Floats]:
     """Return a least-cost x >= 0, its cost, and what one more unit of each `b_ub` would save."""
     last = ""
-    for options in (_TOLERANCES, _TOLERANCES | {"presolve": False}, {}):
-        found = linprog(
-            cost, A_ub=a_ub, b_ub=b_ub, A_eq=a_eq, b_eq=b_eq, method="highs", options=options
-        )
+    for options in _ATTEMPTS:
+        arguments: dict[str, Any] = {"A_eq": a_eq, "b_eq": b_eq, "options": options}
+        found = linprog(cost, A_ub=a_ub, b_ub=b_ub, method="highs", **arguments)
         if found.status == 0:
             return found.x, float(found.fun), -found.ineqlin.marginals
         last = str(found.message)
-        if found.status == 2 and options is not _TOLERANCES:
+        if found.status == 2 and options is not _EXACT:
             break
     raise OracleFailure(last)
 

@@ -1,0 +1,57 @@
+"""Judge the policies about the worst off job."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from benchmarks.trust.demands import Linear, demands, fill, solve_levels
+from benchmarks.trust.prices import check_level_prices
+from benchmarks.trust.verdict import TOLERANCE, check_distance, check_objective
+
+if TYPE_CHECKING:
+    from benchmarks.trust.ask import Answer
+    from benchmarks.trust.case import Floats
+    from benchmarks.trust.facts import Facts
+    from benchmarks.trust.verdict import Verdict
+
+
+def judge_levels(facts: Facts, answer: Answer, verdict: Verdict) -> None:
+    """Policies about the worst off job, and their lexicographic form."""
+    wanted = demands(facts)
+    levels = wanted.levels(facts.thr @ facts.vector(answer.X))
+    ours = float(levels.min())
+    if isinstance(wanted, Linear):
+        with np.errstate(divide="ignore"):
+            stated = float(1 / np.float64(ours)) if wanted.reciprocal else ours
+    else:
+        stated = -ours
+    check_objective(answer, stated, verdict)
+    x = solve_levels(facts, wanted)
+    theirs = float(wanted.levels(facts.thr @ x).min())
+    if ours >= theirs:
+        check_distance(ours, ours, verdict, answer)
+        verdict.theirs = theirs
+    else:
+        check_distance(ours, theirs, verdict, answer)
+    plain = facts.case.shape != "combinations"
+    if plain and not verdict.flagged and "off" not in verdict.faults:
+        check_level_prices(facts, answer, wanted, ours, verdict)
+    if facts.case.options.get("lexicographic") and "off" not in verdict.faults:
+        _prefix(np.sort(levels), np.sort(fill(facts, wanted)), verdict)
+
+
+def _prefix(ours: Floats, theirs: Floats, verdict: Verdict) -> None:
+    """Compare sorted levels: the first that differs decides."""
+    apart = np.abs(ours - theirs) / np.maximum(np.abs(ours), np.abs(theirs))
+    differ = np.flatnonzero(~(apart <= TOLERANCE))
+    if not differ.size:
+        return
+    k = int(differ[0])
+    verdict.ours, verdict.theirs, verdict.error = float(ours[k]), float(theirs[k]), float(apart[k])
+    if ours[k] < theirs[k]:
+        verdict.blame("off", apart[k], f"level {k} is {ours[k]:.9g}, not {theirs[k]:.9g}")
+    elif not (ours[:k] < theirs[:k] - 1e-11 * np.abs(theirs[:k])).any():
+        # Otherwise the little that lower levels lack, within the tolerance, was spent here.
+        verdict.undecided = f"level {k} is {ours[k]:.9g}, the oracle's {theirs[k]:.9g}"
