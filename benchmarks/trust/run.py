@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
 import traceback
@@ -73,13 +74,18 @@ def record(policy: str, number: int, seed: int) -> dict[str, Any]:
         "wrong": verdict.wrong,
         "certified": verdict.certified,
         "undecided": verdict.undecided,
-        "error": verdict.error,
-        "ours": verdict.ours,
-        "theirs": verdict.theirs,
+        "error": _finite(verdict.error),
+        "ours": _finite(verdict.ours),
+        "theirs": _finite(verdict.theirs),
         "notes": verdict.notes,
         "seconds": asked,
         "oracle_seconds": _since(begun),
     }
+
+
+def _finite(value: float) -> float | None:
+    """Json knows no infinities."""
+    return float(value) if math.isfinite(value) else None
 
 
 def _since(begun: float) -> float:
