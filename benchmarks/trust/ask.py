@@ -41,18 +41,15 @@ def ask(case: Case) -> Answer:
         if case.route == "session" and isinstance(table, pd.DataFrame):
             allocation = _by_session(policy, table, cluster, jobs)
         else:
-            allocation = ap.solve(policy, table, workers=cluster, jobs=jobs, **case.arguments)
+            more = {**case.arguments, "pairs": _pairs(case)}
+            allocation = ap.solve(policy, table, workers=cluster, jobs=jobs, **more)
     return answer(case, allocation)
 
 
 def posed(case: Case) -> tuple[ap.ThroughputTensor | pd.DataFrame, ap.Cluster, pd.DataFrame]:
     """Return tensor, cluster and jobs table, the jobs in another order than the tensor."""
     ids = [f"j{job}" for job in range(case.jobs)]
-    names = [case.types[k] for k in case.option_type]
-    options = pd.Index(names)
-    if case.shape == "tiers":
-        tiers = ["machine", "rack", "network"] * (len(names) // 3)
-        options = pd.MultiIndex.from_arrays([names, tiers])
+    options = _options(case)
     cluster = ap.Cluster(
         {case.types[k]: int(case.capacity[k]) for k in case.order},
         gpus_per_machine=GPUS_PER_MACHINE,
@@ -68,8 +65,11 @@ def posed(case: Case) -> tuple[ap.ThroughputTensor | pd.DataFrame, ap.Cluster, p
             jobs[whole] = jobs[whole].astype(int)
     if case.entity:
         jobs["entity"] = list(case.entity)
+    if case.kind is not None:
+        jobs["job_type"] = [f"kind {kind}" for kind in case.kind]
     if case.shape != "combinations":
-        return pd.DataFrame(case.speed, index=ids, columns=options), cluster, jobs.iloc[::-1]
+        alone = case.speed[: case.jobs]  # pairs follow
+        return pd.DataFrame(alone, index=ids, columns=options), cluster, jobs.iloc[::-1]
     rows: dict[tuple[str, ...], list[Floats]] = {}
     for row in range(case.rows):
         members = np.flatnonzero(case.row == row)
@@ -81,6 +81,32 @@ def posed(case: Case) -> tuple[ap.ThroughputTensor | pd.DataFrame, ap.Cluster, p
         ap.ThroughputTensor.of_combinations(combinations, list(options)),
         cluster,
         jobs.iloc[::-1],
+    )
+
+
+def _options(case: Case) -> pd.Index:
+    """Labels of the options."""
+    names = [case.types[k] for k in case.option_type]
+    second = {"tiers": ["machine", "rack", "network"], "sizes": [1, 2, 4]}.get(case.shape)
+    if second is None:
+        return pd.Index(names)
+    return pd.MultiIndex.from_arrays([names, second * (len(names) // 3)])
+
+
+def _pairs(case: Case) -> ap.PairThroughputs | None:
+    """Steps/s of job types alone and beside each other, for the shape "pairs"."""
+    if case.kind is None or case.beside is None:
+        return None
+    count = len(case.beside)
+    alone = np.zeros((count, case.beside.shape[2]))
+    alone[case.kind] = case.speed[: case.jobs]
+    size = int(case.columns["scale_factor"][0])
+    keys = [(f"kind {kind}", size) for kind in range(count)]
+    return ap.PairThroughputs(
+        own=case.beside * ((alone[:, None] > 0) & (alone[None, :] > 0)),
+        alone=alone,
+        keys=pd.MultiIndex.from_tuples(keys, names=["job_type", "scale_factor"]),
+        accelerators=tuple(case.types[k] for k in case.option_type),
     )
 
 
@@ -106,19 +132,14 @@ def answer(case: Case, allocation: Any) -> Answer:
     """Arrays of an allocation, rows and options in the order of the case."""
     ids = [f"j{job}" for job in range(case.jobs)]
     labels = ids
-    if case.shape == "combinations":
+    if case.rows > case.jobs:
         labels = [
             " + ".join(ids[case.job[m]] for m in np.flatnonzero(case.row == row))
             for row in range(case.rows)
         ]
-    names = [case.types[k] for k in case.option_type]
-    wanted = pd.Index(names)
-    if case.shape == "tiers":
-        tiers = ["machine", "rack", "network"] * (len(names) // 3)
-        wanted = pd.MultiIndex.from_arrays([names, tiers])
     loss = allocation.stats.get("loss")
     return Answer(
-        X=allocation.X.reindex(index=labels, columns=wanted).to_numpy(dtype=float),
+        X=_table(allocation.X, labels, case).to_numpy(dtype=float),
         throughput=allocation.throughput.reindex(ids).to_numpy(dtype=float),
         objective=float(allocation.objective),
         prices=allocation.prices.reindex(list(case.types)).fillna(0.0).to_numpy(dtype=float),
@@ -127,3 +148,16 @@ def answer(case: Case, allocation: Any) -> Answer:
         loss=None if loss is None else float(loss),
         message=str(allocation.message),
     )
+
+
+def _table(X: pd.DataFrame, labels: list[str], case: Case) -> pd.DataFrame:
+    """Return X with the rows and options of the case; pairs that were left out have no time."""
+    if case.shape != "pairs":
+        return X.reindex(index=labels, columns=_options(case))
+    turned = {" + ".join(label.split(" + ")[::-1]): label for label in labels}
+    known = set(labels)
+    X = X.rename(index=lambda label: label if label in known else turned.get(label, label))
+    strangers = X.index.difference(labels)
+    if len(strangers):
+        raise LookupError(f"rows that nobody asked for: {list(strangers)[:3]}")
+    return X.reindex(index=labels, columns=_options(case)).fillna(0.0)

@@ -45,7 +45,9 @@ class Case:
     route
         "solve" or "session".
     shape
-        "plain", "combinations" or "tiers".
+        "plain", "combinations", "pairs" (of job types), "tiers" or "sizes" (numbers of GPUs).
+    kind, beside
+        For pairs: job type of each job, and ``beside[a, b]``, the steps/s of type a beside type b.
     order
         Order in which the cluster names its types.
     """
@@ -68,6 +70,8 @@ class Case:
     entity: tuple[str, ...] = ()
     route: str = "solve"
     shape: str = "plain"
+    kind: Ints | None = None
+    beside: Floats | None = None
 
     @property
     def name(self) -> str:

@@ -89,8 +89,8 @@ def _finish_times(
         demand, change = wanted.at(rho)
         steps = np.where(free, demand, 0.0)
         share, x, weight = best_level(facts, steps, np.where(fixed, floor, 0.0))
-        part = np.divide(-change, steps, out=np.zeros_like(steps), where=free) @ weight
-        slope = share * part
+        relative = np.divide(-change, steps, out=np.zeros_like(steps), where=free)
+        slope = share * float(relative @ weight)
         if share >= 1 - 1e-13:
             high = min(high, rho)
         else:

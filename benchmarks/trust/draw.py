@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from benchmarks.trust import shapes
 from benchmarks.trust.case import Case
 
 if TYPE_CHECKING:
-    from benchmarks.trust.case import Floats, Ints
+    from benchmarks.trust.case import Floats
 
 AGNOSTIC_TOO = 0.2
 LEXICOGRAPHIC = {"max_min_fairness", "makespan", "finish_time_fairness"}
@@ -25,6 +26,7 @@ COMBINED = {
     "min_cost",
     "network_sensitive",
 }
+SIZED = {"makespan", "max_total_throughput"}
 FILLED = {"hierarchical_fairness"}
 DIVIDED = LEXICOGRAPHIC
 # Policies whose oracle takes a program for every job, and the most jobs that it is asked for.
@@ -80,9 +82,13 @@ def draw(policy: str, number: int, seed: int) -> Case:
         "route": _route(options, arguments, shape, rng),
     }
     if shape == "combinations":
-        return Case(**base, **_combinations(speed, scale, rng))
+        return Case(**base, **shapes.combinations(speed, scale, rng))
+    if shape == "pairs":
+        return Case(**base, **shapes.pairs(speed, scale, rng))
     if shape == "tiers":
-        return Case(**base, **_tiers(speed, scale, rng))
+        return Case(**base, **shapes.tiers(speed, scale, rng))
+    if shape == "sizes":
+        return Case(**base, **shapes.sizes(speed, capacity, rng))
     own = np.arange(jobs)
     return Case(
         **base,
@@ -100,12 +106,14 @@ def _variant(policy: str, rng: np.random.Generator) -> tuple[dict[str, Any], dic
     arguments: dict[str, Any] = {}
     shape = "plain"
     if policy == "gandiva_packing":
-        return {"seed": int(rng.integers(5))}, {}, "combinations"
+        return {"seed": int(rng.integers(5))}, {}, str(rng.choice(["combinations", "pairs"]))
     if rng.random() < AGNOSTIC_TOO:
         options["heterogeneity_aware"] = False
-    elif policy in COMBINED and rng.random() < 0.15:
-        shape = "combinations"
+    elif policy in COMBINED and rng.random() < 0.2:
+        shape = str(rng.choice(["combinations", "pairs"]))
         options["space_sharing"] = True
+    elif policy in SIZED and rng.random() < 0.1:
+        shape = "sizes"
     elif policy in COMBINED and rng.random() < 0.12:
         shape = "tiers"
         arguments["gang_packing"] = False
@@ -141,17 +149,17 @@ def _size(policy: str, options: dict[str, Any], shape: str, rng: np.random.Gener
     most = MOST_JOBS.get(policy, 4000)
     if options.get("lexicographic"):
         most = 8 if policy == "finish_time_fairness" else 20
-    if shape == "combinations":
+    if shape in {"combinations", "pairs"}:
         most = min(most, 12)
-    least = 2 if shape == "combinations" else 1
+    least = 2 if shape in {"combinations", "pairs"} else 1
     return jobs if least <= jobs <= most else int(rng.integers(2, most + 1))
 
 
 def _scale_factors(policy: str, jobs: int, shape: str, rng: np.random.Generator) -> Floats:
-    if policy == "allox" or rng.random() < 0.5:
+    if policy == "allox" or shape == "sizes" or rng.random() < 0.5:
         return np.ones(jobs)
     sizes = ([1, 1, 1, 2, 4], [1, 2, 3, 5], [1, 1, 2, 4, 8], [2], [8])[rng.integers(5)]
-    if shape == "combinations":
+    if shape in {"combinations", "pairs"}:
         sizes = [sizes[-1]]
     return rng.choice(sizes, jobs).astype(float)
 
@@ -236,41 +244,3 @@ def _hierarchy(entity: tuple[str, ...], rng: np.random.Generator) -> dict[str, A
     if rng.random() < 0.3:
         options["inner"] = "fifo"
     return options
-
-
-def _combinations(speed: Floats, scale: Floats, rng: np.random.Generator) -> dict[str, Any]:
-    """Every job alone, and some of the pairs."""
-    jobs, types = speed.shape
-    rows: list[tuple[int, ...]] = [(job,) for job in range(jobs)]
-    pairs = [(a, b) for a in range(jobs) for b in range(a)]
-    rows += [pair for k, pair in enumerate(pairs) if rng.random() < 0.7 or k == 0]
-    members = [(row, job) for row, jobs_ in enumerate(rows) for job in jobs_]
-    row, job = (np.array(column) for column in zip(*members, strict=True))
-    alone = row < jobs
-    share = np.where(alone[:, None], 1.0, rng.uniform(0.2, 1.0, (len(row), types)))
-    speeds = speed[job] * share
-    both = np.ones((len(rows), types))
-    np.minimum.at(both, row, (speeds > 0).astype(float))
-    speeds = speeds * both[row]
-    return {
-        "speed": speeds,
-        "row": row,
-        "job": job,
-        "gpus": np.repeat(scale[[jobs_[0] for jobs_ in rows]][:, None], types, axis=1),
-        "option_type": np.arange(types),
-    }
-
-
-def _tiers(speed: Floats, scale: Floats, rng: np.random.Generator) -> dict[str, Any]:
-    """Options (type, tier): machine, rack and network, ever slower."""
-    jobs, types = speed.shape
-    slower = np.cumprod(rng.uniform(0.3, 1.0, (jobs, types, 3)), axis=2)
-    tiers = (speed[:, :, None] * slower).reshape(jobs, -1)
-    own: Ints = np.arange(jobs)
-    return {
-        "speed": tiers,
-        "row": own,
-        "job": own,
-        "gpus": np.repeat(scale[:, None], 3 * types, axis=1),
-        "option_type": np.repeat(np.arange(types), 3),
-    }

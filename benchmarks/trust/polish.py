@@ -32,7 +32,7 @@ def polish(
         priced = np.flatnonzero(prices * facts.capacity > threshold * weight.max())
         full = np.flatnonzero(present & (1 - facts.time @ x < threshold))
         size = len(used) + len(priced) + len(full)
-        if size > MOST_UNKNOWNS or facts.case.shape == "combinations":
+        if size > MOST_UNKNOWNS or facts.case.rows > facts.case.jobs:
             return best
         found = _newton(facts, weight, thr, row, x, prices, used, priced, full)
         if found is None:

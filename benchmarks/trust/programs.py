@@ -33,8 +33,9 @@ def minimise(
     """Return a least-cost x >= 0, its cost, and what one more unit of each `b_ub` would save."""
     last = ""
     for options in _ATTEMPTS:
-        arguments: dict[str, Any] = {"A_eq": a_eq, "b_eq": b_eq, "options": options}
-        found = linprog(cost, A_ub=a_ub, b_ub=b_ub, method="highs", **arguments)
+        sparse: dict[str, Any] = {"A_ub": a_ub, "A_eq": a_eq}  # the stubs know dense ones only
+        settings: dict[str, Any] = {"method": "highs", "options": options}
+        found = linprog(cost, b_ub=b_ub, b_eq=b_eq, **sparse, **settings)
         if found.status == 0:
             return found.x, float(found.fun), -found.ineqlin.marginals
         last = str(found.message)

@@ -35,7 +35,7 @@ def judge_levels(facts: Facts, answer: Answer, verdict: Verdict) -> None:
         verdict.theirs = theirs
     else:
         check_distance(ours, theirs, verdict, answer)
-    plain = facts.case.shape != "combinations"
+    plain = facts.case.rows == facts.case.jobs
     if plain and not verdict.flagged and "off" not in verdict.faults:
         check_level_prices(facts, answer, wanted, ours, verdict)
     if facts.case.options.get("lexicographic") and "off" not in verdict.faults:
