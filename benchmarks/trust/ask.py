@@ -84,13 +84,13 @@ def posed(case: Case) -> tuple[ap.ThroughputTensor | pd.DataFrame, ap.Cluster, p
     )
 
 
-def _options(case: Case) -> pd.Index:
+def _options(case: Case) -> Any:
     """Labels of the options."""
     names = [case.types[k] for k in case.option_type]
-    second = {"tiers": ["machine", "rack", "network"], "sizes": [1, 2, 4]}.get(case.shape)
-    if second is None:
+    seconds: dict[str, list[Any]] = {"tiers": ["machine", "rack", "network"], "sizes": [1, 2, 4]}
+    if case.shape not in seconds:
         return pd.Index(names)
-    return pd.MultiIndex.from_arrays([names, second * (len(names) // 3)])
+    return pd.MultiIndex.from_arrays([names, seconds[case.shape] * (len(names) // 3)])
 
 
 def _pairs(case: Case) -> ap.PairThroughputs | None:

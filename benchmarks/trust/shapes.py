@@ -57,13 +57,13 @@ def pairs(speed: Floats, scale: Floats, rng: np.random.Generator) -> dict[str, A
     both &= rng.random((len(kinds), len(kinds), 1)) < 0.8
     both &= both.transpose(1, 0, 2)
     beside = kinds[:, None] * both * rng.uniform(0.2, 1.0, (len(kinds), len(kinds), types))
-    rows = [(job,) for job in range(jobs)] + [(a, b) for b in range(jobs) for a in range(b)]
-    members = [(row, job) for row, of in enumerate(rows) for job in of]
-    partner = [of[1 - of.index(job)] if len(of) == 2 else -1 for of in rows for job in of]
-    speeds = [
-        kinds[kind[job]] if other < 0 else beside[kind[job], kind[other]]
-        for (_, job), other in zip(members, partner, strict=True)
-    ]
+    rows: list[tuple[int, ...]] = [(job,) for job in range(jobs)]
+    rows += [(a, b) for b in range(jobs) for a in range(b)]
+    members = [(place, one) for place, together in enumerate(rows) for one in together]
+    speeds = []
+    for place, one in members:
+        others = [other for other in rows[place] if other != one]
+        speeds.append(beside[kind[one], kind[others[0]]] if others else kinds[kind[one]])
     row, job = (np.array(column) for column in zip(*members, strict=True))
     return {
         "speed": np.array(speeds),
