@@ -52,7 +52,7 @@ def pairs(speed: Floats, scale: Floats, rng: np.random.Generator) -> dict[str, A
     """Every job alone, and every pair at the steps/s of their job types."""
     jobs, types = speed.shape
     kinds = speed[: int(rng.integers(1, min(jobs, 5) + 1))]
-    kind = rng.integers(0, len(kinds), jobs)
+    kind: Ints = np.asarray(rng.integers(0, len(kinds), jobs))
     both = (kinds[:, None] > 0) & (kinds[None, :] > 0)
     both &= rng.random((len(kinds), len(kinds), 1)) < 0.8
     both &= both.transpose(1, 0, 2)
