@@ -17,6 +17,7 @@ from benchmarks.trust.draw import draw
 from benchmarks.trust.facts import Facts
 from benchmarks.trust.hierarchy import fill_tree
 from benchmarks.trust.judge import judge
+from benchmarks.trust.packing import broken, patterns
 from benchmarks.trust.programs import best_total
 from benchmarks.trust.run import names, plan, record, run
 from benchmarks.trust.table import counts, is_wrong
@@ -170,6 +171,24 @@ def test_formulas_by_hand() -> None:
     assert isolated == pytest.approx(np.array([[0.5, 0.5], [0.5, 0.0]]))
     proportional = rules.formula(Facts(by_hand("proportional", speed, [3, 1], weight=[1, 2])))
     assert proportional == pytest.approx(np.array([[0.375, 0.125], [0.75, 0.0]]))
+
+
+def test_gangs_that_do_not_pack() -> None:
+    # A machine of 8 holds two gangs of 3, or one of 3 and one of 5.
+    assert {(2, 0), (1, 1)} <= set(patterns((3, 5), 8)) <= {(2, 0), (1, 1), (1, 0), (0, 1)}
+    case = by_hand(
+        "max_total_throughput",
+        [[1.0, 0.0, 0.0]] * 3,
+        [8],
+        scale_factor=[5, 3, 3],
+        shape="tiers",
+        gpus=np.array([[5.0] * 3, [3.0] * 3, [3.0] * 3]),
+        option_type=np.zeros(3, dtype=int),
+    )
+    facts = Facts(case)
+    assert broken(facts, np.array([1.0, 1.0, 0.0]))[2] <= 1e-9
+    # The vertex (1/2, 1/2): a gang of 5 counts as much as one of 3.
+    assert broken(facts, np.array([0.6, 1.0, 0.8]))[2] == pytest.approx(0.2)
 
 
 def _more_than_there_is(answer: Answer) -> Answer:

@@ -10,12 +10,10 @@ import numpy as np
 import pandas as pd
 
 import apportion as ap
+from benchmarks.trust.case import GPUS_PER_MACHINE, MACHINES_PER_RACK
 
 if TYPE_CHECKING:
     from benchmarks.trust.case import Case, Floats
-
-GPUS_PER_MACHINE = 8
-MACHINES_PER_RACK = 4
 
 
 @dataclass(frozen=True)

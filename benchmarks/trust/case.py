@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 
+GPUS_PER_MACHINE = 8
+MACHINES_PER_RACK = 4
+
+
 @dataclass(frozen=True)
 class Case:
     """A problem of one policy.

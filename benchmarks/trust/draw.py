@@ -51,6 +51,13 @@ def draw(policy: str, number: int, seed: int) -> Case:
     )
     scale = _scale_factors(policy, jobs, shape, rng)
     capacity = _capacity(jobs, types, scale, rng)
+    if shape == "tiers" and arguments.get(
+        "gang_packing", True
+    ):  # whole racks of gangs that do not pack well
+        scale = rng.choice(([3, 5], [3, 5, 6], [5, 7, 12], [2, 5])[rng.integers(4)], jobs).astype(
+            float
+        )
+        capacity = 32.0 * rng.integers(1, 3, types)
     speed = _speeds(jobs, types, spread, scale, capacity, rng)
     columns = _columns(policy, jobs, spread, speed, rng) | {"scale_factor": scale}
     if (
@@ -116,7 +123,7 @@ def _variant(policy: str, rng: np.random.Generator) -> tuple[dict[str, Any], dic
         shape = "sizes"
     elif policy in COMBINED and rng.random() < 0.12:
         shape = "tiers"
-        arguments["gang_packing"] = False
+        arguments |= {} if rng.random() < 0.5 else {"gang_packing": False}
     if policy in LEXICOGRAPHIC and shape == "plain" and rng.random() < 0.35:
         options["lexicographic"] = True
     elif policy in DIVIDED and shape == "plain" and rng.random() < 0.08:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse as sp
 
+from benchmarks.trust.case import GPUS_PER_MACHINE, MACHINES_PER_RACK
+
 if TYPE_CHECKING:
     from benchmarks.trust.case import Case, Floats, Ints
 
@@ -28,6 +30,11 @@ class Facts:
         self.weight = case.columns["weight"]
         self.n = float(self.count.sum())
         fits = case.gpus <= self.capacity[case.option_type] + 1e-12
+        if case.shape == "tiers":  # (machine, rack, network) of each type
+            room = np.tile(
+                [GPUS_PER_MACHINE, GPUS_PER_MACHINE * MACHINES_PER_RACK, np.inf], len(fits.T) // 3
+            )
+            fits &= case.gpus <= room
         self.true_speed = np.where(fits[case.row], case.speed, 0.0)
         self.in_tensor = np.isin(np.arange(len(case.types)), case.option_type)
 

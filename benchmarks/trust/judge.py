@@ -9,6 +9,7 @@ import numpy as np
 from benchmarks.trust import cones, cost, rules
 from benchmarks.trust.facts import Facts
 from benchmarks.trust.hierarchy import fill_tree
+from benchmarks.trust.packing import broken, must_pack
 from benchmarks.trust.programs import OracleFailure
 from benchmarks.trust.sums import judge_nash, judge_total
 from benchmarks.trust.totals import TOTALS
@@ -54,6 +55,8 @@ def _feasibility(facts: Facts, answer: Answer, verdict: Verdict) -> None:
         ),
         "cannot run there": float(np.abs(elsewhere).max()),
     }
+    if must_pack(facts):
+        over["packing"] = broken(facts, x)[2]
     for what, size in over.items():
         if size > FEASIBLE:
             verdict.blame("violated", size, what)

@@ -50,8 +50,9 @@ def into_constraints(facts: Facts, x: Floats) -> Floats:
     over = np.maximum(facts.time @ x, 1.0)
     x = x / (facts.time.T @ np.maximum(over - 1.0, 0.0) + 1.0)
     held = facts.gpus @ x
-    scale = np.minimum(1.0, facts.capacity / np.maximum(held, 1e-300))
-    return np.asarray(x * scale[facts.entry_type])
+    over = np.maximum(held / np.maximum(facts.capacity, 1e-300), 1.0) - 1.0
+    most = (facts.gpus.astype(bool).multiply(over[:, None])).max(axis=0)
+    return np.asarray(x / (1.0 + most.toarray().ravel()))
 
 
 def best_total(facts: Facts, value: Floats) -> tuple[Floats, Floats]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from benchmarks.trust import cones
+from benchmarks.trust.packing import must_pack, packed
 from benchmarks.trust.prices import check_nash_prices, check_total_prices
 from benchmarks.trust.programs import best_total
 from benchmarks.trust.totals import total_value
@@ -21,9 +22,14 @@ def judge_total(facts: Facts, answer: Answer, verdict: Verdict) -> None:
     value = total_value(facts)
     ours = float(value @ facts.vector(answer.X))
     check_objective(answer, ours, verdict)
-    x, _ = best_total(facts, value)
+    x = packed(facts, lambda other: best_total(other, value)[0])
     check_distance(ours, max(float(value @ x), ours), verdict, answer)
-    if facts.case.rows > facts.case.jobs or verdict.flagged or "off" in verdict.faults:
+    if (
+        facts.case.rows > facts.case.jobs
+        or must_pack(facts)
+        or verdict.flagged
+        or "off" in verdict.faults
+    ):
         return
     check_total_prices(facts, answer, value, ours, verdict)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from benchmarks.trust.demands import Linear, demands, fill, solve_levels
+from benchmarks.trust.packing import must_pack, packed
 from benchmarks.trust.prices import check_level_prices
 from benchmarks.trust.verdict import TOLERANCE, check_distance, check_objective
 
@@ -28,14 +29,14 @@ def judge_levels(facts: Facts, answer: Answer, verdict: Verdict) -> None:
     else:
         stated = -ours
     check_objective(answer, stated, verdict)
-    x = solve_levels(facts, wanted)
+    x = packed(facts, lambda other: solve_levels(other, wanted))
     theirs = float(wanted.levels(facts.thr @ x).min())
     if ours >= theirs:
         check_distance(ours, ours, verdict, answer)
         verdict.theirs = theirs
     else:
         check_distance(ours, theirs, verdict, answer)
-    plain = facts.case.rows == facts.case.jobs
+    plain = facts.case.rows == facts.case.jobs and not must_pack(facts)
     if plain and not verdict.flagged and "off" not in verdict.faults:
         check_level_prices(facts, answer, wanted, ours, verdict)
     if facts.case.options.get("lexicographic") and "off" not in verdict.faults:
