@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import numpy as np
 
 from apportion.errors import InputError, unknown_name
+from apportion.table_checks import float_array
 from apportion.threads import one_thread
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def _options(kind: type) -> list[str]:
 
 def _matrix(X: ArrayLike) -> Floats:
     """Check that there are two axes and no infinities."""
-    matrix = np.asarray(X, dtype=np.float64)
+    matrix = float_array("X", X)
     if matrix.ndim != 2 or not matrix.size:
         raise InputError(f"Expected a matrix (rows, columns) with entries; got {matrix.shape}.")
     if np.isinf(matrix).any():

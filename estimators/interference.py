@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 from scipy.spatial.distance import cdist
 
-from apportion.errors import InputError, unknown_name
+from apportion.checks import choice, is_whole, number
+from apportion.errors import InputError
 from apportion.estimators.measurements import check_shape, checked_cells, filled_references
 from apportion.estimators.mixture import MixtureImputer
 from apportion.estimators.pair_completion import complete_pairs, complete_rows
@@ -157,7 +158,7 @@ class InterferenceEstimator:
         known = self._fitted()
         for cell in ((job, partner, accelerator), (partner, job, accelerator)):
             for position, size, what in zip(cell, known.shape, _AXES, strict=True):
-                if not 0 <= position < size:
+                if not (is_whole(position) and 0 <= position < size):
                     raise InputError(f"There is no {what} {position}; valid: 0 to {size - 1}.")
         if value == 0 or other == 0:
             value = other = 0.0
@@ -232,14 +233,9 @@ class InterferenceEstimator:
         )
 
     def _check_options(self) -> None:
-        for what, name, valid in (
-            ("metric", self.metric, _METRICS),
-            ("source", self.source, _SOURCES),
-        ):
-            if name not in valid:
-                raise unknown_name(what, name, valid)
-        if not 0 < self.smoothing <= 1:
-            raise InputError(f"smoothing is {self.smoothing!r}; it must be in (0, 1].")
+        choice("metric", self.metric, _METRICS)
+        choice("source", self.source, _SOURCES)
+        number("smoothing", self.smoothing, strict=True, most=1.0)
 
     def _imputer(self) -> Imputer:
         return MixtureImputer() if self.imputer is None else self.imputer
@@ -251,8 +247,7 @@ class InterferenceEstimator:
 
     def _enter(self, cell: tuple[int, int, int], value: float) -> None:
         """Blend a measurement into a cell, or put it there."""
-        if not (np.isfinite(value) and value >= 0):
-            raise InputError(f"The measurement of cell {cell} is {value!r}; it must be >= 0.")
+        number(f"The measurement of cell {cell}", value)
         before = self.known_[cell]
         if np.isnan(before) or before == 0 or value == 0:
             self.known_[cell] = value

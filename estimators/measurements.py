@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from apportion.errors import InputError
+from apportion.table_checks import float_array
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -18,7 +19,7 @@ __all__ = ["check_shape", "checked_cells", "filled_references"]
 
 def checked_cells(name: str, values: ArrayLike) -> Floats:
     """Check an array of normalised throughputs: three axes, numbers >= 0 or NaN."""
-    array = np.array(values, dtype=np.float64)
+    array = float_array(name, values)
     if array.ndim != 3:
         raise InputError(
             f"`{name}` has {array.ndim} axes; it must have three: jobs, references, accelerators."

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from apportion.errors import unknown_name
+from apportion.checks import choice
 from apportion.mechanism.machines import MachinePool
 
 if TYPE_CHECKING:
@@ -99,8 +99,7 @@ class Placer:
     """
 
     def __init__(self, cluster: Cluster, strategy: str = "consolidated", seed: int = 0) -> None:
-        if strategy not in PLACEMENTS:
-            raise unknown_name("placement", strategy, PLACEMENTS)
+        choice("placement", strategy, PLACEMENTS)
         self.strategy = strategy
         self._rng = np.random.default_rng(seed)
         self._choice = PLACEMENTS[strategy](self._rng)

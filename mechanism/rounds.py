@@ -249,10 +249,19 @@ class RoundScheduler:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> RoundScheduler:
-        """Make a scheduler that goes on from a `state`, with the same plans."""
-        parts = read_snapshot(state)
-        scheduler = cls(parts.cluster, **parts.settings)
-        scheduler._core.restore(parts.core)
+        """Make a scheduler that goes on from a `state`, with the same plans.
+
+        Raises
+        ------
+        InputError
+            If it is none that `state` returned.
+        """
+        try:
+            parts = read_snapshot(state)
+            scheduler = cls(parts.cluster, **parts.settings)
+            scheduler._core.restore(parts.core)
+        except (TypeError, ValueError, LookupError, AttributeError, OverflowError) as error:
+            raise InputError(f"This is no state of a round scheduler: {error}.") from error
         scheduler._rows.labels, scheduler._rows.scale = parts.labels, parts.scale
         scheduler._where, scheduler._round = parts.where, parts.number
         return scheduler

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,7 +12,7 @@ from apportion.cluster import Cluster
 from apportion.errors import InputError, written
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Hashable
 
     from apportion.mechanism.core import RoundCore
     from apportion.mechanism.rows import LabelledRows
@@ -65,7 +66,7 @@ def read_snapshot(state: Mapping[str, Any]) -> Snapshot:
         If a part is missing.
     """
     for part in ("cluster", "settings", "core", "labels", "scale", "where", "round"):
-        if part not in state:
+        if not isinstance(state, Mapping) or part not in state:
             raise InputError(f"The state of the round scheduler has no {part!r}.")
     return Snapshot(
         cluster=Cluster(**state["cluster"]),

@@ -99,7 +99,7 @@ def place_round(
         For unknown tiers, jobs without a scale factor, and values or counts out of range.
     """
     if time_limit_s is not None:
-        seconds("time_limit_s", time_limit_s, strict=True)
+        time_limit_s = seconds("time_limit_s", time_limit_s, strict=True)
     gang = _gangs(value, scale_factor)
     worth = _values(value)
     machines = _machines(free)

@@ -11,7 +11,7 @@ import pandas as pd
 from apportion.checks import file_path, label, whole
 from apportion.cluster import Cluster
 from apportion.errors import InputError, unknown_name
-from apportion.kinds import check_fields
+from apportion.kinds import check_fields, checked
 from apportion.sim.describe import describe_workload
 from apportion.sim.saving import save_tables
 from apportion.sim.workload_tables import checked_jobs, checked_throughputs, throughput_rows
@@ -164,11 +164,13 @@ class Workload:
         ratio: NDArray[np.float64] = np.divide(apart, whole, out=np.ones_like(whole), where=known)
         return ratio
 
+    @checked
     def head(self, count: int) -> Workload:
         """Return the workload of the first `count` jobs to arrive, at least one."""
         whole("The number of jobs", count, 1)
         return replace(self, jobs=self.jobs.head(count))
 
+    @checked
     def describe(
         self,
         cluster: Cluster | Mapping[str, int] | str | None = None,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from apportion.checks import choice, number, seconds, whole
 from apportion.cluster import TIERS
 from apportion.errors import InputError
+from apportion.kinds import check_fields
 from apportion.sim.network.shapes import Shape, gpus_of, machines_of
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class Dimension:
     def __post_init__(self) -> None:
         choice("tier", self.tier, TIERS)
         choice(f"topology of tier {self.tier!r}", self.topology, TOPOLOGIES)
-        bandwidth = f"The bandwidth_bytes_per_s of tier {self.tier!r}"
+        bandwidth = f"The tier {self.tier!r} has no bandwidth: bandwidth_bytes_per_s"
         number(bandwidth, self.bandwidth_bytes_per_s, strict=True)
         seconds(f"The latency_s of tier {self.tier!r}", self.latency_s)
         if self.size is not None:
@@ -139,19 +140,7 @@ class Interconnect:
     pipelined: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.machine, tuple):
-            raise InputError(
-                f"The tier 'machine' is {self.machine!r}; it must be a tuple of Dimension, inner "
-                "first, e.g. (Dimension(...),)."
-            )
-        outer = {"rack": (self.rack,), "network": (self.network,)}
-        for tier, dimensions in {"machine": self.machine, **outer}.items():
-            for dimension in dimensions:
-                if not isinstance(dimension, Dimension):
-                    raise InputError(
-                        f"The tier {tier!r} holds {dimension!r}; it must be one Dimension. Only "
-                        "the tier 'machine' may have several, in a tuple."
-                    )
+        check_fields(self)
         if not self.machine or any(dimension.size is None for dimension in self.machine[:-1]):
             raise InputError(
                 "The tier 'machine' needs at least one dimension, and all but its last a size."

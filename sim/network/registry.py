@@ -4,25 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
+from apportion.checks import mapping
+from apportion.cluster import Cluster
 from apportion.errors import InputError, unknown_name
+from apportion.kinds import checked
 from apportion.sim.network.analytic import AnalyticNetwork
 from apportion.sim.network.model import MemoizedNetwork, NetworkModel, NoNetwork
 from apportion.sim.network.models import model_profiles, scaled_profiles
 from apportion.sim.network.presets import PHYSICAL, TABLE1_INTERCONNECT
+from apportion.sim.network.profile import ModelProfile
 from apportion.sim.network.table1 import Table1Network
-
-if TYPE_CHECKING:
-    from apportion.cluster import Cluster
-    from apportion.sim.network.profile import ModelProfile
 
 __all__ = ["NETWORKS", "get_network"]
 
 _TABLE1_UPDATE_DELAYS = {"ResNet50": 0.12}
 """Fixed delays in the authors' workload file, over compute time; no other model has any."""
 
-Profiles = Mapping[str, "ModelProfile"]
+Profiles = Mapping[str, ModelProfile]
 
 
 def _alpha_beta(profiles: Profiles, *, flat_if_unbalanced: bool = False) -> AnalyticNetwork:
@@ -53,6 +52,7 @@ NETWORKS: Mapping[str, Callable[..., NetworkModel]] = MappingProxyType(
 """Makers of network models, by name."""
 
 
+@checked
 def get_network(
     network: str | NetworkModel,
     *,
@@ -82,6 +82,12 @@ def get_network(
         For an unknown name, something that is no network model, and options that a model does
         not take.
     """
+    cluster = Cluster.of(cluster)
+    if profiles is not None:
+        profiles = mapping("profiles", profiles, "a mapping from models to their ModelProfile")
+        for name, profile in profiles.items():
+            if not isinstance(profile, ModelProfile):
+                raise InputError(f"The profile of {name!r} is no ModelProfile.")
     options = {} if flat_if_unbalanced is None else {"flat_if_unbalanced": flat_if_unbalanced}
     has_options = bool(options) or profiles is not None
     if not isinstance(network, str):

@@ -60,7 +60,7 @@ def is_truth(value: object) -> bool:
 
 def is_whole(value: object) -> bool:
     """Tell whether a value is an integer of 64 bits, and no truth value."""
-    integer = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    integer = isinstance(value, numbers.Integral) and is_number(value)
     return integer and abs(int(value)) <= _LARGEST_WHOLE  # type: ignore[call-overload]
 
 
@@ -185,9 +185,8 @@ def file_path(name: str, value: Any) -> Path:
 
 def listed(name: str, value: Any, valid: str = "a list") -> list[Any]:
     """Return several values as a list; a text is one value, not several letters."""
-    if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
-        raise InputError(f"{name} is {written(value)}; it must be {valid}.")
-    if getattr(value, "ndim", 1) == 0:
+    one = isinstance(value, (str, bytes, bytearray, Mapping)) or getattr(value, "ndim", 1) == 0
+    if one or not isinstance(value, Iterable):
         raise InputError(f"{name} is {written(value)}; it must be {valid}.")
     return list(value)
 
@@ -242,5 +241,7 @@ def as_float(value: Any) -> float:
         return math.nan
     try:
         return float(value)
+    except TypeError:  # lengths of time of numpy pass for integers
+        return math.nan
     except OverflowError:
         return -math.inf if value.__lt__(0) else math.inf

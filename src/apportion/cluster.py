@@ -138,7 +138,10 @@ class Cluster:
         size = whole("machines_per_rack", machines_per_rack, 1, integral=True)
         size *= whole("gpus_per_machine", gpus_per_machine, 1, integral=True)
         return cls(
-            {accelerator: whole("racks", racks, 1, integral=True) * size},
+            {
+                label("accelerator type", accelerator): whole("racks", racks, 1, integral=True)
+                * size
+            },
             gpus_per_machine=gpus_per_machine,
             machines_per_rack=machines_per_rack,
         )

@@ -36,7 +36,8 @@ class _Kind(NamedTuple):
 
 def _several(value: Any) -> bool:
     """Tell whether a value holds others; a text is one value."""
-    return isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping))
+    scalar = isinstance(value, (str, bytes, bytearray, Mapping)) or getattr(value, "ndim", 1) == 0
+    return isinstance(value, Iterable) and not scalar
 
 
 _KINDS: Mapping[str, _Kind] = {
@@ -178,7 +179,7 @@ def _with_items(kind: _Kind, name: str, inner: str) -> _Kind:
         if not _several(value):
             return False
         if not hasattr(value, "__len__"):  # what can be read only once is checked where it is read
-            return length is None
+            return name != "tuple"
         right = length is None or len(value) == length
         return right and all(any(each.holds(item) for each in items) for item in value)
 

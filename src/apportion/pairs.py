@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from apportion.checks import LARGEST_NUMBER, listed
+from apportion.checks import LARGEST_NUMBER, choice, hashable, listed
 from apportion.errors import InputError, unknown_name, written
-from apportion.table_checks import as_floats, check_unique, table
+from apportion.jobs import check_jobs
+from apportion.table_checks import as_floats, check_unique, float_array, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -68,7 +69,7 @@ class PairThroughputs:
         check_unique("accelerator of the pair throughputs", pd.Index(self.accelerators))
         size, types = len(self.keys), len(self.accelerators)
         for name, shape in (("own", (size, size, types)), ("alone", (size, types))):
-            values = _cells(name, getattr(self, name))
+            values = float_array(name, getattr(self, name))
             if values.shape != shape:
                 raise InputError(f"`{name}` has shape {values.shape}; the labels ask for {shape}.")
             values.setflags(write=False)
@@ -171,6 +172,8 @@ class PairThroughputs:
         for pair in pairs:
             if len(pair) != 2:
                 raise InputError(f"The key {written(pair)} must be (job type, scale factor).")
+        for pair in pairs:
+            hashable("key", pair)
         wanted = pd.MultiIndex.from_tuples(pairs, names=_KEY)
         rows = _find(wanted.to_frame(index=False), self.keys)
         return PairThroughputs(
@@ -200,12 +203,12 @@ class PairThroughputs:
             For an accelerator that is not there, with the nearest one.
         """
         types = []
-        for name in accelerators:
-            if name not in self.accelerators:
-                raise unknown_name("accelerator in the pair throughputs", name, self.accelerators)
+        for name in listed("accelerators", accelerators):
+            choice("accelerator in the pair throughputs", name, self.accelerators)
             types.append(self.accelerators.index(name))
         own = np.pad(self.own[:, :, types], ((0, 1), (0, 1), (0, 0)))
-        key = self.keys.get_indexer(pd.MultiIndex.from_frame(jobs[_KEY]))
+        known = check_jobs(jobs, required=_KEY)
+        key = self.keys.get_indexer(pd.MultiIndex.from_frame(known[_KEY]))
         return own, np.where(key < 0, len(self.keys), key)
 
     def __repr__(self) -> str:
@@ -231,12 +234,3 @@ def _refuse_twice(rows: pd.MultiIndex) -> None:
     if not rows.is_unique:
         twice = rows[rows.duplicated()].tolist()[0]
         raise InputError(f"The pair throughputs have the row {written(twice)} twice.")
-
-
-def _cells(name: str, values: Any) -> Floats:
-    """Return a copy as floats, of any shape."""
-    try:
-        given = np.array(values)
-    except ValueError as error:
-        raise InputError(f"`{name}` is no array of numbers: {error}.") from error
-    return as_floats(given.ravel()).reshape(given.shape).copy()

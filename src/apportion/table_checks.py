@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["as_floats", "check_unique", "table"]
+__all__ = ["as_floats", "check_unique", "float_array", "table"]
 
 
 def table(name: str, value: Any, rows: str = "jobs") -> pd.DataFrame:
@@ -74,6 +74,20 @@ def as_floats(
         return read_number(value) if isinstance(value, str) else as_float(value)
 
     return np.fromiter(map(read, values), dtype=np.float64, count=len(values))
+
+
+def float_array(name: str, values: Any) -> Floats:
+    """Return a copy of an array of numbers as floats; NaN and None stand for what is not known."""
+    try:
+        given = np.array(values)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"`{name}` is no array of numbers: {error}.") from error
+    cells = as_floats(given.ravel()).reshape(given.shape)
+    if not _plain(given.dtype):
+        wrong = np.isnan(cells) & ~np.asarray(pd.isna(given.astype(object)), dtype=bool)
+        if wrong.any() or given.dtype.kind != "O":
+            raise InputError(f"`{name}` holds something that is no number: {written(values)}.")
+    return cells.copy()
 
 
 def _plain(dtype: Any) -> bool:

@@ -206,7 +206,13 @@ class ThroughputTensor:
         valid = "a mapping from tuples of job ids to rows of steps/s"
         combinations = mapping("combinations", combinations, valid)
         options = listed("options", options, "the options, e.g. ['v100', 'k80']")
-        for members, speeds in combinations.items():
+        for members, given in combinations.items():
+            if not isinstance(members, tuple) or not members:
+                raise InputError(f"A combination is {written(members)}; it must be a tuple of ids.")
+            rows_of = f"The throughputs of the combination {written(members)}"
+            speeds = [listed(rows_of, speed, "rows of steps/s") for speed in listed(rows_of, given)]
+            if any(len(speed) != len(options) for speed in speeds):
+                raise InputError(f"{rows_of} must have a number for each of {written(options)}.")
             if len(speeds) != len(members):
                 raise InputError(
                     f"The combination {members!r} has {len(speeds)} rows of throughputs for "

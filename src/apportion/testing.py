@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import pandas as pd
 
+from apportion.checks import seed as check_seed
 from apportion.cluster import Cluster
 from apportion.errors import InputError
-from apportion.policies import solve
+from apportion.policies import get_policy, solve
 
 if TYPE_CHECKING:
     from apportion.allocation import Allocation
@@ -28,7 +29,7 @@ __all__ = ["check_policy"]
 _SHARE_TOLERANCE = 1e-5
 
 
-def check_policy(policy: Policy, *, seed: int = 0) -> None:
+def check_policy(policy: Policy | str, *, seed: int = 0) -> None:
     """Check on small random problems that a policy keeps what `solve` promises.
 
     Its allocations are feasible, certified to 1e-6, the same twice, indifferent to the order of
@@ -39,8 +40,8 @@ def check_policy(policy: Policy, *, seed: int = 0) -> None:
     Parameters
     ----------
     policy
-        The policy. Every column of `JOB_COLUMNS` is there for it, deadlines can all be met, and
-        every type has a price.
+        The policy, or its name. Every column of `JOB_COLUMNS` is there for it, deadlines can all
+        be met, and every type has a price.
     seed
         Seed of the problems.
 
@@ -50,7 +51,8 @@ def check_policy(policy: Policy, *, seed: int = 0) -> None:
         For the first property that does not hold; the message names it, the policy and the
         numbers.
     """
-    rng = np.random.default_rng(seed)
+    policy = get_policy(policy)
+    rng = np.random.default_rng(check_seed(seed))
     cases = [_Case.random(rng, jobs, types) for jobs, types in ((5, 2), (8, 3))]
     for case in cases:
         allocation = case.solve(policy)

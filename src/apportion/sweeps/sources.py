@@ -134,7 +134,7 @@ def sources_of(workloads: Any) -> list[Source]:
     """
     if isinstance(workloads, (Workload, str, Path, Mapping)):
         workloads = [workloads]
-    if not isinstance(workloads, Iterable):
+    if not isinstance(workloads, Iterable) or getattr(workloads, "ndim", 1) == 0:
         raise _no_workload(workloads)
     sources = [_source(workload) for workload in workloads]
     if not sources:

@@ -112,7 +112,7 @@ def test_scaling_changes_compute_and_nothing_else() -> None:
 
 
 def test_profiles_and_layers_that_cannot_be_are_refused() -> None:
-    with pytest.raises(InputError, match="layer 'layer' has nan"):
+    with pytest.raises(InputError, match="layer 'layer' is nan"):
         layer(math.nan, 0, 0, 0)
     with pytest.raises(InputError, match=r"layer 'layer' has -1"):
         layer(1, 0, 0, -1)

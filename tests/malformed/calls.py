@@ -1,0 +1,306 @@
+"""Every public call with arguments that are right, of which one is then made wrong."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from tests.malformed.values import bad_table, bad_value
+
+import apportion as ap
+from apportion.mechanism.offers import SCHEDULERS
+from apportion.mechanism.offers.timers import AutoTunedTimers, ManualTimers
+from apportion.policies.registry import BUILT_IN, SPECIALISED
+from apportion.sim.network import get_network
+from apportion.sim.network.interconnect import Dimension, Interconnect
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+class Call(NamedTuple):
+    """A call and arguments with which it works."""
+
+    name: str
+    function: Callable[..., Any]
+    arguments: dict[str, Any]
+
+
+def malformed(rng: random.Random, calls: list[Call]) -> tuple[str, Callable[[], Any]]:
+    """Draw a call, and make one or two of its arguments wrong."""
+    call = rng.choice(calls)
+    given = dict(call.arguments)
+    for name in rng.sample(list(given), k=min(len(given), rng.choice([1, 1, 1, 2]))):
+        right = given[name]
+        table = isinstance(right, pd.DataFrame) and right.size and rng.random() < 0.8
+        given[name] = bad_table(rng, right) if table else bad_value(rng)
+    return f"{call.name}: {_shown(given)}", lambda: call.function(**given)
+
+
+def _shown(given: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={str(type(value))[8:-2]}" for name, value in given.items())
+
+
+def all_calls(folder: Path) -> list[Call]:
+    """Every public call."""
+    return [
+        *_solving(),
+        *_tables(),
+        *_choices(),
+        *_scheduling(),
+        *_simulating(folder),
+        *_estimating(),
+    ]
+
+
+def speeds() -> pd.DataFrame:
+    """Steps/s of three jobs."""
+    return pd.DataFrame({"v": [4.0, 2.0, 1.0], "k": [1.0, 1.0, 0.5]}, index=list("abc"))
+
+
+def jobs() -> pd.DataFrame:
+    """What else is known of them."""
+    columns = {"weight": [1.0, 2.0, 1.0], "scale_factor": [1, 1, 2], "steps_remaining": [1e3] * 3}
+    return pd.DataFrame(columns, index=list("abc"))
+
+
+def workload() -> ap.Workload:
+    """Draw a workload of three jobs."""
+    return ap.generate_workload(jobs=3, jobs_per_hour=20.0, seed=1)
+
+
+def _solving() -> list[Call]:
+    options = {
+        "group": True,
+        "intervals": True,
+        "second_stage": True,
+        "solver": "auto",
+        "partitions": 1,
+        "seed": 0,
+        "fallback": "raise",
+        "gang_packing": True,
+    }
+    right = {"throughput_tensor": speeds(), "workers": {"v": 2, "k": 2}, "jobs": jobs()}
+    usage = pd.DataFrame(1.0, index=list("abc"), columns=["v", "k"])
+    told = {"throughputs": speeds(), "jobs": jobs(), "cluster": {"v": 2, "k": 2}}
+    return [
+        Call("solve", ap.solve, {"policy": "max_min_fairness", **right, **options}),
+        Call("solve", ap.solve, {"policy": "makespan", **right}),
+        Call("solve", ap.solve, {"policy": "fifo", **right, "resources": (), "pairs": None}),
+        Call("Resource", _with_resource, {"name": "disk", "capacity": 2.0, "usage": usage}),
+        Call("session", _session, {**told, "policy": "max_min_fairness", "remove": ["a"]}),
+        Call("session", _session, {**told, "policy": "fifo", "update": jobs()[["weight"]]}),
+        Call("check_policy", ap.check_policy, {"policy": "fifo"}),
+    ]
+
+
+def _with_resource(name: Any, capacity: Any, usage: Any) -> Any:
+    resource = ap.Resource(name, capacity, usage)
+    return ap.solve("max_min_fairness", speeds(), workers={"v": 2, "k": 2}, resources=[resource])
+
+
+def _session(
+    policy: Any, throughputs: Any, jobs: Any, cluster: Any, remove: Any = (), update: Any = None
+) -> Any:
+    with ap.session(policy, cluster) as opened:
+        opened.add(throughputs, jobs)
+        if update is not None:
+            opened.update(update)
+        opened.remove(remove)
+        return opened.solve()
+
+
+def _tables() -> list[Call]:
+    rows = ap.ThroughputTensor.of(speeds()).to_frame()
+    pairs = ap.generate_pair_throughputs(accelerators=["v100"])
+    few = pairs.select(pairs.keys.tolist()[:3])
+    parts = {"own": few.own, "alone": few.alone, "keys": few.keys, "accelerators": ("v100",)}
+    combined = {"combinations": {("a",): [[1.0]], ("b",): [[2.0]]}, "options": ["v"]}
+    cluster = {"gpus": {"v": 2}, "gpus_per_machine": 4, "machines_per_rack": 2}
+    known = pd.DataFrame({"job_type": ["x"], "scale_factor": [1]})
+    return [
+        Call("ThroughputTensor", ap.ThroughputTensor, {"values": rows}),
+        Call("ThroughputTensor.of", ap.ThroughputTensor.of, {"table": speeds()}),
+        Call("of_combinations", ap.ThroughputTensor.of_combinations, combined),
+        Call("PairThroughputs", ap.PairThroughputs, parts),
+        Call("of_frame", ap.PairThroughputs.of_frame, {"frame": few.to_frame()}),
+        Call("select", few.select, {"keys": few.keys.tolist()[:1]}),
+        Call("lookup", few.lookup, {"jobs": known, "accelerators": ["v100"]}),
+        Call("Cluster", ap.Cluster, {**cluster, "prices_per_gpu_hour": {"v": 1.0}}),
+        Call("Cluster.of", ap.Cluster.of, {"value": "v=1"}),
+        Call("Cluster.parse", ap.Cluster.parse, {"text": "v=1"}),
+        Call("of_racks", ap.Cluster.of_racks, {"racks": 2, "accelerator": "gpu"}),
+        Call("check_jobs", ap.check_jobs, {"jobs": jobs()}),
+    ]
+
+
+def _choices() -> list[Call]:
+    calls = [
+        Call("get_policy", ap.get_policy, {"policy": "fifo"}),
+        Call("get_scheduler", ap.get_scheduler, {"scheduler": "dally", "lease_s": 60.0}),
+        Call(
+            "ManualTimers", ManualTimers, {each.name: each.default for each in fields(ManualTimers)}
+        ),
+        Call(
+            "AutoTunedTimers",
+            AutoTunedTimers,
+            {each.name: each.default for each in fields(AutoTunedTimers)},
+        ),
+    ]
+    for policy in (*BUILT_IN, *SPECIALISED):
+        own = {each.name: getattr(policy(), each.name) for each in fields(policy())}  # type: ignore[arg-type]
+        calls.append(Call(policy.__name__, policy, own))
+    for name, scheduler in SCHEDULERS.items():
+        options = {
+            each.name: getattr(scheduler, each.name)
+            for each in fields(scheduler)
+            if each.name not in ("name", "source")
+        }
+        calls.append(
+            Call(name, lambda name=name, **given: ap.get_scheduler(name, **given), options)
+        )
+    return calls
+
+
+def _scheduling() -> list[Call]:
+    tiers = pd.MultiIndex.from_product([["gpu"], ["machine", "rack", "network"]])
+    tiered = pd.DataFrame(1.0, index=list("ab"), columns=tiers)
+    timers = {"waited_s": 0.0, "machine_timer_s": 1.0, "rack_timer_s": pd.Series(1.0, list("ab"))}
+    racks = ap.Cluster.of_racks(2)
+    value = pd.DataFrame(1.0, index=list("ab"), columns=["machine", "rack", "network"])
+    round_ = {"value": value, "scale_factor": pd.Series(1, list("ab")), "free": [[2, 2], [1]]}
+    settings = {"round_seconds": 360.0, "placement": "random", "seed": 0}
+    target = {"X": speeds() / 10, "scale_factor": {"a": 2}, "can_run": speeds() > 0}
+    dimension = {"tier": "rack", "topology": "ring", "bandwidth_bytes_per_s": 1e9, "latency_s": 0.0}
+    parts = {"machine": (Dimension("machine", "ring", 1e9),)}
+    parts |= {name: Dimension(name, "ring", 1e9) for name in ("rack", "network")}  # type: ignore[misc]
+    return [
+        Call(
+            "eligible",
+            ap.eligible,
+            {
+                "throughput_tensor": tiered,
+                "workers": racks,
+                "jobs": jobs().loc[["a", "b"]],
+                **timers,
+            },
+        ),
+        Call("place_round", ap.place_round, {**round_, "time_limit_s": 5.0}),
+        Call("RoundScheduler", _rounds, {"cluster": "v=2,k=2", **settings, "carry_over": True}),
+        Call("set_target", _target, {**target, "seconds": {"a": 3.0}}),
+        Call("add", _added, {"jobs": ["a", "b"], "scale_factor": 1, "can_run": None}),
+        Call("from_state", ap.RoundScheduler.from_state, {"state": _state()}),
+        Call("Dimension", Dimension, {**dimension, "size": 2}),
+        Call("Interconnect", Interconnect, parts),
+        Call("get_network", get_network, {"network": "table1", "cluster": racks, "profiles": None}),
+    ]
+
+
+def _rounds(**settings: Any) -> Any:
+    return ap.RoundScheduler(**settings).ask()
+
+
+def _state() -> dict[str, Any]:
+    scheduler = ap.RoundScheduler("v=2,k=2")
+    scheduler.set_target(speeds() / 10)
+    return scheduler.state()
+
+
+def _target(seconds: Any, **target: Any) -> Any:
+    scheduler = ap.RoundScheduler("v=2,k=2")
+    scheduler.set_target(**target)
+    scheduler.tell(scheduler.ask(), seconds)
+    return scheduler.ask()
+
+
+def _added(**added: Any) -> Any:
+    scheduler = ap.RoundScheduler("v=2,k=2")
+    scheduler.add(**added)
+    plan = scheduler.ask()
+    scheduler.tell(plan)
+    scheduler.remove(added["jobs"])
+    return plan
+
+
+def _simulating(folder: Path) -> list[Call]:
+    drawn = {
+        "jobs": 3,
+        "seed": 0,
+        "jobs_per_hour": 20.0,
+        "arrivals": "poisson",
+        "days": None,
+        "scale_factors": "single",
+        "durations": "gavel",
+        "weights": "equal",
+        "deadlines": {2.0: 1.0},
+        "accelerators": ["v100"],
+        "reference": "v100",
+    }
+    racks = {"arrivals": "batch", "jobs": 3, "seed": 0, "span_s": 1e3, "compute": "profiled"}
+    rounds = {
+        "policy": "fifo",
+        "workload": workload(),
+        "cluster": {"v100": 2},
+        "mechanism": "rounds",
+        "round_seconds": 360.0,
+        "resolve_seconds": 0.0,
+        "preemption_overhead_seconds": 5.0,
+        "placement": "consolidated",
+        "placement_sensitive": False,
+        "carry_over": None,
+        "leases": True,
+        "seed": 0,
+        "progress": None,
+    }
+    leased = {
+        "policy": "dally",
+        "workload": ap.generate_rack_workload(jobs=2, max_scale_factor=8),
+        "cluster": ap.Cluster.of_racks(1, machines_per_rack=2),
+        "network": "none",
+        "lease_seconds": 3600.0,
+        "checkpoint_seconds_per_gpu": 1.0,
+        "seed": 0,
+    }
+    several = {"policies": ["fifo"], "workload": workload(), "cluster": {"v100": 2}, "n_jobs": 1}
+    swept = {"policies": ["fifo"], "workloads": {"jobs": 2}, "cluster": {"v100": 2}, "seeds": [0]}
+    made = workload()
+    whole = {"name": "w", "jobs": made.jobs, "throughputs": made.throughputs, "notes": ("a",)}
+    file = folder / "right.csv"
+    made.save(file)
+    read = {"path": file, "throughputs": None, "format": "jobs", "seed": 0, "limit": 2}
+    return [
+        Call("generate_workload", ap.generate_workload, drawn),
+        Call("generate_rack_workload", ap.generate_rack_workload, {**racks, "max_scale_factor": 9}),
+        Call("simulate", ap.simulate, rounds),
+        Call("simulate", ap.simulate, leased),
+        Call("compare", ap.compare, {**several, "round_seconds": 360.0, "seed": 0, "resume": True}),
+        Call("sweep", ap.sweep, {**swept, "loads": [1.0], "n_jobs": 1, "resample": False}),
+        Call("Workload", ap.Workload, {**whole, "pairs": None, "unconsolidated": None}),
+        Call("head", made.head, {"count": 1}),
+        Call("fitting", made.fitting, {"cluster": "v100=3"}),
+        Call("describe", made.describe, {"cluster": "v100=3", "reference": "v100"}),
+        Call("save", made.save, {"path": folder / "saved.csv"}),
+        Call("resample", ap.resample, {"workload": made, "seed": 0}),
+        Call("read_workload", ap.read_workload, {**read, "reference": "v100", "missing": "drop"}),
+    ]
+
+
+def _estimating() -> list[Call]:
+    pairs = ap.generate_pair_throughputs(accelerators=["v100"])
+    drawn = {"seed": 0, "accelerators": ["v100"], "scale_factors": (1,)}
+    asked = {"oracle": pairs, "references": 3, "measured_share": 0.5, "seed": 0, "noise": 0.0}
+    cells = {"references": np.ones((2, 2, 1)), "measured": np.full((1, 2, 1), 0.5)}
+    options = {"source": "completed", "metric": "cosine", "smoothing": 1.0}
+    return [
+        Call("generate_pair_throughputs", ap.generate_pair_throughputs, drawn),
+        Call("estimate_pairs", ap.estimate_pairs, {**asked, "recognised": False}),
+        Call("InterferenceEstimator", _estimated, {**cells, **options}),
+    ]
+
+
+def _estimated(references: Any, measured: Any, **options: Any) -> Any:
+    return ap.InterferenceEstimator(**options).fit(references, measured).predict()
