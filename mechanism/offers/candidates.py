@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from apportion.mechanism.offers.exact import ranks
+from apportion.mechanism.offers.exact import on_tick, ranks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -88,6 +88,4 @@ class InOrder:
 
     def _accepts_from_s(self, waiting: WaitingJobs) -> NDArray[np.float64]:
         """When each job begins to accept each tier, seconds."""
-        from_s: NDArray[np.float64]
-        from_s = waiting.released_s[:, None] + self.rule.patience_s(waiting)
-        return from_s
+        return on_tick(waiting.released_s[:, None] + self.rule.patience_s(waiting))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 import numpy as np
 
 from apportion.errors import InputError
+from apportion.mechanism.offers.exact import DIGITS
 from apportion.mechanism.offers.parts import Part
 
 if TYPE_CHECKING:
@@ -106,7 +107,9 @@ class DiscretizedLeastAttainedService(Part):
     def keys(self, now_s: float, waiting: WaitingJobs) -> tuple[Floats, ...]:
         """Return the number of the queue, and the time of arrival."""
         attained = waiting.run_s * waiting.scale_factor
-        queue = np.searchsorted(self.queue_limits, attained, side="right")
+        # Whole leases often add up to a limit just but for rounding; then they have reached it.
+        limits = np.array(self.queue_limits) * (1 - 10.0**-DIGITS)
+        queue = np.searchsorted(limits, attained, side="right")
         return queue.astype(float), waiting.arrival_s
 
 

@@ -179,9 +179,9 @@ class Placing:
             if free.max() >= gpus:
                 yield choose(free, gpus, MACHINE, self._best_fit)
         elif way.racks == 1:
-            by_rack = free.sum(axis=1)
-            for rack in by_rack.argsort(kind="stable").tolist():
-                if by_rack[rack] >= gpus:
+            held = free.sum(axis=1)
+            for rack in held.argsort(kind="stable").tolist():
+                if held[rack] >= gpus:
                     shares = self._inside(free[rack], gpus, way.machines)
                     if shares is not None and len(shares) > 1:
                         yield _placement({rack: shares})
@@ -190,13 +190,14 @@ class Placing:
         else:
             by_rack = evenly_over(free.sum(axis=1).tolist(), way.racks, gpus)
             if by_rack is not None:
-                shares = {
-                    rack: self._inside(
-                        free[rack], part, way.machines and fewest_places(free[rack], part)
-                    )
-                    for rack, part in by_rack.items()
-                }
-                yield _placement(shares)
+                yield _placement(
+                    {
+                        rack: self._inside(
+                            free[rack], part, way.machines and fewest_places(free[rack], part)
+                        )
+                        for rack, part in by_rack.items()
+                    }
+                )
 
     def _inside(self, free: Ints, gpus: int, machines: int) -> Mapping[int, int] | None:
         """Share GPUs over machines of a rack: so many evenly, or packed for 0; None if it fails."""

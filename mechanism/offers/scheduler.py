@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from apportion.checks import choice, seconds
 from apportion.mechanism.offers.candidates import Candidates, InOrder
@@ -20,7 +21,10 @@ class OfferScheduler(Part):
     """Offers free GPUs to waiting jobs in an order; each accepts or rejects by a rule.
 
     A job that accepts has its GPUs for one lease. At the end of the lease it gives them back and
-    they are offered to all waiting jobs, itself included.
+    they are offered to all waiting jobs, itself included. If it accepts again and others that are
+    free are faster for it than those, it gets the others: a gang that is left alone is on the best
+    placement that the cluster has for it within a lease. A scheduler of one's own that keeps gangs
+    where they are says so by ``comes_together = False``.
 
     Parameters
     ----------
@@ -46,18 +50,23 @@ class OfferScheduler(Part):
         before, or after a wait.
     placement
         How machines and racks are chosen, out of `apportion.mechanism.offers.FITS`.
+        It matters for jobs that come anew, and for ``"best_fit"`` only among those GPUs on which
+        the gang is fastest.
     migrates
-        Whether jobs move to a tighter tier as soon as one is free with their own GPUs included,
-        be it when they have just got them. They keep their lease.
+        Whether jobs move to a faster placement as soon as one is free with their own GPUs
+        included, be it when they have just got them. They keep their lease.
     keep_placement
         Whether a job whose lease ends keeps its GPUs, without a checkpoint, unless a waiting job
-        that comes before it accepts GPUs including those, or it finds a tighter tier itself.
+        that comes before it accepts GPUs including those, or it finds better ones itself.
 
     Raises
     ------
     InputError
         For a lease that is not above 0, a negative cost, or an unknown placement.
     """
+
+    comes_together: ClassVar[bool] = True
+    """Whether a gang that is left alone is on its best placement within a lease."""
 
     name: str
     source: str = field(default="", repr=False)

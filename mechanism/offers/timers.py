@@ -177,10 +177,11 @@ class AutoTunedTimers(Part):
 
     def _typical_s(self, waits_s: NDArray[np.float64]) -> float:
         """Mean and two standard deviations, which are 0 for a single wait."""
-        mean = float(waits_s.mean())
+        # Summed exactly: numpy adds up in an order that depends on the processor.
+        mean = math.fsum(waits_s.tolist()) / waits_s.size
         if waits_s.size == 1:
             return mean
-        squares = float(np.square(waits_s - mean).sum())
+        squares = math.fsum(np.square(waits_s - mean).tolist())
         return mean + 2 * math.sqrt(squares / (waits_s.size - (not self.population_deviation)))
 
 

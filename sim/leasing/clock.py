@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from apportion.errors import SolveError
-from apportion.sim.leasing.events import Event, Events
+from apportion.mechanism.offers.exact import TICK_S
+from apportion.sim.leasing.events import Event, Events, next_tick, whole_ticks
 from apportion.sim.leasing.renewals import Renewals
 from apportion.sim.ledger import ROUNDING
 from apportion.sim.network.shapes import shape_of_placement
@@ -30,6 +31,8 @@ _BEFORE_OFFERS = (Event.COMPLETION, Event.ARRIVAL, Event.RETURN)
 
 class LeaseClock:
     """Runs the jobs of a workload under a lease-based mechanism.
+
+    Everything happens at multiples of `apportion.mechanism.offers.exact.TICK_S`.
 
     Between two leases of a job that is sure to get the same GPUs again, nothing happens that
     another job could notice. Such leases are not events: the job sleeps until a job arrives,
@@ -59,6 +62,7 @@ class LeaseClock:
         self._mechanism, self._network, self._accounts = mechanism, network, accounts
         self._log, self._timer_log = log, timer_log
         self._scheduler, self._ledger = mechanism.scheduler, accounts.ledger
+        self._lease_s = max(whole_ticks(self._scheduler.lease_s), TICK_S)
         self._job_types = job_types
         self._skewed_as = skewed_as
         self._every_lease = every_lease
@@ -77,7 +81,7 @@ class LeaseClock:
             If waiting jobs accept nothing though nothing else can happen any more.
         """
         for job, arrival_s in enumerate(self._ledger.arrival_s.tolist()):
-            self._events.put(arrival_s, Event.ARRIVAL, job)
+            self._events.put(next_tick(arrival_s), Event.ARRIVAL, job)
         self._log.start(self._events.next_s)
         while self._ledger.done < self._ledger.jobs:
             now_s = min(self._events.next_s, self._change_s)
@@ -138,7 +142,7 @@ class LeaseClock:
 
     def _expire(self, job: int, now_s: float) -> None:
         """End a lease: renew it if that is sure, or let the GPUs come back after a checkpoint."""
-        mechanism, lease_s = self._mechanism, self._scheduler.lease_s
+        mechanism, lease_s = self._mechanism, self._lease_s
         self._accounts.book(np.array([job]), now_s)
         pause_s = self._pause_s(job)
         sure = not self._every_lease and mechanism.surely_keeps(job, now_s)
@@ -166,7 +170,7 @@ class LeaseClock:
                 self._start(lease, now_s)
             fresh |= {lease.job for lease in leases if not lease.continued}
             more = self._scheduler.migrates and self._migrate(fresh, now_s)
-        self._change_s = self._mechanism.next_change_s(now_s)
+        self._change_s = next_tick(self._mechanism.next_change_s(now_s))
 
     def _migrate(self, fresh: set[int], now_s: float) -> bool:
         """Move jobs that run to tighter tiers; return whether any has moved."""
@@ -186,7 +190,7 @@ class LeaseClock:
             self._preempted(job, -1)
         self._enter(lease, now_s)
         lost_s = self._restore_s(job) if again and not lease.continued else 0.0
-        self._accounts.lease(job, now_s + lost_s, now_s + self._scheduler.lease_s)
+        self._accounts.lease(job, now_s + lost_s, now_s + self._lease_s)
         self._schedule(job, now_s)
         if self._timer_log is not None:
             self._timer_log.note(now_s, self._scale[job])
@@ -227,8 +231,8 @@ class LeaseClock:
         """Set the next event of a job that has a lease, booked up to `ready_s`."""
         ready_s, end_s = float(self._accounts.ready_s[job]), float(self._accounts.end_s[job])
         finish_s = ready_s + self._accounts.needed_s(job)
-        if finish_s <= end_s + ROUNDING * self._scheduler.lease_s:
-            self._events.put(max(finish_s, now_s), Event.COMPLETION, job)
+        if finish_s <= end_s + ROUNDING * self._lease_s:
+            self._events.put(max(whole_ticks(finish_s), now_s), Event.COMPLETION, job)
         elif end_s >= now_s:
             self._events.put(end_s, Event.EXPIRY, job)
         else:
@@ -236,11 +240,11 @@ class LeaseClock:
 
     def _sleep(self, job: int, renewals: Renewals, from_s: float) -> None:
         """Let a job run on, lease after lease from a time on, to its completion if undisturbed."""
-        lease_s, needed_s = self._scheduler.lease_s, self._accounts.needed_s(job)
+        lease_s, needed_s = self._lease_s, self._accounts.needed_s(job)
         whole = max(math.ceil(needed_s / lease_s - ROUNDING) - 1, 0)
         pauses_s = whole * (renewals.cycle_s - lease_s)
         self._asleep[job] = renewals
-        self._events.put(from_s + needed_s + pauses_s, Event.COMPLETION, job)
+        self._events.put(whole_ticks(from_s + needed_s + pauses_s), Event.COMPLETION, job)
 
     def _wake(self, now_s: float) -> None:
         """Count the leases of sleeping jobs up to now, and give each its next event."""
@@ -258,7 +262,7 @@ class LeaseClock:
 
     def _catch_up(self, job: int, renewals: Renewals, count: int, now_s: float) -> None:
         """Book the leases of a job up to its last renewal, and the part of the lease since then."""
-        one, lease_s = np.array([job]), self._scheduler.lease_s
+        one, lease_s = np.array([job]), self._lease_s
         self._accounts.book(one, now_s)
         self._accounts.progress(one, np.array([(count - 1) * lease_s]))
         begin_s = renewals.start_s(count - 1)
@@ -281,8 +285,8 @@ class LeaseClock:
 
     def _pause_s(self, job: int) -> float:
         """Time from the end of a lease to the return of the GPUs, seconds."""
-        return self._scale[job] * self._scheduler.checkpoint_s_per_gpu
+        return whole_ticks(self._scale[job] * self._scheduler.checkpoint_s_per_gpu)
 
     def _restore_s(self, job: int) -> float:
         """Time lost by a job that goes on elsewhere, seconds."""
-        return self._scale[job] * self._scheduler.restore_s_per_gpu
+        return whole_ticks(self._scale[job] * self._scheduler.restore_s_per_gpu)

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from enum import IntEnum
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from apportion.mechanism.offers.exact import TICK_S
+
 if TYPE_CHECKING:
     from collections.abc import Container
 
-__all__ = ["Event", "Events"]
+__all__ = ["Event", "Events", "next_tick", "whole_ticks"]
+
+
+def whole_ticks(time_s: float) -> float:
+    """Round a finite time to a multiple of `TICK_S`."""
+    return round(time_s / TICK_S) * TICK_S
+
+
+def next_tick(time_s: float) -> float:
+    """Return the first multiple of `TICK_S` that is not before a time; infinite ones stay."""
+    return math.ceil(time_s / TICK_S) * TICK_S if math.isfinite(time_s) else time_s
 
 
 class Event(IntEnum):

@@ -35,7 +35,7 @@ def test_other_figures_out_of_range_are_named() -> None:
         with pytest.raises(InputError, match=r"tier '(machine|rack|network)' holds .* Dimension"):
             Interconnect(*tiers)
     with pytest.raises(InputError, match=r"tier 'machine' is .* tuple of Dimension"):
-        Interconnect(RING, RING, RING)
+        Interconnect(RING, RING, RING)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="all but its last a size"):
         Interconnect((RING, RING), RING, RING)
 
