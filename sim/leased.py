@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from apportion.mechanism.offers import OfferScheduler
 from apportion.sim.leasing import simulate_leases
+from apportion.sim.leasing.ordering import by_arrival_and_id
 from apportion.sim.network import get_network
 from apportion.sim.tier_shares import TierShares
 
@@ -92,7 +93,7 @@ def _of_policy(
     scheduler = _SharesScheduler(policy.label, policy.source, **changes)
     shares = TierShares(
         policy,
-        workload,
+        by_arrival_and_id(workload),
         cluster,
         get_network(settings["network"], cluster=cluster),
         lease_s=scheduler.lease_s,

@@ -12,6 +12,7 @@ from apportion.mechanism.offers import LeaseMechanism, get_scheduler
 from apportion.sim.leasing.accounts import Accounts
 from apportion.sim.leasing.clock import LeaseClock
 from apportion.sim.leasing.log import IntervalLog, TimerLog
+from apportion.sim.leasing.ordering import by_arrival_and_id
 from apportion.sim.ledger import Ledger
 from apportion.sim.network import get_network
 from apportion.sim.network.job_types import model_of
@@ -92,6 +93,7 @@ def run_leases(
     """Do what `simulate_leases` says; `every_lease` makes each lease an event, see `LeaseClock`."""
     started = time.perf_counter()
     scheduler, cluster = get_scheduler(scheduler), Cluster.of(cluster)
+    given, workload = workload.jobs.index, by_arrival_and_id(workload)
     model = get_network(network, cluster=cluster)
     mechanism = LeaseMechanism(scheduler, cluster, seed=seed, pace=pace_of(model))
     ledger, reporter = Ledger(workload, cluster), Progress(progress)
@@ -118,7 +120,7 @@ def run_leases(
         policy=scheduler.label,
         workload=workload.name,
         cluster=cluster,
-        jobs=accounts.table(workload, cluster),
+        jobs=accounts.table(workload, cluster).loc[given],
         rounds=log.table(),
         settings={"scheduler": repr(scheduler), "network": model.name, "seed": seed},
         policy_seconds=clock.policy_seconds,

@@ -1,0 +1,118 @@
+"""Nothing of a run under leases depends on the last digits of a float, or on the order of rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from apportion.cluster import Cluster
+from apportion.mechanism.offers import SCHEDULERS
+from apportion.mechanism.offers.exact import ranks, significant
+from apportion.mechanism.offers.parts import Part
+from apportion.sim import Workload, generate_rack_workload, resample, simulate
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from apportion.mechanism.offers import WaitingJobs
+    from apportion.mechanism.offers.orders import Order
+
+    Floats = NDArray[np.float64]
+
+CLUSTER = Cluster.of_racks(1, machines_per_rack=8)
+FIGURES = ["jct_s", "start_s", "completion_s", "communication_s", "queueing_s", "ftf"]
+
+
+def crowd(seed: int) -> Workload:
+    """Jobs that come at once, several of each kind, so that many keys are equal."""
+    drawn = generate_rack_workload(jobs=40, seed=seed, max_scale_factor=32)
+    return resample(drawn, seed)
+
+
+@dataclass(frozen=True, repr=False)
+class Noisy(Part):
+    """An order whose keys are off in their last digits."""
+
+    rule: ClassVar[str] = "the same but for rounding"
+
+    order: Order
+    rng: np.random.Generator
+
+    def keys(self, now_s: float, waiting: WaitingJobs) -> tuple[Floats, ...]:
+        return tuple(
+            key * (1 + self.rng.uniform(-1e-13, 1e-13, key.size))
+            for key in self.order.keys(now_s, waiting)
+        )
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("name", sorted(SCHEDULERS))
+def test_the_last_digits_of_keys_change_nothing(name: str, seed: int) -> None:
+    scheduler = SCHEDULERS[name]
+    noisy = replace(scheduler, order=Noisy(scheduler.order, np.random.default_rng(1)))
+    runs = [simulate(each, crowd(seed), CLUSTER).jobs for each in (scheduler, noisy)]
+    pd.testing.assert_frame_equal(runs[0], runs[1], check_exact=True)
+
+
+@pytest.mark.parametrize("seed", [2, 3])
+@pytest.mark.parametrize("name", sorted(SCHEDULERS))
+def test_the_last_digits_of_steps_change_the_last_digits_of_times(name: str, seed: int) -> None:
+    load = crowd(seed)
+    noise = np.random.default_rng(seed).uniform(-1e-13, 1e-13, len(load))
+    other = replace(load, jobs=load.jobs.assign(total_steps=load.jobs.total_steps * (1 + noise)))
+    runs = [simulate(name, each, CLUSTER).jobs[FIGURES] for each in (load, other)]
+    pd.testing.assert_frame_equal(runs[0], runs[1], rtol=1e-8, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", [*sorted(SCHEDULERS), "fifo", "max_min_fairness"])
+def test_the_order_of_rows_changes_nothing(name: str) -> None:
+    load = crowd(4)
+    order = np.random.default_rng(4).permutation(len(load))
+    shuffled = replace(load, jobs=load.jobs.iloc[order])
+    runs = [simulate(name, each, CLUSTER, mechanism="leases").jobs for each in (load, shuffled)]
+    assert runs[1].index.tolist() == shuffled.jobs.index.tolist()
+    pd.testing.assert_frame_equal(runs[0], runs[1].loc[runs[0].index], check_exact=True)
+
+
+def by_kind(jobs: pd.DataFrame) -> Mapping[object, list[float]]:
+    kinds = jobs.groupby(["job_type", "scale_factor", "total_steps"])
+    return {kind: sorted(rows.jct_s) for kind, rows in kinds}
+
+
+@pytest.mark.parametrize("name", sorted(SCHEDULERS))
+def test_equal_jobs_may_swap_their_names(name: str) -> None:
+    load = crowd(5)
+    order = np.random.default_rng(5).permutation(len(load))
+    kinds = load.jobs.groupby(["job_type", "scale_factor", "total_steps"]).ngroup()
+    names = load.jobs.index.to_numpy(copy=True)
+    for kind in kinds.unique():
+        own = np.flatnonzero(kinds == kind)
+        names[own] = names[own[np.argsort(order[own])]]
+    renamed = replace(load, jobs=load.jobs.set_axis(names, axis=0))
+    runs = [
+        simulate(name, each, CLUSTER).jobs.assign(total_steps=each.jobs.total_steps)
+        for each in (load, renamed)
+    ]
+    assert by_kind(runs[0]) == by_kind(runs[1])
+
+
+def test_numbers_that_differ_late_are_equal() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(2000):
+        values = rng.choice(10.0 ** rng.uniform(-9, 9, 5), 12) * rng.choice([-1.0, 1.0])
+        noisy = values * (1 + rng.uniform(-1e-13, 1e-13, values.size))
+        exact = np.unique(values, return_inverse=True)[1]
+        assert ranks(noisy).tolist() == exact.tolist()
+    # Times in whole seconds with a half digit behind the ninth.
+    halves = np.array([1234567.885, 1234567.885 * (1 - 1e-15), 1234567.885 * (1 + 1e-15)])
+    assert ranks(halves).tolist() == [0, 0, 0]
+    assert ranks(np.array([np.inf, 0.0, -np.inf, 0.0, np.inf])).tolist() == [2, 1, 0, 1, 2]
+    assert ranks(np.array([1.0, 1.0 + 1e-7])).tolist() == [0, 1]
+    assert ranks(np.empty(0)).size == 0
+    assert significant(1.07 * (1 + 1e-13)) == 1.07
