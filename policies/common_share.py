@@ -1,18 +1,18 @@
 """The largest part of given demands that all jobs can have at once, by either kind of solver.
 
 ``max t such that throughput_m >= t * demand_m`` for every job m: what a policy about the worst
-off job comes down to at a level of its objective. There is no limit ``t <= 1``: at the level that
-is looked for it would be tight together with the capacities, and the dual values, which are the
-prices, could then be those of the limit: zero. It is declared once, in cvxpy, and compiled like
-any policy. Where every option draws on one resource, the interior point of
-`apportion.policies.arrow` takes the arrays as they are.
+off job comes down to at a level of its objective. The limit ``t <= 1`` is left out until all
+demands turn out to be met: at the level that is looked for it would be tight together with the
+capacities, and the dual values, which are the prices, could then be those of the limit: zero. It
+is declared once, in cvxpy, and compiled like any policy. Where every option draws on one resource,
+the interior point of `apportion.policies.arrow` takes the arrays as they are.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 import cvxpy as cp
 import numpy as np
@@ -37,6 +37,8 @@ _HAIR = 1e-9
 """How far, relatively, the share may give way when what is left is spent."""
 _EVEN = 1e-6
 """Weight of evenness against throughput, both relative, where one program sees to both."""
+_NO_LIMIT = 2.0
+"""A share of the demands that is out of reach where it counts, so that no limit takes its price."""
 _POOR = 1e-6
 """Relative error from which on what was chosen is not used."""
 
@@ -94,7 +96,13 @@ class DeclaredShare:
     def optimum(self, demand: Floats) -> SharePoint:
         """Find the largest share."""
         self._demand = demand
-        self._compiled = self._at(demand)
+        point = self._optimum(_NO_LIMIT)
+        return point if point.bound <= 1.0 + _HAIR else self._optimum(1.0)
+
+    def _optimum(self, limit: float) -> SharePoint:
+        """Find the largest share up to a limit."""
+        demand = self._demand
+        self._compiled = self._at(demand, limit)
         self._first = self._compiled.optimum(self._solver, "a common share of all demands")
         dual = np.maximum(self._compiled.duals(self._met, self._first), 0.0)
         scale = float(dual @ demand) or 1.0
@@ -104,26 +112,27 @@ class DeclaredShare:
         prices = self._compiled.prices(self._first) / scale
         return SharePoint(
             X=X,
-            share=min(_reached(self._p.instance, X, demand), 1.0),
-            bound=min(bound, 1.0),
+            share=_reached(self._p.instance, X, demand),
+            bound=bound,
             dual=dual / scale,
-            prices=prices if bound <= 1.0 + _HAIR else np.zeros_like(prices),
+            prices=prices if limit > 1.0 else np.zeros_like(prices),
             solver=self._first.solver,
         )
 
     def chosen(self) -> Floats:
         """Choose as `apportion.policies.second_stage` says."""
-        compiled, instance = self._at(self._demand), self._p.instance
+        compiled, instance = cast("Compiled", self._compiled), self._p.instance
         gain = compiled.over_columns(relative_throughput(instance))
         squares = compiled.over_columns(evenness(instance), power=2)
         point = choose_among_optima(compiled.program, self._first, gain, squares, self._solver)
         return _meeting(instance, compiled.X_at(point), self._target)
 
-    def _at(self, demand: Floats) -> Compiled:
+    def _at(self, demand: Floats, limit: float) -> Compiled:
         """Compile the problem, or write other demands into what is compiled."""
         if self._compiled is None:
             self._met = self._p.throughput - cp.multiply(demand, self._share) >= 0
-            return Compiled.of(self._p, cp.Maximize(self._share), [self._met])
+            self._limit = self._share <= _NO_LIMIT
+            return Compiled.of(self._p, cp.Maximize(self._share), [self._met, self._limit])
         compiled = self._compiled
         program = compiled.program
         place, column = program.rows[self._met.id], program.columns[self._share.id]
@@ -133,7 +142,9 @@ class DeclaredShare:
         rows = A.indices[entries]
         wanted = demand[rows - place.start]
         A.data[entries] = wanted * compiled.row[rows] * compiled.column[column]
-        return replace(compiled, program=replace(program, A=A))
+        b, at_most = program.b.copy(), program.rows[self._limit.id].start
+        b[at_most] = limit * compiled.row[at_most]
+        return replace(compiled, program=replace(program, A=A, b=b))
 
 
 class ArrowShare:

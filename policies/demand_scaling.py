@@ -40,24 +40,21 @@ def demand_scales(program: ConeProgram, rows: Ints, size: Floats, common: int | 
     size
         About what each demands, > 0, shape (rows,).
     common
-        Column of a quantity by which all demands rise together, if there is one.
+        Column of a quantity by which all demands rise together, if there is one; it stays as it is.
     """
     A = program.A
     place = np.full(program.b.size, -1)
     place[rows] = np.arange(rows.size)
     column_of = np.repeat(np.arange(program.c.size), np.diff(A.indptr))
     entry = np.abs(A.data)
-    demands = (place[A.indices] >= 0) & (entry > 0)
-    rising = demands & (column_of == -1 if common is None else column_of == common)
-    demands &= ~rising
+    demands = (place[A.indices] >= 0) & (entry > 0) & (column_of != common)
     plain = Scales.of(_without(program, common))
     enough = np.full(program.c.size, np.inf)
     each = size[place[A.indices[demands]]] / entry[demands]
     np.minimum.at(enough, column_of[demands], each)
     column = np.where(np.isfinite(enough), np.clip(enough, _LEAST, 1.0), plain.column)
     if common is not None:
-        fastest = float((entry[rising] / size[place[A.indices[rising]]]).max(initial=0.0))
-        column[common] = 1 / fastest if fastest > 0 else 1.0
+        column[common] = 1.0
     row = np.ones(program.b.size)
     linear = np.arange(program.b.size) < program.linear
     largest = np.zeros(program.b.size)

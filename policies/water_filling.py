@@ -203,7 +203,7 @@ class _Fill:
         self._step = self._plain.program.columns[step.id]
         p.X.value = even_share(p)
         self._unit = np.asarray(utility.value, dtype=float)
-        self._rate = np.ones(jobs)
+        self._rising = np.full(jobs, np.nan)
         self._scaled: Compiled | None = None
         self._highs: PersistentHighs | None = None
         self.binding = np.zeros(jobs, dtype=bool)
@@ -252,23 +252,24 @@ class _Fill:
             self._highs = PersistentHighs(self._scaled.program, presolve=False)
         else:
             self._highs.load(self._scaled.program)
-        self._rate = np.ones(unit.size)
+        self._rising = np.full(unit.size, np.nan)
 
     def _solve(self, base: Floats, rate: Floats, active: Bools) -> float:
         """Solve for one step, first as it is, then with frozen levels that give way by a hair."""
         compiled, highs = self._compiled, cast("PersistentHighs", self._highs)
         row = compiled.row[self._rows]
-        changed = np.flatnonzero(rate != self._rate)
-        values = (rate * row)[changed] * compiled.column[self._step]
-        highs.change_column(self._step, self._rows[changed], values)
-        self._rate = rate
+        fastest = float((rate * row).max())
+        values = rate * row / fastest
+        changed = np.flatnonzero(values != self._rising)
+        highs.change_column(self._step, self._rows[changed], values[changed])
+        self._rising = values
         for hair in _HAIRS:
             highs.change_limits(self._rows, -np.where(active, base, base * (1 - hair)) * row)
             for point in _attempts(highs):
                 error = backward_error(highs.program, point)
                 if point.status == "optimal" and error <= _ACCURATE:
                     self._point = point
-                    return float(compiled.column[self._step] * point.x[self._step])
+                    return float(point.x[self._step]) / fastest
                 _LOG.info("water filling, step %d: %s, %.1e", self.steps, point.status, error)
         raise SolveError(f"Water filling stopped at step {self.steps}: no solver found its level.")
 
