@@ -163,5 +163,13 @@ class Compiled:
         return np.asarray(y[self.program.rows[constraint.id]], dtype=float)
 
     def prices(self, point: Point) -> Floats:
-        """Dual value of each resource's capacity, shape (resources,)."""
-        return np.maximum(self.duals(self.p.capacity, point), 0.0)
+        """Dual value of one more unit of each resource, shape (resources,).
+
+        A policy that maximises a ratio holds capacities against ``capacity * scale``, so that one
+        more unit of a resource is `scale` more on that side.
+        """
+        dual = np.maximum(self.duals(self.p.capacity, point), 0.0)
+        if not isinstance(self.p.scale, cp.Variable):
+            return dual
+        place = self.program.columns[self.p.scale.id]
+        return dual * self.column[place] * max(float(point.x[place]), 0.0)
