@@ -44,6 +44,7 @@ _MERGED_ROWS_FOR_ARROW = 64
 Merged rows change with the level, so that the simplex would have to be set up anew for each.
 """
 _MET = 1e-10
+_STILL = 1e-14
 _MOST_LEVELS = 60
 _STEP, _STRAIGHT, _SHORTEST = 1e-6, 1e-5, 1e-12
 """Relative step of the level by which the slope of the demands is taken, as short as it has to be
@@ -165,15 +166,20 @@ class _Search:
         self.problem: CommonShare = self._backend(instance)
 
     def run(self) -> SharePoint:
-        """Take levels until all demands are met."""
+        """Take levels until all demands are met, or the level no longer moves.
+
+        Each level is a bound whatever comes after it, so one that came of too few steps, or of
+        demands so steep that rounding errors of the level make up for the rest, shows in the gap.
+        """
         self.level = self._alone()
         if not (np.isfinite(self.level) and self.level > 0):
             raise SolveError(f"No level of {self.policy!r} gives every job any throughput.")
         point = self._share()
         while not (self.proportional or max(point.share, point.bound) >= 1 - _MET):
-            if self.levels > _MOST_LEVELS:
-                raise SolveError(f"{self.policy!r} found no level in {_MOST_LEVELS} steps.")
-            self.level = self._next_level(point)
+            worse = self._next_level(point)
+            if abs(worse - self.level) <= _STILL * self.level or self.levels > _MOST_LEVELS:
+                break
+            self.level = worse
             point = self._share()
         return point
 
