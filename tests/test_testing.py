@@ -11,7 +11,7 @@ import pytest
 from apportion.allocation import Allocation
 from apportion.jobs import JOB_COLUMNS
 from apportion.policies import MaxMinFairness, Policy
-from apportion.testing import _Case, _certified, _feasible, check_policy
+from apportion.testing.policy import _Case, _certified, _feasible, check_policy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     )
     from apportion.sweeps import Sweep, sweep
     from apportion.tensor import ThroughputTensor
-    from apportion.testing import check_policy
+    from apportion.testing import check_policy, check_schedule, check_scheduler
 
 _HOMES = {
     "apportion.allocation": ["Allocation"],
@@ -122,7 +122,7 @@ _HOMES = {
     ],
     "apportion.sweeps": ["Sweep", "sweep"],
     "apportion.tensor": ["ThroughputTensor"],
-    "apportion.testing": ["check_policy"],
+    "apportion.testing": ["check_policy", "check_schedule", "check_scheduler"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -164,6 +164,8 @@ __all__ = [
     "__version__",
     "check_jobs",
     "check_policy",
+    "check_schedule",
+    "check_scheduler",
     "compare",
     "eligible",
     "estimate_pairs",

@@ -1,0 +1,115 @@
+"""What a job has when it is alone in the cluster: the fastest GPUs, in the best shape, at once."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from apportion.cluster import Cluster
+from apportion.mechanism.offers import OfferScheduler
+from apportion.pairs import PairThroughputs
+from apportion.sim import Workload, simulate
+from apportion.sim.network import NETWORKS, canonical_shape, get_network
+from apportion.testing.stays import Stays
+from apportion.testing.steps_under_leases import shape_of_stay
+
+if TYPE_CHECKING:
+    from apportion.sim.deciders import Decider
+    from apportion.sim.network import NetworkModel
+
+__all__ = ["best_overhead", "check_lone_gangs", "check_lone_jobs"]
+
+_ACCURATE = 1e-6
+_MODELS = ("MobileNetV3", "VGG11")  # one that hardly communicates between racks, one that does
+_RACKS = (
+    Cluster.of_racks(1, machines_per_rack=4, gpus_per_machine=4),
+    Cluster.of_racks(2, machines_per_rack=2, gpus_per_machine=4),
+)
+
+
+def best_overhead(gpus: int, job_type: str, cluster: Cluster, network: NetworkModel) -> float:
+    """Return the least overhead of a gang over all the shapes that an empty cluster has for it."""
+    racks = [machines.tolist() for machines in cluster.racks(cluster.accelerators[0])]
+    sizes = [size for rack in racks for size in rack]
+    shapes = set()
+    for counts in product(*(range(size + 1) for size in sizes)):
+        if sum(counts) == gpus:
+            left = iter(counts)
+            shapes.add(canonical_shape([[next(left) for _ in rack] for rack in racks]))
+    return min(network.overhead(job_type, shape) for shape in shapes)
+
+
+def check_lone_jobs(decider: Decider, *, gangs: bool) -> None:
+    """Check that a job alone in the cluster has a finish-time fairness of 1, sizes one by one."""
+    if not isinstance(decider, OfferScheduler):
+        for gpus in (1, 3, 8) if gangs else (1,):
+            job = _workload([("m", gpus, 0.0, 5000.0)], accelerator="v100")
+            _check_fairness(decider, job, Cluster({"v100": 8}, gpus_per_machine=4), {}, 5000.0)
+        return
+    for cluster, name, model in product(_RACKS, NETWORKS, _MODELS):
+        network = get_network(name, cluster=cluster)
+        for gpus in (1, 2, 5, 8, 12, cluster.total_gpus) if gangs else (1,):
+            job = _workload([(model, gpus, 0.0, 5 * decider.lease_s)])
+            least_s = (1 + best_overhead(gpus, model, cluster, network)) * 5 * decider.lease_s
+            settings = {"network": name, "checkpoint_seconds_per_gpu": 0.0}
+            _check_fairness(decider, job, cluster, settings, least_s)
+
+
+def check_lone_gangs(decider: OfferScheduler) -> None:
+    """Check that a gang that is left alone has the best shape there is within one lease.
+
+    Smaller gangs fill parts of all machines when it comes, and end one after the other.
+    """
+    name = "table1"
+    for cluster, model, gpus in product(_RACKS, _MODELS, (3, 6, 8)):
+        network, per_machine = get_network(name, cluster=cluster), cluster.gpus_per_machine
+        lease_s = decider.lease_s
+        machines = cluster.total_gpus // per_machine
+        others = [("VGG11", per_machine // 2 + 1, 0.0, lease_s * 0.7)] * machines
+        work = _workload([*others, (model, gpus, 1.0, 40 * lease_s)])
+        run = simulate(decider, work, cluster, network=name)
+        stays = Stays.of(run, work, cluster)
+        gang = len(work) - 1
+        alone_s = float(run.jobs["completion_s"].iloc[:gang].max())
+        pause_s = gpus * decider.checkpoint_s_per_gpu
+        best = best_overhead(gpus, model, cluster, network)
+        for stay in np.flatnonzero(stays.job == gang).tolist():
+            if stays.end_s[stay] <= alone_s + lease_s + pause_s:
+                continue
+            shape = shape_of_stay(stays, stay)
+            if network.overhead(model, shape) > best + _ACCURATE:
+                raise AssertionError(
+                    f"{decider!r} leaves a gang of {gpus} ({model}) in the shape {shape} until "
+                    f"{stays.end_s[stay]:.10g} s, alone in {cluster} since {alone_s:.10g} s: its "
+                    f"overhead is {network.overhead(model, shape):.4g}, the least is {best:.4g}."
+                )
+
+
+def _check_fairness(
+    decider: Decider, job: Workload, cluster: Cluster, settings: dict[str, Any], least_s: float
+) -> None:
+    alone = simulate(decider, job, cluster, **settings).jobs.iloc[0]
+    for name, expected in (("jct_s", least_s), ("ftf", 1.0)):
+        if not abs(alone[name] / expected - 1) <= _ACCURATE:
+            raise AssertionError(
+                f"{decider!r} gives a job of {alone['scale_factor']} GPUs "
+                f"({alone['job_type']}), alone in {cluster} with {settings}, a {name} of "
+                f"{alone[name]:.10g} instead of {expected:.10g}."
+            )
+
+
+def _workload(jobs: list[tuple[str, int, float, float]], accelerator: str = "gpu") -> Workload:
+    """Make jobs of (job type, GPUs, arrival, seconds of work) that make a step a second.
+
+    None of them can share devices.
+    """
+    columns = ["job_type", "scale_factor", "arrival_s", "total_steps"]
+    table = pd.DataFrame(jobs, columns=columns).assign(entity="all", deadline_s=np.nan)
+    keys = pd.MultiIndex.from_frame(table[["job_type", "scale_factor"]].drop_duplicates())
+    throughputs = pd.DataFrame({accelerator: 1.0}, index=keys)
+    apart = np.zeros((len(keys), len(keys), 1))
+    pairs = PairThroughputs(apart, throughputs.to_numpy(), keys, accelerators=(accelerator,))
+    return Workload("alone", table, throughputs, pairs=pairs)

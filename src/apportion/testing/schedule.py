@@ -1,0 +1,172 @@
+"""`check_schedule`: whether what a simulation says can have happened, from who ran where when."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from apportion.cluster import Cluster
+from apportion.errors import InputError, written
+from apportion.sim.network import get_network
+from apportion.testing.conservation import check_conservation
+from apportion.testing.stays import TOLERANCE, Stays, fail
+from apportion.testing.steps_in_rounds import check_steps_in_rounds
+from apportion.testing.steps_under_leases import check_steps_under_leases
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from apportion.sim import Run, Workload
+    from apportion.sim.network import NetworkModel
+
+__all__ = ["check_schedule"]
+
+
+def check_schedule(
+    run: Run,
+    workload: Workload,
+    cluster: Cluster | Mapping[str, int] | str,
+    *,
+    sharing: bool = False,
+    work_conserving: bool = False,
+    network: NetworkModel | str | None = None,
+) -> None:
+    """Check that the schedule of a run can be, and that the run's tables follow from it.
+
+    The check starts from the decisions, ``run.schedule``: which job sat on which devices from when
+    to when. Everything else is worked out anew from the workload and the cluster, by no code of
+    the simulator.
+
+    - Devices are there, on the machines named, and held by one job at a time, or by two that hold
+      exactly the same ones if `sharing`; a job is at one place at a time, with as many devices as
+      its scale factor says.
+    - No job runs before it arrives or after it is complete; ``start_s`` is the start of its first
+      stay, ``completion_s`` the end of its last; each stay but the first is one preemption, in the
+      jobs table and in the rounds table; the seconds held on each type are those of the stays.
+    - The steps that a job can have done in its stays are its steps: at its speed on each type,
+      beside its partner while there is one, split over machines if that counts; less what it loses
+      at the start of each stay. Under leases it is at least that, less one checkpoint for each
+      lease at most, at the speed that the network model says of the shape of its gang.
+    - No job is faster than if it had run alone on its fastest type (or in its fastest pair).
+    - If `work_conserving`: no job waits at the start of a round while the devices that it needs
+      are idle.
+
+    Parameters
+    ----------
+    run
+        What `apportion.simulate` returned, by rounds or by leases.
+    workload, cluster
+        What it was given.
+    sharing
+        Whether two jobs may share devices.
+    work_conserving
+        Whether no devices may be idle at the start of a round that a waiting job could use.
+    network
+        The network model of a run by leases, if it is one of your own.
+
+    Raises
+    ------
+    AssertionError
+        For the first thing that cannot be; the message names the jobs, devices and times.
+    InputError
+        If the run has no schedule, or `work_conserving` is asked of a run by leases, where jobs
+        may wait for better devices.
+    """
+    cluster = Cluster.of(cluster)
+    under_leases = run.settings.get("mechanism", "leases") == "leases"
+    if work_conserving and under_leases:
+        raise InputError("Under leases jobs may wait: work_conserving=True is for rounds.")
+    stays = Stays.of(run, workload, cluster)
+    _check_places(stays, workload)
+    _check_one_place_at_a_time(stays)
+    _check_one_job_at_a_time(stays, sharing and workload.pairs is not None)
+    _check_jobs_table(stays, run, workload)
+    _check_preemptions(stays, run)
+    if under_leases:
+        model = get_network(network or run.settings["network"], cluster=cluster)
+        check_steps_under_leases(stays, run, workload, model)
+    else:
+        check_steps_in_rounds(stays, run, workload)
+    if work_conserving:
+        check_conservation(stays, run, workload)
+
+
+def _check_places(stays: Stays, workload: Workload) -> None:
+    """Check that gangs are whole, on devices that are there, on the machines named."""
+    scale = workload.jobs["scale_factor"].tolist()
+    sizes = [stays.cluster.machines(name) for name in stays.cluster.accelerators]
+    machine_of = [np.repeat(np.arange(len(size)), size).tolist() for size in sizes]
+    for stay, devices in enumerate(stays.devices):
+        kind, gpus = int(stays.kind[stay]), scale[stays.job[stay]]
+        if len(set(devices)) != gpus or len(devices) != gpus:
+            fail(f"{stays.named(stay)} needs {gpus} different devices")
+        there = len(machine_of[kind])
+        if not all(0 <= device < there for device in devices):
+            fail(f"{stays.named(stay)} is on devices that are not there: the type has {there}")
+        if {machine_of[kind][device] for device in devices} != set(stays.machines[stay]):
+            fail(f"{stays.named(stay)} is not on the machines {list(stays.machines[stay])}")
+
+
+def _check_one_place_at_a_time(stays: Stays) -> None:
+    overlaps = ~stays.first[1:] & (stays.start_s[1:] < stays.end_s[:-1])
+    if overlaps.any():
+        stay = int(overlaps.argmax())
+        fail(f"{stays.named(stay)} and {stays.named(stay + 1)} overlap")
+
+
+def _check_one_job_at_a_time(stays: Stays, sharing: bool) -> None:
+    """Sweep over each device in time."""
+    on_device: dict[tuple[int, int], list[int]] = {}
+    for stay in np.argsort(stays.start_s, kind="stable").tolist():
+        for device in stays.devices[stay]:
+            on_device.setdefault((int(stays.kind[stay]), device), []).append(stay)
+    for there in on_device.values():
+        present: list[int] = []
+        for stay in there:
+            present = [other for other in present if stays.end_s[other] > stays.start_s[stay]]
+            alike = all(set(stays.devices[o]) == set(stays.devices[stay]) for o in present)
+            if present and not (sharing and len(present) == 1 and alike):
+                fail(f"{stays.named(present[0])} and {stays.named(stay)} hold a device at a time")
+            present.append(stay)
+
+
+def _check_jobs_table(stays: Stays, run: Run, workload: Workload) -> None:
+    """Compare arrivals, starts, completions and seconds held."""
+    table = run.jobs.loc[workload.jobs.index]
+    arrival_s = workload.jobs["arrival_s"].to_numpy(dtype=float)
+    first = np.flatnonzero(stays.first)
+    last = np.append(first[1:], len(stays)) - 1
+    early = stays.start_s[first] < arrival_s
+    if early.any():
+        stay = int(first[early.argmax()])
+        fail(f"{stays.named(stay)} begins before the job arrives ({arrival_s[early][0]:.10g} s)")
+    expected = {"start_s": stays.start_s[first], "completion_s": stays.end_s[last]}
+    expected["jct_s"] = stays.end_s[last] - arrival_s
+    for kind, name in enumerate(stays.cluster.accelerators):
+        expected[f"{name}_s"] = stays.total(stays.seconds * (stays.kind == kind))
+    for name, values in expected.items():
+        have = table[name].to_numpy(dtype=float)
+        off = ~np.isclose(have, values, rtol=TOLERANCE, atol=TOLERANCE)
+        if off.any():
+            job = int(off.argmax())
+            fail(
+                f"{name} of job {written(stays.ids[job])} is {have[job]:.10g}, its stays say "
+                f"{values[job]:.10g}"
+            )
+
+
+def _check_preemptions(stays: Stays, run: Run) -> None:
+    """Check that each stay but the first of a job follows on one preemption."""
+    count = np.bincount(stays.job, minlength=len(stays.ids)) - 1
+    told = run.jobs["preemptions"].to_numpy()
+    if not np.array_equal(count, told):
+        job = int((count != told).argmax())
+        fail(
+            f"job {written(stays.ids[job])} has {told[job]} preemptions, its stays say {count[job]}"
+        )
+    if run.rounds["preemptions"].sum() != count.sum():
+        fail(
+            f"the rounds count {run.rounds['preemptions'].sum()} preemptions of jobs, the stays "
+            f"say {count.sum()}"
+        )

@@ -1,0 +1,92 @@
+"""Whether jobs have done their steps, and no more, in the stays of a schedule of rounds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from apportion.errors import written
+from apportion.testing.stays import TOLERANCE, fail
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from apportion.sim import Run, Workload
+    from apportion.testing.stays import Stays
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["check_steps_in_rounds", "refuse_too_fast", "steps_of"]
+
+
+def steps_of(workload: Workload) -> Floats:
+    """Return the steps that each job had to do, shape (jobs,)."""
+    column = "steps_remaining" if "steps_remaining" in workload.jobs else "total_steps"
+    return workload.jobs[column].to_numpy(dtype=float)
+
+
+def refuse_too_fast(stays: Stays, steps: Floats, fastest: Floats) -> None:
+    """Refuse jobs that have held devices for less time than their steps take at the fastest."""
+    held_s, least_s = stays.total(stays.seconds), steps / fastest
+    wrong = held_s < least_s * (1 - TOLERANCE)
+    if wrong.any():
+        job = int(wrong.argmax())
+        fail(
+            f"job {written(stays.ids[job])} ran for {held_s[job]:.10g} s, its steps take "
+            f"{least_s[job]:.10g} s at least, alone on its fastest type"
+        )
+
+
+def check_steps_in_rounds(stays: Stays, run: Run, workload: Workload) -> None:
+    """Check the steps of each job against its stays.
+
+    A stay begins with `preemption_overhead_seconds` that are lost. A partner that completes within
+    a round counts until the round is over, as its job's devices are held until then.
+    """
+    cluster = stays.cluster
+    speed = workload.throughput_of(cluster).to_numpy(dtype=float)
+    steps, fastest = steps_of(workload), speed.max(axis=1)
+    ratio = np.ones_like(speed)
+    if run.settings.get("placement_sensitive"):
+        ratio = workload.split_ratio(cluster)
+    split = np.array([len(set(machines)) > 1 for machines in stays.machines])
+    factor = np.where(split, ratio[stays.job, stays.kind], 1.0)
+    lost_s = float(run.settings["preemption_overhead_seconds"])
+    useful_s = np.maximum(stays.seconds - lost_s, 0.0)
+    done = useful_s * speed[stays.job, stays.kind]
+    if workload.pairs is not None:
+        own, key = workload.pairs.lookup(workload.jobs, cluster.accelerators)
+        fastest = np.maximum(fastest, own[key].max(axis=(1, 2)))
+        ends_s = run.rounds["end_s"].to_numpy(dtype=float)
+        for me, partner, together_s in _together(stays, lost_s, ends_s):
+            kind, a, b = stays.kind[me], key[stays.job[me]], key[stays.job[partner]]
+            done[me] += together_s * (own[a, b, kind] - speed[stays.job[me], kind])
+    refuse_too_fast(stays, steps, fastest)
+    made = stays.total(done * factor)
+    off = ~np.isclose(made, steps, rtol=TOLERANCE, atol=0)
+    if off.any():
+        job = int(off.argmax())
+        fail(
+            f"job {written(stays.ids[job])} has {steps[job]:.10g} steps to do, in its "
+            f"{int((stays.job == job).sum())} stays it can have done {made[job]:.10g}, with "
+            f"{lost_s:g} s lost at the start of each"
+        )
+
+
+def _together(stays: Stays, lost_s: float, ends_s: Floats) -> list[tuple[int, int, float]]:
+    """List (stay, stay of a partner, seconds in which the first makes steps beside it)."""
+    found = []
+    slack = 1e-9 * max(1.0, float(ends_s[-1]))
+    until_s = ends_s[np.minimum(np.searchsorted(ends_s, stays.end_s - slack), ends_s.size - 1)]
+    for there in stays.by_place().values():
+        for place, one in enumerate(there):
+            for other in there[place + 1 :]:
+                if stays.start_s[other] >= until_s[one] - slack:
+                    continue
+                for me, partner in ((one, other), (other, one)):
+                    begin_s = max(stays.start_s[me] + lost_s, stays.start_s[partner])
+                    end_s = min(stays.end_s[me], until_s[partner])
+                    if end_s > begin_s:
+                        found.append((me, partner, float(end_s - begin_s)))
+    return found

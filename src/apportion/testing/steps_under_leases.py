@@ -1,0 +1,106 @@
+"""Whether jobs can have done their steps in the stays of a schedule of leases."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from apportion.errors import written
+from apportion.mechanism.offers import SCHEDULERS, OfferScheduler
+from apportion.sim.network.shapes import shape_of_placement
+from apportion.testing.stays import TOLERANCE, fail
+from apportion.testing.steps_in_rounds import refuse_too_fast, steps_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from apportion.sim import Run, Workload
+    from apportion.sim.network import NetworkModel, Shape
+    from apportion.testing.stays import Stays
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["check_steps_under_leases", "shape_of_stay"]
+
+
+class _Terms(NamedTuple):
+    """Length of a lease, what its end costs for each GPU, what a start elsewhere; seconds."""
+
+    lease_s: float
+    checkpoint_s: float
+    restore_s: float
+    keeps: bool
+
+
+def check_steps_under_leases(
+    stays: Stays, run: Run, workload: Workload, network: NetworkModel
+) -> None:
+    """Check the steps of each job against its stays, as far as they tell.
+
+    A job makes no more steps than its devices allow in all its stays, the checkpoints at the ends
+    of whole leases and what later starts cost left out; and no fewer than that, with one more
+    checkpoint for each stay. Where the terms of the leases are not known, because the scheduler is
+    not the one of that name in the registry, only the former, with nothing left out.
+    """
+    speed = workload.throughput_of(stays.cluster).to_numpy(dtype=float)[:, 0]
+    steps, job_types = steps_of(workload), workload.jobs["job_type"].tolist()
+    refuse_too_fast(stays, steps, speed)
+    slowdown = np.array(
+        [
+            1 + network.overhead(job_types[stays.job[stay]], shape_of_stay(stays, stay))
+            for stay in range(len(stays))
+        ]
+    )
+    rate = speed[stays.job] / slowdown
+    least_s, most_s = _useful_s(stays, workload, _terms(run))
+    least, most = stays.total(least_s * rate), stays.total(most_s * rate)
+    off = (steps > most * (1 + TOLERANCE)) | (steps < least * (1 - TOLERANCE))
+    if off.any():
+        job = int(off.argmax())
+        fail(
+            f"job {written(stays.ids[job])} has {steps[job]:.10g} steps to do, in its "
+            f"{int((stays.job == job).sum())} stays it can have done {least[job]:.10g} to "
+            f"{most[job]:.10g}"
+        )
+
+
+def shape_of_stay(stays: Stays, stay: int) -> Shape:
+    """Return the shape of a gang in one of its stays."""
+    per_machine = stays.cluster.gpus_per_machine
+    machines = len(stays.cluster.racks(stays.cluster.accelerators[0])[0])
+    return shape_of_placement(
+        (*divmod(device // per_machine, machines), 1) for device in stays.devices[stay]
+    )
+
+
+def _useful_s(stays: Stays, workload: Workload, terms: _Terms | None) -> tuple[Floats, Floats]:
+    """Return the least and the most seconds of each stay in which steps are made."""
+    if terms is None:
+        return np.zeros(len(stays)), stays.seconds
+    gpus = workload.jobs["scale_factor"].to_numpy()[stays.job]
+    pause_s = gpus * terms.checkpoint_s
+    restore_s = np.where(stays.first, 0.0, np.minimum(gpus * terms.restore_s, stays.seconds))
+    # A hair less: a stay of exactly one cycle ends before its checkpoint or after it.
+    cycles = np.floor(stays.seconds / (terms.lease_s + pause_s) - TOLERANCE)
+    most_s = stays.seconds - restore_s
+    if not terms.keeps:
+        most_s = most_s - np.maximum(cycles, 0) * pause_s
+    ends = np.floor(stays.seconds / terms.lease_s + TOLERANCE) + 1
+    least_s = np.maximum(stays.seconds - restore_s - ends * pause_s, 0.0)
+    return least_s, np.maximum(most_s, 0.0)
+
+
+def _terms(run: Run) -> _Terms | None:
+    """Return the terms of the leases of a run; policies have those of a plain scheduler."""
+    told = run.settings
+    given = {
+        "lease_s": told.get("lease_seconds"),
+        "checkpoint_s_per_gpu": told.get("checkpoint_seconds_per_gpu"),
+    }
+    own = SCHEDULERS.get(run.policy) or OfferScheduler(run.policy)
+    own = replace(own, **{name: value for name, value in given.items() if value is not None})
+    if "scheduler" in told and repr(own) != told["scheduler"]:
+        return None
+    return _Terms(own.lease_s, own.checkpoint_s_per_gpu, own.restore_s_per_gpu, own.keep_placement)
