@@ -88,6 +88,8 @@ def jobs_of(tensor: ThroughputTensor, jobs: pd.DataFrame | None, policy: Policy)
         table = table.loc[ids]
     for name, value in _DEFAULTS.items():
         table = table if name in table else table.assign(**{name: value})
+    if "running_on" in policy.columns and "running_on" not in table:
+        table = table.assign(running_on="")
     if "steps_remaining" not in table and "total_steps" in table:
         table = table.assign(steps_remaining=table["total_steps"])
     if "isolated_elapsed_s" not in table:
@@ -157,6 +159,8 @@ def instance_of(
         )
     capacity = np.append(cluster.counts, [resource.capacity for resource in resources])
     columns, entities = _numbers(table)
+    if "running_on" in table:
+        columns["running_on"] = _places_of_types(table["running_on"], cluster)
     return Instance(
         throughput=speed,
         member_row=row,
@@ -189,6 +193,14 @@ def _numbers(table: pd.DataFrame) -> tuple[dict[str, NDArray[np.float64]], tuple
         return columns, ()
     code, names = pd.factorize(table["entity"], sort=True)
     return columns | {"entity": code.astype(float)}, tuple(map(str, names))
+
+
+def _places_of_types(names: pd.Series, cluster: Cluster) -> NDArray[np.float64]:
+    """Places of accelerator types in a cluster, -1 for none, shape (jobs,)."""
+    for name in names.unique():
+        if name and name not in cluster.gpus:
+            raise unknown_name("accelerator in the column 'running_on'", name, cluster.gpus)
+    return pd.Index(cluster.accelerators).get_indexer(pd.Index(names)).astype(float)
 
 
 def _usage(

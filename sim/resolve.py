@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from apportion.errors import SolveError
+from apportion.mechanism.priority import LEAST_SHARE
 from apportion.policies import Instance, solve_instance
 from apportion.sim.sharing import NO_PAIRS, Shares
 from apportion.sim.standing import StandingClasses
@@ -45,6 +46,7 @@ class Resolver:
         self.policy_seconds = 0.0
         self._last_s = -np.inf
         self._standing: StandingClasses | None = None
+        self._running_on: Floats = np.empty(0)
 
     @property
     def next_s(self) -> float:
@@ -69,6 +71,7 @@ class Resolver:
         started = time.perf_counter()
         with _Noted(self.policy.label, now_s, active.size):
             if self.solves == 0:
+                self._running_on = np.full(ledger.jobs, -1.0)
                 self._standing = StandingClasses.of(self.policy, ledger)
             if self._standing is not None:
                 X, pairs = self._standing.shares(active), NO_PAIRS
@@ -79,6 +82,10 @@ class Resolver:
         self.solves += 1
         self.changed, self._last_s = False, now_s
         X = np.clip(X, 0.0, 1.0)
+        all_the_time = X[: active.size] >= 1 - LEAST_SHARE
+        self._running_on[active] = np.where(
+            all_the_time.any(axis=1), all_the_time.argmax(axis=1), -1.0
+        )
         return Shares(X[: active.size], pairs, X[active.size :])
 
     def _solve_anew(self, ledger: Ledger, now_s: float) -> tuple[Floats, Ints]:
@@ -88,7 +95,7 @@ class Resolver:
             ledger.speed[active],
             ledger.scale[active],
             ledger.capacity,
-            columns=ledger.columns(now_s),
+            columns=ledger.columns(now_s) | {"running_on": self._running_on[active]},
             prices=ledger.prices,
             entities=ledger.entities,
         )

@@ -10,7 +10,7 @@ import pandas as pd
 
 from apportion.cluster import TIERS
 from apportion.errors import InputError
-from apportion.mechanism.priority import Candidates, idle_first, time_at_start
+from apportion.mechanism.priority import LEAST_SHARE, Candidates, idle_first, time_at_start
 from apportion.policies import solve
 from apportion.sim.tier_speeds import tier_speeds
 
@@ -172,6 +172,11 @@ class TierShares:
             "steps_remaining": jobs["total_steps"] * np.maximum(undone, 1e-9),
             "elapsed_s": now_s - jobs["arrival_s"],
             "isolated_elapsed_s": self._isolated_s[active],
+            "running_on": np.where(
+                self._target[active].sum(axis=1) >= 1 - LEAST_SHARE,
+                self._cluster.accelerators[0],
+                "",
+            ),
             "network_priority": np.divide(
                 records.compute_s[active], run_s, out=np.zeros(active.size), where=run_s > 0
             ),

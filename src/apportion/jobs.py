@@ -65,6 +65,9 @@ JOB_COLUMNS: Mapping[str, JobColumn] = {
         "seconds that the steps done would have taken without network delay, over the seconds "
         "that they took; 0 for a job that never ran"
     ),
+    "running_on": JobColumn(
+        "accelerator type on which the job has been running all the time; empty for none", "text"
+    ),
 }
 """Every column that a jobs table may have, by name."""
 

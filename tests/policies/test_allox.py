@@ -3,6 +3,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import apportion as ap
@@ -51,3 +52,50 @@ def test_gangs_are_refused() -> None:
     wide = Instance.of_jobs([[1.0]], [2], [4], columns={"steps_remaining": np.ones(1)})
     with pytest.raises(ap.InputError, match="single-GPU"):
         solve_instance(AlloX(), wide)
+
+
+def simulated(policy: AlloX, cluster: str) -> ap.Run:
+    workload = ap.generate_workload(jobs=30, seed=2, jobs_per_hour=12)
+    return ap.simulate(policy, workload, cluster)
+
+
+def test_running_jobs_keep_their_type_until_they_are_complete() -> None:
+    kept, moved = (
+        simulated(AlloX(keeps_running=each), "v100=2,p100=2,k80=2") for each in (True, False)
+    )
+    assert kept.jobs["preemptions"].sum() == 0
+    assert moved.jobs["preemptions"].sum() > 0
+
+
+def test_the_rest_is_matched_with_the_gpus_that_are_left() -> None:
+    """Two of three jobs run, one of them on the type on which it is slower."""
+    speed = pd.DataFrame({"v": [10.0, 4.0, 8.0], "k": [1.0, 1.0, 2.0]}, index=list("abc"))
+    jobs = pd.DataFrame({"steps_remaining": 1e4, "running_on": ["k", "", "v"]}, index=speed.index)
+    X = ap.solve("allox", speed, workers="v=2,k=1", jobs=jobs).X
+    assert X.to_numpy().tolist() == [[0, 1], [1, 0], [1, 0]]
+    free = ap.solve("allox", speed, workers="v=2,k=1", jobs=jobs.drop(columns="running_on")).X
+    # c waits behind a, for which k is too slow: 1,000 + 2,500 + 2,250 s.
+    assert free.to_numpy().tolist() == [[1, 0], [1, 0], [0, 0]]
+    with pytest.raises(ap.InputError, match="'running_on'"):
+        ap.solve("allox", speed, workers="v=2,k=1", jobs=jobs.assign(running_on="z"))
+
+
+def test_no_job_runs_where_it_cannot_though_nothing_else_is_free() -> None:
+    speed = pd.DataFrame({"v": [1.0, 1.0], "k": [1.0, 0.0]}, index=list("ab"))
+    jobs = pd.DataFrame({"steps_remaining": 1e4, "running_on": ["v", ""]}, index=speed.index)
+    X = ap.solve("allox", speed, workers="v=1,k=1", jobs=jobs).X
+    assert X.to_numpy().tolist() == [[1, 0], [0, 0]]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_order_of_types_changes_nothing_though_jobs_are_equal(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    speed = pd.DataFrame(
+        rng.integers(1, 4, (3, 3))[rng.integers(0, 3, 7)].astype(float), columns=list("xyz")
+    )
+    jobs = pd.DataFrame({"steps_remaining": 1e4}, index=speed.index)
+    gpus = dict(zip("xyz", rng.permutation([1, 2, 3]).tolist(), strict=True))
+    speed += [0.0, 0.25, 0.5]  # no two types are the same
+    X = ap.solve("allox", speed, workers=gpus, jobs=jobs).X
+    turned = ap.solve("allox", speed[list("zxy")], workers={k: gpus[k] for k in "zxy"}, jobs=jobs).X
+    pd.testing.assert_frame_equal(turned[list("xyz")], X)
