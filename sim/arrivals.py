@@ -36,10 +36,10 @@ def draw_arrivals(
 ) -> Floats:
     """Draw arrival times in seconds, ascending, the first at 0, shape (count,).
 
-    ``poisson``: independent gaps of one mean; without a rate all jobs arrive at 0. ``diurnal``: a
-    Poisson process whose rate changes from hour to hour, given that it yields `count` jobs: fewest
-    at three at night and most twelve hours later, four times as many, and on two days of seven
-    half of it. It begins on a Monday at midnight.
+    ``poisson``: independent gaps of one mean; without a rate it is no process at all, and all jobs
+    arrive at 0, as a batch. ``diurnal``: a Poisson process whose rate changes from hour to hour,
+    given that it yields `count` jobs: fewest at three at night and most twelve hours later, four
+    times as many, and on two days of seven half of it. It begins on a Monday at midnight.
 
     Parameters
     ----------

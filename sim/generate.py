@@ -66,10 +66,11 @@ def generate_workload(
     seed
         Same seed, same workload.
     jobs_per_hour
-        Rate of the arrivals, the first at time 0; None for all jobs at time 0.
+        Rate of the arrivals, the first at time 0. Without one, the default, all jobs are there at
+        time 0: a batch. Diurnal arrivals need one, or `days`.
     arrivals
-        ``poisson``, or ``diurnal``: more by day than by night and on weekdays than on weekends, see
-        `apportion.sim.arrivals.draw_arrivals`.
+        ``poisson``: independent gaps at `jobs_per_hour`; or ``diurnal``: more by day than by night
+        and on weekdays than on weekends, see `apportion.sim.arrivals.draw_arrivals`.
     days
         Days over which the jobs arrive, for diurnal arrivals, instead of `jobs_per_hour`.
     scale_factors
@@ -115,8 +116,16 @@ def generate_workload(
     table.insert(3, "total_steps", table["duration_s"] * speed)
     if not np.isnan(slack).all():
         table["deadline_s"] = slack * table["duration_s"]
-    note = f"generated: seed {seed}, durations {durations!r} on {reference}"
+    coming = _in_words(arrivals, jobs_per_hour, days)
+    note = f"generated: seed {seed}, {coming}, durations {durations!r} on {reference}"
     throughputs = job_type_throughputs(gangs, accelerators)
     sizes = np.unique(gangs).tolist()
     pairs = generate_pair_throughputs(seed, accelerators, scale_factors=sizes)
     return Workload(f"generated-{seed}", table, throughputs, (note,), pairs)
+
+
+def _in_words(arrivals: str, jobs_per_hour: float | None, days: float | None) -> str:
+    """Say how the jobs arrive."""
+    if days:
+        return f"{arrivals} arrivals over {days:g} days"
+    return f"{arrivals} arrivals, {jobs_per_hour:g} jobs/h" if jobs_per_hour else "all jobs at 0 s"

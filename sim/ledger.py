@@ -58,8 +58,9 @@ class Ledger:
     that share devices halve them). ``alone_slowdown`` (jobs,) is the time of a step of a gang that
     is alone on the cluster, communication included, over its compute time: 1 unless a network
     counts. ``beside`` holds what jobs make beside each other, if that is known, and ``split_ratio``
-    (jobs, types) the speed of gangs that are split over machines relative to whole ones, if it is
-    to count.
+    (jobs, types) the speed of gangs that are split over machines relative to ``speed``, if it is
+    to count. Gangs that no machine holds are always split: their ``speed`` is the one that they
+    have then.
     """
 
     def __init__(
@@ -80,6 +81,10 @@ class Ledger:
         self.total = table["total_steps"].to_numpy(dtype=float)
         steps = table["steps_remaining"] if "steps_remaining" in table else table["total_steps"]
         self.remaining = steps.to_numpy(dtype=float).copy()
+        self.beside = PairSpeeds.of(workload, cluster, estimates, learns)
+        self.split_ratio: Floats | None = None
+        if placement_sensitive:
+            self._slow_down_large_gangs(workload.split_ratio(cluster), cluster)
         self._to_do, self._fastest = self.remaining.copy(), self.speed.max(axis=1)
         self.alone_slowdown = np.ones(len(table))
         optional = {"weight": 1.0, "deadline_s": np.nan}
@@ -96,13 +101,21 @@ class Ledger:
         self.isolated_s, self._isolated_rate = np.zeros((2, len(table)))
         self.preemptions = np.zeros(len(table), dtype=np.int64)
         self.held_s, self.gpu_s = np.zeros((2, *self.speed.shape))
-        self.beside = PairSpeeds.of(workload, cluster, estimates, learns)
-        self.split_ratio = workload.split_ratio(cluster) if placement_sensitive else None
         self.active = np.empty(0, dtype=np.intp)
         self._arrived = 0
         # Shares of equal gangs are equal, and found once for all jobs that come or go together.
         sizes, self._size_of = np.unique(self.scale, return_inverse=True)
         self._sizes, self._divided = sizes.astype(float), False
+
+    def _slow_down_large_gangs(self, ratio: Floats, cluster: Cluster) -> None:
+        """Take the speed when split for the speed of gangs that are larger than any machine."""
+        machine = [cluster.machines(name).max(initial=0) for name in cluster.accelerators]
+        always = self.scale[:, None] > np.array(machine)
+        factor = np.where(always, ratio, 1.0)
+        self.speed = self.speed * factor
+        if self.beside is not None:
+            self.beside = self.beside.slowed_down(factor)
+        self.split_ratio = np.where(always, 1.0, ratio)
 
     @property
     def weight(self) -> Floats:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -65,6 +65,14 @@ class PairSpeeds:
         told, place = estimates.lookup(of_keys, cluster.accelerators)
         place = np.append(place, len(estimates.keys))
         return cls(own, key, told[np.ix_(place, place)], learns)
+
+    def slowed_down(self, factor: Floats) -> PairSpeeds:
+        """Multiply speeds; `factor` is of shape (jobs, types), the same for jobs of one key."""
+        of_key = np.ones((len(self.own), factor.shape[1]))
+        of_key[self.key] = factor
+        own = self.own * of_key[:, None, :]
+        told = own if self.believed is self.own else self.believed
+        return replace(self, own=own, believed=told)
 
     def table(self, jobs: Ints) -> PairTable:
         """Return what a policy needs of it, for some jobs."""

@@ -168,3 +168,17 @@ def test_accelerators_select_columns() -> None:
 def test_bad_options_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         generate_workload(**options)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, "all jobs at 0 s"),
+        ({"jobs_per_hour": 20.0}, "poisson arrivals, 20 jobs/h"),
+        ({"arrivals": "diurnal", "days": 3.0}, "diurnal arrivals over 3 days"),
+    ],
+)
+def test_the_note_says_how_jobs_arrive(options: dict[str, Any], words: str) -> None:
+    workload = generate_workload(jobs=5, **options)
+    assert words in workload.notes[0]
+    assert bool(workload.jobs["arrival_s"].any()) is bool(options)

@@ -12,6 +12,7 @@ from apportion.errors import InputError
 from apportion.pairs import PairThroughputs
 from apportion.policies import HierarchicalFairness
 from apportion.sim import Run, Workload, generate_workload, simulate
+from apportion.testing import check_schedule
 
 SHARED = "max_min_fairness_space_sharing"
 
@@ -102,6 +103,33 @@ def test_a_gang_that_is_split_over_machines_is_slower() -> None:
     assert completion(2, True) == pytest.approx(4 * 3600)
 
 
+def test_policies_are_told_how_fast_gangs_are_that_no_machine_holds() -> None:
+    """Whole, it would be faster on v100; split, as it always is, on k80."""
+    keys = pd.MultiIndex.from_tuples([("m", 4)], names=["job_type", "scale_factor"])
+    jobs = pd.DataFrame({"job_type": ["m"], "scale_factor": 4, "total_steps": 3600.0})
+    whole = pd.DataFrame({"v100": [1.0], "k80": [0.5]}, index=keys)
+    apart = pd.DataFrame({"v100": [0.25], "k80": [0.5]}, index=keys)
+    workload = Workload("large", jobs, whole, unconsolidated=apart)
+    for per_machine, name, seconds in ((2, "k80", 7200.0), (4, "v100", 3600.0)):
+        cluster = Cluster({"v100": 4, "k80": 4}, gpus_per_machine=per_machine)
+        result = run(workload, cluster, "makespan", placement_sensitive=True)
+        assert result.received[name].tolist() == [seconds]
+        check_schedule(result, workload, cluster, work_conserving=True)
+
+
+def test_large_gangs_are_as_slow_beside_others_as_alone() -> None:
+    load = generate_workload(jobs=12, seed=1, scale_factors={4: 1.0})
+    load = replace(load, unconsolidated=load.throughputs / 2)
+    cluster = Cluster({"v100": 8, "p100": 8}, gpus_per_machine=2)
+    result = run(load, cluster, placement_sensitive=True)
+    check_schedule(result, load, cluster, sharing=True, work_conserving=True)
+    halved = replace(load, throughputs=load.throughputs / 2, unconsolidated=None)
+    assert halved.pairs is not None
+    pairs = replace(halved.pairs, own=halved.pairs.own / 2, alone=halved.pairs.alone / 2)
+    same = run(replace(halved, pairs=pairs), cluster)
+    pd.testing.assert_frame_equal(same.jobs, result.jobs)
+
+
 def test_placement_only_counts_with_throughputs_of_split_gangs() -> None:
     with pytest.raises(InputError, match="split over machines"):
         run(two_jobs(1.0), {"v100": 1}, "fifo", placement_sensitive=True)
@@ -156,3 +184,26 @@ def test_estimates_need_rounds_to_try_them() -> None:
     load = two_jobs(0.4)
     with pytest.raises(InputError, match="rounds"):
         run(load, {"v100": 1}, pair_estimates=believing(load, 0.9), mechanism="ideal")
+
+
+def test_who_joins_a_running_job_pays_its_own_start() -> None:
+    """b comes to a in the second round: a goes on, b loses the overhead and starts then."""
+    load = two_jobs(1.0)
+    load = replace(load, jobs=load.jobs.assign(arrival_s=[0.0, 300.0]))
+    result = run(load, {"v100": 1}, preemption_overhead_seconds=100.0)
+    assert result.jobs["start_s"].tolist() == [0.0, 360.0]
+    assert result.jobs["completion_s"].tolist() == [3700.0, 4060.0]
+    assert result.jobs["preemptions"].tolist() == [0, 0]
+    assert result.schedule["start_s"].tolist() == [0.0, 360.0]
+    check_schedule(result, load, {"v100": 1}, sharing=True, work_conserving=True)
+
+
+def test_who_is_left_out_of_a_pair_is_preempted_and_its_partner_is_not() -> None:
+    """Two pairs share two GPUs; when one job is done, its partner goes on."""
+    workload = generate_workload(jobs=30, seed=4, jobs_per_hour=20, scale_factors="gavel")
+    cluster = "v100=8,p100=4"
+    for policy in (SHARED, "gandiva_packing", "makespan_space_sharing"):
+        for overhead_s in (0.0, 60.0):
+            result = run(workload, cluster, policy, preemption_overhead_seconds=overhead_s)
+            assert result.jobs["start_s"].notna().all()
+            check_schedule(result, workload, cluster, sharing=True, work_conserving=True)
