@@ -11,6 +11,7 @@ from apportion.allocation import Allocation
 from apportion.errors import InputError, written
 from apportion.kinds import checked
 from apportion.policies.driver import Solution, solve_instance
+from apportion.policies.given_order import GivenOrder
 from apportion.policies.labels import Resource, instance_of, jobs_of, pair_table
 from apportion.policies.options import check_options
 from apportion.policies.registry import get_policy
@@ -104,10 +105,12 @@ def solve(
     resources = [*resources, *packing.resources]
     instance = instance_of(tensor, cluster, table, resources, packing.largest_gang)
     _check_alone(chosen, tensor, instance)
+    names = [*cluster.accelerators, *(str(resource.name) for resource in resources)]
+    given = GivenOrder.of(instance, names, [_texts(option) for option in tensor.options])
     solution = solve_instance(
         chosen,
-        instance,
-        pairs=_sharing(chosen, pairs, tensor, table),
+        given.apply(instance),
+        pairs=given.apply_to_pairs(_sharing(chosen, pairs, tensor, table)),
         group=group,
         intervals=intervals,
         second_stage=second_stage,
@@ -116,6 +119,7 @@ def solve(
         seed=seed,
         fallback=fallback,
     )
+    solution = given.restore(solution)
     if solution.status == "fallback":
         _LOG.warning("%r: %s", chosen, solution.message)
     elif solution.gap > 1e-6:
@@ -141,6 +145,11 @@ def solve(
         ),
         stats=solution.stats,
     )
+
+
+def _texts(option: Any) -> tuple[str, ...]:
+    """Return an option as texts, which compare."""
+    return tuple(map(str, option)) if isinstance(option, tuple) else (str(option),)
 
 
 def _resources(

@@ -1,0 +1,145 @@
+"""One order for jobs, options and types, so that a result does not depend on how they are given.
+
+Equal optima, sums of floats and random splits all depend on the order of rows and columns, be it
+in their last digits. So `solve` puts a problem in an order of its own first: jobs in the order of
+submission (by arrival, then by id), combinations by their jobs, types and options by name; and puts
+the solution back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import sparse
+
+from apportion.policies.pairs import PairTable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from apportion.policies.instance import Instance
+    from apportion.policies.solution import Solution
+
+    Ints = NDArray[np.intp]
+
+__all__ = ["GivenOrder"]
+
+
+@dataclass(frozen=True, eq=False)
+class GivenOrder:
+    """The way from the order in which things were given to that in which they are solved.
+
+    Attributes
+    ----------
+    jobs, rows, options, resources
+        Place, as given, of each that is solved.
+    """
+
+    jobs: Ints
+    rows: Ints
+    options: Ints
+    resources: Ints
+
+    @classmethod
+    def of(
+        cls, instance: Instance, resources: Sequence[str], options: Sequence[tuple[str, ...]]
+    ) -> GivenOrder:
+        """Find the order of a problem.
+
+        Parameters
+        ----------
+        instance
+            As given, with the column ``order``: the place of each job in the order of submission.
+        resources, options
+            Their names; those of resources beside the GPUs come after those of the types.
+        """
+        order = instance.columns["order"]
+        jobs = np.argsort(order, kind="stable")
+        types = instance.accelerators
+        by_name = sorted(range(len(resources)), key=lambda at: (at >= types, resources[at]))
+        names = sorted(range(len(options)), key=lambda at: options[at])
+        rows = jobs if instance.solo else _by_members(instance)
+        return cls(jobs, rows, np.array(names, dtype=np.intp), np.array(by_name, dtype=np.intp))
+
+    @property
+    def as_given(self) -> bool:
+        """Whether nothing moves."""
+        each = (self.jobs, self.rows, self.options, self.resources)
+        return all(bool((place == np.arange(place.size)).all()) for place in each)
+
+    def apply(self, instance: Instance) -> Instance:
+        """Return a problem in the order in which it is solved."""
+        if self.as_given:
+            return instance
+        new_row, new_job = np.argsort(self.rows), np.argsort(self.jobs)
+        new_type = np.argsort(self.resources)
+        row, job = new_row[instance.member_row], new_job[instance.member_job]
+        member = np.lexsort([job, row])
+        columns = {name: values[self.jobs] for name, values in instance.columns.items()}
+        if "running_on" in columns:
+            on = columns["running_on"].astype(np.intp)
+            columns["running_on"] = np.where(on < 0, -1.0, new_type[on])
+        return replace(
+            instance,
+            throughput=instance.throughput[member][:, self.options],
+            member_row=row[member],
+            member_job=job[member],
+            member_share=instance.member_share[member],
+            usage=self._usage(instance),
+            plain_usage=None,
+            capacity=instance.capacity[self.resources],
+            prices=instance.prices[self.resources],
+            option_accelerator=new_type[instance.option_accelerator[self.options]],
+            columns=columns,
+        )
+
+    def _usage(self, instance: Instance) -> sparse.csr_array:
+        size = self.resources.size
+        column = (self.options[:, None] * size + self.resources).ravel()
+        usage = sparse.csr_array(instance.usage[self.rows][:, column])
+        usage.sort_indices()
+        return usage
+
+    def apply_to_pairs(self, pairs: PairTable | None) -> PairTable | None:
+        """Return what is known of pairs in the order in which it is solved.
+
+        Keys are numbered as they first appear.
+        """
+        if pairs is None or self.as_given:
+            return pairs
+        key = pairs.key[self.jobs]
+        first = np.sort(np.unique(key, return_index=True)[1])
+        seen = key[first]
+        keys = np.concatenate([seen, np.setdiff1d(np.arange(pairs.own.shape[0]), seen)])
+        own = pairs.own[np.ix_(keys, keys)][:, :, self.options]
+        return PairTable(own, np.argsort(keys)[key])
+
+    def restore(self, solution: Solution) -> Solution:
+        """Return a solution in the order in which the problem was given.
+
+        Rows of pairs stay behind the others, in an order of their own.
+        """
+        if self.as_given:
+            return solution
+        rows, X = self.rows.size, solution.X[:, np.argsort(self.options)]
+        return replace(
+            solution,
+            X=np.vstack([X[:rows][np.argsort(self.rows)], X[rows:]]),
+            throughput=solution.throughput[np.argsort(self.jobs)],
+            prices=solution.prices[np.argsort(self.resources)],
+            pairs=self.jobs[solution.pairs] if len(solution.pairs) else solution.pairs,
+        )
+
+
+def _by_members(instance: Instance) -> Ints:
+    """Order rows by the places of their jobs in the order of submission."""
+    members: list[list[float]] = [[] for _ in range(instance.rows)]
+    order = instance.columns["order"][instance.member_job]
+    for row, place in zip(instance.member_row.tolist(), order.tolist(), strict=True):
+        members[row].append(place)
+    keys = [(len(each), sorted(each)) for each in members]
+    return np.array(sorted(range(instance.rows), key=lambda row: keys[row]), dtype=np.intp)
