@@ -178,10 +178,10 @@ def test_stored_files_are_never_carried_out(tmp_path: Path) -> None:
     compare(["fifo"], SMALL, CLUSTER, n_jobs=1, out=out)
     assert not trap.exists()
     assert not (out / FOLDER).exists()
-    # The contract of policies copies them in memory; nothing reads a pickle from anywhere else.
+    # Policies are copied by their contract, workloads sent to workers: both in memory.
     package = Path(parallel.__file__).parents[1]
     users = [file.name for file in package.rglob("*.py") if "pickle" in file.read_text()]
-    assert set(users) <= {"testing.py"}
+    assert set(users) <= {"testing.py", "shipping.py"}
 
 
 def test_a_comparison_resumed_from_damaged_files_writes_the_same_bytes(

@@ -68,7 +68,7 @@ def run_tasks(
     return runs, errors
 
 
-def _simulate(task: Task, report: Report | None) -> Run | ApportionError:
+def _simulate(task: Task, report: Report | None, _: None) -> Run | ApportionError:
     """Run one simulation; a failure of the policy is a result, so that the others go on."""
     try:
         return simulate(

@@ -12,14 +12,15 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import joblib
-from joblib.parallel import get_active_backend
 
+from apportion.comparison.shipping import active_backend_name, shipped
 from apportion.errors import ApportionError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 
     from apportion.comparison.progress import Report
+    from apportion.comparison.shipping import Shipped
 
 __all__ = ["as_they_finish", "lost"]
 
@@ -30,10 +31,11 @@ _SECONDS_BETWEEN_LOOKS = 0.5
 
 
 def as_they_finish(
-    function: Callable[[_Task, Report | None], _Result],
+    function: Callable[[_Task, Report | None, Any], _Result],
     tasks: Sequence[_Task],
     reports: Sequence[Report | None],
     n_jobs: int | None,
+    shared: Any = None,
 ) -> Iterator[tuple[int, _Result]]:
     """Yield the number and the result of each task as soon as it is finished.
 
@@ -42,11 +44,13 @@ def as_they_finish(
     Parameters
     ----------
     function
-        Called with a task and its report, in a worker.
+        Called with a task, its report and `shared`, in a worker.
     tasks, reports
         The tasks, and where each tells how far it is.
     n_jobs
         Tasks at once; None for one per processor. 1 runs in this process.
+    shared
+        What every task needs; it is sent once to each worker.
 
     Raises
     ------
@@ -56,14 +60,15 @@ def as_they_finish(
     if not tasks:
         return
     parent = os.getpid() if _starts_children() else None
-    with _one_thread_each():
+    given, options = shipped(shared)
+    with _with_options(options):
         parallel = joblib.Parallel(
             n_jobs=min(n_jobs or joblib.effective_n_jobs(-1), len(tasks)),
             return_as="generator_unordered",
             batch_size=cast("Any", 1),  # whose type is inferred from its default, a text
         )
         calls = (
-            joblib.delayed(_numbered)(number, function, task, report, parent)
+            joblib.delayed(_numbered)(number, function, task, report, parent, given)
             for number, (task, report) in enumerate(zip(tasks, reports, strict=True))
         )
         with _without_ctrl_c():
@@ -100,35 +105,38 @@ def _without_ctrl_c() -> Iterator[None]:
         signal.signal(signal.SIGINT, before or signal.SIG_DFL)
 
 
-def _one_thread_each() -> AbstractContextManager[Any]:
-    """Keep linear algebra in each worker to one thread; leave a back end of the user alone."""
-    if not _starts_children():
+def _with_options(options: Mapping[str, Any]) -> AbstractContextManager[Any]:
+    """Give the active back end options, and keep linear algebra in each child to one thread."""
+    if _starts_children():
+        children: AbstractContextManager[Any] = joblib.parallel_config(
+            backend="loky", inner_max_num_threads=1, **options
+        )
+        return children
+    if not options:
         return nullcontext()
-    limited: AbstractContextManager[Any] = joblib.parallel_config(
-        backend="loky", inner_max_num_threads=1
-    )
-    return limited
+    changed: AbstractContextManager[Any] = joblib.parallel_config(backend="dask", **options)
+    return changed
 
 
 def _starts_children() -> bool:
     """Whether the active back end has workers that are children of this process."""
-    backend, _ = get_active_backend()
-    return type(backend).__name__ == "LokyBackend"
+    return active_backend_name() == "LokyBackend"
 
 
 def _numbered(
     number: int,
-    function: Callable[[_Task, Report | None], _Result],
+    function: Callable[[_Task, Report | None, Any], _Result],
     task: _Task,
     report: Report | None,
     parent: int | None,
+    given: Shipped,
 ) -> tuple[int, _Result]:
     """Carry out one task; `parent` is the process that has started this one, if any has."""
     if parent is not None and os.getpid() != parent:
         # For processes that were not started under `_without_ctrl_c`.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         _end_with(parent)
-    return number, function(task, report)
+    return number, function(task, report, given.get())
 
 
 @cache

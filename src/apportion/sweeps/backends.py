@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import logging
-import os
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 import joblib
 
 from apportion.checks import choice, whole
 from apportion.errors import ApportionError, InputError
+from apportion.sweeps.dask_cluster import dask_workers
+from apportion.sweeps.ray_cluster import ray_workers
+from apportion.sweeps.workers import Workers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Mapping
+    from contextlib import AbstractContextManager
 
 __all__ = ["BACKENDS", "active_backend", "check_backend"]
 
@@ -23,7 +25,7 @@ _ENGINES = {"ray": "ray", "dask": "distributed"}
 
 
 @contextmanager
-def active_backend(backend: str, address: str | None, n_jobs: int | None) -> Generator[int | None]:
+def active_backend(backend: str, address: str | None, n_jobs: int | None) -> Generator[Workers]:
     """Make a back end the active one of joblib; a cluster that is started here ends with it.
 
     Parameters
@@ -37,8 +39,8 @@ def active_backend(backend: str, address: str | None, n_jobs: int | None) -> Gen
 
     Yields
     ------
-    int or None
-        Runs at once.
+    Workers
+        How many there are, and what it means when they are gone.
 
     Raises
     ------
@@ -46,8 +48,8 @@ def active_backend(backend: str, address: str | None, n_jobs: int | None) -> Gen
         If the cluster cannot be reached; see also `check_backend`.
     """
     check_backend(backend, address, n_jobs)
-    with BACKENDS[backend](address, n_jobs) as at_once:
-        yield at_once
+    with BACKENDS[backend](address, n_jobs) as workers:
+        yield workers
 
 
 def check_backend(backend: str, address: str | None, n_jobs: int | None) -> None:
@@ -75,73 +77,14 @@ def check_backend(backend: str, address: str | None, n_jobs: int | None) -> None
 
 
 @contextmanager
-def _processes(address: str | None, n_jobs: int | None) -> Generator[int | None]:
+def _processes(address: str | None, n_jobs: int | None) -> Generator[Workers]:
     with joblib.parallel_config(backend="loky"):
-        yield n_jobs
+        yield Workers(n_jobs)
 
 
-@contextmanager
-def _ray(address: str | None, n_jobs: int | None) -> Generator[int | None]:
-    # Nobody who sweeps policies asked for statistics of use to be sent anywhere.
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    import ray
-    from ray.util.joblib.ray_backend import RayBackend
-
-    joblib.register_parallel_backend("ray", _yielding(RayBackend))
-    own = not ray.is_initialized()
-    if own:
-        options: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
-        if address is None:
-            here = n_jobs or joblib.cpu_count()
-            options |= {"address": "local", "num_cpus": here, "include_dashboard": False}
-        else:
-            options |= {"address": address}
-        try:
-            ray.init(**options)
-        except (ConnectionError, ValueError, RuntimeError) as error:
-            raise ApportionError(f"Cannot reach a Ray cluster at {address!r}: {error}") from error
-    try:
-        cpus = int(ray.cluster_resources().get("CPU", 1))
-        with joblib.parallel_config(backend="ray"):
-            yield min(n_jobs or cpus, cpus)
-    finally:
-        if own:
-            ray.shutdown()
-
-
-def _yielding(ray_backend: Any) -> Any:
-    """Let Ray's back end give results as they come.
-
-    It inherits from joblib's pool of processes that it may not, which stands for trouble with
-    processes of that pool; Ray puts a pool of its own in place of it.
-    """
-    return type("YieldingRayBackend", (ray_backend,), {"supports_return_generator": True})
-
-
-@contextmanager
-def _dask(address: str | None, n_jobs: int | None) -> Generator[int | None]:
-    from distributed import Client, LocalCluster
-
-    if address is not None:
-        try:
-            client = Client(address)
-        except (OSError, ValueError) as error:
-            raise ApportionError(f"Cannot reach a Dask cluster at {address!r}: {error}") from error
-        with client, joblib.parallel_config(backend="dask"):
-            yield n_jobs or sum(cast("dict[str, int]", client.ncores()).values())
-        return
-    here = n_jobs or joblib.cpu_count()
-    # One run at a time in each process, as for the other back ends.
-    # No dashboard; its declared type, which is inferred from the default, leaves None out.
-    address_of_none = cast("str", None)
-    local = LocalCluster(n_workers=here, threads_per_worker=1, dashboard_address=address_of_none)
-    with local, Client(local), joblib.parallel_config(backend="dask"):
-        yield here
-
-
-BACKENDS: dict[str, Callable[[str | None, int | None], Any]] = {
+BACKENDS: Mapping[str, Callable[[str | None, int | None], AbstractContextManager[Workers]]] = {
     "processes": _processes,
-    "ray": _ray,
-    "dask": _dask,
+    "ray": ray_workers,
+    "dask": dask_workers,
 }
 """Back ends by name."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from apportion.comparison.progress import progress_display, wants_display
@@ -13,11 +14,14 @@ from apportion.sweeps.backends import active_backend
 from apportion.sweeps.sources import made_for
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from apportion.cluster import Cluster
     from apportion.comparison.progress import Report
     from apportion.comparison.run_log import RunLog
+    from apportion.sim.deciders import Decider
     from apportion.sweeps.plan import PlannedRun
+    from apportion.sweeps.sources import Source
 
 __all__ = ["run_in_workers"]
 
@@ -43,17 +47,20 @@ def run_in_workers(
     Raises
     ------
     ApportionError
-        If the back end cannot be had, or a worker process died.
+        If the back end cannot be had, or a worker was lost.
     """
     records: dict[str, dict[str, Any]] = {}
     if not todo:
         return records
     what = "run" if len(todo) == 1 else "runs"
+    sources = {run.source.name: run.source for run in todo}
+    tasks = [_Task.of(run) for run in todo]
     with (
-        active_backend(backend, address, n_jobs) as at_once,
+        active_backend(backend, address, n_jobs) as workers,
         progress_display(wants_display(progress), len(todo), what) as display,
     ):
-        for number, figures in as_they_finish(_figures, todo, display.reports, at_once):
+        results = as_they_finish(_figures, tasks, display.reports, workers.at_once, sources)
+        for number, figures in workers.or_lost(results):
             run = todo[number]
             record = {"fingerprint": run.fingerprint, **run.label, **figures}
             log.append(record)
@@ -62,15 +69,35 @@ def run_in_workers(
     return records
 
 
-def _figures(run: PlannedRun, report: Report | None) -> dict[str, Any]:
+@dataclass(frozen=True)
+class _Task:
+    """A run with the name of its source in place of it, as one workload serves many runs."""
+
+    policy: Decider
+    source: str
+    cluster: Cluster
+    load: float
+    seed: int
+    resample: bool
+    settings: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, run: PlannedRun) -> _Task:
+        """Leave out what is sent once to each worker."""
+        named = {each.name: getattr(run, each.name) for each in fields(cls)}
+        return cls(**named | {"source": run.source.name})
+
+
+def _figures(run: _Task, report: Report | None, sources: Mapping[str, Source]) -> dict[str, Any]:
     """Simulate, and return the figures as plain values, or what went wrong."""
+    source = sources[run.source]
     try:
-        workload = made_for(run.source, run.cluster, run.load, run.seed, resample=run.resample)
+        workload = made_for(source, run.cluster, run.load, run.seed, resample=run.resample)
         result = simulate(
             run.policy, workload, run.cluster, seed=run.seed, progress=report, **run.settings
         )
     except Exception as error:  # whatever it is, hours of other runs must not be lost for it
-        logger.info("%s failed.", run.label, exc_info=error)
+        logger.info("%s failed.", run, exc_info=error)
         return {"error": f"{type(error).__name__}: {error}"}
     figures = plain(result.summary())
     figures.pop("policy")

@@ -1,0 +1,92 @@
+"""What all tasks need, sent once to each worker and not with every task.
+
+It goes from memory to memory, as joblib sends tasks; nothing is read from files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+from dataclasses import dataclass
+from typing import Any
+
+from joblib.parallel import get_active_backend
+
+__all__ = ["Shipped", "active_backend_name", "shipped"]
+
+_SMALL = 10_000
+"""Bytes that may as well go with every task."""
+
+_KEPT: dict[str, Any] = {}
+"""What this process has been sent, by key."""
+
+
+@dataclass(frozen=True)
+class Shipped:
+    """A value, or how a worker finds it."""
+
+    value: Any
+
+    def get(self) -> Any:
+        """Return the value, in a worker."""
+        return self.value
+
+
+@dataclass(frozen=True)
+class _InProcess(Shipped):
+    """A value that every process has been sent when it was started, by key."""
+
+    def get(self) -> Any:
+        return _KEPT[self.value]
+
+
+@dataclass(frozen=True)
+class _InRay(Shipped):
+    """A reference to a value in Ray's object store, which brings it once to every node."""
+
+    def get(self) -> Any:
+        import ray
+
+        key = self.value.hex()
+        if key not in _KEPT:
+            _KEPT.clear()
+            _KEPT[key] = ray.get(self.value)
+        return _KEPT[key]
+
+
+def shipped(value: Any) -> tuple[Shipped, dict[str, Any]]:
+    """Prepare to send a value to the workers of joblib's active back end.
+
+    Returns
+    -------
+    Shipped, dict
+        What goes with each task, and options which that back end must have.
+    """
+    here = Shipped(value)
+    content = pickle.dumps(value)
+    backend = active_backend_name()
+    if len(content) <= _SMALL:
+        return here, {}
+    if backend == "LokyBackend":
+        key = hashlib.sha256(content).hexdigest()
+        _keep(key, content)  # for tasks that run in this process after all
+        return _InProcess(key), {"initializer": _keep, "initargs": (key, content)}
+    if backend == "DaskDistributedBackend":
+        return here, {"scatter": [here]}
+    if backend.endswith("RayBackend"):
+        import ray
+
+        return _InRay(ray.put(value)), {}
+    return here, {}
+
+
+def active_backend_name() -> str:
+    """Return the name of the class of the back end that is active."""
+    backend, _ = get_active_backend()
+    return type(backend).__name__
+
+
+def _keep(key: str, content: bytes) -> None:
+    """Take in a value that the parent of this process has sent, in place of any before it."""
+    _KEPT.clear()
+    _KEPT[key] = pickle.loads(content)

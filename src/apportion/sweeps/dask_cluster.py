@@ -1,0 +1,66 @@
+"""Runs on a Dask cluster: one that is started here, or one that runs."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, cast
+
+import joblib
+
+from apportion.errors import ApportionError
+from apportion.sweeps.workers import Workers, first_line
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+__all__ = ["dask_workers"]
+
+_SECONDS_TO_CONNECT = 15
+
+
+@contextmanager
+def dask_workers(address: str | None, n_jobs: int | None) -> Generator[Workers]:
+    """Make Dask the active back end of joblib.
+
+    A cluster that is started here listens on 127.0.0.1 alone, and ends with the block.
+
+    Raises
+    ------
+    ApportionError
+        If the cluster cannot be reached.
+    """
+    from distributed import CancelledError, Client, KilledWorker, LocalCluster
+    from distributed.client import FutureCancelledError
+    from distributed.comm import CommClosedError
+
+    losses = (
+        *(KilledWorker, CancelledError, FutureCancelledError, CommClosedError),
+        *(asyncio.CancelledError, TimeoutError, OSError),
+    )
+    if address is not None:
+        try:
+            client = Client(address, timeout=_SECONDS_TO_CONNECT)
+        except (OSError, ValueError, TimeoutError) as error:
+            raise ApportionError(
+                f"Cannot reach a Dask cluster at {address!r}: {first_line(error)}. Give the "
+                f"address that `dask scheduler` prints, such as tcp://10.0.0.1:8786."
+            ) from error
+        with client, joblib.parallel_config(backend="dask"):
+            cores = sum(cast("dict[str, int]", client.ncores()).values())
+            if not cores:
+                raise ApportionError(
+                    f"The Dask cluster at {address!r} has no workers; start some with "
+                    f"`dask worker {address}`."
+                )
+            yield Workers(n_jobs or cores, "Dask", losses)
+        return
+    here = n_jobs or joblib.cpu_count()
+    # One run at a time in each process, as for the other back ends.
+    # No dashboard; its declared type, which is inferred from the default, leaves None out.
+    none = cast("str", None)
+    local = LocalCluster(
+        n_workers=here, threads_per_worker=1, host="127.0.0.1", dashboard_address=none
+    )
+    with local, Client(local), joblib.parallel_config(backend="dask"):
+        yield Workers(here, "Dask", losses)
