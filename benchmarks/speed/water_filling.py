@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from apportion.policies import MaxMinFairness
 from benchmarks.speed.problems import draw
@@ -12,9 +13,12 @@ from benchmarks.speed.timing import ours
 
 if TYPE_CHECKING:
     from benchmarks.speed.harness import Row
+    from benchmarks.speed.problems import Case
     from benchmarks.speed.settings import Settings
 
 __all__ = ["water_filling"]
+
+Floats = NDArray[np.float64]
 
 _GAVEL_UP_TO = 256
 
@@ -33,7 +37,16 @@ def water_filling(settings: Settings) -> list[Row]:
             peer=f"Gavel ({found['solver']}, GLPK)" if found else "Gavel" if small else "",
             peer_s=found.get("seconds", np.nan),
             ratio_goal=80 if small else None,
+            note=_apart(case, found["X"], timed.solution.throughput) if found else "",
         )
         row.first_s = np.nan  # not what the policy asks for
         rows.append(row)
     return rows
+
+
+def _apart(case: Case, X: Floats, throughput: Floats) -> str:
+    """Say how far Gavel's levels are from ours, in sorted order, relative to the largest."""
+    equal_share = case.speed @ (case.gpus / case.gpus.sum())
+    theirs = np.sort(case.scale * (case.speed * X).sum(axis=1) / equal_share)
+    mine = np.sort(case.scale * throughput / equal_share)
+    return f"sorted levels differ by {np.abs(theirs - mine).max() / mine.max():.0e}"
