@@ -57,7 +57,7 @@ def draw(policy: str, number: int, seed: int) -> Case:
         scale = rng.choice(([3, 5], [3, 5, 6], [5, 7, 12], [2, 5])[rng.integers(4)], jobs).astype(
             float
         )
-        capacity = 32.0 * rng.integers(1, 3, types)
+        capacity = np.asarray(32.0 * rng.integers(1, 3, types), dtype=np.float64)
     speed = _speeds(jobs, types, spread, scale, capacity, rng)
     columns = _columns(policy, jobs, spread, speed, rng) | {"scale_factor": scale}
     if (
