@@ -49,7 +49,8 @@ class GandivaPacking(FixedShare):
         """Return equal shares over the jobs and pairs that run, shape (rows, types)."""
         instance = p.instance
         gpus = instance.capacity[: instance.accelerators]
-        there = gpus[np.unique(instance.option_accelerator)].sum()  # the others run no job
+        used = np.unique(instance.option_accelerator[instance.can_run.any(axis=0)])
+        there = gpus[used].sum()  # the others run no job
         runs = self._packed(p) if p.scale_factor.sum() > there else self._alone(p)
         held = instance.gpus.max(axis=1)
         share = runs[:, None] * gpus[None, :] / (max(1, runs.sum()) * held[:, None])
@@ -86,6 +87,7 @@ class GandivaPacking(FixedShare):
         accelerator = instance.option_accelerator
         alone = np.maximum(instance.alone, 1e-300)[:, accelerator]
         there = instance.type_share[accelerator] / np.bincount(accelerator)[accelerator]
+        there = there * instance.can_run.any(axis=0)
         relative = (instance.throughput / alone[instance.member_job]) @ (there / there.sum())
         together = np.bincount(instance.member_row, weights=relative, minlength=instance.rows)
         drawn = {tuple(pair) for pair in self.pairs_to_consider(instance).tolist()}

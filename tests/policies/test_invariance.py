@@ -1,0 +1,204 @@
+"""The order, the names and the company of jobs and types change nothing, for every policy there is.
+
+Permutations must give the same bits. Where the problem that a solver sees is another (one more
+type, other names), linear programs must agree to 1e-9: X is a vertex of them, or the solution of
+equations that an active set fixes. Interior points end at a relative error of 1e-8 in an objective
+that is flat at its optimum, so that X itself is known to about the root of that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import apportion as ap
+from apportion.policies import BUILT_IN, SPECIALISED, Policy, get_policy, policy_table
+
+CONIC = {"nash_welfare", "strategy_proof", "hierarchical_fairness", "min_cost_slos"}
+"""Solved by interior points, or by limits that one has found."""
+
+
+def variants() -> list[Policy]:
+    """Return every policy of the registry: plain, agnostic, with space sharing, lexicographic."""
+    found: list[Policy] = []
+    for name in policy_table()["name"]:
+        plain: Any = get_policy(name)
+        options = {field.name for field in fields(plain)} if is_dataclass(plain) else set()
+        changes = {"heterogeneity_aware": False, "space_sharing": True, "lexicographic": True}
+        own = [
+            {option: value}
+            for option, value in changes.items()
+            if option in options and getattr(plain, option) != value
+        ]
+        found += [replace(plain, **change) for change in ({}, *own)]
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """One problem in labels: steps/s, jobs table, GPUs and prices by type, pairs."""
+
+    T: pd.DataFrame
+    jobs: pd.DataFrame
+    gpus: dict[str, int]
+    prices: dict[str, float]
+    pairs: ap.PairThroughputs
+
+    @classmethod
+    def random(cls, seed: int, *, largest: int = 2) -> Case:
+        """Draw a problem in which, as often as not, some jobs are alike but for their arrival."""
+        rng = np.random.default_rng(seed)
+        n, types = int(rng.integers(2, 9)), ["b", "a", "c"]
+        speed = np.exp(rng.normal(1, 1.2, (n, 3)))
+        if rng.random() < 0.5:
+            speed[rng.random((n, 3)) < 0.2] = 0.0
+        speed[np.arange(n), rng.integers(0, 3, n)] += 0.5
+        ids = [f"j{k}" for k in rng.permutation(n)]
+        T = pd.DataFrame(speed, index=ids, columns=types)
+        jobs = pd.DataFrame(
+            {
+                "job_type": rng.choice(["lm", "gan"], n),
+                "scale_factor": rng.choice([1, largest], n),
+                "steps_remaining": 10 ** rng.uniform(3, 6, n),
+                "weight": rng.choice([1.0, 2.0, 5.0], n),
+                "entity": rng.choice(["red", "blue"], n),
+                "deadline_s": np.where(rng.random(n) < 0.5, np.nan, 10 ** rng.uniform(4, 6, n)),
+                "elapsed_s": rng.uniform(0, 100, n),
+                "network_priority": rng.choice([0.0, 0.2, 1.0], n),
+            },
+            index=ids,
+        )
+        if rng.random() < 0.6:
+            twins = np.arange(n) % max(n // 2, 1)
+            T = T.iloc[twins].set_axis(ids)
+            jobs = jobs.iloc[twins].set_axis(ids)
+        jobs["arrival_s"] = rng.permutation(n) * 10.0
+        keys = pd.MultiIndex.from_product([["gan", "lm"], [1, 2]])
+        alone, together = rng.uniform(1, 9, (4, 4)), rng.uniform(0.3, 1.0, (4, 4, 4))
+        together[[0, 0, 1, 1, 2, 2, 3, 3], [1, 3, 0, 2, 1, 3, 0, 2]] = 0.0
+        pairs = ap.PairThroughputs(alone[:, None] * together, alone, keys, ("a", "b", "c", "z"))
+        gpus = dict(zip(types, rng.integers(2, 5, 3).tolist(), strict=True))
+        prices = dict(zip(types, rng.choice([1.0, 2.0, 3.0], 3).tolist(), strict=True))
+        return cls(T, jobs, gpus, prices, pairs)
+
+    def solve(self, policy: Policy) -> ap.Allocation:
+        """Solve the problem."""
+        prices = {name: self.prices.get(name, 9.0) for name in self.gpus}
+        cluster = ap.Cluster(self.gpus, prices_per_gpu_hour=prices)
+        pairs = self.pairs if policy.space_sharing else None
+        return ap.solve(policy, self.T, workers=cluster, jobs=self.jobs, pairs=pairs)
+
+    def permuted(self, rng: np.random.Generator) -> Case:
+        """Give jobs, their facts, types and options in other orders."""
+        types = rng.permutation(list(self.gpus)).tolist()
+        return replace(
+            self,
+            T=self.T.iloc[rng.permutation(len(self.T))][rng.permutation(self.T.columns)],
+            jobs=self.jobs.iloc[rng.permutation(len(self.T))],
+            gpus={name: self.gpus[name] for name in types},
+        )
+
+    def with_a_type(self, gpus: int, speed: float | None) -> Case:
+        """Add a type, with steps/s of every job on it or none."""
+        T = self.T if speed is None else self.T.assign(z=speed)
+        return replace(self, T=T, gpus={"z": gpus} | self.gpus)
+
+    def swapped(self) -> tuple[Case, dict[str, str]]:
+        """Give two jobs each other's names."""
+        first, last = self.T.index[0], self.T.index[-1]
+        names = {first: last, last: first}
+        T, jobs = self.T.rename(index=names), self.jobs.rename(index=names)
+        return replace(self, T=T, jobs=jobs), names
+
+
+def off(expected: pd.DataFrame, got: pd.DataFrame) -> float:
+    """Largest difference of shares, by label."""
+    both = got.reindex(expected.index, fill_value=0.0)[expected.columns]
+    missing = got.drop(expected.index, errors="ignore")  # pairs whose time is 0 elsewhere
+    return max(
+        float((both - expected).abs().to_numpy().max()),
+        float(missing.to_numpy().max(initial=0.0)),
+    )
+
+
+def check(policy: Policy, seed: int) -> None:
+    """Check one policy on one problem."""
+    case = Case.random(seed, largest=1 if policy.name == "allox" else 2)
+    rng = np.random.default_rng([seed, 1])
+    accuracy = 1e-5 if policy.name in CONIC or "lexicographic" in repr(policy) else 1e-9
+    base = case.solve(policy)
+    permuted = case.permuted(rng).solve(policy)
+    assert off(base.X, permuted.X) == 0.0
+    assert permuted.objective == base.objective
+    assert permuted.prices[base.prices.index].equals(base.prices)
+    dead = case.with_a_type(0, 5.0).solve(policy).X
+    assert off(base.X, dead[case.T.columns]) <= accuracy
+    unused = case.with_a_type(8, None)
+    without = unused.solve(policy)
+    assert off(without.X, unused.permuted(rng).solve(policy).X) == 0.0
+    zeros = case.with_a_type(8, 0.0).solve(policy).X
+    assert off(without.X, zeros[case.T.columns]) <= accuracy
+    if not policy.space_sharing:  # their rows are named after the jobs, and drawn by arrival
+        other, names = case.swapped()
+        assert off(base.X, other.solve(policy).X.rename(index=names)) <= accuracy
+
+
+@pytest.mark.parametrize("policy", variants(), ids=repr)
+def test_order_names_and_company_change_nothing(policy: Policy) -> None:
+    for seed in range(2):
+        check(policy, seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", variants(), ids=repr)
+def test_order_names_and_company_change_nothing_in_many_problems(policy: Policy) -> None:
+    for seed in range(2, 30):
+        check(policy, seed)
+
+
+def test_every_registered_policy_is_looked_at() -> None:
+    assert {type(policy) for policy in variants()} >= {*BUILT_IN, *SPECIALISED}
+
+
+def digest() -> str:
+    """Hash the allocations of policies of every kind of solver, for 60 jobs."""
+    rng = np.random.default_rng(0)
+    T = pd.DataFrame(rng.uniform(1, 9, (60, 3)), columns=["a", "b", "c"])
+    jobs = pd.DataFrame(
+        {"steps_remaining": rng.uniform(1e3, 1e5, 60), "weight": rng.choice([1.0, 2.0], 60)}
+    )
+    found = hashlib.sha256()
+    for name in ("max_min_fairness", "finish_time_fairness", "fifo_agnostic", "nash_welfare"):
+        X = ap.solve(name, T, workers={"a": 9, "b": 7, "c": 8}, jobs=jobs).X
+        found.update(X.to_numpy().tobytes())
+    levels = ap.solve("makespan", T, workers={"a": 9, "b": 7, "c": 8}, jobs=jobs, solver="arrow")
+    found.update(levels.X.to_numpy().tobytes())
+    return found.hexdigest()
+
+
+def test_threads_and_hash_seeds_change_nothing() -> None:
+    seen = set()
+    for threads, seed in (("1", "0"), ("2", "1"), ("4", "2")):
+        pools = dict.fromkeys(["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"], threads)
+        run = subprocess.run(
+            [sys.executable, __file__],
+            env=os.environ | pools | {"PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        seen.add(run.stdout.strip())
+    assert len(seen) == 1
+    assert len(seen.pop()) == 64
+
+
+if __name__ == "__main__":
+    sys.stdout.write(digest())
