@@ -46,7 +46,7 @@ class Policy(ABC):
     columns: ClassVar[tuple[str, ...]] = ()
     """Columns of the jobs table that the objective or the constraints read."""
     logarithmic: ClassVar[bool] = False
-    """Whether the objective is a sum of logarithms, whose gap is relative already."""
+    """Whether the objective is a sum of logarithms, whose difference is relative already."""
     fractional: ClassVar[bool] = False
     """Whether the objective is a ratio, posed over `Problem.scale`."""
     leaves_ties: ClassVar[bool] = True

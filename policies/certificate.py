@@ -116,9 +116,10 @@ def dual_bound(program: ConeProgram, x: Floats, y: Floats, lower: Floats, upper:
 def relative_gap(value: float, bound: float, *, logarithmic: bool = False) -> float:
     """Distance of an objective value from its bound, relative to the larger of the two.
 
-    The difference of logarithms is relative as it is.
+    The difference of logarithms is relative as it is; where large weights stand before them it is
+    not, and counts relative to the larger of the two like any other.
     """
-    size = 1.0 if logarithmic else max(abs(value), abs(bound))
+    size = max(abs(value), abs(bound), 1.0 if logarithmic else 0.0)
     return abs(value - bound) / size if size > 0 else 0.0
 
 

@@ -21,6 +21,7 @@ from apportion.policies.partition import solve_in_parts
 from apportion.policies.problem import Problem
 from apportion.policies.reduction import Reduction, reduce
 from apportion.policies.solution import Solution
+from apportion.policies.solvable import solvable
 from apportion.threads import one_thread
 
 if TYPE_CHECKING:
@@ -217,8 +218,9 @@ class _Declared:
         if self._compiled is None:
             started = time.perf_counter()
             p = Problem(self._believed, fractional=self.policy.fractional)
-            objective, constraints = self.policy.objective(p), self.policy.constraints(p)
-            self._compiled = Compiled.of(p, objective, constraints)
+            with solvable(self.policy):
+                objective, constraints = self.policy.objective(p), self.policy.constraints(p)
+                self._compiled = Compiled.of(p, objective, constraints)
             self._compile_s = time.perf_counter() - started
         return self._compiled
 
@@ -260,5 +262,6 @@ def _attempt(
     X, missed = choose(policy, compiled, first, solver, second_stage=second_stage)
     objective = compiled.objective()
     value = -objective if compiled.maximises else objective
-    gap = max(relative_gap(value, bound, logarithmic=policy.logarithmic), missed or 0.0)
+    gap = relative_gap(value, bound, logarithmic=policy.logarithmic)
+    gap = max(gap, missed or 0.0, compiled.p.inexact)
     return _Attempt(first, X, objective, gap, solved - started, time.perf_counter() - solved)

@@ -34,12 +34,16 @@ class Problem:
     scale
         1, or for a policy that maximises a ratio the variable that `X` is to be divided by
         (the transformation of Charnes and Cooper).
+    inexact
+        Certified relative error of numbers that the policy took from problems of its own; a policy
+        that does so raises it, and the gap of the result is no smaller.
     """
 
     def __init__(self, instance: Instance, *, fractional: bool = False) -> None:
         self.instance = instance
         self.X = cp.Variable((instance.rows, instance.options), name="X")
         self.scale = cp.Variable(name="scale") if fractional else 1.0
+        self.inexact = 0.0
 
     @cached_property
     def capacity(self) -> cp.Constraint:
