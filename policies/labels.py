@@ -125,6 +125,9 @@ def instance_of(
     `largest_gang` is the number of GPUs that one gang can have under each option at most, shape
     (options,), where it is less than there are of the type.
     """
+    for resource in resources:
+        if not isinstance(resource, Resource):
+            raise InputError(f"{written(resource)} is among the resources; it must be a Resource.")
     for accelerator in tensor.accelerator_of_option:
         if accelerator not in cluster.gpus:
             raise unknown_name("accelerator in the throughput tensor", accelerator, cluster.gpus)

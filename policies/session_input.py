@@ -32,6 +32,8 @@ def table_of(jobs: Facts | None, ids: pd.Index | None = None) -> pd.DataFrame | 
 
     A mapping of mappings is by job; with the `ids` of jobs, any other is of columns by name.
     """
+    if isinstance(jobs, pd.DataFrame) and max(jobs.index.nlevels, jobs.columns.nlevels) > 1:
+        raise InputError("The rows and columns of the jobs table must have one level each.")
     if jobs is None or isinstance(jobs, pd.DataFrame):
         return jobs
     known = mapping("jobs", jobs, "a table, or a mapping such as {'job': {'weight': 2.0}}")

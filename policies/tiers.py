@@ -199,7 +199,7 @@ def eligible(
     if tier is None:
         raise InputError(
             f"Delay timers need options (accelerator, tier), with the tiers {', '.join(TIERS)}; "
-            f"the tensor has {written(tensor.options[0])}."
+            f"the tensor has {written(tensor.options[:1].tolist())}."
         )
     known = pd.DataFrame(index=tensor.jobs) if tensor.jobs_table is None else tensor.jobs_table
     table = check_jobs(known, required=["scale_factor"])

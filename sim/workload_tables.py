@@ -56,6 +56,8 @@ def checked_throughputs(throughputs: pd.DataFrame) -> pd.DataFrame:
         raise InputError(f"The throughputs are empty: {throughputs.shape} rows and columns.")
     check_unique("row of the throughputs", throughputs.index)
     check_unique("accelerator in the throughputs", throughputs.columns)
+    if throughputs.columns.nlevels != 1:
+        raise InputError("The columns of the throughputs must be accelerator types, on one level.")
     gangs = as_floats(throughputs.index.get_level_values(1))
     wrong = ~((gangs >= 1) & (gangs <= LARGEST_COUNT) & (gangs == np.floor(gangs)))
     if wrong.any():

@@ -237,11 +237,12 @@ def read_whole(text: str, least: int = 0, most: int = LARGEST_COUNT) -> int:
 
 def as_float(value: Any) -> float:
     """Return a real number as a float, infinite where it is too large; NaN for all else."""
-    if not isinstance(value, numbers.Real) or is_truth(value):
+    plain = isinstance(value, (int, float)) or type(value).__module__ == "numpy"
+    if not (plain and isinstance(value, numbers.Real)) or is_truth(value):
         return math.nan
     try:
         return float(value)
     except TypeError:  # lengths of time of numpy pass for integers
         return math.nan
     except OverflowError:
-        return -math.inf if value.__lt__(0) else math.inf
+        return -math.inf if value < 0 else math.inf

@@ -54,7 +54,7 @@ _KINDS: Mapping[str, _Kind] = {
     "Sequence": _Kind("a list", _several),
     "Iterable": _Kind("a list", _several),
     "Collection": _Kind("a list", _several),
-    "tuple": _Kind("a tuple", _several),
+    "tuple": _Kind("a tuple", lambda value: isinstance(value, (tuple, list))),
     "Callable": _Kind("a function", callable),
 }
 _CLASSES = (
@@ -176,10 +176,10 @@ def _with_items(kind: _Kind, name: str, inner: str) -> _Kind:
         return kind
 
     def holds(value: Any) -> bool:
-        if not _several(value):
+        if not kind.holds(value):
             return False
         if not hasattr(value, "__len__"):  # what can be read only once is checked where it is read
-            return name != "tuple"
+            return True
         right = length is None or len(value) == length
         return right and all(any(each.holds(item) for each in items) for item in value)
 

@@ -124,6 +124,7 @@ class PairThroughputs:
                     f"The pair throughputs have no column {column!r}; they need "
                     f"{', '.join(_FRAME_COLUMNS)}."
                 )
+        _check_names(frame)
         _refuse_twice(pd.MultiIndex.from_frame(frame[_FRAME_COLUMNS[:-1]]))
         without = frame["partner_type"].isna().to_numpy()
         single, pairs = frame[without], frame[~without]
@@ -227,6 +228,17 @@ def _find(labels: pd.DataFrame, keys: pd.MultiIndex) -> Ints:
         missing = tuple(labels[rows < 0].to_numpy(dtype=object).tolist()[0])
         raise unknown_name("key (job type, scale factor)", missing, keys.tolist())
     return np.asarray(rows, dtype=np.intp)
+
+
+def _check_names(frame: pd.DataFrame) -> None:
+    """Raise if a cell that names something cannot be a name."""
+    for column in _FRAME_COLUMNS[:-1]:
+        for row, name in frame[column].items():
+            if not (isinstance(name, str) or pd.api.types.is_scalar(name)):
+                raise InputError(
+                    f"Row {written(row)} of the pair throughputs has the {column} {written(name)}; "
+                    f"it must be a text or number."
+                )
 
 
 def _refuse_twice(rows: pd.MultiIndex) -> None:

@@ -254,7 +254,6 @@ def _simulating(folder: Path) -> list[Call]:
         "carry_over": None,
         "leases": True,
         "seed": 0,
-        "progress": None,
     }
     leased = {
         "policy": "dally",

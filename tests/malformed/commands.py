@@ -73,11 +73,12 @@ def malformed_command(rng: random.Random, folder: Path) -> list[str]:
             at = rng.choice(files)
             words[at] = str(malformed_file(rng, folder, words[at].rsplit("/", 1)[-1]))
         elif kind < 0.85:
-            words[rng.randrange(1, len(words))] = rng.choice(_WORDS)
+            words[rng.randrange(len(words) > 1, len(words))] = rng.choice(_WORDS)
         elif kind < 0.92:
             words.insert(rng.randrange(1, len(words) + 1), rng.choice(["--nope", "--seed", "x"]))
         else:
             del words[rng.randrange(len(words))]
+        words = words or ["policies"]
     return words
 
 

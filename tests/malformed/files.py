@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-_PAIR = {"null": 4.0, "('gan', 1)": [2.0, 1.0]}
-_ORACLE = {"v100": {"('lm', 1)": _PAIR, "('gan', 1)": {"null": 2.0}}}
+_LM, _RESNET = "('LM (batch size 5)', 1)", "('ResNet-18 (batch size 16)', 1)"
+_ORACLE = {"v100": {_LM: {"null": 4.0, _RESNET: [2.0, 1.0]}, _RESNET: {"null": 2.0}}}
 
 RIGHT: dict[str, str] = {
     "jobs.csv": "# a note\njob,job_type,total_steps,scale_factor,entity\n"

@@ -94,9 +94,11 @@ def _column(rng: random.Random, frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _kind(rng: random.Random, frame: pd.DataFrame) -> pd.DataFrame:
-    kind = rng.choice(["str", "object", "category", "complex", "bool", "datetime64[ns]", "Int64"])
+    kind: Any = rng.choice(
+        ["str", "object", "category", "complex", "bool", "datetime64[ns]", "Int64"]
+    )
     try:
-        return frame.astype(kind)  # type: ignore[call-overload,no-any-return]
+        return frame.astype(kind)
     except (TypeError, ValueError):
         return frame.astype(object)
 
