@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Positions = NDArray[np.intp]
     Bools = NDArray[np.bool_]
 
-__all__ = ["Candidates", "InOrder"]
+__all__ = ["Candidates", "InOrder", "Served", "first_served"]
 
 
 class Candidates(Protocol):
@@ -52,6 +52,27 @@ class Candidates(Protocol):
         Seconds, later than now; infinite for never.
         """
         ...
+
+
+class Served(NamedTuple):
+    """A job that accepts GPUs, and the tightest and widest tier that it accepts and finds free."""
+
+    job: int
+    tightest: int
+    widest: int
+
+
+def first_served(candidates: Candidates, now_s: float, waiting: WaitingJobs) -> Served | None:
+    """Return the first job to accept anything that is free; None if there is none."""
+    if not waiting.job.size:
+        return None
+    positions, tiers = candidates.candidates(now_s, waiting)
+    free = tiers & waiting.fits[positions]
+    rows = np.flatnonzero(free.any(axis=1))
+    if not rows.size:
+        return None
+    accepted = np.flatnonzero(free[rows[0]])
+    return Served(int(waiting.job[positions[rows[0]]]), int(accepted[0]), int(accepted[-1]))
 
 
 @dataclass(frozen=True)
@@ -88,4 +109,21 @@ class InOrder:
 
     def _accepts_from_s(self, waiting: WaitingJobs) -> NDArray[np.float64]:
         """When each job begins to accept each tier, seconds."""
-        return on_tick(waiting.released_s[:, None] + self.rule.patience_s(waiting))
+        return on_tick(waiting.released_s[:, None] + self._patience_s(waiting))
+
+    def _patience_s(self, waiting: WaitingJobs) -> NDArray[np.float64]:
+        """Return the waits after which each job accepts each tier, seconds.
+
+        They are those of the rule, but for a gang that is faster at a wider tier: it does not hold
+        out for a tighter one.
+        """
+        patience_s = self.rule.patience_s(waiting)
+        slowdown = waiting.records.slowdown[waiting.job]
+        for tighter, wider in ((0, 1), (0, 2), (1, 2)):
+            faster = slowdown[:, wider] < slowdown[:, tighter]
+            faster &= np.isfinite(slowdown[:, tighter])
+            if faster.any():
+                patience_s = patience_s.copy()
+                least = np.minimum(patience_s[:, tighter], patience_s[:, wider])
+                patience_s[:, wider] = np.where(faster, least, patience_s[:, wider])
+        return patience_s

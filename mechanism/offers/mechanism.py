@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from apportion.errors import InputError, written
+from apportion.mechanism.offers.candidates import Served, first_served
 from apportion.mechanism.offers.fits import get_fit
 from apportion.mechanism.offers.lease import Lease
 from apportion.mechanism.offers.placing import Pace, Placing, by_tier
@@ -16,6 +17,7 @@ from apportion.mechanism.offers.racks import (
     Placement,
     Racks,
     Room,
+    machines_of,
     placement_of,
     room_of,
     tier_of,
@@ -39,13 +41,13 @@ __all__ = ["LeaseMechanism"]
 
 
 class LeaseMechanism:
-    """Jobs, GPUs and delay timers of a running scheduler; it has no clock of its own.
+    """Jobs, GPUs and delay timers of a running scheduler, without a clock of its own.
 
     Whoever runs jobs tells it what happens (`arrive`, `ran`, `release`, `complete`) and then calls
     `offer`, which tells who gets which GPUs. It ends when no waiting job accepts anything that is
     free, so nothing changes before the next such call or `next_change_s`.
 
-    Of the placements at the tier that a job accepts it gets the fastest, as `pace` knows. If it
+    Of the placements at the tiers that a job accepts it gets the fastest, as `pace` knows. If it
     gave GPUs back in the same instant it gets these, as long as they are free and no others are
     faster or in a tighter tier: a gang spread in a crowd comes together at the end of a lease.
 
@@ -74,23 +76,12 @@ class LeaseMechanism:
         seed: int = 0,
         pace: Pace = by_tier,
     ) -> None:
-        if len(cluster.accelerators) != 1:
-            raise InputError(
-                f"Leases are for clusters of one accelerator type; {cluster} has "
-                f"{len(cluster.accelerators)}. Valid: e.g. Cluster.of_racks(4)."
-            )
-        gpus = np.array(cluster.racks(cluster.accelerators[0]))
+        gpus = machines_of(cluster)
         self.scheduler = scheduler
         self.racks = Racks(gpus)
         self.jobs = JobRecords()
         self.size = ClusterSize(cluster.gpus_per_machine, int(gpus[0].sum()), int(gpus.sum()))
-        self.timers = TimerBook(
-            scheduler.timers,
-            scheduler.lease_s,
-            gpus_per_machine=self.size.gpus_per_machine,
-            gpus_per_rack=self.size.gpus_per_rack,
-            gpus=self.size.gpus,
-        )
+        self.timers = TimerBook(scheduler.timers, scheduler.lease_s, **asdict(self.size))
         self._rng = np.random.default_rng(seed)
         self._fit = get_fit(scheduler.placement, self._rng)
         self.placing = Placing(gpus, pace)
@@ -138,10 +129,8 @@ class LeaseMechanism:
             )
         self.scheduler.rule.check(job_type)
         model = job_type if model is None else model
-        alone = self.placing.least_slowdown(model, scale_factor)
-        return self.jobs.add(
-            now_s, scale_factor, job_type, ideal_s, model=model, alone_slowdown=alone
-        )
+        slowdown = self.placing.slowdowns(model, scale_factor)
+        return self.jobs.add(now_s, scale_factor, job_type, ideal_s, model=model, slowdown=slowdown)
 
     def ran(self, jobs: Ints, compute_s: Floats, run_s: Floats) -> None:
         """Book progress of jobs that hold GPUs.
@@ -176,14 +165,14 @@ class LeaseMechanism:
         the delay timers.
         """
         leases = []
-        while (served := self._first(now_s, self._waiting(self.racks.room))) is not None:
-            leases.append(self._lease(*served, now_s))
+        while served := first_served(self._candidates, now_s, self._waiting()):
+            leases.append(self._lease(served, now_s))
         self._given_back.clear()
         return leases
 
     def next_change_s(self, now_s: float) -> float:
         """Return when a waiting job will accept what is free and rejected now, seconds."""
-        waiting = self._waiting(self.racks.room)
+        waiting = self._waiting()
         return self._candidates.next_change_s(now_s, waiting) if waiting.job.size else np.inf
 
     def keeps(self, job: int, now_s: float) -> bool:
@@ -194,20 +183,24 @@ class LeaseMechanism:
         rule.
         """
         free = self.racks.free_with(job)
-        return self._gets_tier_again(job, now_s, room_of(free)) and not self._better(job, free)
+        served = self._served_again(job, now_s, room_of(free))
+        if served is None or served.widest < self.jobs.tier[job]:
+            return False
+        return self._better(job, free, served.widest) is None
 
     def surely_keeps(self, job: int, now_s: float) -> bool:
         """Whether a job would get the GPUs that it has at every end of a lease from now on.
 
-        That is if nobody waits, it accepts no tighter tier even if all were free, and no faster
-        placement is free. Then leases need not be told apart until a job arrives, completes, or
-        waits.
+        That is if nobody waits, it accepts no tighter tier even if all were free, and nothing
+        faster is free. Then leases need not be told apart until a job arrives, completes, or waits.
         """
         if self.jobs.waiting.any():
             return False
         empty = Room(self.size.gpus_per_machine, self.size.gpus_per_rack, self.size.gpus)
-        again = self._gets_tier_again(job, now_s, empty)
-        return again and not self._better(job, self.racks.free_with(job))
+        served = self._served_again(job, now_s, empty)
+        if served is None or served.tightest < self.jobs.tier[job]:
+            return False
+        return self._better(job, self.racks.free_with(job), served.widest) is None
 
     def renewed(self, job: int, now_s: float) -> None:
         """Write down for the delay timers that a job has got again, at once, what it had."""
@@ -227,12 +220,11 @@ class LeaseMechanism:
         list of Lease
             The jobs that have moved, on the GPUs that they have now.
         """
+        moved: list[Lease] = []
         if not self.racks.room.network:
-            return []
-        moved = []
+            return moved
         for job in jobs:
-            better = self._better(job, self.racks.free_with(job), NETWORK)
-            if better is not None:
+            if better := self._better(job, self.racks.free_with(job), NETWORK):
                 self.racks.give_back(job)
                 moved.append(self._held(job, better, continued=False))
         return moved
@@ -261,54 +253,44 @@ class LeaseMechanism:
         if self.jobs.jobs:
             raise InputError("A state can only be restored before the first job arrives.")
         self.jobs.restore(state["jobs"])
+        gangs = zip(self.jobs.models, self.jobs.scale_factor.tolist(), strict=True)
+        self.jobs.slowdown = np.array([self.placing.slowdowns(*gang) for gang in gangs])
         self.racks.restore(state["racks"])
         self.timers.restore(state["timers"])
         self._given_back = {job: placement_of(rows) for job, rows in state["given_back"]}
         self._rng.bit_generator.state = state["random"]
 
-    def _waiting(self, room: Room) -> WaitingJobs:
-        """Describe the waiting jobs that could have GPUs now."""
+    def _waiting(self, room: Room | None = None) -> WaitingJobs:
+        """Describe the waiting jobs that could have GPUs: those that are free, or so many."""
+        room = room or self.racks.room
         job = np.flatnonzero(self.jobs.waiting & (self.jobs.scale_factor <= room.network))
         return WaitingJobs(job, self.jobs, self.timers, self.size, room)
 
-    def _gets_tier_again(self, job: int, now_s: float, room: Room) -> bool:
-        """Whether a job that waits from now on would be served first, and no tighter than it is."""
-        jobs, tier = self.jobs, self.jobs.tier[job]
-        released_s = jobs.released_s[job]
+    def _served_again(self, job: int, now_s: float, room: Room) -> Served | None:
+        """Say what a job that waits from now on would accept; None if another comes first."""
+        jobs, tier, released_s = self.jobs, self.jobs.tier[job], self.jobs.released_s[job]
         jobs.waiting[job], jobs.released_s[job] = True, now_s
         waiting = self._waiting(room)
         if self.scheduler.keep_placement:
             waiting = replace(waiting, held_tier=np.where(waiting.job == job, tier, -1))
-        served = self._first(now_s, waiting)
+        served = first_served(self._candidates, now_s, waiting)
         jobs.waiting[job], jobs.released_s[job] = False, released_s
-        return served is not None and served[0] == job and served[1] >= tier
+        return served if served is not None and served.job == job else None
 
-    def _first(self, now_s: float, waiting: WaitingJobs) -> tuple[int, int] | None:
-        """Return the first job to accept something, and the tightest tier that it finds free."""
-        if not waiting.job.size:
-            return None
-        positions, tiers = self._candidates.candidates(now_s, waiting)
-        free = tiers & waiting.fits[positions]
-        rows = np.flatnonzero(free.any(axis=1))
-        if not rows.size:
-            return None
-        return int(waiting.job[positions[rows[0]]]), int(free[rows[0]].argmax())
-
-    def _lease(self, job: int, tier: int, now_s: float) -> Lease:
-        """Give a waiting job GPUs at a tier."""
-        gpus = int(self.jobs.scale_factor[job])
-        before = self._given_back.get(job)
-        model, free = self.jobs.models[job], self.racks.free
-        placement = self.placing.chosen(free, model, gpus, tier, self._fit, before)
+    def _lease(self, served: Served, now_s: float) -> Lease:
+        """Give a waiting job GPUs."""
+        job, before = served.job, self._given_back.get(served.job)
+        gpus, model = int(self.jobs.scale_factor[job]), self.jobs.models[job]
+        placement = self.placing.chosen(self.racks.free, model, gpus, served[1:], self._fit, before)
         self.jobs.waiting[job] = False
-        self.timers.record(tier, gpus, now_s, now_s - float(self.jobs.released_s[job]))
+        waited_s = now_s - float(self.jobs.released_s[job])
+        self.timers.record(max(served.tightest, tier_of(placement)), gpus, now_s, waited_s)
         return self._held(job, placement, continued=placement == before)
 
-    def _better(self, job: int, free: Ints, tier: int | None = None) -> Placement | None:
-        """Return free GPUs that are better for a job than those it holds, within its tier."""
-        gpus, model, held = int(self.jobs.scale_factor[job]), self.jobs.models[job], self.racks.held
-        widest = int(self.jobs.tier[job]) if tier is None else tier
-        return self.placing.better(free, model, gpus, widest, held[job])
+    def _better(self, job: int, free: Ints, widest: int) -> Placement | None:
+        """Return free GPUs that are better for a job than those it holds, within a tier."""
+        gpus, held = int(self.jobs.scale_factor[job]), self.racks.held[job]
+        return self.placing.better(free, self.jobs.models[job], gpus, widest, held)
 
     def _held(self, job: int, placement: Placement, *, continued: bool) -> Lease:
         """Give a job GPUs and note their tier."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from apportion.mechanism.offers.exact import significant
@@ -83,6 +84,17 @@ class Placing:
         """
         return significant(self._pace(model, placement)), tier_of(placement)
 
+    def slowdowns(self, model: str, gpus: int) -> list[float]:
+        """Time of a step on the best placement at each tier, everything being free.
+
+        Over its compute time; infinite where no gang of that size lies at the tier.
+        """
+        ways = self._ways(model, gpus, NETWORK)
+        return [
+            min((way.worth[0] for way in ways if way.worth[1] == tier), default=math.inf)
+            for tier in (MACHINE, RACK, NETWORK)
+        ]
+
     def least_slowdown(self, model: str, gpus: int) -> float:
         """Time of a step over its compute time where a gang is alone on the whole cluster."""
         return self._ways(model, gpus, NETWORK)[0].worth[0]
@@ -99,7 +111,7 @@ class Placing:
         free: Ints,
         model: str,
         gpus: int,
-        tier: int,
+        tiers: tuple[int, int],
         fit: Fit,
         before: Placement | None = None,
     ) -> Placement:
@@ -112,21 +124,22 @@ class Placing:
         model
             What it trains.
         gpus
-            GPUs of the gang; so many are free at the tier.
-        tier
-            Widest tier over which they may be spread.
+            GPUs of the gang; so many are free at these tiers.
+        tiers
+            Tightest and widest tier over which they may be spread.
         fit
             Chooses for a gang that comes anew.
         before
             The GPUs that it had until now: it keeps them unless others are better for it.
         """
-        if before is not None and tier_of(before) <= tier and can_hold(free, before):
-            return self.better(free, model, gpus, tier, before) or before
+        tightest, widest = tiers
+        if before is not None and tier_of(before) <= widest and can_hold(free, before):
+            return self.better(free, model, gpus, widest, before) or before
         if fit.by_speed:
-            found = self._best(free, model, gpus, tier, None)
+            found = self._best(free, model, gpus, widest, None)
             if found is not None:
                 return found
-        return choose(free, gpus, tier, fit)
+        return choose(free, gpus, tightest, fit)
 
     def better(
         self, free: Ints, model: str, gpus: int, tier: int, before: Placement

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    from apportion.cluster import Cluster
     from apportion.mechanism.offers.fits import Fit
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "Room",
     "can_hold",
     "choose",
+    "machines_of",
     "placement_of",
     "room_of",
     "tier_of",
@@ -56,6 +58,22 @@ def tier_of(placement: Placement) -> int:
     if len(placement) == 1:
         return MACHINE
     return RACK if len({rack for rack, _, _ in placement}) == 1 else NETWORK
+
+
+def machines_of(cluster: Cluster) -> NDArray[np.int64]:
+    """Return the GPUs in each machine of a cluster, shape (racks, machines per rack).
+
+    Raises
+    ------
+    InputError
+        If the cluster has several accelerator types, or machines or racks are not whole.
+    """
+    if len(cluster.accelerators) != 1:
+        raise InputError(
+            f"Leases are for clusters of one accelerator type; {cluster} has "
+            f"{len(cluster.accelerators)}. Valid: e.g. Cluster.of_racks(4)."
+        )
+    return np.array(cluster.racks(cluster.accelerators[0]))
 
 
 class Racks:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     Ints = NDArray[np.int64]
@@ -17,7 +19,7 @@ __all__ = ["JobRecords"]
 
 _ARRAYS = (
     *("scale_factor", "type_code", "arrival_s", "released_s"),
-    *("ideal_s", "compute_s", "run_s", "tier", "waiting", "complete", "alone_slowdown"),
+    *("ideal_s", "compute_s", "run_s", "tier", "waiting", "complete"),
 )
 
 
@@ -46,8 +48,9 @@ class JobRecords:
         Whether the job is here and holds no GPUs.
     complete
         Whether it is done.
-    alone_slowdown
-        Time of a step where the gang is alone on the cluster, over its compute time.
+    slowdown
+        Time of a step on the best placement at each tier, everything being free, over its compute
+        time; infinite where the gang can have none, shape (jobs, tiers).
     job_types, models
         Names of the job types, and what each job trains as the network knows it.
     """
@@ -63,7 +66,7 @@ class JobRecords:
         self.tier: Ints = np.empty(0, dtype=np.int64)
         self.waiting: Bools = np.empty(0, dtype=bool)
         self.complete: Bools = np.empty(0, dtype=bool)
-        self.alone_slowdown: Floats = np.empty(0)
+        self.slowdown: Floats = np.empty((0, 3))
         self.job_types: list[str] = []
         self.models: list[str] = []
 
@@ -71,6 +74,12 @@ class JobRecords:
     def jobs(self) -> int:
         """Number of jobs that have arrived."""
         return self.scale_factor.size
+
+    @property
+    def alone_slowdown(self) -> Floats:
+        """Least time of a step over its compute time, shape (jobs,)."""
+        least: Floats = self.slowdown.min(axis=1)
+        return least
 
     @property
     def active(self) -> int:
@@ -85,23 +94,24 @@ class JobRecords:
         ideal_s: float,
         *,
         model: str | None = None,
-        alone_slowdown: float = 1.0,
+        slowdown: Sequence[float] = (1.0, np.inf, np.inf),
     ) -> int:
         """Enter a job that arrives now and waits; return its number."""
         if job_type not in self.job_types:
             self.job_types.append(job_type)
         code = self.job_types.index(job_type)
         progress = (0.0, np.zeros(3), -1, True, False)
-        values = (scale_factor, code, now_s, now_s, ideal_s, *progress, alone_slowdown)
+        values = (scale_factor, code, now_s, now_s, ideal_s, *progress)
         for name, value in zip(_ARRAYS, values, strict=True):
             column = getattr(self, name)
             entry = np.array(value, dtype=column.dtype).reshape(1, *column.shape[1:])
             setattr(self, name, np.concatenate([column, entry]))
+        self.slowdown = np.vstack([self.slowdown, slowdown])
         self.models.append(job_type if model is None else model)
         return self.jobs - 1
 
     def state(self) -> dict[str, Any]:
-        """Return all entries, for JSON."""
+        """Return all entries, for JSON, but for `slowdown`, which follows from models and gangs."""
         arrays = {name: getattr(self, name).tolist() for name in _ARRAYS}
         return arrays | {"job_types": list(self.job_types), "models": list(self.models)}
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from apportion.mechanism.offers.placing import Placing
+from apportion.mechanism.offers.racks import machines_of
 from apportion.sim.network.shapes import shape_of_placement
 
 if TYPE_CHECKING:
@@ -29,5 +28,4 @@ def pace_of(network: NetworkModel) -> Pace:
 
 def placing_of(cluster: Cluster, network: NetworkModel) -> Placing:
     """Return what chooses placements on a cluster of racks of one accelerator type."""
-    racks = cluster.racks(cluster.accelerators[0])
-    return Placing(np.array(racks), pace_of(network))
+    return Placing(machines_of(cluster), pace_of(network))

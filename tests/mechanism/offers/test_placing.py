@@ -80,14 +80,14 @@ def test_a_gang_in_a_crowd_has_the_best_of_what_is_free(
     if table.sum() < gpus:
         return
     best = min(placing.worth(model, found) for found in all_placements(table, gpus))
-    found = placing.chosen(table, model, gpus, 2, get_fit("best_fit", RNG))
+    found = placing.chosen(table, model, gpus, (2, 2), get_fit("best_fit", RNG))
     assert can_hold(table, found)
     assert sum(part for _, _, part in found) == gpus
     assert placing.worth(model, found)[0] <= best[0] * (1 + 2 * LOSS[network])
     # What it had it keeps, unless there is better.
     for name in FITS:
         before = next(all_placements(table, gpus))
-        kept = placing.chosen(table, model, gpus, 2, get_fit(name, RNG), before)
+        kept = placing.chosen(table, model, gpus, (2, 2), get_fit(name, RNG), before)
         assert kept == before or placing.worth(model, kept) < placing.worth(model, before)
         assert placing.worth(model, kept)[0] <= best[0] * (1 + 2 * LOSS[network])
 
@@ -95,8 +95,8 @@ def test_a_gang_in_a_crowd_has_the_best_of_what_is_free(
 def test_without_a_network_gangs_are_packed_as_best_fit_does() -> None:
     placing, fit = Placing(np.full((1, 4), 8), by_tier), get_fit("best_fit", RNG)
     free = np.array([[5, 6, 2, 3]])
-    assert placing.chosen(free, "any", 9, 1, fit) == ((0, 1, 6), (0, 3, 3))
-    assert placing.chosen(free, "any", 5, 2, fit) == ((0, 0, 5),)
+    assert placing.chosen(free, "any", 9, (1, 1), fit) == ((0, 1, 6), (0, 3, 3))
+    assert placing.chosen(free, "any", 5, (0, 2), fit) == ((0, 0, 5),)
 
 
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=5), st.integers(1, 5), st.integers(1, 20))
