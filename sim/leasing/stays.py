@@ -86,10 +86,14 @@ class _Devices:
         self._free: dict[int, list[int]] = {}
 
     def take(self, machine: int, gpus: int) -> list[int]:
-        """Take the lowest free devices of a machine."""
+        """Take the lowest free devices of a machine.
+
+        Should a mechanism ever give more than there are, the schedule has to show it: then the
+        first one is taken twice.
+        """
         first = machine * self._per_machine
         free = self._free.setdefault(machine, list(range(first, first + self._per_machine)))
-        return [heappop(free) for _ in range(gpus)]
+        return [heappop(free) if free else first for _ in range(gpus)]
 
     def give_back(self, devices: list[int]) -> None:
         """Free devices."""

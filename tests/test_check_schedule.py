@@ -1,0 +1,279 @@
+"""A right schedule passes, and every way in which one can be wrong is caught."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import apportion as ap
+from apportion.sim.leasing.stays import Stays
+from apportion.sim.roster import Roster, Running
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CLUSTER = ap.Cluster({"v100": 4, "p100": 4, "k80": 4}, gpus_per_machine=2)
+RACKS = ap.Cluster.of_racks(2, machines_per_rack=2, gpus_per_machine=4)
+OVERHEAD_S = 40.0
+
+
+@cache
+def crowd(seed: int = 0) -> ap.Workload:
+    drawn = ap.generate_workload(
+        jobs=20, seed=seed, jobs_per_hour=40, scale_factors={1: 0.6, 2: 0.2, 4: 0.2}
+    )
+    return replace(drawn, jobs=drawn.jobs.assign(total_steps=drawn.jobs["total_steps"] * 0.05))
+
+
+@cache
+def on_racks(seed: int = 0) -> ap.Workload:
+    return ap.generate_rack_workload(jobs=20, seed=seed, max_scale_factor=16)
+
+
+def rounds(policy: str = "max_min_fairness", **settings: Any) -> ap.Run:
+    settings = {"preemption_overhead_seconds": OVERHEAD_S} | settings
+    return ap.simulate(policy, crowd(), CLUSTER, **settings)
+
+
+@pytest.fixture(scope="module")
+def run() -> ap.Run:
+    return rounds()
+
+
+@pytest.fixture(scope="module")
+def leased() -> ap.Run:
+    return ap.simulate("dally", on_racks(), RACKS)
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"preemption_overhead_seconds": 70.0},
+        {"leases": False, "round_seconds": 77.7, "preemption_overhead_seconds": 7.0},
+        {"resolve_seconds": 1920.0, "placement": "random"},
+        {"placement_sensitive": True},
+    ],
+    ids=["free starts", "starts", "no leases", "at intervals", "placement"],
+)
+def test_schedules_of_rounds_can_be(seed: int, settings: dict[str, Any]) -> None:
+    load = crowd(seed)
+    load = replace(load, unconsolidated=load.throughputs * 0.7)
+    shared = {"max_min_fairness_space_sharing": True, "max_min_fairness_agnostic": False}
+    for policy, sharing in shared.items():
+        found = ap.simulate(policy, load, CLUSTER, **settings)
+        ap.check_schedule(found, load, CLUSTER, sharing=sharing, work_conserving=True)
+
+
+@pytest.mark.parametrize("decider", [*ap.scheduler_table()["name"], "max_min_fairness"])
+def test_schedules_of_leases_can_be(decider: str) -> None:
+    for seed in range(2):
+        load = on_racks(seed)
+        for settings in ({}, {"checkpoint_seconds_per_gpu": 0.0, "lease_seconds": 900.0}):
+            found = ap.simulate(decider, load, RACKS, mechanism="leases", **settings)
+            ap.check_schedule(found, load, RACKS)
+
+
+def test_a_restore_is_paid_at_each_start_but_the_first() -> None:
+    scheduler = ap.get_scheduler("dally_manual", restore_s_per_gpu=20.0)
+    ap.check_schedule(ap.simulate(scheduler, on_racks(), RACKS), on_racks(), RACKS)
+
+
+def test_stays_go_on_while_a_job_keeps_its_devices() -> None:
+    load = crowd().head(1)
+    alone = ap.simulate("fifo", load, CLUSTER, round_seconds=50.0)
+    assert len(alone.rounds) > 3
+    (stay,) = alone.schedule.to_dict("records")
+    (job,) = alone.jobs.reset_index().to_dict("records")
+    assert stay["job"] == job["job"]
+    assert len(stay["devices"]) == job["scale_factor"]
+    assert (stay["start_s"], stay["end_s"]) == (job["start_s"], job["completion_s"])
+    every = ap.simulate("fifo", load, CLUSTER, round_seconds=50.0, leases=False)
+    assert len(every.schedule) == len(every.rounds)
+
+
+def test_an_ideal_run_has_no_schedule() -> None:
+    found = ap.simulate("fifo", crowd(), CLUSTER, mechanism="ideal")
+    with pytest.raises(ap.InputError, match="'ideal' has no schedule"):
+        ap.check_schedule(found, crowd(), CLUSTER)
+
+
+def test_leases_declare_no_conservation_of_work(leased: ap.Run) -> None:
+    with pytest.raises(ap.InputError, match="work_conserving"):
+        ap.check_schedule(leased, on_racks(), RACKS, work_conserving=True)
+
+
+def changed(run: ap.Run, change: Callable[[pd.DataFrame], pd.DataFrame]) -> ap.Run:
+    """Return a run with another schedule, whose jobs table follows from it."""
+    schedule = change(run.schedule.copy())
+    jobs = run.jobs.copy()
+    if len(schedule) and set(schedule["job"]) == set(jobs.index):
+        by_job = schedule.groupby("job")
+        jobs["start_s"], jobs["completion_s"] = by_job["start_s"].min(), by_job["end_s"].max()
+        jobs["jct_s"] = jobs["completion_s"] - jobs["arrival_s"]
+        jobs["preemptions"] = by_job.size() - 1
+        seconds = schedule.assign(s=schedule["end_s"] - schedule["start_s"])
+        for name in run.cluster.accelerators:
+            mine = seconds[seconds["accelerator"] == name].groupby("job")["s"].sum()
+            jobs[f"{name}_s"] = mine.reindex(jobs.index, fill_value=0.0)
+    many = run.rounds.assign(preemptions=0)
+    many.loc[0, "preemptions"] = int(jobs["preemptions"].sum())
+    return replace(run, jobs=jobs, rounds=many, tables={**run.tables, "schedule": schedule})
+
+
+def edit(**columns: Any) -> Callable[[pd.DataFrame], pd.DataFrame]:
+    """Change cells of the row in the middle, by functions of the row."""
+
+    def change(table: pd.DataFrame) -> pd.DataFrame:
+        row = len(table) // 2
+        for name, make in columns.items():
+            table.at[row, name] = make(table.loc[row])
+        return table
+
+    return change
+
+
+def on_another(table: pd.DataFrame) -> pd.DataFrame:
+    """Put a gang on the devices of another that runs at the same time."""
+    for one in table.itertuples():
+        for other in table.itertuples():
+            same = one.accelerator == other.accelerator and one.job != other.job
+            alike = len(one.devices) == len(other.devices) and one.devices != other.devices
+            if same and alike and one.start_s <= other.start_s < one.end_s:
+                table.at[other.Index, "devices"] = one.devices
+                table.at[other.Index, "machines"] = one.machines
+                return table
+    raise LookupError
+
+
+def later(table: pd.DataFrame) -> pd.DataFrame:
+    """Let the job that is complete last have its last stay an hour later: GPUs idle."""
+    row = table["end_s"].idxmax()
+    table.loc[row, ["start_s", "end_s"]] += 3600.0
+    return table
+
+
+WRONG: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], str]] = {
+    "half a gang": (edit(devices=lambda row: (*row.devices, 99)), "different devices"),
+    "a device twice in a gang": (
+        edit(devices=lambda row: (row.devices[0],) * (len(row.devices) + 1)),
+        "different devices",
+    ),
+    "no such device": (
+        edit(devices=lambda row: tuple(99 + k for k in range(len(row.devices)))),
+        "not there",
+    ),
+    "another machine": (edit(machines=lambda row: (77,)), "not on the machines"),
+    "an unknown job": (edit(job=lambda row: 12345), "the job 12345"),
+    "an unknown type": (edit(accelerator=lambda row: "z"), "the accelerator 'z'"),
+    "no length": (edit(end_s=lambda row: row.start_s), "has no length"),
+    "no end": (edit(end_s=lambda row: np.nan), "has no length"),
+    "a device with two jobs": (on_another, "hold a device at a time"),
+    "before arrival": (
+        lambda table: table.assign(start_s=table["start_s"] - 5000.0, end_s=table["end_s"] - 5000),
+        "before the job arrives",
+    ),
+    "a job at two places": (edit(end_s=lambda row: row.end_s + 1e6), "overlap|at a time"),
+    "too many steps": (
+        lambda table: table.assign(end_s=table["start_s"] + 0.99 * (table.end_s - table.start_s)),
+        "steps",
+    ),
+    "a job that never runs": (lambda table: table[table["job"] != 3], "never runs"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.parametrize("mechanism", ["rounds", "leases"])
+def test_a_wrong_schedule_is_caught(
+    wrong: str, mechanism: str, run: ap.Run, leased: ap.Run
+) -> None:
+    change, message = WRONG[wrong]
+    found, load, cluster = {
+        "rounds": (run, crowd(), CLUSTER),
+        "leases": (leased, on_racks(), RACKS),
+    }[mechanism]
+    ap.check_schedule(changed(found, lambda table: table), load, cluster)
+    with pytest.raises(AssertionError, match=message):
+        ap.check_schedule(changed(found, change), load, cluster)
+
+
+def test_devices_that_wait_while_a_job_waits_are_caught(run: ap.Run) -> None:
+    with pytest.raises(AssertionError, match=r"waits for . GPUs while"):
+        ap.check_schedule(changed(run, later), crowd(), CLUSTER, work_conserving=True)
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [("start_s", "start_s of job"), ("v100_s", "v100_s of job"), ("preemptions", "preemptions")],
+)
+def test_tables_that_do_not_follow_from_the_schedule_are_caught(
+    column: str, message: str, run: ap.Run
+) -> None:
+    jobs = run.jobs.copy()
+    jobs.loc[jobs.index[4], column] += 1
+    with pytest.raises(AssertionError, match=message):
+        ap.check_schedule(replace(run, jobs=jobs), crowd(), CLUSTER)
+
+
+def test_jobs_that_share_are_caught_unless_they_may() -> None:
+    shared = rounds("max_min_fairness_space_sharing")
+    ap.check_schedule(shared, crowd(), CLUSTER, sharing=True)
+    with pytest.raises(AssertionError, match="hold a device at a time"):
+        ap.check_schedule(shared, crowd(), CLUSTER)
+
+
+def test_a_start_that_costs_nothing_is_caught() -> None:
+    free = rounds(preemption_overhead_seconds=0.0)
+    told = free.settings | {"preemption_overhead_seconds": OVERHEAD_S}
+    with pytest.raises(AssertionError, match="lost at the start of each"):
+        ap.check_schedule(replace(free, settings=told), crowd(), CLUSTER)
+
+
+def test_a_joiner_that_starts_for_free_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The overhead is paid by gangs on new devices, and not by each job that is new to them."""
+    keys = pd.MultiIndex.from_tuples([("m", 1)], names=["job_type", "scale_factor"])
+    pairs = ap.PairThroughputs(np.ones((1, 1, 1)), np.ones((1, 1)), keys, accelerators=("v100",))
+    jobs = pd.DataFrame({"job_type": "m", "total_steps": 3600.0, "arrival_s": [0.0, 300.0]})
+    load = ap.Workload("two", jobs, pd.DataFrame({"v100": [1.0]}, index=keys), pairs=pairs)
+    runs = Roster.runs
+
+    def of_gangs(roster: Roster, gangs: Any, ledger: Any) -> Running:
+        running = runs(roster, gangs, ledger)
+        gang_starts = gangs.starts.all(axis=1)[running.gang]
+        return running._replace(starts=gang_starts)
+
+    def check() -> None:
+        settings = {"preemption_overhead_seconds": OVERHEAD_S}
+        shared = ap.simulate("max_min_fairness_space_sharing", load, "v100=1", **settings)
+        schedule = shared.schedule
+        if len(schedule) == 1 or schedule["start_s"].iloc[-1] != 360.0:  # as it would be written
+            both = [schedule.iloc[[0]].assign(job=k, start_s=360.0 * k) for k in (0, 1)]
+            done = shared.jobs["completion_s"].to_numpy()
+            schedule = pd.concat(both, ignore_index=True).assign(end_s=done)
+        shared = changed(shared, lambda _: schedule)
+        ap.check_schedule(shared, load, "v100=1", sharing=True)
+
+    check()
+    monkeypatch.setattr(Roster, "runs", of_gangs)
+    with pytest.raises(AssertionError, match="lost at the start of each"):
+        check()
+
+
+def test_racks_that_give_a_gpu_twice_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every gang that fits is told that it has the first machine."""
+    begin = Stays.begin
+
+    def first(stays: Stays, job: int, placement: Any, now_s: float) -> None:
+        gpus = sum(part for _, _, part in placement)
+        begin(stays, job, ((0, 0, gpus),) if gpus <= 4 else placement, now_s)
+
+    monkeypatch.setattr(Stays, "begin", first)
+    found = ap.simulate("dally", on_racks(), RACKS)
+    with pytest.raises(AssertionError, match=r"different devices|at a time"):
+        ap.check_schedule(found, on_racks(), RACKS)

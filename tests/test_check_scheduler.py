@@ -1,0 +1,123 @@
+"""The contract of schedulers, kept by all that there are, and broken in every way it can be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import apportion as ap
+from apportion.mechanism import core
+from apportion.policies import BUILT_IN, Policy
+from apportion.sim.network import get_network
+from apportion.testing.lone_gangs import best_overhead
+
+if TYPE_CHECKING:
+    from apportion.policies import Problem
+
+SCHEDULERS = ap.scheduler_table()["name"].tolist()
+SINGLE_GPU = {"allox"}
+SLOW = {"strategy_proof"}
+SHARING = ["max_min_fairness_space_sharing", "makespan_space_sharing"]
+
+
+@pytest.mark.parametrize("name", SCHEDULERS)
+def test_schedulers_keep_the_contract(name: str) -> None:
+    ap.check_scheduler(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else [])
+        for name in [*(policy.name for policy in BUILT_IN), *SHARING]
+    ],
+)
+def test_policies_keep_the_contract_in_rounds(name: str) -> None:
+    ap.check_scheduler(name, gangs=name not in SINGLE_GPU)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("policy", BUILT_IN, ids=lambda policy: policy.name)
+def test_agnostic_policies_keep_the_contract_in_rounds(policy: Any, seed: int) -> None:
+    made = policy(heterogeneity_aware=False)
+    ap.check_scheduler(made, gangs=made.name not in SINGLE_GPU, seed=seed)
+
+
+@dataclass(frozen=True)
+class _Mine(Policy):
+    name = "mine"
+    problem = "what a test says"
+    source = "nowhere"
+
+    heterogeneity_aware: bool = True
+
+    def objective(self, p: Problem) -> cp.Maximize:
+        return cp.Maximize(p.total(cp.multiply(1 / p.fastest_throughput, p.throughput)))
+
+
+@dataclass(frozen=True)
+class FirstColumnFirst(_Mine):
+    def objective(self, p: Problem) -> cp.Maximize:
+        return cp.Maximize(cp.sum(p.X[:, 0]) * 100 + cp.sum(p.X))
+
+
+@dataclass(frozen=True)
+class Lazy(_Mine):
+    """Says that idle GPUs are lent, and hides jobs from the mechanism."""
+
+    def objective(self, p: Problem) -> cp.Maximize:
+        return cp.Maximize(cp.sum(p.X[0]))
+
+
+def test_a_policy_that_prefers_the_first_type_is_caught() -> None:
+    with pytest.raises(AssertionError, match="not indifferent to the order of types"):
+        ap.check_scheduler(FirstColumnFirst())
+
+
+def test_a_mechanism_that_lends_nothing_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    nobody = (np.empty(0, dtype=int), np.empty(0, dtype=int))
+    monkeypatch.setattr(core, "idle_first", lambda *_: nobody)
+    with pytest.raises(AssertionError, match="waits for"):
+        ap.check_scheduler(Lazy())
+
+
+def test_a_mechanism_that_takes_the_first_type_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ties of types go to the column that stands first."""
+
+    def columns(speed: Any, ids: Any, place: Any) -> Any:
+        return np.broadcast_to(np.arange(speed.shape[1]), speed.shape)
+
+    monkeypatch.setattr(core, "preferences", columns)
+    with pytest.raises(AssertionError, match="not indifferent to the order of types"):
+        ap.check_scheduler("max_min_fairness_agnostic")
+
+
+def test_an_order_by_name_is_caught() -> None:
+    class ByHash:
+        """Serves jobs by something that differs from run to run."""
+
+        rule = "at random"
+
+        def __init__(self) -> None:
+            self.rng = np.random.default_rng(0)
+
+        def keys(self, now_s: float, waiting: Any) -> tuple[Any, ...]:
+            return (self.rng.random(waiting.job.size),)
+
+    scheduler = replace(ap.get_scheduler("dally_no_wait"), order=ByHash())  # type: ignore[arg-type]
+    with pytest.raises(AssertionError, match="not deterministic"):
+        ap.check_scheduler(scheduler)
+
+
+def test_the_least_overhead_is_that_of_few_machines_evenly_filled() -> None:
+    cluster = ap.Cluster.of_racks(2, machines_per_rack=2, gpus_per_machine=4)
+    network = get_network("table1", cluster=cluster)
+    for gpus, shape in ((1, ((1,),)), (4, ((4,),)), (16, ((4, 4), (4, 4)))):
+        least = best_overhead(gpus, "VGG11", cluster, network)
+        assert least == network.overhead("VGG11", shape)
+    assert best_overhead(6, "VGG11", cluster, network) <= network.overhead("VGG11", ((3, 3),))
