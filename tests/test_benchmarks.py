@@ -5,7 +5,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
 import pandas as pd
@@ -84,11 +84,12 @@ def test_the_problems_of_the_speed_suite_bind(policy: str, types: int) -> None:
 def max_min_level(speed: Floats, scale: Floats, gpus: Floats) -> float:
     """The largest level that every job reaches, from the definition."""
     X = cp.Variable(speed.shape, nonneg=True)
-    rate = cp.sum(cp.multiply(speed, X), axis=1)
+    rate: Any = cp.sum(cp.multiply(speed, X), axis=1)
     limits = [cp.sum(X, axis=1) <= 1, scale @ X <= gpus]
     problem = cp.Problem(cp.Maximize(cp.min(rate)), limits)
     problem.solve(solver="CLARABEL")
-    return float(problem.value)
+    value: Any = problem.value
+    return float(value)
 
 
 def test_a_problem_that_one_job_decides_is_refused() -> None:
