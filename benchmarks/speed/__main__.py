@@ -50,8 +50,8 @@ def main() -> None:
         rows += PARTS[name](settings)
     progress("")
     table = pd.DataFrame([row.record() for row in rows])
+    text = markdown(rows)
     if options.markdown or options.write:
-        text = markdown(rows)
         print(text)
     else:
         show(table)

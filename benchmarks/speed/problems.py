@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TYPES", "Case", "draw", "job_speeds"]
 
-TYPES = ("v100", "p100", "k80")
+TYPES: tuple[str, ...] = ("v100", "p100", "k80")
 # Shares of the scale factors in Gavel's generator of jobs, after Philly.
 _GANGS = {1: 0.7, 2: 0.1, 4: 0.15, 8: 0.05}
 # Speeds of accelerators beside the three that were measured, relative to the V100.
