@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
@@ -225,12 +226,12 @@ class ThroughputTensor:
         table = pd.DataFrame(rows, index=index, columns=pd.Index(options))
         return cls.of(table, workers=workers, jobs=jobs)
 
-    @property
+    @cached_property
     def rows(self) -> pd.Index:
         """Labels of the rows of the allocation matrix: jobs and combinations."""
         return self.values.index.get_level_values(0).unique().rename(None)
 
-    @property
+    @cached_property
     def jobs(self) -> pd.Index:
         """Job ids, in the order in which they first appear."""
         return self.values.index.get_level_values(1).unique().rename(None)
@@ -240,7 +241,7 @@ class ThroughputTensor:
         """Labels of the options."""
         return self.values.columns
 
-    @property
+    @cached_property
     def accelerator_of_option(self) -> pd.Index:
         """Name of the accelerator type of each option, as in a cluster."""
         return self.options.get_level_values(0).map(str)
