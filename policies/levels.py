@@ -204,11 +204,15 @@ class _Search:
             return 0.0  # a job is as fast as it can be, whatever the capacities
         dual = self._each(point.dual)
         here, step = self._cost(dual, self.level), _STEP
+        worse = -1 if self.maximises else 1
         while True:
-            near = self.level * (1 + step * (-1 if self.maximises else 1))
-            less = 1 - self._cost(dual, near) / here
-            if less <= _STRAIGHT or step <= _SHORTEST:
-                return abs(near - self.level) / here / less if less > 0 else 0.0
+            near, far = (
+                1 - self._cost(dual, self.level * (1 + worse * steps)) / here
+                for steps in (step, 2 * step)
+            )
+            if far <= _STRAIGHT or step <= _SHORTEST:
+                change = (4 * near - far) / 2  # the slope here, but for the third derivative
+                return self.level * step / here / change if change > 0 else 0.0
             step /= 10  # a ratio that is nearly all elapsed time bends within a hair
 
     def _alone(self) -> float:

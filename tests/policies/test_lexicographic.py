@@ -1,0 +1,194 @@
+"""Lexicographic policies: equal to water filling by scipy, never worse than the plain policy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.typing import NDArray
+from scipy.optimize import linprog
+
+import apportion as ap
+from apportion.policies import (
+    FinishTimeFairness,
+    HierarchicalFairness,
+    Instance,
+    Makespan,
+    MaxMinFairness,
+    solve_instance,
+)
+
+Floats = NDArray[np.float64]
+TOLERANCES = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+
+
+def drawn(seed: int, decades: float) -> tuple[Instance, Floats]:
+    """Draw jobs whose speeds and weights span decades."""
+    rng = np.random.default_rng(seed)
+    n, k = int(rng.integers(2, 12)), int(rng.integers(1, 5))
+    own = 10.0 ** rng.uniform(-decades / 2, decades / 2, (n, 1))
+    speed = np.exp(rng.normal(0, 1, (n, k))) * own * (rng.random((n, k)) < 0.75)
+    speed[np.arange(n), rng.integers(0, k, n)] += own[:, 0]
+    gpus, capacity = rng.choice([1.0, 2.0, 4.0], n), rng.integers(4, 9, k).astype(float)
+    weight = 10.0 ** rng.uniform(0, decades, n)
+    elapsed = rng.uniform(0, 2, n) * weight * rng.integers(0, 2, n)
+    columns = {
+        "weight": weight,
+        "steps_remaining": weight * 1e3,
+        "elapsed_s": elapsed,
+        "isolated_elapsed_s": elapsed,
+        "entity": rng.integers(0, 2, n).astype(float),
+        "order": np.arange(n, dtype=float),
+    }
+    instance = Instance.of_jobs(speed, gpus, capacity, columns=columns, entities=("a", "b"))
+    return instance, gpus
+
+
+def raised(instance: Instance, gpus: Floats, base: Floats, rate: Floats) -> tuple[float, Floats]:
+    """Raise steps/s from a base at some rates as far as all can; the step, and each one's price.
+
+    Each job's share of time is counted in units of what it needs, so all numbers are near 1.
+    """
+    speed, (n, k) = instance.throughput, instance.throughput.shape
+    best, t = speed.max(axis=1), 1.0 / (rate * gpus / speed.max(axis=1)).sum()
+    for _ in range(60):
+        need = base + rate * t
+        unit = np.clip(need / best, 1e-9, 1.0)
+        held = np.hstack([np.diag(np.full(k, gpus[i] * unit[i])) for i in range(n)])
+        time = np.kron(np.eye(n), np.ones((1, k)))
+        made = np.zeros((n, n * k))
+        for i in range(n):
+            made[i, i * k : (i + 1) * k] = speed[i] * unit[i] / need[i]
+        rise, none = (rate * t / need)[:, None], np.zeros((n + k, 1))
+        for hair in 10.0 ** np.arange(-11, -6):  # what rounding errors have left of frozen levels
+            result = linprog(
+                np.append(np.zeros(n * k), -1.0),
+                A_ub=np.block([[np.vstack([held, time]), none], [-made, rise]]),
+                b_ub=np.concatenate([instance.capacity, 1 / unit, -base / need * (1 - hair)]),
+                bounds=[(0, None if each > 0 else 0) for each in speed.ravel()] + [(None, None)],
+                options=TOLERANCES,
+            )
+            if result.status == 0:
+                break
+        assert result.status == 0, result.message
+        now = max(result.x[-1], 0.0)
+        if 0.2 < now < 5 or ((base > 0).all() and now * rise.max() < 1e-9):
+            return t * now, -result.ineqlin.marginals[n + k :] * rate
+        t *= max(now, 1e-4)
+    raise AssertionError("no unit found")
+
+
+def filled(instance: Instance, gpus: Floats, rates: Any) -> Floats:
+    """Fill, freeze whom a price holds back, go on: steps/s of each job."""
+    level, active = np.zeros(len(gpus)), np.ones(len(gpus), dtype=bool)
+    while active.any():
+        rate = rates(active)
+        step, price = raised(instance, gpus, level, rate)
+        level = level + rate * step
+        active &= ~(price > 1e-9 * price.max())
+    return level
+
+
+def agree(instance: Instance, gpus: Floats, made: Floats, expected: Floats) -> None:
+    """Compare steps/s: to 2e-6, or what a 1e-9th of the cluster, a solver's tolerance, makes."""
+    hair = 1e-9 * instance.capacity.sum() * instance.throughput.max(axis=1) / gpus
+    assert (np.abs(made - expected) <= 2e-6 * expected + hair).all(), (made, expected)
+
+
+@pytest.mark.parametrize("decades", [0.0, 3.0, 6.0])
+@pytest.mark.parametrize("policy", [Makespan, MaxMinFairness], ids=lambda policy: policy.name)
+def test_levels_are_those_of_water_filling(policy: Any, decades: float) -> None:
+    for seed in range(12):
+        instance, gpus = drawn(seed, decades)
+        share = instance.throughput @ instance.capacity / instance.capacity.sum()
+        weight = instance.columns["weight"]
+        need = weight * 1e3 if policy is Makespan else weight * share / gpus
+        solution = solve_instance(policy(lexicographic=True), instance)
+        assert solution.status == "optimal"
+        expected = filled(instance, gpus, lambda active, need=need: need * active)
+        agree(instance, gpus, solution.throughput, expected)
+
+
+@pytest.mark.parametrize("decades", [0.0, 3.0])
+def test_hierarchical_levels_are_those_of_water_filling(decades: float) -> None:
+    for seed in range(12):
+        instance, gpus = drawn(seed, decades)
+        share = instance.throughput @ instance.capacity / instance.capacity.sum()
+        entity, weight = instance.columns["entity"], instance.columns["weight"]
+
+        def rates(
+            active: NDArray[np.bool_],
+            entity: Floats = entity,
+            weight: Floats = weight,
+            each: Floats = share / gpus,
+        ) -> Floats:
+            alive = np.unique(entity[active])
+            total = np.array([weight[active & (entity == own)].sum() for own in entity])
+            part = np.divide(weight, total, out=np.zeros_like(weight), where=active)
+            return np.asarray(part / alive.size * each, dtype=float)
+
+        solution = solve_instance(HierarchicalFairness(), instance)
+        assert solution.status == "optimal"
+        expected = filled(instance, gpus, rates)
+        agree(instance, gpus, solution.throughput, expected)
+
+
+@pytest.mark.parametrize("decades", [0.0, 4.0, 9.0])
+@pytest.mark.parametrize(
+    "policy", [Makespan, MaxMinFairness, FinishTimeFairness], ids=lambda policy: policy.name
+)
+def test_never_worse_than_the_plain_policy_at_any_prefix(policy: Any, decades: float) -> None:
+    for seed in range(10):
+        instance, gpus = drawn(100 + seed, decades)
+        columns = instance.columns
+        share = instance.throughput @ instance.capacity / instance.capacity.sum()
+
+        def levels(
+            throughput: Floats,
+            instance: Instance = instance,
+            columns: Any = columns,
+            share: Floats = share,
+            gpus: Floats = gpus,
+        ) -> Floats:
+            if policy is Makespan:
+                return np.sort(throughput / columns["steps_remaining"])
+            if policy is MaxMinFairness:
+                return np.sort(throughput * gpus / share / columns["weight"])
+            alone = columns["elapsed_s"] + columns["steps_remaining"] / instance.isolated_throughput
+            late = columns["elapsed_s"] + columns["steps_remaining"] / throughput
+            return np.sort(alone / late)
+
+        best, plain = (
+            levels(solve_instance(policy(lexicographic=both), instance).throughput)
+            for both in (True, False)
+        )
+        differ = np.flatnonzero(np.abs(best - plain) > 1e-6 * np.maximum(best, plain))
+        assert not differ.size or best[differ[0]] > plain[differ[0]]
+
+
+def test_levels_of_a_millionth_per_second_count() -> None:
+    T = pd.DataFrame({"v": [0.0, 0.0, 9.0], "k": [1.0, 1.0, 4.0]}, index=list("abc"))
+    jobs = pd.DataFrame({"steps_remaining": [2e4, 1e6, 1e4]}, index=T.index)
+    for second_stage in (True, False):
+        a = ap.solve(
+            Makespan(lexicographic=True), T, workers="v=1,k=1", jobs=jobs, second_stage=second_stage
+        )
+        # c has the v for itself; a and b, on the k, are done together.
+        np.testing.assert_allclose(
+            jobs["steps_remaining"] / a.throughput, [1.02e6, 1.02e6, 1e4 / 9]
+        )
+
+
+def test_without_levels_there_is_an_error_and_no_other_optimum(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    instance, _ = drawn(0, 0.0)
+
+    def fails(*_: Any) -> None:
+        raise ap.SolveError("no level")
+
+    monkeypatch.setattr("apportion.policies.max_min.water_fill", fails)
+    with pytest.raises(ap.SolveError, match="no level"):
+        solve_instance(MaxMinFairness(lexicographic=True), instance)
