@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["Chosen", "choose"]
+__all__ = ["Chosen", "choose", "choose_with_levels"]
 
 _LOG = logging.getLogger(__name__)
 _MET = 1e-7
@@ -59,9 +59,9 @@ def choose(
     SolveError
         If the further objectives of a policy could not be found.
     """
-    levels = policy.final_levels(compiled.p)
-    if levels is not None:
-        return _with_levels(policy, compiled.p, levels, solver, second_stage)
+    chosen = choose_with_levels(policy, compiled.p, solver, second_stage=second_stage)
+    if chosen is not None:
+        return chosen
     if not (second_stage and policy.leaves_ties):
         return Chosen(compiled.X_at(first))
     reached = compiled.objective()
@@ -71,14 +71,21 @@ def choose(
     return Chosen(X)
 
 
-def _with_levels(
-    policy: Policy,
-    p: Problem,
-    levels: Sequence[cp.Constraint],
-    solver: SolverName,
-    second_stage: bool,
-) -> Chosen:
-    """Spend what the levels leave, then share it evenly, as far as the levels are met."""
+def choose_with_levels(
+    policy: Policy, p: Problem, solver: SolverName, *, second_stage: bool
+) -> Chosen | None:
+    """Spend what the levels of a policy leave, then share it evenly, as far as they are met.
+
+    ``None`` for a policy without further objectives.
+
+    Raises
+    ------
+    SolveError
+        If the further objectives of a policy could not be found.
+    """
+    levels = policy.final_levels(p)
+    if levels is None:
+        return None
     filled = np.asarray(p.X.value, dtype=float)
     for X in _spent(policy, p, levels, solver) if second_stage else ():
         missed = _missed(levels)

@@ -172,4 +172,4 @@ class Compiled:
         if not isinstance(self.p.scale, cp.Variable):
             return dual
         place = self.program.columns[self.p.scale.id]
-        return dual * self.column[place] * max(float(point.x[place]), 0.0)
+        return np.asarray(dual * self.column[place] * max(float(point.x[place]), 0.0))

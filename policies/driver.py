@@ -11,7 +11,7 @@ import numpy as np
 from apportion.errors import InfeasibleError, InputError, SolveError
 from apportion.policies.attempts import ACCURATE, Outcome, best_of
 from apportion.policies.certificate import relative_gap
-from apportion.policies.choice import choose
+from apportion.policies.choice import choose, choose_with_levels
 from apportion.policies.common_share import ArrowShare
 from apportion.policies.compiled import Compiled
 from apportion.policies.fallback import isolated_solution
@@ -187,19 +187,36 @@ def _solution(
 def _by_levels(
     policy: Policy, believed: Instance, solver: SolverName, second_stage: bool, merge: bool
 ) -> Outcome:
-    """Solve level by level."""
-    reached = reach_level(policy, believed, solver=solver, second_stage=second_stage, merge=merge)
+    """Solve level by level; with further objectives the first level is only what bounds it."""
+    started = time.perf_counter()
+    p = Problem(believed)
+    chosen = choose_with_levels(
+        policy, p, "auto" if solver == "arrow" else solver, second_stage=second_stage
+    )
+    chosen_s = time.perf_counter() - started
+    further = chosen is not None
+    reached = reach_level(
+        policy,
+        believed,
+        solver=solver,
+        second_stage=second_stage and not further,
+        merge=merge and not further,
+    )
+    X, objective, gap = reached.X, reached.objective, reached.gap
+    if chosen is not None:
+        X, objective = chosen.X, float(np.asarray(policy.objective(p).args[0].value).item())
+        gap = max(relative_gap(objective, reached.bound), chosen.missed or 0.0)
     stats = {
         "solver": reached.solver,
         "rows": reached.rows,
         "levels": reached.levels,
         "compile_s": 0.0,
         "solve_s": reached.solve_s,
-        "second_stage_s": reached.second_stage_s,
+        "second_stage_s": chosen_s if further else reached.second_stage_s,
     }
     if reached.merged:
         stats["reduction"] = "demand intervals"
-    return Outcome(reached.X, reached.objective, reached.gap, reached.prices, stats)
+    return Outcome(X, objective, gap, reached.prices, stats)
 
 
 class _Declared:

@@ -59,8 +59,8 @@ class Reached:
     ----------
     X
         Shares of time, shape (rows, options).
-    objective, gap
-        The declared objective at `X`, and its certified relative distance from the optimum.
+    objective, bound, gap
+        The declared objective at `X`, what it cannot exceed, and how far these are apart.
     prices
         What one more unit of each resource improves the objective by, shape (resources,).
     solver, rows, levels
@@ -73,6 +73,7 @@ class Reached:
 
     X: Floats
     objective: float
+    bound: float
     gap: float
     prices: Floats
     solver: str
@@ -87,13 +88,16 @@ def takes_levels(policy: Policy, instance: Instance, solver: SolverName, merge: 
     """Whether a policy is to be solved level by level on an instance.
 
     Objectives that are no linear program always are; the others where there are jobs to merge, or
-    so many rows that the interior point of arrow form is ahead.
+    so many rows that the interior point of arrow form is ahead. Water filling has levels of its
+    own, which the others follow from the first on.
     """
-    if getattr(policy, "lexicographic", False) or not instance.solo:
+    if not instance.solo or policy.demand(Problem(instance), 1.0) is None:
         return False
-    if policy.demand(Problem(instance), 1.0) is None:
+    if not isinstance(policy, MaxMinPolicy):
+        return True
+    if getattr(policy, "lexicographic", False):
         return False
-    if not isinstance(policy, MaxMinPolicy) or solver == "arrow":
+    if solver == "arrow":
         return True
     large = solver == "auto" and instance.jobs > _ROWS_FOR_ARROW and ArrowShare.fits(instance)
     return large or (merge and worth_merging(instance) is not None)
@@ -134,6 +138,7 @@ def reach_level(
     return Reached(
         X=X,
         objective=objective,
+        bound=bound,
         gap=relative_gap(objective, bound),
         prices=point.prices * search.slope(point),
         solver=point.solver,

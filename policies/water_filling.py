@@ -59,6 +59,8 @@ _HAIRS = (0.0, 1e-10, 1e-9, 1e-8, 1e-7)
 left no allocation that meets them all."""
 _STRAIGHT = 1e-11
 """By how much, relatively, a tangent may miss the level."""
+_STILL = 1e-14
+"""Relative step at which a height no longer moves."""
 _MOST_TANGENTS, _MOST_UNITS = 200, 30
 
 
@@ -183,7 +185,8 @@ def _to_the_next_bottleneck(
         if higher < top:
             there = rising.tangent(active, level, higher)[0][fill.binding]
             off = np.abs(there - reached[fill.binding]) / there
-            if off.max(initial=0.0) <= _STRAIGHT:
+            # Next to a height that nobody can pass, rounding errors of the height decide.
+            if off.max(initial=0.0) <= _STRAIGHT or abs(step) <= _STILL * height:
                 return reached, higher
         height = higher if 0 < higher < top else 0.5 * (height + (top if higher > 0 else 0.0))
     raise SolveError(f"Water filling found no level in {_MOST_TANGENTS} tangents.")

@@ -21,7 +21,7 @@ from apportion.policies import (
 )
 
 Floats = NDArray[np.float64]
-TOLERANCES = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+TOLERANCES: Any = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 
 def drawn(seed: int, decades: float) -> tuple[Instance, Floats]:

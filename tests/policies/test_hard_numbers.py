@@ -1,0 +1,101 @@
+"""Types without GPUs, data over many decades, and problems that no solver here can take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import pandas as pd
+import pytest
+
+import apportion as ap
+from apportion.policies import (
+    FinishTimeFairness,
+    Instance,
+    MaxMinFairness,
+    NashWelfare,
+    Policy,
+    Problem,
+    StrategyProof,
+    solve_instance,
+)
+
+
+@pytest.mark.parametrize("second", [0, 1])
+def test_a_type_without_gpus_does_not_decide_who_is_even(second: int) -> None:
+    T = pd.DataFrame({"v": [5.0] * 4, "k": [2.0] * 4})
+    a = ap.solve("max_total_throughput", T, workers={"v": 2, "k": second}, group=False)
+    np.testing.assert_allclose(a.X["v"], 0.5, atol=1e-7)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_water_filling_over_binding_capacities_of_many_types(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    speed, weight = rng.uniform(1, 10, (40, 8)), rng.choice([0.2, 1.0, 5.0], 40)
+    speed[rng.random((40, 8)) < 0.4] = 0.0
+    speed[np.arange(40), rng.integers(0, 8, 40)] += 1.0
+    capacity = rng.integers(1, 5, 8).astype(float)
+    instance = Instance.of_jobs(speed, np.ones(40), capacity, columns={"weight": weight})
+    both = [
+        solve_instance(MaxMinFairness(lexicographic=lexicographic), instance)
+        for lexicographic in (True, False)
+    ]
+    assert both[0].status == "optimal"
+    assert both[0].objective == pytest.approx(both[1].objective, rel=1e-7)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_finish_times_of_steps_over_eight_decades(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    speed = np.exp(rng.normal(0, 1, (112, 1))) * 10.0 ** rng.uniform(-1, 1, (112, 1))
+    elapsed = rng.integers(0, 2, 112) * 10.0 ** rng.uniform(0, 5, 112)
+    columns = {
+        "steps_remaining": 10.0 ** rng.uniform(0, 8 * (seed % 2), 112),
+        "elapsed_s": elapsed,
+        "isolated_elapsed_s": elapsed,
+    }
+    gpus = rng.choice([1.0, 2.0, 4.0, 8.0], 112)
+    instance = Instance.of_jobs(speed, gpus, [40.0], columns=columns)
+    for lexicographic in (False, True):
+        solution = solve_instance(FinishTimeFairness(lexicographic=lexicographic), instance)
+        assert solution.status == "optimal"
+        late = columns["elapsed_s"] + columns["steps_remaining"] / solution.throughput
+        alone = elapsed + columns["steps_remaining"] / instance.isolated_throughput
+        assert (late / alone).max() == pytest.approx(solution.objective, rel=1e-9)
+
+
+def test_the_gap_of_shares_that_are_taken_away_counts_the_weights() -> None:
+    rng = np.random.default_rng(0)
+    speed, weight = rng.uniform(1, 10, (6, 2)), 10.0 ** np.arange(6.0)
+    for weights, most in ((np.ones(6), 1e-7), (weight, 1.0)):
+        instance = Instance.of_jobs(speed, np.ones(6), [2.0, 2.0], columns={"weight": weights})
+        solution = solve_instance(StrategyProof(), instance)
+        whole = solve_instance(NashWelfare(), instance)
+        assert whole.gap * abs(whole.objective) <= solution.gap * weights.min() * (1 + 1e-9)
+        assert solution.gap <= most
+
+
+class _OnlyWhole(Policy):
+    name, problem, source = "only_whole", "max total, all or nothing", "a test"
+
+    def objective(self, p: Problem) -> cp.Maximize:
+        return cp.Maximize(p.total(cp.multiply(cp.Variable(p.count.size, boolean=True), 1.0)))
+
+
+class _Convex(Policy):
+    name, problem, source = "convex", "max sum of squares", "a test"
+
+    def objective(self, p: Problem) -> cp.Maximize:
+        return cp.Maximize(cp.sum_squares(p.throughput))
+
+
+@pytest.mark.parametrize(("policy", "word"), [(_OnlyWhole, "integer"), (_Convex, "not convex")])
+def test_a_problem_that_cannot_be_solved_names_its_policy(policy: Any, word: str) -> None:
+    T = pd.DataFrame({"v": [1.0, 2.0]})
+    with pytest.raises(ap.InputError, match=rf"{policy.__name__}\(\).*{word}"):
+        ap.solve(policy(), T, workers="v=1")
+    with ap.session(policy(), "v=1") as session:
+        session.add(T)
+        with pytest.raises(ap.InputError, match=word):
+            session.solve()
