@@ -25,7 +25,6 @@ def run(script: Path, folder: Path) -> str:
         env=os.environ | {"OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
-        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, cast
@@ -36,6 +37,8 @@ _LONGEST_MAGIC = max(map(len, _PACKED))
 _TAR_MAGIC_AT = 257
 _PIECE = 2**20
 _MOST_COMMENTS = 1_000
+_TOP = re.compile(rb"(?:\s*\n|#[^\n]*\n)*")
+_COMMENT = re.compile(rb"^#[^\n]*", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,7 @@ def read_text(path: str | Path) -> TextFile:
 
 
 def _text_of(path: Path, raw: BufferedReader) -> TextFile:
-    """Read an open file line by line down to its content, then the rest."""
+    """Read an open file: what stands on top piece by piece, then the rest."""
     start = raw.peek(_LONGEST_MAGIC)
     stream: BinaryIO = raw
     if start.startswith(_GZIP_MAGIC):
@@ -103,17 +106,8 @@ def _text_of(path: Path, raw: BufferedReader) -> TextFile:
     for magic, name in _PACKED.items():
         if start.startswith(magic):
             raise InputError(f"{path} is a {name} file; unpack it first, or pack it with gzip.")
-    comments: list[str] = []
-    line, size, first_line = stream.readline(_PIECE).removeprefix(b"\xef\xbb\xbf"), 0, 1
-    goes_on = False  # a comment longer than a piece
-    while line and (goes_on or line.startswith(b"#") or not line.strip()):
-        if line.startswith(b"#") and not goes_on and len(comments) < _MOST_COMMENTS:
-            comments.append(line.decode("utf-8", errors="replace").lstrip("#").strip())
-        goes_on = not line.endswith(b"\n") and (goes_on or line.startswith(b"#"))
-        size, first_line = size + len(line), first_line + line.endswith(b"\n")
-        _check_size(path, size)
-        line = stream.readline(_PIECE)
-    body = line + stream.read(LARGEST_FILE - size + 1)
+    comments, first_line, size, start = _top(path, stream)
+    body = start + stream.read(LARGEST_FILE - size + 1)
     _check_size(path, size + len(body))
     if not body:
         raise InputError(f"{path} is empty.")
@@ -121,7 +115,40 @@ def _text_of(path: Path, raw: BufferedReader) -> TextFile:
         raise InputError(f"{path} is a tar archive; unpack it first.")
     if body.count(b"\n") > MOST_LINES:
         raise InputError(f"{path} has more than {MOST_LINES:,} lines; split it, or give its head.")
-    return TextFile(path, body, tuple(comments), first_line)
+    return TextFile(path, body, comments, first_line)
+
+
+def _top(path: Path, stream: BinaryIO) -> tuple[tuple[str, ...], int, int, bytes]:
+    """Read the comments and blank lines on top, piece by piece.
+
+    Returns
+    -------
+    The comments, the number of the line below them, the bytes above it, and the first of its own.
+    """
+    comments: list[bytes] = []
+    first_line, size = 1, 0
+    piece = stream.read(_PIECE).removeprefix(b"\xef\xbb\xbf")
+    while piece:
+        found = _TOP.match(piece)
+        end = found.end() if found else 0
+        top, rest = piece[:end], piece[end:]
+        comments += _COMMENT.findall(top)[: _MOST_COMMENTS - len(comments)]
+        first_line, size = first_line + top.count(b"\n"), size + len(top)
+        _check_size(path, size)
+        if rest.strip() and not rest.startswith(b"#"):
+            return _texts(comments), first_line, size, rest
+        piece = stream.read(_PIECE)
+        if rest.startswith(b"#"):  # the next piece has the rest of the line
+            if len(rest) > _PIECE:
+                raise InputError(f"{path}, line {first_line}: a comment of more than 1 MiB.")
+            piece = rest + piece if piece else b""
+        else:
+            size += len(rest)
+    return _texts(comments), first_line, size, b""
+
+
+def _texts(comments: list[bytes]) -> tuple[str, ...]:
+    return tuple(line.decode("utf-8", errors="replace").lstrip("#").strip() for line in comments)
 
 
 def _check_size(path: Path, size: int) -> None:

@@ -66,7 +66,9 @@ JOB_COLUMNS: Mapping[str, JobColumn] = {
         "that they took; 0 for a job that never ran"
     ),
     "running_on": JobColumn(
-        "accelerator type on which the job has been running all the time; empty for none", "text"
+        "accelerator type on which the job has been running all the time; empty for none",
+        "text",
+        optional=True,
     ),
 }
 """Every column that a jobs table may have, by name."""
@@ -109,7 +111,8 @@ def _checked(name: str, values: pd.Series) -> pd.Series:
     """Convert one column to its type and check its range."""
     column = JOB_COLUMNS[name]
     if column.kind == "text":
-        wrong = values.isna().to_numpy() | (values.astype(str).str.strip() == "").to_numpy()
+        blank = (values.astype(str).str.strip() == "").to_numpy() & (not column.optional)
+        wrong = values.isna().to_numpy() | blank
         checked: pd.Series = values.astype(str)
     else:
         array = as_floats(values)

@@ -3,7 +3,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -27,7 +26,7 @@ def error_of(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]
     return status, captured.err
 
 
-def test_help_answers_at_once_and_loads_nothing_heavy() -> None:
+def test_help_loads_nothing_heavy() -> None:
     code = (
         "import sys, contextlib\n"
         "from apportion.cli import main\n"
@@ -39,9 +38,6 @@ def test_help_answers_at_once_and_loads_nothing_heavy() -> None:
     assert done.stderr == ""
     assert done.returncode == 0
     assert "--policies" in done.stdout
-    started = time.perf_counter()
-    subprocess.run([*APPORTION, "--help"], capture_output=True, check=True)
-    assert time.perf_counter() - started < 1.0  # 0.05 s on an idle machine
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

@@ -89,7 +89,7 @@ def test_a_dask_cluster_that_runs_is_used_and_left_running(alone: pd.DataFrame) 
         table = without_clocks(backend="dask", address=address)
         pd.testing.assert_frame_equal(table, alone)
         with distributed.Client(address) as client:
-            assert client.submit(sum, [1, 2]).result(timeout=30) == 3
+            assert client.submit(sum, [1, 2]).result() == 3
 
 
 def test_a_ray_cluster_of_two_workers_gives_the_same_table(
@@ -136,26 +136,33 @@ def test_a_killed_sweep_leaves_no_workers_and_goes_on_where_it_stopped(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = shlex.split("sweep --policies fifo,isolated --generate-jobs 4 --cluster v100=4,k80=4")
-    words += ["--seeds", "0,1,2,3", "--scale-factors", "single", "--out", str(tmp_path)]
+    seeds = 12  # far more than end between the first line and the signal on a busy machine
+    words += [
+        "--seeds",
+        ",".join(map(str, range(seeds))),
+        "--scale-factors",
+        "single",
+        "--out",
+        str(tmp_path),
+    ]
     log = tmp_path / FILE
     killed = subprocess.Popen(
         [sys.executable, "-m", "apportion", *words, "--jobs", "2"],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    deadline = time.monotonic() + 120
-    while not (log.exists() and log.read_bytes().count(b"\n")) and time.monotonic() < deadline:
+    while killed.poll() is None and not (log.exists() and log.read_bytes().count(b"\n")):
         time.sleep(0.01)
     killed.send_signal(signal.SIGSTOP)  # or it might be done by the time its workers are known
     workers = workers_of(killed.pid)
     killed.send_signal(signal.SIGKILL)
     killed.wait()
     before = log.read_bytes()
-    assert 1 <= before.count(b"\n") < 8
+    runs = 2 * seeds
+    assert 1 <= before.count(b"\n") < runs
     assert len(workers) == 2
-    while any(map(is_running, workers)) and time.monotonic() < deadline:
+    while any(map(is_running, workers)):  # without end if they stay, however busy the machine is
         time.sleep(0.05)
-    assert not any(map(is_running, workers))
     with log.open("ab") as stream:
         stream.write(b'{"fingerprint": "cut o')
 
@@ -164,7 +171,7 @@ def test_a_killed_sweep_leaves_no_workers_and_goes_on_where_it_stopped(
     assert after.startswith(before)
     fingerprints = [json.loads(line)["fingerprint"] for line in after.splitlines()]
     assert set(Counter(fingerprints).values()) == {1}
-    assert len(fingerprints) == 8
+    assert len(fingerprints) == runs
     done = before.count(b"\n")
     assert f"{done} of them finished before" in capsys.readouterr().out.splitlines()[0]
-    assert len(pd.read_csv(tmp_path / "runs.csv")) == 8
+    assert len(pd.read_csv(tmp_path / "runs.csv")) == runs
