@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
+import numpy as np
 import pandas as pd
 
 from apportion.checks import is_number, is_truth, is_whole
@@ -77,6 +78,8 @@ _CLASSES = (
 def checked(function: Callable[P, R]) -> Callable[P, R]:
     """Check the kinds of the arguments of a function before it runs.
 
+    Numbers of numpy are passed on as those of Python.
+
     Raises
     ------
     InputError
@@ -90,9 +93,13 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def with_checks(*args: P.args, **kwargs: P.kwargs) -> R:
-        for name, value in (*zip(names, args, strict=False), *kwargs.items()):
+        given = dict(zip(names, args, strict=False)) | kwargs
+        for name, value in given.items():
             if name in known:
                 _check(name, value, known[name])
+        if any(isinstance(value, np.generic) for value in given.values()):
+            args = tuple(map(_plain, args))  # type: ignore[assignment]
+            kwargs = {name: _plain(value) for name, value in kwargs.items()}  # type: ignore[assignment]
         return function(*args, **kwargs)
 
     return with_checks
@@ -101,6 +108,8 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
 def check_fields(value: Any) -> None:
     """Check the kinds of the fields of a dataclass, e.g. in its ``__post_init__``.
 
+    Numbers of numpy become those of Python.
+
     Raises
     ------
     InputError
@@ -108,8 +117,16 @@ def check_fields(value: Any) -> None:
     """
     for field in fields(value):
         kinds = _kinds(str(field.type))
+        given = getattr(value, field.name)
         if kinds is not None:
-            _check(field.name, getattr(value, field.name), kinds)
+            _check(field.name, given, kinds)
+        if isinstance(given, np.generic):
+            object.__setattr__(value, field.name, _plain(given))
+
+
+def _plain(value: Any) -> Any:
+    """Return a number of numpy as one of Python: eight bits soon overflow."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _check(name: str, value: Any, kinds: tuple[_Kind, ...]) -> None:
