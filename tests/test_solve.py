@@ -96,7 +96,7 @@ def test_unknown_policies(policy: str, hint: str) -> None:
 
 
 def test_what_is_no_policy() -> None:
-    with pytest.raises(InputError, match="not ABCMeta"):
+    with pytest.raises(InputError, match="policy is .*Makespan.*it must be a Policy or a text"):
         solve(ap.Makespan, SPEED, workers=GPUS)  # type: ignore[arg-type]
 
 
@@ -153,9 +153,13 @@ def test_cost_needs_prices() -> None:
 
 @pytest.mark.parametrize("capacity", [-1.0, np.nan, np.inf])
 def test_resources_without_a_capacity(capacity: float) -> None:
-    resource = Resource("licences", capacity, SPEED * 0)
-    with pytest.raises(InputError, match="capacity of resource 'licences'"):
-        solve("max_min_fairness", SPEED, workers=GPUS, resources=[resource])
+    with pytest.raises(InputError, match="capacity"):
+        Resource("licences", capacity, SPEED * 0)
+
+
+def test_resources_with_usage_below_zero() -> None:
+    with pytest.raises(InputError, match="usage of resource 'licences'"):
+        Resource("licences", 1.0, -SPEED)
 
 
 def test_resources_with_other_labels() -> None:

@@ -208,7 +208,8 @@ class PairThroughputs:
             choice("accelerator in the pair throughputs", name, self.accelerators)
             types.append(self.accelerators.index(name))
         own = np.pad(self.own[:, :, types], ((0, 1), (0, 1), (0, 0)))
-        known = check_jobs(jobs, required=_KEY)
+        table("The jobs table", jobs)
+        known = check_jobs(jobs[jobs.columns.intersection(_KEY)], required=_KEY)
         key = self.keys.get_indexer(pd.MultiIndex.from_frame(known[_KEY]))
         return own, np.where(key < 0, len(self.keys), key)
 
