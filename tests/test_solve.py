@@ -96,7 +96,7 @@ def test_unknown_policies(policy: str, hint: str) -> None:
 
 
 def test_what_is_no_policy() -> None:
-    with pytest.raises(InputError, match="policy is .*Makespan.*it must be a Policy or a text"):
+    with pytest.raises(InputError, match=r"policy is .*Makespan.*it must be a Policy or a text"):
         solve(ap.Makespan, SPEED, workers=GPUS)  # type: ignore[arg-type]
 
 

@@ -47,14 +47,8 @@ def _shown(given: dict[str, Any]) -> str:
 
 def all_calls(folder: Path) -> list[Call]:
     """Every public call."""
-    return [
-        *_solving(),
-        *_tables(),
-        *_choices(),
-        *_scheduling(),
-        *_simulating(folder),
-        *_estimating(),
-    ]
+    parts = (_solving(), _tables(), _choices(), _scheduling(), _simulating(folder), _estimating())
+    return [call for part in parts for call in part]
 
 
 def speeds() -> pd.DataFrame:
@@ -142,15 +136,10 @@ def _choices() -> list[Call]:
     calls = [
         Call("get_policy", ap.get_policy, {"policy": "fifo"}),
         Call("get_scheduler", ap.get_scheduler, {"scheduler": "dally", "lease_s": 60.0}),
-        Call(
-            "ManualTimers", ManualTimers, {each.name: each.default for each in fields(ManualTimers)}
-        ),
-        Call(
-            "AutoTunedTimers",
-            AutoTunedTimers,
-            {each.name: each.default for each in fields(AutoTunedTimers)},
-        ),
     ]
+    for timers in (ManualTimers, AutoTunedTimers):
+        own = {each.name: each.default for each in fields(timers)}
+        calls.append(Call(timers.__name__, timers, own))
     for policy in (*BUILT_IN, *SPECIALISED):
         own = {each.name: getattr(policy(), each.name) for each in fields(policy())}  # type: ignore[arg-type]
         calls.append(Call(policy.__name__, policy, own))
