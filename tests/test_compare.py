@@ -100,7 +100,7 @@ def test_same_results_in_one_process_and_in_two() -> None:
         (["fifo", FIFO()], "'fifo' is in the list twice"),
         (["fifo", "makespam"], "'makespam'. Did you mean 'makespan'"),
         ([], "the list of policies is empty"),
-        ("fifo", "give a list"),
+        ("fifo", "must be a list"),
     ],
 )
 def test_policies_are_checked_before_any_runs(

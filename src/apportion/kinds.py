@@ -179,7 +179,8 @@ def _class(name: str) -> _Kind:
     def holds(value: Any) -> bool:
         return any(each.__name__ == name for each in type(value).__mro__)
 
-    return _Kind(f"a {name}", holds)
+    made = {"Workload": ", as made by generate_workload() or read_workload(path)"}
+    return _Kind(f"a {name}{made.get(name, '')}", holds)
 
 
 def _with_items(kind: _Kind, name: str, inner: str) -> _Kind:

@@ -13,7 +13,6 @@ from apportion.comparison.provenance import command_line
 from apportion.comparison.unfinished import Unfinished
 from apportion.errors import ApportionError, InputError, SolveError
 from apportion.kinds import checked
-from apportion.sim import Workload
 from apportion.sim.deciders import get_decider
 from apportion.sim.settings import settings_for
 
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from apportion.pairs import PairThroughputs
+    from apportion.sim import Workload
     from apportion.sim.deciders import Decider
     from apportion.sim.network import NetworkModel
     from apportion.sim.settings import Mechanism
@@ -109,7 +109,7 @@ def compare(
     given = _listed(policies)
     chosen = _checked_policies(given)
     cluster = Cluster.of(cluster)
-    _check_workload(workload, cluster)
+    workload.throughput_of(cluster)
     told = {
         "round_seconds": round_seconds,
         "resolve_seconds": resolve_seconds,
@@ -149,16 +149,6 @@ def compare(
 def _listed(policies: Iterable[str | Decider]) -> list[str | Decider]:
     """Make a list, but not of the letters of one name."""
     return listed("policies", policies, "a list of names")
-
-
-def _check_workload(workload: Workload, cluster: Cluster) -> None:
-    """Refuse what is no workload, and jobs that cannot run on the cluster."""
-    if not isinstance(workload, Workload):
-        raise InputError(
-            f"The workload is a {type(workload).__name__}; give a Workload, as made by "
-            f"generate_workload() or read_workload(path)."
-        )
-    workload.throughput_of(cluster)
 
 
 def _tasks(
