@@ -18,7 +18,7 @@ from apportion.sim.network import (
     get_network,
     model_profiles,
 )
-from apportion.sim.network.models import TABLE1_COMPUTE_SCALE
+from apportion.sim.network.models import TABLE1_COMPUTE_SCALE, scaled_profiles
 from apportion.sim.network.presets import TABLE1_INTERCONNECT
 
 if TYPE_CHECKING:
@@ -113,7 +113,8 @@ def test_missing_columns_and_points_are_named() -> None:
 def test_the_compute_scale_of_the_authors_is_found_from_its_overhead(model: str) -> None:
     network = get_network("table1_model", cluster=Cluster.of_racks(1))
     overhead = network.overhead(model, ((8,),))
-    scale = compute_scale_for(model_profiles()[model], TABLE1_INTERCONNECT, ((8,),), overhead)
+    profile = scaled_profiles()[model].scaled(1 / TABLE1_COMPUTE_SCALE[model])
+    scale = compute_scale_for(profile, TABLE1_INTERCONNECT, ((8,),), overhead)
     assert scale == pytest.approx(TABLE1_COMPUTE_SCALE[model], rel=1e-6)
 
 

@@ -6,7 +6,12 @@ from apportion.errors import InputError
 from apportion.sim.network import model_profiles
 from apportion.sim.network.architectures import ARCHITECTURES
 from apportion.sim.network.job_types import model_of
-from apportion.sim.network.models import COMPUTE_S, TABLE1_COMPUTE_SCALE, scaled_profiles
+from apportion.sim.network.models import (
+    COMPUTE_S,
+    TABLE1_BYTES,
+    TABLE1_COMPUTE_SCALE,
+    scaled_profiles,
+)
 
 # Published totals: torchvision's model metadata; BERT-large from its configuration, without heads.
 PARAMETERS = {
@@ -61,6 +66,8 @@ def test_compute_is_shared_out_in_full(model: str) -> None:
         assert layer.forward_s == layer.input_gradient_s == layer.weight_gradient_s
     scaled = scaled_profiles()[model].compute_s
     assert scaled == pytest.approx(COMPUTE_S[model] * TABLE1_COMPUTE_SCALE[model])
+    sent = TABLE1_BYTES.get(model, 4 * PARAMETERS[model])
+    assert scaled_profiles()[model].all_reduce_bytes == pytest.approx(sent)
 
 
 @pytest.mark.parametrize(
