@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import cvxpy as cp
 import numpy as np
@@ -11,11 +11,13 @@ import pytest
 
 import apportion as ap
 from apportion.mechanism import core
+from apportion.mechanism.offers.parts import Part
 from apportion.policies import BUILT_IN, Policy
 from apportion.sim.network import get_network
 from apportion.testing.lone_gangs import best_overhead
 
 if TYPE_CHECKING:
+    from apportion.mechanism.offers import WaitingJobs
     from apportion.policies import Problem
 
 SCHEDULERS = ap.scheduler_table()["name"].tolist()
@@ -97,19 +99,18 @@ def test_a_mechanism_that_takes_the_first_type_is_caught(monkeypatch: pytest.Mon
         ap.check_scheduler("max_min_fairness_agnostic")
 
 
-def test_an_order_by_name_is_caught() -> None:
-    class ByHash:
-        """Serves jobs by something that differs from run to run."""
+@dataclass(frozen=True, repr=False)
+class AtRandom(Part):
+    """Serves jobs in an order that differs from run to run."""
 
-        rule = "at random"
+    rule: ClassVar[str] = "at random"
 
-        def __init__(self) -> None:
-            self.rng = np.random.default_rng(0)
+    def keys(self, now_s: float, waiting: WaitingJobs) -> tuple[Any, ...]:
+        return (np.random.default_rng().random(waiting.job.size),)
 
-        def keys(self, now_s: float, waiting: Any) -> tuple[Any, ...]:
-            return (self.rng.random(waiting.job.size),)
 
-    scheduler = replace(ap.get_scheduler("dally_no_wait"), order=ByHash())  # type: ignore[arg-type]
+def test_a_scheduler_that_draws_is_caught() -> None:
+    scheduler = replace(ap.get_scheduler("dally_no_wait"), order=AtRandom())
     with pytest.raises(AssertionError, match="not deterministic"):
         ap.check_scheduler(scheduler)
 

@@ -31,6 +31,7 @@ class _OneThread(ContextDecorator):
         with self._lock:
             if not self._inside:
                 self._limit = _pools().limit(limits=1)
+                _give_up_control()
             self._inside += 1
 
     def __exit__(self, *raised: object) -> None:
@@ -38,6 +39,7 @@ class _OneThread(ContextDecorator):
             self._inside -= 1
             if not self._inside:
                 self._limit.restore_original_limits()
+                _give_up_control()
 
 
 @cache
@@ -46,6 +48,18 @@ def _pools() -> ThreadpoolController:
     for library in ("numpy", "scipy.linalg"):  # whose pools are found only when they are loaded
         importlib.import_module(library)
     return ThreadpoolController()
+
+
+def _give_up_control() -> None:
+    """Let any Python thread change the limit from now on.
+
+    From its version 3.8 on threadpoolctl heeds the Python thread alone that has changed it first;
+    here it may be another one that is the last to leave.
+    """
+    for pool in _pools().lib_controllers:
+        release = getattr(pool, "clear_controlling_thread", None)
+        if release is not None:
+            release()
 
 
 one_thread = _OneThread()

@@ -1,0 +1,85 @@
+"""Choices that no last digit decides, and that do not depend on the order of types."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import apportion as ap
+from apportion.mechanism.priority import Candidates, idle_first, preferences
+from apportion.mechanism.ties import order_of, ranks
+
+LEVELS = st.lists(st.integers(-5, 5), min_size=1, max_size=30)
+
+
+@settings(max_examples=300, deadline=None)
+@given(LEVELS, st.integers(0, 2**32 - 1), st.sampled_from([1e-12, 1.0, 1 / 1024, 3e15]))
+def test_values_that_differ_by_rounding_keep_their_order(
+    levels: list[int], seed: int, unit: float
+) -> None:
+    exact = np.array(levels, dtype=float) * unit
+    noise = np.random.default_rng(seed).uniform(-1, 1, exact.size)
+    noisy = exact * (1 + 1e-12 * noise)
+    assert order_of(noisy).tolist() == exact.argsort(kind="stable").tolist()
+    _, expected = np.unique(exact, return_inverse=True)
+    assert ranks(noisy).tolist() == expected.tolist()
+
+
+def test_values_on_two_sides_of_a_step_of_rounding_are_equal() -> None:
+    """1/1024 lies half-way between two numbers of nine decimals."""
+    value = 1 / 1024
+    pair = np.array([np.nextafter(value, 1), np.nextafter(value, 0)])
+    assert pair.round(9)[0] != pair.round(9)[1]
+    assert order_of(pair).tolist() == [0, 1]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_candidates_follow_their_types_into_another_order(data: st.DataObject) -> None:
+    rows, types = data.draw(st.integers(1, 8)), data.draw(st.integers(1, 4))
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    few = (rows, types)
+    speed = rng.integers(0, 3, few).astype(float)
+    target, owed = rng.choice([0, 0.25, 0.5], few), rng.choice([-60.0, 0.0, 60.0], few)
+    received, served = rng.choice([180.0, 540.0], few), rng.choice([0.0, 360.0], rows)
+    ids, place = np.sort(rng.choice(100, rows, replace=False)), rng.permutation(types)
+    turned = rng.permutation(types)
+
+    def choices(columns: np.ndarray) -> list[list[tuple[int, int]]]:
+        order = preferences(speed[:, columns], ids, place[columns])
+        found = Candidates.of(target[:, columns], speed[:, columns], owed[:, columns], order)
+        waiting = np.ones(rows, dtype=bool)
+        lists = (
+            found.by_priority(received[:, columns]),
+            idle_first(served, speed[:, columns], waiting, order),
+        )
+        return [list(zip(r.tolist(), columns[t].tolist(), strict=True)) for r, t in lists]
+
+    assert choices(turned) == choices(np.arange(types))
+
+
+def test_types_of_one_speed_are_taken_in_turns() -> None:
+    speed = np.array([[1.0, 1.0, 1.0], [1.0, 1.0, 1.0], [1.0, 1.0, 1.0], [1.0, 0.0, 1.0]])
+    first = preferences(speed, np.arange(4), np.arange(3)).argmin(axis=1)
+    assert first.tolist() == [0, 1, 2, 2]
+    assert preferences(np.array([[1.0, 2.0, 1.0]]), np.zeros(1, int), np.arange(3)).tolist() == [
+        [1, 0, 2]
+    ]
+
+
+@pytest.mark.parametrize("policy", ["max_min_fairness_agnostic", "fifo", "isolated"])
+def test_the_order_of_types_and_types_for_nobody_change_no_completion(policy: str) -> None:
+    workload = ap.generate_workload(jobs=40, seed=1, jobs_per_hour=20, scale_factors="gavel")
+    pairless = replace(workload, pairs=None)
+    expected = ap.simulate(policy, workload, "v100=8,p100=12,k80=16").jobs["completion_s"]
+    turned = ap.simulate(policy, workload, "k80=16,v100=8,p100=12").jobs["completion_s"]
+    pd.testing.assert_series_equal(turned, expected, rtol=1e-9)
+    if policy == "fifo":
+        more = replace(pairless, throughputs=workload.throughputs.assign(a=0.0))
+        with_more = ap.simulate(policy, more, "a=5,v100=8,p100=12,k80=16").jobs["completion_s"]
+        pd.testing.assert_series_equal(with_more, expected, rtol=1e-9)
