@@ -20,7 +20,7 @@ from apportion.threads import one_thread
 if TYPE_CHECKING:
     from pathlib import Path
 
-FEW = ["--generate-jobs", "25", "--cluster", "v100=6,p100=6,k80=6"]
+FEW = ["--generate-jobs", "25", "--cluster", "v100=8,p100=8,k80=8"]
 CASES = {
     "rounds": ["--policies", "max_min_fairness_agnostic,fifo,finish_time_fairness", *FEW],
     "overhead": [
@@ -121,8 +121,8 @@ def test_the_limit_holds_until_the_last_of_several_callers_is_out() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_allocations_do_not_depend_on_threads(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    speed = {f"t{k}": dict(enumerate(rng.uniform(1, 9, 150).tolist())) for k in range(4)}
-    rows = {job: {name: of[job] for name, of in speed.items()} for job in range(150)}
+    speed = {f"t{k}": rng.uniform(1, 9, 150).tolist() for k in range(4)}
+    rows = {f"{job}": {name: of[job] for name, of in speed.items()} for job in range(150)}
     workers = dict.fromkeys(speed, 20)
     found = []
     for count in (1, 2):
