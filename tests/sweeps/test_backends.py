@@ -93,13 +93,18 @@ def test_a_dask_cluster_that_runs_is_used_and_left_running(alone: pd.DataFrame) 
 
 
 def test_a_ray_cluster_of_two_workers_gives_the_same_table(
-    alone: pd.DataFrame, tmp_path: Path
+    alone: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
     ray = pytest.importorskip("ray", reason="Ray is not installed: pip install apportion[ray]")
     table = without_clocks(backend="ray", n_jobs=2, out=tmp_path)
     pd.testing.assert_frame_equal(table, alone)
     assert len((tmp_path / FILE).read_text().splitlines()) == 4
     assert not ray.is_initialized()
+    # Neither a token in the home nor a mode in the environment, which would bind later clusters.
+    assert not (tmp_path / ".ray").exists()
+    assert not {"RAY_AUTH_MODE", "RAY_AUTH_TOKEN"} & set(os.environ)
 
 
 @pytest.mark.parametrize("backend", ["ray", "dask"])

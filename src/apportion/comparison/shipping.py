@@ -63,7 +63,11 @@ def shipped(value: Any) -> tuple[Shipped, dict[str, Any]]:
         What goes with each task, and options which that back end must have.
     """
     here = Shipped(value)
-    content = pickle.dumps(value)
+    try:
+        content = pickle.dumps(value)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        # E.g. of a class in a function, which joblib's own way of sending can handle.
+        return here, {}
     backend = active_backend_name()
     if len(content) <= _SMALL:
         return here, {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 import time
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from apportion.comparison.progress import Report
     from apportion.comparison.shipping import Shipped
 
-__all__ = ["as_they_finish", "lost"]
+__all__ = ["as_they_finish", "lost", "one_line"]
 
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
@@ -77,7 +78,9 @@ def as_they_finish(
             try:
                 yield from results
             except BrokenExecutor as error:
-                reason = f"A worker process died, perhaps for lack of memory ({error})"
+                reason = (
+                    f"A worker process died, perhaps for lack of memory ({one_line(str(error))})"
+                )
                 raise lost(reason) from error
 
 
@@ -87,6 +90,14 @@ def lost(reason: str) -> ApportionError:
         f"{reason.rstrip('.')}. Finished runs are kept where there is an output folder; the same "
         f"call or command goes on from there."
     )
+
+
+def one_line(text: str) -> str:
+    """Return the line that says what happened: of a traceback its error, else the first."""
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
+    lines = [line.strip() for line in plain.splitlines() if line.strip()]
+    errors = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Died|Lost)\b.*: ", line)]
+    return (errors[-1:] or lines or ["no reason is given"])[0][:300].rstrip(".")
 
 
 @contextmanager

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, cast
 import joblib
 
 from apportion.errors import ApportionError
-from apportion.sweeps.workers import Workers, first_line
+from apportion.sweeps.workers import Workers, try_in_a_process
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
 __all__ = ["dask_workers"]
 
-_SECONDS_TO_CONNECT = 15
+_SECONDS_TO_CONNECT = 45.0
 
 
 @contextmanager
@@ -39,14 +39,15 @@ def dask_workers(address: str | None, n_jobs: int | None) -> Generator[Workers]:
         *(asyncio.CancelledError, TimeoutError, OSError),
     )
     if address is not None:
+        code = "import sys, distributed; distributed.Client(sys.argv[1], timeout=15).close()"
         try:
-            client = Client(address, timeout=_SECONDS_TO_CONNECT)
-        except (OSError, ValueError, TimeoutError) as error:
+            try_in_a_process(code, address, _SECONDS_TO_CONNECT)
+        except ApportionError as error:
             raise ApportionError(
-                f"Cannot reach a Dask cluster at {address!r}: {first_line(error)}. Give the "
-                f"address that `dask scheduler` prints, such as tcp://10.0.0.1:8786."
+                f"Cannot reach a Dask cluster: {error}. Give the address that `dask scheduler` "
+                f"prints, such as tcp://10.0.0.1:8786."
             ) from error
-        with client, joblib.parallel_config(backend="dask"):
+        with Client(address) as client, joblib.parallel_config(backend="dask"):
             cores = sum(cast("dict[str, int]", client.ncores()).values())
             if not cores:
                 raise ApportionError(

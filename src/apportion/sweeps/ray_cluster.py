@@ -6,8 +6,6 @@ import logging
 import os
 import secrets
 import socket
-import subprocess
-import sys
 from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import import_module
@@ -15,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import joblib
 
+from apportion.comparison.workers import one_line
 from apportion.errors import ApportionError
-from apportion.sweeps.workers import Workers, first_line
+from apportion.sweeps.workers import Workers, try_in_a_process
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -87,7 +86,7 @@ def _connect(address: str | None, n_jobs: int | None) -> None:
     except (ConnectionError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
         where = "start a Ray cluster" if address is None else f"reach a Ray cluster at {address!r}"
         advice = "" if address is None else f" {_ADVICE}"
-        raise ApportionError(f"Cannot {where}: {first_line(error)}.{advice}") from error
+        raise ApportionError(f"Cannot {where}: {one_line(str(error))}.{advice}") from error
 
 
 def _check_reachable(address: str) -> None:
@@ -106,26 +105,11 @@ def _check_reachable(address: str) -> None:
             raise ApportionError(
                 f"Cannot reach a Ray cluster at {address!r}: {error}. {_ADVICE}"
             ) from error
-    # In a process of its own, which can be ended: Ray gives up late, and may take Python with it.
-    trial = "import sys, ray; ray.init(sys.argv[1], log_to_driver=False); ray.shutdown()"
+    code = "import sys, ray; ray.init(sys.argv[1], log_to_driver=False); ray.shutdown()"
     try:
-        done = subprocess.run(
-            [sys.executable, "-c", trial, address],
-            capture_output=True,
-            text=True,
-            timeout=_SECONDS_TO_CONNECT,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise ApportionError(
-            f"The Ray cluster at {address!r} has not answered in {_SECONDS_TO_CONNECT:.0f} s. "
-            f"{_ADVICE}"
-        ) from error
-    if done.returncode != 0:
-        said = [line for line in done.stderr.splitlines() if line.strip()] or ["no reason given"]
-        raise ApportionError(
-            f"Cannot reach a Ray cluster at {address!r}: {said[-1].strip()[:300]}. {_ADVICE}"
-        )
+        try_in_a_process(code, address, _SECONDS_TO_CONNECT)
+    except ApportionError as error:
+        raise ApportionError(f"Cannot reach a Ray cluster: {error}. {_ADVICE}") from error
 
 
 @contextmanager

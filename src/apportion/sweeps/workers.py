@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from apportion.comparison.workers import lost
+from apportion.comparison.workers import lost, one_line
+from apportion.errors import ApportionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["Workers", "first_line"]
+__all__ = ["Workers", "try_in_a_process"]
 
 
 @dataclass(frozen=True)
@@ -44,11 +47,38 @@ class Workers:
         except self.losses as error:
             raise lost(
                 f"The {self.engine} cluster lost a worker, a node or the connection "
-                f"({type(error).__name__}: {first_line(error)})"
+                f"({type(error).__name__}: {one_line(str(error))})"
             ) from error
 
 
-def first_line(error: BaseException) -> str:
-    """Return the first line of a message that may have many."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return (lines or ["no message"])[0].rstrip(".")
+def try_in_a_process(code: str, address: str, seconds: float) -> None:
+    """Try to connect to a cluster, in a process of its own that can be ended.
+
+    Engines try for minutes where something else listens, and may take Python with them.
+
+    Parameters
+    ----------
+    code
+        What connects; the address is its first argument.
+    address
+        Of the cluster.
+    seconds
+        How long to wait.
+
+    Raises
+    ------
+    ApportionError
+        If it fails, with its last word, or takes too long.
+    """
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", code, address],
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ApportionError(f"{address!r} has not answered in {seconds:.0f} s") from error
+    if done.returncode != 0:
+        raise ApportionError(f"{address!r} does not let us in: {one_line(done.stderr)}")
