@@ -87,14 +87,14 @@ class NodeDied(Exception):
     """What an engine raises when it loses a node."""
 
 
-def results(error: Exception) -> Iterator[int]:
+def results(error: BaseException) -> Iterator[int]:
     yield 1
     raise error
 
 
 def test_a_lost_node_is_one_line_that_says_how_to_go_on() -> None:
     workers = Workers(2, "Ray", (NodeDied,))
-    found = []
+    found: list[int] = []
     with pytest.raises(ApportionError) as caught:
         found.extend(workers.or_lost(results(NodeDied("node 7 is gone.\n\tmany\nmore lines"))))
     assert str(caught.value) == (
@@ -104,6 +104,15 @@ def test_a_lost_node_is_one_line_that_says_how_to_go_on() -> None:
     )
     with pytest.raises(ZeroDivisionError):
         list(workers.or_lost(results(ZeroDivisionError())))
+
+
+def test_an_interruption_is_a_loss_only_if_the_cluster_is_gone() -> None:
+    workers = Workers(2, "Dask")
+    with pytest.raises(KeyboardInterrupt):
+        list(workers.or_lost(results(KeyboardInterrupt())))
+    workers.gone.set()
+    with pytest.raises(ApportionError, match="connection to the Dask cluster is lost"):
+        list(workers.or_lost(results(KeyboardInterrupt())))
 
 
 @pytest.fixture

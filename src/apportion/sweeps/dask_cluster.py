@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import _thread
 import asyncio
+import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
@@ -14,9 +16,12 @@ from apportion.sweeps.workers import Workers, try_in_a_process
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+    from distributed import Client
+
 __all__ = ["dask_workers"]
 
 _SECONDS_TO_CONNECT = 45.0
+_SECONDS_BETWEEN_LOOKS = 1.0
 
 
 @contextmanager
@@ -54,7 +59,8 @@ def dask_workers(address: str | None, n_jobs: int | None) -> Generator[Workers]:
                     f"The Dask cluster at {address!r} has no workers; start some with "
                     f"`dask worker {address}`."
                 )
-            yield Workers(n_jobs or cores, "Dask", losses)
+            with _watched(client) as gone:
+                yield Workers(n_jobs or cores, "Dask", losses, gone)
         return
     here = n_jobs or joblib.cpu_count()
     # One run at a time in each process, as for the other back ends.
@@ -65,3 +71,24 @@ def dask_workers(address: str | None, n_jobs: int | None) -> Generator[Workers]:
     )
     with local, Client(local), joblib.parallel_config(backend="dask"):
         yield Workers(here, "Dask", losses)
+
+
+@contextmanager
+def _watched(client: Client) -> Generator[threading.Event]:
+    """Interrupt the main thread when the connection is given up: joblib would wait for ever."""
+    gone, done = threading.Event(), threading.Event()
+
+    def watch() -> None:
+        while not done.wait(_SECONDS_BETWEEN_LOOKS):
+            if client.status == "closed":
+                gone.set()
+                _thread.interrupt_main()
+                return
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield gone
+    finally:
+        done.set()
+        watcher.join()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import dataclass
+import threading
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from apportion.comparison.workers import lost, one_line
@@ -28,11 +29,14 @@ class Workers:
         Its name in messages.
     losses
         Errors that it raises when a node, a worker or the connection to them is lost.
+    gone
+        Set by whoever has interrupted the main thread because the cluster is gone.
     """
 
     at_once: int | None
     engine: str = ""
     losses: tuple[type[BaseException], ...] = ()
+    gone: threading.Event = field(default_factory=threading.Event)
 
     def or_lost(self, results: Iterable[Any]) -> Iterator[Any]:
         """Yield results, and turn the loss of workers into one line that says how to go on.
@@ -44,6 +48,10 @@ class Workers:
         """
         try:
             yield from results
+        except KeyboardInterrupt as error:
+            if not self.gone.is_set():
+                raise
+            raise lost(f"The connection to the {self.engine} cluster is lost") from error
         except self.losses as error:
             raise lost(
                 f"The {self.engine} cluster lost a worker, a node or the connection "
