@@ -91,8 +91,8 @@ def test_a_failed_run_is_told_at_the_end(
     captured = capsys.readouterr()
     assert "fifo" in captured.out
     assert captured.err.startswith(
-        "apportion: error: 1 of 2 runs failed, the first with policy 'isolated', workload "
-        "'generated', load 1 and seed 0: ZeroDivisionError: so it goes"
+        "apportion: error: 1 of 2 runs failed, by policy: 'isolated' 1. The first, of policy "
+        "'isolated', workload 'generated', load 1 and seed 0: ZeroDivisionError: so it goes"
     )
     assert captured.err.count("\n") == 1
 

@@ -115,8 +115,10 @@ def _show(swept: Sweep, args: argparse.Namespace, seconds: float) -> None:
     errors = swept.errors()
     if len(errors):
         first = errors.iloc[0]
+        counts = errors["policy"].value_counts(sort=False)
+        named = ", ".join(f"{name!r} {count}" for name, count in counts.items())
         raise ApportionError(
-            f"{len(errors)} of {len(swept)} runs failed, the first with policy "
+            f"{len(errors)} of {len(swept)} runs failed, by policy: {named}. The first, of policy "
             f"{first['policy']!r}, workload {first['workload']!r}, load {first['load']:g} and seed "
             f"{first['seed']}: {first['error']} The column 'error' of the runs has them all."
         )

@@ -44,14 +44,7 @@ def dask_workers(address: str | None, n_jobs: int | None) -> Generator[Workers]:
         *(asyncio.CancelledError, TimeoutError, OSError),
     )
     if address is not None:
-        code = "import sys, distributed; distributed.Client(sys.argv[1], timeout=15).close()"
-        try:
-            try_in_a_process(code, address, _SECONDS_TO_CONNECT)
-        except ApportionError as error:
-            raise ApportionError(
-                f"Cannot reach a Dask cluster: {error}. Give the address that `dask scheduler` "
-                f"prints, such as tcp://10.0.0.1:8786."
-            ) from error
+        _check_reachable(address)
         with Client(address) as client, joblib.parallel_config(backend="dask"):
             cores = sum(cast("dict[str, int]", client.ncores()).values())
             if not cores:
@@ -71,6 +64,26 @@ def dask_workers(address: str | None, n_jobs: int | None) -> Generator[Workers]:
     )
     with local, Client(local), joblib.parallel_config(backend="dask"):
         yield Workers(here, "Dask", losses)
+
+
+def _check_reachable(address: str) -> None:
+    """Try an address in bounded time.
+
+    Raises
+    ------
+    ApportionError
+        If no cluster answers.
+    """
+    if address.startswith("inproc:"):  # of this very process; no other could reach it
+        return
+    code = "import sys, distributed; distributed.Client(sys.argv[1], timeout=15).close()"
+    try:
+        try_in_a_process(code, address, _SECONDS_TO_CONNECT)
+    except ApportionError as error:
+        raise ApportionError(
+            f"Cannot reach a Dask cluster: {error}. Give the address that `dask scheduler` "
+            f"prints, such as tcp://10.0.0.1:8786."
+        ) from error
 
 
 @contextmanager
