@@ -28,11 +28,19 @@ _SPARE = 1000
 
 @dataclass(slots=True, eq=False)
 class JobKind:
-    """What was said of a job, the class that it belongs to, and how many jobs are like it."""
+    """What was said of a job, the class that it belongs to, and how many rows are like it.
+
+    A row of the jobs table whose column ``count`` says so stands for `each` jobs, not one.
+    """
 
     said: Description
     place: int
     count: int = 0
+
+    @property
+    def each(self) -> int:
+        """Jobs that one row stands for."""
+        return int(dict(self.said[1]).get("count", 1))
 
 
 @dataclass(eq=False)
@@ -84,14 +92,14 @@ class JobClasses:
         return self._place_of[key]
 
     def come(self, kind: JobKind) -> None:
-        """Count one more job of a kind."""
+        """Count one more row of a kind."""
         kind.count += 1
-        self.count[kind.place] += 1
+        self.count[kind.place] += kind.each
 
     def go(self, kind: JobKind) -> None:
-        """Count one job less of a kind."""
+        """Count one row less of a kind."""
         kind.count -= 1
-        self.count[kind.place] -= 1
+        self.count[kind.place] -= kind.each
 
     def forget(self, jobs: int) -> None:
         """Forget kinds without jobs, if there are more of them than jobs and some to spare."""

@@ -102,7 +102,8 @@ def solve_in_parts(
     X, throughput = np.zeros((instance.rows, instance.options)), np.zeros(instance.jobs)
     for jobs, solution in zip(split, solutions, strict=True):
         X[jobs], throughput[jobs] = solution.X, solution.throughput
-    prices = np.mean([solution.prices for solution in solutions], axis=0)
+    # One GPU more is 1 / parts of one in each part.
+    prices = np.mean([solution.prices for solution in solutions], axis=0) / parts
     p.X.value = X
     declared = policy.objective(p)
     objective = float(np.asarray(declared.args[0].value).item())

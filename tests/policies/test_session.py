@@ -336,3 +336,20 @@ def test_without_any_jobs_there_is_nothing_to_count() -> None:
     warm = WarmClasses.of(ap.MaxMinFairness(), instance)
     assert warm is not None
     assert np.isnan(warm.solve(np.zeros(1)).objective)
+
+
+@pytest.mark.parametrize("policy", ["max_total_throughput", "max_min_fairness", "makespan"])
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_that_stand_for_several_jobs_count_as_many(policy: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    names = list("abcde")
+    speeds = pd.DataFrame(np.exp(rng.normal(size=(5, 2))), columns=["v100", "k80"], index=names)
+    facts = {"count": rng.integers(1, 5, 5), "steps_remaining": 10 ** rng.uniform(2, 5, 5)}
+    jobs = pd.DataFrame(facts, index=speeds.index)
+    opened = ap.session(policy, "v100=2,k80=1")
+    opened.add(speeds, jobs)
+    opened.solve()
+    opened.remove(["a"])
+    anew = ap.solve(policy, speeds.loc["b":], workers="v100=2,k80=1", jobs=jobs.loc["b":])
+    assert opened.solve().objective == pytest.approx(anew.objective, rel=1e-9)
+    assert np.allclose(opened.solve().X, anew.X, atol=1e-7)
