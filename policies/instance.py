@@ -11,6 +11,7 @@ from scipy import sparse
 
 from apportion.policies.normalisers import (
     SoloSpeeds,
+    average_speeds,
     best_of_types,
     equal_share_throughput,
     isolated_throughput,
@@ -151,24 +152,6 @@ class Instance:
             usage=usage,
             plain_usage=usage if self.holds_gpus_only else None,
             columns={**columns, "count": count},
-        )
-
-    def by_themselves(self) -> Instance:
-        """Keep the rows of single jobs, one for each job; every job must have one that runs."""
-        if self.solo:
-            return self
-        row = self.row_alone
-        member = np.empty(self.rows, dtype=np.intp)
-        member[self.member_row] = np.arange(self.member_row.size)
-        own = np.arange(self.jobs)
-        return replace(
-            self,
-            throughput=self.throughput[member[row]],
-            member_row=own,
-            member_job=own,
-            member_share=np.ones(own.size),
-            usage=self.usage[row],
-            plain_usage=None,
         )
 
     def with_columns(self, columns: Mapping[str, Floats]) -> Instance:
@@ -312,11 +295,4 @@ class Instance:
         The speed is the job's average over the GPUs on which it runs. Options that hold different
         numbers of GPUs differ in more than their type: the average is over those of one number.
         """
-        held, average = self.gpus[self.member_row], np.zeros_like(self.throughput)
-        weight = (self.throughput > 0) * self.capacity[self.option_accelerator]
-        for gpus in (None,) if (held == held[:, :1]).all() else np.unique(held):
-            there = weight if gpus is None else weight * (held == gpus)
-            total = np.maximum(there.sum(axis=1), 1e-300)
-            mean = (there * self.throughput).sum(axis=1) / total
-            average += mean[:, None] if gpus is None else (held == gpus) * mean[:, None]
-        return replace(self, throughput=(self.throughput > 0) * average)
+        return replace(self, throughput=average_speeds(self))

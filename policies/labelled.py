@@ -13,7 +13,6 @@ from apportion.kinds import checked
 from apportion.policies.driver import Solution, solve_instance
 from apportion.policies.given_order import GivenOrder
 from apportion.policies.labels import Resource, instance_of, jobs_of, pair_table
-from apportion.policies.options import check_options
 from apportion.policies.registry import get_policy
 from apportion.policies.tiers import GangPacking, pack_gangs
 from apportion.tensor import COMBINATION, ThroughputTensor
@@ -97,7 +96,6 @@ def solve(
         If there is no allocation, or no solver found one.
     """
     chosen = get_policy(policy)
-    check_options(solver, fallback, partitions)
     tensor = ThroughputTensor.of(throughput_tensor, workers=workers, jobs=jobs)
     cluster = tensor.cluster
     table = jobs_of(tensor, tensor.jobs_table, chosen)

@@ -22,7 +22,14 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["SoloSpeeds", "equal_share_throughput", "isolated_throughput", "solo_speeds"]
+__all__ = [
+    "SoloSpeeds",
+    "average_speeds",
+    "best_of_types",
+    "equal_share_throughput",
+    "isolated_throughput",
+    "solo_speeds",
+]
 
 
 class SoloSpeeds(NamedTuple):
@@ -72,6 +79,18 @@ def solo_speeds(instance: Instance) -> SoloSpeeds:
     gpus = np.full(speed.shape, np.inf)
     np.minimum.at(gpus, job, np.where(fastest, instance.gpus[row], np.inf))
     return SoloSpeeds(speed, np.where(np.isfinite(gpus), gpus, 0.0), alone)
+
+
+def average_speeds(instance: Instance) -> Floats:
+    """Return steps/s of members by their average over types, as `Instance.blind_to_types` says."""
+    speed, average = instance.throughput, np.zeros_like(instance.throughput)
+    held = instance.gpus[instance.member_row]
+    weight = (speed > 0) * instance.capacity[instance.option_accelerator]
+    for gpus in (None,) if (held == held[:, :1]).all() else np.unique(held):
+        there = weight if gpus is None else weight * (held == gpus)
+        mean = (there * speed).sum(axis=1) / np.maximum(there.sum(axis=1), 1e-300)
+        average += mean[:, None] if gpus is None else (held == gpus) * mean[:, None]
+    return np.asarray((speed > 0) * average, dtype=float)
 
 
 def best_of_types(instance: Instance, by_option: Floats) -> Floats:

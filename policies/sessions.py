@@ -89,10 +89,7 @@ def session(
 
 
 class Session:
-    """An allocation problem whose jobs come and go; see `session`.
-
-    A call with bad input raises and changes nothing.
-    """
+    """An allocation problem whose jobs come and go; a call with bad input changes nothing."""
 
     def __init__(
         self, policy: Policy, cluster: Cluster, *, second_stage: bool, route: Route

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import cvxpy as cp
@@ -72,7 +72,7 @@ class StrategyProof(FixedShare):
     def target(self, p: Problem) -> Floats:
         """Return the partial allocation, shape (jobs, options)."""
         refuse_combinations_only(p.instance)
-        instance = p.instance.by_themselves()
+        instance = _by_themselves(p.instance)
         everyone = solve_instance(NashWelfare(), instance, group=False)
         kept = [self._kept(p, instance, job, everyone) for job in range(instance.jobs)]
         return np.asarray(everyone.X * np.array(kept)[:, None], dtype=float)
@@ -102,3 +102,21 @@ class StrategyProof(FixedShare):
 def _distance(solution: Solution) -> float:
     """Certified distance of a sum of logarithms from the optimum."""
     return solution.gap * max(1.0, abs(solution.objective))
+
+
+def _by_themselves(instance: Instance) -> Instance:
+    """Keep the rows of single jobs, one for each job."""
+    if instance.solo:
+        return instance
+    member = np.empty(instance.rows, dtype=np.intp)
+    member[instance.member_row] = np.arange(instance.member_row.size)
+    own = np.arange(instance.jobs)
+    return replace(
+        instance,
+        throughput=instance.throughput[member[instance.row_alone]],
+        member_row=own,
+        member_job=own,
+        member_share=np.ones(own.size),
+        usage=instance.usage[instance.row_alone],
+        plain_usage=None,
+    )

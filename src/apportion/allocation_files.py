@@ -101,7 +101,7 @@ def from_json(text: str) -> dict[str, Any]:
     """Read what `to_json` wrote, as the dict that `to_plain` gave."""
     try:
         content = json.loads(text)
-    except (ValueError, RecursionError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise InputError(f"This is no allocation in JSON: {error}.") from error
     if not isinstance(content, dict):
         raise InputError("This is no allocation in JSON: it holds no object.")

@@ -20,7 +20,14 @@ if TYPE_CHECKING:
     Workers = Cluster | Mapping[Any, int] | str | Sequence[int] | NDArray[np.int64]
     Jobs = pd.DataFrame | Mapping[str, Any]
 
-__all__ = ["Jobs", "Workers", "cluster_of", "jobs_table", "labelled_array", "no_workers"]
+__all__ = [
+    "Jobs",
+    "Workers",
+    "cluster_of",
+    "jobs_table",
+    "labelled_array",
+    "no_workers",
+]
 
 
 def cluster_of(workers: Workers, options: Sequence[Any] = ()) -> Cluster:
@@ -36,7 +43,7 @@ def cluster_of(workers: Workers, options: Sequence[Any] = ()) -> Cluster:
     """
     if not isinstance(workers, (list, tuple, np.ndarray)):
         return Cluster.of(workers)  # type: ignore[arg-type]
-    counts = list(workers)
+    counts = list(np.atleast_1d(np.asarray(workers, dtype=object)))
     if len(options):
         example = dict(zip(map(str, options), counts, strict=False))
         raise InputError(

@@ -139,8 +139,8 @@ class ThroughputTensor:
         ----------
         table
             A DataFrame with one row per job and one column per option, or two row levels
-            ``(row, job)`` for combinations; ``{job: {option: steps/s}}``; an array, jobs by types,
-            whose jobs are called 0 to n - 1; or a tensor.
+            ``(row, job)`` for combinations; ``{job: {option: steps/s}}``; a tensor; or an array,
+            jobs by types, its jobs called 0 to n - 1.
         workers
             The GPUs of each type, which `solve` then need not be told: a `Cluster`, a mapping, or
             text. With an array also a list of counts, whose types are called 0 to n - 1; other
@@ -151,7 +151,7 @@ class ThroughputTensor:
         Raises
         ------
         InputError
-            For whatever is none of this; the message says what would be valid.
+            For whatever is none of this.
         """
         if isinstance(table, ThroughputTensor):
             return table._with(workers, jobs)
