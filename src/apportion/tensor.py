@@ -53,7 +53,7 @@ class ThroughputTensor:
     jobs_table
         What else is known of the jobs (columns of `JOB_COLUMNS`), if it is to come with them.
 
-    Use `of` to make one from what users have.
+    `of` makes one from what users have.
 
     Raises
     ------
@@ -147,11 +147,6 @@ class ThroughputTensor:
             workers give the columns of an array their names.
         jobs
             What else is known of the jobs, a table or a dict of columns (see `solve`).
-
-        Raises
-        ------
-        InputError
-            For whatever is none of this.
         """
         if isinstance(table, ThroughputTensor):
             return table._with(workers, jobs)
