@@ -348,8 +348,11 @@ def test_times_that_cannot_be_are_refused_by_name() -> None:
     speed, jobs = same_speed([1], *TIERS)
     times: dict[str, Any] = {"waited_s": 0.0, "machine_timer_s": 1.0, "rack_timer_s": 2.0}
     for name, value in (("machine_timer_s", -1.0), ("rack_timer_s", np.nan), ("waited_s", -1.0)):
-        with pytest.raises(InputError, match=f"'job-0' has {name} = .* >= 0"):
+        with pytest.raises(InputError, match=f"{name} is {value}; it must be a number"):
             eligible(speed, workers={"a100": 4}, jobs=jobs, **(times | {name: value}))
+        each = {name: pd.Series({"job-0": value})}
+        with pytest.raises(InputError, match=f"'job-0' has {name} = .* >= 0"):
+            eligible(speed, workers={"a100": 4}, jobs=jobs, **(times | each))
     nobody = {"waited_s": pd.Series({"job-9": 0.0})}
     with pytest.raises(InputError, match=r"without waited_s.*'job-0'"):
         eligible(speed, workers={"a100": 4}, jobs=jobs, **(times | nobody))
