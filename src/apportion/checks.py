@@ -124,7 +124,8 @@ def number(
     """
     real = as_float(value)
     inside = real > least if strict else real >= least
-    if not (inside and (real <= most or (infinite and real == math.inf))):
+    endless = infinite and isinstance(value, float) and real == math.inf
+    if not (inside and (real <= most or endless)):
         limit = f" {'>' if strict else '>='} {least:g}" if math.isfinite(least) else ""
         limit += at_most(real, most)
         raise InputError(f"{name} is {written(value)}; it must be {words}{limit}.")

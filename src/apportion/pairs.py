@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from apportion.checks import LARGEST_NUMBER, choice, hashable, listed
+from apportion.checks import LARGEST_COUNT, LARGEST_NUMBER, choice, hashable, listed
 from apportion.errors import InputError, unknown_name, written
 from apportion.jobs import check_jobs
 from apportion.table_checks import as_floats, check_unique, float_array, table
@@ -208,8 +208,8 @@ class PairThroughputs:
             choice("accelerator in the pair throughputs", name, self.accelerators)
             types.append(self.accelerators.index(name))
         own = np.pad(self.own[:, :, types], ((0, 1), (0, 1), (0, 0)))
-        table("The jobs table", jobs)
-        known = check_jobs(jobs[jobs.columns.intersection(_KEY)], required=_KEY)
+        columns = [name for name in table("The jobs table", jobs).columns if name in _KEY]
+        known = check_jobs(jobs[columns], required=_KEY)
         key = self.keys.get_indexer(pd.MultiIndex.from_frame(known[_KEY]))
         return own, np.where(key < 0, len(self.keys), key)
 
@@ -223,8 +223,9 @@ class PairThroughputs:
 
 def _find(labels: pd.DataFrame, keys: pd.MultiIndex) -> Ints:
     """Position of each label among the keys."""
-    gangs = pd.to_numeric(labels.iloc[:, 1], errors="coerce").fillna(-1)
-    rows = keys.get_indexer(pd.MultiIndex.from_arrays([labels.iloc[:, 0], gangs.astype(np.int64)]))
+    given = as_floats(labels.iloc[:, 1])
+    gangs = np.where((given >= 0) & (given <= LARGEST_COUNT), given, -1.0).astype(np.int64)
+    rows = keys.get_indexer(pd.MultiIndex.from_arrays([labels.iloc[:, 0], gangs]))
     if (rows < 0).any():
         missing = tuple(labels[rows < 0].to_numpy(dtype=object).tolist()[0])
         raise unknown_name("key (job type, scale factor)", missing, keys.tolist())

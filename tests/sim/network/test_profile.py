@@ -114,7 +114,7 @@ def test_scaling_changes_compute_and_nothing_else() -> None:
 def test_profiles_and_layers_that_cannot_be_are_refused() -> None:
     with pytest.raises(InputError, match="layer 'layer' is nan"):
         layer(math.nan, 0, 0, 0)
-    with pytest.raises(InputError, match=r"layer 'layer' has -1"):
+    with pytest.raises(InputError, match=r"layer 'layer' is -1"):
         layer(1, 0, 0, -1)
     with pytest.raises(InputError, match=r"collective of layer 'x' 'reduce'.*Did you mean"):
         Layer("x", 1, 0, 0, Exchange("reduce", 1.0))
