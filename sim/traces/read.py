@@ -118,10 +118,11 @@ def read_workload(
     options = ReadOptions(speeds, seed, limit, reference, missing, states)
     workload = TRACE_FORMATS[chosen].read(file, options)
     if isinstance(throughputs, (str, Path)) and is_oracle(throughputs):
+        split = read_split_oracle(throughputs)
         return replace(
             workload,
             pairs=read_pair_oracle(throughputs),
-            unconsolidated=read_split_oracle(throughputs),
+            unconsolidated=None if split.columns.empty else split,
         )
     return workload
 
