@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import numpy as np
 import pandas as pd
 
-from apportion.checks import LARGEST_NUMBER, listed, mapping
+from apportion.checks import LARGEST_NUMBER, hashable, listed, mapping
 from apportion.errors import InputError, written
 from apportion.given import cluster_of, jobs_table, labelled_array, no_workers
 from apportion.table_checks import as_floats, check_unique, table
@@ -201,7 +201,7 @@ class ThroughputTensor:
         labels, rows = [], []
         valid = "a mapping from tuples of job ids to rows of steps/s"
         combinations = mapping("combinations", combinations, valid)
-        options = listed("options", options, "the options, e.g. ['v100', 'k80']")
+        options = hashable("option", options)
         for members, given in combinations.items():
             if not isinstance(members, tuple) or not members:
                 raise InputError(f"A combination is {written(members)}; it must be a tuple of ids.")
