@@ -35,6 +35,8 @@ def backward_error(program: ConeProgram, point: Point) -> float:
         What a solver made of it.
     """
     A, b, c, x, y = program.A, program.b, program.c, point.x, point.y
+    if x.size != c.size or y.size != b.size:  # the solver has no point at all
+        return np.inf
     column_of = np.repeat(np.arange(c.size), np.diff(A.indptr))
     made = A.data * x[column_of]
     paid = A.data * y[A.indices]

@@ -58,10 +58,11 @@ def demand_scales(program: ConeProgram, rows: Ints, size: Floats, common: int | 
     row = np.ones(program.b.size)
     linear = np.arange(program.b.size) < program.linear
     largest = np.zeros(program.b.size)
-    np.maximum.at(largest, A.indices, entry * column[column_of])
+    own = np.where(column_of == common, 0.0, entry * column[column_of])
+    np.maximum.at(largest, A.indices, own)
     scaled = linear & (largest > 0)
     row[scaled] = 1 / largest[scaled]
-    row[rows] = 1 / size
+    row[rows] = 1 / np.maximum(size, largest[rows])  # more than `size` only below the least unit
     cost = float(np.abs(column * program.c).max(initial=0.0)) or 1.0
     return Scales(column, row, cost)
 

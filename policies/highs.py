@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import highspy
 import numpy as np
 
-from apportion.policies.highs_model import highs_model, rows_that_are_bounds
+from apportion.policies.highs_model import highs_model, pass_model, rows_that_are_bounds
 from apportion.policies.point import Point
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class PersistentHighs:
         self._freed = np.zeros(program.linear, dtype=bool)
         self._lower = np.full(program.c.size, -np.inf)
         self._lower[self._bound_column] = 0.0
-        self._solver.passModel(highs_model(self.program, self._row, self._lower))
+        pass_model(self._solver, highs_model(self.program, self._row, self._lower))
         self.loads += 1
         if basis is not None and basis.valid:
             same = (len(basis.col_status), len(basis.row_status)) == (

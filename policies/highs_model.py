@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import highspy
 import numpy as np
 
+from apportion.errors import SolveError
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
 
-__all__ = ["highs_model", "rows_that_are_bounds"]
+__all__ = ["highs_model", "pass_model", "rows_that_are_bounds"]
 
 
 def rows_that_are_bounds(program: ConeProgram) -> tuple[Ints, Ints, Floats]:
@@ -42,3 +44,15 @@ def highs_model(program: ConeProgram, row: Ints, lower: Floats) -> highspy.Highs
     lp.a_matrix_.start_, lp.a_matrix_.index_ = A.indptr, A.indices
     lp.a_matrix_.value_ = A.data
     return lp
+
+
+def pass_model(solver: highspy.Highs, lp: highspy.HighsLp) -> None:
+    """Pass a linear program to HiGHS, which is left without one where it refuses its numbers.
+
+    Raises
+    ------
+    SolveError
+        If it does; a change of a program that is not there would end the process.
+    """
+    if solver.passModel(lp) == highspy.HighsStatus.kError:
+        raise SolveError("HiGHS refuses the numbers of the problem: they span too many decades.")

@@ -45,7 +45,11 @@ def optimise(program: ConeProgram, solver: SolverName = "auto") -> Point:
     attempts = _order(program, solver)
     tried = []
     for name in attempts:
-        point = PersistentHighs(program).solve() if name == "highs" else _clarabel(program)
+        try:
+            point = PersistentHighs(program).solve() if name == "highs" else _clarabel(program)
+        except SolveError as error:
+            tried.append(f"{name}: {error}")
+            continue
         if point.status in {"optimal", "infeasible", "unbounded"}:
             return point
         _LOG.info("%s stopped with status %s", name, point.status)

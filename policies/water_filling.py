@@ -183,8 +183,8 @@ def _to_the_next_bottleneck(
         if rising.straight:
             return reached, higher
         if higher < top:
-            there = rising.tangent(active, level, higher)[0][fill.binding]
-            off = np.abs(there - reached[fill.binding]) / there
+            there = rising.tangent(active, level, higher)[0][active]
+            off = np.abs(there - reached[active]) / there
             # Next to a height that nobody can pass, rounding errors of the height decide.
             if off.max(initial=0.0) <= _STRAIGHT or abs(step) <= _STILL * height:
                 return reached, higher
@@ -248,9 +248,11 @@ class _Fill:
 
     def _count_in(self, unit: Floats) -> None:
         """Take new units for the demands; the solver goes on from its last basis."""
-        self._unit = np.where(unit > 0, unit, max(unit.max(initial=0.0), 1e-300))
+        self._unit = np.where(unit > 0, unit, unit.max(initial=0.0) or 1.0)
         scales = demand_scales(self._plain.program, self._rows, self._unit, self._step)
         self._scaled = self._plain.scaled_by(scales)
+        A = self._scaled.program.A
+        A.data[A.indptr[self._step] : A.indptr[self._step + 1]] = 1.0  # any, until `_solve`
         if self._highs is None:
             self._highs = PersistentHighs(self._scaled.program, presolve=False)
         else:
@@ -269,8 +271,9 @@ class _Fill:
         for hair in _HAIRS:
             highs.change_limits(self._rows, -np.where(active, base, base * (1 - hair)) * row)
             for point in _attempts(highs):
+                # An optimum is what meets the conditions, whatever the solver calls it.
                 error = backward_error(highs.program, point)
-                if point.status == "optimal" and error <= _ACCURATE:
+                if error <= _ACCURATE:
                     self._point = point
                     return float(point.x[self._step]) / fastest
                 _LOG.info("water filling, step %d: %s, %.1e", self.steps, point.status, error)

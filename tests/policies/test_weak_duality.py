@@ -98,7 +98,8 @@ def demands(name: str, i: Instance) -> Callable[[float], Floats]:
 
     def in_time(inverse: float) -> Floats:
         left = alone / inverse - c["elapsed_s"]
-        return np.divide(c["steps_remaining"], left, out=np.full_like(left, np.inf), where=left > 0)
+        none = np.full(left.size, np.inf)
+        return np.asarray(np.divide(c["steps_remaining"], left, out=none, where=left > 0))
 
     return in_time
 
