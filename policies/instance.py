@@ -241,10 +241,19 @@ class Instance:
         return named if self.types is None else self.types
 
     @cached_property
+    def shared_gpus(self) -> Floats:
+        """GPUs of each type that an option is of, shape (types,).
+
+        What jobs divide among them: a type of which nobody told a throughput counts 0, so that it
+        changes nothing, wherever it stands in the cluster.
+        """
+        offered = np.isin(np.arange(self.accelerators), self.option_accelerator)
+        return np.where(offered, self.capacity[: self.accelerators], 0.0)
+
+    @cached_property
     def type_share(self) -> Floats:
-        """Share of all GPUs of the cluster that are of each type, shape (types,)."""
-        gpus = self.capacity[: self.accelerators]
-        return np.asarray(gpus / gpus.sum(), dtype=float)
+        """Share of the GPUs that jobs divide which are of each type, shape (types,)."""
+        return np.asarray(self.shared_gpus / self.shared_gpus.sum(), dtype=float)
 
     @cached_property
     def equal_share_throughput(self) -> Floats:

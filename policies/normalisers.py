@@ -3,8 +3,8 @@
 Everything here is of a job *by itself*, under each option. A job that never runs by itself is
 taken as it runs in the combinations that it is in: for each option the one in which it is fastest.
 
-All GPUs of the cluster count in the shares, whether or not any job runs on their type: a type
-without throughputs adds nothing to a throughput, and takes its part of the time.
+Shares are of the GPUs of all types that the throughputs name: one on which a job cannot run takes
+its part of the job's time and adds no steps. A type that only the cluster names counts nowhere.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def isolated_throughput(instance: Instance) -> Floats:
     (`slice_throughput`).
     """
     solo, n = instance.solo_speeds, float(instance.count.sum())
-    capacity = instance.capacity[: instance.accelerators]
+    capacity = instance.shared_gpus
     elastic = solo.elastic
     share = isolated_share(capacity, instance.gpus_held, n)
     speed = np.asarray((share * instance.alone).sum(axis=1), dtype=float)

@@ -48,10 +48,8 @@ class GandivaPacking(FixedShare):
     def target(self, p: Problem) -> Floats:
         """Return equal shares over the jobs and pairs that run, shape (rows, types)."""
         instance = p.instance
-        gpus = instance.capacity[: instance.accelerators]
-        used = np.unique(instance.option_accelerator[instance.can_run.any(axis=0)])
-        there = gpus[used].sum()  # the others run no job
-        runs = self._packed(p) if p.scale_factor.sum() > there else self._alone(p)
+        gpus = instance.shared_gpus
+        runs = self._packed(p) if p.scale_factor.sum() > gpus.sum() else self._alone(p)
         held = instance.gpus.max(axis=1)
         share = runs[:, None] * gpus[None, :] / (max(1, runs.sum()) * held[:, None])
         return np.asarray(share / np.maximum(share.sum(axis=1, keepdims=True), 1.0), dtype=float)
@@ -87,8 +85,7 @@ class GandivaPacking(FixedShare):
         accelerator = instance.option_accelerator
         alone = np.maximum(instance.alone, 1e-300)[:, accelerator]
         there = instance.type_share[accelerator] / np.bincount(accelerator)[accelerator]
-        there = there * instance.can_run.any(axis=0)
-        relative = (instance.throughput / alone[instance.member_job]) @ (there / there.sum())
+        relative = (instance.throughput / alone[instance.member_job]) @ there
         together = np.bincount(instance.member_row, weights=relative, minlength=instance.rows)
         drawn = {tuple(pair) for pair in self.pairs_to_consider(instance).tolist()}
         for row in np.flatnonzero(~runs & (together > 1.0)).tolist():

@@ -95,7 +95,7 @@ class IsolatedShare(FixedShare):
     def target(self, p: Problem) -> NDArray[np.float64]:
         """Return the isolated shares; all the time on every type where options differ in size."""
         solo = p.instance.solo_speeds
-        gpus = p.instance.capacity[: p.instance.accelerators]
+        gpus = p.instance.shared_gpus
         share = isolated_share(gpus, p.instance.gpus_held, p.count.sum())
         share[solo.elastic] = 1.0
         return share
@@ -116,7 +116,7 @@ class IsolatedShare(FixedShare):
         limits = list(super().constraints(p))
         if elastic.size:
             held = cp.multiply(solo.gpus[elastic], p.X[instance.row_alone[elastic]])
-            slice_gpus = instance.capacity[: instance.accelerators] / p.count.sum()
+            slice_gpus = instance.shared_gpus / p.count.sum()
             within = held @ type_of_option(p) <= slice_gpus[None, :]
             limits.append(within.set_label("slice"))
         return limits
@@ -140,7 +140,7 @@ class ProportionalShare(FixedShare):
         """Return the proportional shares."""
         instance = p.instance
         wanted = (p.count * p.weight) @ _gpus_where_fastest(instance)
-        most = instance.capacity[: instance.accelerators].sum() / wanted.max()
+        most = instance.shared_gpus.sum() / wanted.max()
         time = p.weight * min(most, 1 / p.weight.max())
         return np.asarray(time[:, None] * instance.type_share, dtype=float)
 
