@@ -75,7 +75,11 @@ def test_schedules_of_rounds_can_be(seed: int, settings: dict[str, Any]) -> None
 def test_schedules_of_leases_can_be(decider: str) -> None:
     for seed in range(2):
         load = on_racks(seed)
-        for settings in ({}, {"checkpoint_seconds_per_gpu": 0.0, "lease_seconds": 900.0}):
+        cases: list[dict[str, Any]] = [
+            {},
+            {"checkpoint_seconds_per_gpu": 0.0, "lease_seconds": 900},
+        ]
+        for settings in cases:
             found = ap.simulate(decider, load, RACKS, mechanism="leases", **settings)
             ap.check_schedule(found, load, RACKS)
 
@@ -141,8 +145,9 @@ def edit(**columns: Any) -> Callable[[pd.DataFrame], pd.DataFrame]:
 
 def on_another(table: pd.DataFrame) -> pd.DataFrame:
     """Put a gang on the devices of another that runs at the same time."""
-    for one in table.itertuples():
-        for other in table.itertuples():
+    rows: list[Any] = list(table.itertuples())
+    for one in rows:
+        for other in rows:
             same = one.accelerator == other.accelerator and one.job != other.job
             alike = len(one.devices) == len(other.devices) and one.devices != other.devices
             if same and alike and one.start_s <= other.start_s < one.end_s:
@@ -154,7 +159,7 @@ def on_another(table: pd.DataFrame) -> pd.DataFrame:
 
 def later(table: pd.DataFrame) -> pd.DataFrame:
     """Let the job that is complete last have its last stay an hour later: GPUs idle."""
-    row = table["end_s"].idxmax()
+    row = int(table["end_s"].to_numpy().argmax())
     table.loc[row, ["start_s", "end_s"]] += 3600.0
     return table
 
@@ -249,7 +254,7 @@ def test_a_joiner_that_starts_for_free_is_caught(monkeypatch: pytest.MonkeyPatch
         return running._replace(starts=gang_starts)
 
     def check() -> None:
-        settings = {"preemption_overhead_seconds": OVERHEAD_S}
+        settings: dict[str, Any] = {"preemption_overhead_seconds": OVERHEAD_S}
         shared = ap.simulate("max_min_fairness_space_sharing", load, "v100=1", **settings)
         schedule = shared.schedule
         if len(schedule) == 1 or schedule["start_s"].iloc[-1] != 360.0:  # as it would be written

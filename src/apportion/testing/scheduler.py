@@ -138,7 +138,7 @@ def _compare(decider: Decider, broken: str, expected: pd.Series, got: pd.Series)
     """Compare completion times by job."""
     off = (got.reindex(expected.index) - expected).abs() / expected
     if not (off <= TOLERANCE).all():
-        job = off.idxmax()
+        job: Any = off.idxmax()
         _fail(decider, broken, f"job {job!r} is complete at {got[job]}, not {expected[job]} s")
 
 
@@ -184,7 +184,7 @@ def _same_with_other_types(
     turned = replace(cluster, gpus={name: cluster.gpus[name] for name in [*names[1:], names[0]]})
     got = simulate(decider, workload, turned, **settings).jobs["completion_s"]
     _compare(decider, "indifferent to the order of types", run.jobs["completion_s"], got)
-    if not decider.space_sharing:
+    if not getattr(decider, "space_sharing", False):  # pairs know the types of the cluster only
         known = replace(workload, throughputs=workload.throughputs.assign(none=5.0), pairs=None)
         more = replace(cluster, gpus={"none": 0, **cluster.gpus}, prices_per_gpu_hour={"none": 1.0})
         got = simulate(decider, known, more, **settings).jobs["completion_s"]

@@ -73,15 +73,19 @@ class Stays:
                 fail(f"it names the {column} {written(unknown)}, which is not there")
         start_s, end_s = (table[name].to_numpy(dtype=float) for name in ("start_s", "end_s"))
         order = np.lexsort((start_s, job))
+        devices, machines = (
+            [tuple(map(int, cells)) for cells in table[name].iloc[order]]
+            for name in ("devices", "machines")
+        )
         stays = cls(
-            workload.jobs.index.tolist(),
-            cluster,
-            *(job[order], kind[order]),
-            *(
-                [tuple(map(int, cells)) for cells in table[name].iloc[order]]
-                for name in ("devices", "machines")
-            ),
-            *(start_s[order], end_s[order]),
+            ids=workload.jobs.index.tolist(),
+            cluster=cluster,
+            job=job[order],
+            kind=kind[order],
+            devices=devices,
+            machines=machines,
+            start_s=start_s[order],
+            end_s=end_s[order],
         )
         wrong = ~(np.isfinite(stays.start_s) & (stays.end_s > stays.start_s))
         if wrong.any():
@@ -106,7 +110,7 @@ class Stays:
     @property
     def first(self) -> NDArray[np.bool_]:
         """Which stays are the first of their job."""
-        return np.diff(self.job, prepend=-1) != 0
+        return np.asarray(np.diff(self.job, prepend=-1) != 0, dtype=bool)
 
     @property
     def seconds(self) -> Floats:
@@ -115,7 +119,8 @@ class Stays:
 
     def total(self, values: Floats) -> Floats:
         """Sum over the stays of each job, shape (jobs,)."""
-        return np.bincount(self.job, weights=values, minlength=len(self.ids))
+        totals = np.bincount(self.job, weights=values, minlength=len(self.ids))
+        return np.asarray(totals, dtype=float)
 
     def by_place(self) -> dict[tuple[int, tuple[int, ...]], list[int]]:
         """Group stays by type and devices, each group in order of time."""
