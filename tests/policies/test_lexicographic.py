@@ -111,6 +111,23 @@ def test_levels_are_those_of_water_filling(policy: Any, decades: float) -> None:
         agree(instance, gpus, solution.throughput, expected)
 
 
+@pytest.mark.parametrize("decades", [0.0, 4.0])
+def test_finish_times_of_jobs_that_have_just_come_are_those_of_water_filling(
+    decades: float,
+) -> None:
+    for seed in range(8):
+        drawn_so, gpus = drawn(seed, decades)
+        none = {"elapsed_s": np.zeros(gpus.size), "isolated_elapsed_s": np.zeros(gpus.size)}
+        instance = drawn_so.with_columns({**drawn_so.columns, **none})
+        slices = instance.capacity / gpus.size / gpus[:, None]
+        slices = slices / np.maximum(slices.sum(axis=1, keepdims=True), 1.0)
+        need = (slices * instance.throughput).sum(axis=1)
+        solution = solve_instance(FinishTimeFairness(lexicographic=True), instance)
+        assert solution.status == "optimal"
+        expected = filled(instance, gpus, lambda active, need=need: need * active)
+        agree(instance, gpus, solution.throughput, expected)
+
+
 @pytest.mark.parametrize("decades", [0.0, 3.0])
 def test_hierarchical_levels_are_those_of_water_filling(decades: float) -> None:
     for seed in range(12):
