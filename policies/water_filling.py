@@ -52,6 +52,10 @@ _BOTTLENECK = {"highs": 1e-9, "clarabel": 1e-6}
 """Part of the largest dual value from which on one counts; an interior point has no exact zeros."""
 _WITHIN = 10.0
 """How far a level may be from the unit that it is counted in."""
+_NOTHING = 1e-9
+"""Part of a unit that is a solver's rounding error, no level to take for a unit."""
+_RISEN = 1e-11
+"""Part of a unit below which a step is a rounding error."""
 _ACCURATE = 1e-8
 """Largest error in the optimality conditions of a step that is built upon."""
 _HAIRS = (0.0, 1e-10, 1e-9, 1e-8, 1e-7)
@@ -228,13 +232,14 @@ class _Fill:
             step = self._solve(base, rate, active)
             reached = base + rate * step
             far = (reached > _WITHIN * self._unit) | (reached < self._unit / _WITHIN)
-            far &= moving & (reached > 0)
+            far &= moving & (reached > _NOTHING * self._unit)
             if not far.any():
                 break
             self._count_in(np.where(far, reached, self._unit))
         dual = self._point.y[self._rows] * self._compiled.row[self._rows] * rate
         self.binding = active & (dual > _BOTTLENECK[self._point.solver] * dual.max())
-        return step
+        risen = float((rate * abs(step) / self._unit).max())
+        return step if risen > _RISEN else 0.0
 
     def allocation(self) -> Floats:
         """Return the allocation of the last step, which the problem's X takes."""

@@ -209,3 +209,14 @@ def test_without_levels_there_is_an_error_and_no_other_optimum(
     monkeypatch.setattr("apportion.policies.max_min.water_fill", fails)
     with pytest.raises(ap.SolveError, match="no level"):
         solve_instance(MaxMinFairness(lexicographic=True), instance)
+
+
+@pytest.mark.parametrize("seed", [5031, 5033, 5035])
+def test_jobs_that_get_nothing_have_the_level_zero(seed: int) -> None:
+    instance, gpus = drawn(seed, 0.0)
+    solution = solve_instance(HierarchicalFairness(inner="fifo"), instance)
+    assert solution.status == "optimal"
+    assert (gpus @ solution.X <= instance.capacity * (1 + 1e-9)).all()
+    first = [np.flatnonzero(instance.columns["entity"] == entity)[0] for entity in (0.0, 1.0)]
+    best = solve_instance(MaxMinFairness(), instance.subset(np.array(first), np.ones(2)))
+    assert (solution.throughput[first] > 0.5 * best.throughput).all()  # the first in are served
