@@ -132,7 +132,7 @@ def test_types_on_which_nobody_can_run_take_their_part_of_the_time() -> None:
     T = pd.DataFrame({"z": [0.0], "v": [1.0], "k": [1.0]}, index=["a"])
     isolated = ap.solve("isolated", T, workers={"v": 1, "k": 1, "z": 8})
     # A tenth of all GPUs is of each type that the job runs on: 1/10 of its time there.
-    assert isolated.throughput["a"] == pytest.approx(0.2)
+    assert isolated.throughput.loc["a"] == pytest.approx(0.2)
 
 
 def test_an_instance_names_its_types() -> None:
