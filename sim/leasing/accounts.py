@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from apportion.cluster import TIERS
+from apportion.mechanism.offers.exact import TICK_S
 from apportion.sim.leasing.stays import Stays
 from apportion.sim.metrics import jobs_table
 
@@ -119,8 +120,14 @@ class Accounts:
     def table(self, workload: Workload, cluster: Cluster) -> pd.DataFrame:
         """Return the jobs table with the columns that only racks have, all in seconds."""
         tiers = {f"{name}_s": self.tier_s[:, k] for k, name in enumerate(TIERS)}
-        return jobs_table(self.ledger, workload, cluster).assign(
-            communication_s=self.communication_s, compute_s=self.compute_s, **tiers
+        jobs = jobs_table(self.ledger, workload, cluster)
+        # A job that arrives between two ticks has its GPUs at the next one and has not waited.
+        waited = jobs["queueing_s"] > TICK_S
+        return jobs.assign(
+            queueing_s=jobs["queueing_s"].where(waited, 0.0),
+            communication_s=self.communication_s,
+            compute_s=self.compute_s,
+            **tiers,
         )
 
     def _spend(self, jobs: Ints, compute_s: Floats) -> None:
