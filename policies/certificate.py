@@ -116,10 +116,9 @@ def dual_bound(program: ConeProgram, x: Floats, y: Floats, lower: Floats, upper:
 def relative_gap(value: float, bound: float, *, logarithmic: bool = False) -> float:
     """Distance of an objective value from its bound, relative to the larger of the two.
 
-    The difference of logarithms is relative as it is; where large weights stand before them it is
-    not, and counts relative to the larger of the two like any other.
+    The difference of sums of logarithms is relative as it is, and not divided again.
     """
-    size = max(abs(value), abs(bound), 1.0 if logarithmic else 0.0)
+    size = 1.0 if logarithmic else max(abs(value), abs(bound))
     return abs(value - bound) / size if size > 0 else 0.0
 
 

@@ -144,7 +144,9 @@ def _optimum(policy: Policy, compiled: Compiled, first: Point, solver: SolverNam
         kept = policy.keeping(p, worse)
         if kept is not None:
             X = next(_spent(policy, p, kept, solver), None)
-            return compiled.X_at(first) if X is None else X
+            if X is None:
+                return compiled.X_at(first)
+            return compiled.restored(first, X) if compiled.program.exponential else X
     if isinstance(p.scale, cp.Variable):
         toward = compiled.toward_smaller_scale(p.scale)
     else:

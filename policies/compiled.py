@@ -11,6 +11,7 @@ import numpy as np
 from apportion.errors import InfeasibleError, SolveError
 from apportion.policies.canonical import ConeProgram, canonicalise, equilibrate
 from apportion.policies.certificate import dual_bound, make_feasible
+from apportion.policies.sharpen import restore, sharpen
 from apportion.policies.solvers import Point, SolverName, optimise
 
 if TYPE_CHECKING:
@@ -83,13 +84,44 @@ class Compiled:
         """Solve, or say which constraints cannot hold together."""
         point = optimise(self.program, solver)
         if point.status == "optimal":
-            return point
+            return self._sharpened(point) if self.program.exponential else point
         if point.status == "unbounded":
             raise SolveError(f"The objective of {asked_by} is unbounded on this problem.")
         raise InfeasibleError(
             f"No allocation meets the constraints of {asked_by}; these cannot hold together: "
             f"{', '.join(self._conflict())}."
         )
+
+    def _sharpened(self, point: Point) -> Point:
+        """Solve sums of logarithms to rounding errors, kept if that proves to be nearer."""
+        sharp = sharpen(self.program, point)
+        if sharp is None:
+            return point
+        return sharp if self._distance(sharp) <= self._distance(point) else point
+
+    def _distance(self, point: Point) -> float:
+        """Certified distance of the objective at a point, brought into the limits, from its bound.
+
+        The variables take the values of the point.
+        """
+        self.X_at(point)
+        value = self.objective()
+        return abs((-value if self.maximises else value) - self.bound(point))
+
+    def restored(self, first: Point, X: Floats) -> Floats:
+        """Give the logarithms of an optimum back to X, chosen beside it; the variables take it."""
+        cells = slice(start := self.program.columns[self.p.X.id], start + X.size)
+        near = np.zeros(self.column.size)
+        near[cells] = X.ravel(order="F") / self.column[cells]
+        x = restore(self.program, first, near)
+        reached = self.objective()
+        if x is None:
+            return X
+        exact = (x[cells] * self.column[cells]).reshape(X.shape, order="F")
+        self.p.X.value = exact = make_feasible(exact, self.p.instance)
+        if self.worse_by(reached) > 0:
+            self.p.X.value = exact = X
+        return exact
 
     def _conflict(self) -> list[str]:
         """Labels of constraints that cannot hold together, and none of which could be left out."""

@@ -1,0 +1,137 @@
+"""Sums of logarithms, read out of a cone program and written back into one.
+
+For `apportion.policies.sharpen`, which solves them as they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+
+from apportion.policies.highs import rows_that_are_bounds
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from apportion.policies.canonical import ConeProgram
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.integer[Any]]
+
+__all__ = ["SumOfLogarithms"]
+
+
+@dataclass(frozen=True, eq=False)
+class SumOfLogarithms:
+    """Maximise ``weight @ log(D @ x)`` subject to ``G @ x <= h`` and ``x >= 0``.
+
+    Attributes
+    ----------
+    cells, terms, zero
+        Columns of the cone program: those that x takes, the logarithms, and those held at zero.
+    limits, bounds, holds, logs
+        Its rows: ``G @ x <= h``, ``x >= 0``, ``zero == 0``, and the last of each cone.
+    unit, sign, by
+        Coefficients of the logarithms, of x in its bounds and of what is held, in those rows.
+    """
+
+    D: sparse.csr_array
+    G: sparse.csr_array
+    h: Floats
+    weight: Floats
+    cells: Ints
+    terms: Ints
+    zero: Ints
+    limits: Ints
+    bounds: Ints
+    holds: Ints
+    logs: Ints
+    unit: Floats
+    sign: Floats
+    by: Floats
+
+    @classmethod
+    def of(cls, program: ConeProgram) -> SumOfLogarithms | None:
+        """Read a cone program as such a sum; ``None`` where it is none."""
+        A, b, linear = program.A.tocsr(), program.b, program.linear
+        if program.P.nnz or program.second_order or not program.exponential:
+            return None
+        first = linear + 3 * np.arange(program.exponential)
+        head = A[first]
+        if (np.diff(head.indptr) != 1).any() or A[first + 1].nnz:
+            return None
+        terms, unit = head.indices, -head.data
+        holds, zero, by = _held(program, A)
+        bounds, bounded, sign = rows_that_are_bounds(
+            replace(program, A=A[:linear].tocsc(), b=b[:linear])
+        )
+        inside = np.zeros(program.c.size, dtype=bool)
+        inside[bounded] = True
+        inside[zero] = False
+        cells = np.flatnonzero(inside)
+        kept = inside[bounded]
+        bounds, sign = bounds[kept], sign[kept]
+        others = np.ones(linear, dtype=bool)
+        others[bounds] = False
+        others &= np.diff(sparse.csr_array(A[:linear][:, cells]).indptr) > 0
+        limits = np.flatnonzero(others)
+        simple = (
+            cells.size + zero.size + terms.size == program.c.size
+            and not A[:linear][:, terms].nnz
+            and not np.concatenate([b[first], b[first + 2], program.c[cells]]).any()
+            and (b[first + 1] == 1).all()
+            and not program.equality[limits].any()
+            and (b[limits] > 0).all()
+            and (unit > 0).all()
+            and (program.c[terms] < 0).all()
+        )
+        if not simple:
+            return None
+        return cls(
+            D=sparse.csr_array(-A[first + 2][:, cells]),
+            G=sparse.csr_array(A[limits][:, cells]),
+            h=b[limits],
+            weight=-program.c[terms] / unit,
+            cells=cells,
+            terms=terms,
+            zero=zero,
+            limits=limits,
+            bounds=bounds,
+            holds=holds,
+            logs=first + 2,
+            unit=unit,
+            sign=sign,
+            by=by,
+        )
+
+    def point(self, program: ConeProgram, x: Floats, y: Floats) -> tuple[Floats, Floats] | None:
+        """Write shares and prices of the limits as primal and dual vectors of the cone program."""
+        v = self.D @ x
+        if not (v > 0).all():
+            return None
+        primal, dual = np.zeros(program.c.size), np.zeros(program.b.size)
+        primal[self.cells] = x
+        primal[self.terms] = np.log(v) / self.unit
+        dual[self.limits] = y
+        dual[self.logs] = self.weight / v
+        dual[self.logs - 1] = self.weight * (np.log(v) - 1)
+        dual[self.logs - 2] = -self.weight
+        missing = program.c + program.A.T @ dual
+        dual[self.bounds] = np.maximum(missing[self.cells], 0.0) / self.sign
+        dual[self.holds] = -missing[self.zero] / self.by
+        return primal, dual
+
+
+def _held(program: ConeProgram, A: sparse.csr_array) -> tuple[Ints, Ints, Floats]:
+    """Find the equalities that hold one column at zero: rows, columns, coefficients."""
+    single = np.flatnonzero(
+        (np.diff(A.indptr[: program.linear + 1]) == 1)
+        & program.equality
+        & (program.b[: program.linear] == 0)
+    )
+    entry = A.indptr[single]
+    column, first = np.unique(A.indices[entry], return_index=True)
+    return single[first], column, A.data[entry[first]]
