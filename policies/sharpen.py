@@ -37,6 +37,8 @@ _REGULAR = 1e-13
 """Keeps the system regular where several shares make the same; refinement takes it out again."""
 _FULL = 1e-9
 """Slack, relative to a limit, that is taken for none."""
+_LOST = 1e-6
+"""Reduced cost of a share, relative to what it adds, above which it is zero in every optimum."""
 
 
 @dataclass(eq=False)
@@ -105,14 +107,16 @@ def restore(program: ConeProgram, optimum: Point, near: Floats) -> Floats | None
     problem = SumOfLogarithms.of(program)
     if problem is None:
         return None
-    D, G, x = problem.D, problem.G, near[problem.cells]
+    D, G, best = problem.D, problem.G, optimum.x[problem.cells]
+    worth, lost = D.T @ (problem.weight / (D @ best)), problem.sign * optimum.y[problem.bounds]
+    x = np.where(lost > _LOST * worth, 0.0, near[problem.cells])  # these are zero in every optimum
     slack, price = problem.h - G @ x, optimum.y[problem.limits]
     full = slack <= _FULL * problem.h
     priced = price[full] * problem.h[full] > _FULL * float(problem.weight.min())
     rows = sparse.vstack([D, G[full]]) @ sparse.diags_array(x)
     missing = np.concatenate(
         [
-            D @ (optimum.x[problem.cells] - x),
+            D @ (best - x),
             np.where(priced, slack[full], np.minimum(slack[full], 0.0)),
         ]
     )
