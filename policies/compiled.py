@@ -169,9 +169,13 @@ class Compiled:
         return float(np.asarray(self.declared.objective.args[0].value).item())
 
     def worse_by(self, reached: float) -> float:
-        """Tell by what part of a value once reached the objective is now worse than it."""
+        """Tell by what part of a value once reached the objective is now worse than it.
+
+        A difference of sums of logarithms is relative as it is; their value may well be zero.
+        """
         lost = reached - self.objective() if self.maximises else self.objective() - reached
-        return lost / max(abs(reached), 1e-300) if lost > 0 else 0.0
+        size = 1.0 if self.program.exponential else max(abs(reached), 1e-300)
+        return lost / size if lost > 0 else 0.0
 
     def bound(self, point: Point) -> float:
         """Bound the minimised objective from below by the dual vector of a point.
