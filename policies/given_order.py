@@ -2,8 +2,8 @@
 
 Equal optima, sums of floats and random splits all depend on the order of rows and columns, be it
 in their last digits. So `solve` puts a problem in an order of its own first: jobs in the order of
-submission (by arrival, then by id), combinations by their jobs, types and options by name; and puts
-the solution back.
+submission (by arrival, then by id), combinations by their jobs, types and options by name, without
+the types of which the cluster has no GPUs; and puts the solution back.
 """
 
 from __future__ import annotations
@@ -36,13 +36,17 @@ class GivenOrder:
     Attributes
     ----------
     jobs, rows, options, resources
-        Place, as given, of each that is solved.
+        Place, as given, of each that is solved; types without GPUs and their options are not.
+    all_options, all_resources
+        How many were given.
     """
 
     jobs: Ints
     rows: Ints
     options: Ints
     resources: Ints
+    all_options: int
+    all_resources: int
 
     @classmethod
     def of(
@@ -60,14 +64,19 @@ class GivenOrder:
         order = instance.columns["order"]
         jobs = np.argsort(order, kind="stable")
         types = instance.accelerators
-        by_name = sorted(range(len(resources)), key=lambda at: (at >= types, resources[at]))
-        names = sorted(range(len(options)), key=lambda at: options[at])
+        there = (instance.capacity > 0) | (np.arange(len(resources)) >= types)
+        by_name = sorted(np.flatnonzero(there), key=lambda at: (at >= types, resources[at]))
+        offered = np.flatnonzero(there[instance.option_accelerator])
+        names = sorted(offered, key=options.__getitem__)
         rows = jobs if instance.solo else _by_members(instance)
-        return cls(jobs, rows, np.array(names, dtype=np.intp), np.array(by_name, dtype=np.intp))
+        places = (np.array(each, dtype=np.intp) for each in (names, by_name))
+        return cls(jobs, rows, *places, len(options), len(resources))
 
     @property
     def as_given(self) -> bool:
         """Whether nothing moves."""
+        if (self.options.size, self.resources.size) != (self.all_options, self.all_resources):
+            return False
         each = (self.jobs, self.rows, self.options, self.resources)
         return all(bool((place == np.arange(place.size)).all()) for place in each)
 
@@ -76,7 +85,8 @@ class GivenOrder:
         if self.as_given:
             return instance
         new_row, new_job = np.argsort(self.rows), np.argsort(self.jobs)
-        new_type = np.argsort(self.resources)
+        new_type = np.full(self.all_resources, -1, dtype=np.intp)
+        new_type[self.resources] = np.arange(self.resources.size)
         row, job = new_row[instance.member_row], new_job[instance.member_job]
         member = np.lexsort([job, row])
         columns = {name: values[self.jobs] for name, values in instance.columns.items()}
@@ -95,11 +105,11 @@ class GivenOrder:
             prices=instance.prices[self.resources],
             option_accelerator=new_type[instance.option_accelerator[self.options]],
             columns=columns,
+            types=int((self.resources < instance.accelerators).sum()),
         )
 
     def _usage(self, instance: Instance) -> sparse.csr_array:
-        size = self.resources.size
-        column = (self.options[:, None] * size + self.resources).ravel()
+        column = (self.options[:, None] * self.all_resources + self.resources).ravel()
         usage = sparse.csr_array(instance.usage[self.rows][:, column])
         usage.sort_indices()
         return usage
@@ -121,16 +131,20 @@ class GivenOrder:
     def restore(self, solution: Solution) -> Solution:
         """Return a solution in the order in which the problem was given.
 
+        Types without GPUs have shares of zero, and a price of zero: no job can run there.
         Rows of pairs stay behind the others, in an order of their own.
         """
         if self.as_given:
             return solution
-        rows, X = self.rows.size, solution.X[:, np.argsort(self.options)]
+        rows, X = self.rows.size, np.zeros((len(solution.X), self.all_options))
+        X[:, self.options] = solution.X
+        prices = np.zeros(self.all_resources)
+        prices[self.resources] = solution.prices
         return replace(
             solution,
             X=np.vstack([X[:rows][np.argsort(self.rows)], X[rows:]]),
             throughput=solution.throughput[np.argsort(self.jobs)],
-            prices=solution.prices[np.argsort(self.resources)],
+            prices=prices,
             pairs=self.jobs[solution.pairs] if len(solution.pairs) else solution.pairs,
         )
 

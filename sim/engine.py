@@ -12,6 +12,7 @@ from apportion.kinds import checked
 from apportion.mechanism.offers import OfferScheduler
 from apportion.mechanism.placement import Placer
 from apportion.sim.deciders import get_decider
+from apportion.sim.given_order import by_arrival_and_id, of_types_given, present_types
 from apportion.sim.ideal import run_ideal
 from apportion.sim.leased import run_leased
 from apportion.sim.ledger import Ledger
@@ -161,29 +162,34 @@ def _run_policy(
     settings: dict[str, Any],
     reporter: Progress,
 ) -> Run:
-    """Run a policy whose shares are carried out in rounds, or exactly."""
+    """Run a policy whose shares are carried out in rounds, or exactly.
+
+    It decides over jobs and types in one order, whatever the order in which they are given.
+    """
     if policy.space_sharing and workload.pairs is None:
         raise InputError(
             f"Policy {policy.label!r} lets jobs share GPUs, but the workload {workload.name!r} has "
             f"no pair throughputs; read it with a Gavel oracle as throughputs, or set "
             f"Workload.pairs."
         )
-    resolver, log = Resolver(policy, settings["resolve_seconds"]), RoundLog(cluster.accelerators)
+    ordered, present = by_arrival_and_id(workload), present_types(cluster)
+    resolver, log = Resolver(policy, settings["resolve_seconds"]), RoundLog(present.accelerators)
     tables = {}
     if settings["mechanism"] == "ideal":
-        ledger = Ledger(workload, cluster)
+        ledger = Ledger(ordered, present)
         run_ideal(ledger, resolver, log, reporter)
     else:
-        schedule = ScheduleLog(cluster, len(workload))
-        ledger = _run_rounds(resolver, workload, cluster, settings, log, schedule, reporter)
-        tables["schedule"] = schedule.table(workload.jobs.index)
+        schedule = ScheduleLog(present, len(ordered))
+        ledger = _run_rounds(resolver, ordered, present, settings, log, schedule, reporter)
+        tables["schedule"] = schedule.table(ordered.jobs.index)
     reporter.finish(ledger)
+    jobs = jobs_table(ledger, ordered, present).loc[workload.jobs.index]
     return Run(
         policy=resolver.policy.label,
         workload=workload.name,
         cluster=cluster,
-        jobs=jobs_table(ledger, workload, cluster),
-        rounds=log.table(),
+        jobs=of_types_given(jobs, "_s", cluster),
+        rounds=of_types_given(log.table(), "_busy", cluster),
         settings=settings,
         policy_seconds=resolver.policy_seconds,
         wall_seconds=0.0,

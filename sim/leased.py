@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from apportion.mechanism.offers import OfferScheduler
+from apportion.sim.given_order import by_arrival_and_id
 from apportion.sim.leasing import simulate_leases
-from apportion.sim.leasing.ordering import by_arrival_and_id
 from apportion.sim.network import get_network
 from apportion.sim.tier_shares import TierShares
 

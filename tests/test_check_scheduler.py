@@ -13,6 +13,7 @@ import apportion as ap
 from apportion.mechanism import core
 from apportion.mechanism.offers.parts import Part
 from apportion.policies import BUILT_IN, Policy
+from apportion.sim import engine
 from apportion.sim.network import get_network
 from apportion.testing.lone_gangs import best_overhead
 
@@ -76,6 +77,19 @@ class Lazy(_Mine):
         return cp.Maximize(cp.sum(p.X[0]))
 
 
+@pytest.fixture
+def types_as_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the types of a simulation in the order in which they are given."""
+    monkeypatch.setattr(engine, "present_types", lambda cluster: cluster)
+
+
+def test_a_simulator_that_breaks_ties_by_rows_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "by_arrival_and_id", lambda workload: workload)
+    with pytest.raises(AssertionError, match="not indifferent to"):
+        ap.check_scheduler("fifo")
+
+
+@pytest.mark.usefixtures("types_as_given")
 def test_a_policy_that_prefers_the_first_type_is_caught() -> None:
     with pytest.raises(AssertionError, match="not indifferent to the order of types"):
         ap.check_scheduler(FirstColumnFirst())
@@ -88,6 +102,7 @@ def test_a_mechanism_that_lends_nothing_is_caught(monkeypatch: pytest.MonkeyPatc
         ap.check_scheduler(Lazy())
 
 
+@pytest.mark.usefixtures("types_as_given")
 def test_a_mechanism_that_takes_the_first_type_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ties of types go to the column that stands first."""
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from apportion.cluster import Cluster
 from apportion.errors import InputError, written
 from apportion.mechanism.offers import LeaseMechanism, get_scheduler
+from apportion.sim.given_order import by_arrival_and_id, present_types
 from apportion.sim.leasing.accounts import Accounts
 from apportion.sim.leasing.clock import LeaseClock
 from apportion.sim.leasing.log import IntervalLog, TimerLog
-from apportion.sim.leasing.ordering import by_arrival_and_id
 from apportion.sim.ledger import Ledger
 from apportion.sim.network import get_network
 from apportion.sim.network.job_types import model_of
@@ -92,7 +92,7 @@ def run_leases(
 ) -> Run:
     """Do what `simulate_leases` says; `every_lease` makes each lease an event, see `LeaseClock`."""
     started = time.perf_counter()
-    scheduler, cluster = get_scheduler(scheduler), Cluster.of(cluster)
+    scheduler, cluster = get_scheduler(scheduler), present_types(Cluster.of(cluster))
     given, workload = workload.jobs.index, by_arrival_and_id(workload)
     model = get_network(network, cluster=cluster)
     mechanism = LeaseMechanism(scheduler, cluster, seed=seed, pace=pace_of(model))

@@ -163,7 +163,7 @@ def _scheduling() -> list[Call]:
     value = pd.DataFrame(1.0, index=list("ab"), columns=["machine", "rack", "network"])
     round_ = {"value": value, "scale_factor": pd.Series(1, list("ab")), "free": [[2, 2], [1]]}
     settings = {"round_seconds": 360.0, "placement": "random", "seed": 0}
-    target = {"X": speeds() / 10, "scale_factor": {"a": 2}, "can_run": speeds() > 0}
+    target = {"X": speeds() / 10, "scale_factor": {"a": 2, "b": 1, "c": 1}, "can_run": speeds() > 0}
     dimension = {"tier": "rack", "topology": "ring", "bandwidth_bytes_per_s": 1e9, "latency_s": 0.0}
     parts = {"machine": (Dimension("machine", "ring", 1e9),)}
     parts |= {name: Dimension(name, "ring", 1e9) for name in ("rack", "network")}  # type: ignore[misc]

@@ -14,7 +14,7 @@ from apportion.sim.engine import simulate
 from apportion.sim.settings import MECHANISMS, settings_for
 
 NOT_SETTINGS = {"policy", "policies", "workload", "cluster", "mechanism", "progress", "n_jobs"}
-NOT_SETTINGS |= {"out", "resume", "origin"}
+NOT_SETTINGS |= {"out", "resume", "origin", "raise_on_failure"}
 
 
 @pytest.mark.parametrize("function", [simulate, compare], ids=["simulate", "compare"])

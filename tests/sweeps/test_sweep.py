@@ -88,14 +88,18 @@ def test_more_of_everything_runs_only_what_is_new(
 ) -> None:
     first = small(out=tmp_path)
     assert len(simulated) == 8
-    again = small(out=tmp_path, round_seconds=360.0)
+    again = small(out=tmp_path, resolve_seconds=0.0)
     assert len(simulated) == 8
     assert again.resumed == 8
     pd.testing.assert_frame_equal(again.table(), first.table())
     small(out=tmp_path, seeds=[3, 4, 0])
     assert simulated[8:] == [("fifo", 4), ("isolated", 4)] * 2
     del simulated[:]
-    for other in ({"resample": True}, {"carry_over": False}, {"workloads": {**JOBS, "jobs": 3}}):
+    for other in (
+        {"resample": True},
+        {"resolve_seconds": 60.0},
+        {"workloads": {**JOBS, "jobs": 3}},
+    ):
         small(out=tmp_path, loads=[0.5], seeds=[0], **other)
     assert len(simulated) == 6
     small(out=tmp_path, loads=[0.5], seeds=[0], resume=False)
@@ -236,9 +240,9 @@ def test_notes_name_the_workload_once_and_every_seed(seeds: list[int], named: st
     workloads = [{"jobs": 2}, {"jobs": 2, "name": "mine"}]
     plan = plan_sweep(["fifo"], workloads, "v100=2", seeds=seeds, resample=True)
     first, resampled, second, _ = plan.notes
-    assert first.startswith(f"generated: {named}, durations")
+    assert first.startswith(f"generated: {named}, all jobs at 0 s, durations")
     assert resampled == f"generated: jobs resampled with replacement, {named}"
-    assert second.startswith(f"mine: generated: {named}, durations")
+    assert second.startswith(f"mine: generated: {named}, all jobs at 0 s, durations")
 
 
 def test_the_plot_shows_means_and_ranges_in_hours(swept: Any) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from apportion.cluster import Cluster
 from apportion.errors import InputError, written
+from apportion.sim.given_order import present_types
 from apportion.sim.network import get_network
 from apportion.testing.conservation import check_conservation
 from apportion.testing.stays import TOLERANCE, Stays, fail
@@ -73,7 +74,7 @@ def check_schedule(
         If the run has no schedule, or `work_conserving` is asked of a run by leases, where jobs
         may wait for better devices.
     """
-    cluster = Cluster.of(cluster)
+    cluster = present_types(Cluster.of(cluster))
     under_leases = run.settings.get("mechanism", "leases") == "leases"
     if work_conserving and under_leases:
         raise InputError("Under leases jobs may wait: work_conserving=True is for rounds.")

@@ -11,6 +11,7 @@ from apportion.cluster import Cluster
 from apportion.mechanism.offers import OfferScheduler
 from apportion.sim import generate_rack_workload, generate_workload, simulate
 from apportion.sim.deciders import get_decider
+from apportion.sim.given_order import by_arrival_and_id
 from apportion.testing.lone_gangs import check_lone_gangs, check_lone_jobs
 from apportion.testing.schedule import check_schedule
 from apportion.testing.stays import TOLERANCE
@@ -33,9 +34,11 @@ def check_scheduler(scheduler: str | Decider, *, gangs: bool = True, seed: int =
     - `check_schedule` holds of its schedules, with costs of starts and without, and with jobs that
       share devices if the policy lets them; policies that lend idle GPUs leave none idle.
     - The same run twice is the same to the last bit.
-    - Jobs that are equal in everything but their names may change places, and all jobs their
-      names: nothing else changes. Neither does anything if the types of the cluster stand in
-      another order, or the cluster lists a type of which it has no GPU.
+    - Jobs may stand in any order, and have any names whose order is the same: ties of jobs that
+      arrive together are broken by their names, and nothing else is. Jobs that are equal in
+      everything may change their names with each other: each gets what the other had. Neither
+      does anything change if the types of the cluster stand in another order, or the cluster
+      lists a type of which it has no GPU.
     - A job that is alone in the cluster is done when its steps are done where it is fastest, and
       has a finish-time fairness of 1: in rounds on one type; under leases on every network, apart
       from the checkpoints at the ends of its leases, on racks whose best shape has to be found.
@@ -70,7 +73,8 @@ def check_scheduler(scheduler: str | Decider, *, gangs: bool = True, seed: int =
         run = _checked(decider, workload, cluster, settings, declared)
     same = [_same_twice, _same_under_other_names, _same_with_equal_jobs_swapped]
     if not isinstance(decider, OfferScheduler):
-        same += [_same_with_other_types]
+        same.append(_same_with_types_in_another_order)
+    same.append(_same_without_gpus_of_a_type)
     for check in same:
         check(decider, workload, cluster, settings, run)
     check_lone_jobs(decider, gangs=gangs)
@@ -155,37 +159,48 @@ def _same_twice(
 def _same_under_other_names(
     decider: Decider, workload: Workload, cluster: Cluster, settings: dict[str, Any], run: Run
 ) -> None:
-    names = [f"{hash(k) * 7919 % 1009}" for k in range(len(workload))]
-    renamed = replace(workload, jobs=workload.jobs.set_axis(names))
-    got = simulate(decider, renamed, cluster, **settings).jobs["completion_s"]
-    got = got.set_axis(run.jobs.index)
-    _compare(decider, "indifferent to the names of jobs", run.jobs["completion_s"], got)
+    """Give all jobs names that come in the same order, and put their rows in another one."""
+    names = [f"other-{place * 7 + 3}" for place in _order_of_names(workload)]
+    renamed = workload.jobs.set_axis(names)
+    shuffled = renamed.iloc[np.random.default_rng(len(names)).permutation(len(names))]
+    other = replace(workload, jobs=shuffled)
+    got = simulate(decider, other, cluster, **settings).jobs["completion_s"]
+    got = got.loc[names].set_axis(run.jobs.index)
+    _compare(decider, "indifferent to the names and rows of jobs", run.jobs["completion_s"], got)
+
+
+def _order_of_names(workload: Workload) -> list[int]:
+    """Return the place of each job in the order in which ties are broken."""
+    return by_arrival_and_id(workload).jobs.index.get_indexer(workload.jobs.index).tolist()
 
 
 def _same_with_equal_jobs_swapped(
     decider: Decider, workload: Workload, cluster: Cluster, settings: dict[str, Any], run: Run
 ) -> None:
-    """Turn the jobs that are equal in everything around; the n-th of them ends as the n-th did."""
+    """Turn the names of jobs that are equal in everything around; each has what its name had."""
     jobs = workload.jobs
     equal = jobs.fillna(-1.0).groupby(jobs.columns.tolist(), sort=False).indices.values()
     place = np.arange(len(jobs))
     for twins in equal:
         place[twins] = twins[::-1]
-    swapped = replace(workload, jobs=jobs.iloc[place])
+    swapped = replace(workload, jobs=jobs.set_axis(jobs.index[place]))
     got = simulate(decider, swapped, cluster, **settings).jobs["completion_s"]
-    got = got.set_axis(run.jobs.index)
     _compare(decider, "indifferent to equal jobs", run.jobs["completion_s"], got)
 
 
-def _same_with_other_types(
+def _same_with_types_in_another_order(
     decider: Decider, workload: Workload, cluster: Cluster, settings: dict[str, Any], run: Run
 ) -> None:
     names = list(cluster.gpus)
     turned = replace(cluster, gpus={name: cluster.gpus[name] for name in [*names[1:], names[0]]})
     got = simulate(decider, workload, turned, **settings).jobs["completion_s"]
     _compare(decider, "indifferent to the order of types", run.jobs["completion_s"], got)
-    if not getattr(decider, "space_sharing", False):  # pairs know the types of the cluster only
-        known = replace(workload, throughputs=workload.throughputs.assign(none=5.0), pairs=None)
-        more = replace(cluster, gpus={"none": 0, **cluster.gpus}, prices_per_gpu_hour={"none": 1.0})
-        got = simulate(decider, known, more, **settings).jobs["completion_s"]
-        _compare(decider, "indifferent to a type without GPUs", run.jobs["completion_s"], got)
+
+
+def _same_without_gpus_of_a_type(
+    decider: Decider, workload: Workload, cluster: Cluster, settings: dict[str, Any], run: Run
+) -> None:
+    known = replace(workload, throughputs=workload.throughputs.assign(none=5.0))
+    more = replace(cluster, gpus={"none": 0, **cluster.gpus}, prices_per_gpu_hour={"none": 1.0})
+    got = simulate(decider, known, more, **settings).jobs["completion_s"]
+    _compare(decider, "indifferent to a type without GPUs", run.jobs["completion_s"], got)

@@ -29,7 +29,7 @@ def test_other_figures_out_of_range_are_named() -> None:
         Dimension("rack", "ring", 1.0, math.nan)
     with pytest.raises(InputError, match="size of tier 'rack' is 0"):
         Dimension("rack", "ring", 1.0, size=0)
-    with pytest.raises(InputError, match="links_per_unit of tier 'rack' are 0"):
+    with pytest.raises(InputError, match="links_per_unit of tier 'rack' is 0"):
         Dimension("rack", "ring", 1.0, links_per_unit=0)
     for tiers in (((RING,), (RING, RING), RING), ((RING,), RING, None), ((RING, "x"), RING, RING)):
         with pytest.raises(InputError, match=r"tier '(machine|rack|network)' holds .* Dimension"):

@@ -1,0 +1,73 @@
+"""One order of jobs and types, so that a run does not depend on the order in which they are given.
+
+Sums of floats, equal optima and ties between jobs or types all depend on the order of rows and
+columns, be it in their last digits, and a tie that is broken otherwise is another schedule. So a
+simulation puts jobs and types in an order of its own first, and its tables back afterwards.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from apportion.cluster import Cluster
+    from apportion.sim.workload import Workload
+
+__all__ = ["by_arrival_and_id", "of_types_given", "present_types"]
+
+_NUMBERS = re.compile(r"(\d+)")
+
+
+def by_arrival_and_id(workload: Workload) -> Workload:
+    """Sort jobs that arrive together by their ids, numbers in ids by their value.
+
+    Ties between jobs are broken by the order of jobs; in this order the outcome belongs to the
+    jobs, whatever row they stood in.
+    """
+    arrival_s = workload.jobs["arrival_s"]
+    if arrival_s.is_unique:  # a workload is sorted by arrival
+        return workload
+    ids = map(_natural, workload.jobs.index.tolist())
+    keys = list(zip(arrival_s.tolist(), ids, strict=True))
+    order = sorted(range(len(keys)), key=keys.__getitem__)
+    if order == list(range(len(keys))):
+        return workload
+    return replace(workload, jobs=workload.jobs.iloc[order])
+
+
+def _natural(job: object) -> tuple[list[tuple[int, str]], str]:
+    """Return what ids are compared by: ``job2`` comes before ``job10``."""
+    text = str(job)
+    parts = _NUMBERS.split(text)
+    return [(int(part) if part.isdecimal() else -1, part) for part in parts if part], text
+
+
+def present_types(cluster: Cluster) -> Cluster:
+    """Return a cluster of the types of which it has GPUs, in the order of their names.
+
+    A type without GPUs cannot change anything then, for it is not there.
+    """
+    gpus = {name: cluster.gpus[name] for name in sorted(cluster.gpus) if cluster.gpus[name]}
+    prices = {name: price for name, price in cluster.prices_per_gpu_hour.items() if name in gpus}
+    return replace(cluster, gpus=gpus, prices_per_gpu_hour=prices)
+
+
+def of_types_given(table: pd.DataFrame, suffix: str, cluster: Cluster) -> pd.DataFrame:
+    """Put the columns by type of a table in the order of a cluster; types without GPUs have zeros.
+
+    Parameters
+    ----------
+    table
+        With a column ``<accelerator><suffix>`` for each type that has GPUs, behind all others.
+    suffix
+        What follows the name of a type.
+    cluster
+        As it was given.
+    """
+    others = table.columns[: table.shape[1] - sum(count > 0 for count in cluster.gpus.values())]
+    own = [f"{name}{suffix}" for name in cluster.accelerators]
+    return table.reindex(columns=[*others, *own], fill_value=0.0)
