@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 import cvxpy as cp
 import numpy as np
-from scipy import sparse
 
-from apportion.errors import InputError, SolveError
+from apportion.errors import InputError
 from apportion.policies.certificate import relative_gap
 from apportion.policies.classes import group_identical
+from apportion.policies.level_bound import as_derivatives, level_bound
 from apportion.policies.problem import Problem
 from apportion.policies.solution import Solution
 
@@ -32,10 +32,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
 
-__all__ = ["least_cost", "level_bound", "parts_of", "solve_in_parts"]
-
-_BETWEEN = 1e-13
-"""Relative distance of a level that can be paid for from one that cannot, at the end."""
+__all__ = ["parts_of", "solve_in_parts"]
 
 
 def parts_of(instance: Instance, parts: int, seed: int) -> list[Ints]:
@@ -79,7 +76,8 @@ def solve_in_parts(
     Returns
     -------
     Solution
-        Its `gap`, also ``stats["loss"]``, is the distance from a bound on the optimum of the whole.
+        Its `gap`, also ``stats["loss"]``, is the distance from a bound on the optimum of the whole;
+        its `prices` are what one more unit of each resource adds to that bound.
 
     Raises
     ------
@@ -102,13 +100,13 @@ def solve_in_parts(
     X, throughput = np.zeros((instance.rows, instance.options)), np.zeros(instance.jobs)
     for jobs, solution in zip(split, solutions, strict=True):
         X[jobs], throughput[jobs] = solution.X, solution.throughput
-    # One GPU more is 1 / parts of one in each part.
-    prices = np.mean([solution.prices for solution in solutions], axis=0) / parts
+    prices = np.mean([solution.prices for solution in solutions], axis=0)
     p.X.value = X
     declared = policy.objective(p)
     objective = float(np.asarray(declared.args[0].value).item())
     bound = level_bound(policy, p, prices, objective, maximises=isinstance(declared, cp.Maximize))
     loss = relative_gap(objective, bound)
+    prices = policy.reported(bound)[1] * as_derivatives(policy, p, prices, bound)
     return Solution(
         X=X,
         throughput=throughput,
@@ -129,74 +127,3 @@ def solve_in_parts(
             "slowest_part_s": max(solution.stats["solve_s"] for solution in solutions),
         },
     )
-
-
-def level_bound(
-    policy: Policy, p: Problem, prices: Floats, reached: float, *, maximises: bool
-) -> float:
-    """Bound the level of a policy by prices: all demands must be worth no more than there is.
-
-    What demands cost at least never falls as levels get better, but it may stay the same for a
-    while, at zero where nothing is scarce, and ends where a job is as fast as it can be. So the
-    bound is the end of the levels that can be paid for, found by halving, not a root.
-
-    Parameters
-    ----------
-    p
-        The problem; rows are single jobs.
-    prices
-        Any prices >= 0, shape (resources,).
-    reached
-        A level that can be reached.
-
-    Raises
-    ------
-    SolveError
-        If that is no level, as a job makes no steps at all.
-    """
-    if not (np.isfinite(reached) and reached > 0):
-        raise SolveError(f"Parts leave a job without any throughput under {policy!r}.")
-    instance = p.instance
-    each = sparse.kron(sparse.eye_array(instance.options), prices[:, None], format="csr")
-    price = np.asarray((instance.usage @ each).toarray(), dtype=float)
-    worth = float(instance.capacity @ prices)
-
-    def beyond(level: float) -> float:
-        demand = policy.demand(p, level)
-        assert demand is not None
-        if not (demand <= instance.fastest_throughput).all():
-            return worth + 1.0
-        return float(instance.count @ least_cost(instance.throughput, price, demand)) - worth
-
-    better = 2.0 if maximises else 0.5
-    near, far = reached, reached * better
-    while beyond(far) <= 0:
-        near, far = far, far * better
-    while abs(far - near) > _BETWEEN * abs(near):
-        middle = 0.5 * (near + far)
-        near, far = (near, middle) if beyond(middle) > 0 else (middle, far)
-    return float(far)
-
-
-def least_cost(throughput: Floats, price: Floats, demand: Floats) -> Floats:
-    """Return what it costs each job at least to make the steps/s that it needs.
-
-    The lower convex hull of the options' (throughput, price) and (0, 0), read at the demand: some
-    two of these points mix to it.
-
-    Parameters
-    ----------
-    throughput, price
-        Steps/s and price of all its time under each option, shape (jobs, options).
-    demand
-        Steps/s, at most the fastest throughput, shape (jobs,).
-    """
-    nothing = np.zeros((throughput.shape[0], 1))
-    speed, cost = np.hstack([nothing, throughput]), np.hstack([nothing, price])
-    least = np.full(demand.shape, np.inf)
-    for low, paid in zip(speed.T, cost.T, strict=True):
-        for high, due in zip(speed.T, cost.T, strict=True):
-            between = (low <= demand) & (demand <= high)
-            part = np.divide(demand - low, high - low, out=np.ones_like(low), where=high > low)
-            np.minimum(least, paid + part * (due - paid), out=least, where=between)
-    return least

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from apportion.policies import Instance
 from apportion.policies.intervals import Bins, DemandIntervals, worth_merging
-from apportion.policies.partition import least_cost
+from apportion.policies.level_bound import least_cost
 
 if TYPE_CHECKING:
     from tests.policies.conftest import Bench

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pytest
@@ -16,7 +17,8 @@ from apportion.policies import (
     Problem,
     solve_instance,
 )
-from apportion.policies.partition import least_cost, level_bound, parts_of
+from apportion.policies.level_bound import least_cost, least_cost_slopes, level_bound
+from apportion.policies.partition import parts_of
 
 if TYPE_CHECKING:
     from tests.policies.conftest import Bench
@@ -95,3 +97,53 @@ def test_the_right_prices_bound_the_level_exactly_and_wrong_ones_from_beyond(
 def test_policies_without_demands_are_refused_by_name(bench: type[Bench]) -> None:
     with pytest.raises(InputError, match=r"partitions do not go with FIFO.*'makespan'"):
         solve_instance(FIFO(), bench.random(0).instance, partitions=2)
+
+
+class _AtNormalisers:
+    """Demands of a policy at the normalisers of one problem, for other capacities."""
+
+    def __init__(self, policy: Policy, p: Problem) -> None:
+        self._policy, self._p = policy, p
+
+    def demand(self, _: Problem, level: float) -> np.ndarray | None:
+        return self._policy.demand(self._p, level)
+
+
+@pytest.mark.parametrize("policy", [MaxMinFairness(), Makespan(), FinishTimeFairness()])
+@pytest.mark.parametrize("seed", range(12))
+def test_prices_of_parts_are_differences_of_the_level_that_they_prove(
+    policy: Policy, seed: int, bench: type[Bench]
+) -> None:
+    problem = bench.random(seed, jobs=9, types=3).with_columns(weight=np.ones(9))
+    instance = problem.instance
+    split = solve_instance(policy, instance, partitions=2 + seed % 2, seed=seed)
+    p, most = Problem(instance), isinstance(policy, MaxMinFairness | Makespan)
+    same = cast("Policy", _AtNormalisers(policy, p))
+    reached = 1 / split.objective if isinstance(policy, Makespan) else split.objective
+
+    def bound(more: float, of: int) -> float:
+        capacity = instance.capacity + more * np.eye(instance.capacity.size)[of]
+        other = Problem(replace(instance, capacity=capacity))
+        start = reached * (0.5 if most else 2.0)  # what can surely be paid for
+        return policy.reported(level_bound(same, other, split.prices, start, maximises=most))[0]
+
+    step, better = 1e-4, 1.0 if isinstance(policy, MaxMinFairness) else -1.0
+    for resource, price in enumerate(split.prices):
+        gain = better * (bound(step, resource) - bound(0.0, resource)) / step
+        loss = better * (bound(0.0, resource) - bound(-step, resource)) / step
+        slack = 1e-3 * max(abs(loss), abs(price)) + 1e-7 * abs(split.objective)
+        assert gain - slack <= price <= loss + slack
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_slopes_of_the_least_cost_are_its_differences(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    speed, price = rng.uniform(0, 9, (30, 3)), rng.uniform(0, 5, (30, 3))
+    demand = speed.max(axis=1) * rng.uniform(0.01, 0.98, 30)
+    demand[:10] = np.sort(speed[:10], axis=1)[:, 1]  # at an option, where there may be a kink
+    low, high = least_cost_slopes(speed, price, demand)
+    here, step = least_cost(speed, price, demand), 1e-6
+    left = (here - least_cost(speed, price, demand - step)) / step
+    right = (least_cost(speed, price, demand + step) - here) / step
+    np.testing.assert_allclose(low, left, atol=1e-6)
+    np.testing.assert_allclose(high, right, atol=1e-6)
