@@ -130,7 +130,10 @@ class Policy(ABC):
         return instance if self.heterogeneity_aware else instance.blind_to_types()
 
     def pairs_to_consider(self, instance: Instance) -> NDArray[np.intp] | None:
-        """Name the pairs of jobs that may share GPUs, shape (pairs, 2); ``None`` for all."""
+        """Name the pairs of jobs that may share GPUs, shape (pairs, 2).
+
+        Those stand under every option. ``None`` for all, each where it is faster than taking turns.
+        """
         return None
 
     def check_jobs(self, jobs: pd.DataFrame) -> None:  # noqa: B027

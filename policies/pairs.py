@@ -53,7 +53,8 @@ def add_pairs(
     table
         Throughputs of pairs; its keys are those of the classes.
     only
-        The pairs to look at, shape (pairs, 2), the smaller number first; all by default.
+        The pairs to look at, shape (pairs, 2), the smaller number first, under every option. By
+        default all, each under the options where the two make more than by taking turns.
 
     Returns
     -------
@@ -75,7 +76,8 @@ def add_pairs(
     alone = np.stack([instance.throughput[first], instance.throughput[second]])
     both = (speeds > 0).all(axis=0) & (alone > 0).all(axis=0)
     relative = np.divide(speeds, alone, out=np.zeros_like(speeds), where=alone > 0).sum(axis=0)
-    speeds = speeds * (both & (relative > 1.0 + 1e-12))
+    # A pair drawn by rule stands on every type; an optimum uses it only where it beats turns.
+    speeds = speeds * (both & ((relative > 1.0 + 1e-12) | (only is not None)))
     useful = np.flatnonzero(speeds.any(axis=(0, 2)))
     first, second, speeds = first[useful], second[useful], speeds[:, useful]
     row = instance.rows + np.arange(useful.size)

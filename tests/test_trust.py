@@ -161,8 +161,18 @@ DEADLINE = {"steps_remaining": 35.0, "elapsed_s": 0.0, "deadline_s": 10.0}
 def test_matching_by_hand() -> None:
     # One GPU: 1 s first, then 3 s: 1 + (1 + 3) = 5.
     case = by_hand("allox", [[1.0], [1.0]], [1], steps_remaining=[3, 1])
-    assert rules.matching_cost(Facts(case))[0] == pytest.approx(5.0)
+    assert rules.matching_cost(Facts(case)) == pytest.approx(5.0)
     assert rules.queue_fault(Facts(case), np.array([[0.0], [1.0]])) == pytest.approx(0.0)
+
+
+def test_queues_of_equal_cost_may_be_on_one_gpu_or_on_two() -> None:
+    # 1 s and 2 s on the fast GPU end after 1 and 3 s; on both GPUs they end after 2 s each.
+    case = by_hand("allox", [[2.0, 1.0], [2.0, 1.0]], [1, 1], steps_remaining=[2, 4])
+    assert rules.matching_cost(Facts(case)) == pytest.approx(4.0)
+    for X in ([[0.0, 1.0], [1.0, 0.0]], [[1.0, 0.0], [0.0, 0.0]]):
+        assert rules.queue_fault(Facts(case), np.array(X)) == pytest.approx(0.0)
+    late = np.array([[0.0, 0.0], [0.0, 1.0]])
+    assert rules.queue_fault(Facts(case), late) > 0.1
 
 
 def test_formulas_by_hand() -> None:

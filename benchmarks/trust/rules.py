@@ -28,11 +28,14 @@ def formula(facts: Facts) -> Floats:
     return X
 
 
-def matching_cost(facts: Facts, only: dict[int, int] | None = None) -> tuple[float, Floats]:
-    """Least sum of place * duration over all matchings; type and place of each job.
+def matching_cost(
+    facts: Facts, only: dict[int, int] | None = None, used: Floats | None = None
+) -> float:
+    """Least sum of place * duration over all matchings.
 
-    `only` names the type that some jobs must be on.
+    `only` names the type that some jobs must be on, `used` the GPUs of each type that have queues.
     """
+    used = facts.capacity if used is None else used
     case = facts.case
     durations = case.columns["steps_remaining"][:, None] / np.where(
         facts.alone > 0, facts.alone, np.nan
@@ -41,7 +44,7 @@ def matching_cost(facts: Facts, only: dict[int, int] | None = None) -> tuple[flo
         durations[job, np.arange(durations.shape[1]) != kind] = np.nan
     columns = [
         (kind, place)
-        for kind, gpus in enumerate(facts.capacity.astype(int))
+        for kind, gpus in enumerate(used.astype(int))
         if facts.in_tensor[kind]
         for place in range(1, -(-case.jobs // max(gpus, 1)) + 1)
         for _ in range(min(gpus, case.jobs))
@@ -51,21 +54,23 @@ def matching_cost(facts: Facts, only: dict[int, int] | None = None) -> tuple[flo
     # Costs over many decades: a job that cannot run there costs more than all that could.
     forbidden = np.nansum(np.nanmax(durations, axis=1)) * case.jobs * 2
     matched = linear_sum_assignment(np.where(np.isnan(cost), forbidden, cost))[1]
-    total = float(cost[np.arange(case.jobs), matched].sum())
-    return total, np.stack([kinds[matched], places[matched]], axis=1).astype(float)
+    return float(cost[np.arange(case.jobs), matched].sum())
 
 
 def queue_fault(facts: Facts, X: Floats) -> float:
-    """How much worse the best matching is in which the running jobs head their queues; relative."""
-    best, chosen = matching_cost(facts)
+    """How much worse the best matching is in which the running jobs head all queues; relative.
+
+    Several matchings may be the best, with queues on different numbers of GPUs: a job may be as
+    well off second on a fast GPU as first on a slow one.
+    """
+    best = matching_cost(facts)
     running = {int(i): int(np.argmax(X[i])) for i in np.flatnonzero(X.max(axis=1) > 0.5)}
     kinds = {job: int(facts.case.option_type[option]) for job, option in running.items()}
-    forced, _ = matching_cost(facts, kinds)
-    heads = np.bincount(list(kinds.values()), minlength=len(facts.capacity))
-    wanted = np.minimum(np.bincount(chosen[:, 0].astype(int), minlength=len(heads)), facts.capacity)
-    if not np.isfinite(forced) or heads.sum() != wanted.sum():
+    heads = np.bincount(list(kinds.values()), minlength=len(facts.capacity)).astype(float)
+    if not running or (heads > facts.capacity).any():
         return 1.0
-    return (forced - best) / best
+    forced = matching_cost(facts, kinds, heads)
+    return (forced - best) / best if np.isfinite(forced) else 1.0
 
 
 def packing_fault(facts: Facts, X: Floats) -> str:

@@ -40,3 +40,14 @@ def test_the_seed_decides_who_meets_whom() -> None:
         for seed in (0, 0, 1)
     )
     assert first == again != other
+
+
+def test_a_pair_that_wins_on_the_whole_stands_on_every_type() -> None:
+    """It has its slice also of the type on which taking turns would be faster."""
+    jobs, beside = 8, np.array([0.9, 0.9, 0.3])
+    columns = {"order": np.arange(jobs, dtype=float)}
+    instance = Instance.of_jobs(np.ones((jobs, 3)), np.ones(jobs), [1, 1, 2], columns=columns)
+    table = PairTable(beside[None, None, :], np.zeros(jobs, dtype=np.intp))
+    solution = solve_instance(GandivaPacking(), instance, pairs=table)
+    assert sorted(solution.pairs.ravel().tolist()) == list(range(jobs))
+    np.testing.assert_allclose(solution.throughput, (0.9 + 0.9 + 2 * 0.3) / 4)
