@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
+    Ints = NDArray[np.signedinteger[Any]]
 
 
 class Drawn(NamedTuple):
@@ -23,7 +24,7 @@ class Drawn(NamedTuple):
     capacity: Floats
     weight: Floats
 
-    def instance(self, jobs: Floats, types: Floats) -> Instance:
+    def instance(self, jobs: Ints, types: Ints) -> Instance:
         """Pose the problem with jobs and types in some order."""
         speed, weight = self.speed[np.ix_(jobs, types)], self.weight[jobs]
         posed = Instance.of_jobs(speed, self.gpus[jobs], self.capacity[types].tolist())
@@ -32,7 +33,8 @@ class Drawn(NamedTuple):
     @property
     def plain(self) -> Instance:
         """The problem in the order in which it was drawn."""
-        return self.instance(*(np.arange(size) for size in self.speed.shape))
+        jobs, types = self.speed.shape
+        return self.instance(np.arange(jobs), np.arange(types))
 
 
 def draw(seed: int) -> Drawn:
@@ -100,7 +102,7 @@ def by_hand(weight: Floats) -> Floats:
     for job, own in enumerate(weight):
         others = np.delete(weight, job)
         kept[job] = np.exp(others.sum() * np.log((total - own) / total) / own)
-    return weight / total * kept
+    return np.asarray(weight / total * kept)
 
 
 @pytest.mark.parametrize("decades", [0, 2, 4, 6])
