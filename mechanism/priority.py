@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from apportion.mechanism.ties import order_of, ranks
+from apportion.ties import order_of, ranks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -59,8 +59,9 @@ class MinCostWithSLOs(MinCost):
     """Maximise throughput per dollar while every job with a deadline is fast enough to meet it.
 
     Gavel, section 4.2: ``throughput >= steps remaining / time left``. Deadlines that have passed
-    no longer count. Where those that are left cannot all be met, the total shortfall is made as
-    small as possible first, or, with ``strict=True``, the problem is infeasible.
+    no longer count. Where those that are left cannot all be met, the sum over jobs of the part of
+    the pace that is missed, ``max(0, 1 - throughput / pace)``, is made as small as possible first,
+    or, with ``strict=True``, the problem is infeasible.
     """
 
     name = "min_cost_slos"

@@ -30,9 +30,11 @@ InnerPolicy = Literal["fairness", "fifo"]
 class HierarchicalFairness(MaxMinFairness):
     """Share between entities by weight, and within each by fairness or first in, first out.
 
-    Multi-level water filling (Gavel, section 4.3): each entity's rate is split over its jobs, a
-    job that can rise no further passes its part on to the others of its entity, an entity without
-    such jobs to its siblings.
+    Multi-level water filling (Gavel, section 4.3): each entity's rate is split over its jobs by
+    their weights, and what a job gets of it over its GPUs: so fast rises its throughput relative to
+    its equal share. A job that can rise no further passes its part on to the others of its entity,
+    an entity without such jobs to its siblings. The objective is the height of the first level, the
+    least ``throughput / equal share / rate`` at the rates with which all begin.
 
     Parameters
     ----------
@@ -44,7 +46,7 @@ class HierarchicalFairness(MaxMinFairness):
     """
 
     name = "hierarchical_fairness"
-    problem = "water filling of throughput / equal share at rates that entities pass on to jobs"
+    problem = "water filling of throughput / equal share at rates per GPU passed on by entities"
     source = "Gavel (OSDI 2020), section 4.3"
     columns = ("weight", "entity", "order")
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import cvxpy as cp
-from scipy.stats import rankdata
 
 from apportion.policies.base import Policy
+from apportion.ties import ranks
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,8 +23,9 @@ __all__ = ["FIFO", "ShortestJobFirst"]
 class _InOrder(Policy):
     """Give each job its fastest throughput, the first of the order above all.
 
-    The m-th of M jobs weighs ``M + 1 - m`` (Gavel, section 4.2), times the GPUs that it holds where
-    it is fastest, so that a large gang is not outbid by several later jobs that would fit in its
+    The job in place m of M weighs ``M + 1 - m`` (Gavel, section 4.2), times the GPUs that it holds
+    where it is fastest, so that a large gang is not outbid by several later jobs that would fit in
+    its place. Jobs that are equal in the order, but for rounding, have one place, and M is the last
     place.
     """
 
@@ -34,8 +35,8 @@ class _InOrder(Policy):
 
     def objective(self, p: Problem) -> cp.Maximize:
         """State the throughputs relative to the fastest, weighted by place in the order."""
-        rank = rankdata(self.order(p), method="dense")
-        weight = p.instance.fastest_gpus * (rank.max() + 1 - rank) / p.fastest_throughput
+        place = ranks(self.order(p))
+        weight = p.instance.fastest_gpus * (place.max() + 1 - place) / p.fastest_throughput
         return cp.Maximize(p.total(cp.multiply(weight, p.throughput)))
 
 
@@ -44,7 +45,7 @@ class FIFO(_InOrder):
     """First in, first out: the earlier a job was submitted, the more it counts."""
 
     name = "fifo"
-    problem = "max over X of sum over jobs of (M + 1 - place in the queue) * throughput / fastest"
+    problem = "max over X of sum of GPUs * (M + 1 - place in line) * throughput / fastest"
     source = "Gavel (OSDI 2020), section 4.2"
     columns = ("order",)
 
@@ -61,7 +62,7 @@ class ShortestJobFirst(_InOrder):
     """Shortest job first: the less time a job needs on its fastest type, the more it counts."""
 
     name = "shortest_job_first"
-    problem = "max over X of sum over jobs of (M + 1 - place by time left) * throughput / fastest"
+    problem = "max over X of sum of GPUs * (M + 1 - place by time left) * throughput / fastest"
     source = "Gavel (OSDI 2020), section 4.2"
     columns = ("steps_remaining",)
 

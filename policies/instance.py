@@ -115,15 +115,10 @@ class Instance:
         speed = np.asarray(throughput, dtype=float)
         gpus = np.asarray(scale_factor, dtype=float)
         jobs, types = speed.shape
-        on_own_type = np.arange(types, dtype=np.int32) * (types + 1)
-        usage = sparse.csr_array(
-            (
-                np.repeat(gpus, types),
-                np.tile(on_own_type, jobs),
-                np.arange(0, jobs * types + 1, types, dtype=np.int32),
-            ),
-            shape=(jobs, types * types),
-        )
+        on_own_type = np.tile(np.arange(types, dtype=np.int32) * (types + 1), jobs)
+        row_starts = np.arange(0, jobs * types + 1, types, dtype=np.int32)
+        held = (np.repeat(gpus, types), on_own_type, row_starts)
+        usage = sparse.csr_array(held, shape=(jobs, types * types))
         ones = np.ones(jobs)
         return cls(
             throughput=speed,
@@ -242,11 +237,7 @@ class Instance:
 
     @cached_property
     def shared_gpus(self) -> Floats:
-        """GPUs of each type that an option is of, shape (types,).
-
-        What jobs divide among them: a type of which nobody told a throughput counts 0, so that it
-        changes nothing, wherever it stands in the cluster.
-        """
+        """GPUs that jobs divide among them: 0 of a type that no option is of, shape (types,)."""
         offered = np.isin(np.arange(self.accelerators), self.option_accelerator)
         return np.where(offered, self.capacity[: self.accelerators], 0.0)
 

@@ -173,7 +173,7 @@ class Session:
         going = [jobs] if isinstance(jobs, str) else hashable("job to remove", jobs)
         for job in going:
             if job not in self._jobs:
-                raise unknown_name("job to remove", job, self.jobs, shown=f"{len(self)} jobs")
+                raise unknown_name("job to remove", job, self.jobs)
         if len(set(going)) < len(going):
             twice = next(job for place, job in enumerate(going) if job in going[:place])
             raise InputError(f"Job {written(twice)} is to be removed twice.")
@@ -197,7 +197,7 @@ class Session:
         check_unique("job id", table.index)
         for job in table.index:
             if job not in self._jobs:
-                raise unknown_name("job to update", job, self.jobs, shown=f"{len(self)} jobs")
+                raise unknown_name("job to update", job, self.jobs)
         if not len(table):
             return
         old = self._labelled({job: self._jobs[job] for job in table.index})
@@ -233,13 +233,8 @@ class Session:
         if warm is None:
             now = self._jobs.snapshot()
             tensor, table = self._labelled(dict(zip(now.ids(), now.kinds(), strict=True)))
-            found = solve(
-                self.policy,
-                tensor,
-                workers=self.cluster,
-                jobs=table,
-                second_stage=self._second_stage,
-            )
+            given = {"workers": self.cluster, "jobs": table}
+            found = solve(self.policy, tensor, **given, second_stage=self._second_stage)
             return replace(found, stats={**found.stats, "path": "solved anew"})
         solution = warm.solve(
             np.array(self._classes.count, dtype=float),

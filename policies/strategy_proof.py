@@ -52,9 +52,10 @@ class NashWelfare(Policy):
 class StrategyProof(FixedShare):
     """Take from each job what its presence costs the others, so that lying does not pay.
 
-    The partial allocation mechanism: solve `NashWelfare` with all jobs and without each; a job
-    keeps the share ``prod over the others of throughput with it / throughput without it`` of what
-    it had (Cole, Gkatzelis, Goel, 2013; Gavel, section 4.4). GPUs stay idle for it.
+    The partial allocation mechanism: solve `NashWelfare` with all jobs and without each; job i
+    keeps the share ``prod over the others k of (throughput of k with i / throughput of k without
+    i) ** (weight of k / weight of i)`` of what it had (Cole, Gkatzelis, Goel, 2013; Gavel, section
+    4.4, has no weights). GPUs stay idle for it. The objective is the total time that is left.
 
     The share that a job of weight w keeps is ``exp(difference of two optimal values / w)``, so the
     gaps of both count 1 / w-fold: where weights lie many decades apart, what the light jobs keep is

@@ -179,12 +179,12 @@ WRONG: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], str]] = {
     "an unknown type": (edit(accelerator=lambda row: "z"), "the accelerator 'z'"),
     "no length": (edit(end_s=lambda row: row.start_s), "has no length"),
     "no end": (edit(end_s=lambda row: np.nan), "has no length"),
-    "a device with two jobs": (on_another, "hold a device at a time"),
+    "a device with two jobs": (on_another, "hold a device at the same time"),
     "before arrival": (
         lambda table: table.assign(start_s=table["start_s"] - 5000.0, end_s=table["end_s"] - 5000),
         "before the job arrives",
     ),
-    "a job at two places": (edit(end_s=lambda row: row.end_s + 1e6), "overlap|at a time"),
+    "a job at two places": (edit(end_s=lambda row: row.end_s + 1e6), "overlap|at the same time"),
     "too many steps": (
         lambda table: table.assign(end_s=table["start_s"] + 0.99 * (table.end_s - table.start_s)),
         "steps",
@@ -229,7 +229,7 @@ def test_tables_that_do_not_follow_from_the_schedule_are_caught(
 def test_jobs_that_share_are_caught_unless_they_may() -> None:
     shared = rounds("max_min_fairness_space_sharing")
     ap.check_schedule(shared, crowd(), CLUSTER, sharing=True)
-    with pytest.raises(AssertionError, match="hold a device at a time"):
+    with pytest.raises(AssertionError, match="hold a device at the same time"):
         ap.check_schedule(shared, crowd(), CLUSTER)
 
 
@@ -280,5 +280,5 @@ def test_racks_that_give_a_gpu_twice_are_caught(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(Stays, "begin", first)
     found = ap.simulate("dally", on_racks(), RACKS)
-    with pytest.raises(AssertionError, match=r"different devices|at a time"):
+    with pytest.raises(AssertionError, match=r"different devices|at the same time"):
         ap.check_schedule(found, on_racks(), RACKS)

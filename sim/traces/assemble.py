@@ -131,7 +131,9 @@ def reference_speeds(throughputs: pd.DataFrame, reference: str) -> pd.Series:
         If the throughputs do not know it.
     """
     if reference not in throughputs.columns:
-        raise unknown_name("reference accelerator", reference, throughputs.columns)
+        error = unknown_name("reference accelerator", reference, throughputs.columns)
+        hint = "Durations were measured on it; reference= (--reference) names another."
+        raise InputError(f"{error} {hint}")
     return throughputs[reference]
 
 

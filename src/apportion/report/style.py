@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -94,7 +95,9 @@ def inline_svg(figure: Figure, name: str) -> str:
     """Return the figure as an ``<svg>`` element for an HTML page, ids prefixed by `name`."""
     stream = io.StringIO()
     unsaid = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-    with plotting_style():
+    with plotting_style(), warnings.catch_warnings():
+        # Names stay text, which the browser writes in fonts that have their letters.
+        warnings.filterwarnings("ignore", message=r"Glyph .* missing from font")
         figure.savefig(stream, format="svg", metadata=unsaid)
     text = stream.getvalue()
     text = text[text.index("<svg") :]

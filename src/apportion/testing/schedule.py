@@ -128,7 +128,9 @@ def _check_one_job_at_a_time(stays: Stays, sharing: bool) -> None:
             present = [other for other in present if stays.end_s[other] > stays.start_s[stay]]
             alike = all(set(stays.devices[o]) == set(stays.devices[stay]) for o in present)
             if present and not (sharing and len(present) == 1 and alike):
-                fail(f"{stays.named(present[0])} and {stays.named(stay)} hold a device at a time")
+                both = f"{stays.named(present[0])} and {stays.named(stay)}"
+                allowed = "" if sharing else " (jobs may share devices under sharing=True)"
+                fail(f"{both} hold a device at the same time{allowed}")
             present.append(stay)
 
 
