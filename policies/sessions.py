@@ -233,8 +233,10 @@ class Session:
         if warm is None:
             now = self._jobs.snapshot()
             tensor, table = self._labelled(dict(zip(now.ids(), now.kinds(), strict=True)))
-            given = {"workers": self.cluster, "jobs": table}
-            found = solve(self.policy, tensor, **given, second_stage=self._second_stage)
+            second = self._second_stage
+            found = solve(
+                self.policy, tensor, workers=self.cluster, jobs=table, second_stage=second
+            )
             return replace(found, stats={**found.stats, "path": "solved anew"})
         solution = warm.solve(
             np.array(self._classes.count, dtype=float),

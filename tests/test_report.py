@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 import sys
+import warnings
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 
@@ -154,6 +155,13 @@ def test_names_in_plots_are_taken_literally() -> None:
         text = inline_svg(plot({run.policy: run}, kind), kind)
         assert parsed(text).open == []
     assert "$\\frac{1$" in inline_svg(plot({"p": run}, "received_time"), "x")
+
+
+def test_letters_that_the_plots_have_no_font_for_are_left_to_the_browser() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        page = Comparison((a_run("\u6f22\u5b57"),)).to_html()
+    assert "\u6f22\u5b57" in page
 
 
 def test_same_comparison_same_bytes() -> None:
