@@ -10,6 +10,7 @@ import numpy as np
 
 from apportion.errors import InputError, written
 from apportion.policies.base import Policy
+from apportion.policies.compiled import Compiled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 __all__ = ["MinCost", "MinCostWithSLOs"]
+
+_HAIR = 1e-10
+"""Part of a pace that is given up, so that rounding errors leave the constraints a solution."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,7 @@ class MinCostWithSLOs(MinCost):
         due = np.flatnonzero(floors > 0)
         pace = floors[due]
         if not self.strict:
-            pace = pace * (1 - self._least_shortfall(p, due, pace))
+            pace = self._paces_that_can_be_met(p, due, pace)
         met = p.throughput[due] >= cp.multiply(pace, p.scale)
         return [*super().constraints(p), met.set_label("deadlines")]
 
@@ -103,12 +107,15 @@ class MinCostWithSLOs(MinCost):
                 f"{jobs['elapsed_s'][job]:g} s ago and was due after {jobs['deadline_s'][job]:g} s."
             )
 
-    def _least_shortfall(self, p: Problem, due: NDArray[np.intp], pace: Floats) -> Floats:
-        """Return the share of each pace that has to be given up, the least in total."""
+    def _paces_that_can_be_met(self, p: Problem, due: NDArray[np.intp], pace: Floats) -> Floats:
+        """Return the paces, those that cannot all be met lowered by the least part in total."""
         if not due.size:
-            return np.zeros(0)
-        missed = cp.Variable(due.size, nonneg=True)
+            return pace
+        missed = cp.Variable(due.size)
         kept = p.throughput[due] >= cp.multiply(pace, 1 - missed)
-        bounds: list[cp.Constraint] = [*p.constraints, cp.Constant(1) == p.scale, kept]
-        cp.Problem(cp.Minimize(p.count[due] @ missed), bounds).solve(solver=cp.CLARABEL)
-        return np.clip(np.asarray(missed.value, dtype=float) + 1e-7, 0.0, 1.0)
+        whole = cp.Constant(1) == p.scale
+        limits = [whole, kept, missed >= 0]
+        least = Compiled.of(p, cp.Minimize(p.count[due] @ missed), limits)
+        least.X_at(least.optimum("auto", repr(self)))  # the throughput is that of a feasible X
+        reached = np.asarray(p.throughput.value, dtype=float)[due]
+        return np.minimum(pace, reached) * (1 - _HAIR)
