@@ -65,12 +65,20 @@ class GivenOrder:
         jobs = np.argsort(order, kind="stable")
         types = instance.accelerators
         there = (instance.capacity > 0) | (np.arange(len(resources)) >= types)
-        by_name = sorted(np.flatnonzero(there), key=lambda at: (at >= types, resources[at]))
-        offered = np.flatnonzero(there[instance.option_accelerator])
-        names = sorted(offered, key=options.__getitem__)
+        by_name = sorted(
+            np.flatnonzero(there).tolist(), key=lambda at: (at >= types, resources[at])
+        )
+        offered = np.flatnonzero(there[instance.option_accelerator]).tolist()
+        names = sorted(offered, key=lambda at: options[at])
         rows = jobs if instance.solo else _by_members(instance)
-        places = (np.array(each, dtype=np.intp) for each in (names, by_name))
-        return cls(jobs, rows, *places, len(options), len(resources))
+        return cls(
+            jobs,
+            rows,
+            options=np.array(names, dtype=np.intp),
+            resources=np.array(by_name, dtype=np.intp),
+            all_options=len(options),
+            all_resources=len(resources),
+        )
 
     @property
     def as_given(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ POLICIES = [
     *(
         f"{policy.name}_agnostic"
         for policy in BUILT_IN
-        if "heterogeneity_aware" in policy.__dataclass_fields__
+        if "heterogeneity_aware" in inspect.signature(policy).parameters
     ),
 ]
 SINGLE_GPU = ("allox",)
@@ -58,19 +59,30 @@ class Case:
             cluster=replace(self.cluster, gpus=gpus, prices_per_gpu_hour=prices),
         )
 
+    def with_unused_type(self) -> Case:
+        """The same with GPUs of a type on which no job can run."""
+        known = self.workload.throughputs.assign(unused=0.0)
+        prices = {**self.cluster.prices_per_gpu_hour, "unused": 0.1}
+        cluster = replace(
+            self.cluster, gpus={"unused": 5, **self.cluster.gpus}, prices_per_gpu_hour=prices
+        )
+        workload = replace(self.workload, throughputs=known, pairs=None)
+        return replace(self, workload=workload, cluster=cluster)
+
     def swapped(self) -> tuple[Case, dict[Any, Any]]:
         """The same where jobs that are equal have each other's names, and who has whose."""
         jobs = self.workload.jobs
-        other = {}
+        other: dict[Any, Any] = {}
         for rows in jobs.fillna(-1.0).groupby(jobs.columns.tolist()).groups.values():
             other |= dict(zip(rows, rows[::-1], strict=True))
         renamed = jobs.rename(index=other)
         return replace(self, workload=replace(self.workload, jobs=renamed)), other
 
 
-def draw(decider: str, rng: np.random.Generator) -> Case:
+def draw(decider: str, rng: np.random.Generator, most_jobs: int = 12) -> Case:
     """Draw a case for a policy or a scheduler; jobs come in kinds, so many of them are equal."""
-    return _on_racks(decider, rng) if decider in SCHEDULERS else _on_types(decider, rng)
+    drawn = _on_racks if decider in SCHEDULERS else _on_types
+    return drawn(decider, rng, int(rng.integers(1, most_jobs + 1)))
 
 
 def _jobs(rng: np.random.Generator, kinds: pd.DataFrame, count: int, gap_s: float) -> pd.DataFrame:
@@ -81,7 +93,7 @@ def _jobs(rng: np.random.Generator, kinds: pd.DataFrame, count: int, gap_s: floa
     return kinds.iloc[kind].assign(arrival_s=arrival_s).set_axis(names)
 
 
-def _on_types(decider: str, rng: np.random.Generator) -> Case:
+def _on_types(decider: str, rng: np.random.Generator, count: int) -> Case:
     names = ["v100", "k80", "p100"][: rng.integers(1, 4)]
     gpus = {name: int(rng.integers(1, 7)) for name in names}
     single = decider.removesuffix("_agnostic") in SINGLE_GPU
@@ -104,7 +116,7 @@ def _on_types(decider: str, rng: np.random.Generator) -> Case:
     apart = speed[:, None, :] * rng.uniform(0.3, 1.0, (len(kinds), len(kinds), len(names)))
     fits = (speed[:, None] > 0) & (speed[None] > 0) & (sizes[:, None] == sizes)[:, :, None]
     pairs = PairThroughputs(np.where(fits, apart, 0.0), speed, index, accelerators=tuple(names))
-    jobs = _jobs(rng, kinds, int(rng.integers(1, 12)), round_s * rng.choice([0.3, 1.0, 2.5]))
+    jobs = _jobs(rng, kinds, count, round_s * rng.choice([0.3, 1.0, 2.5]))
     settings = {
         "round_seconds": round_s,
         "preemption_overhead_seconds": float(rng.choice([0.0, 20.0])),
@@ -119,12 +131,12 @@ def _on_types(decider: str, rng: np.random.Generator) -> Case:
     return Case(decider, workload, cluster, settings)
 
 
-def _on_racks(decider: str, rng: np.random.Generator) -> Case:
-    shape = {
-        "machines_per_rack": int(rng.integers(1, 4)),
-        "gpus_per_machine": int(rng.integers(1, 6)),
-    }
-    cluster = ap.Cluster.of_racks(int(rng.integers(1, 3)), **shape)
+def _on_racks(decider: str, rng: np.random.Generator, count: int) -> Case:
+    cluster = ap.Cluster.of_racks(
+        int(rng.integers(1, 3)),
+        machines_per_rack=int(rng.integers(1, 4)),
+        gpus_per_machine=int(rng.integers(1, 6)),
+    )
     lease_s = float(rng.choice([600.0, 3600.0]))
     kinds = pd.DataFrame({"job_type": rng.choice(list(RACK_MODELS), int(rng.integers(1, 5)))})
     kinds["scale_factor"] = rng.integers(1, cluster.total_gpus + 1, len(kinds))
@@ -132,7 +144,7 @@ def _on_racks(decider: str, rng: np.random.Generator) -> Case:
     speed = rng.lognormal(0, 1, len(kinds))
     kinds["total_steps"] = speed * np.round(lease_s * rng.uniform(0.1, 4, len(kinds)), 3)
     index = pd.MultiIndex.from_frame(kinds[["job_type", "scale_factor"]])
-    jobs = _jobs(rng, kinds, int(rng.integers(1, 12)), lease_s * rng.choice([0.3, 1.0]))
+    jobs = _jobs(rng, kinds, count, lease_s * rng.choice([0.3, 1.0]))
     workload = ap.Workload("drawn", jobs, pd.DataFrame({"gpu": speed}, index))
     settings = {
         "network": str(rng.choice(list(NETWORKS))),
