@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from benchmarks.trust.programs import best_level
+from benchmarks.trust.programs import OracleFailure, best_level
 
 if TYPE_CHECKING:
     from benchmarks.trust.case import Floats
     from benchmarks.trust.facts import Facts
+
+_HAIR = 1e-9
+"""By what part levels give way where a solver finds that they cannot be met together."""
 
 
 def rates(facts: Facts, active: np.ndarray) -> Floats:
@@ -54,7 +57,10 @@ def fill_tree(facts: Facts) -> Floats:
         most = facts.thr.max(axis=1).toarray().ravel()
         full = active & (floor >= most * (1 - 1e-11))
         if not full.any():
-            level, _, weight = best_level(facts, slope, floor)
+            try:
+                level, _, weight = best_level(facts, slope, floor)
+            except OracleFailure:  # the levels so far are met but for rounding errors
+                level, _, weight = best_level(facts, slope, floor * (1 - _HAIR))
             floor = (floor + level * slope) * (1 - 1e-13)
             full = active & (rate > 0) & (weight > 1e-7)
             if not full.any():
