@@ -118,4 +118,4 @@ class MinCostWithSLOs(MinCost):
         least = Compiled.of(p, cp.Minimize(p.count[due] @ missed), limits)
         least.X_at(least.optimum("auto", repr(self)))  # the throughput is that of a feasible X
         reached = np.asarray(p.throughput.value, dtype=float)[due]
-        return np.minimum(pace, reached) * (1 - _HAIR)
+        return np.asarray(np.minimum(pace, reached) * (1 - _HAIR), dtype=float)
