@@ -30,10 +30,12 @@ class SumOfLogarithms:
 
     Attributes
     ----------
-    cells, terms, zero
-        Columns of the cone program: those that x takes, the logarithms, and those held at zero.
-    limits, bounds, holds, logs
-        Its rows: ``G @ x <= h``, ``x >= 0``, ``zero == 0``, and the last of each cone.
+    cells, terms, zero, shut
+        Columns of the cone program: those that x takes, the logarithms, those held at zero, and
+        those for which there is nothing.
+    limits, empty, bounds, holds, logs
+        Its rows: ``G @ x <= h``, those that leave nothing for `shut`, ``x >= 0`` of cells and then
+        of `shut`, ``zero == 0``, and the last of each cone.
     unit, sign, by
         Coefficients of the logarithms, of x in its bounds and of what is held, in those rows.
     """
@@ -45,6 +47,8 @@ class SumOfLogarithms:
     cells: Ints
     terms: Ints
     zero: Ints
+    shut: Ints
+    empty: Ints
     limits: Ints
     bounds: Ints
     holds: Ints
@@ -68,19 +72,26 @@ class SumOfLogarithms:
         bounds, bounded, sign = rows_that_are_bounds(
             replace(program, A=A[:linear].tocsc(), b=b[:linear])
         )
+        empty = _empty(program, A, bounds)
         inside = np.zeros(program.c.size, dtype=bool)
         inside[bounded] = True
         inside[zero] = False
-        cells = np.flatnonzero(inside)
         kept = inside[bounded]
-        bounds, sign = bounds[kept], sign[kept]
+        bounds, bounded, sign = bounds[kept], bounded[kept], sign[kept]
+        inside[A[empty].indices] = False
+        opened = inside[bounded]
+        shut = bounded[~opened]
+        order = np.concatenate([np.flatnonzero(opened), np.flatnonzero(~opened)])
+        bounds, sign, cells = bounds[order], sign[order], bounded[opened]
         others = np.ones(linear, dtype=bool)
         others[bounds] = False
+        others[empty] = False
         others &= np.diff(sparse.csr_array(A[:linear][:, cells]).indptr) > 0
         limits = np.flatnonzero(others)
         simple = (
-            cells.size + zero.size + terms.size == program.c.size
+            cells.size + shut.size + zero.size + terms.size == program.c.size
             and not A[:linear][:, terms].nnz
+            and cells.size > 0
             and not np.concatenate([b[first], b[first + 2], program.c[cells]]).any()
             and (b[first + 1] == 1).all()
             and not program.equality[limits].any()
@@ -98,6 +109,8 @@ class SumOfLogarithms:
             cells=cells,
             terms=terms,
             zero=zero,
+            shut=shut,
+            empty=empty,
             limits=limits,
             bounds=bounds,
             holds=holds,
@@ -119,10 +132,25 @@ class SumOfLogarithms:
         dual[self.logs] = self.weight / v
         dual[self.logs - 1] = self.weight * (np.log(v) - 1)
         dual[self.logs - 2] = -self.weight
+        A = program.A.tocsr()
+        for row in self.empty:  # the first unit would be worth what its best use is
+            use, need = A[[row]].indices, A[[row]].data
+            lacks = -(program.c + program.A.T @ dual)[use]
+            dual[row] = float((lacks / need).max(initial=0.0))
         missing = program.c + program.A.T @ dual
-        dual[self.bounds] = np.maximum(missing[self.cells], 0.0) / self.sign
+        bounded = np.concatenate([self.cells, self.shut])
+        dual[self.bounds] = np.maximum(missing[bounded], 0.0) / self.sign
         dual[self.holds] = -missing[self.zero] / self.by
         return primal, dual
+
+
+def _empty(program: ConeProgram, A: sparse.csr_array, bounds: Ints) -> Ints:
+    """Find the limits of zero on sums of shares: there is nothing of these resources."""
+    candidate = ~program.equality & (program.b[: program.linear] == 0)
+    candidate[bounds] = False
+    least = A[: program.linear].min(axis=1).toarray().ravel()
+    filled = np.diff(A.indptr[: program.linear + 1]) > 0
+    return np.flatnonzero(candidate & (least >= 0) & filled)
 
 
 def _held(program: ConeProgram, A: sparse.csr_array) -> tuple[Ints, Ints, Floats]:

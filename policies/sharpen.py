@@ -108,7 +108,10 @@ def restore(program: ConeProgram, optimum: Point, near: Floats) -> Floats | None
     if problem is None:
         return None
     D, G, best = problem.D, problem.G, optimum.x[problem.cells]
-    worth, lost = D.T @ (problem.weight / (D @ best)), problem.sign * optimum.y[problem.bounds]
+    worth, lost = (
+        D.T @ (problem.weight / (D @ best)),
+        (problem.sign * optimum.y[problem.bounds])[: best.size],
+    )
     x = np.where(lost > _LOST * worth, 0.0, near[problem.cells])  # these are zero in every optimum
     slack, price = problem.h - G @ x, optimum.y[problem.limits]
     full = slack <= _FULL * problem.h
