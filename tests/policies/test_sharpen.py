@@ -48,6 +48,8 @@ def draw(seed: int) -> Drawn:
     speed[np.arange(jobs), rng.integers(0, types, jobs)] = 1.0
     weight = 10.0 ** rng.uniform(0, rng.choice([0, 3, 6]), jobs)
     capacity = rng.integers(4, max(5, jobs) + 1, types).astype(float)
+    if seed % 4 == 1 and types > 1:  # a type without GPUs
+        capacity[-1], speed[:, 0] = 0.0, np.maximum(speed[:, 0], 0.5)
     return Drawn(speed, rng.choice([1.0, 1.0, 2.0, 4.0], jobs), capacity, weight)
 
 
