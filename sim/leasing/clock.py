@@ -173,7 +173,7 @@ class LeaseClock:
         self._change_s = next_tick(self._mechanism.next_change_s(now_s))
 
     def _migrate(self, fresh: set[int], now_s: float) -> bool:
-        """Move jobs that run to tighter tiers; return whether any has moved."""
+        """Move jobs that run to faster placements; return whether any has moved."""
         holders = self._accounts.holders
         running = holders[self._accounts.end_s[holders] > now_s]
         started = time.perf_counter()
@@ -181,6 +181,7 @@ class LeaseClock:
         self.policy_seconds += time.perf_counter() - started
         for lease in moved:
             self._move(lease, now_s, fresh=lease.job in fresh)
+            fresh.add(lease.job)  # moved again in this instant it loses nothing more
         return bool(moved)
 
     def _start(self, lease: Lease, now_s: float) -> None:
