@@ -62,7 +62,7 @@ def test_runs_come_back_bit_for_bit(settings: dict[str, Any], tmp_path: Path) ->
 def test_runs_on_racks_come_back_with_their_timers(tmp_path: Path) -> None:
     workload, cluster = generate_rack_workload(jobs=12, seed=0), Cluster.of_racks(1)
     run = simulate("dally", workload, cluster)
-    assert set(run.tables) == {"timers"}
+    assert set(run.tables) == {"schedule", "timers"}
     task = task_of(get_decider("dally"), workload, cluster)
     assert_same(through_a_file(tmp_path, task, run), run)
 

@@ -111,6 +111,7 @@ class _Case:
                 "count": 1,
                 "isolated_elapsed_s": elapsed_s * rng.uniform(0.5, 1.5, jobs),
                 "network_priority": rng.choice([0.0, 0.2, 0.5, 1.0], jobs),
+                "running_on": [names[int(speed[0].argmax())], *[""] * (jobs - 1)],
             },
             index=ids,
         )
