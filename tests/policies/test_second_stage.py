@@ -8,8 +8,10 @@ import pytest
 from apportion.policies import (
     BUILT_IN,
     FinishTimeFairness,
+    Instance,
     Makespan,
     MaxMinFairness,
+    NashWelfare,
     Policy,
     solve_instance,
 )
@@ -77,3 +79,12 @@ def test_types_that_are_alike_are_used_in_proportion_to_their_gpus(bench: type[B
     problem = bench(np.ones((2, 2)), np.ones(2), np.array([6.0, 2.0]), np.ones(2))
     solution = solve_instance(MaxMinFairness(), problem.instance)
     np.testing.assert_allclose(solution.X, [[0.75, 0.25], [0.75, 0.25]], atol=1e-6)
+
+
+@pytest.mark.parametrize("speed", [1.0, 3.0, 1e-6])
+def test_a_sum_of_logarithms_of_zero_leaves_the_choice_open_too(speed: float) -> None:
+    """Alone and with an equal share the logarithm is zero; the types are shared by their GPUs."""
+    instance = Instance.of_jobs(np.full((1, 3), speed), [1], [2, 6, 3])
+    solution = solve_instance(NashWelfare(), instance)
+    assert solution.objective == pytest.approx(0.0, abs=1e-9)
+    np.testing.assert_allclose(solution.X, [[2 / 11, 6 / 11, 3 / 11]], atol=1e-6)
