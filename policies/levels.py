@@ -44,6 +44,8 @@ _MERGED_ROWS_FOR_ARROW = 64
 Merged rows change with the level, so that the simplex would have to be set up anew for each.
 """
 _MET = 1e-10
+_ROUNDING = 1e-10
+"""Worth of a resource, relative to the objective, that an interior point leaves for none."""
 _STILL = 1e-14
 _MOST_LEVELS = 60
 _STEP, _STRAIGHT, _SHORTEST = 1e-6, 1e-5, 1e-12
@@ -140,7 +142,7 @@ def reach_level(
         objective=objective,
         bound=bound,
         gap=relative_gap(objective, bound),
-        prices=point.prices * search.slope(point),
+        prices=_beyond_rounding(point.prices * search.slope(point), instance, objective),
         solver=point.solver,
         rows=point.X.shape[0],
         levels=search.levels,
@@ -148,6 +150,12 @@ def reach_level(
         solve_s=solved - started,
         second_stage_s=time.perf_counter() - solved,
     )
+
+
+def _beyond_rounding(prices: Floats, instance: Instance, objective: float) -> Floats:
+    """Return prices, zero where all units of a resource are worth a rounding error only."""
+    worth = prices * np.maximum(instance.capacity, 1.0)
+    return np.where(worth > _ROUNDING * abs(objective), prices, 0.0)
 
 
 class _Search:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from apportion.mechanism.offers.exact import significant
@@ -19,7 +20,7 @@ from apportion.mechanism.offers.racks import (
 from apportion.mechanism.offers.spreading import evenly_over, fewest_places
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     import numpy as np
     from numpy.typing import NDArray
@@ -48,8 +49,8 @@ def by_tier(model: str, placement: Placement) -> float:
 class _Recipe(NamedTuple):
     """A way to spread a gang, and how slow it is where everything is free.
 
-    ``racks`` and ``machines`` are how many share it evenly; 0 stands for as few as can be, each
-    filled in turn.
+    ``racks`` and ``machines`` are how many share it evenly, the machines in each rack; 0 stands for
+    as few as can be, each filled in turn, and one machine in several racks for as few as can be.
     """
 
     worth: Worth
@@ -167,14 +168,22 @@ class Placing:
         """Ways to place a gang within a tier, the best first."""
         known = self._recipes.get((model, gpus, tier))
         if known is None:
-            recipes = []
-            for racks, machines in self._kinds(tier):
-                way = _Recipe((0.0, 0), racks, machines)
-                placement = next(self._realised(way, self._all, gpus), None)
-                if placement is not None:
-                    recipes.append(way._replace(worth=self.worth(model, placement)))
+            simple = list(self._where_all_is_free(self._kinds(tier), model, gpus))
+            best = min((way.worth for way in simple), default=(math.inf, 0))
+            finer = self._where_all_is_free(self._finer_kinds(tier), model, gpus)
+            recipes = [*simple, *(way for way in finer if way.worth < best)]
             known = self._recipes[model, gpus, tier] = sorted(recipes, key=lambda way: way.worth)
         return known
+
+    def _where_all_is_free(
+        self, kinds: Iterable[tuple[int, int]], model: str, gpus: int
+    ) -> Iterator[_Recipe]:
+        """Those of some ways that hold a gang, with their worth where everything is free."""
+        for racks, machines in kinds:
+            way = _Recipe((0.0, 0), racks, machines)
+            placement = next(self._realised(way, self._all, gpus), None)
+            if placement is not None:
+                yield way._replace(worth=self.worth(model, placement))
 
     def _kinds(self, tier: int) -> Iterator[tuple[int, int]]:
         """Racks and machines of all ways within a tier; ties are broken in this order."""
@@ -185,6 +194,12 @@ class Placing:
         if tier >= NETWORK:
             yield 0, 0
             yield from ((count, inside) for count in range(2, racks + 1) for inside in (0, 1))
+
+    def _finer_kinds(self, tier: int) -> Iterator[tuple[int, int]]:
+        """Racks, and machines in each where these are not as few as can be."""
+        racks, machines = self._all.shape
+        if tier >= NETWORK:
+            yield from product(range(2, racks + 1), range(2, machines + 1))
 
     def _realised(self, way: _Recipe, free: Ints, gpus: int) -> Iterator[Placement]:
         """Placements on what is free in one way, as near to it as that allows."""
@@ -203,14 +218,17 @@ class Placing:
         else:
             by_rack = evenly_over(free.sum(axis=1).tolist(), way.racks, gpus)
             if by_rack is not None:
-                yield _placement(
-                    {
-                        rack: self._inside(
-                            free[rack], part, way.machines and fewest_places(free[rack], part)
-                        )
-                        for rack, part in by_rack.items()
-                    }
-                )
+                spread = {
+                    rack: self._inside(free[rack], part, self._machines(way, free[rack], part))
+                    for rack, part in by_rack.items()
+                }
+                if None not in spread.values():
+                    yield _placement(spread)
+
+    @staticmethod
+    def _machines(way: _Recipe, free: Ints, gpus: int) -> int:
+        """Machines of a rack among several: 1 stands for as few as can be, 0 for packed."""
+        return fewest_places(free, gpus) if way.machines == 1 else way.machines
 
     def _inside(self, free: Ints, gpus: int, machines: int) -> Mapping[int, int] | None:
         """Share GPUs over machines of a rack: so many evenly, or packed for 0; None if it fails."""
