@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from itertools import product
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from apportion.mechanism.offers.exact import significant
@@ -17,7 +16,7 @@ from apportion.mechanism.offers.racks import (
     choose,
     tier_of,
 )
-from apportion.mechanism.offers.spreading import evenly_over, fewest_places
+from apportion.mechanism.offers.spreading import evenly_over, evenly_over_machines, fewest_places
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -49,8 +48,8 @@ def by_tier(model: str, placement: Placement) -> float:
 class _Recipe(NamedTuple):
     """A way to spread a gang, and how slow it is where everything is free.
 
-    ``racks`` and ``machines`` are how many share it evenly, the machines in each rack; 0 stands for
-    as few as can be, each filled in turn, and one machine in several racks for as few as can be.
+    ``racks`` and ``machines`` are how many share it evenly; 0 stands for as few as can be, each
+    filled in turn. Over several racks 1 stands for as few machines as can be, shared evenly.
     """
 
     worth: Worth
@@ -170,7 +169,7 @@ class Placing:
         if known is None:
             simple = list(self._where_all_is_free(self._kinds(tier), model, gpus))
             best = min((way.worth for way in simple), default=(math.inf, 0))
-            finer = self._where_all_is_free(self._finer_kinds(tier), model, gpus)
+            finer = self._where_all_is_free(self._finer_kinds(tier, gpus), model, gpus)
             recipes = [*simple, *(way for way in finer if way.worth < best)]
             known = self._recipes[model, gpus, tier] = sorted(recipes, key=lambda way: way.worth)
         return known
@@ -195,11 +194,12 @@ class Placing:
             yield 0, 0
             yield from ((count, inside) for count in range(2, racks + 1) for inside in (0, 1))
 
-    def _finer_kinds(self, tier: int) -> Iterator[tuple[int, int]]:
-        """Racks, and machines in each where these are not as few as can be."""
-        racks, machines = self._all.shape
+    def _finer_kinds(self, tier: int, gpus: int) -> Iterator[tuple[int, int]]:
+        """Racks, up to twice as many as it takes, and machines in all, not as few as can be."""
         if tier >= NETWORK:
-            yield from product(range(2, racks + 1), range(2, machines + 1))
+            held, inside = self._all.sum(axis=1), self._all.shape[1]
+            for racks in range(2, min(held.size, 2 * fewest_places(held, gpus)) + 1):
+                yield from ((racks, machines) for machines in range(racks, racks * inside + 1))
 
     def _realised(self, way: _Recipe, free: Ints, gpus: int) -> Iterator[Placement]:
         """Placements on what is free in one way, as near to it as that allows."""
@@ -215,20 +215,21 @@ class Placing:
                         yield _placement({rack: shares})
         elif way.racks == 0:
             yield choose(free, gpus, NETWORK, self._best_fit)
+        elif way.machines > 1:
+            spread = evenly_over_machines(free, way.racks, way.machines, gpus)
+            if spread is not None:
+                yield _placement(spread)
         else:
             by_rack = evenly_over(free.sum(axis=1).tolist(), way.racks, gpus)
             if by_rack is not None:
-                spread = {
-                    rack: self._inside(free[rack], part, self._machines(way, free[rack], part))
-                    for rack, part in by_rack.items()
-                }
-                if None not in spread.values():
-                    yield _placement(spread)
-
-    @staticmethod
-    def _machines(way: _Recipe, free: Ints, gpus: int) -> int:
-        """Machines of a rack among several: 1 stands for as few as can be, 0 for packed."""
-        return fewest_places(free, gpus) if way.machines == 1 else way.machines
+                yield _placement(
+                    {
+                        rack: self._inside(
+                            free[rack], part, way.machines and fewest_places(free[rack], part)
+                        )
+                        for rack, part in by_rack.items()
+                    }
+                )
 
     def _inside(self, free: Ints, gpus: int, machines: int) -> Mapping[int, int] | None:
         """Share GPUs over machines of a rack: so many evenly, or packed for 0; None if it fails."""

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["evenly_over", "fewest_places"]
+__all__ = ["evenly_over", "evenly_over_machines", "fewest_places"]
 
 
 def fewest_places(free: NDArray[np.int64], gpus: int) -> int:
@@ -49,6 +49,45 @@ def evenly_over(free: Sequence[int], places: int, gpus: int) -> dict[int, int] |
         if place is None:
             return _as_evenly_as_can_be(free, ascending[-places:], gpus)
         shares[place] = part
+    return shares
+
+
+def evenly_over_machines(
+    free: NDArray[np.int64], racks: int, machines: int, gpus: int
+) -> dict[int, dict[int, int]] | None:
+    """Share GPUs over so many machines, and these over so many racks.
+
+    Parameters
+    ----------
+    free
+        Free GPUs of each machine, shape (racks, machines per rack).
+    racks, machines
+        How many take part; machines in all.
+    gpus
+        GPUs to share.
+
+    Returns
+    -------
+    dict or None
+        GPUs by machine, by rack. Machines hold the same to one GPU, racks as many machines to one;
+        the fullest racks that hold their part take it. None if they do not hold so many.
+    """
+    whole, rest = divmod(gpus, machines)
+    parts = [whole + 1] * rest + [whole] * (machines - rest)
+    held = free.sum(axis=1)
+    ascending = held.argsort(kind="stable").tolist()
+    shares: dict[int, dict[int, int]] = {}
+    for place in range(racks):
+        count = machines // racks + (place < machines % racks)
+        inside, parts = parts[:count], parts[count:]
+        for rack in ascending:
+            if rack not in shares and held[rack] >= sum(inside):
+                found = evenly_over(free[rack].tolist(), count, sum(inside))
+                if found is not None:
+                    shares[rack] = found
+                    break
+        else:
+            return None
     return shares
 
 

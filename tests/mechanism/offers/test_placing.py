@@ -48,8 +48,10 @@ def shape_of(placement: Placement) -> list[list[int]]:
     return sorted(sorted(parts) for parts in racks.values())
 
 
-# What the ways that are tried may lose against all that there are: nothing by default. Elsewhere
-# they leave out gangs spread unevenly over racks, or over machines that are not all alike.
+# What the ways that are tried may lose in a crowd against all that there are: nothing by default.
+# Elsewhere they leave out gangs spread unevenly over racks, or over machines not all alike.
+# Alone, only the model of Table I has uneven shapes in one rack that are faster than even ones.
+ALONE = {"none": 0.0, "table1": 0.0, "alpha_beta": 0.0, "table1_model": 0.02}
 LOSS = {"none": 0.0, "table1": 0.0, "alpha_beta": 1e-3, "table1_model": 0.07}
 
 
@@ -62,7 +64,7 @@ def test_a_gang_alone_has_the_best_of_all_placements(network: str, cluster: Clus
         every = {str(shape_of(found)): found for found in all_placements(whole, gpus)}
         for model in MODELS:
             best = min(placing.worth(model, placement)[0] for placement in every.values())
-            assert best <= placing.least_slowdown(model, gpus) <= best * (1 + LOSS[network])
+            assert best <= placing.least_slowdown(model, gpus) <= best * (1 + ALONE[network])
 
 
 @settings(max_examples=150, deadline=None)
