@@ -30,7 +30,8 @@ def machine() -> str:
     """Name what the figures depend on."""
     # Of the first two the version is in the package: a checkout need not be installed, and cvxpy
     # has two names.
-    ours = f"apportion {apportion.__version__}, cvxpy {cvxpy.__version__}"
+    solver = cvxpy.__version__  # pyright: ignore[reportPrivateImportUsage]
+    ours = f"apportion {apportion.__version__}, cvxpy {solver}"
     packages = ", ".join([ours, *(f"{name} {version(name)}" for name in _PACKAGES)])
     python = platform.python_version()
     return f"{os.cpu_count()} CPUs ({platform.machine()}), Python {python}, {packages}"

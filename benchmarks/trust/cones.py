@@ -1,8 +1,10 @@
 """Nash welfare by Clarabel's exponential cones, and the mechanism built on it."""
 
+# pyright: reportAttributeAccessIssue=false
+# clarabel is a compiled module without stubs.
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import clarabel
 import numpy as np
@@ -33,7 +35,7 @@ def best_nash(facts: Facts, present: np.ndarray | None = None) -> tuple[Floats, 
     held = sp.diags_array(1 / np.maximum(facts.capacity, 1.0)) @ facts.gpus[:, keep]
     limits = sp.vstack([facts.time[present][:, keep], held, -sp.eye_array(entries)])
     linear = sp.hstack([limits, sp.csr_array((limits.shape[0], jobs))])
-    cone = sp.lil_array((3 * jobs, entries + jobs))
+    cone: Any = sp.lil_array((3 * jobs, entries + jobs))
     cone[0::3, entries:] = -np.eye(jobs)
     cone[2::3, :entries] = -speed
     right = np.concatenate(

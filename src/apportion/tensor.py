@@ -25,10 +25,7 @@ if TYPE_CHECKING:
     from apportion.cluster import Cluster
     from apportion.given import Jobs, Workers
 
-    Throughputs: TypeAlias = (
-        "ThroughputTensor | pd.DataFrame | Mapping[Any, Any] | Sequence[Sequence[float]]"
-        " | NDArray[np.floating[Any] | np.integer[Any]]"
-    )
+    Throughputs: TypeAlias = "ThroughputTensor | pd.DataFrame | Mapping[Any, Any] | Sequence[Sequence[float]] | NDArray[Any]"  # noqa: E501
 
 __all__ = ["COMBINATION", "ThroughputTensor"]
 

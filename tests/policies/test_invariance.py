@@ -13,7 +13,7 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -38,7 +38,7 @@ def variants() -> list[Policy]:
             for option, value in changes.items()
             if option in options and getattr(plain, option) != value
         ]
-        found += [replace(plain, **change) for change in ({}, *own)]
+        found += [replace(cast("Any", plain), **change) for change in ({}, *own)]
     return found
 
 

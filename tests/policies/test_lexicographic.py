@@ -62,8 +62,9 @@ def raised(instance: Instance, gpus: Floats, base: Floats, rate: Floats) -> tupl
         for i in range(n):
             made[i, i * k : (i + 1) * k] = speed[i] * unit[i] / need[i]
         rise, none = (rate * t / need)[:, None], np.zeros((n + k, 1))
+        result: Any = None
         for hair in 10.0 ** np.arange(-11, -6):  # what rounding errors have left of frozen levels
-            result: Any = linprog(
+            result = linprog(
                 np.append(np.zeros(n * k), -1.0),
                 A_ub=np.block([[np.vstack([held, time]), none], [-made, rise]]),
                 b_ub=np.concatenate([instance.capacity, 1 / unit, -base / need * (1 - hair)]),

@@ -31,8 +31,9 @@ class Fixed(Instance):
         return cls(**values, usual=instance.capacity)
 
     def _as_usual(self) -> Instance:
-        values = {each.name: getattr(self, each.name) for each in fields(Instance)}
-        return Instance(**values | {"capacity": self.usual})
+        values: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(Instance)}
+        values["capacity"] = self.usual
+        return Instance(**values)
 
     @cached_property
     def type_share(self) -> Floats:

@@ -37,7 +37,7 @@ def dask_workers(address: str | None, n_jobs: int | None) -> Generator[Workers]:
     """
     from distributed import CancelledError, Client, KilledWorker, LocalCluster
     from distributed.client import FutureCancelledError
-    from distributed.comm import CommClosedError
+    from distributed.comm.core import CommClosedError
 
     losses = (
         *(KilledWorker, CancelledError, FutureCancelledError, CommClosedError),

@@ -84,8 +84,9 @@ class _Task:
     @classmethod
     def of(cls, run: PlannedRun) -> _Task:
         """Leave out what is sent once to each worker."""
-        named = {each.name: getattr(run, each.name) for each in fields(cls)}
-        return cls(**named | {"source": run.source.name})
+        named: dict[str, Any] = {each.name: getattr(run, each.name) for each in fields(cls)}
+        named["source"] = run.source.name
+        return cls(**named)
 
 
 def _figures(run: _Task, report: Report | None, sources: Mapping[str, Source]) -> dict[str, Any]:

@@ -47,6 +47,7 @@ def ray_workers(address: str | None, n_jobs: int | None) -> Generator[Workers]:
     # Nobody who sweeps policies asked for statistics of use to be sent anywhere.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     import ray
+    from ray.exceptions import RayError
     from ray.util.joblib.ray_backend import RayBackend
 
     joblib.register_parallel_backend("ray", _yielding(RayBackend))
@@ -58,7 +59,7 @@ def ray_workers(address: str | None, n_jobs: int | None) -> Generator[Workers]:
             cpus = int(ray.cluster_resources().get("CPU", 1))
             with joblib.parallel_config(backend="ray"):
                 at_once = min(n_jobs or cpus, cpus)
-                yield Workers(at_once, "Ray", (ray.exceptions.RayError, ConnectionError))
+                yield Workers(at_once, "Ray", (RayError, ConnectionError))
         finally:
             if own:
                 ray.shutdown()
@@ -73,6 +74,7 @@ def _connect(address: str | None, n_jobs: int | None) -> None:
         If it cannot be reached.
     """
     import ray
+    from ray.exceptions import RayError
 
     options: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
     if address is None:
@@ -83,7 +85,7 @@ def _connect(address: str | None, n_jobs: int | None) -> None:
         options |= {"address": address}
     try:
         ray.init(**options)
-    except (ConnectionError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
+    except (ConnectionError, ValueError, RuntimeError, RayError) as error:
         where = "start a Ray cluster" if address is None else f"reach a Ray cluster at {address!r}"
         advice = "" if address is None else f" {_ADVICE}"
         raise ApportionError(f"Cannot {where}: {one_line(str(error))}.{advice}") from error

@@ -69,8 +69,10 @@ def check_scheduler(scheduler: str | Decider, *, gangs: bool = True, seed: int =
         workload, cluster = _on_types(seed, gangs), _TYPES
         cases = [{"leases": False, "round_seconds": 500.0}, {"preemption_overhead_seconds": 45.0}]
         declared = {"sharing": decider.space_sharing, "work_conserving": decider.work_conserving}
-    for settings in cases:
-        run = _checked(decider, workload, cluster, settings, declared)
+    *others, settings = cases
+    for other in others:
+        _checked(decider, workload, cluster, other, declared)
+    run = _checked(decider, workload, cluster, settings, declared)
     same = [_same_twice, _same_under_other_names, _same_with_equal_jobs_swapped]
     if not isinstance(decider, OfferScheduler):
         same.append(_same_with_types_in_another_order)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
@@ -31,6 +32,7 @@ def test_other_figures_out_of_range_are_named() -> None:
         Dimension("rack", "ring", 1.0, size=0)
     with pytest.raises(InputError, match="links_per_unit of tier 'rack' is 0"):
         Dimension("rack", "ring", 1.0, links_per_unit=0)
+    tiers: Any
     for tiers in (((RING,), (RING, RING), RING), ((RING,), RING, None), ((RING, "x"), RING, RING)):
         with pytest.raises(
             InputError, match=r"(machine|rack|network).* is .*; it must be a.*Dimension"
