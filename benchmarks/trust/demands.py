@@ -97,7 +97,7 @@ def _finish_times(
             low = max(low, rho)
         if abs(share - 1) <= 2e-11 or (rho == first and share >= 1):
             return x, weight
-        new = rho + (1 - share) / slope
+        new = rho + (1 - share) / slope if slope > 0 else np.inf
         if not low < new < high:
             new = (low + high) / 2 if np.isfinite(high) else 2 * rho
         if abs(new - rho) <= 1e-13 * rho:
