@@ -25,10 +25,10 @@ Where the options are network tiers, `eligible` masks those that delay timers ke
 
 from apportion.policies.allox import AlloX
 from apportion.policies.base import Policy
-from apportion.policies.bridge import WarmProblem
 from apportion.policies.cost import MinCost, MinCostWithSLOs
-from apportion.policies.driver import Solution, solve_instance
 from apportion.policies.finish_time_fairness import FinishTimeFairness
+from apportion.policies.fixed_shares import IsolatedShare, ProportionalShare
+from apportion.policies.gandiva_packing import GandivaPacking
 from apportion.policies.hierarchical import HierarchicalFairness
 from apportion.policies.in_order import FIFO, ShortestJobFirst
 from apportion.policies.instance import Instance
@@ -37,17 +37,17 @@ from apportion.policies.labelled import solve
 from apportion.policies.labels import Resource
 from apportion.policies.makespan import Makespan
 from apportion.policies.max_min_fairness import MaxMinFairness
+from apportion.policies.nash_welfare import NashWelfare, StrategyProof
 from apportion.policies.network_sensitive import NetworkSensitive
-from apportion.policies.packing import GandivaPacking
-from apportion.policies.pairs import PairTable
+from apportion.policies.placements.place_round import RoundPlacement, place_round
+from apportion.policies.placements.tiers import Eligible, eligible
 from apportion.policies.problem import Problem
 from apportion.policies.registry import BUILT_IN, SPECIALISED, get_policy, policy_table, register
-from apportion.policies.sessions import Session, session
-from apportion.policies.shares import IsolatedShare, ProportionalShare
-from apportion.policies.spatial import RoundPlacement, place_round
-from apportion.policies.strategy_proof import NashWelfare, StrategyProof
-from apportion.policies.throughput import MaxTotalThroughput
-from apportion.policies.tiers import Eligible, eligible
+from apportion.policies.sessions.session import Session, session
+from apportion.policies.solving.driver import Solution, solve_instance
+from apportion.policies.solving.rows.pairs import PairTable
+from apportion.policies.solving.solvers.warm_highs import WarmProblem
+from apportion.policies.total_throughput import MaxTotalThroughput
 
 __all__ = [
     "BUILT_IN",

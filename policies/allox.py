@@ -10,7 +10,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from apportion.errors import InputError
-from apportion.policies.shares import FixedShare
+from apportion.policies.fixed_shares import FixedShare
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

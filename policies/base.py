@@ -99,8 +99,8 @@ class Policy(ABC):
 
         For policies that are about the worst off job; ``None`` for all others. The demands shrink
         as the level gets worse, to nothing, and t times the demands improve it at most t-fold.
-        Such policies are solved level by level (`apportion.policies.levels`), where jobs that
-        differ in their demands only become few rows.
+        Such policies are solved level by level (`apportion.policies.solving.worst_off.levels`),
+        where jobs that differ in their demands only become few rows.
         """
         return None
 

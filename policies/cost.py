@@ -10,7 +10,7 @@ import numpy as np
 
 from apportion.errors import InputError, written
 from apportion.policies.base import Policy
-from apportion.policies.compiled import Compiled
+from apportion.policies.solving.compiled import Compiled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,7 +9,7 @@ import cvxpy as cp
 import numpy as np
 
 from apportion.policies.base import Policy
-from apportion.policies.water_filling import LEVEL_HAIR, even_share, water_fill
+from apportion.policies.solving.worst_off.water_filling import LEVEL_HAIR, even_share, water_fill
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.policies.problem import Problem
-    from apportion.policies.water_filling import Rates
+    from apportion.policies.solving.worst_off.water_filling import Rates
 
     Floats = NDArray[np.float64]
 

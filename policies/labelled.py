@@ -10,11 +10,11 @@ import pandas as pd
 from apportion.allocation import Allocation
 from apportion.errors import InputError, written
 from apportion.kinds import checked
-from apportion.policies.driver import Solution, solve_instance
-from apportion.policies.given_order import GivenOrder
 from apportion.policies.labels import Resource, instance_of, jobs_of, pair_table
+from apportion.policies.placements.tiers import GangPacking, pack_gangs
 from apportion.policies.registry import get_policy
-from apportion.policies.tiers import GangPacking, pack_gangs
+from apportion.policies.solving.driver import Solution, solve_instance
+from apportion.policies.solving.rows.given_order import GivenOrder
 from apportion.tensor import COMBINATION, ThroughputTensor
 from apportion.threads import one_thread
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from apportion.given import Jobs, Workers
     from apportion.pairs import PairThroughputs
     from apportion.policies.base import Policy
-    from apportion.policies.driver import Fallback
     from apportion.policies.instance import Instance
-    from apportion.policies.pairs import PairTable
-    from apportion.policies.solvers import SolverName
+    from apportion.policies.solving.driver import Fallback
+    from apportion.policies.solving.rows.pairs import PairTable
+    from apportion.policies.solving.solvers.optimise import SolverName
     from apportion.tensor import Throughputs
 
 __all__ = ["solve"]
@@ -82,7 +82,7 @@ def solve(
         table then has their ``job_type``. Rows of `X` for pairs are called ``"a + b"``.
     gang_packing
         Whether gangs must also pack into whole machines and racks, where the options are
-        (accelerator, tier) with the tiers of `TIERS`; see `apportion.policies.tiers`.
+        (accelerator, tier) with the tiers of `TIERS`; see `apportion.policies.placements.tiers`.
     group, intervals, second_stage, solver
         See `solve_instance`; the defaults are right for all but comparisons.
     partitions, seed, fallback

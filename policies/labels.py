@@ -14,7 +14,7 @@ from apportion.errors import InputError, unknown_name, written
 from apportion.jobs import check_jobs
 from apportion.kinds import check_fields
 from apportion.policies.instance import Instance
-from apportion.policies.pairs import PairTable
+from apportion.policies.solving.rows.pairs import PairTable
 from apportion.table_checks import as_floats
 
 if TYPE_CHECKING:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import cvxpy as cp
 
 from apportion.policies.base import Policy
-from apportion.policies.water_filling import LEVEL_HAIR, Steady, water_fill
+from apportion.policies.solving.worst_off.water_filling import LEVEL_HAIR, Steady, water_fill
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from apportion.policies.problem import Problem
-    from apportion.policies.water_filling import Rates
+    from apportion.policies.solving.worst_off.water_filling import Rates
 
 __all__ = ["MaxMinPolicy"]
 

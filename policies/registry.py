@@ -14,15 +14,15 @@ from apportion.policies.allox import AlloX
 from apportion.policies.base import Policy
 from apportion.policies.cost import MinCost, MinCostWithSLOs
 from apportion.policies.finish_time_fairness import FinishTimeFairness
+from apportion.policies.fixed_shares import IsolatedShare, ProportionalShare
+from apportion.policies.gandiva_packing import GandivaPacking
 from apportion.policies.hierarchical import HierarchicalFairness
 from apportion.policies.in_order import FIFO, ShortestJobFirst
 from apportion.policies.makespan import Makespan
 from apportion.policies.max_min_fairness import MaxMinFairness
+from apportion.policies.nash_welfare import NashWelfare, StrategyProof
 from apportion.policies.network_sensitive import NetworkSensitive
-from apportion.policies.packing import GandivaPacking
-from apportion.policies.shares import IsolatedShare, ProportionalShare
-from apportion.policies.strategy_proof import NashWelfare, StrategyProof
-from apportion.policies.throughput import MaxTotalThroughput
+from apportion.policies.total_throughput import MaxTotalThroughput
 
 __all__ = ["BUILT_IN", "SPECIALISED", "get_policy", "policy_table", "register"]
 

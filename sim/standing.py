@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from apportion.policies import Instance
-from apportion.policies.classes import group_rows
-from apportion.policies.warm_classes import WarmClasses
+from apportion.policies.sessions.warm_classes import WarmClasses
+from apportion.policies.solving.rows.classes import group_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

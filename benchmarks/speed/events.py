@@ -11,17 +11,17 @@ import pandas as pd
 
 import apportion as ap
 from apportion.policies import get_policy
-from apportion.policies.classes import group_identical
-from apportion.policies.compiled import Compiled
-from apportion.policies.highs import PersistentHighs
 from apportion.policies.problem import Problem
+from apportion.policies.solving.compiled import Compiled
+from apportion.policies.solving.rows.classes import group_identical
+from apportion.policies.solving.solvers.highs import PersistentHighs
 from benchmarks.speed.harness import Row, cpu_seconds
 from benchmarks.speed.problems import TYPES, draw
 from benchmarks.speed.timing import ours
 
 if TYPE_CHECKING:
     from apportion.allocation import Allocation
-    from apportion.policies.session_allocation import SessionAllocation
+    from apportion.policies.sessions.session_allocation import SessionAllocation
     from benchmarks.speed.problems import Case
     from benchmarks.speed.settings import Settings
 

@@ -18,8 +18,8 @@ from apportion.policies import (
     MaxMinFairness,
     solve_instance,
 )
-from apportion.policies.arrow import ArrowProgram, solve_arrow
-from apportion.policies.common_share import ArrowShare, DeclaredShare
+from apportion.policies.solving.solvers.arrow_interior_point import ArrowProgram, solve_arrow
+from apportion.policies.solving.worst_off.common_share import ArrowShare, DeclaredShare
 
 if TYPE_CHECKING:
     from tests.policies.conftest import Bench

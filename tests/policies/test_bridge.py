@@ -9,16 +9,16 @@ import pytest
 from scipy import sparse
 
 from apportion.errors import InputError
-from apportion.policies.active_set import least_squares
-from apportion.policies.bridge import WarmProblem, WarmSolver
-from apportion.policies.canonical import ConeProgram, canonicalise
-from apportion.policies.highs import PersistentHighs
-from apportion.policies.parametric import ParametricProgram
+from apportion.policies.solving.solvers.active_set_least_squares import least_squares
+from apportion.policies.solving.solvers.cone_program import ConeProgram, canonicalise
+from apportion.policies.solving.solvers.highs import PersistentHighs
+from apportion.policies.solving.solvers.parametric_program import ParametricProgram
+from apportion.policies.solving.solvers.warm_highs import WarmProblem, WarmSolver
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from apportion.policies.point import Point
+    from apportion.policies.solving.solvers.point import Point
 
     Floats = NDArray[np.float64]
 

@@ -15,10 +15,10 @@ from apportion.policies import (
     MinCost,
     Policy,
     ShortestJobFirst,
-    driver,
     solve_instance,
 )
-from apportion.policies.certificate import make_feasible, relative_gap
+from apportion.policies.solving import driver
+from apportion.policies.solving.certificate import make_feasible, relative_gap
 
 if TYPE_CHECKING:
     from tests.policies.conftest import Bench

@@ -15,7 +15,7 @@ from apportion.policies import (
     Policy,
     solve_instance,
 )
-from apportion.policies.classes import group_identical, group_rows
+from apportion.policies.solving.rows.classes import group_identical, group_rows
 
 if TYPE_CHECKING:
     from tests.policies.conftest import Bench

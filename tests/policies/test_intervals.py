@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from apportion.policies import Instance
-from apportion.policies.intervals import Bins, DemandIntervals, worth_merging
-from apportion.policies.level_bound import least_cost
+from apportion.policies.solving.rows.demand_intervals import Bins, DemandIntervals, worth_merging
+from apportion.policies.solving.worst_off.level_bound import least_cost
 
 if TYPE_CHECKING:
     from tests.policies.conftest import Bench

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from apportion.policies import Instance, get_policy, solve_instance
-from apportion.policies.pairs import PairTable, pairs_of_jobs
+from apportion.policies.solving.rows.pairs import PairTable, pairs_of_jobs
 
 Floats = NDArray[np.float64]
 POLICIES = [

@@ -17,8 +17,12 @@ from apportion.policies import (
     Problem,
     solve_instance,
 )
-from apportion.policies.level_bound import least_cost, least_cost_slopes, level_bound
-from apportion.policies.partition import parts_of
+from apportion.policies.solving.rows.random_partition import parts_of
+from apportion.policies.solving.worst_off.level_bound import (
+    least_cost,
+    least_cost_slopes,
+    level_bound,
+)
 
 if TYPE_CHECKING:
     from tests.policies.conftest import Bench

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 import apportion as ap
 from apportion.policies import BUILT_IN, Instance, Policy, Problem, solve_instance
-from apportion.policies.shares import FixedShare
+from apportion.policies.fixed_shares import FixedShare
 
 Floats = NDArray[np.float64]
 MINIMISED = ("makespan", "finish_time_fairness")

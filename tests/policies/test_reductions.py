@@ -22,10 +22,10 @@ from apportion.policies import (
     Policy,
     Problem,
     Solution,
-    compiled,
     solve_instance,
 )
 from apportion.policies.max_min import MaxMinPolicy
+from apportion.policies.solving import compiled
 
 if TYPE_CHECKING:
     from tests.policies.conftest import Bench

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 import apportion as ap
 from apportion.errors import InputError
 from apportion.policies import Instance
-from apportion.policies.bridge import WarmSolver
-from apportion.policies.warm_classes import Route, WarmClasses
+from apportion.policies.sessions.warm_classes import Route, WarmClasses
+from apportion.policies.solving.solvers.warm_highs import WarmSolver
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from apportion.policies import Problem
-    from apportion.policies.sessions import Session
+    from apportion.policies.sessions.session import Session
 
 GPUS = {"v100": 2, "p100": 3, "k80": 4}
 KINDS = pd.DataFrame(
@@ -316,7 +316,7 @@ def test_where_a_warm_start_fails_the_result_is_the_same(monkeypatch: pytest.Mon
 
 
 def test_kinds_that_never_return_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apportion.policies.job_kinds._SPARE", 3)
+    monkeypatch.setattr("apportion.policies.sessions.job_kinds._SPARE", 3)
     with ap.session("max_min_fairness", GPUS) as s:
         for number in range(20):
             s.add(*told([f"0-{number}"]))
@@ -325,7 +325,7 @@ def test_kinds_that_never_return_are_forgotten(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_many_classes_are_solved_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apportion.policies.warm_classes._MOST_CLASSES", 1)
+    monkeypatch.setattr("apportion.policies.sessions.warm_classes._MOST_CLASSES", 1)
     with ap.session("max_min_fairness", GPUS) as s:
         s.add(*told(["0-0", "1-1"]))
         assert s.solve().stats["path"] == "solved anew"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from apportion.cluster import TIERS, Cluster
 from apportion.errors import InputError
 from apportion.policies import BUILT_IN, Policy, eligible, solve
-from apportion.policies.tiers import tier_eligibility
+from apportion.policies.placements.tiers import tier_eligibility
 from apportion.tensor import ThroughputTensor
 
 Floats = NDArray[np.float64]

@@ -1,0 +1,96 @@
+"""Ad-hoc packing: pairs of jobs put together by chance, as Gandiva does it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from apportion.policies.fixed_shares import FixedShare, type_of_option
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import cvxpy as cp
+    from numpy.typing import NDArray
+
+    from apportion.policies.instance import Instance
+    from apportion.policies.problem import Problem
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
+
+__all__ = ["GandivaPacking"]
+
+
+@dataclass(frozen=True)
+class GandivaPacking(FixedShare):
+    """Pack jobs in random pairs when the cluster is full; equal shares for all that then stand.
+
+    Jobs that hold as many GPUs are drawn in pairs; a pair stays if the two together make more
+    steps, relative to running alone and averaged over the GPUs of the cluster, than they would by
+    taking turns (Gandiva, OSDI 2018, section 4; Gavel, section 6). Nothing is packed while there
+    are GPUs for all. The same seed and jobs give the same pairs.
+    """
+
+    name = "gandiva_packing"
+    problem = "X = GPUs of the type / combinations / scale_factor, in random pairs when full"
+    source = "Gandiva (OSDI 2018), section 4; Gavel (OSDI 2020), section 6"
+    columns = ("order",)
+    groups_identical_jobs = False
+    runs_jobs_alone = False
+
+    heterogeneity_aware: bool = True
+    space_sharing: bool = True
+    seed: int = 0
+
+    def target(self, p: Problem) -> Floats:
+        """Return equal shares over the jobs and pairs that run, shape (rows, types)."""
+        instance = p.instance
+        gpus = instance.shared_gpus
+        runs = self._packed(p) if p.scale_factor.sum() > gpus.sum() else self._alone(p)
+        held = instance.gpus.max(axis=1)
+        share = runs[:, None] * gpus[None, :] / (max(1, runs.sum()) * held[:, None])
+        return np.asarray(share / np.maximum(share.sum(axis=1, keepdims=True), 1.0), dtype=float)
+
+    def constraints(self, p: Problem) -> Sequence[cp.Constraint]:
+        """Limit every row, single or pair, to its share."""
+        return [(self.target(p) >= p.X @ type_of_option(p)).set_label("share")]
+
+    def _alone(self, p: Problem) -> NDArray[np.bool_]:
+        """Rows of one job."""
+        members = np.bincount(p.instance.member_row, minlength=p.instance.rows)
+        only_together = p.instance.member_row[(p.instance.row_alone < 0)[p.instance.member_job]]
+        runs = np.asarray(members == 1, dtype=bool)
+        runs[only_together] = True
+        return runs
+
+    def pairs_to_consider(self, instance: Instance) -> Ints:
+        """Draw the pairs: jobs of a scale factor in the order of their tickets, two by two."""
+        order = instance.columns["order"].astype(int)
+        ticket = np.random.default_rng(self.seed).random(int(order.max(initial=0)) + 1)[order]
+        size = instance.columns["scale_factor"]
+        drawn = [np.empty((0, 2), dtype=np.intp)]
+        for gpus in np.unique(size):
+            alike = np.flatnonzero(size == gpus)
+            queue = alike[np.argsort(ticket[alike], kind="stable")]
+            even = queue.size - queue.size % 2
+            drawn.append(np.sort(queue[:even].reshape(-1, 2), axis=1))
+        return np.vstack(drawn)
+
+    def _packed(self, p: Problem) -> NDArray[np.bool_]:
+        """Rows that run: the pairs drawn that are worth it, and the jobs left over."""
+        instance, runs = p.instance, self._alone(p)
+        accelerator = instance.option_accelerator
+        alone = np.maximum(instance.alone, 1e-300)[:, accelerator]
+        there = instance.type_share[accelerator] / np.bincount(accelerator)[accelerator]
+        relative = (instance.throughput / alone[instance.member_job]) @ there
+        together = np.bincount(instance.member_row, weights=relative, minlength=instance.rows)
+        drawn = {tuple(pair) for pair in self.pairs_to_consider(instance).tolist()}
+        for row in np.flatnonzero(~runs & (together > 1.0)).tolist():
+            pair = np.sort(instance.member_job[instance.member_row == row])
+            if tuple(pair.tolist()) in drawn:
+                own = instance.row_alone[pair]
+                runs[own[own >= 0]], runs[row] = False, True
+        return runs

@@ -1,0 +1,121 @@
+"""Nash welfare, and the strategy-proof allocation that is made of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import cvxpy as cp
+import numpy as np
+
+from apportion.policies.base import Policy
+from apportion.policies.fixed_shares import FixedShare, refuse_combinations_only
+from apportion.policies.solving.driver import solve_instance
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from apportion.policies.instance import Instance
+    from apportion.policies.problem import Problem
+    from apportion.policies.solution import Solution
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["NashWelfare", "StrategyProof"]
+
+
+@dataclass(frozen=True)
+class NashWelfare(Policy):
+    """Maximise the weighted product of normalised throughputs: proportional fairness."""
+
+    name = "nash_welfare"
+    problem = "max over X of sum over jobs of weight * log(scale_factor * throughput / equal share)"
+    source = "Kelly, Maulloo, Tan (1998); Cole, Gkatzelis, Goel (EC 2013)"
+    columns = ("weight",)
+    logarithmic = True
+
+    heterogeneity_aware: bool = True
+
+    def objective(self, p: Problem) -> cp.Maximize:
+        """State the sum of weighted logarithms."""
+        share = cp.multiply(p.scale_factor / p.equal_share_throughput, p.throughput)
+        return cp.Maximize((p.count * p.weight) @ cp.log(share))
+
+    def keeping(self, p: Problem, value: float) -> Sequence[cp.Constraint]:
+        """Hold the throughputs, which are the same in every optimum."""
+        return [p.throughput >= (1 - 1e-12) * np.asarray(p.throughput.value)]
+
+
+@dataclass(frozen=True)
+class StrategyProof(FixedShare):
+    """Take from each job what its presence costs the others, so that lying does not pay.
+
+    The partial allocation mechanism: solve `NashWelfare` with all jobs and without each; job i
+    keeps the share ``prod over the others k of (throughput of k with i / throughput of k without
+    i) ** (weight of k / weight of i)`` of what it had (Cole, Gkatzelis, Goel, 2013; Gavel, section
+    4.4, has no weights). GPUs stay idle for it. The objective is the total time that is left.
+
+    The share that a job of weight w keeps is ``exp(difference of two optimal values / w)``, so the
+    gaps of both count 1 / w-fold: where weights lie many decades apart, what the light jobs keep is
+    known less well, and the gap of the result says how well.
+    """
+
+    name = "strategy_proof"
+    problem = "nash_welfare, each job scaled by what its presence leaves the others"
+    source = "Cole, Gkatzelis, Goel (EC 2013); Gavel (OSDI 2020), section 4.4"
+    columns = ("weight",)
+    work_conserving = False
+
+    heterogeneity_aware: bool = True
+
+    def target(self, p: Problem) -> Floats:
+        """Return the partial allocation, shape (jobs, options)."""
+        refuse_combinations_only(p.instance)
+        instance = _by_themselves(p.instance)
+        # What jobs keep hangs on small differences of optimal values, so that these come from the
+        # optimum itself and not from what is chosen among the optima, which gives way a little.
+        everyone = solve_instance(NashWelfare(), instance, group=False, second_stage=False)
+        kept = [self._kept(p, instance, job, everyone) for job in range(instance.jobs)]
+        chosen = solve_instance(NashWelfare(), instance, group=False)
+        return np.asarray(chosen.X * np.array(kept)[:, None], dtype=float)
+
+    def constraints(self, p: Problem) -> Sequence[cp.Constraint]:
+        """Limit every job to its share of each option: another would be worth another time."""
+        share = np.zeros((p.instance.rows, p.instance.options))
+        share[p.instance.row_alone] = self.target(p)
+        return [(share >= p.X).set_label("share")]
+
+    def _kept(self, p: Problem, instance: Instance, job: int, everyone: Solution) -> float:
+        """Share that one job (of a class) keeps."""
+        count = instance.count.copy()
+        count[job] -= 1
+        there = np.flatnonzero(count)
+        if not there.size:
+            return 1.0
+        without = instance.subset(there, count[there])
+        alone = solve_instance(NashWelfare(), without, group=False, second_stage=False)
+        loss = np.log(everyone.throughput[there] / alone.throughput)
+        weight = instance.columns["weight"]
+        p.inexact = max(p.inexact, (everyone.gap + alone.gap) / float(weight[job]))
+        # A job of weight w counts as w jobs: the others' losses are raised to w_other / w_own.
+        return float(min(1.0, np.exp((count[there] * weight[there]) @ loss / weight[job])))
+
+
+def _by_themselves(instance: Instance) -> Instance:
+    """Keep the rows of single jobs, one for each job."""
+    if instance.solo:
+        return instance
+    member = np.empty(instance.rows, dtype=np.intp)
+    member[instance.member_row] = np.arange(instance.member_row.size)
+    own = np.arange(instance.jobs)
+    return replace(
+        instance,
+        throughput=instance.throughput[member[instance.row_alone]],
+        member_row=own,
+        member_job=own,
+        member_share=np.ones(own.size),
+        usage=instance.usage[instance.row_alone],
+        plain_usage=None,
+    )

@@ -1,0 +1,254 @@
+"""Network tiers as options: what packs into machines and racks, and who may use which tier yet.
+
+The options are (accelerator, tier) with the tiers of `apportion.cluster.TIERS`. A gang at the
+machine tier lies in one machine, at the rack tier in one rack, at the network tier anywhere.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from apportion.checks import seconds
+from apportion.cluster import TIERS
+from apportion.errors import InputError, unknown_name, written
+from apportion.jobs import check_jobs
+from apportion.kinds import checked
+from apportion.policies.labels import Resource
+from apportion.policies.placements.packing_limits import packing_limits
+from apportion.table_checks import as_floats, check_unique
+from apportion.tensor import ThroughputTensor
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from apportion.cluster import Cluster
+    from apportion.given import Jobs, Workers
+    from apportion.tensor import Throughputs
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["Eligible", "GangPacking", "eligible", "pack_gangs", "tier_eligibility"]
+
+
+class GangPacking(NamedTuple):
+    """What gangs that lie in whole machines and racks are limited by, beside the number of GPUs.
+
+    Attributes
+    ----------
+    resources
+        One per linear limit that the GPUs of the type do not imply, in machines or racks.
+    largest_gang
+        GPUs of the largest gang that fits an option, shape (options,).
+    note
+        Which of the limits are looser than packing is; empty if none.
+    """
+
+    resources: list[Resource]
+    largest_gang: Floats
+    note: str
+
+    @classmethod
+    def none(cls, tensor: ThroughputTensor) -> GangPacking:
+        """Limit nothing."""
+        return cls([], np.full(len(tensor.options), np.inf), "")
+
+
+class Eligible(NamedTuple):
+    """A tensor without the tiers that jobs may not use yet.
+
+    Attributes
+    ----------
+    tensor
+        The throughputs, 0 where a delay timer still runs, without the jobs that are waiting.
+    waiting
+        Jobs that may run nowhere yet.
+    """
+
+    tensor: ThroughputTensor
+    waiting: list[Any]
+
+
+def pack_gangs(tensor: ThroughputTensor, cluster: Cluster, jobs: pd.DataFrame) -> GangPacking:
+    """State that gangs pack into machines and racks, where the options are network tiers.
+
+    For machines and for racks by themselves the limits are exact: what meets them is an average of
+    packings of gangs of these sizes. Like the number of GPUs they count gangs, not jobs: a packing
+    may hold two gangs of a size where only one job has it. And what meets the limits of machines
+    and of racks need not be an average of packings into both at once.
+
+    Parameters
+    ----------
+    tensor
+        Throughputs; nothing is stated if the options have no tiers.
+    jobs
+        With the ``scale_factor`` of every job of the tensor.
+
+    Raises
+    ------
+    InputError
+        For an unknown tier, and for GPUs that do not fill whole machines and racks.
+    """
+    tier = _tier_of_option(tensor)
+    if tier is None:
+        return GangPacking.none(tensor)
+    of_tier = np.array([cluster.gpus_per_machine, cluster.gpus_per_rack or np.inf, np.inf])
+    largest = of_tier[tier]
+    gang = _gangs(tensor, jobs)
+    runs = (tensor.values > 0).groupby(level=0, sort=False).all().loc[tensor.rows].to_numpy()
+    gangs = np.where(runs & (gang[:, None] <= largest), gang[:, None], 0)
+    resources, notes = [], []
+    for accelerator in tensor.accelerator_of_option.unique():
+        for inside, gpus in enumerate((cluster.gpus_per_machine, cluster.gpus_per_rack)):
+            here = (tensor.accelerator_of_option == accelerator) & (tier <= inside)
+            if gpus is None or not here.any() or not cluster.gpus.get(accelerator):
+                continue
+            cluster.racks(accelerator)
+            name = f"{accelerator} {TIERS[inside]} packing"
+            limits, exact = _limits(np.where(here, gangs, 0), gpus)
+            units = cluster.gpus[accelerator] // gpus
+            for number, usage in enumerate(limits, start=1):
+                table = pd.DataFrame(usage, index=tensor.rows, columns=tensor.options)
+                resources.append(Resource(f"{name} {number}", units, table))
+            notes += [] if exact else [name]
+    note = f"Bounded, not exact, for many gang sizes: {', '.join(notes)}." if notes else ""
+    return GangPacking(resources, largest, note)
+
+
+def _limits(gangs: NDArray[np.int64], gpus: int) -> tuple[list[Floats], bool]:
+    """Usage by limit, each of shape (rows, options), of the limits that the GPUs do not imply."""
+    sizes = np.unique(gangs[gangs > 0])
+    if not sizes.size:
+        return [], True
+    weights, exact = packing_limits(tuple(sizes.tolist()), gpus)
+    place = np.minimum(np.searchsorted(sizes, gangs), sizes.size - 1)
+    implied = (weights <= sizes / gpus + 1e-9).all(axis=1)
+    return [np.where(gangs > 0, each[place], 0.0) for each in weights[~implied]], exact
+
+
+def tier_eligibility(
+    cluster: Cluster,
+    scale_factor: Floats,
+    waited_s: Floats,
+    machine_timer_s: Floats,
+    rack_timer_s: Floats,
+) -> NDArray[np.bool_]:
+    """Tell which tiers jobs may use after waiting: delay scheduling by tier.
+
+    A gang that fits a machine may have one at once; the rack is open to it after the machine timer,
+    the network after the rack timer, both counted from the same start. A gang larger than a machine
+    may have a rack at once, one larger than a rack the network (Dally, arXiv 2401.16492).
+
+    Parameters
+    ----------
+    scale_factor
+        GPUs of each job, shape (jobs,).
+    waited_s, machine_timer_s, rack_timer_s
+        Seconds that each job has waited, and its timers, shape (jobs,).
+
+    Returns
+    -------
+    NDArray
+        Whether each job may use each of `TIERS`, shape (jobs, 3).
+    """
+    gpus_per_rack = cluster.gpus_per_rack or np.inf
+    oversize = scale_factor > cluster.gpus_per_machine
+    return np.column_stack(
+        [
+            ~oversize,
+            (scale_factor <= gpus_per_rack) & ((waited_s >= machine_timer_s) | oversize),
+            (waited_s >= rack_timer_s) | (scale_factor > gpus_per_rack),
+        ]
+    )
+
+
+@checked
+def eligible(
+    throughput_tensor: Throughputs,
+    *,
+    workers: Workers | None = None,
+    jobs: Jobs | None = None,
+    waited_s: float | pd.Series,
+    machine_timer_s: float | pd.Series,
+    rack_timer_s: float | pd.Series,
+) -> Eligible:
+    """Set throughputs to 0 on tiers that jobs may not use yet, as `tier_eligibility` tells.
+
+    Parameters
+    ----------
+    throughput_tensor
+        Steps/s of each job under each (accelerator, tier).
+    workers
+        The cluster; that of the tensor by default.
+    jobs
+        With the ``scale_factor`` of every job of the tensor; that of the tensor by default.
+    waited_s, machine_timer_s, rack_timer_s
+        Seconds that jobs have waited since they arrived or last ran, and after which the rack and
+        the network tier are open to them: one number, or one by job. Timers may be infinite.
+
+    Raises
+    ------
+    InputError
+        For options without tiers, jobs without a scale factor or a time, and times below 0.
+    """
+    tensor = ThroughputTensor.of(throughput_tensor, workers=workers, jobs=jobs)
+    cluster = tensor.cluster
+    tier = _tier_of_option(tensor)
+    if tier is None:
+        raise InputError(
+            f"Delay timers need options (accelerator, tier), with the tiers {', '.join(TIERS)}; "
+            f"the tensor has {written(tensor.options[:1].tolist())}."
+        )
+    known = pd.DataFrame(index=tensor.jobs) if tensor.jobs_table is None else tensor.jobs_table
+    table = check_jobs(known, required=["scale_factor"])
+    given = {"scale_factor": table["scale_factor"], "waited_s": waited_s}
+    given |= {"machine_timer_s": machine_timer_s, "rack_timer_s": rack_timer_s}
+    each = [_by_job(name, value, tensor.jobs) for name, value in given.items()]
+    may = tier_eligibility(cluster, *each)
+    member = tensor.jobs.get_indexer(tensor.values.index.get_level_values(1))
+    masked = tensor.values.where(may[member][:, tier], 0.0)
+    runs = (masked > 0).groupby(level=0, sort=False).all().any(axis=1)
+    kept = masked[runs.loc[masked.index.get_level_values(0)].to_numpy()]
+    there = kept.index.get_level_values(1)
+    still = ThroughputTensor(kept, cluster, table[table.index.isin(there)])
+    return Eligible(still, [job for job in tensor.jobs if job not in there])
+
+
+def _tier_of_option(tensor: ThroughputTensor) -> NDArray[np.intp] | None:
+    """Place of each option's tier in `TIERS`; None if the options are something else."""
+    if tensor.options.nlevels == 1:
+        return None
+    names = tensor.options.get_level_values(1)
+    tier = np.asarray(pd.Index(TIERS).get_indexer(names), dtype=np.intp)
+    if (tier < 0).all():
+        return None
+    if (tier < 0).any():
+        raise unknown_name("tier in the throughput tensor", names[tier < 0][0], TIERS)
+    return tier
+
+
+def _gangs(tensor: ThroughputTensor, jobs: pd.DataFrame) -> NDArray[np.int64]:
+    """GPUs of the largest member of each row, shape (rows,)."""
+    row, job = (tensor.values.index.get_level_values(level) for level in (0, 1))
+    gpus = np.zeros(len(tensor.rows), dtype=np.int64)
+    own = jobs["scale_factor"].loc[job].to_numpy(dtype=np.int64)
+    np.maximum.at(gpus, tensor.rows.get_indexer(row), own)
+    return gpus
+
+
+def _by_job(name: str, value: float | pd.Series, ids: pd.Index) -> Floats:
+    """Take a number for all jobs, or look up one by job."""
+    if isinstance(value, pd.Series):
+        for job in ids.difference(value.index, sort=False):
+            raise unknown_name(f"job (without {name})", job, value.index)
+        check_unique(f"job with {name}", value.index)
+        numbers = as_floats(value.loc[ids])
+    else:
+        numbers = np.full(len(ids), seconds(name, value, infinite=True))
+    wrong = ~(numbers >= 0)
+    if wrong.any():
+        job, number = ids[wrong][0], numbers[wrong][0]
+        raise InputError(f"Job {written(job)} has {name} = {number:g}; it must be a number >= 0.")
+    return numbers

@@ -1,0 +1,1 @@
+"""Sessions: jobs come and go, and only what changed is solved again."""

@@ -1,0 +1,1 @@
+"""What works under `solve`: from a policy and an instance in arrays to a certified solution."""

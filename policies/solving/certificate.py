@@ -1,0 +1,135 @@
+"""What `solve` proves about an allocation: that it is feasible, and how near the optimum it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from apportion.policies.instance import Instance
+    from apportion.policies.solving.solvers.cone_program import ConeProgram
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
+
+__all__ = ["SharedLimits", "dual_bound", "make_feasible", "relative_gap"]
+
+
+@dataclass(frozen=True, eq=False)
+class SharedLimits:
+    """What every allocation of an instance must meet, whatever the counts of its jobs.
+
+    Attributes
+    ----------
+    row, cell, resource, amount
+        What a row holds of a resource in a cell of X, cells counted row by row, shape (entries,)
+        each.
+    """
+
+    instance: Instance
+    row: Ints
+    cell: Ints
+    resource: Ints
+    amount: Floats
+
+    @classmethod
+    def of(cls, instance: Instance) -> SharedLimits:
+        """List what rows hold."""
+        usage = instance.usage.tocoo()
+        used = usage.data > 0
+        row, column = (place[used].astype(np.intp) for place in usage.coords)
+        option, resource = np.divmod(column, instance.capacity.size)
+        cell = row * instance.options + option
+        return cls(instance, row, cell, resource, usage.data[used])
+
+    def clip(self, X: Floats, row_count: Floats) -> Floats:
+        """Clip shares into the limits, see `make_feasible`.
+
+        Parameters
+        ----------
+        row_count
+            Identical rows that each row stands for, shape (rows,).
+        """
+        instance = self.instance
+        largest = X.max(axis=1, initial=0.0, keepdims=True)
+        X = np.where(instance.can_run & (np.maximum(1e-9 * largest, 1e-12) < X), X, 0.0)
+        if instance.solo:
+            too_long = np.maximum(X.sum(axis=1), 1.0)
+        else:
+            time = np.bincount(
+                instance.member_job,
+                weights=instance.member_share * X.sum(axis=1)[instance.member_row],
+                minlength=instance.jobs,
+            )
+            too_long = np.ones(instance.rows)
+            np.maximum.at(too_long, instance.member_row, time[instance.member_job])
+        X = X / too_long[:, None]
+        held = np.bincount(
+            self.resource,
+            weights=self.amount * row_count[self.row] * X.ravel()[self.cell],
+            minlength=instance.capacity.size,
+        )
+        excess = np.maximum(held / np.maximum(instance.capacity, 1e-300), 1.0)
+        if not (excess > 1.0).any():
+            return X
+        worst = np.ones(X.size)
+        np.maximum.at(worst, self.cell, excess[self.resource])
+        return np.asarray(X / worst.reshape(X.shape), dtype=float)
+
+
+def make_feasible(X: Floats, instance: Instance) -> Floats:
+    """Clip a solver's X into the time limits and capacities, which it may miss by a rounding error.
+
+    The result meets every shared constraint to machine precision. Shares below 1e-12, or 1e-9 of
+    the largest of their row, become zero; a job that is nearly done may need no more than 1e-10.
+    """
+    return SharedLimits.of(instance).clip(X, instance.row_count)
+
+
+def dual_bound(program: ConeProgram, x: Floats, y: Floats, lower: Floats, upper: Floats) -> float:
+    """Bound the optimum of a minimisation from below by a dual vector, recomputed from scratch.
+
+    The solver's y is projected onto the dual cone. What it then misses in ``Px + c + A'y = 0`` is
+    charged at the worse end of a box, so the bound holds for every point of that box, however
+    inaccurate the solver was.
+
+    Parameters
+    ----------
+    program
+        A cone program.
+    x, y
+        Its primal and dual vectors.
+    lower, upper
+        The box.
+    """
+    y = _project(program, y)
+    missing = program.P @ x + program.c + program.A.T @ y
+    worst = np.minimum(missing * lower, missing * upper).sum()
+    quadratic = float(x @ (program.P @ x)) / 2
+    return float(worst - quadratic - program.b @ y) * program.cost_scale + program.offset
+
+
+def relative_gap(value: float, bound: float, *, logarithmic: bool = False) -> float:
+    """Distance of an objective value from its bound, relative to the larger of the two.
+
+    The difference of sums of logarithms is relative as it is, and not divided again.
+    """
+    size = 1.0 if logarithmic else max(abs(value), abs(bound))
+    return abs(value - bound) / size if size > 0 else 0.0
+
+
+def _project(program: ConeProgram, y: Floats) -> Floats:
+    """Project a dual vector onto the dual cone (exponential cones are left as they are)."""
+    y = y.copy()
+    linear = y[: program.linear]
+    y[: program.linear] = np.where(program.equality, linear, np.maximum(linear, 0.0))
+    start = program.linear
+    for size in program.second_order:
+        head, tail = y[start], np.linalg.norm(y[start + 1 : start + size])
+        y[start] = max(head, tail)
+        start += size
+    return y

@@ -1,0 +1,155 @@
+"""Which of the optima of a policy's own problem is returned, and how it is asked for."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, NamedTuple
+
+import cvxpy as cp
+import numpy as np
+
+from apportion.errors import SolveError
+from apportion.policies.solving.compiled import Compiled
+from apportion.policies.solving.second_stage import (
+    choose_among_optima,
+    evenness,
+    most_even,
+    relative_throughput,
+)
+from apportion.policies.solving.solvers.optimise import Point, SolverName, optimise
+from apportion.policies.solving.worst_off.demand_scaling import demand_scales
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from apportion.policies.base import Policy
+    from apportion.policies.problem import Problem
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["Chosen", "choose", "choose_with_levels"]
+
+_LOG = logging.getLogger(__name__)
+_MET = 1e-7
+"""By what part of itself a level, or an objective, may be missed by what is chosen."""
+
+
+class Chosen(NamedTuple):
+    """An allocation, and by what part of itself it misses a level that it must have.
+
+    `missed` is ``None`` for a policy that has an objective only.
+    """
+
+    X: Floats
+    missed: float | None = None
+
+
+def choose(
+    policy: Policy, compiled: Compiled, first: Point, solver: SolverName, *, second_stage: bool
+) -> Chosen:
+    """Choose among the optima (`apportion.policies.solving.second_stage`); the variables take it.
+
+    Where a policy has further objectives, none but an allocation that meets them is an optimum,
+    also without the second stage, which leaves open what is done with the rest.
+
+    Raises
+    ------
+    SolveError
+        If the further objectives of a policy could not be found.
+    """
+    chosen = choose_with_levels(policy, compiled.p, solver, second_stage=second_stage)
+    if chosen is not None:
+        return chosen
+    if not (second_stage and policy.leaves_ties):
+        return Chosen(compiled.X_at(first))
+    reached = compiled.objective()
+    X = _optimum(policy, compiled, first, solver)
+    if compiled.worse_by(reached) > _MET:  # rounding errors, where data span many magnitudes
+        X = compiled.X_at(first)
+    return Chosen(X)
+
+
+def choose_with_levels(
+    policy: Policy, p: Problem, solver: SolverName, *, second_stage: bool
+) -> Chosen | None:
+    """Spend what the levels of a policy leave, then share it evenly, as far as they are met.
+
+    ``None`` for a policy without further objectives.
+
+    Raises
+    ------
+    SolveError
+        If the further objectives of a policy could not be found.
+    """
+    levels = policy.final_levels(p)
+    if levels is None:
+        return None
+    filled = np.asarray(p.X.value, dtype=float)
+    for X in _spent(policy, p, levels, solver) if second_stage else ():
+        missed = _missed(levels)
+        if missed <= _MET:
+            return Chosen(X, missed)
+    p.X.value = filled
+    return Chosen(filled, _missed(levels))
+
+
+def _spent(
+    policy: Policy, p: Problem, kept: Sequence[cp.Constraint], solver: SolverName
+) -> Iterator[Floats]:
+    """Yield the most even of the allocations that spend most, then one that spends most."""
+    gain, squares = relative_throughput(p.instance), evenness(p.instance)
+    objective = cp.Maximize(cp.sum(cp.multiply(gain, p.X)))
+    plain = Compiled.of(p, objective, [*policy.constraints(p), *kept], scaled=False)
+    rows = np.concatenate([np.arange(p.count.size)[:0], *(_places(plain, each) for each in kept)])
+    demanding = rows[plain.program.b[rows] < 0]
+    spending = plain.scaled_by(
+        demand_scales(plain.program, demanding, -plain.program.b[demanding], None)
+    )
+    try:
+        best = optimise(spending.program, solver)
+    except SolveError as error:
+        _LOG.info("nothing was spent beyond the levels: %s", error)
+        return
+    if best.status == "optimal":
+        even = most_even(spending.program, best, spending.over_columns(squares, power=2))
+        yield spending.X_at(even)
+        yield spending.X_at(best)
+
+
+def _places(compiled: Compiled, constraint: cp.Constraint) -> NDArray[np.intp]:
+    """Rows of a linear constraint."""
+    place = compiled.program.rows[constraint.id]
+    return np.arange(place.start, place.stop)
+
+
+def _missed(levels: Sequence[cp.Constraint]) -> float:
+    """Tell by what part of itself a level is missed, at most."""
+    worst = 0.0
+    for constraint in levels:
+        low, high = (np.asarray(side.value, dtype=float) for side in constraint.args)
+        size = np.maximum(np.maximum(np.abs(low), np.abs(high)), 1e-300)
+        worst = max(worst, float(((low - high) / size).max(initial=0.0)))
+    return worst
+
+
+def _optimum(policy: Policy, compiled: Compiled, first: Point, solver: SolverName) -> Floats:
+    """Choose among the optima of a policy that has one objective."""
+    p = compiled.p
+    gain, squares = relative_throughput(p.instance), evenness(p.instance)
+    if not compiled.program.is_linear_program:
+        value = compiled.objective()
+        worse = value + (-1 if compiled.maximises else 1) * 1e-9 * abs(value)
+        kept = policy.keeping(p, worse)
+        if kept is not None:
+            X = next(_spent(policy, p, kept, solver), None)
+            if X is None:
+                return compiled.X_at(first)
+            return compiled.restored(first, X) if compiled.program.exponential else X
+    if isinstance(p.scale, cp.Variable):
+        toward = compiled.toward_smaller_scale(p.scale)
+    else:
+        toward = compiled.over_columns(gain)
+    weights = compiled.over_columns(squares, power=2)
+    return compiled.X_at(choose_among_optima(compiled.program, first, toward, weights, solver))

@@ -1,0 +1,211 @@
+"""A declared problem, compiled: solve it, read allocations off its points, tell what conflicts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import cvxpy as cp
+import numpy as np
+
+from apportion.errors import InfeasibleError, SolveError
+from apportion.policies.solving.certificate import dual_bound, make_feasible
+from apportion.policies.solving.solvers.cone_program import ConeProgram, canonicalise, equilibrate
+from apportion.policies.solving.solvers.logarithmic_interior_point import restore, sharpen
+from apportion.policies.solving.solvers.optimise import Point, SolverName, optimise
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from apportion.policies.problem import Problem
+    from apportion.policies.solving.solvers.cone_program import Scales
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["Compiled"]
+
+
+@dataclass(frozen=True, eq=False)
+class Compiled:
+    """A problem of a policy with its scaled cone program.
+
+    Attributes
+    ----------
+    p
+        The problem that the policy saw.
+    declared
+        The cvxpy problem.
+    program
+        Its cone program, scaled.
+    column, row
+        Scales: ``x = column * x_scaled``, ``y = cost_scale * row * y_scaled``.
+    """
+
+    p: Problem
+    declared: cp.Problem
+    program: ConeProgram
+    column: Floats
+    row: Floats
+
+    @classmethod
+    def of(
+        cls,
+        p: Problem,
+        objective: cp.Maximize | cp.Minimize,
+        constraints: Sequence[cp.Constraint] = (),
+        *,
+        scaled: bool = True,
+    ) -> Compiled:
+        """Compile an objective and constraints over the expressions of `p`.
+
+        The program is scaled by `equilibrate`; or not, for `scaled_by`.
+        """
+        declared = cp.Problem(objective, [*p.constraints, *constraints])
+        program = canonicalise(declared)
+        if scaled:
+            return cls(p, declared, *equilibrate(program))
+        program.A.eliminate_zeros()
+        return cls(p, declared, program, np.ones(program.c.size), np.ones(program.b.size))
+
+    def scaled_by(self, scales: Scales) -> Compiled:
+        """Scale a problem that was not."""
+        return replace(
+            self, program=scales.scale(self.program), column=scales.column, row=scales.row
+        )
+
+    @property
+    def maximises(self) -> bool:
+        """Whether the declared objective is maximised."""
+        return isinstance(self.declared.objective, cp.Maximize)
+
+    def optimum(self, solver: SolverName, asked_by: str) -> Point:
+        """Solve, or say which constraints cannot hold together."""
+        point = optimise(self.program, solver)
+        if point.status == "optimal":
+            return self._sharpened(point) if self.program.exponential else point
+        if point.status == "unbounded":
+            raise SolveError(f"The objective of {asked_by} is unbounded on this problem.")
+        raise InfeasibleError(
+            f"No allocation meets the constraints of {asked_by}; these cannot hold together: "
+            f"{', '.join(self._conflict())}."
+        )
+
+    def _sharpened(self, point: Point) -> Point:
+        """Solve sums of logarithms to rounding errors, kept if that proves to be nearer."""
+        sharp = sharpen(self.program, point)
+        if sharp is None:
+            return point
+        return sharp if self._distance(sharp) <= self._distance(point) else point
+
+    def _distance(self, point: Point) -> float:
+        """Certified distance of the objective at a point, brought into the limits, from its bound.
+
+        The variables take the values of the point.
+        """
+        self.X_at(point)
+        value = self.objective()
+        return abs((-value if self.maximises else value) - self.bound(point))
+
+    def restored(self, first: Point, X: Floats) -> Floats:
+        """Give the logarithms of an optimum back to X, chosen beside it; the variables take it."""
+        cells = slice(start := self.program.columns[self.p.X.id], start + X.size)
+        near = np.zeros(self.column.size)
+        near[cells] = X.ravel(order="F") / self.column[cells]
+        x = restore(self.program, first, near)
+        reached = self.objective()
+        if x is None:
+            return X
+        exact = (x[cells] * self.column[cells]).reshape(X.shape, order="F")
+        self.p.X.value = exact = make_feasible(exact, self.p.instance)
+        if self.worse_by(reached) > 0:
+            self.p.X.value = exact = X
+        return exact
+
+    def _conflict(self) -> list[str]:
+        """Labels of constraints that cannot hold together, and none of which could be left out."""
+        kept = list(self.declared.constraints)
+        for constraint in self.declared.constraints:
+            rest = [other for other in kept if other is not constraint]
+            program = canonicalise(cp.Problem(self.declared.objective, rest))
+            try:
+                still = optimise(equilibrate(program)[0]).status == "infeasible"
+            except SolveError:
+                continue
+            kept = rest if still else kept
+        return [constraint.label or "a constraint without a label" for constraint in kept]
+
+    def over_columns(self, cells: Floats, power: int = 1) -> Floats:
+        """Write coefficients of X (or, with power 2, of its squares) over the scaled columns."""
+        vector = np.zeros(self.column.size)
+        start = self.program.columns[self.p.X.id]
+        vector[start : start + cells.size] = cells.ravel(order="F")
+        return vector * self.column**power
+
+    def toward_smaller_scale(self, scale: cp.Variable) -> Floats:
+        """Gain of a policy that maximises a ratio: the smaller the scale, the more runs."""
+        vector = np.zeros(self.column.size)
+        vector[self.program.columns[scale.id]] = -1.0
+        return vector
+
+    def X_at(self, point: Point) -> Floats:
+        """Feasible X at a point, shape (rows, options); the variables take its values."""
+        x = self.column * point.x
+        for variable in self.declared.variables():
+            start = self.program.columns[variable.id]
+            values = x[start : start + variable.size].reshape(variable.shape, order="F")
+            variable.value = values
+        scale = self.p.scale
+        divisor = 1.0
+        if isinstance(scale, cp.Variable):
+            divisor = max(float(np.asarray(scale.value).item()), 1e-300)
+        X = make_feasible(np.asarray(self.p.X.value) / divisor, self.p.instance)
+        self.p.X.value = X * divisor
+        return X
+
+    def objective(self) -> float:
+        """Return the declared objective at the variables' values, evaluated by cvxpy."""
+        return float(np.asarray(self.declared.objective.args[0].value).item())
+
+    def worse_by(self, reached: float) -> float:
+        """Tell by what part of a value once reached the objective is now worse than it.
+
+        A difference of sums of logarithms is relative as it is; their value may well be zero.
+        """
+        lost = reached - self.objective() if self.maximises else self.objective() - reached
+        size = 1.0 if self.program.exponential else max(abs(reached), 1e-300)
+        return lost / size if lost > 0 else 0.0
+
+    def bound(self, point: Point) -> float:
+        """Bound the minimised objective from below by the dual vector of a point.
+
+        Shares lie in [0, 1]; other variables are taken to lie within ten times their value.
+        """
+        upper = 10 * np.maximum(np.abs(point.x), 1e-6)
+        lower = -upper
+        start, cells = self.program.columns[self.p.X.id], self.p.X.size
+        most = 1.0
+        if isinstance(self.p.scale, cp.Variable):
+            place = self.program.columns[self.p.scale.id]
+            most = 10 * self.column[place] * point.x[place]
+        lower[start : start + cells] = 0.0
+        upper[start : start + cells] = most / self.column[start : start + cells]
+        return dual_bound(self.program, point.x, point.y, lower, upper)
+
+    def duals(self, constraint: cp.Constraint, point: Point) -> Floats:
+        """Dual values of a linear constraint at a point."""
+        y = self.row * point.y * self.program.cost_scale
+        return np.asarray(y[self.program.rows[constraint.id]], dtype=float)
+
+    def prices(self, point: Point) -> Floats:
+        """Dual value of one more unit of each resource, shape (resources,).
+
+        A policy that maximises a ratio holds capacities against ``capacity * scale``, so that one
+        more unit of a resource is `scale` more on that side.
+        """
+        dual = np.maximum(self.duals(self.p.capacity, point), 0.0)
+        if not isinstance(self.p.scale, cp.Variable):
+            return dual
+        place = self.program.columns[self.p.scale.id]
+        return np.asarray(dual * self.column[place] * max(float(point.x[place]), 0.0))

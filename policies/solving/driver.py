@@ -1,0 +1,287 @@
+"""From a policy and an instance to a certified solution: every layer under `solve`, in order."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from apportion.errors import InfeasibleError, InputError, SolveError
+from apportion.policies.problem import Problem
+from apportion.policies.solution import Solution
+from apportion.policies.solving.attempts import ACCURATE, Outcome, best_of
+from apportion.policies.solving.certificate import relative_gap
+from apportion.policies.solving.choice import choose, choose_with_levels
+from apportion.policies.solving.compiled import Compiled
+from apportion.policies.solving.fallback import isolated_solution
+from apportion.policies.solving.options import Fallback, check_options
+from apportion.policies.solving.rows.random_partition import solve_in_parts
+from apportion.policies.solving.rows.reduction import Reduction, reduce
+from apportion.policies.solving.solvable import solvable
+from apportion.policies.solving.worst_off.common_share import ArrowShare
+from apportion.policies.solving.worst_off.levels import reach_level, takes_levels
+from apportion.threads import one_thread
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    from apportion.policies.base import Policy
+    from apportion.policies.instance import Instance
+    from apportion.policies.solving.rows.pairs import PairTable
+    from apportion.policies.solving.solvers.optimise import Point, SolverName
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["Fallback", "Solution", "solve_instance"]
+
+
+@one_thread
+def solve_instance(
+    policy: Policy,
+    instance: Instance,
+    *,
+    pairs: PairTable | None = None,
+    group: bool = True,
+    intervals: bool = True,
+    second_stage: bool = True,
+    solver: SolverName = "auto",
+    partitions: int = 1,
+    seed: int = 0,
+    fallback: Fallback = "raise",
+) -> Solution:
+    """Solve one allocation problem.
+
+    Parameters
+    ----------
+    pairs
+        Throughputs of jobs that share devices: with them, pairs of jobs become rows too. Only for
+        instances whose rows are single jobs.
+    group
+        Whether identical jobs are solved as one (exact; off for comparison).
+    intervals
+        Whether jobs that differ in their demands only may be solved together
+        (`apportion.policies.solving.rows.demand_intervals`; the objective is the same). Without
+        `group` they are not.
+    second_stage
+        Whether what the objective leaves open is chosen as
+        `apportion.policies.solving.second_stage` says.
+    solver
+        "auto", "highs", "clarabel", or "arrow", the interior point for jobs that are all different
+        (`apportion.policies.solving.solvers.arrow_interior_point`); the optimum is the same.
+    partitions
+        Parts into which jobs and capacity are split at random, each solved apart
+        (`apportion.policies.solving.rows.random_partition`): quicker where no two jobs are alike,
+        and not optimal.
+    seed
+        Seed of that split.
+    fallback
+        "isolated" returns the isolated share if every solver failed, with the status "fallback";
+        by default that is an error.
+
+    Raises
+    ------
+    InputError
+        If an option has no such value, or does not go with the policy.
+    InfeasibleError
+        If no allocation meets the constraints; it names the ones that cannot hold together.
+    SolveError
+        If no solver found an optimum; the message tells what was tried.
+    """
+    check_options(solver, fallback, partitions)
+    if instance.jobs == 0:
+        empty = np.zeros((instance.rows, instance.options))
+        return Solution(empty, np.zeros(0), float("nan"), np.zeros_like(instance.capacity), 0.0)
+    whole = partial(
+        _solve_whole,
+        policy,
+        group=group,
+        intervals=intervals,
+        second_stage=second_stage,
+        solver=solver,
+    )
+    try:
+        if partitions > 1:
+            return solve_in_parts(whole, policy, instance, min(partitions, instance.jobs), seed)
+        return whole(instance, pairs=pairs)
+    except InfeasibleError:
+        raise
+    except SolveError as error:
+        if fallback == "raise":
+            raise
+        return isolated_solution(policy, instance, str(error))
+
+
+def _solve_whole(
+    policy: Policy,
+    instance: Instance,
+    *,
+    group: bool,
+    intervals: bool,
+    second_stage: bool,
+    solver: SolverName,
+    pairs: PairTable | None = None,
+) -> Solution:
+    """Reduce, solve in the best of the ways there are, and go back to the jobs."""
+    started = time.perf_counter()
+    reduction = reduce(policy, instance, group, pairs, intervals=intervals)
+    grouped_s = time.perf_counter() - started
+    attempts = _attempts(policy, reduction, solver, second_stage, group and intervals)
+    best, tried = best_of(attempts)
+    return _solution(policy, reduction, best, tried, grouped_s)
+
+
+def _attempts(
+    policy: Policy, reduction: Reduction, solver: SolverName, second_stage: bool, merge: bool
+) -> Iterator[tuple[str, Callable[[], Outcome]]]:
+    """Name the ways to solve a problem, best first."""
+    believed = reduction.believed
+    levels = takes_levels(policy, believed, solver, merge)
+    if solver == "arrow" and not (levels and ArrowShare.fits(believed)):
+        raise InputError(
+            f"solver='arrow' does not go with {policy!r} here: it needs a policy about the worst "
+            "off job, rows of single jobs and one resource for each option. "
+            "Valid for all: auto, highs, clarabel."
+        )
+    if levels:
+        yield "levels", lambda: _by_levels(policy, believed, solver, second_stage, merge)
+    declared = _Declared(policy, believed, second_stage)
+    first: SolverName = "auto" if solver == "arrow" else solver
+    yield first, lambda: declared.solve(first)
+    if declared.compiled.program.is_linear_program:
+        other: SolverName = "highs" if declared.last == "clarabel" else "clarabel"
+        yield other, lambda: declared.solve(other)
+
+
+def _solution(
+    policy: Policy,
+    reduction: Reduction,
+    best: Outcome,
+    tried: dict[str, str],
+    grouped_s: float,
+) -> Solution:
+    """Bring an outcome back to jobs, in the words of the policy."""
+    reported, slope = policy.reported(best.objective)
+    shares, jobs_of_pairs = reduction.expand(best.X)
+    return Solution(
+        X=shares,
+        throughput=reduction.throughput(best.X),
+        objective=reported,
+        prices=slope * best.prices,
+        gap=best.gap,
+        status="optimal" if best.gap <= ACCURATE else "optimal_inaccurate",
+        stats={
+            "jobs": reduction.full.jobs,
+            "classes": reduction.believed.jobs,
+            "pairs": len(reduction.pairs),
+            "options": reduction.full.options,
+            "reduction": reduction.kind,
+            "tried": tried,
+            "group_s": grouped_s,
+            **best.stats,
+        },
+        pairs=jobs_of_pairs,
+    )
+
+
+def _by_levels(
+    policy: Policy, believed: Instance, solver: SolverName, second_stage: bool, merge: bool
+) -> Outcome:
+    """Solve level by level; with further objectives the first level is only what bounds it."""
+    started = time.perf_counter()
+    p = Problem(believed)
+    chosen = choose_with_levels(
+        policy, p, "auto" if solver == "arrow" else solver, second_stage=second_stage
+    )
+    chosen_s = time.perf_counter() - started
+    further = chosen is not None
+    reached = reach_level(
+        policy,
+        believed,
+        solver=solver,
+        second_stage=second_stage and not further,
+        merge=merge and not further,
+    )
+    X, objective, gap = reached.X, reached.objective, reached.gap
+    if chosen is not None:
+        X, objective = chosen.X, float(np.asarray(policy.objective(p).args[0].value).item())
+        gap = max(relative_gap(objective, reached.bound), chosen.missed or 0.0)
+    stats = {
+        "solver": reached.solver,
+        "rows": reached.rows,
+        "levels": reached.levels,
+        "compile_s": 0.0,
+        "solve_s": reached.solve_s,
+        "second_stage_s": chosen_s if further else reached.second_stage_s,
+    }
+    if reached.merged:
+        stats["reduction"] = "demand intervals"
+    return Outcome(X, objective, gap, reached.prices, stats)
+
+
+class _Declared:
+    """The policy's own problem as it stands, compiled on first use."""
+
+    def __init__(self, policy: Policy, believed: Instance, second_stage: bool) -> None:
+        self.policy, self.second_stage = policy, second_stage
+        self._believed = believed
+        self._compiled: Compiled | None = None
+        self.last = ""
+        self._compile_s = 0.0
+
+    @property
+    def compiled(self) -> Compiled:
+        """The compiled problem."""
+        if self._compiled is None:
+            started = time.perf_counter()
+            p = Problem(self._believed, fractional=self.policy.fractional)
+            with solvable(self.policy):
+                objective, constraints = self.policy.objective(p), self.policy.constraints(p)
+                self._compiled = Compiled.of(p, objective, constraints)
+            self._compile_s = time.perf_counter() - started
+        return self._compiled
+
+    def solve(self, solver: SolverName) -> Outcome:
+        """Solve by one solver, or by the one that suits the size."""
+        attempt = _attempt(self.policy, self.compiled, solver, self.second_stage)
+        self.last = attempt.first.solver
+        stats = {
+            "solver": attempt.first.solver,
+            "rows": self._believed.rows,
+            "compile_s": self._compile_s,
+            "solve_s": attempt.solve_s,
+            "second_stage_s": attempt.second_stage_s,
+        }
+        prices = self.compiled.prices(attempt.first)
+        return Outcome(attempt.X, attempt.objective, attempt.gap, prices, stats)
+
+
+class _Attempt(NamedTuple):
+    """What one solver makes of a problem: first optimum, chosen X, objective there and its gap."""
+
+    first: Point
+    X: Floats
+    objective: float
+    gap: float
+    solve_s: float
+    second_stage_s: float
+
+
+def _attempt(
+    policy: Policy, compiled: Compiled, solver: SolverName, second_stage: bool
+) -> _Attempt:
+    """Solve a compiled problem and choose among its optima."""
+    started = time.perf_counter()
+    first = compiled.optimum(solver, repr(policy))
+    bound = compiled.bound(first)
+    solved = time.perf_counter()
+    compiled.X_at(first)
+    X, missed = choose(policy, compiled, first, solver, second_stage=second_stage)
+    objective = compiled.objective()
+    value = -objective if compiled.maximises else objective
+    gap = relative_gap(value, bound, logarithmic=policy.logarithmic)
+    gap = max(gap, missed or 0.0, compiled.p.inexact)
+    return _Attempt(first, X, objective, gap, solved - started, time.perf_counter() - solved)

@@ -1,0 +1,64 @@
+"""What to return when every solver has failed and an answer is wanted all the same."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from apportion.policies.problem import Problem
+from apportion.policies.solution import Solution
+from apportion.policies.solving.certificate import make_feasible
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from apportion.policies.base import Policy
+    from apportion.policies.instance import Instance
+
+__all__ = ["isolated_solution"]
+
+
+def isolated_solution(policy: Policy, instance: Instance, reason: str) -> Solution:
+    """Return the isolated share of every job: feasible, for no solver, and not optimal.
+
+    Parameters
+    ----------
+    policy
+        The policy that could not be solved; its objective is evaluated.
+    instance
+        The problem. Combinations of jobs get nothing; options of a type share the slice evenly.
+    reason
+        What came of the solvers.
+
+    Returns
+    -------
+    Solution
+        With the status "fallback", no prices (nan) and an infinite gap.
+    """
+    X = make_feasible(_slices(instance), instance)
+    p = Problem(instance)
+    p.X.value = X
+    value = np.asarray(policy.objective(p).args[0].value).item() if not policy.fractional else None
+    return Solution(
+        X=X,
+        throughput=np.asarray(p.throughput.value, dtype=float),
+        objective=float("nan") if value is None else policy.reported(float(value))[0],
+        prices=np.full(instance.capacity.size, np.nan),
+        gap=float("inf"),
+        status="fallback",
+        message=f"The isolated share, as every solver failed: {reason}",
+        stats={"jobs": instance.jobs, "options": instance.options, "reduction": "none (fallback)"},
+    )
+
+
+def _slices(instance: Instance) -> NDArray[np.float64]:
+    """Give each job that runs by itself a 1/n slice; scaled down to all of its time."""
+    accelerator = instance.option_accelerator
+    alike = np.bincount(accelerator)[accelerator]
+    row = instance.row_alone[instance.row_alone >= 0]
+    slice_gpus = instance.capacity / max(float(instance.count.sum()), 1.0)
+    X = np.zeros((instance.rows, instance.options))
+    X[row] = slice_gpus[accelerator] / alike / instance.gpus[row]
+    X[row] /= np.maximum(X[row].sum(axis=1, keepdims=True), 1.0)
+    return X

@@ -1,0 +1,1 @@
+"""Solvers of programs in arrays: HiGHS, Clarabel and those written for the shapes met here."""

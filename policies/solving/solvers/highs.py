@@ -1,0 +1,304 @@
+"""HiGHS kept alive: load a linear program once, change numbers, solve again from the last basis."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import highspy
+import numpy as np
+
+from apportion.policies.solving.solvers.highs_model import (
+    highs_model,
+    pass_model,
+    rows_that_are_bounds,
+)
+from apportion.policies.solving.solvers.point import Point
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from apportion.policies.solving.solvers.cone_program import ConeProgram
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
+
+__all__ = ["PersistentHighs", "rows_that_are_bounds"]
+
+_TOLERANCE = 1e-9
+_OPTIONS = {
+    "output_flag": False,
+    "threads": 1,
+    "solver": "simplex",
+    "simplex_strategy": 1,  # the parallel one would drop the basis
+    "primal_feasibility_tolerance": _TOLERANCE,
+    "dual_feasibility_tolerance": _TOLERANCE,
+}
+
+
+class PersistentHighs:
+    """A linear program in HiGHS, solved by the dual simplex method: exact vertices and duals.
+
+    Parameters
+    ----------
+    program
+        The program; its rows keep their numbers here, though some become bounds of columns.
+    presolve
+        Off to keep the basis from one `solve` to the next.
+
+    Attributes
+    ----------
+    program
+        The program as it is now, every change included.
+    aside
+        Which columns are set aside, shape (columns,).
+    loads
+        How often a whole program was passed to HiGHS, changes of single numbers aside.
+    """
+
+    def __init__(self, program: ConeProgram, *, presolve: bool = True) -> None:
+        self._solver = highspy.Highs()
+        for name, value in _OPTIONS.items():
+            self._solver.setOptionValue(name, value)
+        if not presolve:
+            self._solver.setOptionValue("presolve", "off")
+        self._limit_s, self.loads = np.inf, 0
+        self.load(program)
+
+    def load(self, program: ConeProgram) -> None:
+        """Pass a whole program; the next `solve` begins with the last basis if it still fits."""
+        basis = self._solver.getBasis() if self.loads else None
+        self.program = replace(
+            program,
+            A=program.A.copy(),
+            b=program.b.copy(),
+            c=program.c.copy(),
+            equality=program.equality.copy(),
+        )
+        self._column_of = np.repeat(np.arange(program.c.size), np.diff(program.A.indptr))
+        self._least = np.where(program.equality, -np.inf, 0.0)
+        self._bound_row, self._bound_column, self._factor = rows_that_are_bounds(program)
+        self._kept = np.ones(program.linear, dtype=bool)
+        self._kept[self._bound_row] = False
+        self._row = np.flatnonzero(self._kept)
+        self._place = np.cumsum(self._kept) - 1
+        self.aside = np.zeros(program.c.size, dtype=bool)
+        self._freed = np.zeros(program.linear, dtype=bool)
+        self._lower = np.full(program.c.size, -np.inf)
+        self._lower[self._bound_column] = 0.0
+        pass_model(self._solver, highs_model(self.program, self._row, self._lower))
+        self.loads += 1
+        if basis is not None and basis.valid:
+            same = (len(basis.col_status), len(basis.row_status)) == (
+                program.c.size,
+                self._row.size,
+            )
+            if same:
+                self._solver.setBasis(basis)
+
+    def update(self, program: ConeProgram) -> int:
+        """Turn the program into another one by as few changes as there are differences.
+
+        Returns
+        -------
+        int
+            Numbers changed, or -1 if entries lie elsewhere and the whole program was passed.
+        """
+        A, now = program.A, self.program
+        alike = (
+            A.shape == now.A.shape
+            and np.array_equal(A.indptr, now.A.indptr)
+            and np.array_equal(A.indices, now.A.indices)
+            and program.linear == now.linear
+        )
+        if not alike:
+            self.load(program)
+            return -1
+        turned = np.flatnonzero(now.equality != program.equality)
+        entries = np.flatnonzero(now.A.data != A.data)
+        limits = np.flatnonzero(now.b != program.b)
+        costs = np.flatnonzero(now.c != program.c)
+        if not (self._kept[A.indices[entries]].all() and self._kept[limits].all()):
+            self.load(program)  # what is a bound of a column here may be one no longer
+            return -1
+        if turned.size:
+            self._turn(turned)
+        self.change_entries(entries, A.data[entries])
+        self.change_limits(limits, program.b[limits])
+        self.change_costs(costs, program.c[costs])
+        self.program = replace(self.program, offset=program.offset, cost_scale=program.cost_scale)
+        return entries.size + limits.size + costs.size + turned.size
+
+    def _turn(self, rows: Ints) -> None:
+        """Turn inequalities into equalities and equalities into inequalities."""
+        now = self.program
+        now.equality[rows] = ~now.equality[rows]
+        self._least = np.where(now.equality, -np.inf, 0.0)
+        self.change_limits(rows, now.b[rows])
+        mine = np.flatnonzero(np.isin(self._bound_row, rows) & ~self.aside[self._bound_column])
+        columns = self._bound_column[mine]
+        above = np.where(now.equality[self._bound_row[mine]], 0.0, np.inf)
+        self._bound_columns(columns, self._lower[columns], above)
+
+    def change_entries(self, entries: Ints, values: Floats) -> None:
+        """Give entries of ``program.A``, by their places in its data, new values."""
+        A = self.program.A
+        A.data[entries] = values
+        row = self._place[A.indices[entries]].tolist()
+        column = self._column_of[entries].tolist()
+        for at_row, at_column, value in zip(row, column, values.tolist(), strict=True):
+            self._solver.changeCoeff(at_row, at_column, value)
+
+    def change_column(self, column: int, rows: Ints, values: Floats) -> None:
+        """Give a column new coefficients in some rows in which it has entries."""
+        start, stop = self.program.A.indptr[column : column + 2]
+        inside = self.program.A.indices[start:stop]
+        order = np.argsort(inside, kind="stable")
+        self.change_entries(start + order[np.searchsorted(inside[order], rows)], values)
+
+    def change_limits(self, rows: Ints, values: Floats) -> None:
+        """Give some rows new right-hand sides."""
+        self.program.b[rows] = values
+        below = np.where(self.program.equality[rows], values, -np.inf)
+        self._bound_rows(rows, below, values)
+
+    def change_costs(self, columns: Ints, values: Floats) -> None:
+        """Give some columns new costs."""
+        self.program.c[columns] = values
+        self._solver.changeColsCost(columns.size, columns.astype(np.int32), values)
+
+    def set_aside(self, columns: Ints, rows: Ints) -> None:
+        """Solve as if some columns and rows were not there, until they are brought back."""
+        self.aside[columns], self._freed[rows] = True, True
+        zero = np.zeros(columns.size)
+        self._bound_columns(columns, zero, zero)
+        nothing = np.full(rows.size, np.inf)
+        self._bound_rows(rows, -nothing, nothing)
+
+    def bring_back(self, columns: Ints, rows: Ints) -> None:
+        """Undo `set_aside`."""
+        self.aside[columns], self._freed[rows] = False, False
+        fixed = self._bound_column[self.program.equality[self._bound_row]]
+        above = np.where(np.isin(columns, fixed), 0.0, np.inf)
+        self._bound_columns(columns, self._lower[columns], above)
+        self.change_limits(rows, self.program.b[rows])
+
+    def there(self) -> ConeProgram:
+        """Return the program without the columns and rows that are set aside."""
+        if not self.aside.any():
+            return self.program
+        program, row, column = self.program, ~self._freed, ~self.aside
+        return replace(
+            program,
+            P=program.P[column][:, column],
+            c=program.c[column],
+            A=program.A[:, column][row],
+            b=program.b[row],
+            equality=program.equality[row],
+        )
+
+    def of_there(self, point: Point) -> Point:
+        """Restrict a point to what is not set aside."""
+        if not self.aside.any():
+            return point
+        return replace(point, x=point.x[~self.aside], y=point.y[~self._freed])
+
+    def everywhere(self, point: Point) -> Point:
+        """Extend a point of `there` to the whole program, by zeros."""
+        if not self.aside.any():
+            return point
+        x, y = np.zeros(self.aside.size), np.zeros(self._freed.size)
+        x[~self.aside], y[~self._freed] = point.x, point.y
+        return replace(point, x=x, y=y)
+
+    def _bound_rows(self, rows: Ints, lower: Floats, upper: Floats) -> None:
+        kept = self._kept[rows]
+        lower = np.where(self._freed[rows], -np.inf, lower)
+        upper = np.where(self._freed[rows], np.inf, upper)
+        places = self._place[rows[kept]].astype(np.int32)
+        change = self._solver.changeRowsBounds  # pyright: ignore[reportAttributeAccessIssue]
+        change(places.size, places, lower[kept], upper[kept])
+
+    def _bound_columns(self, columns: Ints, lower: Floats, upper: Floats) -> None:
+        places = columns.astype(np.int32)
+        self._solver.changeColsBounds(columns.size, places, lower, upper)
+
+    def forget(self) -> None:
+        """Drop the basis: the next `solve` begins from nothing."""
+        self._solver.clearSolver()
+
+    def solve(self, budget_s: float | None = None) -> Point:
+        """Solve from the last basis; a status other than "optimal" is HiGHS's own word.
+
+        Parameters
+        ----------
+        budget_s
+            Seconds that this solve may take; any number by default.
+        """
+        # HiGHS holds the seconds of all runs of an instance together against its limit.
+        limit_s = np.inf if budget_s is None else self._solver.getRunTime() + budget_s
+        if limit_s != self._limit_s:
+            self._solver.setOptionValue("time_limit", limit_s)
+            self._limit_s = limit_s
+        self._solver.run()
+        status, solution = self._solver.getModelStatus(), self._solver.getSolution()
+        y = np.zeros(self.program.linear)
+        if solution.dual_valid:
+            y[self._row] = -_array(solution.row_dual)
+            y[self._bound_row] = _array(solution.col_dual)[self._bound_column] / self._factor
+            np.maximum(y, self._least, out=y)
+            y[self._freed] = 0.0
+        x = _array(solution.col_value)
+        optimal = status == highspy.HighsModelStatus.kOptimal
+        word = "optimal" if optimal else str(self._solver.modelStatusToString(status))
+        return Point(x, y, word, "highs", unique=optimal and self._only_optimum(y))
+
+    def violation(self, point: Point) -> float:
+        """Tell by how much a point misses a constraint, relative to limits above 1."""
+        A, b = self.program.A, self.program.b
+        terms = A.data * point.x[self._column_of]
+        excess = np.bincount(A.indices, weights=terms, minlength=b.size) - b
+        short = np.where(self.program.equality, np.abs(excess), excess)
+        short /= np.maximum(1.0, np.abs(b))
+        short[self._freed] = 0.0
+        return float(short.max(initial=0.0))
+
+    def optimality_error(self, point: Point) -> tuple[float, Floats]:
+        """Tell by how much a point misses the optimality conditions, and its reduced costs.
+
+        Returns
+        -------
+        error
+            The largest of `violation`, what is missing in ``c + A'y = 0``, and the distance of the
+            two objectives, relative to the cost if that is above 1.
+        reduced
+            ``c + A'y``, zero in columns that are set aside, shape (columns,).
+        """
+        program, x, y = self.program, point.x, point.y
+        terms = program.A.data * y[program.A.indices]
+        reduced = np.bincount(self._column_of, weights=terms, minlength=x.size) + program.c
+        reduced[self.aside] = 0.0
+        cost = float(program.c @ x)
+        between = abs(cost + float(program.b @ y)) / max(1.0, abs(cost))
+        error = max(self.violation(point), float(np.abs(reduced).max(initial=0.0)), between)
+        return (error if np.isfinite(error) else np.inf), reduced
+
+    def _only_optimum(self, y: Floats) -> bool:
+        """Tell whether everything outside the basis is held where it is.
+
+        By an equality, or by a dual value that is not zero: then any other point costs more.
+        """
+        equality = self.program.equality
+        held = np.where(equality, ~self._kept, y > _TOLERANCE)
+        held[self._bound_row[self.aside[self._bound_column]]] = False
+        missing = np.count_nonzero(~self.aside) - np.count_nonzero(held)
+        if missing <= 0 or missing > np.count_nonzero(equality):
+            return bool(missing <= 0)
+        status = self._solver.getBasis().row_status
+        basic = highspy.HighsBasisStatus.kBasic
+        places = self._place[np.flatnonzero(equality & self._kept & ~self._freed)].tolist()
+        return bool(sum(status[place] != basic for place in places) >= missing)
+
+
+def _array(numbers: list[float]) -> Floats:
+    return np.fromiter(numbers, float, len(numbers))

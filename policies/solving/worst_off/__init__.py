@@ -1,0 +1,1 @@
+"""Policies about the worst off job: level by level, and beyond the first level by water filling."""

@@ -1,0 +1,257 @@
+"""The largest part of given demands that all jobs can have at once, by either kind of solver.
+
+``max t such that throughput_m >= t * demand_m`` for every job m: what a policy about the worst
+off job comes down to at a level of its objective. The limit ``t <= 1`` is left out until all
+demands turn out to be met: at the level that is looked for it would be tight together with the
+capacities, and the dual values, which are the prices, could then be those of the limit: zero. It
+is declared once, in cvxpy, and compiled like any policy. Where every option draws on one resource,
+the interior point of `apportion.policies.solving.solvers.arrow_interior_point` takes the arrays as
+they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol, cast
+
+import cvxpy as cp
+import numpy as np
+
+from apportion.policies.problem import Problem
+from apportion.policies.solving.certificate import make_feasible
+from apportion.policies.solving.compiled import Compiled
+from apportion.policies.solving.second_stage import (
+    choose_among_optima,
+    evenness,
+    relative_throughput,
+)
+from apportion.policies.solving.solvers.arrow_interior_point import ArrowProgram, solve_arrow
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from apportion.policies.instance import Instance
+    from apportion.policies.solving.solvers.optimise import SolverName
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["ArrowShare", "CommonShare", "DeclaredShare", "SharePoint"]
+
+_HAIR = 1e-9
+"""How far, relatively, the share may give way when what is left is spent."""
+_EVEN = 1e-6
+"""Weight of evenness against throughput, both relative, where one program sees to both."""
+_NO_LIMIT = 2.0
+"""A share of the demands that is out of reach where it counts, so that no limit takes its price."""
+_POOR = 1e-6
+"""Relative error from which on what was chosen is not used."""
+
+
+@dataclass(frozen=True, eq=False)
+class SharePoint:
+    """An optimum.
+
+    Attributes
+    ----------
+    X
+        Feasible shares of time, shape (rows, options).
+    share
+        Part of every demand that `X` meets, at most 1.
+    bound
+        What no allocation can exceed, by the dual values, at most 1.
+    dual
+        Dual value of each job's demand, scaled to ``dual @ demand = 1``; shape (jobs,).
+    prices
+        What one more unit of each resource adds to the share, shape (resources,); zero where more
+        than all demands could be met, so that no resource is short.
+    solver
+        Name of the solver.
+    """
+
+    X: Floats
+    share: float
+    bound: float
+    dual: Floats
+    prices: Floats
+    solver: str
+
+
+class CommonShare(Protocol):
+    """A way to find the largest share, and to choose among the allocations that reach it."""
+
+    def optimum(self, demand: Floats) -> SharePoint:
+        """Find the largest share of `demand`, steps/s, shape (jobs,)."""
+        ...
+
+    def chosen(self) -> Floats:
+        """Spend what the last optimum leaves, then share it evenly; shape (rows, options)."""
+        ...
+
+
+class DeclaredShare:
+    """The problem in cvxpy, compiled once; other demands only change one column of it."""
+
+    def __init__(self, instance: Instance, solver: SolverName) -> None:
+        self._p = Problem(instance)
+        self._solver: SolverName = solver
+        self._share = cp.Variable(name="share")
+        self._compiled: Compiled | None = None
+
+    def optimum(self, demand: Floats) -> SharePoint:
+        """Find the largest share."""
+        self._demand = demand
+        point = self._optimum(_NO_LIMIT)
+        return point if point.bound <= 1.0 + _HAIR else self._optimum(1.0)
+
+    def _optimum(self, limit: float) -> SharePoint:
+        """Find the largest share up to a limit."""
+        demand = self._demand
+        self._compiled = self._at(demand, limit)
+        self._first = self._compiled.optimum(self._solver, "a common share of all demands")
+        dual = np.maximum(self._compiled.duals(self._met, self._first), 0.0)
+        scale = float(dual @ demand) or 1.0
+        bound = -self._compiled.bound(self._first)
+        self._target = demand * min(bound, 1.0)
+        X = _meeting(self._p.instance, self._compiled.X_at(self._first), self._target)
+        prices = self._compiled.prices(self._first) / scale
+        return SharePoint(
+            X=X,
+            share=_reached(self._p.instance, X, demand),
+            bound=bound,
+            dual=dual / scale,
+            prices=prices if limit > 1.0 else np.zeros_like(prices),
+            solver=self._first.solver,
+        )
+
+    def chosen(self) -> Floats:
+        """Choose as `apportion.policies.solving.second_stage` says."""
+        compiled, instance = cast("Compiled", self._compiled), self._p.instance
+        gain = compiled.over_columns(relative_throughput(instance))
+        squares = compiled.over_columns(evenness(instance), power=2)
+        point = choose_among_optima(compiled.program, self._first, gain, squares, self._solver)
+        return _meeting(instance, compiled.X_at(point), self._target)
+
+    def _at(self, demand: Floats, limit: float) -> Compiled:
+        """Compile the problem, or write other demands into what is compiled."""
+        if self._compiled is None:
+            self._met = self._p.throughput - cp.multiply(demand, self._share) >= 0
+            self._limit = self._share <= _NO_LIMIT
+            return Compiled.of(self._p, cp.Maximize(self._share), [self._met, self._limit])
+        compiled = self._compiled
+        program = compiled.program
+        place, column = program.rows[self._met.id], program.columns[self._share.id]
+        A = program.A.copy()
+        entries = np.arange(A.indptr[column], A.indptr[column + 1])
+        entries = entries[(A.indices[entries] >= place.start) & (A.indices[entries] < place.stop)]
+        rows = A.indices[entries]
+        wanted = demand[rows - place.start]
+        A.data[entries] = wanted * compiled.row[rows] * compiled.column[column]
+        b, at_most = program.b.copy(), program.rows[self._limit.id].start
+        b[at_most] = limit * compiled.row[at_most]
+        return replace(compiled, program=replace(program, A=A, b=b))
+
+
+class ArrowShare:
+    """The problem for the interior point, where every option draws on one resource."""
+
+    def __init__(self, instance: Instance) -> None:
+        self._instance = instance
+
+    @staticmethod
+    def fits(instance: Instance) -> bool:
+        """Whether rows are single jobs and options draw on one resource each, that there is of."""
+        used = _draws_on(instance)
+        return bool(
+            instance.solo
+            and (used.sum(axis=1) == 1).all()
+            and (instance.capacity[used.any(axis=0)] > 0).all()
+            and (instance.fastest_throughput > 0).all()
+        )
+
+    @cached_property
+    def _program(self) -> ArrowProgram:
+        instance = self._instance
+        resource = _draws_on(instance).argmax(axis=1)
+        _, place = np.unique(resource, return_inverse=True)
+        usage = _held_cells(instance, resource) * instance.row_count
+        nothing = np.zeros(instance.jobs)
+        return ArrowProgram(
+            throughput=np.ascontiguousarray((instance.throughput / self._fastest[:, None]).T),
+            usage=usage / instance.capacity[resource][:, None],
+            resource=place,
+            base=nothing,
+            rate=nothing,
+        )
+
+    @property
+    def _fastest(self) -> Floats:
+        return np.asarray(self._instance.throughput.max(axis=1), dtype=float)
+
+    def optimum(self, demand: Floats) -> SharePoint:
+        """Find the largest share."""
+        instance, program = self._instance, self._program
+        rate = demand / self._fastest
+        unit = float(rate.max())
+        rate = rate / unit
+        point = solve_arrow(replace(program, rate=rate, reward=float(rate.sum())))
+        scale = float(rate @ point.need)
+        need, price = point.need / scale, point.price / scale
+        worth = program.throughput * need - program.usage * price[program.resource][:, None]
+        bound = float(price.sum() + np.maximum(worth.max(axis=0), 0.0).sum()) / unit
+        self._target = demand * min(bound, 1.0)
+        X = _meeting(instance, make_feasible(point.x.T, instance), self._target)
+        self._X, share = X, min(_reached(instance, X, demand), 1.0)
+        prices = np.zeros(instance.capacity.size)
+        used = np.flatnonzero(_draws_on(instance).any(axis=0))
+        prices[used] = price / instance.capacity[used] / unit
+        dual = need / self._fastest / unit
+        if bound > 1.0 + _HAIR:  # all demands can be met: no capacity is short
+            prices = np.zeros_like(prices)
+        return SharePoint(X, share, min(bound, 1.0), dual, prices, "arrow")
+
+    def chosen(self) -> Floats:
+        """Spend and even out in one program, throughput a million times before evenness."""
+        instance = self._instance
+        gain, squares = relative_throughput(instance).T, evenness(instance).T
+        spending = replace(
+            self._program,
+            base=self._target / self._fastest * (1 - _HAIR),
+            gain=gain / gain.mean(),
+            squares=squares * (_EVEN / squares.mean()),
+        )
+        point = solve_arrow(spending)
+        if point.error > _POOR:
+            return self._X
+        return _meeting(instance, make_feasible(point.x.T, instance), self._target)
+
+
+def _meeting(instance: Instance, X: Floats, demand: Floats) -> Floats:
+    """Make up for the rounding errors by which jobs miss their demands; small demands need it."""
+    made = np.einsum("mj,mj->m", instance.throughput, X)
+    short = (made > 0) & (made < demand)
+    factor = np.divide(demand, made, out=np.ones_like(made), where=short)
+    return make_feasible(X * factor[:, None], instance) if short.any() else X
+
+
+def _reached(instance: Instance, X: Floats, demand: Floats) -> float:
+    """Part of every demand that an allocation of single jobs meets."""
+    wanted = demand > 0
+    made = np.einsum("mj,mj->m", instance.throughput, X)
+    return float((made[wanted] / demand[wanted]).min(initial=np.inf))
+
+
+def _draws_on(instance: Instance) -> NDArray[np.bool_]:
+    """Whether any row holds a resource under an option, shape (options, resources)."""
+    cells = np.bincount(
+        instance.usage.indices,
+        weights=instance.usage.data != 0,
+        minlength=instance.options * instance.capacity.size,
+    )
+    return (cells > 0).reshape(instance.options, instance.capacity.size)
+
+
+def _held_cells(instance: Instance, resource: NDArray[np.intp]) -> Floats:
+    """Units of its resource that each cell holds, shape (options, rows)."""
+    columns = np.arange(instance.options) * instance.capacity.size + resource
+    return np.ascontiguousarray(instance.usage[:, columns].toarray().T)

@@ -1,0 +1,290 @@
+"""Policies about the worst off job, level by level: what each level demands, and who can have it.
+
+Such a policy states the steps/s that every job must make at a level of its objective
+(`Policy.demand`). At the best level for a job all by itself, the best for all can only be worse.
+There the largest common share of the demands is found; its dual values say how much worse the
+level must be at least, and that is where the next share is taken. Levels approach the optimum from
+beyond it and stop where all demands can be met in full: a few linear programs, whatever the shape
+of the objective. The problem of a level sees demands only, so jobs that differ in nothing else are
+merged (`apportion.policies.solving.rows.demand_intervals`), anew at each level.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import cvxpy as cp
+import numpy as np
+from scipy.optimize import brentq
+
+from apportion.errors import SolveError
+from apportion.policies.max_min import MaxMinPolicy
+from apportion.policies.problem import Problem
+from apportion.policies.solving.certificate import relative_gap
+from apportion.policies.solving.rows.demand_intervals import Bins, DemandIntervals, worth_merging
+from apportion.policies.solving.worst_off.common_share import (
+    ArrowShare,
+    CommonShare,
+    DeclaredShare,
+    SharePoint,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from apportion.policies.base import Policy
+    from apportion.policies.instance import Instance
+    from apportion.policies.solving.solvers.optimise import SolverName
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["Reached", "reach_level", "takes_levels"]
+
+_ROWS_FOR_ARROW = 400
+_MERGED_ROWS_FOR_ARROW = 64
+"""Above this many rows the interior point of arrow form is ahead of the simplex (measured).
+
+Merged rows change with the level, so that the simplex would have to be set up anew for each.
+"""
+_MET = 1e-10
+_ROUNDING = 1e-10
+"""Worth of a resource, relative to the objective, that an interior point leaves for none."""
+_STILL = 1e-14
+_MOST_LEVELS = 60
+_STEP, _STRAIGHT, _SHORTEST = 1e-6, 1e-5, 1e-12
+"""Relative step of the level by which the slope of the demands is taken, as short as it has to be
+for their cost to change no more than so much."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reached:
+    """The best level that all jobs can have, and an allocation for it.
+
+    Attributes
+    ----------
+    X
+        Shares of time, shape (rows, options).
+    objective, bound, gap
+        The declared objective at `X`, what it cannot exceed, and how far these are apart.
+    prices
+        What one more unit of each resource improves the objective by, shape (resources,).
+    solver, rows, levels
+        Solver of the last level, rows of its problem, and number of levels tried.
+    merged
+        Whether jobs of like demands were one row.
+    solve_s, second_stage_s
+        Seconds for the level, and for the choice among the allocations that reach it.
+    """
+
+    X: Floats
+    objective: float
+    bound: float
+    gap: float
+    prices: Floats
+    solver: str
+    rows: int
+    levels: int
+    merged: bool
+    solve_s: float
+    second_stage_s: float
+
+
+def takes_levels(policy: Policy, instance: Instance, solver: SolverName, merge: bool) -> bool:
+    """Whether a policy is to be solved level by level on an instance.
+
+    Objectives that are no linear program always are; the others where there are jobs to merge, or
+    so many rows that the interior point of arrow form is ahead. Water filling has levels of its
+    own, which the others follow from the first on.
+    """
+    if not instance.solo or policy.demand(Problem(instance), 1.0) is None:
+        return False
+    if not isinstance(policy, MaxMinPolicy):
+        return True
+    if getattr(policy, "lexicographic", False):
+        return False
+    if solver == "arrow":
+        return True
+    large = solver == "auto" and instance.jobs > _ROWS_FOR_ARROW and ArrowShare.fits(instance)
+    return large or (merge and worth_merging(instance) is not None)
+
+
+def reach_level(
+    policy: Policy,
+    instance: Instance,
+    *,
+    solver: SolverName = "auto",
+    second_stage: bool = True,
+    merge: bool = True,
+) -> Reached:
+    """Find the best level of a policy that states its `demand`.
+
+    Parameters
+    ----------
+    merge
+        Whether jobs that differ in their demands only may be merged, if there are enough of them.
+
+    Raises
+    ------
+    SolveError
+        If no level can be reached.
+    """
+    started = time.perf_counter()
+    search = _Search(policy, instance, solver, worth_merging(instance) if merge else None)
+    point = search.run()
+    solved = time.perf_counter()
+    X = search.problem.chosen() if second_stage else point.X
+    X = search.expand(X)
+    objective = search.objective(X)
+    bound = search.bound(point)
+    if second_stage and relative_gap(objective, bound) > 1e-7:
+        plain = search.expand(point.X)
+        if relative_gap(search.objective(plain), bound) < relative_gap(objective, bound):
+            X, objective = plain, search.objective(plain)
+    return Reached(
+        X=X,
+        objective=objective,
+        bound=bound,
+        gap=relative_gap(objective, bound),
+        prices=_beyond_rounding(point.prices * search.slope(point), instance, objective),
+        solver=point.solver,
+        rows=point.X.shape[0],
+        levels=search.levels,
+        merged=search.bins is not None,
+        solve_s=solved - started,
+        second_stage_s=time.perf_counter() - solved,
+    )
+
+
+def _beyond_rounding(prices: Floats, instance: Instance, objective: float) -> Floats:
+    """Return prices, zero where all units of a resource are worth a rounding error only."""
+    worth = prices * np.maximum(instance.capacity, 1.0)
+    return np.where(worth > _ROUNDING * abs(objective), prices, 0.0)
+
+
+class _Search:
+    """Level after level, from what each job could have by itself to what all can have."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        instance: Instance,
+        solver: SolverName,
+        intervals: DemandIntervals | None,
+    ) -> None:
+        self.policy, self.instance = policy, instance
+        self.solver: SolverName = solver
+        self.p, self.intervals = Problem(instance), intervals
+        self.declared = policy.objective(self.p)
+        self.maximises = isinstance(self.declared, cp.Maximize)
+        self.proportional = isinstance(policy, MaxMinPolicy) and intervals is None
+        self.bins: Bins | None = None
+        self.levels = 0
+        self.problem: CommonShare = self._backend(instance)
+
+    def run(self) -> SharePoint:
+        """Take levels until all demands are met, or the level no longer moves.
+
+        Each level is a bound whatever comes after it, so one that came of too few steps, or of
+        demands so steep that rounding errors of the level make up for the rest, shows in the gap.
+        """
+        self.level = self._alone()
+        if not (np.isfinite(self.level) and self.level > 0):
+            raise SolveError(f"No level of {self.policy!r} gives every job any throughput.")
+        point = self._share()
+        while not (self.proportional or max(point.share, point.bound) >= 1 - _MET):
+            worse = self._next_level(point)
+            if abs(worse - self.level) <= _STILL * self.level or self.levels > _MOST_LEVELS:
+                break
+            self.level = worse
+            point = self._share()
+        return point
+
+    def expand(self, X: Floats) -> Floats:
+        """Turn shares of the rows of the last level into shares of the instance's."""
+        return X if self.bins is None else self.bins.expand(X)
+
+    def objective(self, X: Floats) -> float:
+        """Evaluate the declared objective."""
+        self.p.X.value = X
+        return float(np.asarray(self.declared.args[0].value).item())
+
+    def bound(self, point: SharePoint) -> float:
+        """Bound the objective by the levels tried and the dual values of the last one."""
+        if not self.proportional:  # the level is a bound itself
+            return self.level
+        return self.level * min(point.bound, 1.0)
+
+    def slope(self, point: SharePoint) -> float:
+        """Return how much better the level may be per unit that the share is larger."""
+        if not point.prices.any():
+            return 0.0  # a job is as fast as it can be, whatever the capacities
+        dual = self._each(point.dual)
+        here, step = self._cost(dual, self.level), _STEP
+        worse = -1 if self.maximises else 1
+        while True:
+            near, far = (
+                1 - self._cost(dual, self.level * (1 + worse * steps)) / here
+                for steps in (step, 2 * step)
+            )
+            if far <= _STRAIGHT or step <= _SHORTEST:
+                change = (4 * near - far) / 2  # the slope here, but for the third derivative
+                return self.level * step / here / change if change > 0 else 0.0
+            step /= 10  # a ratio that is nearly all elapsed time bends within a hair
+
+    def _alone(self) -> float:
+        """Level if every job ran on its fastest option all the time."""
+        X = np.zeros((self.instance.rows, self.instance.options))
+        X[np.arange(X.shape[0]), self.instance.throughput.argmax(axis=1)] = 1.0
+        with np.errstate(divide="ignore"):
+            return self.objective(X)
+
+    def _backend(self, instance: Instance) -> CommonShare:
+        """Choose how the share of a problem is found."""
+        few = _ROWS_FOR_ARROW if self.intervals is None else _MERGED_ROWS_FOR_ARROW
+        if self.solver == "auto" and (instance.jobs <= few or not ArrowShare.fits(instance)):
+            return DeclaredShare(instance, "auto")
+        if self.solver in {"auto", "arrow"}:
+            return ArrowShare(instance)
+        return DeclaredShare(instance, self.solver)
+
+    def _share(self) -> SharePoint:
+        """Find the largest common share of the demands of a level."""
+        self.levels += 1
+        demand = self.policy.demand(self.p, self.level)
+        assert demand is not None
+        if self.intervals is not None:
+            self.bins = self.intervals.bins(demand)
+            demand = self.bins.demand
+            self.problem = self._backend(self.bins.instance)
+        return self.problem.optimum(demand)
+
+    def _each(self, dual: Floats) -> Floats:
+        """Divide dual values of bins over their jobs."""
+        if self.bins is None:
+            return dual
+        in_bin = self.bins.instance.count
+        return (dual / in_bin)[self.bins.bin_of] * self.instance.count
+
+    def _cost(self, dual: Floats, level: float) -> float:
+        """Cost of the demands at a level, at given dual values."""
+        demand = self.policy.demand(self.p, level)
+        assert demand is not None
+        return float(dual[dual > 0] @ demand[dual > 0])
+
+    def _next_level(self, point: SharePoint) -> float:
+        """Find the level whose demands cost no more than there is, at the dual values."""
+        dual, share = self._each(point.dual), point.bound
+        worse = 0.5 if self.maximises else 2.0
+        far = self.level * worse
+        while self._cost(dual, far) > share:
+            far *= worse
+        root, _ = brentq(
+            lambda level: self._cost(dual, level) - share,
+            self.level,
+            far,
+            xtol=1e-300,
+            full_output=True,
+        )
+        return float(root)
