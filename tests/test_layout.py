@@ -17,8 +17,7 @@ LINKED = sorted(set(FOLDERS) - {"apportion"})
 
 BELOW = {"apportion.policies", "apportion.mechanism", "apportion.estimators"}
 FACES = {
-    *["apportion.cli", "apportion.compare", "apportion.comparison", "apportion.report"],
-    "apportion.sweeps",
+    *["apportion.cli", "apportion.compare", "apportion.experiments", "apportion.report"],
 }
 FORBIDDEN = {
     "apportion.policies": (BELOW - {"apportion.policies"}) | FACES | {"apportion.sim"},

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from apportion.cli import output
 from apportion.cluster import Cluster
-from apportion.comparison import Comparison
 from apportion.errors import InputError
+from apportion.experiments import Comparison
 from apportion.report import PLOT_KINDS, human_table, plot
 from apportion.report.series import (
     busiest_job_types,

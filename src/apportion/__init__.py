@@ -25,9 +25,9 @@ from apportion._version import __version__
 if TYPE_CHECKING:
     from apportion.allocation import Allocation
     from apportion.cluster import Cluster
-    from apportion.comparison import Comparison, compare
     from apportion.errors import ApportionError, InfeasibleError, InputError, SolveError
     from apportion.estimators import InterferenceEstimator, estimate_pairs
+    from apportion.experiments import Comparison, Sweep, compare, sweep
     from apportion.jobs import JOB_COLUMNS, check_jobs
     from apportion.mechanism import RoundScheduler
     from apportion.mechanism.offers import OfferScheduler, get_scheduler, scheduler_table
@@ -69,16 +69,15 @@ if TYPE_CHECKING:
         resample,
         simulate,
     )
-    from apportion.sweeps import Sweep, sweep
     from apportion.tensor import ThroughputTensor
     from apportion.testing import check_policy, check_schedule, check_scheduler
 
 _HOMES = {
     "apportion.allocation": ["Allocation"],
     "apportion.cluster": ["Cluster"],
-    "apportion.comparison": ["Comparison", "compare"],
     "apportion.errors": ["ApportionError", "InfeasibleError", "InputError", "SolveError"],
     "apportion.estimators": ["InterferenceEstimator", "estimate_pairs"],
+    "apportion.experiments": ["Comparison", "Sweep", "compare", "sweep"],
     "apportion.jobs": ["JOB_COLUMNS", "check_jobs"],
     "apportion.mechanism": ["RoundScheduler"],
     "apportion.mechanism.offers": ["OfferScheduler", "get_scheduler", "scheduler_table"],
@@ -120,7 +119,6 @@ _HOMES = {
         "resample",
         "simulate",
     ],
-    "apportion.sweeps": ["Sweep", "sweep"],
     "apportion.tensor": ["ThroughputTensor"],
     "apportion.testing": ["check_policy", "check_schedule", "check_scheduler"],
 }

@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 from apportion.cli import main
-from apportion.comparison import parallel
 from apportion.errors import SolveError
+from apportion.experiments.comparisons import parallel
 from apportion.sim import Run, simulate
 
 CLOCKS = ["policy_seconds", "wall_seconds"]

@@ -9,8 +9,8 @@ import pytest
 
 from apportion.cli import main
 from apportion.cluster import Cluster
+from apportion.experiments.sweeps import execute
 from apportion.sim import generate_rack_workload, simulate
-from apportion.sweeps import execute
 
 if TYPE_CHECKING:
     from apportion.policies import Policy

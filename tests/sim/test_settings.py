@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from apportion.comparison import compare
 from apportion.errors import InputError
+from apportion.experiments import compare
 from apportion.mechanism.offers import get_scheduler
 from apportion.policies import FIFO
 from apportion.sim import generate_workload

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 from apportion.cli.inputs import fitted, simulation_settings, workload_and_origin
 from apportion.cli.output import print_summary
 from apportion.cli.racks import cluster_of, lease_settings, policies_of
-from apportion.comparison import compare
 from apportion.errors import ApportionError
+from apportion.experiments import compare
 from apportion.report import human_table
 
 if TYPE_CHECKING:
     import argparse
 
-    from apportion.comparison import Comparison
+    from apportion.experiments import Comparison
 
 __all__ = ["run"]
 

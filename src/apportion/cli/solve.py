@@ -10,8 +10,8 @@ import pandas as pd
 from apportion.checks import file_path
 from apportion.cli.inputs import ids_of, read_csv
 from apportion.cli.output import print_table
-from apportion.comparison.provenance import plain
 from apportion.csv_cells import to_csv
+from apportion.experiments.provenance import plain
 from apportion.policies import solve
 from apportion.report.files import check_folder, write_text
 from apportion.sim.traces.jobs_csv import jobs_of

@@ -13,16 +13,16 @@ from apportion.cli.options import GENERATED
 from apportion.cli.output import print_summary, print_table
 from apportion.cli.racks import cluster_of, lease_settings, policies_of
 from apportion.cli.trace_options import reading_options, refuse_reading_options
-from apportion.comparison.run_log import FILE, RunLog
 from apportion.errors import ApportionError, InputError
-from apportion.sweeps import plan_sweep, sweep
-from apportion.sweeps.readable import readable_tables
-from apportion.sweeps.sources import sources_of
+from apportion.experiments import plan_sweep, sweep
+from apportion.experiments.machine.store import FILE, RunLog
+from apportion.experiments.sweeps.readable import readable_tables
+from apportion.experiments.sweeps.sources import sources_of
 
 if TYPE_CHECKING:
     import argparse
 
-    from apportion.sweeps import Plan, Sweep
+    from apportion.experiments import Plan, Sweep
 
 __all__ = ["run"]
 

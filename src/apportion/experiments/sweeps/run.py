@@ -6,13 +6,13 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from apportion.checks import file_path
-from apportion.comparison.run_log import RunLog
+from apportion.experiments.machine.backends import check_backend
+from apportion.experiments.machine.store import RunLog
+from apportion.experiments.sweeps.execute import run_in_workers
+from apportion.experiments.sweeps.plan import plan_sweep
+from apportion.experiments.sweeps.result import Sweep
 from apportion.kinds import checked
 from apportion.report.files import check_format
-from apportion.sweeps.backends import check_backend
-from apportion.sweeps.execute import run_in_workers
-from apportion.sweeps.plan import plan_sweep
-from apportion.sweeps.result import Sweep
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -9,11 +9,12 @@ import pandas as pd
 import pytest
 
 from apportion.cluster import Cluster
-from apportion.comparison import compare, parallel
-from apportion.comparison.fingerprint import run_fingerprint, workload_fingerprint
-from apportion.comparison.run_log import FILE
-from apportion.comparison.unfinished import FOLDER
 from apportion.errors import ApportionError, InputError, SolveError
+from apportion.experiments import compare
+from apportion.experiments.comparisons import parallel
+from apportion.experiments.comparisons.unfinished import FOLDER
+from apportion.experiments.fingerprint import run_fingerprint, workload_fingerprint
+from apportion.experiments.machine.store import FILE
 from apportion.pairs import PairThroughputs
 from apportion.policies import FIFO
 from apportion.sim import Run, Workload, generate_workload, simulate

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apportion.comparison.comparison import Comparison
-from apportion.comparison.run_all import compare
+from apportion.experiments.comparisons.comparison import Comparison
+from apportion.experiments.comparisons.run import compare
 
 __all__ = ["Comparison", "compare"]

@@ -7,17 +7,17 @@ import traceback
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from apportion.comparison.progress import progress_display, wants_display
-from apportion.comparison.workers import as_they_finish
 from apportion.errors import ApportionError
+from apportion.experiments.machine.progress import progress_display, wants_display
+from apportion.experiments.machine.workers import as_they_finish
 from apportion.sim import Run, Workload, simulate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from apportion.cluster import Cluster
-    from apportion.comparison.progress import Report
-    from apportion.comparison.unfinished import Unfinished
+    from apportion.experiments.comparisons.unfinished import Unfinished
+    from apportion.experiments.machine.progress import Report
     from apportion.sim.deciders import Decider
 
 __all__ = ["Task", "run_tasks"]

@@ -13,7 +13,7 @@ from apportion.sim import Run
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from apportion.comparison.parallel import Task
+    from apportion.experiments.comparisons.parallel import Task
 
 __all__ = ["NotPlainError", "record_of", "run_of"]
 

@@ -7,14 +7,14 @@ import logging
 import shutil
 from typing import TYPE_CHECKING
 
-from apportion.comparison.run_log import FILE, RunLog
-from apportion.comparison.run_records import NotPlainError, record_of, run_of
+from apportion.experiments.machine.store import FILE, RunLog
+from apportion.experiments.run_records import NotPlainError, record_of, run_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from apportion.comparison.parallel import Task
+    from apportion.experiments.comparisons.parallel import Task
     from apportion.sim import Run
 
 __all__ = ["FOLDER", "Unfinished"]

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from apportion.comparison.provenance import plain, versions
+from apportion.experiments.provenance import plain, versions
+from apportion.experiments.sweeps.plot import plot_against_load
+from apportion.experiments.sweeps.readable import readable_tables
 from apportion.report.files import write_table, write_text
-from apportion.sweeps.plot import plot_against_load
-from apportion.sweeps.readable import readable_tables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from matplotlib.figure import Figure
 
-    from apportion.sweeps.plan import Plan
+    from apportion.experiments.sweeps.plan import Plan
 
 __all__ = ["Sweep"]
 

@@ -17,12 +17,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import apportion
 from apportion.cluster import Cluster
-from apportion.comparison import compare, parallel
-from apportion.comparison.parallel import Task
-from apportion.comparison.run_log import FILE, RunLog
-from apportion.comparison.run_records import NotPlainError, record_of, run_of
-from apportion.comparison.unfinished import FOLDER, Unfinished
+from apportion.experiments import compare
+from apportion.experiments.comparisons import parallel
+from apportion.experiments.comparisons.parallel import Task
+from apportion.experiments.comparisons.unfinished import FOLDER, Unfinished
+from apportion.experiments.machine.store import FILE, RunLog
+from apportion.experiments.run_records import NotPlainError, record_of, run_of
 from apportion.policies import FIFO
 from apportion.sim import Run, Workload, generate_rack_workload, generate_workload, simulate
 from apportion.sim.deciders import get_decider
@@ -179,9 +181,9 @@ def test_stored_files_are_never_carried_out(tmp_path: Path) -> None:
     assert not trap.exists()
     assert not (out / FOLDER).exists()
     # Policies are copied by their contract, workloads sent to workers: both in memory.
-    package = Path(parallel.__file__).parents[1]
+    package = Path(apportion.__file__).parent
     users = [file for file in package.rglob("*.py") if "pickle" in file.read_text()]
-    known = {"testing/policy.py", "comparison/shipping.py"}
+    known = {"testing/policy.py", "experiments/machine/shipping.py"}
     assert {file.relative_to(package).as_posix() for file in users} <= known
 
 

@@ -14,10 +14,11 @@ import pandas as pd
 import pytest
 
 from apportion.cli import main
-from apportion.comparison.run_log import FILE
 from apportion.errors import ApportionError
+from apportion.experiments import sweep
+from apportion.experiments.machine import backends
+from apportion.experiments.machine.store import FILE
 from apportion.policies import Policy
-from apportion.sweeps import backends, sweep
 
 if TYPE_CHECKING:
     from pathlib import Path

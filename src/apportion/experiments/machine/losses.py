@@ -8,8 +8,8 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from apportion.comparison.workers import lost, one_line
 from apportion.errors import ApportionError
+from apportion.experiments.machine.workers import lost, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

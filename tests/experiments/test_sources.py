@@ -8,8 +8,8 @@ import pytest
 
 from apportion.cluster import Cluster
 from apportion.errors import InputError
+from apportion.experiments.sweeps.sources import made_for, sources_of
 from apportion.sim import Workload, generate_rack_workload, generate_workload, resample
-from apportion.sweeps.sources import made_for, sources_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from apportion.checks import file_path, listed, whole
 from apportion.cluster import Cluster
-from apportion.comparison.comparison import Comparison
-from apportion.comparison.fingerprint import run_fingerprint, workload_fingerprint
-from apportion.comparison.parallel import Task, run_tasks
-from apportion.comparison.provenance import command_line
-from apportion.comparison.unfinished import Unfinished
 from apportion.errors import ApportionError, InputError, SolveError
+from apportion.experiments.comparisons.comparison import Comparison
+from apportion.experiments.comparisons.parallel import Task, run_tasks
+from apportion.experiments.comparisons.unfinished import Unfinished
+from apportion.experiments.fingerprint import run_fingerprint, workload_fingerprint
+from apportion.experiments.provenance import command_line
 from apportion.kinds import checked
 from apportion.sim.deciders import get_decider
 from apportion.sim.settings import settings_for

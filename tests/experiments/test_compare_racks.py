@@ -6,10 +6,11 @@ import pandas as pd
 import pytest
 
 from apportion.cluster import Cluster
-from apportion.comparison import compare, parallel
-from apportion.comparison.fingerprint import run_fingerprint
-from apportion.comparison.unfinished import FOLDER
 from apportion.errors import InputError
+from apportion.experiments import compare
+from apportion.experiments.comparisons import parallel
+from apportion.experiments.comparisons.unfinished import FOLDER
+from apportion.experiments.fingerprint import run_fingerprint
 from apportion.mechanism.offers import get_scheduler
 from apportion.report import html
 from apportion.sim import Run, generate_rack_workload, simulate

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 from apportion.checks import listed, number
 from apportion.checks import seed as check_seed
 from apportion.cluster import Cluster
-from apportion.comparison.fingerprint import run_fingerprint, workload_fingerprint
 from apportion.errors import InputError
+from apportion.experiments.fingerprint import run_fingerprint, workload_fingerprint
+from apportion.experiments.sweeps.sources import made_for, sources_of
 from apportion.sim import simulate
 from apportion.sim.deciders import Decider, get_decider
 from apportion.sim.settings import settings_for
-from apportion.sweeps.sources import made_for, sources_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from apportion.experiments.sweeps.sources import Source
     from apportion.sim import Workload
-    from apportion.sweeps.sources import Source
 
 __all__ = ["Plan", "PlannedRun", "plan_sweep"]
 

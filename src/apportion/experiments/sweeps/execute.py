@@ -6,22 +6,22 @@ import logging
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from apportion.comparison.progress import progress_display, wants_display
-from apportion.comparison.provenance import plain
-from apportion.comparison.workers import as_they_finish
+from apportion.experiments.machine.backends import active_backend
+from apportion.experiments.machine.progress import progress_display, wants_display
+from apportion.experiments.machine.workers import as_they_finish
+from apportion.experiments.provenance import plain
+from apportion.experiments.sweeps.sources import made_for
 from apportion.sim import simulate
-from apportion.sweeps.backends import active_backend
-from apportion.sweeps.sources import made_for
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from apportion.cluster import Cluster
-    from apportion.comparison.progress import Report
-    from apportion.comparison.run_log import RunLog
+    from apportion.experiments.machine.progress import Report
+    from apportion.experiments.machine.store import RunLog
+    from apportion.experiments.sweeps.plan import PlannedRun
+    from apportion.experiments.sweeps.sources import Source
     from apportion.sim.deciders import Decider
-    from apportion.sweeps.plan import PlannedRun
-    from apportion.sweeps.sources import Source
 
 __all__ = ["run_in_workers"]
 

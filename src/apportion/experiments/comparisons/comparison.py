@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from apportion.comparison.provenance import plain, record
+from apportion.experiments.provenance import plain, record
 from apportion.report import human_table, plot, report_page, summary_html
 from apportion.report.files import write_table, write_text
 from apportion.report.plots import kinds_of

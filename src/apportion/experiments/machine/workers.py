@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import joblib
 
-from apportion.comparison.shipping import active_backend_name, shipped
 from apportion.errors import ApportionError
+from apportion.experiments.machine.shipping import active_backend_name, shipped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 
-    from apportion.comparison.progress import Report
-    from apportion.comparison.shipping import Shipped
+    from apportion.experiments.machine.progress import Report
+    from apportion.experiments.machine.shipping import Shipped
 
 __all__ = ["as_they_finish", "lost", "one_line"]
 

@@ -14,18 +14,19 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from apportion.comparison.shipping import shipped
-from apportion.comparison.workers import as_they_finish
 from apportion.errors import ApportionError
+from apportion.experiments import plan_sweep, sweep
+from apportion.experiments.machine import ray_cluster
+from apportion.experiments.machine.losses import Workers
+from apportion.experiments.machine.shipping import shipped
+from apportion.experiments.machine.workers import as_they_finish
+from apportion.experiments.sweeps.execute import _Task
 from apportion.sim import Workload, generate_workload
-from apportion.sweeps import plan_sweep, ray_cluster, sweep
-from apportion.sweeps.execute import _Task
-from apportion.sweeps.workers import Workers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from apportion.comparison.progress import Report
+    from apportion.experiments.machine.progress import Report
 
 BIG = np.arange(10_000.0)
 
@@ -161,7 +162,7 @@ def test_what_does_not_let_us_in_is_told(
 
 def test_a_wrong_port_of_dask_is_told(closed_port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed", reason="Dask is not installed: pip install apportion[dask]")
-    monkeypatch.setattr("apportion.sweeps.dask_cluster._SECONDS_TO_CONNECT", 1.0)
+    monkeypatch.setattr("apportion.experiments.machine.dask_cluster._SECONDS_TO_CONNECT", 1.0)
     with pytest.raises(ApportionError, match=r"Cannot reach a Dask cluster.*dask scheduler"):
         small("dask", f"tcp://127.0.0.1:{closed_port}")
 

@@ -8,11 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from apportion.comparison.run_log import FILE
 from apportion.errors import ApportionError, InputError
+from apportion.experiments import plan_sweep, sweep
+from apportion.experiments.machine.store import FILE
+from apportion.experiments.sweeps import execute
 from apportion.policies import FIFO
 from apportion.sim import Run, generate_workload, simulate
-from apportion.sweeps import execute, plan_sweep, sweep
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import joblib
 
-from apportion.comparison.workers import one_line
 from apportion.errors import ApportionError
-from apportion.sweeps.workers import Workers, try_in_a_process
+from apportion.experiments.machine.losses import Workers, try_in_a_process
+from apportion.experiments.machine.workers import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -1,0 +1,8 @@
+"""Many simulations: several policies on one workload, or at several loads with several seeds."""
+
+from __future__ import annotations
+
+from apportion.experiments.comparisons import Comparison, compare
+from apportion.experiments.sweeps import Plan, Sweep, plan_sweep, sweep
+
+__all__ = ["Comparison", "Plan", "Sweep", "compare", "plan_sweep", "sweep"]
