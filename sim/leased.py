@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from apportion.cluster import Cluster
-    from apportion.mechanism.offers import Candidates
+    from apportion.mechanism.offers import Takers
     from apportion.policies import Policy
     from apportion.sim.deciders import Decider
     from apportion.sim.run import Run
@@ -77,7 +77,7 @@ class _SharesScheduler(OfferScheduler):
 
     shares: TierShares | None = field(default=None, compare=False, repr=False)
 
-    def candidates(self) -> Candidates:
+    def candidates(self) -> Takers:
         """Return what the policy decides by."""
         return self.shares or super().candidates()
 

@@ -40,7 +40,7 @@ class TierShares:
     policy says ``work_conserving = False``. What jobs are owed at a new solve is carried over, up
     to one lease. Source: Gavel (Narayanan et al., OSDI 2020), section 5, its priorities.
 
-    It is the part of a scheduler that decides, `apportion.mechanism.offers.Candidates`.
+    It is the part of a scheduler that decides, `apportion.mechanism.offers.Takers`.
 
     Parameters
     ----------

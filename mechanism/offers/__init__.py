@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apportion.mechanism.offers.candidates import Candidates, InOrder
+from apportion.mechanism.offers.candidates import InOrder, Takers
 from apportion.mechanism.offers.fits import FITS
 from apportion.mechanism.offers.lease import Lease
 from apportion.mechanism.offers.mechanism import LeaseMechanism
@@ -16,7 +16,6 @@ __all__ = [
     "FITS",
     "SCHEDULERS",
     "AutoTunedTimers",
-    "Candidates",
     "InOrder",
     "Lease",
     "LeaseMechanism",
@@ -24,6 +23,7 @@ __all__ = [
     "OfferScheduler",
     "Placement",
     "Racks",
+    "Takers",
     "WaitingJobs",
     "get_scheduler",
     "scheduler_table",

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
-from apportion.mechanism.offers.exact import on_tick, ranks
+from apportion.mechanism.offers.exact import DIGITS, on_tick
+from apportion.ties import ranks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,11 +20,11 @@ if TYPE_CHECKING:
     Positions = NDArray[np.intp]
     Bools = NDArray[np.bool_]
 
-__all__ = ["Candidates", "InOrder", "Served", "first_served"]
+__all__ = ["InOrder", "Served", "Takers", "first_served"]
 
 
-class Candidates(Protocol):
-    """The part of the mechanism that decides; all the rest carries out."""
+class Takers(Protocol):
+    """The part of the mechanism that decides who takes what; all the rest carries out."""
 
     def candidates(self, now_s: float, waiting: WaitingJobs) -> tuple[Positions, Bools]:
         """Say who would accept what now.
@@ -62,11 +63,11 @@ class Served(NamedTuple):
     widest: int
 
 
-def first_served(candidates: Candidates, now_s: float, waiting: WaitingJobs) -> Served | None:
+def first_served(takers: Takers, now_s: float, waiting: WaitingJobs) -> Served | None:
     """Return the first job to accept anything that is free; None if there is none."""
     if not waiting.job.size:
         return None
-    positions, tiers = candidates.candidates(now_s, waiting)
+    positions, tiers = takers.candidates(now_s, waiting)
     free = tiers & waiting.fits[positions]
     rows = np.flatnonzero(free.any(axis=1))
     if not rows.size:
@@ -98,7 +99,8 @@ class InOrder:
         serves = np.flatnonzero(accepts.any(axis=1))
         able = waiting.at(serves)
         keys = (*self.order.keys(now_s, able), able.released_s, able.arrival_s)
-        order = serves[np.lexsort((able.job, *map(ranks, reversed(keys))))]
+        ranked = [ranks(key, relative=10.0**-DIGITS) for key in reversed(keys)]
+        order = serves[np.lexsort((able.job, *ranked))]
         return order, accepts[order]
 
     def next_change_s(self, now_s: float, waiting: WaitingJobs) -> float:

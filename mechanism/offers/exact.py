@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["DIGITS", "TICK_S", "on_tick", "ranks", "significant"]
+__all__ = ["DIGITS", "TICK_S", "on_tick", "significant"]
 
 DIGITS = 9
 """Digits in which numbers must differ.
@@ -38,27 +38,3 @@ def on_tick(time_s: Floats) -> Floats:
 def significant(value: float) -> float:
     """Round a number to `DIGITS` significant digits."""
     return float(f"{value:.{DIGITS}g}")
-
-
-def ranks(values: Floats) -> NDArray[np.int64]:
-    """Return the rank of every value, equal for values that differ in late digits only.
-
-    Neighbours in ascending order whose difference is less than their last significant digit have
-    the same rank. Rounding each by itself would split two that lie beside the middle between
-    two rounded numbers, which times in whole seconds often do.
-
-    Parameters
-    ----------
-    values
-        Numbers, infinite ones included, shape (n,).
-    """
-    order = values.argsort(kind="stable")
-    ascending = values[order]
-    low, high = ascending[:-1], ascending[1:]
-    apart = low != high
-    with np.errstate(invalid="ignore"):
-        size = np.maximum(np.abs(low), np.abs(high))
-        apart &= ~(high - low < size * 10.0**-DIGITS)
-    ranked = np.zeros(values.size, dtype=np.int64)
-    ranked[order[1:]] = np.cumsum(apart)
-    return ranked

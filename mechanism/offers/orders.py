@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 __all__ = [
-    "FIFO",
+    "ByArrival",
     "DiscretizedLeastAttainedService",
-    "FinishTimeFairness",
     "LeastAttainedService",
-    "NetworkSensitive",
+    "MostSlowedFirst",
     "Order",
     "RoundRobin",
+    "UnfairestFirst",
 ]
 
 
@@ -46,7 +46,7 @@ class Order(Protocol):
 
 
 @dataclass(frozen=True, repr=False)
-class NetworkSensitive(Part):
+class MostSlowedFirst(Part):
     """Jobs that the network has slowed most come first; jobs that never ran before them.
 
     The key is P = W / T_norm, the share W of the iterations that is done over the time run T_norm
@@ -114,7 +114,7 @@ class DiscretizedLeastAttainedService(Part):
 
 
 @dataclass(frozen=True, repr=False)
-class FinishTimeFairness(Part):
+class UnfairestFirst(Part):
     """The unfairest first: the largest rho, time in the shared over time in an isolated cluster.
 
     The shared time is the time since arrival and the time still to run; the isolated one what the
@@ -136,7 +136,7 @@ class FinishTimeFairness(Part):
 
 
 @dataclass(frozen=True, repr=False)
-class FIFO(Part):
+class ByArrival(Part):
     """Earliest arrival first."""
 
     rule: ClassVar[str] = "first in first out"

@@ -10,10 +10,10 @@ import pandas as pd
 from apportion.errors import InputError, unknown_name, written
 from apportion.mechanism.offers.orders import (
     DiscretizedLeastAttainedService,
-    FinishTimeFairness,
     LeastAttainedService,
-    NetworkSensitive,
+    MostSlowedFirst,
     RoundRobin,
+    UnfairestFirst,
 )
 from apportion.mechanism.offers.rules import (
     DelayScheduling,
@@ -35,20 +35,20 @@ _BUILT_IN = (
     OfferScheduler(
         "dally",
         f"{_DALLY}, Algorithms 1 and 2",
-        order=NetworkSensitive(),
+        order=MostSlowedFirst(),
         rule=DelayScheduling(),
         timers=AutoTunedTimers(),
     ),
     OfferScheduler(
         "dally_manual",
         f"{_DALLY}, Algorithm 1",
-        order=NetworkSensitive(),
+        order=MostSlowedFirst(),
         rule=DelayScheduling(),
         timers=ManualTimers(),
     ),
-    OfferScheduler("dally_no_wait", _DALLY, order=NetworkSensitive(), rule=NoWait()),
+    OfferScheduler("dally_no_wait", _DALLY, order=MostSlowedFirst(), rule=NoWait()),
     OfferScheduler(
-        "dally_fully_consolidated", _DALLY, order=NetworkSensitive(), rule=FullyConsolidated()
+        "dally_fully_consolidated", _DALLY, order=MostSlowedFirst(), rule=FullyConsolidated()
     ),
     OfferScheduler(
         "tiresias", _TIRESIAS, order=DiscretizedLeastAttainedService(), rule=SkewBased()
@@ -68,7 +68,7 @@ _BUILT_IN = (
     OfferScheduler(
         "themis",
         "Themis (Mahajan et al., NSDI 2020), section 3, its order only",
-        order=FinishTimeFairness(),
+        order=UnfairestFirst(),
         rule=NoWait(),
     ),
 )

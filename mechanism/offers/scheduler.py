@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from apportion.checks import choice, seconds
-from apportion.mechanism.offers.candidates import Candidates, InOrder
+from apportion.mechanism.offers.candidates import InOrder, Takers
 from apportion.mechanism.offers.fits import FITS
-from apportion.mechanism.offers.orders import FIFO, Order
+from apportion.mechanism.offers.orders import ByArrival, Order
 from apportion.mechanism.offers.parts import Part
 from apportion.mechanism.offers.rules import NoWait, Rule
 from apportion.mechanism.offers.timers import ManualTimers, Timers
@@ -71,7 +71,7 @@ class OfferScheduler(Part):
     name: str
     source: str = field(default="", repr=False)
     label: str = field(default="", repr=False)
-    order: Order = field(default_factory=FIFO)
+    order: Order = field(default_factory=ByArrival)
     rule: Rule = field(default_factory=NoWait)
     timers: Timers = field(default_factory=ManualTimers)
     lease_s: float = 3600.0
@@ -95,6 +95,6 @@ class OfferScheduler(Part):
         """Order and rule in one line."""
         return f"{self.order.rule}; {self.rule.rule}"
 
-    def candidates(self) -> Candidates:
+    def candidates(self) -> Takers:
         """Return what decides who is offered GPUs next; made anew for each mechanism."""
         return InOrder(self.order, self.rule)

@@ -42,17 +42,27 @@ def order_of(values: Floats, *, absolute: float = 0.0) -> Ints:
     return order[np.lexsort((order, group))]
 
 
-def ranks(values: Floats, *, absolute: float = 0.0) -> Ints:
-    """Return the rank of each value, 0 for the smallest; equal ones, as in `order_of`, share it."""
+def ranks(values: Floats, *, absolute: float = 0.0, relative: float = RELATIVE) -> Ints:
+    """Return the rank of each value, 0 for the smallest; equal ones, as in `order_of`, share it.
+
+    Parameters
+    ----------
+    values
+        Numbers that are not NaN, infinite ones included, shape (n,).
+    absolute, relative
+        Differences that are none, the latter as a part of the larger size.
+    """
     order = values.argsort(kind="stable")
     rank = np.zeros(values.size, dtype=np.intp)
-    rank[order[1:]] = _differs(values[order], absolute).cumsum()
+    rank[order[1:]] = _differs(values[order], absolute, relative).cumsum()
     return rank
 
 
-def _differs(ascending: Floats, absolute: float) -> NDArray[np.bool_]:
+def _differs(ascending: Floats, absolute: float, relative: float = RELATIVE) -> NDArray[np.bool_]:
     """Tell which of some sorted values differ from the one before, shape (n - 1,)."""
     before, after = ascending[:-1], ascending[1:]
     size = np.maximum(np.abs(before), np.abs(after))
-    differs: NDArray[np.bool_] = after - before > np.maximum(RELATIVE * size, absolute)
+    with np.errstate(invalid="ignore"):
+        alike = after - before <= np.maximum(relative * size, absolute)
+    differs: NDArray[np.bool_] = (before != after) & ~(alike & (size < np.inf))
     return differs

@@ -5,13 +5,13 @@ import pytest
 
 from apportion.errors import InputError
 from apportion.mechanism.offers.orders import (
-    FIFO,
+    ByArrival,
     DiscretizedLeastAttainedService,
-    FinishTimeFairness,
     LeastAttainedService,
-    NetworkSensitive,
+    MostSlowedFirst,
     Order,
     RoundRobin,
+    UnfairestFirst,
 )
 from apportion.mechanism.offers.racks import Room
 from apportion.mechanism.offers.records import JobRecords
@@ -43,20 +43,20 @@ def test_the_network_sensitive_priority_by_hand() -> None:
         (0.0, 1, 400.0, 100.0, 500.0),
         (0.0, 1, 9.0, 0.0, 0.0),
     )
-    assert keys(NetworkSensitive(), [a, b, fresh])[0] == pytest.approx([2 / 3, 0.2, 0.0])
+    assert keys(MostSlowedFirst(), [a, b, fresh])[0] == pytest.approx([2 / 3, 0.2, 0.0])
     longer = (0.0, 1, 4000.0, 600.0, 900.0)
-    assert keys(NetworkSensitive(), [longer])[0] == pytest.approx([2 / 3])
+    assert keys(MostSlowedFirst(), [longer])[0] == pytest.approx([2 / 3])
 
 
 def test_at_one_placement_the_priority_is_that_of_the_overhead() -> None:
     run_s, overheads = 5000.0, [0.07, 1.16, 27.49]
     jobs = [(0.0, 8, 1e6, run_s / (1 + o), run_s) for o in overheads]
-    assert keys(NetworkSensitive(), jobs)[0] == pytest.approx([0.9346, 0.4630, 0.0351], abs=1e-4)
+    assert keys(MostSlowedFirst(), jobs)[0] == pytest.approx([0.9346, 0.4630, 0.0351], abs=1e-4)
 
 
 def test_a_job_stuck_on_the_network_comes_first_by_priority_and_last_by_attained_service() -> None:
     stuck, quick = (0.0, 8, 1e6, 1000.0, 28490.0), (0.0, 8, 1e6, 5000.0, 5350.0)
-    by_priority = keys(NetworkSensitive(), [stuck, quick])[0]
+    by_priority = keys(MostSlowedFirst(), [stuck, quick])[0]
     by_service = keys(LeastAttainedService(), [stuck, quick])[0]
     assert by_priority[0] < by_priority[1]
     assert by_service[0] > by_service[1]
@@ -75,13 +75,13 @@ def test_queues_of_attained_service_by_hand() -> None:
 def test_finish_time_fairness_by_hand() -> None:
     # Two jobs on 16 GPUs: 8 each. The first needs 4; the second needs 16, so it runs half the time.
     jobs = [(0.0, 4, 100.0, 20.0, 30.0), (50.0, 16, 100.0, 0.0, 0.0)]
-    key = keys(FinishTimeFairness(), jobs, now_s=150.0)[0]
+    key = keys(UnfairestFirst(), jobs, now_s=150.0)[0]
     assert key == pytest.approx([-(150 + 80) / 100, -(100 + 100) / 200])
 
 
 def test_arrivals_and_turns() -> None:
     jobs = [(5.0, 1, 1.0, 0.0, 0.0), (3.0, 1, 1.0, 0.0, 0.0)]
-    assert keys(FIFO(), jobs)[0] == [5.0, 3.0]
+    assert keys(ByArrival(), jobs)[0] == [5.0, 3.0]
     assert keys(RoundRobin(), jobs)[0] == [0.0, 0.0]
 
 

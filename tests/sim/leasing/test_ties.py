@@ -11,9 +11,10 @@ import pytest
 
 from apportion.cluster import Cluster
 from apportion.mechanism.offers import SCHEDULERS
-from apportion.mechanism.offers.exact import ranks, significant
+from apportion.mechanism.offers.exact import DIGITS, significant
 from apportion.mechanism.offers.parts import Part
 from apportion.sim import Workload, generate_rack_workload, resample, simulate
+from apportion.ties import ranks as ranks_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,6 +79,10 @@ def test_the_order_of_rows_changes_nothing(name: str) -> None:
     runs = [simulate(name, each, CLUSTER, mechanism="leases").jobs for each in (load, shuffled)]
     assert runs[1].index.tolist() == shuffled.jobs.index.tolist()
     pd.testing.assert_frame_equal(runs[0], runs[1].loc[runs[0].index], check_exact=True)
+
+
+def ranks(values: Floats) -> NDArray[np.intp]:
+    return ranks_of(values, relative=10.0**-DIGITS)
 
 
 def by_kind(jobs: pd.DataFrame) -> Mapping[object, list[float]]:
