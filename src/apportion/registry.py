@@ -1,0 +1,96 @@
+"""Things by name: those that come with the package, and those of one's own or of other packages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, MutableMapping
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from apportion.errors import InputError, unknown_name, written
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = ["Registry"]
+
+T = TypeVar("T")
+
+
+class Registry(MutableMapping[str, T], Generic[T]):
+    """A mapping from names to things of one kind.
+
+    A name that is not known is looked up among the installed packages: one that declares an entry
+    point of this name in the group of the registry offers what the entry point loads.
+
+    Parameters
+    ----------
+    kind
+        What the things are called, e.g. ``"placement"``.
+    group
+        Group of the entry points, e.g. ``"apportion.placements"``.
+    built_in
+        What comes with the package, by name.
+    is_one
+        Tells whether a value is of the kind.
+
+    Examples
+    --------
+    >>> shapes = Registry("shape", "example.shapes", {"round": 1.0}, lambda value: value > 0)
+    >>> shapes["square"] = 2.0
+    >>> sorted(shapes)
+    ['round', 'square']
+    """
+
+    def __init__(
+        self, kind: str, group: str, built_in: Mapping[str, T], is_one: Callable[[T], bool]
+    ) -> None:
+        self.kind, self.group = kind, group
+        self._known = dict(built_in)
+        self._is_one = is_one
+
+    def __getitem__(self, name: str) -> T:
+        """Return what has the name.
+
+        Raises
+        ------
+        InputError
+            For an unknown name, with the nearest one, and for an entry point of another kind.
+        """
+        if name not in self:
+            raise unknown_name(self.kind, name, self._known)
+        return self._known[name]
+
+    def __setitem__(self, name: str, value: T) -> None:
+        """Make something known by a name.
+
+        Raises
+        ------
+        InputError
+            If something else has the name, or the value is not of the kind.
+        """
+        if self._known.get(name, value) is not value:
+            raise InputError(f"There is already a {self.kind} {name!r}: {self._known[name]!r}.")
+        if not self._is_one(value):
+            raise InputError(f"{written(value)} is no {self.kind}; {name!r} must be one.")
+        self._known[name] = value
+
+    def __delitem__(self, name: str) -> None:
+        """Forget a name."""
+        del self._known[name]
+
+    def __contains__(self, name: object) -> bool:
+        """Tell whether a name is known, or offered by an installed package."""
+        if not isinstance(name, str):
+            return False
+        if name not in self._known:
+            for entry in entry_points(group=self.group, name=name):
+                self[name] = entry.load()
+        return name in self._known
+
+    def __iter__(self) -> Iterator[str]:
+        """Go through the names that are known by now."""
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        """Count them."""
+        return len(self._known)

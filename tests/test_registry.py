@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint, EntryPoints
+
+import pytest
+
+from apportion import registry
+from apportion.errors import InputError
+from apportion.registry import Registry
+
+
+@pytest.fixture
+def numbers() -> Registry[int]:
+    return Registry("number", "example.numbers", {"one": 1, "two": 2}, lambda n: isinstance(n, int))
+
+
+def test_own_things_are_known_by_their_name(numbers: Registry[int]) -> None:
+    numbers["three"] = 3
+    assert dict(numbers) == {"one": 1, "two": 2, "three": 3}
+    numbers["three"] = 3
+    del numbers["three"]
+    assert "three" not in numbers
+    assert 3 not in numbers
+
+
+def test_a_name_has_one_meaning_and_the_right_kind(numbers: Registry[int]) -> None:
+    with pytest.raises(InputError, match="already a number 'one'"):
+        numbers["one"] = 11
+    with pytest.raises(InputError, match="'x' is no number; 'three' must be one"):
+        numbers["three"] = "x"  # type: ignore[assignment]
+    with pytest.raises(InputError, match="Did you mean 'two'"):
+        numbers["twoo"]
+
+
+def test_installed_packages_are_asked_for_unknown_names(
+    numbers: Registry[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offered = EntryPoints(
+        [
+            EntryPoint("maxsize", "sys:maxsize", "example.numbers"),
+            EntryPoint("path", "sys:path", "example.numbers"),
+            EntryPoint("other", "sys:maxsize", "example.others"),
+        ]
+    )
+    monkeypatch.setattr(registry, "entry_points", lambda **wanted: offered.select(**wanted))
+    assert numbers["maxsize"] > 2**30
+    assert "other" not in numbers
+    with pytest.raises(InputError, match="is no number; 'path' must be one"):
+        numbers["path"]
