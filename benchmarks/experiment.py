@@ -7,19 +7,23 @@ finished one is a line of ``<name>.runs.jsonl`` below ``--out``; the next call g
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import joblib
 import pandas as pd
 
-from apportion.errors import ApportionError, InputError, unknown_name
+from apportion import __version__
+from apportion.errors import ApportionError, unknown_name
+from apportion.experiments.machine.backends import Where
+from apportion.experiments.machine.cells import Cell, Work
+from apportion.experiments.machine.run import carry_out
+from apportion.experiments.machine.store import FILE, Store
+from apportion.experiments.run_records import packed, unpacked
 from apportion.report.style import new_figure, plotting_style
-from benchmarks.reporting import progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +33,7 @@ if TYPE_CHECKING:
 DATA = Path(__file__).resolve().parents[1] / ".." / "shared" / "data" / "gavel"
 
 Settings = Mapping[str, Any]
-Work = Callable[[Settings, Path | None], Mapping[str, Any]]
+Figures = Callable[[Settings, Path | None], Mapping[str, Any]]
 
 
 def parser(name: str, purpose: str, quick: str) -> argparse.ArgumentParser:
@@ -60,7 +64,7 @@ def chosen(option: str, names: Sequence[str], valid: Sequence[str]) -> list[str]
 
 
 def run_all(
-    work: Work, settings: Sequence[Settings], options: argparse.Namespace, name: str
+    work: Figures, settings: Sequence[Settings], options: argparse.Namespace, name: str
 ) -> pd.DataFrame:
     """Run what is not done yet, several at a time, and return a row for each of the settings.
 
@@ -75,56 +79,45 @@ def run_all(
         Those of `parser`.
     name
         Name of the experiment and its files.
+
+    Raises
+    ------
+    ApportionError
+        When all others have run, if one has failed.
     """
     data = Path(options.data) if options.data.is_dir() else None
-    store = None if options.out is None else options.out / f"{name}.runs.jsonl"
-    done = {} if store is None else _finished(store, fresh=options.fresh)
-    keys = [_key(each, data) for each in settings]
-    todo = [(key, each) for key, each in zip(keys, settings, strict=True) if key not in done]
-    progress(f"{name}: {len(settings) - len(todo)} of {len(settings)} runs done")
-    pool = joblib.Parallel(n_jobs=options.jobs, return_as="generator_unordered")
-    finished: Any = pool(joblib.delayed(_one)(work, key, each, data) for key, each in todo)
-    for key, figures in finished:
-        done[key] = figures
-        if store is not None:
-            with store.open("a", encoding="utf-8") as lines:
-                lines.write(json.dumps({"key": key, "figures": figures}) + "\n")
-        progress(f"{name}: {sum(k in done for k in keys)} of {len(keys)} runs done")
-    progress("")
-    rows = [{**each, **done[key]} for key, each in zip(keys, settings, strict=True)]
+    cells = [Cell(each, _fingerprint(each, data), each) for each in settings]
+    work_of_cells = Work(_carried_out, (work, data), _packed, _unpacked)
+    store = Store(None if options.out is None else options.out / f"{name}.{FILE}")
+    store.open(resume=not options.fresh)
+    where = Where(n_jobs=options.jobs)
+    outcome = carry_out(cells, work_of_cells, store, where, progress=None)
+    for cell in cells:
+        if failure := outcome.failures.get(cell.fingerprint):
+            raise failure.error(f"{name}, {cell.label}: ") from failure.cause()
+    rows = [{**cell.label, **outcome.results[cell.fingerprint]} for cell in cells]
     return pd.DataFrame(rows)
 
 
-def _one(work: Work, key: str, settings: Settings, data: Path | None) -> tuple[str, dict[str, Any]]:
+def _carried_out(task: Settings, _report: object, shared: tuple[Figures, Path | None]) -> Any:
     """Run one of the settings, in whatever process."""
-    return key, dict(work(settings, data))
+    work, data = shared
+    return dict(work(task, data))
 
 
-def _key(settings: Settings, data: Path | None) -> str:
+def _packed(_cell: Cell, figures: Mapping[str, Any]) -> dict[str, Any]:
+    return {"figures": {name: packed(value) for name, value in figures.items()}}
+
+
+def _unpacked(_cell: Cell, record: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: unpacked(value) for name, value in record["figures"].items()}
+
+
+def _fingerprint(settings: Settings, data: Path | None) -> str:
     """Name one of the settings: the same text for the same run."""
     source = "generated" if data is None else "gavel"
-    facts = {**settings, "workload from": source, "apportion": version("apportion")}
-    return json.dumps(facts, sort_keys=True)
-
-
-def _finished(store: Path, *, fresh: bool) -> dict[str, dict[str, Any]]:
-    """Read the runs that are done; a line that an interruption has cut off does not count."""
-    store.parent.mkdir(parents=True, exist_ok=True)
-    if fresh or not store.is_file():
-        store.write_text("", encoding="utf-8")
-        return {}
-    done = {}
-    for number, line in enumerate(store.read_text(encoding="utf-8").splitlines(), 1):
-        try:
-            row = json.loads(line)
-        except ValueError:
-            continue
-        if not (isinstance(row, dict) and row.keys() == {"key", "figures"}):
-            raise InputError(f"{store}, line {number} is no finished run: {line!r}.")
-        done[row["key"]] = row["figures"]
-    text = "".join(json.dumps({"key": k, "figures": f}) + "\n" for k, f in done.items())
-    store.write_text(text, encoding="utf-8")
-    return done
+    facts = {**settings, "workload from": source, "apportion": __version__}
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def verdict(claim: str, holds: bool, evidence: str) -> dict[str, str]:

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from apportion.errors import InputError
+from apportion.errors import ApportionError
 from benchmarks.experiment import Settings, parser, run_all, verdict
 from benchmarks.gavel_workloads import draw_jobs, read_trace
 
@@ -57,6 +57,10 @@ def square(settings: Settings, data: Path | None) -> dict[str, float]:
     return {"square": float(settings["x"]) ** 2}
 
 
+def odd(settings: Settings, data: Path | None) -> dict[str, object]:
+    return {"missing": float("nan"), "infinite": np.float64("inf"), "none": None, "text": "a"}
+
+
 def test_finished_runs_are_found_again_and_cut_off_ones_run_again(tmp_path: Path) -> None:
     log = tmp_path / "log"
     settings = [{"x": x, "log": str(log)} for x in (1, 2, 3)]
@@ -71,10 +75,29 @@ def test_finished_runs_are_found_again_and_cut_off_ones_run_again(tmp_path: Path
     assert log.read_text().split() == ["1", "2", "2", "3", "1", "2", "3"]
 
 
-def test_a_file_of_something_else_is_refused_by_line(tmp_path: Path) -> None:
+def test_a_file_of_something_else_is_named_by_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     (tmp_path / "squares.runs.jsonl").write_text(json.dumps({"other": 1}) + "\n")
-    with pytest.raises(InputError, match=r"squares\.runs\.jsonl, line 1"):
-        run_all(square, [], options_of(tmp_path), "squares")
+    settings = [{"x": 3, "log": str(tmp_path / "log")}]
+    rows = run_all(square, settings, options_of(tmp_path), "squares")
+    assert rows["square"].tolist() == [9.0]
+    assert "squares.runs.jsonl, line 1: damaged" in caplog.text
+
+
+def test_figures_without_a_value_come_back_as_they_were(tmp_path: Path) -> None:
+    first, again = (run_all(odd, [{"x": 1}], options_of(tmp_path), "odd") for _ in range(2))
+    assert len((tmp_path / "odd.runs.jsonl").read_text().splitlines()) == 1
+    pd.testing.assert_frame_equal(first, again)
+    assert again["infinite"].tolist() == [np.inf]
+
+
+def test_the_others_run_before_a_failure_is_raised(tmp_path: Path) -> None:
+    settings = [{"x": x, "log": str(tmp_path / "log")} for x in ("one", 2, 3)]
+    with pytest.raises(ApportionError, match=r"squares, .*'one'.*ValueError"):
+        run_all(square, settings, options_of(tmp_path), "squares")
+    run_all(square, settings[1:], options_of(tmp_path), "squares")
+    assert (tmp_path / "log").read_text().split() == ["one", "2", "3"]
 
 
 def test_processes_change_the_order_of_work_and_not_of_rows(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from apportion.cli import main
 from apportion.errors import SolveError
-from apportion.experiments.comparisons import parallel
+from apportion.experiments import simulations
 from apportion.sim import Run, simulate
 
 CLOCKS = ["policy_seconds", "wall_seconds"]
@@ -112,12 +112,12 @@ def test_a_failing_policy_is_named_and_the_others_are_printed(
             raise SolveError("no solver")
         return simulate(policy, *args, **options)
 
-    monkeypatch.setattr(parallel, "simulate", failing)
+    monkeypatch.setattr(simulations, "simulate", failing)
     assert main(["compare", *SMALL, "--policies", "makespan,fifo", "--jobs", "1"]) == 1
     captured = capsys.readouterr()
     assert [line.split()[:2] for line in captured.out.splitlines()[4:6]][1] == ["makespan", "-"]
     assert captured.err.count("\n") == 1
-    assert "1 of 2 policies failed. 'makespan': no solver" in captured.err
+    assert "1 of 2 policies failed. 'makespan': SolveError: no solver" in captured.err
     assert Path("out/compare/report.html").exists()
 
 
@@ -133,7 +133,7 @@ def test_ctrl_c_keeps_what_is_finished(
         done.append(policy.label)
         return simulate(policy, *args, **options)
 
-    monkeypatch.setattr(parallel, "simulate", counting)
+    monkeypatch.setattr(simulations, "simulate", counting)
     words = ["compare", *SMALL, "--policies", "fifo,makespan", "--jobs", "1"]
     assert main(words) == 2
     assert "out/compare" in capsys.readouterr().err
@@ -146,7 +146,7 @@ def test_ctrl_c_keeps_what_is_finished(
     [
         (["--policies", "fifo,fif"], "'fif'. Did you mean 'fifo'?"),
         (["--policies", "fifo,fifo"], "'fifo' is in the list twice"),
-        (["--policies", ","], "no policy to compare"),
+        (["--policies", ","], "no policy to run"),
         (["--cluster", "v100=x"], "write type=GPUs"),
         (["--cluster", "v1000=8"], "Did you mean 'v100'?"),
         (["--cluster", "v100=0"], "no GPUs"),

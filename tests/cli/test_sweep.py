@@ -9,7 +9,7 @@ import pytest
 
 from apportion.cli import main
 from apportion.cluster import Cluster
-from apportion.experiments.sweeps import execute
+from apportion.experiments import simulations
 from apportion.sim import generate_rack_workload, simulate
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def test_a_failed_run_is_told_at_the_end(
             raise ZeroDivisionError("so it goes")
         return simulate(policy, *args, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(execute, "simulate", failing)
+    monkeypatch.setattr(simulations, "simulate", failing)
     assert main(["sweep", *SMALL]) == 1
     captured = capsys.readouterr()
     assert "fifo" in captured.out

@@ -10,9 +10,8 @@ import pytest
 
 from apportion.cluster import Cluster
 from apportion.errors import ApportionError, InputError, SolveError
-from apportion.experiments import compare
-from apportion.experiments.comparisons import parallel
-from apportion.experiments.comparisons.unfinished import FOLDER
+from apportion.experiments import compare, simulations
+from apportion.experiments.comparisons.run import FOLDER
 from apportion.experiments.fingerprint import run_fingerprint, workload_fingerprint
 from apportion.experiments.machine.store import FILE
 from apportion.pairs import PairThroughputs
@@ -50,7 +49,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         done.append(run.policy)
         return run
 
-    monkeypatch.setattr(parallel, "simulate", counting)
+    monkeypatch.setattr(simulations, "simulate", counting)
     return done
 
 
@@ -134,7 +133,7 @@ def test_an_interrupted_comparison_goes_on_where_it_stopped(
         return compare(["fifo", "makespan"], two_jobs(), "v100=1", n_jobs=1, **settings)
 
     with monkeypatch.context() as patch:
-        patch.setattr(parallel, "simulate", failing("makespan", KeyboardInterrupt()))
+        patch.setattr(simulations, "simulate", failing("makespan", KeyboardInterrupt()))
         with pytest.raises(KeyboardInterrupt):
             again(out=tmp_path)
     (line,) = (tmp_path / FOLDER / FILE).read_text().splitlines()
@@ -151,7 +150,7 @@ def test_other_settings_are_no_resumption(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(parallel, "simulate", failing("makespan", KeyboardInterrupt()))
+        patch.setattr(simulations, "simulate", failing("makespan", KeyboardInterrupt()))
         with pytest.raises(KeyboardInterrupt):
             compare(["fifo", "makespan"], two_jobs(), "v100=1", n_jobs=1, out=tmp_path)
     counted: list[str] = request.getfixturevalue("counted")
@@ -170,13 +169,13 @@ def test_other_settings_are_no_resumption(
 def test_a_failing_policy_is_named_and_the_others_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parallel, "simulate", failing("makespan", SolveError("no solver")))
+    monkeypatch.setattr(simulations, "simulate", failing("makespan", SolveError("no solver")))
     with pytest.raises(SolveError, match="Policy 'makespan' failed: no solver"):
         compare(["makespan", "fifo"], two_jobs(), "v100=1", n_jobs=1, out=tmp_path)
     summary = pd.read_csv(tmp_path / "summary.csv").set_index("policy")
     assert list(summary.index) == ["fifo", "makespan"]
     assert summary["mean_jct_s"].isna().tolist() == [False, True]
-    assert summary["error"].tolist()[1] == "no solver"
+    assert summary["error"].tolist()[1] == "SolveError: no solver"
     assert set(pd.read_csv(tmp_path / "jobs.csv")["policy"]) == {"fifo"}
     assert "no solver" in (tmp_path / "report.html").read_text()
     assert (tmp_path / FOLDER).is_dir()
@@ -190,7 +189,7 @@ def test_a_failure_is_a_row_where_it_is_not_to_be_raised(
         return compare(policies, two_jobs(), "v100=1", **told)
 
     with monkeypatch.context() as patch:
-        patch.setattr(parallel, "simulate", failing("makespan", ZeroDivisionError("so it goes")))
+        patch.setattr(simulations, "simulate", failing("makespan", ZeroDivisionError("so it goes")))
         comparison = again("makespan", "fifo", "isolated")
         with pytest.raises(ApportionError, match="so it goes"):
             again("makespan")

@@ -7,9 +7,8 @@ import pytest
 
 from apportion.cluster import Cluster
 from apportion.errors import InputError
-from apportion.experiments import compare
-from apportion.experiments.comparisons import parallel
-from apportion.experiments.comparisons.unfinished import FOLDER
+from apportion.experiments import compare, simulations
+from apportion.experiments.comparisons.run import FOLDER
 from apportion.experiments.fingerprint import run_fingerprint
 from apportion.mechanism.offers import get_scheduler
 from apportion.report import html
@@ -125,7 +124,7 @@ def test_an_interrupted_comparison_of_schedulers_goes_on(
         done.append(policy.label)
         return simulate(policy, *args, **options)
 
-    monkeypatch.setattr(parallel, "simulate", interrupted)
+    monkeypatch.setattr(simulations, "simulate", interrupted)
     monkeypatch.setattr(html, "_plots", lambda runs: "")
     policies, workload = ["dally", "fifo"], some_jobs(4)
     with pytest.raises(KeyboardInterrupt):

@@ -20,7 +20,6 @@ from apportion.experiments.machine import ray_cluster
 from apportion.experiments.machine.losses import Workers
 from apportion.experiments.machine.shipping import shipped
 from apportion.experiments.machine.workers import as_they_finish
-from apportion.experiments.sweeps.execute import _Task
 from apportion.sim import Workload, generate_workload
 
 if TYPE_CHECKING:
@@ -37,8 +36,8 @@ def many_jobs() -> Workload:
 
 def test_a_task_is_small_however_large_its_workload_is() -> None:
     plan = plan_sweep(["fifo", "makespan"], many_jobs(), "v100=8,p100=8,k80=8", seeds=[0, 1])
-    assert len(pickle.dumps(plan.runs[0].source)) > 100_000
-    assert all(len(pickle.dumps(_Task.of(run))) < 5_000 for run in plan.runs)
+    assert len(pickle.dumps(plan.setup)) > 100_000
+    assert all(len(pickle.dumps(cell.task)) < 5_000 for cell in plan.cells)
 
 
 def test_what_is_large_goes_to_a_process_when_it_starts_and_not_with_its_tasks() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from apportion.cluster import Cluster
 from apportion.errors import InputError
-from apportion.experiments.sweeps.sources import made_for, sources_of
+from apportion.experiments.sources import made_for, sources_of
 from apportion.sim import Workload, generate_rack_workload, generate_workload, resample
 
 if TYPE_CHECKING:

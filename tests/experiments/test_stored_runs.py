@@ -11,7 +11,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -19,28 +19,32 @@ import pytest
 
 import apportion
 from apportion.cluster import Cluster
-from apportion.experiments import compare
-from apportion.experiments.comparisons import parallel
-from apportion.experiments.comparisons.parallel import Task
-from apportion.experiments.comparisons.unfinished import FOLDER, Unfinished
-from apportion.experiments.machine.store import FILE, RunLog
-from apportion.experiments.run_records import NotPlainError, record_of, run_of
-from apportion.policies import FIFO
-from apportion.sim import Run, Workload, generate_rack_workload, generate_workload, simulate
-from apportion.sim.deciders import get_decider
+from apportion.experiments import compare, simulations
+from apportion.experiments.comparisons.run import FOLDER
+from apportion.experiments.machine import run as machine
+from apportion.experiments.machine.cells import Cell, NotPlainError
+from apportion.experiments.machine.store import FILE, Store
+from apportion.experiments.run_records import record_of, run_of
+from apportion.experiments.simulations import Setup, runs_of
+from apportion.sim import Run, generate_rack_workload, generate_workload, simulate
 
 SMALL = generate_workload(jobs=5, seed=1, jobs_per_hour=12.0, scale_factors="gavel")
 CLUSTER = Cluster.of("v100=4,p100=4,k80=4")
 
 
-def task_of(policy: Any, workload: Workload, cluster: Cluster, **settings: Any) -> Task:
-    return Task(policy, workload, cluster, settings, "a1")
+def kept(folder: Path, run: Run, **settings: Any) -> dict[str, Any]:
+    """What a store has of a run, to which it is added, by fingerprint."""
+    label = {"policy": run.policy, "workload": run.workload}
+    cell, work = Cell(label, "a1", None), runs_of(Setup({}, run.cluster, settings))
+    store = Store(folder / FILE)
+    store.open(resume=True)
+    machine._keep(cell, run, work, store)
+    return machine._finished([cell], work, store)
 
 
-def through_a_file(folder: Path, task: Task, run: Run) -> Run:
-    Unfinished(folder, resume=True).keep(task, run)
-    (found,) = Unfinished(folder, resume=True).find([task]).values()
-    return found
+def through_a_file(folder: Path, run: Run, **settings: Any) -> Run:
+    (found,) = kept(folder, run, **settings).values()
+    return cast("Run", found)
 
 
 def assert_same(found: Run, run: Run) -> None:
@@ -58,15 +62,14 @@ def assert_same(found: Run, run: Run) -> None:
 @pytest.mark.parametrize("settings", [{}, {"mechanism": "ideal"}, {"placement": "random"}])
 def test_runs_come_back_bit_for_bit(settings: dict[str, Any], tmp_path: Path) -> None:
     run = simulate("fifo", SMALL, CLUSTER, **settings)
-    assert_same(through_a_file(tmp_path, task_of(FIFO(), SMALL, CLUSTER, **settings), run), run)
+    assert_same(through_a_file(tmp_path, run, **settings), run)
 
 
 def test_runs_on_racks_come_back_with_their_timers(tmp_path: Path) -> None:
     workload, cluster = generate_rack_workload(jobs=12, seed=0), Cluster.of_racks(1)
     run = simulate("dally", workload, cluster)
     assert set(run.tables) == {"schedule", "timers"}
-    task = task_of(get_decider("dally"), workload, cluster)
-    assert_same(through_a_file(tmp_path, task, run), run)
+    assert_same(through_a_file(tmp_path, run), run)
 
 
 LABELS = {
@@ -96,8 +99,8 @@ def test_any_labels_and_numbers_come_back(labels: list[Any], tmp_path: Path) -> 
         index=index,
     )
     changed = replace(run, jobs=jobs)
-    assert_same(through_a_file(tmp_path, task_of(FIFO(), SMALL, CLUSTER), changed), changed)
-    found = through_a_file(tmp_path, task_of(FIFO(), SMALL, CLUSTER), changed).jobs
+    assert_same(through_a_file(tmp_path, changed), changed)
+    found = through_a_file(tmp_path, changed).jobs
     assert found["odd"].to_numpy().tobytes() == jobs["odd"].to_numpy().tobytes()
     assert found["bits"].to_numpy().tobytes() == bits.tobytes()
 
@@ -105,14 +108,11 @@ def test_any_labels_and_numbers_come_back(labels: list[Any], tmp_path: Path) -> 
 def test_what_plain_values_cannot_hold_is_not_kept(tmp_path: Path) -> None:
     run = simulate("fifo", SMALL, CLUSTER)
     dated = replace(run, jobs=run.jobs.assign(day=pd.Timestamp(0)))
-    task = task_of(FIFO(), SMALL, CLUSTER)
     with pytest.raises(NotPlainError, match="datetime64"):
-        record_of(dated, task)
-    store = Unfinished(tmp_path, resume=True)
-    store.keep(task, dated)
-    assert store.find([task]) == {}
+        record_of(dated, {})
+    assert kept(tmp_path, dated) == {}
     with pytest.raises(LookupError):
-        run_of({}, task)
+        run_of({}, "fifo", "small", CLUSTER, {})
 
 
 def mutated(content: bytes, rng: np.random.Generator) -> bytes:
@@ -132,7 +132,7 @@ def mutated(content: bytes, rng: np.random.Generator) -> bytes:
 
 
 def test_no_mutated_file_gives_another_run_than_was_stored(tmp_path: Path) -> None:
-    log = RunLog(tmp_path)
+    log = Store(tmp_path / FILE)
     log.open(resume=False)
     written = {}
     for number in range(3):
@@ -154,7 +154,7 @@ def test_no_mutated_file_gives_another_run_than_was_stored(tmp_path: Path) -> No
 def test_a_damaged_or_foreign_line_is_named(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    log = RunLog(tmp_path)
+    log = Store(tmp_path / FILE)
     log.append({"fingerprint": "a", "error": None})
     with (tmp_path / FILE).open("ab") as stream:
         stream.write(b'{"fingerprint": "b", "error": null}\n7\n{"finger\n')
@@ -201,7 +201,7 @@ def test_a_comparison_resumed_from_damaged_files_writes_the_same_bytes(
 
     whole = again()
     with monkeypatch.context() as patch:
-        patch.setattr(parallel, "simulate", stopping)
+        patch.setattr(simulations, "simulate", stopping)
         with pytest.raises(KeyboardInterrupt):
             again()
     stored = (tmp_path / FOLDER / FILE).read_bytes()

@@ -9,9 +9,8 @@ import pandas as pd
 import pytest
 
 from apportion.errors import ApportionError, InputError
-from apportion.experiments import plan_sweep, sweep
+from apportion.experiments import plan_sweep, simulations, sweep
 from apportion.experiments.machine.store import FILE
-from apportion.experiments.sweeps import execute
 from apportion.policies import FIFO
 from apportion.sim import Run, generate_workload, simulate
 
@@ -54,7 +53,7 @@ def simulated(any_run: Run, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, 
         done.append((policy.label, seed))
         return any_run
 
-    monkeypatch.setattr(execute, "simulate", counting)
+    monkeypatch.setattr(simulations, "simulate", counting)
     return done
 
 
@@ -132,7 +131,7 @@ def test_a_failing_run_is_a_row_and_is_tried_again(
         return any_run
 
     with monkeypatch.context() as patch:
-        patch.setattr(execute, "simulate", failing)
+        patch.setattr(simulations, "simulate", failing)
         swept = small(out=tmp_path, loads=[2.0])
     errors = swept.errors()
     assert errors["policy"].tolist() == ["isolated"]
@@ -152,7 +151,7 @@ def test_a_sweep_of_failures_only_still_has_a_table(monkeypatch: pytest.MonkeyPa
     def failing(*args: Any, **options: Any) -> Run:
         raise ApportionError("never")
 
-    monkeypatch.setattr(execute, "simulate", failing)
+    monkeypatch.setattr(simulations, "simulate", failing)
     swept = small()
     assert len(swept.errors()) == 8
     assert swept.summary().empty
@@ -201,7 +200,7 @@ def test_bad_input_is_refused_before_anything_runs(
         ([], "list of policies is empty"),
         ("fifo", "must be a list"),
         (["fifi"], "Did you mean 'fifo'"),
-        (["fifo", FIFO()], "policies holds 'fifo' twice"),
+        (["fifo", FIFO()], "'fifo' is in the list twice"),
         (["max_min_fairness_space_sharing"], "no pair throughputs"),
     ],
     ids=["none", "text", "unknown", "twice", "pairs"],

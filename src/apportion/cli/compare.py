@@ -39,6 +39,8 @@ def run(args: argparse.Namespace) -> None:
         cluster,
         **simulation_settings(args) | lease_settings(args),
         seed=args.seed,
+        backend=args.backend,
+        address=args.address,
         n_jobs=args.jobs,
         out=args.out,
         raise_on_failure=False,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from apportion.cli.options import GENERATED, GENERATED_FOR_RACKS
 from apportion.errors import InputError
-from apportion.experiments.sweeps.sources import sources_of
+from apportion.experiments.sources import sources_of
 from apportion.sim.rack_workloads import RACK_DEMANDS, WEEK_S
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from apportion.cli.generated import drawn
 from apportion.cli.options import GENERATED
 from apportion.cli.trace_options import reading_options, refuse_reading_options
 from apportion.errors import InputError
-from apportion.experiments.sweeps import sources
+from apportion.experiments import sources
 from apportion.sim import Workload, read_workload
 from apportion.sim.traces.table import TraceTable, parse_table
 from apportion.sim.traces.text import read_text

@@ -142,9 +142,7 @@ def _add_compare(commands: Any) -> None:
     parser.add_argument(
         "--out", default="out/compare", metavar="DIR", help="(default: %(default)s)"
     )
-    parser.add_argument(
-        "--jobs", type=whole(1), metavar="N", help="processes (default: one per CPU)"
-    )
+    add_backend(parser)
     add_trace(parser, "--workload")
     add_generator(parser)
     add_cluster(parser)

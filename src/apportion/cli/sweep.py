@@ -13,11 +13,11 @@ from apportion.cli.options import GENERATED
 from apportion.cli.output import print_summary, print_table
 from apportion.cli.racks import cluster_of, lease_settings, policies_of
 from apportion.cli.trace_options import reading_options, refuse_reading_options
-from apportion.errors import ApportionError, InputError
+from apportion.errors import InputError
 from apportion.experiments import plan_sweep, sweep
-from apportion.experiments.machine.store import FILE, RunLog
+from apportion.experiments.machine.store import FILE, Store
+from apportion.experiments.sources import sources_of
 from apportion.experiments.sweeps.readable import readable_tables
-from apportion.experiments.sweeps.sources import sources_of
 
 if TYPE_CHECKING:
     import argparse
@@ -87,23 +87,23 @@ def _workloads(args: argparse.Namespace) -> list[dict[str, Any]]:
 
 def _list(plan: Plan, out: Path) -> None:
     """Print all runs, and which of them are finished."""
-    finished = RunLog(out).finished()
+    finished = Store(out / FILE).finished()
     header = ["policy", "workload", "load", "seed", "finished"]
     rows = []
-    for planned in plan.runs:
-        label = planned.label
-        done = "yes" if planned.fingerprint in finished else "no"
-        rows.append([label["policy"], label["workload"], f"{planned.load:g}"])
-        rows[-1] += [str(planned.seed), done]
+    for cell in plan.cells:
+        label = cell.label
+        done = "yes" if cell.fingerprint in finished else "no"
+        rows.append([label["policy"], label["workload"], f"{label['load']:g}"])
+        rows[-1] += [str(label["seed"]), done]
     print_table(header, rows, left=(0, 1))
-    left = sum(planned.fingerprint not in finished for planned in plan.runs)
-    print(f"{len(plan.runs)} runs, {left} of them to do")
+    left = sum(cell.fingerprint not in finished for cell in plan.cells)
+    print(f"{len(plan.cells)} runs, {left} of them to do")
 
 
 def _show(swept: Sweep, args: argparse.Namespace, seconds: float) -> None:
     """Print the tables by workload, notes and files; raise if a run failed."""
     before = f", {swept.resumed} of them finished before" if swept.resumed else ""
-    print(f"{len(swept)} runs on {swept.plan.cluster} in {seconds:.0f} s{before}")
+    print(f"{len(swept)} runs on {swept.plan.setup.cluster} in {seconds:.0f} s{before}")
     for name, table in readable_tables(swept.summary()).items():
         print(f"\n{name}: means over seeds; lowest and highest mean JCT of a seed")
         print_summary(table)
@@ -112,13 +112,6 @@ def _show(swept: Sweep, args: argparse.Namespace, seconds: float) -> None:
     files = f"runs.{args.table_format}, summary.{args.table_format}, sweep.json, {FILE}"
     print(f"Files: {files} in {args.out}")
     sys.stdout.flush()
-    errors = swept.errors()
-    if len(errors):
-        first = errors.iloc[0]
-        counts = errors["policy"].value_counts(sort=False)
-        named = ", ".join(f"{name!r} {count}" for name, count in counts.items())
-        raise ApportionError(
-            f"{len(errors)} of {len(swept)} runs failed, by policy: {named}. The first, of policy "
-            f"{first['policy']!r}, workload {first['workload']!r}, load {first['load']:g} and seed "
-            f"{first['seed']}: {first['error']} The column 'error' of the runs has them all."
-        )
+    failure = swept.failure()
+    if failure is not None:
+        raise failure

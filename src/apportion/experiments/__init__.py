@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from apportion.experiments.comparisons import Comparison, compare
-from apportion.experiments.sweeps import Plan, Sweep, plan_sweep, sweep
+from apportion.experiments.plan import Plan
+from apportion.experiments.sweeps import Sweep, plan_sweep, sweep
 
 __all__ = ["Comparison", "Plan", "Sweep", "compare", "plan_sweep", "sweep"]

@@ -8,28 +8,32 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from apportion.experiments.machine.cells import NotPlainError
 from apportion.sim import Run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from apportion.experiments.comparisons.parallel import Task
+    from apportion.cluster import Cluster
 
-__all__ = ["NotPlainError", "record_of", "run_of"]
+__all__ = ["packed", "record_of", "run_of", "unpacked"]
 
 # Types of columns that come back from a list of plain values as they were.
 _DTYPES = re.compile(r"float64|u?int(8|16|32|64)|bool|object|str")
-# Stands for an object that the caller has given, such as a network; the task has it as well.
-_OF_TASK = {"given": True}
+# Stands for an object that the caller has given, such as a network, and will give again.
+_GIVEN = {"given": True}
 _FIGURES = ("policy_seconds", "wall_seconds", "solves")
 
 
-class NotPlainError(ValueError):
-    """A run holds something that plain values cannot stand for, e.g. dates as names of jobs."""
+def record_of(run: Run, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a run as values that JSON has.
 
-
-def record_of(run: Run, task: Task) -> dict[str, Any]:
-    """Return a run as values that JSON has, without what its task tells.
+    Parameters
+    ----------
+    run
+        What to keep.
+    given
+        Settings of its simulation. Objects among them, such as a network, are left out.
 
     Raises
     ------
@@ -40,15 +44,28 @@ def record_of(run: Run, task: Task) -> dict[str, Any]:
     return {
         "tables": {name: _packed_table(table) for name, table in tables.items()},
         "settings": {
-            name: _OF_TASK if _is_given(name, value, task.settings) else _packed(value)
+            name: _GIVEN if _is_given(name, value, given) else packed(value)
             for name, value in run.settings.items()
         },
         **{name: getattr(run, name) for name in _FIGURES},
     }
 
 
-def run_of(record: Mapping[str, Any], task: Task) -> Run:
-    """Return the run that `record_of` was given, of a task of the same fingerprint.
+def run_of(
+    record: Mapping[str, Any],
+    policy: str,
+    workload: str,
+    cluster: Cluster,
+    given: Mapping[str, Any],
+) -> Run:
+    """Return the run that `record_of` was given.
+
+    Parameters
+    ----------
+    record
+        What it returned.
+    policy, workload, cluster, given
+        What is not in it: the names and the settings of a simulation of the same fingerprint.
 
     Raises
     ------
@@ -57,13 +74,13 @@ def run_of(record: Mapping[str, Any], task: Task) -> Run:
     """
     tables = {name: _unpacked_table(table) for name, table in record["tables"].items()}
     settings = {
-        name: task.settings[name] if value == _OF_TASK else _unpacked(value)
+        name: given[name] if value == _GIVEN else unpacked(value)
         for name, value in record["settings"].items()
     }
     return Run(
-        policy=task.policy.label,
-        workload=task.workload.name,
-        cluster=task.cluster,
+        policy=policy,
+        workload=workload,
+        cluster=cluster,
         jobs=tables.pop("jobs"),
         rounds=tables.pop("rounds"),
         settings=settings,
@@ -73,7 +90,7 @@ def run_of(record: Mapping[str, Any], task: Task) -> Run:
 
 
 def _is_given(name: str, value: object, given: Mapping[str, Any]) -> bool:
-    """Whether a setting is an object that the task holds as well."""
+    """Whether a setting is an object that will be given again."""
     plain = (type(None), bool, int, float, str)
     return name in given and not isinstance(value, plain) and not isinstance(given[name], plain)
 
@@ -103,7 +120,7 @@ def _packed_column(values: pd.Series | pd.Index) -> dict[str, Any]:
     if not _DTYPES.fullmatch(dtype):
         raise NotPlainError(f"a column of {dtype}")
     if dtype == "object":
-        return {"dtype": dtype, "values": [_packed(value) for value in values]}
+        return {"dtype": dtype, "values": [packed(value) for value in values]}
     listed = values.tolist()
     if dtype in ("float64", "str"):
         # JSON writes every float in full, but has no infinity, and nothing that is missing.
@@ -119,7 +136,7 @@ def _unpacked_column(packed: Mapping[str, Any]) -> Any:
     if dtype == "object":
         column = pd.Series([None] * len(values), dtype=object)
         for place, value in enumerate(values):
-            column.iat[place] = _unpacked(value)
+            column.iat[place] = unpacked(value)
         return column.array
     if dtype == "float64":
         values = [float(value) for value in values]
@@ -134,22 +151,35 @@ def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _packed(value: Any) -> Any:
-    """Write one value so that its type is kept: floats and tuples as objects of JSON."""
+def packed(value: Any) -> Any:
+    """Write one value so that its type is kept: floats and tuples as objects of JSON.
+
+    Raises
+    ------
+    NotPlainError
+        If it is neither a text, a number, None nor a tuple of such.
+    """
     if hasattr(value, "item"):  # a scalar of numpy
         value = value.item()
     if isinstance(value, float):
         return {"float": repr(value)}
     if isinstance(value, tuple):
-        return {"tuple": [_packed(each) for each in value]}
+        return {"tuple": [packed(each) for each in value]}
     if value is None or type(value) in (bool, int, str):
         return value
     raise NotPlainError(f"a {type(value).__name__}")
 
 
-def _unpacked(packed: Any) -> Any:
-    if not isinstance(packed, dict):
-        return packed
-    if "float" in packed:
-        return float(packed["float"])
-    return tuple(_unpacked(each) for each in packed["tuple"])
+def unpacked(value: Any) -> Any:
+    """Return the value that `packed` was given.
+
+    Raises
+    ------
+    LookupError, TypeError, ValueError
+        If it is none of its.
+    """
+    if not isinstance(value, dict):
+        return value
+    if "float" in value:
+        return float(value["float"])
+    return tuple(unpacked(each) for each in value["tuple"])

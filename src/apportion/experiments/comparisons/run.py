@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING, Any
 
-from apportion.checks import file_path, listed, whole
+from apportion.checks import file_path, listed
 from apportion.cluster import Cluster
 from apportion.errors import ApportionError, InputError, SolveError
 from apportion.experiments.comparisons.comparison import Comparison
-from apportion.experiments.comparisons.parallel import Task, run_tasks
-from apportion.experiments.comparisons.unfinished import Unfinished
-from apportion.experiments.fingerprint import run_fingerprint, workload_fingerprint
+from apportion.experiments.machine.backends import Where
+from apportion.experiments.machine.run import carry_out
+from apportion.experiments.machine.store import FILE, Store
+from apportion.experiments.plan import Plan, deciders_of, simulations_of
 from apportion.experiments.provenance import command_line
+from apportion.experiments.simulations import Setup, runs_of
+from apportion.experiments.sources import sources_of
 from apportion.kinds import checked
-from apportion.sim.deciders import get_decider
 from apportion.sim.settings import settings_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from apportion.experiments.machine.cells import Failure
     from apportion.pairs import PairThroughputs
     from apportion.sim import Workload
     from apportion.sim.deciders import Decider
     from apportion.sim.network import NetworkModel
     from apportion.sim.settings import Mechanism
 
-__all__ = ["compare"]
+__all__ = ["FOLDER", "compare"]
+
+FOLDER = ".partial"
+"""Folder of the finished runs of an unfinished comparison, inside its output folder."""
 
 
 @checked
@@ -49,6 +56,8 @@ def compare(
     lease_seconds: float | None = None,
     checkpoint_seconds_per_gpu: float | None = None,
     seed: int = 0,
+    backend: str | None = None,
+    address: str | None = None,
     n_jobs: int | None = None,
     out: str | Path | None = None,
     resume: bool = True,
@@ -61,8 +70,7 @@ def compare(
     All run by the same mechanism. With a scheduler among them that is ``"leases"``: policies then
     share out time over the tiers of the racks, and settings of rounds are refused.
 
-    Results do not depend on `n_jobs`. Runs go to worker processes through joblib; inside
-    ``joblib.parallel_config(backend=...)`` they go to that back end instead, e.g. Dask or Ray.
+    Results do not depend on `backend` and `n_jobs`.
 
     Parameters
     ----------
@@ -75,8 +83,8 @@ def compare(
     placement_sensitive, pair_estimates, learn_pairs, carry_over, leases, network, lease_seconds, \
     checkpoint_seconds_per_gpu, seed
         Settings of `apportion.simulate`, the same for all.
-    n_jobs
-        Processes at once; None for one per processor. 1 runs in this process.
+    backend, address, n_jobs
+        Where it is computed, as for `apportion.sweep`. One job at once runs in this process.
     out
         Folder for ``summary.csv``, ``jobs.csv``, ``run.json`` and ``report.html``. Finished runs
         are kept in it until the comparison is complete.
@@ -106,8 +114,8 @@ def compare(
         After everything else has run: if a policy failed and `raise_on_failure`, or if all failed.
         The other runs are in `out`. Or if a worker process died; finished runs are kept in `out`.
     """
-    given = _listed(policies)
-    chosen = _checked_policies(given)
+    given = listed("policies", policies, "a list of names")
+    chosen = deciders_of(given)
     cluster = Cluster.of(cluster)
     workload.throughput_of(cluster)
     told = {
@@ -125,67 +133,51 @@ def compare(
         "checkpoint_seconds_per_gpu": checkpoint_seconds_per_gpu,
         "seed": seed,
     }
-    settings = settings_for(chosen.values(), mechanism, told)
+    settings = settings_for(chosen, mechanism, told)
     settings = {name: settings[name] for name in ["mechanism", *told] if name in settings}
-    if n_jobs is not None:
-        whole("n_jobs", n_jobs, 1)
-    store = Unfinished(None if out is None else file_path("out", out), resume=resume)
-    tasks = _tasks(chosen, workload, cluster, settings)
-    runs, errors = run_tasks(tasks, store, n_jobs=n_jobs, progress=progress)
+    where = Where(backend, address, n_jobs)
+    plan = _plan(chosen, workload, cluster, settings)
+    folder = None if out is None else file_path("out", out)
+    partial = None if folder is None else folder / FOLDER
+    store = Store(None if partial is None else partial / FILE)
+    store.open(resume=resume)
+    outcome = carry_out(plan.cells, runs_of(plan.setup), store, where, progress=progress)
+    runs, failures = outcome.by("policy", plan.cells)
     command = None
     spoken = all(isinstance(each, str) for each in [*given, network or ""])
     if origin is not None and spoken and pair_estimates is None:
-        command = command_line(list(chosen), cluster, settings, origin)
-    texts = {label: str(error) for label, error in errors.items()}
-    comparison = Comparison(runs, workload, cluster, settings, origin, command, texts)
-    if out is not None and runs:
-        comparison.save(out)
-    store.close(finished=not errors)
-    if errors and (raise_on_failure or not runs):
-        raise _failure(errors, len(chosen)) from next(iter(errors.values()))
+        command = command_line([each.label for each in chosen], cluster, settings, origin)
+    errors = {label: str(failure) for label, failure in failures.items()}
+    comparison = Comparison(runs, workload, cluster, settings, origin, command, errors)
+    if folder is not None and runs:
+        comparison.save(folder)
+    if partial is not None and not (failures and store.finished()):
+        shutil.rmtree(partial, ignore_errors=True)
+    if failures and (raise_on_failure or not runs):
+        raise _failure(failures, len(chosen)) from next(iter(failures.values())).cause()
     return comparison
 
 
-def _listed(policies: Iterable[str | Decider]) -> list[str | Decider]:
-    """Make a list, but not of the letters of one name."""
-    return listed("policies", policies, "a list of names")
+def _plan(
+    deciders: Sequence[Decider], workload: Workload, cluster: Cluster, settings: Mapping[str, Any]
+) -> Plan:
+    """Plan one simulation per policy or scheduler."""
+    (source,) = sources_of([workload], too_large="error")
+    shared = {name: value for name, value in settings.items() if name != "seed"}
+    setup = Setup({source.name: source}, cluster, shared)
+    cells = simulations_of(source, deciders, setup, [1.0], [settings["seed"]])
+    return Plan(tuple(cells), setup, workload.notes)
 
 
-def _tasks(
-    policies: Mapping[str, Decider],
-    workload: Workload,
-    cluster: Cluster,
-    settings: Mapping[str, Any],
-) -> list[Task]:
-    """Make one task per policy, each with the fingerprint under which its run is kept."""
-    mark = workload_fingerprint(workload)
-    return [
-        Task(policy, workload, cluster, settings, run_fingerprint(policy, mark, cluster, settings))
-        for policy in policies.values()
-    ]
-
-
-def _checked_policies(policies: Sequence[str | Decider]) -> dict[str, Decider]:
-    """Look up every policy and scheduler, by label; refuse an empty list and repetitions."""
-    if not policies:
-        raise InputError("There is no policy to compare: the list of policies is empty.")
-    chosen: dict[str, Decider] = {}
-    for given in policies:
-        policy = get_decider(given)
-        if policy.label in chosen:
-            raise InputError(f"The policy {policy.label!r} is in the list twice.")
-        chosen[policy.label] = policy
-    return chosen
-
-
-def _failure(errors: Mapping[str, ApportionError], policies: int) -> ApportionError:
+def _failure(failures: Mapping[str, Failure], policies: int) -> ApportionError:
     """Make one error of those of all failed policies, each named."""
-    found = list(errors.values())
-    texts = [f"Policy {label!r} failed: {error}" for label, error in errors.items()]
-    if len({str(error) for error in found}) == 1 and len(found) == policies > 1:
+    first, *others = failures.values()
+    if policies > 1 and len(failures) == policies and {*map(str, others)} == {str(first)}:
         # Every policy stumbles over the same setting: it is not the policies.
-        texts = [str(found[0])]
+        return first.error()
+    made = [each.error(f"Policy {label!r} failed: ") for label, each in failures.items()]
+    text = " ".join(map(str, made))
     for kind in (InputError, SolveError):
-        if any(isinstance(error, kind) for error in found):
-            return kind(" ".join(texts))
-    return ApportionError(" ".join(texts))
+        if any(isinstance(each, kind) for each in made):
+            return kind(text)
+    return ApportionError(text)

@@ -1,8 +1,9 @@
-"""Where the runs of a sweep are computed: processes here, or a Ray or Dask cluster."""
+"""Where runs are computed: processes here, or a Ray or Dask cluster."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -18,24 +19,58 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
     from contextlib import AbstractContextManager
 
-__all__ = ["BACKENDS", "active_backend", "check_backend"]
+__all__ = ["BACKENDS", "Where", "active_backend"]
 
 
 _ENGINES = {"ray": "ray", "dask": "distributed"}
 
 
-@contextmanager
-def active_backend(backend: str, address: str | None, n_jobs: int | None) -> Generator[Workers]:
-    """Make a back end the active one of joblib; a cluster that is started here ends with it.
+@dataclass(frozen=True)
+class Where:
+    """Where runs are computed.
 
-    Parameters
+    Attributes
     ----------
     backend
-        One of `BACKENDS`.
+        One of `BACKENDS`; None for the back end of joblib that is active, which is processes
+        unless the caller has chosen another with ``joblib.parallel_config``.
     address
         Of a running cluster; None starts one on this machine.
     n_jobs
         Runs at once; None for one per processor of the machine, or of the cluster.
+
+    Raises
+    ------
+    InputError
+        For an unknown back end, an address where there is no cluster, and less than one job.
+    ApportionError
+        If the engine is not installed.
+    """
+
+    backend: str | None = None
+    address: str | None = None
+    n_jobs: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.backend is not None:
+            choice("backend", self.backend, BACKENDS)
+        if self.address is not None and self.backend not in _ENGINES:
+            raise InputError(
+                f"address is {self.address!r}, but the back end 'processes' has no cluster; "
+                f"give backend='ray' or 'dask', or leave out the address."
+            )
+        if self.n_jobs is not None:
+            whole("n_jobs", self.n_jobs, 1)
+        if self.backend in _ENGINES and find_spec(_ENGINES[self.backend]) is None:
+            raise ApportionError(
+                f"The back end {self.backend!r} needs more packages: "
+                f"pip install apportion[{self.backend}]."
+            )
+
+
+@contextmanager
+def active_backend(where: Where) -> Generator[Workers]:
+    """Make a back end the active one of joblib; a cluster that is started here ends with it.
 
     Yields
     ------
@@ -45,35 +80,13 @@ def active_backend(backend: str, address: str | None, n_jobs: int | None) -> Gen
     Raises
     ------
     ApportionError
-        If the cluster cannot be reached; see also `check_backend`.
+        If the cluster cannot be reached.
     """
-    check_backend(backend, address, n_jobs)
-    with BACKENDS[backend](address, n_jobs) as workers:
+    if where.backend is None:
+        yield Workers(where.n_jobs)
+        return
+    with BACKENDS[where.backend](where.address, where.n_jobs) as workers:
         yield workers
-
-
-def check_backend(backend: str, address: str | None, n_jobs: int | None) -> None:
-    """Refuse unknown back ends, an address where there is no cluster, and less than one job.
-
-    Raises
-    ------
-    InputError
-        Naming the option.
-    ApportionError
-        If the engine is not installed.
-    """
-    choice("backend", backend, BACKENDS)
-    if address is not None and backend == "processes":
-        raise InputError(
-            f"address is {address!r}, but the back end 'processes' has no cluster; "
-            f"give backend='ray' or 'dask', or leave out the address."
-        )
-    if n_jobs is not None:
-        whole("n_jobs", n_jobs, 1)
-    if find_spec(_ENGINES.get(backend, "joblib")) is None:
-        raise ApportionError(
-            f"The back end {backend!r} needs more packages: pip install apportion[{backend}]."
-        )
 
 
 @contextmanager

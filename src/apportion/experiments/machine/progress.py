@@ -74,15 +74,15 @@ class Display:
 
 
 @contextlib.contextmanager
-def progress_display(shown: bool, runs: int, what: str) -> Iterator[Display]:
+def progress_display(shown: bool, runs: int) -> Iterator[Display]:
     """Show the mean progress of `runs` simulations while the block runs.
 
     Parameters
     ----------
     shown
         Whether to show anything.
-    runs, what
-        How many, and the word for them.
+    runs
+        How many.
     """
     if not shown or not runs:
         yield Display(runs, None)
@@ -90,7 +90,7 @@ def progress_display(shown: bool, runs: int, what: str) -> Iterator[Display]:
     stop = threading.Event()
     with tempfile.TemporaryDirectory(prefix="apportion-") as name:
         display = Display(runs, Path(name))
-        text = f"simulating {runs} {what}"
+        text = f"{runs} run" + "s" * (runs > 1)
         watcher = threading.Thread(target=_watch, args=(display, text, runs, stop), daemon=True)
         watcher.start()
         try:

@@ -1,4 +1,7 @@
-"""Finished runs as lines of a file, each with a checksum; a killed command loses none of them."""
+"""Finished runs as lines of a file, each with a checksum; a killed command loses none of them.
+
+The one format in which comparisons, sweeps and benchmarks keep what is finished.
+"""
 
 from __future__ import annotations
 
@@ -16,31 +19,31 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from pathlib import Path
 
-__all__ = ["FILE", "RunLog"]
+__all__ = ["FILE", "Store"]
 
 logger = logging.getLogger(__name__)
 
 FILE = "runs.jsonl"
-"""Name of the file of finished runs, inside its folder."""
+"""Name of the file of finished runs inside a folder of results."""
 
 _SEAL = re.compile(rb', "sha256": "([0-9a-f]{64})"\}\Z')
 _FINGERPRINT = re.compile(rb'\{"fingerprint": "([^"\\]*)"')
 
 
-class RunLog:
-    """The finished runs below a folder: a line of JSON each, which ends with its own checksum.
+class Store:
+    """A file of finished runs: a line of JSON each, which ends with its own checksum.
 
     Nothing in the file is ever carried out, and a line that is not what was written, to the byte,
     is taken for none: its run is computed again.
 
     Parameters
     ----------
-    folder
-        Where the file lies; None to keep nothing.
+    file
+        Where it lies; None to keep nothing.
     """
 
-    def __init__(self, folder: Path | None) -> None:
-        self._file = None if folder is None else folder / FILE
+    def __init__(self, file: Path | None) -> None:
+        self._file = file
 
     def open(self, *, resume: bool) -> None:
         """Make the folder ready for `append`, and empty the file if nothing is to be resumed.

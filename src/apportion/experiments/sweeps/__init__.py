@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from apportion.experiments.sweeps.plan import Plan, plan_sweep
+from apportion.experiments.sweeps.plan import plan_sweep
 from apportion.experiments.sweeps.result import Sweep
 from apportion.experiments.sweeps.run import sweep
 
-__all__ = ["Plan", "Sweep", "plan_sweep", "sweep"]
+__all__ = ["Sweep", "plan_sweep", "sweep"]

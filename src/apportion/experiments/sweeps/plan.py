@@ -4,84 +4,32 @@ from __future__ import annotations
 
 import logging
 import re
-from dataclasses import dataclass, replace
-from itertools import product
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from apportion.checks import listed, number
 from apportion.checks import seed as check_seed
 from apportion.cluster import Cluster
 from apportion.errors import InputError
-from apportion.experiments.fingerprint import run_fingerprint, workload_fingerprint
-from apportion.experiments.sweeps.sources import made_for, sources_of
+from apportion.experiments.plan import Plan, deciders_of, simulations_of
+from apportion.experiments.simulations import Setup
+from apportion.experiments.sources import made_for, sources_of
 from apportion.sim import simulate
-from apportion.sim.deciders import Decider, get_decider
 from apportion.sim.settings import settings_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from apportion.experiments.sweeps.sources import Source
+    from apportion.experiments.machine.cells import Cell
+    from apportion.experiments.sources import Source
     from apportion.sim import Workload
+    from apportion.sim.deciders import Decider
 
-__all__ = ["Plan", "PlannedRun", "plan_sweep"]
+__all__ = ["plan_sweep"]
 
 _LEAST_LOAD, _MOST_LOAD = 1e-6, 1e6
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class PlannedRun:
-    """One simulation, small enough to be sent anywhere.
-
-    Attributes
-    ----------
-    policy, source, cluster, load, seed, resample, settings
-        What it takes to run it; `settings` are those of `apportion.simulate`.
-    fingerprint
-        Equal only for runs with equal results.
-    """
-
-    policy: Decider
-    source: Source
-    cluster: Cluster
-    load: float
-    seed: int
-    resample: bool
-    settings: Mapping[str, Any]
-    fingerprint: str
-
-    @property
-    def label(self) -> dict[str, Any]:
-        """What tells the run from the others: the first columns of its row."""
-        return {
-            "policy": self.policy.label,
-            "workload": self.source.name,
-            "load": self.load,
-            "seed": self.seed,
-        }
-
-
-@dataclass(frozen=True)
-class Plan:
-    """The runs of a sweep.
-
-    Attributes
-    ----------
-    runs
-        In the order of the table: by workload, load, policy and seed, each as given.
-    cluster, settings, resample
-        The same for all of them.
-    notes
-        What a reader of the results must know of the workloads, as they are for the first seed.
-    """
-
-    runs: tuple[PlannedRun, ...]
-    cluster: Cluster
-    settings: Mapping[str, Any]
-    resample: bool
-    notes: tuple[str, ...]
 
 
 def plan_sweep(
@@ -103,29 +51,23 @@ def plan_sweep(
     InputError
         For whatever would stop all runs of a policy or of a workload.
     """
-    chosen = _policies(policies)
+    chosen = deciders_of(policies)
     sources = sources_of(workloads)
     cluster = Cluster.of(cluster)
     loads = _loads(loads)
     seeds = _seeds(seeds)
-    settings = _settings(chosen, settings)
-    runs: list[PlannedRun] = []
+    named = {source.name: source for source in sources}
+    setup = Setup(named, cluster, _settings(chosen, settings), resample)
+    cells: list[Cell] = []
     notes: list[str] = []
     for source in sources:
-        # Not of the seeds given, so that another seed leaves the fingerprints as they were.
         first = made_for(source, cluster, 1.0, 0, resample=False)
         _check(source, first, cluster, loads)
-        _try_policies(chosen, first, cluster, settings)
-        mark = f"{source.mark} {workload_fingerprint(first)}"
+        _try_policies(chosen, first, setup)
         of_first_seed = made_for(source, cluster, 1.0, seeds[0], resample=resample)
         notes += [_for_all(note, source.name, seeds) for note in of_first_seed.notes]
-        for load, policy, seed in product(loads, chosen, seeds):
-            data = f"{mark} load {load!r} resample {resample}"
-            fingerprint = run_fingerprint(policy, data, cluster, {**settings, "seed": seed})
-            runs.append(
-                PlannedRun(policy, source, cluster, load, seed, resample, settings, fingerprint)
-            )
-    return Plan(tuple(runs), cluster, settings, resample, tuple(notes))
+        cells += simulations_of(source, chosen, setup, loads, seeds)
+    return Plan(tuple(cells), setup, tuple(notes))
 
 
 def _for_all(note: str, workload: str, seeds: Sequence[int]) -> str:
@@ -136,15 +78,6 @@ def _for_all(note: str, workload: str, seeds: Sequence[int]) -> str:
         named = f"seeds {low} to {high}" if high - low == len(seeds) - 1 else f"seeds {listed}"
         note = re.sub(rf"\bseed {seeds[0]}\b", named, note)
     return note if note.startswith(f"{workload}: ") else f"{workload}: {note}"
-
-
-def _policies(policies: Iterable[str | Decider]) -> list[Decider]:
-    """Look up every policy and scheduler; refuse none, one name as a text, and repetitions."""
-    chosen = [get_decider(policy) for policy in listed("policies", policies)]
-    if not chosen:
-        raise InputError("There is no policy to sweep over: the list of policies is empty.")
-    _refuse_repetitions("policies", [policy.label for policy in chosen])
-    return chosen
 
 
 def _loads(loads: Sequence[float]) -> list[float]:
@@ -194,14 +127,12 @@ def _check(source: Source, workload: Workload, cluster: Cluster, loads: Sequence
         )
 
 
-def _try_policies(
-    policies: Sequence[Decider], workload: Workload, cluster: Cluster, settings: Mapping[str, Any]
-) -> None:
+def _try_policies(policies: Sequence[Decider], workload: Workload, setup: Setup) -> None:
     """Run one step of the first job under each policy, for the sake of the checks of `simulate`."""
     one = replace(workload, jobs=workload.jobs.head(1).assign(total_steps=1.0))
     for policy in policies:
         try:
-            simulate(policy, one, cluster, **settings)
+            simulate(policy, one, setup.cluster, **setup.settings)
         except InputError:
             raise
         except Exception as error:  # of this one job; the runs are to tell of their own

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from apportion.errors import ApportionError
 from apportion.experiments.provenance import plain, versions
 from apportion.experiments.sweeps.plot import plot_against_load
 from apportion.experiments.sweeps.readable import readable_tables
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-    from apportion.experiments.sweeps.plan import Plan
+    from apportion.experiments.plan import Plan
 
 __all__ = ["Sweep"]
 
@@ -53,7 +54,7 @@ class Sweep:
 
         Figures are NaN where the run failed; ``error`` is None where it did not.
         """
-        table = pd.DataFrame(list(self.rows)).drop(columns="fingerprint")
+        table = pd.DataFrame(list(self.rows))
         error = table.pop("error").astype(object)
         return table.assign(error=error.where(error.notna(), None))
 
@@ -61,6 +62,20 @@ class Sweep:
         """Return the label and the error of each run that failed."""
         table = self.table()
         return table.loc[table["error"].notna(), [*_LABEL, "error"]].reset_index(drop=True)
+
+    def failure(self) -> ApportionError | None:
+        """Return an error that counts the runs that failed and tells the first; None without."""
+        errors = self.errors()
+        if errors.empty:
+            return None
+        counts = errors["policy"].value_counts(sort=False)
+        named = ", ".join(f"{name!r} {count}" for name, count in counts.items())
+        first = errors.iloc[0]
+        return ApportionError(
+            f"{len(errors)} of {len(self)} runs failed, by policy: {named}. The first, of policy "
+            f"{first['policy']!r}, workload {first['workload']!r}, load {first['load']:g} and seed "
+            f"{first['seed']}: {first['error']} The column 'error' of the runs has them all."
+        )
 
     def summary(self) -> pd.DataFrame:
         """One row per policy, workload and load, over the seeds that did not fail.
@@ -102,17 +117,19 @@ class Sweep:
 
     def record(self) -> dict[str, Any]:
         """Return what ``sweep.json`` holds: all that it takes to repeat the sweep."""
-        runs = self.plan.runs
+        setup = self.plan.setup
+        labels = {"policies": "policy", "workloads": "workload", "loads": "load", "seeds": "seed"}
+        varied = {
+            name: list(dict.fromkeys(cell.label[one] for cell in self.plan.cells))
+            for name, one in labels.items()
+        }
         return {
-            "policies": list(dict.fromkeys(run.policy.label for run in runs)),
-            "workloads": list(dict.fromkeys(run.source.name for run in runs)),
-            "loads": list(dict.fromkeys(run.load for run in runs)),
-            "seeds": list(dict.fromkeys(run.seed for run in runs)),
-            "resample": self.plan.resample,
-            "sources": {run.source.name: plain(run.source.record()) for run in runs},
+            **varied,
+            "resample": setup.resample,
+            "sources": {name: plain(source.record()) for name, source in setup.sources.items()},
             "notes": list(self.plan.notes),
-            "cluster": plain(asdict(self.plan.cluster)),
-            "settings": plain(self.plan.settings),
+            "cluster": plain(asdict(setup.cluster)),
+            "settings": plain(setup.settings),
             "versions": versions(),
         }
 
@@ -136,6 +153,8 @@ class Sweep:
 
     def __repr__(self) -> str:
         failed = len(self.errors())
-        head = f"{len(self)} runs on {self.plan.cluster}" + (f", {failed} failed" * (failed > 0))
+        head = f"{len(self)} runs on {self.plan.setup.cluster}" + (
+            f", {failed} failed" * (failed > 0)
+        )
         tables = readable_tables(self.summary())
         return "\n\n".join([head, *(f"{name}\n{table}" for name, table in tables.items())])

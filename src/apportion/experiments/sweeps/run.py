@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Any
 
 from apportion.checks import file_path
-from apportion.experiments.machine.backends import check_backend
-from apportion.experiments.machine.store import RunLog
-from apportion.experiments.sweeps.execute import run_in_workers
+from apportion.experiments.machine.backends import Where
+from apportion.experiments.machine.run import carry_out
+from apportion.experiments.machine.store import FILE, Store
+from apportion.experiments.simulations import figures_of
 from apportion.experiments.sweeps.plan import plan_sweep
 from apportion.experiments.sweeps.result import Sweep
 from apportion.kinds import checked
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from apportion.cluster import Cluster
+    from apportion.experiments.machine.cells import Cell
+    from apportion.experiments.machine.run import Outcome
     from apportion.sim.deciders import Decider
 
 __all__ = ["sweep"]
-
-logger = logging.getLogger(__name__)
 
 
 @checked
@@ -35,12 +35,13 @@ def sweep(
     loads: Sequence[float] = (1.0,),
     seeds: Sequence[int] = (0,),
     resample: bool = False,
-    backend: str = "processes",
+    backend: str | None = None,
     address: str | None = None,
     n_jobs: int | None = None,
     out: str | Path | None = None,
     format: str = "csv",
     resume: bool = True,
+    raise_on_failure: bool = False,
     progress: bool | None = None,
     **settings: Any,
 ) -> Sweep:
@@ -73,7 +74,8 @@ def sweep(
     resample
         Draw the jobs of each workload anew from its jobs, with replacement, arrivals kept.
     backend
-        ``processes``, ``ray`` or ``dask``.
+        ``processes``, ``ray`` or ``dask``. None is the back end of joblib that is active:
+        ``processes``, unless the call stands in ``joblib.parallel_config(backend=...)``.
     address
         Of a running Ray or Dask cluster; None starts one on this machine and stops it at the end.
     n_jobs
@@ -86,6 +88,8 @@ def sweep(
     resume
         Take finished runs from ``runs.jsonl`` instead of running them again. Failed ones are tried
         again.
+    raise_on_failure
+        Whether a run that fails is an error in the end. The others run, and are saved, either way.
     progress
         Show one progress bar; None shows it on terminals where rich is installed.
     **settings
@@ -102,24 +106,29 @@ def sweep(
     InputError
         Before anything runs: for what cannot be used, with the option named.
     ApportionError
-        If a back end cannot be had, or a worker process died; what is finished is kept.
+        After everything else has run: if a run failed and `raise_on_failure`. Or if a back end
+        cannot be had, or a worker process died; what is finished is kept.
     """
-    check_backend(backend, address, n_jobs)
+    where = Where(backend, address, n_jobs)
     check_format(format)
     plan = plan_sweep(
         policies, workloads, cluster, loads=loads, seeds=seeds, resample=resample, **settings
     )
-    log = RunLog(None if out is None else file_path("out", out))
-    log.open(resume=resume)
-    finished = log.finished()
-    todo = [run for run in plan.runs if run.fingerprint not in finished]
-    logger.info("%d of %d runs were finished before.", len(plan.runs) - len(todo), len(plan.runs))
-    found = finished | run_in_workers(
-        todo, log, backend=backend, address=address, n_jobs=n_jobs, progress=progress
-    )
-    # The label last: a workload may have another name than when its run was finished.
-    rows = tuple(found[run.fingerprint] | run.label for run in plan.runs)
-    swept = Sweep(rows, plan, resumed=len(plan.runs) - len(todo))
+    store = Store(None if out is None else file_path("out", out) / FILE)
+    store.open(resume=resume)
+    outcome = carry_out(plan.cells, figures_of(plan.setup), store, where, progress=progress)
+    rows = tuple({**cell.label, **_row(cell, outcome)} for cell in plan.cells)
+    swept = Sweep(rows, plan, resumed=outcome.resumed)
     if out is not None:
         swept.save(out, format=format)
+    failure = swept.failure()
+    if raise_on_failure and failure is not None:
+        raise failure from next(iter(outcome.failures.values())).cause()
     return swept
+
+
+def _row(cell: Cell, outcome: Outcome) -> dict[str, Any]:
+    """Return the figures of a run, or its error."""
+    if cell.fingerprint in outcome.failures:
+        return {"error": str(outcome.failures[cell.fingerprint])}
+    return {**outcome.results[cell.fingerprint], "error": None}

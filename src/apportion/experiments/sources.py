@@ -1,4 +1,4 @@
-"""Where the workloads of a sweep come from, and how load and seed change them.
+"""Where the workloads of an experiment come from, and how load and seed change them.
 
 A source is small: workers make the workload of a run themselves.
 """
@@ -116,7 +116,7 @@ class _Generated:
         return {"kind": self.kind, **self.options, "too_large": self.too_large}
 
 
-def sources_of(workloads: Any) -> list[Source]:
+def sources_of(workloads: Any, *, too_large: str | None = None) -> list[Source]:
     """Make sources of what users write.
 
     Parameters
@@ -126,6 +126,8 @@ def sources_of(workloads: Any) -> list[Source]:
         ``path``, arguments of `read_workload`; a mapping without, arguments of
         `generate_workload`, or of `generate_rack_workload` if it holds ``kind="racks"``. Mappings
         may also hold ``name`` and ``too_large``.
+    too_large
+        What becomes of jobs of a `Workload` that the cluster cannot hold; see `fitted`.
 
     Raises
     ------
@@ -136,7 +138,7 @@ def sources_of(workloads: Any) -> list[Source]:
         workloads = [workloads]
     if not isinstance(workloads, Iterable) or getattr(workloads, "ndim", 1) == 0:
         raise _no_workload(workloads)
-    sources = [_source(workload) for workload in workloads]
+    sources = [_source(workload, too_large) for workload in workloads]
     if not sources:
         raise InputError("There is no workload to sweep over: the list of workloads is empty.")
     names = [source.name for source in sources]
@@ -193,10 +195,10 @@ def _options_at_load(options: Mapping[str, Any], load: float) -> dict[str, Any]:
     return changed
 
 
-def _source(given: Any) -> Source:
+def _source(given: Any, too_large: str | None) -> Source:
     """Make the source of one workload."""
     if isinstance(given, Workload):
-        return _Given(given.name, given)
+        return _Given(given.name, given, too_large)
     if isinstance(given, (str, Path)):
         given = {"path": given}
     if not isinstance(given, Mapping):

@@ -1,0 +1,80 @@
+"""All simulations of an experiment, each with the fingerprint under which its result is kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING
+
+from apportion.checks import listed
+from apportion.errors import InputError
+from apportion.experiments.fingerprint import run_fingerprint, workload_fingerprint
+from apportion.experiments.machine.cells import Cell
+from apportion.experiments.simulations import Setup, Simulation
+from apportion.experiments.sources import made_for
+from apportion.sim.deciders import Decider, get_decider
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from apportion.experiments.sources import Source
+
+__all__ = ["Plan", "deciders_of", "simulations_of"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be simulated.
+
+    Attributes
+    ----------
+    cells
+        One per simulation, in the order of the table.
+    setup
+        What they share.
+    notes
+        What a reader of the results must know of the workloads.
+    """
+
+    cells: tuple[Cell, ...]
+    setup: Setup
+    notes: tuple[str, ...] = ()
+
+
+def deciders_of(policies: Iterable[str | Decider]) -> list[Decider]:
+    """Look up every policy and scheduler.
+
+    Raises
+    ------
+    InputError
+        For none at all, for one name in place of a list, for unknown names and repetitions.
+    """
+    chosen = [get_decider(each) for each in listed("policies", policies, "a list of names")]
+    if not chosen:
+        raise InputError("There is no policy to run: the list of policies is empty.")
+    labels = [decider.label for decider in chosen]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise InputError(f"The policy {label!r} is in the list twice.")
+    return chosen
+
+
+def simulations_of(
+    source: Source,
+    deciders: Sequence[Decider],
+    setup: Setup,
+    loads: Sequence[float],
+    seeds: Sequence[int],
+) -> list[Cell]:
+    """List the simulations of one workload, by load, policy and seed."""
+    # Not of the seeds given, so that another seed leaves the fingerprints as they were.
+    first = made_for(source, setup.cluster, 1.0, 0, resample=False)
+    mark = f"{source.mark} {workload_fingerprint(first)}"
+    cells = []
+    for load, decider, seed in product(loads, deciders, seeds):
+        task = Simulation(decider, source.name, load, seed)
+        data = f"{mark} load {load!r} resample {setup.resample}"
+        settings = {**setup.settings, "seed": seed}
+        fingerprint = run_fingerprint(decider, data, setup.cluster, settings)
+        cells.append(Cell(task.label, fingerprint, task))
+    return cells

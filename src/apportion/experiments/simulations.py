@@ -1,0 +1,101 @@
+"""One simulation of many, as a task for a worker, and what is kept of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from apportion.experiments.machine.cells import Work
+from apportion.experiments.provenance import plain
+from apportion.experiments.run_records import record_of, run_of
+from apportion.experiments.sources import made_for
+from apportion.sim import Run, simulate
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from apportion.cluster import Cluster
+    from apportion.experiments.machine.cells import Cell
+    from apportion.experiments.machine.progress import Report
+    from apportion.experiments.sources import Source
+    from apportion.sim.deciders import Decider
+
+__all__ = ["Setup", "Simulation", "figures_of", "runs_of"]
+
+_NO_FIGURES = ("fingerprint", "error")
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What all simulations of an experiment share.
+
+    Attributes
+    ----------
+    sources
+        Where the workloads come from, by name.
+    cluster, settings
+        As `apportion.simulate` takes them; the seed is not among the settings.
+    resample
+        Whether jobs are drawn anew for each seed.
+    """
+
+    sources: Mapping[str, Source]
+    cluster: Cluster
+    settings: Mapping[str, Any]
+    resample: bool = False
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """What tells one simulation from others of the same `Setup`; small, to be sent anywhere."""
+
+    policy: Decider
+    source: str
+    load: float
+    seed: int
+
+    @property
+    def label(self) -> dict[str, Any]:
+        """The first columns of its row."""
+        return {
+            "policy": self.policy.label,
+            "workload": self.source,
+            "load": self.load,
+            "seed": self.seed,
+        }
+
+
+def runs_of(setup: Setup) -> Work:
+    """Let workers return whole runs, which are kept bit for bit."""
+
+    def unpack(cell: Cell, record: Mapping[str, Any]) -> Run:
+        policy, workload = cell.label["policy"], cell.label["workload"]
+        return run_of(record, policy, workload, setup.cluster, setup.settings)
+
+    return Work(_run, setup, lambda cell, run: record_of(run, setup.settings), unpack)
+
+
+def figures_of(setup: Setup) -> Work:
+    """Let workers return the figures of the summary only."""
+
+    def unpack(cell: Cell, record: Mapping[str, Any]) -> dict[str, Any]:
+        apart = {*cell.label, *_NO_FIGURES}
+        return {name: value for name, value in record.items() if name not in apart}
+
+    return Work(_figures, setup, lambda cell, figures: figures, unpack)
+
+
+def _run(task: Simulation, report: Report | None, setup: Setup) -> Run:
+    """Make the workload and simulate, in a worker."""
+    source = setup.sources[task.source]
+    workload = made_for(source, setup.cluster, task.load, task.seed, resample=setup.resample)
+    return simulate(
+        task.policy, workload, setup.cluster, seed=task.seed, progress=report, **setup.settings
+    )
+
+
+def _figures(task: Simulation, report: Report | None, setup: Setup) -> dict[str, Any]:
+    """Simulate and return plain values."""
+    figures: dict[str, Any] = plain(_run(task, report, setup).summary())
+    figures.pop("policy")
+    return figures
