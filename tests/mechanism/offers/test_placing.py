@@ -15,7 +15,7 @@ from apportion.mechanism.offers import FITS
 from apportion.mechanism.offers.fits import get_fit
 from apportion.mechanism.offers.placing import Placing, by_tier
 from apportion.mechanism.offers.racks import can_hold
-from apportion.mechanism.offers.spreading import evenly_over, fewest_places
+from apportion.mechanism.placements.spreading import evenly_over, fewest_places
 from apportion.sim.network import get_network
 from apportion.sim.network.pace import placing_of
 

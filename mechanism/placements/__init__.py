@@ -1,0 +1,1 @@
+"""Placements: which free devices a gang gets."""

@@ -1,0 +1,247 @@
+"""Where a gang gets its GPUs: of the placements that are free, the one on which it is fastest."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from apportion.mechanism.offers.exact import significant
+from apportion.mechanism.offers.fits import BestFit
+from apportion.mechanism.offers.racks import (
+    MACHINE,
+    NETWORK,
+    RACK,
+    Placement,
+    can_hold,
+    choose,
+    tier_of,
+)
+from apportion.mechanism.placements.spreading import evenly_over, evenly_over_machines, fewest_places
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from apportion.mechanism.offers.fits import Fit
+
+    Ints = NDArray[np.int64]
+    Worth = tuple[float, int]
+
+__all__ = ["Pace", "Placing", "by_tier"]
+
+
+class Pace(Protocol):
+    """How long a step takes on a placement, in units of its compute time: 1 or more."""
+
+    def __call__(self, model: str, placement: Placement) -> float:
+        """Return the time of a step of a model over its compute time."""
+        ...
+
+
+def by_tier(model: str, placement: Placement) -> float:
+    """Know nothing of the network but that a tighter tier is faster."""
+    return 1.0 + tier_of(placement)
+
+
+class _Recipe(NamedTuple):
+    """A way to spread a gang, and how slow it is where everything is free.
+
+    ``racks`` and ``machines`` are how many share it evenly; 0 stands for as few as can be, each
+    filled in turn. Over several racks 1 stands for as few machines as can be, shared evenly.
+    """
+
+    worth: Worth
+    racks: int
+    machines: int
+
+
+class Placing:
+    """Chooses placements by their speed, then by their tier.
+
+    Placements of equal speed are those in which the fullest machines and racks are filled up. Not
+    every placement is looked at: gangs are packed into few machines, or spread evenly over 2, 3,
+    ... machines of a rack; over racks they are packed, or spread evenly over 2, 3, ... racks with
+    few machines in each. Where GPUs of others are in the way, as evenly as these allow.
+
+    Parameters
+    ----------
+    gpus
+        GPUs of each machine, shape (racks, machines per rack).
+    pace
+        How slow a model is on a placement.
+    """
+
+    def __init__(self, gpus: Ints, pace: Pace) -> None:
+        self._all, self._pace, self._best_fit = gpus, pace, BestFit()
+        self._recipes: dict[tuple[str, int, int], list[_Recipe]] = {}
+
+    def worth(self, model: str, placement: Placement) -> Worth:
+        """Time of a step over its compute time, and tier: less is better.
+
+        Rounded, or the last digits of a sum would tell equal shapes apart.
+        """
+        return significant(self._pace(model, placement)), tier_of(placement)
+
+    def slowdowns(self, model: str, gpus: int) -> list[float]:
+        """Time of a step on the best placement at each tier, everything being free.
+
+        Over its compute time; infinite where no gang of that size lies at the tier.
+        """
+        ways = self._ways(model, gpus, NETWORK)
+        return [
+            min((way.worth[0] for way in ways if way.worth[1] == tier), default=math.inf)
+            for tier in (MACHINE, RACK, NETWORK)
+        ]
+
+    def least_slowdown(self, model: str, gpus: int) -> float:
+        """Time of a step over its compute time where a gang is alone on the whole cluster."""
+        return self._ways(model, gpus, NETWORK)[0].worth[0]
+
+    def best_alone(self, model: str, gpus: int, tier: int) -> Placement | None:
+        """Return the best placement just at a tier, everything being free; None for none."""
+        for way in self._ways(model, gpus, tier):
+            if way.worth[1] == tier:
+                return next(self._realised(way, self._all, gpus), None)
+        return None
+
+    def chosen(
+        self,
+        free: Ints,
+        model: str,
+        gpus: int,
+        tiers: tuple[int, int],
+        fit: Fit,
+        before: Placement | None = None,
+    ) -> Placement:
+        """Return the placement that a gang gets.
+
+        Parameters
+        ----------
+        free
+            Free GPUs of each machine, shape (racks, machines per rack).
+        model
+            What it trains.
+        gpus
+            GPUs of the gang; so many are free at these tiers.
+        tiers
+            Tightest and widest tier over which they may be spread.
+        fit
+            Chooses for a gang that comes anew.
+        before
+            The GPUs that it had until now: it keeps them unless others are better for it.
+        """
+        tightest, widest = tiers
+        if before is not None and tier_of(before) <= widest and can_hold(free, before):
+            return self.better(free, model, gpus, widest, before) or before
+        if fit.by_speed:
+            found = self._best(free, model, gpus, widest, None)
+            if found is not None:
+                return found
+        return choose(free, gpus, tightest, fit)
+
+    def better(
+        self, free: Ints, model: str, gpus: int, tier: int, before: Placement
+    ) -> Placement | None:
+        """Return the best placement, if it is better than one; its GPUs are among the free."""
+        return self._best(free, model, gpus, tier, self.worth(model, before))
+
+    def _best(
+        self, free: Ints, model: str, gpus: int, tier: int, below: Worth | None
+    ) -> Placement | None:
+        """Try the ways from the best on, until those that are left cannot be better."""
+        found = None
+        for way in self._ways(model, gpus, tier):
+            if below is not None and way.worth >= below:
+                break
+            for placement in self._realised(way, free, gpus):
+                worth = self.worth(model, placement)
+                if below is None or worth < below:
+                    found, below = placement, worth
+                if worth <= way.worth:
+                    break
+        return found
+
+    def _ways(self, model: str, gpus: int, tier: int) -> list[_Recipe]:
+        """Ways to place a gang within a tier, the best first."""
+        known = self._recipes.get((model, gpus, tier))
+        if known is None:
+            simple = list(self._where_all_is_free(self._kinds(tier), model, gpus))
+            best = min((way.worth for way in simple), default=(math.inf, 0))
+            finer = self._where_all_is_free(self._finer_kinds(tier, gpus), model, gpus)
+            recipes = [*simple, *(way for way in finer if way.worth < best)]
+            known = self._recipes[model, gpus, tier] = sorted(recipes, key=lambda way: way.worth)
+        return known
+
+    def _where_all_is_free(
+        self, kinds: Iterable[tuple[int, int]], model: str, gpus: int
+    ) -> Iterator[_Recipe]:
+        """Those of some ways that hold a gang, with their worth where everything is free."""
+        for racks, machines in kinds:
+            way = _Recipe((0.0, 0), racks, machines)
+            placement = next(self._realised(way, self._all, gpus), None)
+            if placement is not None:
+                yield way._replace(worth=self.worth(model, placement))
+
+    def _kinds(self, tier: int) -> Iterator[tuple[int, int]]:
+        """Racks and machines of all ways within a tier; ties are broken in this order."""
+        racks, machines = self._all.shape
+        yield 1, 1
+        if tier >= RACK:
+            yield from ((1, count) for count in (0, *range(2, machines + 1)))
+        if tier >= NETWORK:
+            yield 0, 0
+            yield from ((count, inside) for count in range(2, racks + 1) for inside in (0, 1))
+
+    def _finer_kinds(self, tier: int, gpus: int) -> Iterator[tuple[int, int]]:
+        """Racks, up to twice as many as it takes, and machines in all, not as few as can be."""
+        if tier >= NETWORK:
+            held, inside = self._all.sum(axis=1), self._all.shape[1]
+            for racks in range(2, min(held.size, 2 * fewest_places(held, gpus)) + 1):
+                yield from ((racks, machines) for machines in range(racks, racks * inside + 1))
+
+    def _realised(self, way: _Recipe, free: Ints, gpus: int) -> Iterator[Placement]:
+        """Placements on what is free in one way, as near to it as that allows."""
+        if way[1:] == (1, 1):
+            if free.max() >= gpus:
+                yield choose(free, gpus, MACHINE, self._best_fit)
+        elif way.racks == 1:
+            held = free.sum(axis=1)
+            for rack in held.argsort(kind="stable").tolist():
+                if held[rack] >= gpus:
+                    shares = self._inside(free[rack], gpus, way.machines)
+                    if shares is not None and len(shares) > 1:
+                        yield _placement({rack: shares})
+        elif way.racks == 0:
+            yield choose(free, gpus, NETWORK, self._best_fit)
+        elif way.machines > 1:
+            spread = evenly_over_machines(free, way.racks, way.machines, gpus)
+            if spread is not None:
+                yield _placement(spread)
+        else:
+            by_rack = evenly_over(free.sum(axis=1).tolist(), way.racks, gpus)
+            if by_rack is not None:
+                yield _placement(
+                    {
+                        rack: self._inside(
+                            free[rack], part, way.machines and fewest_places(free[rack], part)
+                        )
+                        for rack, part in by_rack.items()
+                    }
+                )
+
+    def _inside(self, free: Ints, gpus: int, machines: int) -> Mapping[int, int] | None:
+        """Share GPUs over machines of a rack: so many evenly, or packed for 0; None if it fails."""
+        if machines:
+            return evenly_over(free.tolist(), machines, gpus)
+        return self._best_fit.several(free, gpus)
+
+
+def _placement(shares: Mapping[int, Mapping[int, int] | None]) -> Placement:
+    """Write GPUs by rack and machine as a placement."""
+    return tuple(
+        (rack, machine, part)
+        for rack, inside in sorted(shares.items())
+        for machine, part in sorted((inside or {}).items())
+    )
