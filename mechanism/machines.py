@@ -1,13 +1,22 @@
-"""The machines of one accelerator type and which of their devices are free."""
+"""The machines of one accelerator type, in racks, and which of their devices are free."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from itertools import groupby
-from typing import TYPE_CHECKING
+from itertools import groupby, pairwise
+from typing import TYPE_CHECKING, NoReturn
+
+import numpy as np
+
+from apportion.errors import InputError
+from apportion.mechanism.places import Placement, Room, room_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
 
 __all__ = ["MachinePool"]
 
@@ -15,16 +24,26 @@ __all__ = ["MachinePool"]
 class MachinePool:
     """Free devices by machine, with the machines sorted into bins by how many they have free.
 
-    Devices of a type are numbered from 0, machine by machine. Taking and giving back devices
-    costs no more with many machines than with few (but for the shift of a list).
+    Devices of a type are numbered from 0, machine by machine, and machines rack by rack. Taking
+    and giving back devices costs no more with many machines than with few (but for the shift of a
+    list).
 
     Parameters
     ----------
     machines
-        GPUs in each machine.
+        GPUs in each machine; they need not be alike.
+    machines_per_rack
+        Machines in one rack; ``None`` for a single rack. The last one holds the remainder.
+
+    Attributes
+    ----------
+    machine_of
+        Machine of each device.
+    gpus
+        GPUs of each machine, shape (racks, most machines of a rack); 0 where a rack has fewer.
     """
 
-    def __init__(self, machines: Sequence[int]) -> None:
+    def __init__(self, machines: Sequence[int], machines_per_rack: int | None = None) -> None:
         self.machine_of = [m for m, gpus in enumerate(machines) for _ in range(gpus)]
         self._free: list[list[int]] = [[] for _ in machines]
         for device, machine in enumerate(self.machine_of):
@@ -32,11 +51,36 @@ class MachinePool:
         self._bins: list[list[int]] = [[] for _ in range(max(machines, default=0) + 1)]
         for machine, devices in enumerate(self._free):
             self._bins[len(devices)].append(machine)
+        self._sizes = list(machines)
+        self._width = max(1, min(machines_per_rack or len(machines), len(machines)))
+        racks = -(-len(machines) // self._width)
+        gpus = np.zeros(racks * self._width, dtype=np.int64)
+        gpus[: len(machines)] = machines
+        self.gpus: Ints = gpus.reshape(racks, self._width)
+        self._counts: Ints | None = None
+        self._room: Room | None = None
 
     @property
     def free_devices(self) -> list[int]:
         """Every free device, ascending."""
         return [device for devices in self._free for device in devices]
+
+    @property
+    def free(self) -> Ints:
+        """Free GPUs of each machine, in the shape of `gpus`; not to be changed."""
+        if self._counts is None:
+            # Kept up from now on: not every placement asks for counts.
+            self._counts = np.zeros_like(self.gpus)
+            for machine, devices in enumerate(self._free):
+                self._counts[divmod(machine, self._width)] = len(devices)
+        return self._counts
+
+    @property
+    def room(self) -> Room:
+        """Most free GPUs that one gang can have at each tier."""
+        if self._room is None:
+            self._room = room_of(self.free)
+        return self._room
 
     def free_on(self, machine: int) -> list[int]:
         """Free devices of one machine, ascending; not to be changed."""
@@ -58,14 +102,79 @@ class MachinePool:
                     return machine
         return None
 
-    def claim(self, devices: Sequence[int]) -> None:
-        """Take free devices, given machine by machine."""
+    def lowest(self, placement: Placement) -> list[int]:
+        """Return the free devices with the lowest numbers in the machines of a placement.
+
+        Raises
+        ------
+        InputError
+            If some machine has fewer.
+        """
+        devices = []
+        for rack, machine, gpus in placement:
+            free = self._free[rack * self._width + machine]
+            if len(free) < gpus:
+                raise InputError(f"The GPUs {placement} are not all free.")
+            devices += free[:gpus]
+        return devices
+
+    def placement(self, devices: Iterable[int]) -> Placement:
+        """Return how many devices lie in which machine and rack."""
+        counts: dict[int, int] = {}
+        for device in devices:
+            machine = self.machine_of[device]
+            counts[machine] = counts.get(machine, 0) + 1
+        return tuple((*divmod(machine, self._width), counts[machine]) for machine in sorted(counts))
+
+    def is_split(self, devices: Sequence[int]) -> bool:
+        """Tell whether devices lie in more than one machine."""
+        if len(devices) < 2:
+            return False
         machine_of = self.machine_of
-        if devices and machine_of[devices[0]] == machine_of[devices[-1]]:
-            self._claim_on(machine_of[devices[0]], devices)
+        machine = machine_of[devices[0]]
+        # Devices mostly come machine by machine.
+        return (
+            machine_of[devices[-1]] != machine or len({*map(machine_of.__getitem__, devices)}) > 1
+        )
+
+    def are_free(self, devices: Iterable[int]) -> bool:
+        """Tell whether nobody has any of some devices."""
+        return all(device in self._free[self.machine_of[device]] for device in devices)
+
+    def with_free(self, devices: Iterable[int]) -> MachinePool:
+        """Return the same machines with just these devices free."""
+        pool = MachinePool(self._sizes, self._width)
+        if taken := sorted(set(pool.free_devices).difference(devices)):
+            pool.claim(taken)
+        return pool
+
+    def claim(self, devices: Sequence[int]) -> None:
+        """Take free devices, all of them or none.
+
+        Raises
+        ------
+        InputError
+            If one is not free, is named twice, or does not exist.
+        """
+        if not devices:
             return
+        machine_of = self.machine_of
+        try:
+            machine = machine_of[devices[0]]
+            if machine == machine_of[devices[-1]] and self._take(machine, devices):
+                return
+            exist = min(devices) >= 0 and max(devices) < len(machine_of)
+        except IndexError:
+            exist = False
+        if not exist:
+            self._refuse(devices)
+        done: list[int] = []
         for machine, group in groupby(devices, key=machine_of.__getitem__):
-            self._claim_on(machine, list(group))
+            part = list(group)
+            if not self._take(machine, part):
+                self.give_back(done)
+                self._refuse(devices)
+            done += part
 
     def give_back(self, devices: Iterable[int]) -> None:
         """Free devices that were taken."""
@@ -76,19 +185,36 @@ class MachinePool:
             free.sort()
             self._rebin(machine, before)
 
-    def _claim_on(self, machine: int, devices: Sequence[int]) -> None:
-        """Take devices of one machine; most strategies take the lowest."""
+    def _take(self, machine: int, devices: Sequence[int]) -> bool:
+        """Take devices of one machine, if all are free; most placements take the lowest."""
         free = self._free[machine]
-        before = len(free)
-        if free[: len(devices)] == devices:
-            del free[: len(devices)]
+        before, gpus = len(free), len(devices)
+        if free[:gpus] == devices:
+            del free[:gpus]
         else:
-            for device in devices:
-                free.remove(device)
+            left = [device for device in free if device not in devices]
+            if before - len(left) != gpus:
+                return False
+            free[:] = left
         self._rebin(machine, before)
+        return True
+
+    def _refuse(self, devices: Sequence[int]) -> NoReturn:
+        """Say what is wrong with devices that cannot be taken."""
+        wanted = sorted(devices)
+        twice = {one for one, other in pairwise(wanted) if one == other}
+        known = range(len(self.machine_of))
+        taken = [one for one in wanted if one in known and not self.are_free([one])]
+        why = f"they are numbered from 0 to {len(known) - 1}"
+        if twice or taken:
+            why = f"{min(twice)} is named twice" if twice else f"{taken[0]} is not free"
+        raise InputError(f"The devices {list(devices)} cannot be had: {why}.")
 
     def _rebin(self, machine: int, before: int) -> None:
         """Move a machine to the bin of its present number of free devices."""
-        old = self._bins[before]
+        old, after = self._bins[before], len(self._free[machine])
         del old[bisect_left(old, machine)]
-        insort(self._bins[len(self._free[machine])], machine)
+        insort(self._bins[after], machine)
+        if self._counts is not None:
+            self._counts[divmod(machine, self._width)] = after
+            self._room = None

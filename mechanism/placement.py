@@ -1,160 +1,166 @@
-"""Where gangs run: devices by a named strategy; gangs that continue are left where they are."""
+"""Where gangs run: devices by a placement; gangs that continue are left where they are."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from apportion.checks import choice
-from apportion.mechanism.machines import MachinePool
+from apportion.errors import InputError
+from apportion.mechanism.devices import Devices, Held
+from apportion.mechanism.placements import PLACEMENTS, Gang, get_placement
+from apportion.mechanism.placements.by_speed import Placing
+from apportion.mechanism.places import can_hold, tier_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
     from apportion.cluster import Cluster
+    from apportion.mechanism.placements.by_speed import Pace
 
-__all__ = ["PLACEMENTS", "Placer", "Strategy"]
-
-
-class Strategy(Protocol):
-    """Chooses the devices of one gang. `largest_first`: whether big gangs choose before small."""
-
-    largest_first: bool
-
-    def choose(self, pool: MachinePool, gpus: int) -> list[int]:
-        """Return `gpus` free devices of the pool, which has that many; change nothing."""
-        ...
-
-
-class Consolidated:
-    """Keep gangs together: the fullest machine that holds the gang, else as few as possible."""
-
-    largest_first = True
-
-    def choose(self, pool: MachinePool, gpus: int) -> list[int]:
-        """Fill whole machines while the gang is too large for one, then the best fit."""
-        best = pool.tightest(gpus)
-        if best is not None:
-            return pool.free_on(best)[:gpus]
-        devices: list[int] = []
-        used: list[int] = []
-        emptiest = pool.emptiest_first()
-        while (best := pool.tightest(gpus - len(devices), without=used)) is None:
-            used.append(next(emptiest))
-            devices += pool.free_on(used[-1])
-        return devices + pool.free_on(best)[: gpus - len(devices)]
-
-
-class FirstFit:
-    """Take the free devices with the lowest numbers, wherever they are."""
-
-    largest_first = False
-
-    def choose(self, pool: MachinePool, gpus: int) -> list[int]:
-        """Take the lowest numbers."""
-        return pool.free_devices[:gpus]
-
-
-class RandomDevices:
-    """Take free devices at random: the placement that knows nothing of machines."""
-
-    largest_first = False
-
-    def __init__(self, rng: np.random.Generator) -> None:
-        self._rng = rng
-
-    def choose(self, pool: MachinePool, gpus: int) -> list[int]:
-        """Draw without replacement."""
-        chosen: list[int] = self._rng.choice(pool.free_devices, gpus, replace=False).tolist()
-        return sorted(chosen)
-
-
-PLACEMENTS: dict[str, Callable[[np.random.Generator], Strategy]] = {
-    "consolidated": lambda rng: Consolidated(),
-    "first_fit": lambda rng: FirstFit(),
-    "random": RandomDevices,
-}
-"""Placement strategies by name; each is made from the random generator that it may use."""
+__all__ = ["PLACEMENTS", "Placer"]
 
 
 class Placer:
-    """Holds which gang has which devices; each device belongs to one gang at most.
+    """Devices, and the placement by which gangs get them.
 
     Parameters
     ----------
     cluster
-        Machines of each accelerator type.
+        Machines of each accelerator type, or devices.
     strategy
-        A name out of `PLACEMENTS`.
+        The name of a placement (`PLACEMENTS`).
     seed
-        Seed of the strategies that draw at random.
+        Seed of placements that draw at random.
+    pace
+        How slow models are on placements. ``None`` if it does not count where gangs are.
+
+    Attributes
+    ----------
+    devices
+        Who holds what.
 
     Raises
     ------
     InputError
-        If no strategy has that name.
+        If there is no placement of that name.
     """
 
-    def __init__(self, cluster: Cluster, strategy: str = "consolidated", seed: int = 0) -> None:
-        choice("placement", strategy, PLACEMENTS)
+    def __init__(
+        self,
+        cluster: Cluster | Devices,
+        strategy: str = "consolidated",
+        seed: int = 0,
+        *,
+        pace: Pace | None = None,
+    ) -> None:
+        self.devices = cluster if isinstance(cluster, Devices) else Devices.of(cluster)
         self.strategy = strategy
         self._rng = np.random.default_rng(seed)
-        self._choice = PLACEMENTS[strategy](self._rng)
-        self.accelerators = cluster.accelerators
-        self.pools = [MachinePool(cluster.machines(name).tolist()) for name in cluster.accelerators]
-        self.held: dict[int, tuple[int, list[int]]] = {}
-        self._split: set[int] = set()
+        self.placings: list[Placing] = []
+        if pace is not None:
+            self.placings = [Placing(pool.gpus, pace) for pool in self.devices.pools]
+        self._choice = get_placement(strategy, self._rng, self.placings)
+        self.accelerators = self.devices.accelerators
+        self.pools = self.devices.pools
+
+    @property
+    def held(self) -> dict[int, Held]:
+        """Type and devices of every gang that has some; not to be changed."""
+        return self.devices.held
 
     def release(self, gangs: Iterable[int]) -> None:
         """Free the devices of gangs."""
-        free: list[list[int]] = [[] for _ in self.pools]
-        for gang in gangs:
-            kind, devices = self.held.pop(gang)
-            free[kind] += devices
-            self._split.discard(gang)
-        for pool, devices in zip(self.pools, free, strict=True):
-            if devices:
-                pool.give_back(devices)
+        self.devices.release(gangs)
 
-    def place(self, gangs: Sequence[int], types: Sequence[int], gpus: Sequence[int]) -> None:
-        """Give devices to gangs that have none; there must be enough of each type."""
+    def place(
+        self,
+        gangs: Sequence[int],
+        types: Sequence[int],
+        gpus: Sequence[int],
+        models: Sequence[str] | None = None,
+    ) -> list[int]:
+        """Give devices to gangs that have none; return the positions of those that got none.
+
+        Parameters
+        ----------
+        gangs, types, gpus
+            Number, type and GPUs of each.
+        models
+            What each trains, as the pace knows it.
+        """
         order: Iterable[int] = range(len(gangs))
         if self._choice.largest_first:
             order = sorted(order, key=gpus.__getitem__, reverse=True)
+        choose, devices, declined = self._choice.choose, self.devices, []
         for k in order:
-            pool = self.pools[types[k]]
-            devices = self._choice.choose(pool, gpus[k])
-            pool.claim(devices)
-            self._hold(gangs[k], types[k], devices)
+            gang = Gang(gangs[k], gpus[k], types[k], "" if models is None else models[k])
+            chosen = choose(gang, devices)
+            if chosen is None:
+                declined.append(k)
+            else:
+                self._hold(gang, chosen)
+        return declined
+
+    def give(self, gang: Gang) -> Sequence[int] | None:
+        """Give a gang the devices that it gets by `choose`, if it gets any; return them.
+
+        Raises
+        ------
+        InputError
+            If the placement chooses what the gang cannot have.
+        """
+        chosen = self.choose(gang)
+        if chosen is not None:
+            self._hold(gang, chosen)
+        return chosen
+
+    def choose(self, gang: Gang) -> Sequence[int] | None:
+        """Return the devices that a gang would get, or None.
+
+        What it had until now it keeps, if that is free and lies within the tiers that it accepts,
+        unless others are better for it.
+        """
+        before = gang.before
+        if before is not None and gang.tiers is not None and tier_of(before) <= gang.tiers[1]:
+            pool = self.devices.free_for(gang)
+            if can_hold(pool.free, before):
+                better = None
+                if self.placings:
+                    better = self.placings[gang.kind].better(
+                        pool.free, gang.model, gang.gpus, gang.tiers[1], before
+                    )
+                return pool.lowest(better or before)
+        return self._choice.choose(gang, self.devices)
+
+    def _hold(self, gang: Gang, chosen: Sequence[int]) -> None:
+        """Give a gang what the placement has chosen."""
+        job, gpus, kind, *_, memory_gb, load = gang
+        try:
+            if len(chosen) != gpus:
+                raise InputError(f"There are {len(chosen)}.")
+            self.devices.hold(job, kind, chosen, memory_gb, load)
+        except InputError as error:
+            raise InputError(
+                f"The placement {self.strategy!r} chose {list(chosen)} for job {job}, which needs "
+                f"{gpus} free devices of type {self.accelerators[kind]!r}. {error}"
+            ) from error
 
     def is_split(self, gangs: NDArray[np.intp]) -> NDArray[np.bool_]:
         """Tell which gangs have devices in more than one machine, shape (gangs,)."""
-        return np.isin(gangs, list(self._split))
+        return self.devices.is_split(gangs)
 
     def hand_over(self, old: int, new: int) -> None:
         """Let one gang take over the devices of another as they are."""
-        self._hold(new, *self.held.pop(old))
-        self._split.discard(old)
+        self.devices.hand_over(old, new)
 
     def state(self) -> dict[str, Any]:
         """Return who holds what, and the state of the random generator, for JSON."""
-        held = [[gang, kind, devices] for gang, (kind, devices) in self.held.items()]
-        return {"held": held, "random": self._rng.bit_generator.state}
+        return {**self.devices.state(), "random": self._rng.bit_generator.state}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up a state of `state` in a placer that holds nothing yet."""
-        for gang, kind, devices in state["held"]:
-            self.pools[kind].claim(devices)
-            self._hold(gang, kind, list(devices))
+        self.devices.restore(state)
         self._rng.bit_generator.state = state["random"]
-
-    def _hold(self, gang: int, kind: int, devices: list[int]) -> None:
-        """Write down who has which devices."""
-        self.held[gang] = (kind, devices)
-        machine_of = self.pools[kind].machine_of
-        # Devices come machine by machine.
-        if machine_of[devices[0]] != machine_of[devices[-1]]:
-            self._split.add(gang)

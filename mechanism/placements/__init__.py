@@ -1,1 +1,8 @@
-"""Placements: which free devices a gang gets."""
+"""Placements: which of the free devices a gang gets, under every mechanism."""
+
+from __future__ import annotations
+
+from apportion.mechanism.placements.registry import PLACEMENTS, get_placement, register
+from apportion.mechanism.placements.strategy import Gang, Strategy
+
+__all__ = ["PLACEMENTS", "Gang", "Strategy", "get_placement", "register"]

@@ -5,18 +5,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from apportion.mechanism.offers.exact import significant
-from apportion.mechanism.offers.fits import BestFit
-from apportion.mechanism.offers.racks import (
-    MACHINE,
-    NETWORK,
-    RACK,
-    Placement,
-    can_hold,
-    choose,
-    tier_of,
+from apportion.mechanism.placements.counts import BestFit, choose
+from apportion.mechanism.placements.spreading import (
+    evenly_over,
+    evenly_over_machines,
+    fewest_places,
 )
-from apportion.mechanism.placements.spreading import evenly_over, evenly_over_machines, fewest_places
+from apportion.mechanism.places import MACHINE, NETWORK, RACK, Placement, can_hold, tier_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -24,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from apportion.mechanism.offers.fits import Fit
+    from apportion.mechanism.placements.counts import Fit
 
     Ints = NDArray[np.int64]
     Worth = tuple[float, int]
@@ -82,7 +77,7 @@ class Placing:
 
         Rounded, or the last digits of a sum would tell equal shapes apart.
         """
-        return significant(self._pace(model, placement)), tier_of(placement)
+        return _rounded(self._pace(model, placement)), tier_of(placement)
 
     def slowdowns(self, model: str, gpus: int) -> list[float]:
         """Time of a step on the best placement at each tier, everything being free.
@@ -135,11 +130,15 @@ class Placing:
         tightest, widest = tiers
         if before is not None and tier_of(before) <= widest and can_hold(free, before):
             return self.better(free, model, gpus, widest, before) or before
-        if fit.by_speed:
+        if isinstance(fit, BestFit):
             found = self._best(free, model, gpus, widest, None)
             if found is not None:
                 return found
         return choose(free, gpus, tightest, fit)
+
+    def fastest(self, free: Ints, model: str, gpus: int, widest: int) -> Placement | None:
+        """Return the fastest of the free placements within a tier; None if there is none."""
+        return self._best(free, model, gpus, widest, None)
 
     def better(
         self, free: Ints, model: str, gpus: int, tier: int, before: Placement
@@ -236,6 +235,11 @@ class Placing:
         if machines:
             return evenly_over(free.tolist(), machines, gpus)
         return self._best_fit.several(free, gpus)
+
+
+def _rounded(value: float) -> float:
+    """Round to nine significant digits, far above what sums in another order differ by."""
+    return float(f"{value:.9g}")
 
 
 def _placement(shares: Mapping[int, Mapping[int, int] | None]) -> Placement:

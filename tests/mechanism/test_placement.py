@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 
 from apportion.cluster import Cluster
 from apportion.errors import InputError
+from apportion.mechanism.devices import Devices
 from apportion.mechanism.machines import MachinePool
-from apportion.mechanism.placement import PLACEMENTS, Consolidated, Placer
+from apportion.mechanism.placement import PLACEMENTS, Placer
+from apportion.mechanism.placements import Gang, get_placement
 
 
 def machines_of(placer: Placer, gang: int) -> list[int]:
@@ -59,8 +61,11 @@ def test_consolidation_uses_as_few_machines_as_possible(free: list[int], gpus: i
     for machine, left in enumerate(free):
         pool.claim(list(pool.free_on(machine))[: 4 - left])
     if sum(free) < gpus:
+        assert get_placement("consolidated").choose(Gang(0, gpus), Devices([pool], ["a"])) is None
         return
-    devices = Consolidated().choose(pool, gpus)
+    gang, there = Gang(0, gpus), Devices([pool], ["v100"])
+    devices = get_placement("consolidated").choose(gang, there)
+    assert devices is not None
     used = {pool.machine_of[device] for device in devices}
     assert len(set(devices)) == gpus
     fewest = next(

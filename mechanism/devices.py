@@ -1,0 +1,252 @@
+"""The GPUs of a cluster: numbered, in machines and racks, of several types; who holds which."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from apportion.errors import InputError
+from apportion.mechanism.gpu_memory import GPUMemory
+from apportion.mechanism.machines import MachinePool
+from apportion.mechanism.places import Placement, tier_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from apportion.cluster import Cluster
+    from apportion.mechanism.placements.strategy import Gang
+
+__all__ = ["Devices", "Held"]
+
+
+Held = tuple[int, list[int]]
+"""Devices of a gang: the position of their accelerator type, and their numbers within it."""
+
+
+class _Needs(NamedTuple):
+    """Memory that a gang takes of each of its GPUs, GB, and service still due, GPU-seconds."""
+
+    memory_gb: float
+    load: float
+
+
+class Devices:
+    """Who holds which GPUs, and what is free.
+
+    A GPU belongs to one gang at most, or, if it is shared, to as many as its memory has room for.
+
+    Parameters
+    ----------
+    pools
+        Machines of each accelerator type.
+    accelerators
+        Names of the types, in the same order.
+    memory_gb
+        Memory of one GPU of each type, GB: gangs get none that has less than they need. ``None``
+        if memory does not count.
+    shared
+        Whether several gangs may hold a GPU at a time, as far as its memory goes.
+
+    Attributes
+    ----------
+    held
+        Devices of every gang that has some, by its number; not to be changed from outside.
+
+    Raises
+    ------
+    InputError
+        If GPUs are to be shared and the memory of some type is not told.
+    """
+
+    def __init__(
+        self,
+        pools: Sequence[MachinePool],
+        accelerators: Sequence[str],
+        *,
+        memory_gb: Mapping[str, float] | None = None,
+        shared: bool = False,
+    ) -> None:
+        if shared and memory_gb is None:
+            raise InputError("GPUs are shared by memory: memory_gb must say that of every type.")
+        self.pools, self.accelerators = list(pools), tuple(accelerators)
+        self.held: dict[int, Held] = {}
+        self.shared = shared
+        self._memory = None if memory_gb is None else GPUMemory(accelerators, memory_gb)
+        self._split: set[int] = set()
+        self._needs: dict[int, _Needs] = {}
+
+    @classmethod
+    def of(
+        cls,
+        cluster: Cluster,
+        *,
+        memory_gb: Mapping[str, float] | None = None,
+        shared: bool = False,
+    ) -> Devices:
+        """Return the devices of a cluster, of which nobody holds any."""
+        names = cluster.accelerators
+        pools = [
+            MachinePool(cluster.machines(name).tolist(), cluster.machines_per_rack)
+            for name in names
+        ]
+        return cls(pools, names, memory_gb=memory_gb, shared=shared)
+
+    def free_for(self, gang: Gang) -> MachinePool:
+        """Return the machines of a gang's type with the devices free that have room for it.
+
+        What it returns is only to be looked at.
+        """
+        pool = self.pools[gang.kind]
+        if self._memory is None:
+            return pool
+        if not self._memory.fits(gang.kind, gang.memory_gb):
+            return pool.with_free(())
+        if not self.shared:
+            return pool
+        full = set(self._memory.without_room(gang.kind, gang.memory_gb))
+        return pool.with_free(set(range(len(pool.machine_of))) - full)
+
+    def loads(self, kind: int) -> list[float]:
+        """Service that the gangs on each device of a type are still due, GPU-seconds."""
+        loads = [0.0] * len(self.pools[kind].machine_of)
+        for gang in sorted(self._needs):
+            held = self.held[gang]
+            if held[0] == kind:
+                for device in held[1]:
+                    loads[device] += self._needs[gang].load
+        return loads
+
+    def hold(
+        self,
+        gang: int,
+        kind: int,
+        devices: Sequence[int],
+        memory_gb: float = 0.0,
+        load: float = 0.0,
+    ) -> None:
+        """Give devices to a gang that has none.
+
+        Parameters
+        ----------
+        gang
+            Its number.
+        kind, devices
+            Type and numbers of the devices, on which there must be room.
+        memory_gb
+            Memory that it takes of each, GB; 0 for all of it.
+        load
+            Service that it is due on each, GPU-seconds.
+
+        Raises
+        ------
+        InputError
+            If the gang has devices, or cannot have some of these; then it gets none.
+        """
+        if gang in self.held:
+            raise InputError(f"Job {gang} already holds GPUs; it must give them back first.")
+        devices, pool = list(devices), self.pools[kind]
+        if self._memory is None:
+            pool.claim(devices)
+        else:
+            self._enter(gang, kind, devices, memory_gb)
+        if memory_gb or load:
+            self._needs[gang] = _Needs(memory_gb, load)
+        self.held[gang] = (kind, devices)
+        if pool.is_split(devices):
+            self._split.add(gang)
+
+    def give_back(self, gang: int) -> Held:
+        """Free the devices of a gang and return which they were.
+
+        Raises
+        ------
+        InputError
+            If it has none.
+        """
+        if gang not in self.held:
+            raise InputError(f"Job {gang} holds no GPUs that it could give back.")
+        held = self.held[gang]
+        self.release([gang])
+        return held
+
+    def release(self, gangs: Iterable[int]) -> None:
+        """Free the devices of several gangs that have some."""
+        free: list[list[int]] = [[] for _ in self.pools]
+        for gang in gangs:
+            kind, devices = self.held.pop(gang)
+            if self.shared and self._memory is not None:
+                devices = self._memory.leave(gang, kind, devices)
+            free[kind] += devices
+            self._split.discard(gang)
+            if self._needs:
+                self._needs.pop(gang, None)
+        for pool, devices in zip(self.pools, free, strict=True):
+            if devices:
+                pool.give_back(devices)
+
+    def hand_over(self, old: int, new: int) -> None:
+        """Let one gang take over the devices of another as they are, and what it takes of them."""
+        held = self.held.pop(old)
+        if old in self._needs:
+            self._needs[new] = self._needs.pop(old)
+        if self.shared and self._memory is not None:
+            self._memory.hand_over(old, new, *held)
+        self.held[new] = held
+        if old in self._split:
+            self._split.remove(old)
+            self._split.add(new)
+
+    def set_load(self, gang: int, load: float) -> None:
+        """Say what service a gang that has devices is still due on each, GPU-seconds."""
+        memory_gb = self._needs[gang].memory_gb if gang in self._needs else 0.0
+        self._needs[gang] = _Needs(memory_gb, load)
+
+    def placement(self, gang: int) -> Placement:
+        """Return where a gang's devices are: (rack, machine in the rack, GPUs)."""
+        kind, devices = self.held[gang]
+        return self.pools[kind].placement(devices)
+
+    def tier(self, gang: int) -> int:
+        """Return the tier of a gang's devices, as its position in `apportion.cluster.TIERS`."""
+        return tier_of(self.placement(gang))
+
+    def is_split(self, gangs: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Tell which gangs have devices in more than one machine, shape (gangs,)."""
+        return np.isin(gangs, list(self._split))
+
+    def state(self) -> dict[str, Any]:
+        """Return who holds what, for JSON."""
+        held = [[gang, kind, devices] for gang, (kind, devices) in self.held.items()]
+        needs = [[gang, *needs] for gang, needs in self._needs.items()]
+        return {"held": held} | ({"needs": needs} if needs else {})
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take up a state of `state` where nobody holds devices yet."""
+        needs = {gang: _Needs(*rest) for gang, *rest in state.get("needs", [])}
+        for gang, kind, devices in state["held"]:
+            memory_gb, load = needs.get(gang, _Needs(0.0, 0.0))
+            self.hold(gang, kind, devices, memory_gb=memory_gb, load=load)
+
+    def _enter(self, gang: int, kind: int, devices: list[int], memory_gb: float) -> None:
+        """Claim devices whose memory counts."""
+        memory, pool = self._memory, self.pools[kind]
+        if memory is None or not self.shared:
+            if memory is not None and not memory.fits(kind, memory_gb):
+                raise InputError(f"Job {gang} needs {memory_gb:g} GB; no {self._name(kind)} has.")
+            pool.claim(devices)
+            return
+        full = [device for device in devices if not memory.has_room(kind, device, memory_gb)]
+        if full:
+            raise InputError(
+                f"The devices {devices} cannot be had: {full[0]} has no {memory_gb:g} GB left."
+            )
+        pool.with_free(range(len(pool.machine_of))).claim(devices)  # numbers that exist, each once
+        empty = memory.enter(gang, kind, devices, memory_gb)
+        if empty:
+            pool.claim(empty)
+
+    def _name(self, kind: int) -> str:
+        return repr(self.accelerators[kind])

@@ -1,0 +1,96 @@
+"""What a placement is: it sees a gang and the devices and chooses some that are free, or none."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from apportion.mechanism.devices import Devices
+    from apportion.mechanism.placements.by_speed import Placing
+    from apportion.mechanism.places import Placement
+
+__all__ = ["Gang", "Strategy"]
+
+
+class Gang(NamedTuple):
+    """A gang that needs devices.
+
+    Attributes
+    ----------
+    job
+        Its number.
+    gpus
+        How many it needs.
+    kind
+        Position of the accelerator type that it gets.
+    model
+        What it trains, as a network model knows it.
+    tiers
+        Where the gang has been offered GPUs tier by tier: the tightest tier that it accepts and
+        that has room for it, and the widest that it accepts. ``None`` if it may lie anywhere and
+        nobody knows of tiers.
+    before
+        Where its GPUs were until now, all of which are free.
+    memory_gb
+        Memory that it takes of each GPU, GB; 0 if that does not count.
+    load
+        Service that it is due on each, GPU-seconds.
+    """
+
+    job: int
+    gpus: int
+    kind: int = 0
+    model: str = ""
+    tiers: tuple[int, int] | None = None
+    before: Placement | None = None
+    memory_gb: float = 0.0
+    load: float = 0.0
+
+
+class Strategy(ABC):
+    """Chooses devices for one gang after the other; gangs that keep theirs are never asked about.
+
+    A class of one's own has a `name`, says what it does in `choose`, and is made known by
+    `apportion.mechanism.placements.register`.
+
+    Parameters
+    ----------
+    rng
+        What it may draw from.
+    placings
+        How fast gangs are where, by accelerator type; empty if nobody knows.
+    """
+
+    name: ClassVar[str]
+    """Name in the registry."""
+    largest_first: ClassVar[bool] = False
+    """Whether, of gangs that start in one round, those with most GPUs choose first."""
+
+    def __init__(
+        self, rng: np.random.Generator | None = None, placings: Sequence[Placing] = ()
+    ) -> None:
+        self.rng = np.random.default_rng(0) if rng is None else rng
+        self.placings = placings
+
+    @abstractmethod
+    def choose(self, gang: Gang, devices: Devices) -> Sequence[int] | None:
+        """Choose devices of the gang's type that are free for it, and change nothing.
+
+        Parameters
+        ----------
+        gang
+            Who needs them.
+        devices
+            What there is: `Devices.free_for` tells the machines with what is free for the gang,
+            `Devices.loads` what is due on each device, `Devices.held` who holds what.
+
+        Returns
+        -------
+        sequence of int or None
+            Numbers of as many different devices as the gang has GPUs, or None: it has to wait.
+        """
