@@ -13,6 +13,7 @@ from apportion.estimators.scaling import (
     scaled_throughput,
     speedup,
 )
+from apportion.estimators.speeds import SpeedModel
 
 __all__ = [
     "DISTRIBUTED_FAMILIES",
@@ -22,6 +23,7 @@ __all__ = [
     "InterferenceEstimator",
     "MixtureImputer",
     "SoftImpute",
+    "SpeedModel",
     "estimate_pairs",
     "family_of",
     "interference_errors",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
-from apportion.errors import InputError, unknown_name
+from apportion.errors import InputError
+from apportion.estimators.options import WithOptions
 from apportion.table_checks import float_array
 from apportion.threads import one_thread
 
@@ -27,7 +27,7 @@ class Imputer(Protocol):
         """Return the matrix with its missing entries filled."""
 
 
-class BaseImputer(ABC):
+class BaseImputer(WithOptions, ABC):
     """Fills missing entries (NaN) of a matrix; options are stored as given and checked by `fit`."""
 
     n_features_in_: int
@@ -81,28 +81,6 @@ class BaseImputer(ABC):
         """Learn from a matrix and fill its missing entries."""
         return self.fit(X).transform(X)
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Options by name, as given to the class."""
-        return {name: getattr(self, name) for name in _options(type(self))}
-
-    def set_params(self, **params: Any) -> Self:
-        """Change options by name.
-
-        Raises
-        ------
-        InputError
-            For an option that the class does not have, with the nearest one.
-        """
-        for name, value in params.items():
-            if name not in _options(type(self)):
-                raise unknown_name(f"option of {type(self).__name__}", name, _options(type(self)))
-            setattr(self, name, value)
-        return self
-
-    def __repr__(self) -> str:
-        options = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
-        return f"{type(self).__name__}({options})"
-
 
 def column_means(X: Floats) -> Floats:
     """Mean of the known entries of each column; of the whole matrix where a column has none."""
@@ -111,10 +89,6 @@ def column_means(X: Floats) -> Floats:
     count = known.sum(axis=0)
     means = np.where(count > 0, total / np.maximum(count, 1), total.sum() / count.sum())
     return np.asarray(means, dtype=np.float64)
-
-
-def _options(kind: type) -> list[str]:
-    return [name for name in inspect.signature(kind).parameters if name != "self"]
 
 
 def _matrix(X: ArrayLike) -> Floats:

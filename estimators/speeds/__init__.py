@@ -1,0 +1,8 @@
+"""Speeds of single jobs where nobody measured them."""
+
+from __future__ import annotations
+
+from apportion.estimators.speeds.columns import SpeedColumns
+from apportion.estimators.speeds.model import SpeedModel
+
+__all__ = ["SpeedColumns", "SpeedModel"]

@@ -1,0 +1,90 @@
+r"""Rows whose own scale is unknown: it is eliminated exactly, with a flat prior.
+
+A row holds the logarithms of a job's speeds, :math:`y = b 1 + x` with :math:`x \sim N(m, A)`.
+Under a flat prior of b, all that the row says of x lies in its contrasts, and the density of those
+is, up to a constant,
+
+.. math::
+
+    -2 \ln p(y) = \ln |A| + \ln (1^T A^{-1} 1) + (y - m)^T Q (y - m), \qquad
+    Q = A^{-1} - \frac{A^{-1} 1 1^T A^{-1}}{1^T A^{-1} 1}.
+
+Q takes every constant to zero, so that a row times a constant says the same.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Mask = NDArray[np.bool_]
+
+__all__ = ["Contrasts", "contrasts", "contrasts_of_rows"]
+
+
+class Contrasts(NamedTuple):
+    r"""What the density of rows needs, for a stack of covariances.
+
+    Attributes
+    ----------
+    precision
+        Q, shape (..., cells, cells).
+    weights
+        The scale is estimated by ``weights @ (y - m)``, weights that sum to one; (..., cells).
+    total
+        Precision of that estimate, :math:`1^T A^{-1} 1`, shape (...).
+    log_volume
+        :math:`\ln |A| + \ln (1^T A^{-1} 1)`, shape (...).
+    """
+
+    precision: Floats
+    weights: Floats
+    total: Floats
+    log_volume: Floats
+
+
+def contrasts(covariance: Floats) -> Contrasts:
+    """Eliminate the scale from rows with these covariances, shape (..., cells, cells)."""
+    inverse = np.linalg.inv(covariance)
+    inverse = (inverse + np.swapaxes(inverse, -1, -2)) / 2
+    row_sums = inverse.sum(axis=-1)
+    total = row_sums.sum(axis=-1)
+    weights = row_sums / total[..., None]
+    precision = inverse - row_sums[..., :, None] * weights[..., None, :]
+    log_volume = np.linalg.slogdet(covariance)[1] + np.log(total)
+    return Contrasts(precision, weights, total, log_volume)
+
+
+def contrasts_of_rows(covariance: Floats, known: Mask, noise: float) -> tuple[Floats, Floats]:
+    """Q and the weights of the scale for rows with holes, zero at the holes.
+
+    Parameters
+    ----------
+    covariance
+        Of the deviations of a row, shape (columns, columns).
+    known
+        Where each row was measured, in one cell at least; shape (rows, columns).
+    noise
+        Standard deviation of a measurement.
+
+    Returns
+    -------
+    NDArray[np.float64], NDArray[np.float64]
+        Shapes (rows, columns, columns) and (rows, columns).
+    """
+    patterns, of_row = np.unique(known, axis=0, return_inverse=True)
+    both = patterns[:, :, None] & patterns[:, None, :]
+    # Holes get a variance of their own and no part in the sums: every block has one shape.
+    variance = np.where(patterns, noise**2, 1.0)
+    full = np.where(both, covariance, 0.0) + variance[:, :, None] * np.eye(known.shape[1])
+    inverse = np.where(both, np.linalg.inv(full), 0.0)
+    row_sums = inverse.sum(axis=2)
+    weights = row_sums / row_sums.sum(axis=1, keepdims=True)
+    precision = inverse - row_sums[:, :, None] * weights[:, None, :]
+    place = of_row.reshape(-1)
+    return precision[place], weights[place]

@@ -1,0 +1,170 @@
+r"""Speeds of a row given those that were measured, in closed form.
+
+The deviations of a row come from one of R + 1 normal distributions: one half from
+:math:`N(0, S)`, the other half spread evenly over the references, :math:`N(f_r, \rho S)`. With a
+flat prior of the scale and the cells o measured, n times each, component k has
+
+.. math::
+
+    A_k &= C_{k,oo} + \mathrm{diag}(s^2 / n), \qquad
+    b_k = \frac{1^T A_k^{-1} (y_o - \mu_{k,o})}{1^T A_k^{-1} 1}, \\
+    m_k &= \mu_k + b_k 1 + C_{k,\cdot o} Q_k (y_o - \mu_{k,o}), \\
+    v_{k,c} &= C_{k,cc} - C_{k,co} Q_k C_{k,oc}
+        + \frac{1 - 2 \cdot 1^T A_k^{-1} C_{k,oc}}{1^T A_k^{-1} 1},
+
+the weight :math:`w_k \propto \pi_k p_k(y_o)` of `apportion.estimators.speeds.flat_scale`, and the
+row the mean :math:`m = \sum w_k m_k` and variance :math:`\sum w_k (v_k + m_k^2) - m^2`. One
+measurement tells the scale and nothing of the ratios: then the references have no say.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from apportion.estimators.speeds.flat_scale import contrasts
+from apportion.estimators.speeds.prior import REFERENCES_HALF
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from apportion.estimators.speeds.prior import SpeedPrior
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
+
+__all__ = ["posterior"]
+
+
+class _Component(NamedTuple):
+    """One covariance, for a stack of patterns of k measured cells each.
+
+    Attributes
+    ----------
+    precision
+        Q, shape (patterns, k, k).
+    log_volume
+        Shape (patterns,).
+    gain
+        From residuals to the row, scale included; shape (patterns, columns, k).
+    variance
+        Of every column, shape (patterns, columns).
+    """
+
+    precision: Floats
+    log_volume: Floats
+    gain: Floats
+    variance: Floats
+
+
+def posterior(prior: SpeedPrior, rows: Floats, counts: Floats) -> tuple[Floats, Floats]:
+    """Mean and standard deviation of the logarithms of speeds.
+
+    Parameters
+    ----------
+    prior
+        Ratios, covariance and references.
+    rows
+        Mean logarithms of what was measured, anything where nothing was; shape (rows, columns).
+    counts
+        How many measurements each is the mean of, 0 where nothing was measured; the same shape.
+
+    Returns
+    -------
+    NDArray[np.float64], NDArray[np.float64]
+        The shape of `rows`, measured cells included. Where a row has no measurement, its scale is
+        the references' mean and the standard deviation that of its deviations.
+    """
+    patterns, of_row = counts, np.arange(len(counts))
+    if len(counts) > 1:
+        patterns, of_row = np.unique(counts, axis=0, return_inverse=True)
+        of_row = of_row.reshape(-1)
+    mean = np.tile(prior.mean + prior.scale, (len(rows), 1))
+    sd = np.tile(np.sqrt(np.diag(prior.covariance)), (len(rows), 1))
+    sizes = np.count_nonzero(patterns, axis=1)
+    # Patterns of as many cells are inverted in one stack.
+    for size in np.unique(sizes[sizes > 0]).tolist():
+        stack = np.flatnonzero(sizes == size)
+        place = np.searchsorted(stack, of_row)
+        chosen = np.flatnonzero(sizes[of_row] == size)
+        cells = np.nonzero(patterns[stack])[1].reshape(-1, size)
+        variance = prior.noise**2 / np.take_along_axis(patterns[stack], cells, axis=1)
+        part = _given(prior, rows[chosen], cells, variance, place[chosen])
+        mean[chosen], sd[chosen] = part
+    return mean, sd
+
+
+def _given(
+    prior: SpeedPrior, rows: Floats, cells: Ints, noise: Floats, place: Ints
+) -> tuple[Floats, Floats]:
+    """Posterior of rows with equally many measured cells; `place` is the pattern of each."""
+    of_row = cells[place]
+    measured = np.take_along_axis(rows, of_row, axis=1)
+    level = measured.mean(axis=1, keepdims=True)
+    rest = measured - level - prior.mean[of_row]
+    broad = _component(prior.covariance, cells, noise)
+    mean = (broad.gain[place] @ rest[:, :, None])[:, :, 0]
+    variance = broad.variance[place]
+    if cells.shape[1] > 1 and len(prior.references):
+        narrow = _component(prior.closeness * prior.covariance, cells, noise)
+        mean, variance = _mixed(prior, rest, of_row, place, (broad, narrow), (mean, variance))
+    return prior.mean + mean + level, np.sqrt(np.maximum(variance, 0.0))
+
+
+def _mixed(
+    prior: SpeedPrior,
+    rest: Floats,
+    of_row: Ints,
+    place: Ints,
+    kinds: tuple[_Component, _Component],
+    broad: tuple[Floats, Floats],
+) -> tuple[Floats, Floats]:
+    """Add the references to what the broad half says, by how likely each is."""
+    kind_of_all, kind_of_one = kinds
+    deviations = prior.references.T
+    residual = rest[:, :, None] - deviations[of_row]
+    near = kind_of_one.gain[place] @ residual + deviations
+    fit = _misfit(rest[:, :, None], kind_of_all, place), _misfit(residual, kind_of_one, place)
+    weights = _shares(*fit)
+    first, others = weights[:, :1], weights[:, 1:, None]
+    mean = first * broad[0] + (near @ others)[:, :, 0]
+    near -= mean[:, :, None]
+    near *= near
+    apart = (near @ others)[:, :, 0] + first * (broad[0] - mean) ** 2
+    within = first * broad[1] + (1.0 - first) * kind_of_one.variance[place]
+    return mean, within + apart
+
+
+def _component(covariance: Floats, cells: Ints, noise: Floats) -> _Component:
+    """Condition one covariance on every pattern of cells."""
+    inside = covariance[cells[:, :, None], cells[:, None, :]]
+    across = covariance[:, cells].transpose(1, 0, 2)
+    parts = contrasts(inside + noise[:, :, None] * np.eye(cells.shape[1]))
+    weights = parts.weights[:, None, :]
+    gain = across @ parts.precision
+    explained = (gain * across).sum(axis=2) + 2.0 * (across * weights).sum(axis=2)
+    gain += weights
+    variance = np.diag(covariance) - explained + 1.0 / parts.total[:, None]
+    return _Component(parts.precision, parts.log_volume, gain, variance)
+
+
+def _misfit(residual: Floats, kind: _Component, place: Ints) -> Floats:
+    """Minus twice the log density of residuals (rows, k, components), up to a constant."""
+    square = ((kind.precision[place] @ residual) * residual).sum(axis=1)
+    return np.asarray(square + kind.log_volume[place, None], dtype=np.float64)
+
+
+def _shares(of_all: Floats, of_each: Floats) -> Floats:
+    """Weights of the components, shape (rows, 1 + references), from their misfits."""
+    count = of_each.shape[1]
+    log_weight = np.concatenate(
+        [
+            np.log(1.0 - REFERENCES_HALF) - of_all / 2,
+            np.log(REFERENCES_HALF / count) - of_each / 2,
+        ],
+        axis=1,
+    )
+    log_weight -= log_weight.max(axis=1, keepdims=True)
+    weights = np.exp(log_weight)
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True), dtype=np.float64)

@@ -1,0 +1,144 @@
+r"""What is known of a row before it is measured, learnt from reference rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from apportion.estimators.speeds.covariance import expectation_maximization
+from apportion.estimators.speeds.flat_scale import contrasts, contrasts_of_rows
+from apportion.estimators.speeds.variances import (
+    DEFAULT_VARIANCES,
+    Ratios,
+    restricted_likelihood,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from apportion.estimators.speeds.columns import SpeedColumns
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["SpeedPrior", "learn_prior"]
+
+_CLOSENESS = (0.02, 0.05, 0.1, 0.2, 0.4)
+_CELLS_OF_REFERENCE = 3
+_FEWEST_REFERENCES = 3
+_CELLS_OF_RATIO = 2
+REFERENCES_HALF = 0.5
+"""Weight of all references together against that of the normal distribution of all rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class SpeedPrior:
+    r"""Logarithms of the speeds of a row, :math:`\mu + b 1 + f`.
+
+    Attributes
+    ----------
+    mean
+        :math:`\mu`, the ratios between columns; shape (columns,).
+    covariance
+        S, of the deviations f; shape (columns, columns).
+    references
+        Deviations :math:`f_r` of the references, expected given their measurements; shape
+        (references, columns), none where there are fewer than three.
+    closeness
+        :math:`\rho`: a row like a reference has deviations :math:`N(f_r, \rho S)`.
+    scale
+        Mean scale b of the rows that were learnt from: for a row without a measurement.
+    noise
+        Standard deviation of the logarithm of a measurement.
+    """
+
+    mean: Floats
+    covariance: Floats
+    references: Floats
+    closeness: float
+    scale: float
+    noise: float
+
+
+def learn_prior(rows: Floats, columns: SpeedColumns, noise: float) -> SpeedPrior:
+    """Learn ratios, covariance, references and how close rows are to them.
+
+    Ratios and covariance come from rows with two measured cells or more, references are those with
+    three or more; with fewer than three references there are none, and the four variances of the
+    structured covariance are the default ones.
+
+    Parameters
+    ----------
+    rows
+        Logarithms of speeds, NaN where not measured; shape (rows, columns).
+    columns
+        What the columns are.
+    noise
+        Standard deviation of a measurement.
+    """
+    cells = np.count_nonzero(~np.isnan(rows), axis=1)
+    used = rows[cells >= _CELLS_OF_RATIO]
+    enough = np.count_nonzero(cells >= _CELLS_OF_REFERENCE) >= _FEWEST_REFERENCES
+    variances = np.array(DEFAULT_VARIANCES)
+    if enough:
+        variances = restricted_likelihood(used, columns, noise)
+    mean, covariance = columns.usual, np.tensordot(variances, columns.terms(), axes=1)
+    if len(used):
+        mean, covariance = expectation_maximization(used, covariance, Ratios(columns), noise)
+    deviations, scales = _of_rows(rows[cells > 0], mean, covariance, noise)
+    references, closeness = np.zeros((0, len(columns))), _CLOSENESS[0]
+    if enough:
+        chosen = cells[cells > 0] >= _CELLS_OF_REFERENCE
+        references = deviations[chosen]
+        given = rows[cells > 0][chosen] - mean
+        closeness = _most_likely_closeness(given, references, covariance, noise)
+    scale = float(scales.mean()) if scales.size else 0.0
+    return SpeedPrior(mean, covariance, references, closeness, scale, noise)
+
+
+def _of_rows(rows: Floats, mean: Floats, covariance: Floats, noise: float) -> tuple[Floats, Floats]:
+    """Deviations and scale of rows, expected given what was measured of them."""
+    if not len(rows):
+        return rows, np.zeros(0)
+    known = ~np.isnan(rows)
+    precision, weights = contrasts_of_rows(covariance, known, noise)
+    rest = np.where(known, rows - mean, 0.0)
+    return np.einsum("icd,id->ic", precision, rest) @ covariance, (weights * rest).sum(axis=1)
+
+
+def _most_likely_closeness(
+    rest: Floats, references: Floats, covariance: Floats, noise: float
+) -> float:
+    r"""Choose :math:`\rho` by the likelihood of each reference given the other ones.
+
+    Parameters
+    ----------
+    rest
+        Measurements of the references less :math:`\mu`, NaN in the holes.
+    references
+        Their deviations.
+    covariance, noise
+        As in `SpeedPrior`.
+    """
+    total = np.zeros(len(_CLOSENESS))
+    for me, row in enumerate(rest):
+        cells = np.flatnonzero(~np.isnan(row))
+        others = row[cells] - np.delete(references, me, axis=0)[:, cells]
+        inside = covariance[np.ix_(cells, cells)]
+        broad = _log_density(row[None, cells], inside, noise)
+        for index, closeness in enumerate(_CLOSENESS):
+            near = _log_density(others, closeness * inside, noise)
+            first = np.log(1 - REFERENCES_HALF) + broad
+            second = np.log(REFERENCES_HALF / len(others)) + near
+            total[index] += np.logaddexp.reduce(np.concatenate([first, second]))
+    # Equal up to rounding: the broadest of them, whatever the order of the rows.
+    best = np.flatnonzero(total >= total.max() - 1e-9 * (1 + abs(total.max())))
+    return _CLOSENESS[int(best[-1])]
+
+
+def _log_density(residuals: Floats, covariance: Floats, noise: float) -> Floats:
+    """Log density of rows of residuals, up to a constant; their scales are eliminated."""
+    parts = contrasts(covariance + noise**2 * np.eye(len(covariance)))
+    squares = ((residuals @ parts.precision) * residuals).sum(axis=1)
+    return np.asarray(-0.5 * (squares + parts.log_volume), dtype=np.float64)

@@ -1,0 +1,101 @@
+r"""The structured part of the prior: ratios between columns, and four variances.
+
+Rows are :math:`y_i = \mu + b_i 1 + f_i + e_i` with :math:`f_i \sim N(0, T)` and
+
+.. math::
+
+    T = t_1 [a=a'] + t_2 \log_2 g \log_2 g' + t_3 [a=a'] \log_2 g \log_2 g' + t_4 [c=c'].
+
+Of :math:`\mu` there is a weak prior: 0.8 ln g, with a standard deviation of 2 for what the columns
+of one accelerator have in common, and of 1 for each column.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from apportion.estimators.speeds.flat_scale import contrasts_of_rows
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from apportion.estimators.speeds.columns import SpeedColumns
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["DEFAULT_VARIANCES", "Ratios", "restricted_likelihood"]
+
+DEFAULT_VARIANCES = (0.1, 0.01, 0.01, 0.02)
+"""The four variances where there is nothing to learn them from."""
+
+_STEPS = 25
+_LEAST, _MOST = 1e-5, 2.0
+_SD_OF_ACCELERATOR, _SD_OF_COLUMN = 2.0, 1.0
+
+
+class Ratios:
+    r"""Generalised least squares of :math:`\mu` over rows with holes, under its weak prior."""
+
+    def __init__(self, columns: SpeedColumns) -> None:
+        spread = _SD_OF_ACCELERATOR**2 * columns.same_accelerator
+        self._weight = np.linalg.inv(spread + _SD_OF_COLUMN**2 * np.eye(len(columns)))
+        self._usual = columns.usual
+
+    def fit(self, rows: Floats, precision: Floats) -> tuple[Floats, Floats]:
+        r"""Return :math:`\mu` and the inverse of its precision.
+
+        Parameters
+        ----------
+        rows
+            Logarithms of speeds, 0 in the holes; shape (rows, columns).
+        precision
+            Q of each row, 0 in the holes; shape (rows, columns, columns).
+        """
+        total = precision.sum(axis=0) + self._weight
+        seen = np.einsum("icd,id->c", precision, rows) + self._weight @ self._usual
+        inverse = np.linalg.inv(total)
+        return inverse @ seen, inverse
+
+
+def restricted_likelihood(rows: Floats, columns: SpeedColumns, noise: float) -> Floats:
+    r"""Estimate the four variances by restricted maximum likelihood.
+
+    Each of 25 steps multiplies a variance by the root of what the data show of it over what is
+    expected, with P the precision of all rows after scales and ratios are taken out:
+
+    .. math:: t_j \leftarrow t_j \sqrt{\frac{y^T P G_j P y}{\mathrm{tr}(P G_j)}}.
+
+    Parameters
+    ----------
+    rows
+        Logarithms of speeds, NaN in the holes; shape (rows, columns).
+    columns
+        What the columns are.
+    noise
+        Standard deviation of a measurement.
+
+    Returns
+    -------
+    NDArray[np.float64]
+        Shape (4,), each in [1e-5, 2].
+    """
+    known = ~np.isnan(rows)
+    filled = np.where(known, rows, 0.0)
+    terms, ratios = columns.terms(), Ratios(columns)
+    variances = np.array(DEFAULT_VARIANCES)
+    for _ in range(_STEPS):
+        covariance = np.tensordot(variances, terms, axes=1)
+        precision, _ = contrasts_of_rows(covariance, known, noise)
+        mean, inverse = ratios.fit(filled, precision)
+        rest = np.einsum("icd,id->ic", precision, filled - mean)
+        shown = np.tensordot(terms, rest.T @ rest)
+        # What is expected of one row, less what the estimated ratios take of it.
+        spent = np.tensordot(precision @ inverse, precision, axes=([0, 2], [0, 1]))
+        expected = np.tensordot(terms, precision.sum(axis=0) - spent)
+        # A term that no contrast can show (one GPU everywhere) stays as it is.
+        visible = expected > 1e-9 * len(rows)
+        factor = np.divide(shown, expected, out=np.ones(4), where=visible)
+        variances = np.clip(variances * np.sqrt(factor), _LEAST, _MOST)
+    return variances
