@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from apportion.sim.engine import simulate
 from apportion.sim.generate import generate_workload
 from apportion.sim.interference import generate_pair_throughputs
 from apportion.sim.rack_workloads import generate_rack_workload
 from apportion.sim.resampling import resample
 from apportion.sim.run import Run
+from apportion.sim.simulate import simulate
 from apportion.sim.traces.read import read_workload
 from apportion.sim.workload import Workload
 

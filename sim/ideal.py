@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from apportion.errors import SolveError
-from apportion.sim.ledger import ROUNDING
+from apportion.sim.engine.truth import ROUNDING
 from apportion.sim.sharing import Shares
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from apportion.sim.ledger import Ledger
+    from apportion.sim.engine.truth import Truth
     from apportion.sim.log import RoundLog
     from apportion.sim.progress import Progress
     from apportion.sim.resolve import Resolver
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["run_ideal"]
 
 
-def run_ideal(ledger: Ledger, resolver: Resolver, log: RoundLog, progress: Progress) -> None:
+def run_ideal(ledger: Truth, resolver: Resolver, log: RoundLog, progress: Progress) -> None:
     """Run the workload from event to event: arrivals, completions and solves of the policy.
 
     What a policy would achieve if time were divisible at will; the bound of any mechanism.
@@ -57,7 +57,7 @@ def run_ideal(ledger: Ledger, resolver: Resolver, log: RoundLog, progress: Progr
 
 
 def _run_until_event(
-    ledger: Ledger, resolver: Resolver, shares: Shares, now_s: float
+    ledger: Truth, resolver: Resolver, shares: Shares, now_s: float
 ) -> tuple[float, Floats, Bools | None]:
     """Run to the next event; return its time, GPU-seconds in use and who stays if any is done."""
     jobs = ledger.active

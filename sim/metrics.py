@@ -9,13 +9,13 @@ import pandas as pd
 
 if TYPE_CHECKING:
     from apportion.cluster import Cluster
-    from apportion.sim.ledger import Ledger
+    from apportion.sim.engine.truth import Truth
     from apportion.sim.workload import Workload
 
 __all__ = ["jobs_table", "makespan_s", "summarise"]
 
 
-def jobs_table(ledger: Ledger, workload: Workload, cluster: Cluster) -> pd.DataFrame:
+def jobs_table(ledger: Truth, workload: Workload, cluster: Cluster) -> pd.DataFrame:
     """Make the jobs table of a run, indexed by job.
 
     ``jct_s`` is the job completion time, from arrival to completion; ``queueing_s`` the part of

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from apportion.sim.ledger import Ledger
+    from apportion.sim.engine.truth import Truth
 
 __all__ = ["Progress"]
 
@@ -22,13 +22,13 @@ class Progress:
         self._report = report
         self._next = time.monotonic() + _LEAST_SECONDS
 
-    def update(self, ledger: Ledger) -> None:
+    def update(self, ledger: Truth) -> None:
         """Report now, unless the last report is too recent."""
         if self._report is not None and time.monotonic() >= self._next:
             self._report(ledger.fraction_done, ledger.done)
             self._next = time.monotonic() + _LEAST_SECONDS
 
-    def finish(self, ledger: Ledger) -> None:
+    def finish(self, ledger: Truth) -> None:
         """Report the end."""
         if self._report is not None:
             self._report(1.0, ledger.done)

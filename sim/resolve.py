@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.policies import Policy
-    from apportion.sim.ledger import Ledger
+    from apportion.sim.engine.truth import Truth
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
@@ -57,7 +57,7 @@ class Resolver:
         """Whether jobs have come or gone and the last solve is long enough ago."""
         return self.changed and now_s >= self.next_s
 
-    def solve(self, ledger: Ledger, now_s: float) -> Shares:
+    def solve(self, ledger: Truth, now_s: float) -> Shares:
         """Return the time shares of the active jobs, alone and, with space sharing, in pairs.
 
         Errors of the policy get a note of the policy and the time.
@@ -88,16 +88,16 @@ class Resolver:
         )
         return Shares(X[: active.size], pairs, X[active.size :])
 
-    def _solve_anew(self, ledger: Ledger, now_s: float) -> tuple[Floats, Ints]:
+    def _solve_anew(self, ledger: Truth, now_s: float) -> tuple[Floats, Ints]:
         """Pose and solve the whole problem; return the shares, and the pairs in the last rows."""
         active = ledger.active
         instance = Instance.of_jobs(
             ledger.speed[active],
             ledger.scale[active],
             ledger.capacity,
-            columns=ledger.columns(now_s) | {"running_on": self._running_on[active]},
+            columns=ledger.told.columns(now_s) | {"running_on": self._running_on[active]},
             prices=ledger.prices,
-            entities=ledger.entities,
+            entities=ledger.told.entities,
         )
         beside = ledger.beside if self.policy.space_sharing else None
         pairs = beside.table(active) if beside is not None else None

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.mechanism.core import GangRound, RoundCore
-    from apportion.sim.ledger import Ledger
+    from apportion.sim.engine.truth import Truth
     from apportion.sim.sharing import Shares
 
     Floats = NDArray[np.float64]
@@ -108,7 +108,7 @@ class Roster:
         self._keep(~broken | survivor)
         self._describe()
 
-    def runs(self, gangs: GangRound, ledger: Ledger) -> Running:
+    def runs(self, gangs: GangRound, ledger: Truth) -> Running:
         """Return who makes progress in a round."""
         first = self.first[gangs.rows]
         self.misfits = False

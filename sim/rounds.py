@@ -9,7 +9,7 @@ import numpy as np
 from apportion.errors import SolveError
 from apportion.mechanism.core import RoundCore
 from apportion.mechanism.repetition import running_sums
-from apportion.sim.ledger import ROUNDING
+from apportion.sim.engine.truth import ROUNDING
 from apportion.sim.roster import Roster
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.core import GangRound
     from apportion.mechanism.placement import Placer
-    from apportion.sim.ledger import Ledger
+    from apportion.sim.engine.truth import Truth
     from apportion.sim.log import RoundLog
     from apportion.sim.progress import Progress
     from apportion.sim.resolve import Resolver
@@ -45,7 +45,7 @@ class _Outcome(NamedTuple):
 
 
 def run_rounds(
-    ledger: Ledger,
+    ledger: Truth,
     resolver: Resolver,
     placer: Placer,
     log: RoundLog,
@@ -130,7 +130,7 @@ def _ask_anew(core: RoundCore) -> GangRound:
 
 
 def _repeat_round(
-    ledger: Ledger, core: RoundCore, gangs: GangRound, ran: _Outcome, log: RoundLog
+    ledger: Truth, core: RoundCore, gangs: GangRound, ran: _Outcome, log: RoundLog
 ) -> float:
     """Book the rounds that are as the last one; return when they end.
 
@@ -155,7 +155,7 @@ def _repeat_round(
 
 
 def _run_round(
-    ledger: Ledger,
+    ledger: Truth,
     roster: Roster,
     schedule: ScheduleLog,
     gangs: GangRound,
@@ -190,7 +190,7 @@ def _run_round(
 
 
 def _note_changes(
-    ledger: Ledger,
+    ledger: Truth,
     roster: Roster,
     schedule: ScheduleLog,
     gangs: GangRound,
@@ -221,7 +221,7 @@ def _by_gang(ran: Floats, gang: Ints | slice, gangs: int) -> tuple[Floats, Float
     return longest, 1 / np.bincount(gang)
 
 
-def _refuse_standstill(ledger: Ledger, resolver: Resolver, now_s: float) -> None:
+def _refuse_standstill(ledger: Truth, resolver: Resolver, now_s: float) -> None:
     """Raise if no job has a share and none is to come."""
     if not np.isfinite(ledger.next_arrival_s):
         raise SolveError(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.policies import Policy
-    from apportion.sim.ledger import Ledger
+    from apportion.sim.engine.truth import Truth
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
@@ -40,17 +40,17 @@ class StandingClasses:
     _warm: WarmClasses
 
     @classmethod
-    def of(cls, policy: Policy, ledger: Ledger) -> StandingClasses | None:
+    def of(cls, policy: Policy, ledger: Truth) -> StandingClasses | None:
         """Group all jobs of a workload; ``None`` where a policy must be solved anew each time."""
         if ledger.jobs < _WORTH_IT:
             return None
-        keys = np.column_stack([ledger.speed, ledger.scale, ledger.weight])
+        keys = np.column_stack([ledger.speed, ledger.scale, ledger.told.weight])
         first, class_of = group_rows(keys)
         classes = Instance.of_jobs(
             ledger.speed[first],
             ledger.scale[first],
             ledger.capacity,
-            columns={"weight": ledger.weight[first]},
+            columns={"weight": ledger.told.weight[first]},
             prices=ledger.prices,
         )
         warm = WarmClasses.of(policy, classes)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from apportion.cluster import Cluster
     from apportion.mechanism.offers import LeaseMechanism, Placement
-    from apportion.sim.ledger import Ledger
+    from apportion.sim.engine.truth import Truth
     from apportion.sim.workload import Workload
 
     Floats = NDArray[np.float64]
@@ -52,7 +52,7 @@ class Accounts:
         Seconds that it has held GPUs in each tier, checkpoints included, shape (jobs, tiers).
     """
 
-    def __init__(self, ledger: Ledger, mechanism: LeaseMechanism) -> None:
+    def __init__(self, ledger: Truth, mechanism: LeaseMechanism) -> None:
         self.ledger, self._mechanism = ledger, mechanism
         self.stays = Stays(ledger.jobs)
         self.speed = ledger.speed[:, 0]

@@ -10,9 +10,9 @@ import numpy as np
 
 from apportion.errors import SolveError
 from apportion.mechanism.offers.exact import TICK_S
+from apportion.sim.engine.truth import ROUNDING
 from apportion.sim.leasing.events import Event, Events, next_tick, whole_ticks
 from apportion.sim.leasing.renewals import Renewals
-from apportion.sim.ledger import ROUNDING
 from apportion.sim.network.shapes import shape_of_placement
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from apportion.cluster import Cluster
 from apportion.errors import InputError, written
 from apportion.mechanism.offers import LeaseMechanism, get_scheduler
+from apportion.sim.engine.truth import Truth
 from apportion.sim.given_order import by_arrival_and_id, present_types
 from apportion.sim.leasing.accounts import Accounts
 from apportion.sim.leasing.clock import LeaseClock
 from apportion.sim.leasing.log import IntervalLog, TimerLog
-from apportion.sim.ledger import Ledger
 from apportion.sim.network import get_network
 from apportion.sim.network.job_types import model_of
 from apportion.sim.network.pace import pace_of
@@ -96,7 +96,7 @@ def run_leases(
     given, workload = workload.jobs.index, by_arrival_and_id(workload)
     model = get_network(network, cluster=cluster)
     mechanism = LeaseMechanism(scheduler, cluster, seed=seed, pace=pace_of(model))
-    ledger, reporter = Ledger(workload, cluster), Progress(progress)
+    ledger, reporter = Truth(workload, cluster), Progress(progress)
     job_types = workload.jobs["job_type"].tolist()
     _check_restores(scheduler, workload)
     _check_models(model, workload, cluster)

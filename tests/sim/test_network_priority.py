@@ -9,7 +9,7 @@ import pytest
 from apportion.cluster import Cluster
 from apportion.policies import NetworkSensitive
 from apportion.sim import Workload, resolve, simulate, tier_shares
-from apportion.sim.ledger import Ledger
+from apportion.sim.engine.truth import Truth
 
 
 def workload_of(speeds: dict[str, list[float]], **columns: Any) -> Workload:
@@ -42,7 +42,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[list[float]]:
 def test_the_ledger_divides_the_least_time_for_the_steps_done_by_the_time_held() -> None:
     speeds = {"v100": [2.0, 4.0, 1.0], "k80": [1.0, 1.0, 1.0]}
     steps = {"total_steps": 1000.0, "steps_remaining": [1000.0, 600.0, 1000.0]}
-    ledger = Ledger(workload_of(speeds, **steps), Cluster({"v100": 1, "k80": 1}))
+    ledger = Truth(workload_of(speeds, **steps), Cluster({"v100": 1, "k80": 1}))
     ledger.admit(0.0)
     first, both = np.array([0]), np.array([0, 1])
     ledger.work(both, np.array([200.0, 100.0]))
@@ -50,7 +50,7 @@ def test_the_ledger_divides_the_least_time_for_the_steps_done_by_the_time_held()
     ledger.work(first, np.array([300.0]))
     ledger.hold(first, np.array([1]), np.array([300.0]), np.array([300.0]))
     # 500 steps at 2 steps/s in 400 s; 100 steps at 4 steps/s in 100 s; nothing.
-    priority = ledger.columns(400.0)["network_priority"]
+    priority = ledger.told.columns(400.0)["network_priority"]
     assert priority.tolist() == pytest.approx([0.625, 0.25, 0.0])
 
 

@@ -10,8 +10,8 @@ from apportion.experiments import compare
 from apportion.mechanism.offers import get_scheduler
 from apportion.policies import FIFO
 from apportion.sim import generate_workload
-from apportion.sim.engine import simulate
 from apportion.sim.settings import MECHANISMS, settings_for
+from apportion.sim.simulate import simulate
 
 NOT_SETTINGS = {"policy", "policies", "workload", "cluster", "mechanism", "progress", "n_jobs"}
 NOT_SETTINGS |= {"out", "resume", "origin", "raise_on_failure"}

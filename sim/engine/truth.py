@@ -1,4 +1,4 @@
-"""The books of a simulation: what every job needs, has done and has cost, in arrays."""
+"""What is true of the jobs of a simulation, and what they have done and cost, in arrays."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from apportion.mechanism.job_table import JobTable
 from apportion.mechanism.repetition import add_repeatedly
 from apportion.policies import isolated_share
 from apportion.sim.sharing import PairSpeeds
@@ -22,13 +23,13 @@ if TYPE_CHECKING:
     Ints = NDArray[np.intp]
     Bools = NDArray[np.bool_]
 
-__all__ = ["Ledger"]
+__all__ = ["Truth"]
 
 # Steps that are left when a job is as good as complete, as a share of its time to run.
 ROUNDING = 1e-9
 
 
-class Ledger:
+class Truth:
     """Entries per job in order of submission, and ``active``: the jobs that are in the cluster.
 
     Only entries of active jobs are touched between arrivals, so finished jobs cost nothing.
@@ -43,6 +44,8 @@ class Ledger:
         Whether gangs that are split over machines run at another speed.
     estimates, learns
         What the policy is told of pairs instead of the truth, and whether it learns.
+    tick_s
+        Arrivals are heard of at multiples of it, seconds; at 0, at once.
 
     Raises
     ------
@@ -51,7 +54,7 @@ class Ledger:
 
     Notes
     -----
-    ``entities`` are the names of the entities. Arrays of shape (jobs,): ``scale`` (GPUs),
+    ``told`` is the part of it that schedulers see. Arrays of shape (jobs,): ``scale`` (GPUs),
     ``arrival_s``, ``start_s``, ``completion_s``, ``total`` and ``remaining`` (steps),
     ``isolated_s``, ``preemptions``; of shape (jobs, types): ``speed`` (steps/s, 0 = cannot run),
     ``held_s`` (seconds on each type) and ``gpu_s`` (GPU-seconds that it accounts for; two jobs
@@ -71,6 +74,7 @@ class Ledger:
         placement_sensitive: bool = False,
         estimates: PairThroughputs | None = None,
         learns: bool = False,
+        tick_s: float = 0.0,
     ) -> None:
         table = workload.jobs
         self.capacity = cluster.counts.astype(float)
@@ -85,24 +89,20 @@ class Ledger:
         self.split_ratio: Floats | None = None
         if placement_sensitive:
             self._slow_down_large_gangs(workload.split_ratio(cluster), cluster)
-        self._to_do, self._fastest = self.remaining.copy(), self.speed.max(axis=1)
         self.alone_slowdown = np.ones(len(table))
-        optional = {"weight": 1.0, "deadline_s": np.nan}
-        self._columns = {
-            name: table[name].to_numpy(dtype=float) if name in table else np.full(len(table), other)
-            for name, other in optional.items()
-        }
-        self.entities: tuple[str, ...] = ()
-        if "entity" in table:
-            code, names = pd.factorize(table["entity"], sort=True)
-            self._columns["entity"] = code.astype(float)
-            self.entities = tuple(map(str, names))
         self.start_s, self.completion_s = np.full((2, len(table)), np.nan)
         self.isolated_s, self._isolated_rate = np.zeros((2, len(table)))
         self.preemptions = np.zeros(len(table), dtype=np.int64)
         self.held_s, self.gpu_s = np.zeros((2, *self.speed.shape))
-        self.active = np.empty(0, dtype=np.intp)
         self._arrived = 0
+        self._heard_s = np.ceil(self.arrival_s / tick_s) * tick_s if tick_s else self.arrival_s
+        facts, entities = _facts(table)
+        self.told = JobTable(
+            *(table["job_type"].tolist(), self.arrival_s, self.scale, self.total, self.remaining),
+            *(self.speed, self.capacity, self.prices, facts, entities),
+            *(self.isolated_s, self.held_s),
+        )
+        self.active = self.told.active
         # Shares of equal gangs are equal, and found once for all jobs that come or go together.
         sizes, self._size_of = np.unique(self.scale, return_inverse=True)
         self._sizes, self._divided = sizes.astype(float), False
@@ -118,11 +118,6 @@ class Ledger:
         self.split_ratio = np.where(always, 1.0, ratio)
 
     @property
-    def weight(self) -> Floats:
-        """Priority weight of each job, shape (jobs,)."""
-        return self._columns["weight"]
-
-    @property
     def jobs(self) -> int:
         """Number of jobs."""
         return self.arrival_s.size
@@ -133,9 +128,19 @@ class Ledger:
         return self._arrived - self.active.size
 
     @property
+    def left(self) -> int:
+        """Number of jobs that are not complete, those to come included."""
+        return self.jobs - self.done
+
+    @property
+    def idle(self) -> bool:
+        """Whether no job is there."""
+        return not self.active.size
+
+    @property
     def next_arrival_s(self) -> float:
-        """When the next job arrives, seconds; infinite after the last."""
-        return float(self.arrival_s[self._arrived]) if self._arrived < self.jobs else np.inf
+        """When the next job is heard of, seconds; infinite after the last."""
+        return float(self._heard_s[self._arrived]) if self._arrived < self.jobs else np.inf
 
     @property
     def fraction_done(self) -> float:
@@ -147,10 +152,10 @@ class Ledger:
         """Move the jobs that have arrived into the cluster and return them."""
         if now_s < self.next_arrival_s:
             return np.empty(0, dtype=np.intp)
-        until = int(np.searchsorted(self.arrival_s, now_s, side="right"))
+        until = int(np.searchsorted(self._heard_s, now_s, side="right"))
         arrived = np.arange(self._arrived, until)
         self._arrived = until
-        self.active = np.concatenate([self.active, arrived])
+        self.active = self.told.active = np.concatenate([self.active, arrived])
         self._divided = False
         return arrived
 
@@ -181,36 +186,9 @@ class Ledger:
         self.remaining[jobs] = 0.0
         self.completion_s[jobs] = when_s
         stay = self.remaining[self.active] > 0
-        self.active = self.active[stay]
+        self.active = self.told.active = self.active[stay]
         self._divided = False
         return stay
-
-    def columns(self, now_s: float) -> dict[str, Floats]:
-        """Return the columns of the jobs table that policies may ask for, active jobs only."""
-        now = {
-            "arrival_s": self.arrival_s,
-            "steps_remaining": self.remaining,
-            "total_steps": self.total,
-            "isolated_elapsed_s": self.isolated_s,
-        }
-        columns = {name: values[self.active] for name, values in (self._columns | now).items()}
-        columns["elapsed_s"] = now_s - columns["arrival_s"]
-        columns["order"] = self.active.astype(float)
-        columns["network_priority"] = self._network_priority()
-        return columns
-
-    def _network_priority(self) -> Floats:
-        """Seconds that the steps done take on the fastest type, over the seconds they took.
-
-        0 for an active job that never ran (Dally, its priority of jobs). Rounds know no network:
-        all that made a job slower than it can be counts as delay.
-        """
-        jobs = self.active
-        held_s = self.held_s[jobs].sum(axis=1)
-        least_s = (self._to_do[jobs] - self.remaining[jobs]) / self._fastest[jobs]
-        priority = np.zeros(jobs.size)
-        np.divide(least_s, held_s, out=priority, where=held_s > 0)
-        return priority
 
     def _rate_alone(self) -> Floats:
         """Steps/s of the active jobs in an isolated 1/n share, shape (jobs,)."""
@@ -221,3 +199,16 @@ class Ledger:
             self._isolated_rate[self.active] = rate / self.alone_slowdown[self.active]
             self._divided = True
         return self._isolated_rate
+
+
+def _facts(table: pd.DataFrame) -> tuple[dict[str, Floats], tuple[str, ...]]:
+    """Return what policies may ask of the jobs besides, and the names of the entities."""
+    optional = {"weight": 1.0, "deadline_s": np.nan}
+    facts = {
+        name: table[name].to_numpy(dtype=float) if name in table else np.full(len(table), other)
+        for name, other in optional.items()
+    }
+    if "entity" not in table:
+        return facts, ()
+    code, names = pd.factorize(table["entity"], sort=True)
+    return facts | {"entity": code.astype(float)}, tuple(map(str, names))

@@ -12,10 +12,10 @@ from apportion.kinds import checked
 from apportion.mechanism.offers import OfferScheduler
 from apportion.mechanism.placement import Placer
 from apportion.sim.deciders import get_decider
+from apportion.sim.engine.truth import Truth
 from apportion.sim.given_order import by_arrival_and_id, of_types_given, present_types
 from apportion.sim.ideal import run_ideal
 from apportion.sim.leased import run_leased
-from apportion.sim.ledger import Ledger
 from apportion.sim.log import RoundLog
 from apportion.sim.metrics import jobs_table
 from apportion.sim.progress import Progress
@@ -176,7 +176,7 @@ def _run_policy(
     resolver, log = Resolver(policy, settings["resolve_seconds"]), RoundLog(present.accelerators)
     tables = {}
     if settings["mechanism"] == "ideal":
-        ledger = Ledger(ordered, present)
+        ledger = Truth(ordered, present)
         run_ideal(ledger, resolver, log, reporter)
     else:
         schedule = ScheduleLog(present, len(ordered))
@@ -206,9 +206,9 @@ def _run_rounds(
     log: RoundLog,
     schedule: ScheduleLog,
     reporter: Progress,
-) -> Ledger:
+) -> Truth:
     """Run a policy in rounds; return the books."""
-    ledger = Ledger(
+    ledger = Truth(
         workload,
         cluster,
         placement_sensitive=settings["placement_sensitive"],

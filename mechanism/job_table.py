@@ -1,0 +1,112 @@
+"""What a scheduler is told of the jobs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
+
+__all__ = ["JobTable"]
+
+
+@dataclass(eq=False)
+class JobTable:
+    """Entries by number of the job, in order of arrival; to be read, never written, by schedulers.
+
+    It has room for all jobs of a run, but only entries of jobs that have arrived mean anything to
+    a scheduler. Whoever runs the jobs keeps `active`, `remaining`, `isolated_s` and `held_s` up to
+    date: at a decision they are those of that moment.
+
+    Attributes
+    ----------
+    job_type
+        What each job trains, length (jobs,).
+    arrival_s
+        When it was submitted, seconds, shape (jobs,), as all that follow unless said otherwise.
+    scale
+        GPUs of its gang.
+    total, remaining
+        Its steps, and those that are left.
+    speed
+        Steps/s that the scheduler believes it makes on each option with its gang, 0 where it cannot
+        run, shape (jobs, options). What it really makes is nobody's to know in advance.
+    capacity
+        GPUs of each option, shape (options,).
+    prices
+        US dollars per GPU and hour of each option, NaN where unknown, shape (options,).
+    facts
+        Further columns of the workload that policies may ask for: ``weight``, ``deadline_s``,
+        ``entity`` (places in `entities`).
+    entities
+        Names of the entities.
+    isolated_s
+        Seconds that the steps done would have taken in an isolated 1/n share, n being the number
+        of active jobs at the time.
+    held_s
+        Seconds that it has had devices of each option, shape (jobs, options).
+    active
+        Jobs that have arrived and are not done, ascending, shape (active jobs,).
+    """
+
+    job_type: Sequence[str]
+    arrival_s: Floats
+    scale: Ints
+    total: Floats
+    remaining: Floats
+    speed: Floats
+    capacity: Floats
+    prices: Floats
+    facts: Mapping[str, Floats]
+    entities: tuple[str, ...]
+    isolated_s: Floats
+    held_s: Floats
+    active: Ints = field(default_factory=lambda: np.empty(0, dtype=np.intp))
+
+    def __post_init__(self) -> None:
+        self._to_do = self.remaining.copy()
+
+    @property
+    def jobs(self) -> int:
+        """Number of jobs that there is room for."""
+        return self.arrival_s.size
+
+    @property
+    def weight(self) -> Floats:
+        """Priority weight of each job, shape (jobs,)."""
+        return self.facts["weight"]
+
+    def columns(self, now_s: float) -> dict[str, Floats]:
+        """Return the columns of the jobs table that policies may ask for, active jobs only."""
+        now = {
+            "arrival_s": self.arrival_s,
+            "steps_remaining": self.remaining,
+            "total_steps": self.total,
+            "isolated_elapsed_s": self.isolated_s,
+        }
+        columns = {name: values[self.active] for name, values in {**self.facts, **now}.items()}
+        columns["elapsed_s"] = now_s - columns["arrival_s"]
+        columns["order"] = self.active.astype(float)
+        columns["network_priority"] = self._network_priority()
+        return columns
+
+    def _network_priority(self) -> Floats:
+        """Seconds that the steps done take on the fastest option, over the seconds they took.
+
+        0 for an active job that never ran (Dally, its priority of jobs). All that made a job slower
+        than it can be counts as delay.
+        """
+        jobs = self.active
+        held_s = self.held_s[jobs].sum(axis=1)
+        least_s = (self._to_do[jobs] - self.remaining[jobs]) / self.speed[jobs].max(axis=1)
+        priority = np.zeros(jobs.size)
+        np.divide(least_s, held_s, out=priority, where=held_s > 0)
+        return priority

@@ -1,0 +1,206 @@
+"""The contract of whoever decides: it hears what happened, and says who holds which devices.
+
+A scheduler knows what it is told (`News`, a `JobTable`, the devices) and never the truth: how fast
+jobs will run and when they will be done is the business of the simulator, or of the world.
+All jobs are numbers: their place in the job table, in order of arrival.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
+    Bools = NDArray[np.bool_]
+
+__all__ = ["NOBODY", "NO_GANGS", "Change", "Gangs", "News", "Ran", "Scheduler", "Spells"]
+
+NOBODY: Ints = np.empty(0, dtype=np.intp)
+"""No jobs."""
+
+
+class Gangs(NamedTuple):
+    """Jobs on devices: a line for each job of each gang, so that jobs that share have two lines.
+
+    Attributes
+    ----------
+    job
+        Number of the job, shape (lines,), as all arrays. Only where shares are had exactly a job
+        has several lines, one by accelerator type.
+    gang
+        Name of the gang at the devices, which know where it is; jobs that share have one gang.
+    option
+        Accelerator type (or other option), as its place in the job table's `speed`.
+    gpus
+        GPUs that the gang holds.
+    mate
+        Line of the job that shares the devices, and a line's own number where none does.
+        ``None`` where nobody shares. The lines of the gangs come first, one each, and behind them
+        those of the second jobs.
+    share
+        Share of the time in which the gang has its devices, from 0 to 1; ``None`` for all of it.
+    """
+
+    job: Ints
+    gang: Ints
+    option: Ints
+    gpus: Ints
+    mate: Ints | None = None
+    share: Floats | None = None
+
+
+NO_GANGS = Gangs(NOBODY, NOBODY, NOBODY, NOBODY)
+"""Nobody has devices."""
+
+
+class Spells(NamedTuple):
+    """When gangs work that have their devices but do not work all the time, shape (lines,).
+
+    A line works from `ready_s` on for `work_s`, rests for `rest_s` (as in a checkpoint, its
+    devices held), works again, and so on until it is told otherwise. So leases that are renewed
+    without asking need no decision, and how long they last is known ahead.
+
+    Attributes
+    ----------
+    ready_s
+        When the first spell of work begins, seconds of the clock; it may lie in the past, and lie
+        ahead after a restart or a cold start.
+    work_s, rest_s
+        Length of a spell of work and of the rest after it, seconds. Infinite: for good.
+    """
+
+    ready_s: Floats
+    work_s: Floats
+    rest_s: Floats
+
+
+class Change(NamedTuple):
+    """A decision: everyone who has devices from now on, and what is new about it.
+
+    Attributes
+    ----------
+    gangs
+        All lines, those that go on included: what is not here runs no more.
+    starts
+        Whether a line's job has come to these devices now, or must start again on them; shape
+        (lines,). A line that does not start goes on as it was.
+    stop
+        Jobs that had devices, are not done, and have lost them: they wait, or have moved.
+    lost_s
+        Seconds from now in which lines that start do no work, though they hold their devices.
+    spells
+        When lines work, for all of them; ``None`` for always but for `lost_s`.
+    resolved
+        Whether this rests on a new answer of a policy, or a new round of offers; for the record.
+    """
+
+    gangs: Gangs
+    starts: Bools
+    stop: Ints = NOBODY
+    lost_s: float = 0.0
+    spells: Spells | None = None
+    resolved: bool = False
+
+
+class Ran(NamedTuple):
+    """What a stretch of time has brought, to be measured on the devices; by line of `gangs`.
+
+    Attributes
+    ----------
+    gangs
+        Who had devices.
+    rate
+        Steps/s of each line while it worked.
+    worked_s, held_s
+        Seconds in which each line made progress, and had its devices, shape (lines,).
+    done
+        Jobs that are complete now.
+    length_s
+        How long it was, seconds: as long as the gang that was at work longest.
+    times
+        So many stretches followed each other, each of them as told here. In the last one only jobs
+        may be done.
+    """
+
+    gangs: Gangs
+    rate: Floats
+    worked_s: Floats
+    held_s: Floats
+    done: Ints
+    length_s: float
+    times: int = 1
+
+
+class News(NamedTuple):
+    """What has happened since the last decision.
+
+    Attributes
+    ----------
+    now_s
+        The time, seconds.
+    arrived
+        Jobs that are new in the job table.
+    ran
+        What came of the last decision, `Ran.done` included; ``None`` before the first one.
+    """
+
+    now_s: float
+    arrived: Ints
+    ran: Ran | None
+
+
+class Scheduler(Protocol):
+    """Decides who holds which devices from now on.
+
+    It gets its job table and its devices when it is made; both are kept up to date by whoever runs
+    the jobs (active jobs, steps left, time held), but devices are taken and given back by the
+    scheduler only. All times are in seconds.
+
+    Attributes
+    ----------
+    name
+        What messages call it, e.g. ``Policy 'makespan'``.
+    hears
+        True: it is asked again as soon as a job arrives or completes. False: it is deaf between
+        the times that it sets itself, as rounds are.
+    """
+
+    name: str
+    hears: bool
+
+    def decide(self, news: News) -> Change | None:
+        """Say who has devices from now on; ``None`` if nothing changes (nobody may be done then).
+
+        Called at the times that `lasts_s` has set, and at arrivals and completions if it `hears`.
+        Not while there is no job at all: news are then told with the next arrival.
+        """
+        ...
+
+    def lasts_s(self, now_s: float) -> float:
+        """Return for how long the decision just made stands if nothing happens, from now on.
+
+        To the end of the round, of a lease, of a timer; infinite for until something happens. A
+        length and not a time, since a difference of two readings of a clock has lost digits.
+        """
+        ...
+
+    def steady_s(self, now_s: float) -> float:
+        """Return until when the scheduler would only repeat the decision just made, a time.
+
+        Asked again every `lasts_s` it would give the same gangs, none of which starts, as long as
+        no job arrives or completes. So need it not be asked. `now_s` promises nothing.
+        """
+        ...
+
+    def state(self) -> dict[str, Any]:
+        """Return everything that later decisions depend on, as JSON holds it."""
+        ...
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a state of `state` in a scheduler that was made alike and never asked."""
+        ...

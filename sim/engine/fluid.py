@@ -1,0 +1,233 @@
+"""The fluid runtime: gangs work at rates that hold until the next decision."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from apportion.mechanism.repetition import running_sums
+from apportion.mechanism.scheduler import NO_GANGS, NOBODY, Change, Ran
+from apportion.sim.engine.truth import ROUNDING
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from apportion.mechanism.scheduler import Gangs, Spells
+    from apportion.sim.engine.speeds import Speeds
+    from apportion.sim.engine.truth import Truth
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
+
+__all__ = ["Fluid"]
+
+# Stretches that nothing distinguishes are booked together, but not more than memory is for.
+_AT_ONCE = 500
+
+
+class Fluid:
+    """Books what gangs do between two decisions, at the rates that `Speeds` gives them.
+
+    Parameters
+    ----------
+    truth
+        The books.
+    speeds
+        How fast all gangs are that have devices.
+    tick_s
+        Jobs are done at multiples of it, seconds; at 0, when they are done.
+    """
+
+    def __init__(self, truth: Truth, speeds: Speeds, *, tick_s: float = 0.0) -> None:
+        self._truth, self._speeds, self._tick_s = truth, speeds, tick_s
+        self._gangs: Gangs = NO_GANGS
+        self._spells: Spells | None = None
+        self._rate: Floats = np.zeros(0)
+        # Seconds that each line still loses from now on; None for nothing at all.
+        self._lost_s: Floats | None = None
+
+    def apply(self, now_s: float, change: Change) -> None:
+        """Let the gangs of a decision have their devices; count who starts and who is stopped."""
+        truth, gangs = self._truth, change.gangs
+        if change.stop.size:
+            truth.preemptions[change.stop] += 1
+        new = gangs.job[change.starts]
+        if new.size:
+            truth.start_s[new] = np.fmin(truth.start_s[new], now_s)
+        self._lost_s = self._still_lost(change)
+        self._gangs, self._spells = gangs, change.spells
+        self._rate = self._speeds.rates(gangs)
+
+    def run(
+        self, now_s: float, length_s: float, until_s: float, *, to_completion: bool
+    ) -> tuple[float, Ran]:
+        """Let gangs work for a while, see `apportion.sim.engine.loop.Runtime`."""
+        if to_completion:
+            return self._run_to_completion(now_s, length_s)
+        gangs, lost_s = self._gangs, self._lost_s
+        with np.errstate(divide="ignore"):  # two jobs that were only believed to fit one GPU
+            needed_s = self._truth.remaining[gangs.job] / self._rate
+        if lost_s is None:
+            if not gangs.job.size and np.isinf(until_s):
+                return np.inf, self._ran(needed_s, needed_s, length_s)
+            ends_s = _repeats(now_s, length_s, until_s, needed_s)
+            if ends_s.size > 1:
+                return float(ends_s[-1]), self._repeated(length_s, ends_s.size)
+        else:
+            needed_s = lost_s + needed_s
+        own_s = np.minimum(needed_s, length_s)
+        held_s, part = _until_last(own_s, gangs.mate)
+        worked_s = own_s if lost_s is None else np.maximum(own_s - lost_s, 0.0)
+        self._truth.work(gangs.job, self._rate * worked_s)
+        self._truth.hold(gangs.job, gangs.option, own_s, held_s * gangs.gpus * part)
+        finished = (needed_s <= length_s * (1 + ROUNDING)).nonzero()[0]
+        done = gangs.job[finished]
+        if done.size:
+            self._truth.complete(done, now_s + needed_s[finished])
+        passed_s = float(held_s.max()) if held_s.size else length_s
+        self._pass(passed_s)
+        return now_s + passed_s, self._ran(worked_s, held_s, passed_s, done)
+
+    def _repeated(self, length_s: float, times: int) -> Ran:
+        """Book so many stretches in which everybody works all the time and nobody is done."""
+        job, option, gpus = self._gangs.job, self._gangs.option, self._gangs.gpus
+        each_s = np.full(job.size, length_s)
+        held_s, part = _until_last(each_s, self._gangs.mate)
+        self._truth.work(job, self._rate * length_s, times=times)
+        self._truth.hold(job, option, each_s, held_s * gpus * part, times=times)
+        return self._ran(each_s, each_s, length_s, times=times)
+
+    def _run_to_completion(self, now_s: float, length_s: float) -> tuple[float, Ran]:
+        """Run to a time or until the first job is done."""
+        truth, gangs = self._truth, self._gangs
+        jobs, rate = gangs.job, self._rate
+        if gangs.share is not None:
+            jobs = np.unique(gangs.job)
+            of_job = np.bincount(gangs.job, weights=rate * gangs.share, minlength=truth.jobs)
+            rate = of_job[jobs].astype(float)
+        needed_s = np.full(jobs.size, np.inf)
+        np.divide(truth.remaining[jobs], rate, out=needed_s, where=rate > 0)
+        needed_s = self._by_the_clock(now_s, needed_s)
+        # From the least time needed and not from two readings of a clock: rounding could stop it.
+        passed_s = min(float(needed_s.min(initial=np.inf)), length_s)
+        if np.isinf(passed_s):
+            return np.inf, self._ran(needed_s, needed_s, length_s)
+        worked_s = self._worked(now_s, passed_s, jobs.size)
+        truth.work(jobs, np.minimum(rate * worked_s, truth.remaining[jobs]))
+        self._hold(passed_s)
+        held_s: Floats = np.full(gangs.job.size, passed_s)
+        if gangs.share is not None:
+            held_s = worked_s = gangs.share * passed_s
+        done = jobs[needed_s <= passed_s * (1 + ROUNDING)]
+        if done.size:
+            truth.complete(done, np.full(done.size, now_s + passed_s))
+        self._pass(passed_s)
+        return now_s + passed_s, self._ran(worked_s, held_s, passed_s, done)
+
+    def _hold(self, passed_s: float) -> None:
+        """Book devices had all the time, or a share of it, perhaps by a job on several types."""
+        truth, gangs = self._truth, self._gangs
+        gpus = gangs.gpus * _until_last(self._rate, gangs.mate)[1]
+        if gangs.share is None:
+            each_s = np.full(gangs.job.size, passed_s)
+            truth.hold(gangs.job, gangs.option, each_s, each_s * gpus)
+            return
+        cells, place = np.unique(
+            gangs.job * truth.capacity.size + gangs.option, return_inverse=True
+        )
+        time, used = np.zeros((2, cells.size))
+        np.add.at(time, place, gangs.share)
+        np.add.at(used, place, gangs.share * gpus)
+        truth.hold(*np.divmod(cells, truth.capacity.size), time * passed_s, used * passed_s)
+
+    def _by_the_clock(self, now_s: float, work_s: Floats) -> Floats:
+        """Return when so much work is done, rests and losses included, in seconds from now."""
+        needed_s = work_s
+        if self._spells is not None:
+            needed_s = _through_spells(self._spells, now_s, work_s)
+        elif self._lost_s is not None:
+            needed_s = self._lost_s + work_s
+        if self._tick_s:
+            needed_s = np.round(needed_s / self._tick_s) * self._tick_s
+        return needed_s
+
+    def _worked(self, now_s: float, passed_s: float, lines: int) -> Floats:
+        """Return how long each line works in the next so many seconds."""
+        if self._spells is not None:
+            return _at_work(self._spells, now_s + passed_s) - _at_work(self._spells, now_s)
+        if self._lost_s is not None:
+            return np.maximum(passed_s - self._lost_s, 0.0)
+        return np.full(lines, passed_s)
+
+    def _still_lost(self, change: Change) -> Floats | None:
+        """Return what each line of a decision loses: who starts, and who still did before."""
+        if self._lost_s is None and not change.lost_s:
+            return None
+        of_job = np.zeros(self._truth.jobs)
+        if self._lost_s is not None:
+            of_job[self._gangs.job] = self._lost_s
+        lost_s = np.where(change.starts, change.lost_s, of_job[change.gangs.job])
+        return lost_s if lost_s.any() else None
+
+    def _pass(self, passed_s: float) -> None:
+        """Let time go by for what is lost at a start."""
+        if self._lost_s is not None:
+            left_s = np.maximum(self._lost_s - passed_s, 0.0)
+            self._lost_s = left_s if left_s.any() else None
+
+    def _ran(
+        self,
+        worked_s: Floats,
+        held_s: Floats,
+        length_s: float,
+        done: Ints = NOBODY,
+        *,
+        times: int = 1,
+    ) -> Ran:
+        return Ran(self._gangs, self._rate, worked_s, held_s, done, length_s, times)
+
+
+def _repeats(now_s: float, length_s: float, until_s: float, needed_s: Floats) -> Floats:
+    """Return the ends of stretches that begin before a time and in which nobody is done."""
+    # One less than fits, whatever the rounding of a long sum.
+    whole = int(min(needed_s.min(initial=np.inf) / length_s - 1, _AT_ONCE))
+    if whole < 2 or until_s <= now_s + length_s:
+        return np.empty(0)
+    ends_s = running_sums(now_s, length_s, whole)
+    begun = 1 + int(np.searchsorted(ends_s[:-1], until_s))
+    return ends_s[:begun]
+
+
+def _until_last(own_s: Floats, mate: Ints | None) -> tuple[Floats, Floats | float]:
+    """Return the seconds for which each line's devices are held, and its job's part of them.
+
+    Devices are held until the last of a pair is done, and the two account for half each.
+    """
+    if mate is None:
+        return own_s, 1.0
+    alone = mate == np.arange(mate.size)
+    return np.maximum(own_s, own_s[mate]), np.where(alone, 1.0, 0.5)
+
+
+def _at_work(spells: Spells, at_s: float) -> Floats:
+    """Return the seconds that each line has worked since its first spell began."""
+    since_s = np.maximum(at_s - spells.ready_s, 0.0)
+    cycle_s = spells.work_s + spells.rest_s
+    whole = np.where(np.isfinite(cycle_s), since_s // cycle_s, 0.0)
+    with np.errstate(invalid="ignore"):
+        past_s = np.where(whole > 0, whole * cycle_s, 0.0)
+        worked_s = np.where(whole > 0, whole * spells.work_s, 0.0)
+    return np.asarray(worked_s + np.minimum(since_s - past_s, spells.work_s), dtype=float)
+
+
+def _through_spells(spells: Spells, now_s: float, work_s: Floats) -> Floats:
+    """Return when so many more seconds of work are done, in seconds from now.
+
+    What is left after a spell but for rounding is done with it.
+    """
+    total_s = _at_work(spells, now_s) + work_s
+    with np.errstate(invalid="ignore"):
+        rests = np.maximum(np.ceil(total_s / spells.work_s - ROUNDING) - 1, 0.0)
+        resting_s = np.where(rests > 0, rests * spells.rest_s, 0.0)
+    return np.asarray(spells.ready_s + total_s + resting_s - now_s, dtype=float)

@@ -1,0 +1,105 @@
+"""The one loop of every simulation: say what happened, get a decision, apply it, let it run."""
+
+from __future__ import annotations
+
+from math import isinf
+from typing import TYPE_CHECKING, Protocol
+
+from apportion.errors import SolveError
+from apportion.mechanism.scheduler import News
+
+if TYPE_CHECKING:
+    from apportion.mechanism.scheduler import Change, Ran, Scheduler
+    from apportion.sim.engine.truth import Truth
+
+__all__ = ["Record", "Runtime", "run"]
+
+
+class Runtime(Protocol):
+    """What happens on the devices: lets gangs work, and books it in the truth."""
+
+    def apply(self, now_s: float, change: Change) -> None:
+        """Let the gangs of a decision have their devices from now on."""
+        ...
+
+    def run(
+        self, now_s: float, length_s: float, until_s: float, *, to_completion: bool
+    ) -> tuple[float, Ran]:
+        """Let them work for a while; return when it is over and what has come of it.
+
+        Parameters
+        ----------
+        now_s
+            The time, seconds.
+        length_s
+            For how long, seconds.
+        until_s
+            Stretches of this length may be repeated, as long as they begin before this time and
+            nothing else happens in them.
+        to_completion
+            Whether to stop as soon as a job is done. If not, jobs are done when they are done, and
+            the stretch is over early once every gang is done.
+
+        Returns
+        -------
+        end_s : float
+            Infinite if nothing would ever happen again.
+        ran : Ran
+            What has come of it.
+        """
+        ...
+
+
+class Record(Protocol):
+    """Writes down what the tables of a run are made of; nobody decides by it."""
+
+    def changed(self, now_s: float, change: Change) -> None:
+        """Take down that a decision takes effect."""
+        ...
+
+    def ran(self, now_s: float, end_s: float, ran: Ran, active: int) -> None:
+        """Take down what gangs have done between two times, while so many jobs were active."""
+        ...
+
+
+def run(truth: Truth, scheduler: Scheduler, runtime: Runtime, record: Record) -> None:
+    """Run the jobs until every one is complete.
+
+    Parameters
+    ----------
+    truth
+        The jobs as they are: when they arrive, what is left of them.
+    scheduler
+        Decides; knows `Truth.told` and the devices only.
+    runtime
+        Lets gangs work at the speeds that they really have.
+    record
+        Is told of all of it.
+
+    Raises
+    ------
+    SolveError
+        If jobs wait for ever: no decision lets any of them work, and nothing else will happen.
+    """
+    now_s, ran = truth.next_arrival_s, None
+    while truth.left:
+        arrived = truth.admit(now_s)
+        if truth.idle:
+            now_s = truth.next_arrival_s
+            continue
+        change = scheduler.decide(News(now_s, arrived, ran))
+        if change is not None:
+            runtime.apply(now_s, change)
+            record.changed(now_s, change)
+        active, length_s = truth.active.size, scheduler.lasts_s(now_s)
+        until_s = min(scheduler.steady_s(now_s), truth.next_arrival_s)
+        if scheduler.hears:
+            length_s = min(length_s, truth.next_arrival_s - now_s)
+        end_s, ran = runtime.run(now_s, length_s, until_s, to_completion=scheduler.hears)
+        if isinf(end_s):
+            raise SolveError(
+                f"{scheduler.name} gives none of the {active} active jobs any time at "
+                f"{now_s:.0f} s, and no job arrives later."
+            )
+        record.ran(now_s, end_s, ran, active)
+        now_s = end_s

@@ -1,0 +1,58 @@
+"""How fast gangs really are: the part of the fluid runtime that another model replaces."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from apportion.mechanism.placement import Placer
+    from apportion.mechanism.scheduler import Gangs
+    from apportion.sim.engine.truth import Truth
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["Speeds", "TableSpeeds"]
+
+
+class Speeds(Protocol):
+    """Who slows whom."""
+
+    def rates(self, gangs: Gangs) -> Floats:
+        """Return the steps/s of every line, given where all of them are, shape (lines,).
+
+        Asked at every decision, with all that have devices from then on: what a gang makes may
+        depend on its neighbours.
+        """
+        ...
+
+
+class TableSpeeds:
+    """The workload's throughputs: of jobs alone, of pairs, of gangs split over machines.
+
+    Parameters
+    ----------
+    truth
+        Has the tables.
+    devices
+        Knows which gangs are split.
+    """
+
+    def __init__(self, truth: Truth, devices: Placer | None) -> None:
+        self._truth, self._devices = truth, devices
+
+    def rates(self, gangs: Gangs) -> Floats:
+        """Look up table speed, or speed beside the mate, times the ratio of split gangs."""
+        truth, (job, gang, option, _, mate, _) = self._truth, gangs
+        rate = np.asarray(truth.speed[job, option], dtype=float)
+        if mate is not None and truth.beside is not None:
+            paired = (mate != np.arange(mate.size)).nonzero()[0]
+            own = truth.beside.beside(job[paired], job[mate[paired]])
+            rate[paired] = own[np.arange(paired.size), option[paired]]
+        if truth.split_ratio is not None and self._devices is not None:
+            split = self._devices.is_split(gang)
+            rate = rate * np.where(split, truth.split_ratio[job, option], 1.0)
+        return rate
