@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
+from apportion.mechanism.labelled import Assignment, RoundPlan, RoundScheduler
 from apportion.mechanism.placement import PLACEMENTS, Placer
-from apportion.mechanism.plan import Assignment, RoundPlan
-from apportion.mechanism.rounds import RoundScheduler
 
 __all__ = ["PLACEMENTS", "Assignment", "Placer", "RoundPlan", "RoundScheduler"]

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 from apportion.checks import mapping
 from apportion.checks import seconds as check_seconds
 from apportion.errors import unknown_name, written
-from apportion.mechanism.plan import Assignment, RoundPlan
+from apportion.mechanism.labelled.plan import Assignment, RoundPlan
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping
 
     from apportion.mechanism.core import GangRound
-    from apportion.mechanism.rows import LabelledRows
+    from apportion.mechanism.labelled.rows import LabelledRows
 
     Places = dict[Hashable, tuple[str, tuple[int, ...]]]
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from apportion.mechanism.core import RoundCore
-    from apportion.mechanism.rows import LabelledRows
+    from apportion.mechanism.labelled.rows import LabelledRows
 
     Where = dict[Hashable, tuple[str, tuple[int, ...]]]
 

@@ -11,18 +11,18 @@ from apportion.checks import seed as check_seed
 from apportion.cluster import Cluster
 from apportion.errors import InputError, unknown_name, written
 from apportion.mechanism.core import RoundCore
-from apportion.mechanism.labelling import labelled_plan, places, times_of
+from apportion.mechanism.labelled.labelling import labelled_plan, places, times_of
+from apportion.mechanism.labelled.rows import LabelledRows
+from apportion.mechanism.labelled.snapshot import read_snapshot, snapshot
+from apportion.mechanism.labelled.tables import read_scale_factors, read_table, refuse_uneven
 from apportion.mechanism.placement import Placer
-from apportion.mechanism.rows import LabelledRows
-from apportion.mechanism.snapshot import read_snapshot, snapshot
-from apportion.mechanism.tables import read_scale_factors, read_table, refuse_uneven
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence
 
     import pandas as pd
 
-    from apportion.mechanism.plan import RoundPlan
+    from apportion.mechanism.labelled.plan import RoundPlan
 
     ScaleFactors = Mapping[Any, int] | pd.Series | int | None
 
