@@ -29,11 +29,11 @@ from apportion.threads import one_thread
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from apportion.mechanisms import Mechanism, MechanismName
     from apportion.pairs import PairThroughputs
     from apportion.policies import Policy
     from apportion.sim.deciders import Decider
     from apportion.sim.network import NetworkModel
-    from apportion.sim.settings import Mechanism
     from apportion.sim.workload import Workload
 
 __all__ = ["simulate"]
@@ -46,7 +46,7 @@ def simulate(
     workload: Workload,
     cluster: Cluster | Mapping[str, int] | str,
     *,
-    mechanism: Mechanism | None = None,
+    mechanism: Mechanism | MechanismName | None = None,
     round_seconds: float | None = None,
     resolve_seconds: float | None = None,
     preemption_overhead_seconds: float | None = None,

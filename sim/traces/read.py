@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, get_args
 
 from apportion.checks import choice, whole
 from apportion.checks import seed as check_seed
 from apportion.errors import InputError
 from apportion.kinds import checked
+from apportion.registry import Registry
 from apportion.sim.traces import elasticflow, gavel, helios, jobs_csv, microsoft_itp, philly
 from apportion.sim.traces.assemble import ReadOptions
 from apportion.sim.traces.oracle import (
@@ -23,7 +23,7 @@ from apportion.sim.traces.table import missing_column
 from apportion.sim.traces.text import read_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     import pandas as pd
 
@@ -47,7 +47,9 @@ class TraceFormat:
     read: Callable[[TextFile, ReadOptions], Workload]
 
 
-TRACE_FORMATS: Mapping[str, TraceFormat] = MappingProxyType(
+TRACE_FORMATS: Registry[TraceFormat] = Registry(
+    "trace format",
+    "apportion.trace_formats",
     {
         "jobs": TraceFormat("csv of your own jobs", jobs_csv.COLUMNS, jobs_csv.read_jobs_csv),
         "gavel": TraceFormat("Gavel or Shockwave, tab separated", (), gavel.read_gavel),
@@ -59,9 +61,10 @@ TRACE_FORMATS: Mapping[str, TraceFormat] = MappingProxyType(
         ),
         "philly": TraceFormat("Microsoft Philly", philly.COLUMNS, philly.read_philly),
         "helios": TraceFormat("SenseTime Helios", helios.COLUMNS, helios.read_helios),
-    }
+    },
+    lambda value: isinstance(value, TraceFormat),
 )
-"""Every format that `read_workload` knows, by name."""
+"""Every format that `read_workload` knows, by name; another is added by assigning it."""
 
 
 @checked

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from apportion.jobs import JOB_COLUMNS, check_jobs
     from apportion.mechanism import RoundScheduler
     from apportion.mechanism.offers import OfferScheduler, get_scheduler, scheduler_table
+    from apportion.mechanisms import Exact, Leases, Rounds
     from apportion.pairs import PairThroughputs
     from apportion.policies import (
         FIFO,
@@ -81,6 +82,7 @@ _HOMES = {
     "apportion.jobs": ["JOB_COLUMNS", "check_jobs"],
     "apportion.mechanism": ["RoundScheduler"],
     "apportion.mechanism.offers": ["OfferScheduler", "get_scheduler", "scheduler_table"],
+    "apportion.mechanisms": ["Exact", "Leases", "Rounds"],
     "apportion.pairs": ["PairThroughputs"],
     "apportion.policies": [
         "AlloX",
@@ -132,6 +134,7 @@ __all__ = [
     "ApportionError",
     "Cluster",
     "Comparison",
+    "Exact",
     "FinishTimeFairness",
     "GandivaPacking",
     "HierarchicalFairness",
@@ -139,6 +142,7 @@ __all__ = [
     "InputError",
     "InterferenceEstimator",
     "IsolatedShare",
+    "Leases",
     "Makespan",
     "MaxMinFairness",
     "MaxTotalThroughput",
@@ -152,6 +156,7 @@ __all__ = [
     "ProportionalShare",
     "Resource",
     "RoundScheduler",
+    "Rounds",
     "Run",
     "ShortestJobFirst",
     "SolveError",

@@ -15,13 +15,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-import numpy as np
-import pandas as pd
-
 from apportion.checks import is_number, is_truth, is_whole
 from apportion.errors import InputError, unknown_name, written
 
-__all__ = ["check_fields", "checked"]
+__all__ = ["check_fields", "check_kind", "checked"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -41,6 +38,11 @@ def _several(value: Any) -> bool:
     return isinstance(value, Iterable) and not scalar
 
 
+def _is_a(value: Any, name: str) -> bool:
+    """Tell by the names of its classes what a value is, which loads none of them."""
+    return any(each.__name__ == name for each in type(value).__mro__)
+
+
 _KINDS: Mapping[str, _Kind] = {
     "None": _Kind("None", lambda value: value is None),
     "bool": _Kind("True or False", is_truth),
@@ -48,9 +50,9 @@ _KINDS: Mapping[str, _Kind] = {
     "float": _Kind("a number", is_number),
     "str": _Kind("a text", lambda value: isinstance(value, str)),
     "Path": _Kind("a path", lambda value: isinstance(value, (str, os.PathLike))),
-    "pd.DataFrame": _Kind("a DataFrame", lambda value: isinstance(value, pd.DataFrame)),
-    "pd.Series": _Kind("a Series", lambda value: isinstance(value, pd.Series)),
-    "pd.MultiIndex": _Kind("a MultiIndex", lambda value: isinstance(value, pd.MultiIndex)),
+    "pd.DataFrame": _Kind("a DataFrame", lambda value: _is_a(value, "DataFrame")),
+    "pd.Series": _Kind("a Series", lambda value: _is_a(value, "Series")),
+    "pd.MultiIndex": _Kind("a MultiIndex", lambda value: _is_a(value, "MultiIndex")),
     "Mapping": _Kind("a mapping", lambda value: isinstance(value, Mapping)),
     "Sequence": _Kind("a list", _several),
     "Iterable": _Kind("a list", _several),
@@ -61,14 +63,17 @@ _KINDS: Mapping[str, _Kind] = {
 _CLASSES = (
     "Cluster",
     "Dimension",
+    "Exact",
     "Instance",
     "Interconnect",
     "InterferenceEstimator",
+    "Leases",
     "OfferScheduler",
     "PairThroughputs",
     "Policy",
     "Resource",
     "RoundPlan",
+    "Rounds",
     "ThroughputTensor",
     "Workload",
 )
@@ -97,7 +102,7 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
         for name, value in given.items():
             if name in known:
                 _check(name, value, known[name])
-        if any(isinstance(value, np.generic) for value in given.values()):
+        if any(_is_a(value, "generic") for value in given.values()):
             args = tuple(map(_plain, args))  # type: ignore[assignment]
             kwargs = {name: _plain(value) for name, value in kwargs.items()}  # type: ignore[assignment]
         return function(*args, **kwargs)
@@ -120,13 +125,26 @@ def check_fields(value: Any) -> None:
         given = getattr(value, field.name)
         if kinds is not None:
             _check(field.name, given, kinds)
-        if isinstance(given, np.generic):
+        if _is_a(given, "generic"):
             object.__setattr__(value, field.name, _plain(given))
+
+
+def check_kind(name: str, value: Any, annotation: str) -> None:
+    """Check the kind of one value, under the name by which it was given.
+
+    Raises
+    ------
+    InputError
+        If it is not of the kind that the annotation says.
+    """
+    kinds = _kinds(annotation)
+    if kinds is not None:
+        _check(name, value, kinds)
 
 
 def _plain(value: Any) -> Any:
     """Return a number of numpy as one of Python: eight bits soon overflow."""
-    return value.item() if isinstance(value, np.generic) else value
+    return value.item() if _is_a(value, "generic") else value
 
 
 def _check(name: str, value: Any, kinds: tuple[_Kind, ...]) -> None:
@@ -177,7 +195,7 @@ def _literal(part: str) -> _Kind:
 
 def _class(name: str) -> _Kind:
     def holds(value: Any) -> bool:
-        return any(each.__name__ == name for each in type(value).__mro__)
+        return _is_a(value, name)
 
     made = {"Workload": ", as made by generate_workload() or read_workload(path)"}
     return _Kind(f"a {name}{made.get(name, '')}", holds)

@@ -1,61 +1,132 @@
 from __future__ import annotations
 
-import inspect
+import dataclasses
 from typing import Any
 
+import numpy as np
 import pytest
 
+import apportion as ap
+from apportion.cli.parser import parse
 from apportion.errors import InputError
-from apportion.experiments import compare
 from apportion.mechanism.offers import get_scheduler
+from apportion.mechanisms import MECHANISMS
 from apportion.policies import FIFO
-from apportion.sim import generate_workload
-from apportion.sim.settings import MECHANISMS, settings_for
-from apportion.sim.simulate import simulate
+from apportion.sim.settings import mechanism_for
 
-NOT_SETTINGS = {"policy", "policies", "workload", "cluster", "mechanism", "progress", "n_jobs"}
-NOT_SETTINGS |= {"out", "resume", "origin", "raise_on_failure"}
-
-
-@pytest.mark.parametrize("function", [simulate, compare], ids=["simulate", "compare"])
-def test_settings_that_are_not_given_can_be_told_from_those_that_are(function: Any) -> None:
-    for name, parameter in inspect.signature(function).parameters.items():
-        if name in NOT_SETTINGS:
-            continue
-        assert any(name in settings for settings in MECHANISMS.values()), name
-        # Anything else could not be told from a value that was given.
-        assert parameter.default == (0 if name == "seed" else None)
+SETTINGS = {each.name: each for kind in MECHANISMS.values() for each in kind.settings()}
 
 
 def test_the_mechanism_follows_from_who_decides_and_from_settings() -> None:
     dally = get_scheduler("dally")
-    assert settings_for([FIFO()], None, {})["mechanism"] == "rounds"
-    assert settings_for([FIFO(), dally], None, {})["mechanism"] == "leases"
-    assert settings_for([FIFO()], None, {"lease_seconds": 60.0})["mechanism"] == "leases"
-    assert settings_for([FIFO()], "ideal", {})["mechanism"] == "ideal"
+    assert mechanism_for([FIFO()], None, {}) == ap.Rounds()
+    assert mechanism_for([FIFO(), dally], None, {}) == ap.Leases()
+    assert mechanism_for([FIFO()], None, {"lease_seconds": 60.0}) == ap.Leases(seconds=60.0)
+    assert mechanism_for([FIFO()], "ideal", {}) == ap.Exact()
+    assert mechanism_for([FIFO()], ap.Rounds(seconds=9.0), {}) == ap.Rounds(seconds=9.0)
+
+
+def test_what_carry_over_is_by_default_follows_from_when_the_policy_is_solved() -> None:
+    assert ap.Rounds().carry_over is True
+    assert ap.Rounds(resolve_seconds=1920).carry_over is False
+    assert ap.Rounds(resolve_seconds=1920, carry_over=True).carry_over is True
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_a_setting_that_a_mechanism_does_not_heed_is_refused_whatever_its_value(
     mechanism: str,
 ) -> None:
-    names = {name: value for settings in MECHANISMS.values() for name, value in settings.items()}
-    for name in names.keys() - MECHANISMS[mechanism].keys():
-        for value in (names[name], object(), 77.0):
+    own = {each.name for each in MECHANISMS[mechanism].settings()}
+    for name in SETTINGS.keys() - own:
+        for value in (SETTINGS[name].default, object(), 77.0):
             if value is not None:
                 with pytest.raises(InputError, match=f"^{name}=.* does nothing to '{mechanism}'"):
-                    settings_for([FIFO()], mechanism, {name: value})
-        assert name not in settings_for([FIFO()], mechanism, {name: None})
+                    mechanism_for([FIFO()], mechanism, {name: value})
+        mechanism_for([FIFO()], mechanism, {name: None})
 
 
-@pytest.mark.parametrize("function", [simulate, compare], ids=["simulate", "compare"])
-def test_a_network_needs_leases(function: Any) -> None:
-    workload, decides = generate_workload(jobs=1), "fifo" if function is simulate else ["fifo"]
-    for mechanism in ("rounds", "ideal"):
-        with pytest.raises(InputError, match="network='table1' is for the mechanism 'leases'"):
-            function(decides, workload, "v100=1", mechanism=mechanism, network="table1")
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_names_and_values_say_the_same(mechanism: str) -> None:
+    kind = MECHANISMS[mechanism]
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        told: dict[str, Any] = {}
+        for setting in kind.settings():
+            if rng.random() < 0.5:
+                drawn = {"bool": bool(rng.random() < 0.5), "float": float(rng.uniform(1, 300))}
+                told[setting.name] = drawn.get(setting.kind.removesuffix(" | None"), "random")
+        told |= _enough(told)
+        by_name = mechanism_for([FIFO()], mechanism, told)
+        fields = {each.field: each.name for each in kind.settings()}
+        whole = by_name.by_name()
+        assert whole.pop("mechanism") == mechanism
+        assert kind(**{field: whole[name] for field, name in fields.items()}) == by_name
+        assert {name: whole[name] for name in told} == told
+        assert mechanism_for([FIFO()], mechanism, whole) == by_name
+        words = [
+            word
+            for name, value in whole.items()
+            if value is not None
+            for word in (f"--{name.replace('_', '-')}", _as_word(value))
+        ]
+        args = parse(["compare", "--mechanism", mechanism, *words])
+        for name, value in whole.items():
+            read = getattr(args, name)
+            assert (read == "yes" if isinstance(value, bool) else read) == value
 
 
-def test_an_unknown_setting_gets_the_nearest() -> None:
-    with pytest.raises(InputError, match="Did you mean 'lease_seconds'"):
-        settings_for([FIFO()], None, {"lease_second": 1.0})
+def _enough(told: dict[str, Any]) -> dict[str, Any]:
+    """Rounds must be longer than what a preemption costs."""
+    overhead = told.get("preemption_overhead_seconds", 0.0)
+    return {"round_seconds": overhead + told["round_seconds"]} if "round_seconds" in told else {}
+
+
+def _as_word(value: object) -> str:
+    return ("yes" if value else "no") if isinstance(value, bool) else str(value)
+
+
+def test_a_value_runs_as_its_names_do() -> None:
+    workload = ap.generate_workload(jobs=12, seed=1)
+    by_name = ap.simulate("fifo", workload, "v100=2,k80=2", round_seconds=60, placement="random")
+    value = ap.Rounds(seconds=60, placement="random")
+    by_value = ap.simulate("fifo", workload, "v100=2,k80=2", mechanism=value)
+    assert by_value.jobs.equals(by_name.jobs)
+    assert by_value.settings == by_name.settings
+    compared = ap.compare(["fifo"], workload, "v100=2,k80=2", mechanism=value, n_jobs=1)
+    assert compared["fifo"].jobs.equals(by_name.jobs)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: ap.Rounds(seconds=0), "round_seconds is 0"),
+        (lambda: ap.Rounds(seconds="x"), "seconds is 'x'"),  # type: ignore[arg-type]
+        (lambda: ap.Rounds(preemption_overhead_seconds=360), "less than round_seconds"),
+        (lambda: ap.Rounds(leases="no"), "leases is 'no'"),  # type: ignore[arg-type]
+        (lambda: ap.Leases(seconds=-1), "lease_seconds is -1"),
+        (lambda: ap.Leases(checkpoint_seconds_per_gpu=np.nan), "checkpoint_seconds_per_gpu is nan"),
+        (lambda: ap.Exact(resolve_seconds=-1), "resolve_seconds is -1"),
+        (lambda: mechanism_for([FIFO()], "round", {}), "Did you mean 'rounds'"),
+        (lambda: mechanism_for([FIFO()], 3, {}), "mechanism"),  # type: ignore[arg-type]
+        (lambda: mechanism_for([FIFO()], "rounds", {"round_seconds": "x"}), "round_seconds is 'x'"),
+        (lambda: mechanism_for([FIFO()], None, {"lease_second": 1.0}), "mean 'lease_seconds'"),
+        (
+            lambda: mechanism_for([FIFO()], ap.Rounds(), {"round_seconds": 9.0}),
+            r"mechanism=Rounds\(seconds=9.0\)",
+        ),
+        (
+            lambda: mechanism_for([get_scheduler("dally")], ap.Rounds(), {}),
+            "'dally' is a scheduler, which works by leases",
+        ),
+    ],
+)
+def test_wrong_settings_are_named(call: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        call()
+
+
+def test_mechanisms_are_values() -> None:
+    assert ap.Rounds(seconds=60) == ap.Rounds(seconds=60.0)
+    assert len({ap.Rounds(), ap.Rounds(), ap.Exact()}) == 2
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        ap.Rounds().seconds = 3.0  # type: ignore[misc]

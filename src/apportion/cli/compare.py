@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from apportion.cli.inputs import fitted, simulation_settings, workload_and_origin
 from apportion.cli.output import print_summary
-from apportion.cli.racks import cluster_of, lease_settings, policies_of
+from apportion.cli.racks import cluster_of, policies_of
 from apportion.errors import ApportionError
 from apportion.experiments import compare
 from apportion.report import human_table
@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> None:
         policies_of(args),
         fitted(args, workload, cluster),
         cluster,
-        **simulation_settings(args) | lease_settings(args),
+        **simulation_settings(args),
         seed=args.seed,
         backend=args.backend,
         address=args.address,

@@ -9,6 +9,7 @@ from apportion.cli.options import GENERATED
 from apportion.cli.trace_options import reading_options, refuse_reading_options
 from apportion.errors import InputError
 from apportion.experiments import sources
+from apportion.mechanisms import MECHANISMS
 from apportion.sim import Workload, read_workload
 from apportion.sim.traces.table import TraceTable, parse_table
 from apportion.sim.traces.text import read_text
@@ -64,17 +65,18 @@ def fitted(args: argparse.Namespace, workload: Workload, cluster: Cluster) -> Wo
 
 
 def simulation_settings(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments of `simulate` that the options of the simulation stand for."""
-    return {
-        "round_seconds": args.round_seconds,
-        "resolve_seconds": args.resolve_seconds,
-        "mechanism": args.mechanism,
-        "preemption_overhead_seconds": args.preemption_overhead_seconds,
-        "placement": args.placement,
-        "placement_sensitive": _yes(args.placement_sensitive),
-        "leases": _yes(args.leases),
+    """Return the arguments of `simulate` that the options of the simulation stand for.
+
+    Racks mean leases where nothing else is said.
+    """
+    names = {each.name: each.kind for kind in MECHANISMS.values() for each in kind.settings()}
+    settings = {name: getattr(args, name) for name in names}
+    for name in settings.keys() & {name for name, kind in names.items() if "bool" in kind}:
+        settings[name] = _yes(settings[name])
+    on_racks = args.racks is not None and args.mechanism is None
+    return settings | {
+        "mechanism": "leases" if on_racks else args.mechanism,
         "learn_pairs": _yes(args.learn_pairs),
-        "carry_over": _yes(args.carry_over),
     }
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from apportion.cli.values import one_of, real, whole
+from apportion.mechanisms import MECHANISMS
 
 if TYPE_CHECKING:
     import argparse
+
+    from apportion.mechanisms import Setting
 
 __all__ = [
     "add_backend",
@@ -15,7 +18,6 @@ __all__ = [
     "add_file",
     "add_generator",
     "add_kind",
-    "add_leases",
     "add_seed",
     "add_simulation",
 ]
@@ -119,22 +121,6 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_leases(parser: argparse.ArgumentParser) -> None:
-    """Add the settings of the lease-based simulator."""
-    group = parser.add_argument_group("the simulation by leases")
-    group.add_argument(
-        "--network",
-        metavar="NAME",
-        help="table1, alpha_beta, none, ... (default: table1)",
-    )
-    seconds = {
-        "lease_seconds": "length of a lease (default: 3600)",
-        "checkpoint_seconds_per_gpu": "from its end to the return of the GPUs (default: 1)",
-    }
-    for name, text in seconds.items():
-        group.add_argument(f"--{name.replace('_', '-')}", type=real(), metavar="S", help=text)
-
-
 def add_backend(parser: argparse.ArgumentParser) -> None:
     """Add where runs are computed."""
     group = parser.add_argument_group("where it is computed")
@@ -157,42 +143,57 @@ def add_backend(parser: argparse.ArgumentParser) -> None:
 
 
 def add_simulation(parser: argparse.ArgumentParser) -> None:
-    """Add the settings of the simulator."""
+    """Add the mechanisms and their settings, each once; they have no default, to tell them apart.
+
+    What a mechanism does not heed is refused where its value is made.
+    """
     group = parser.add_argument_group("the simulation")
-    mechanisms = ("rounds", "ideal", "leases")
     group.add_argument(
         "--mechanism",
-        type=one_of("mechanism", mechanisms),
-        metavar="|".join(mechanisms),
+        type=one_of("mechanism", tuple(MECHANISMS)),
+        metavar="|".join(MECHANISMS),
         help="in rounds, shares exactly as computed, or by leases on racks (default: rounds; "
         "leases for schedulers)",
     )
-    seconds = {
-        "round_seconds": (360.0, "length of a round"),
-        "resolve_seconds": (0.0, "least time between two solves"),
-        "preemption_overhead_seconds": (0.0, "lost when a job starts, resumes or moves"),
-    }
-    for name, (default, text) in seconds.items():
-        group.add_argument(
-            f"--{name.replace('_', '-')}",
-            type=real(),
-            metavar="S",
-            help=f"{text} (default: {default:g})",
-        )
-    group.add_argument("--placement", metavar="NAME", help="(default: consolidated)")
-    answers = {
-        "placement_sensitive": "slow down gangs that are split over machines (default: no)",
-        "carry_over": "keep what jobs are owed at a new solve (default: yes, if on every event)",
-        "leases": "a job that runs again on the same type keeps its devices (default: yes)",
-        "learn_pairs": "tell the policy the truth of a pair once it has run (default: no)",
-    }
-    for name, text in answers.items():
-        group.add_argument(
-            f"--{name.replace('_', '-')}",
-            type=one_of(name.replace("_", " "), ("yes", "no")),
-            metavar="yes|no",
-            help=text,
-        )
+    homes: dict[str, list[str]] = {}
+    settings: dict[str, Setting] = {}
+    for name, mechanism in MECHANISMS.items():
+        for setting in mechanism.settings():
+            settings.setdefault(setting.name, setting)
+            homes.setdefault(setting.name, []).append(name)
+    for name, setting in settings.items():
+        _add_setting(group, setting, ", ".join(homes[name]))
+    group.add_argument(
+        "--learn-pairs",
+        **_answer("learn_pairs"),
+        help="tell the policy the truth of a pair once it has run (default: no)",
+    )
+
+
+def _add_setting(group: argparse._ArgumentGroup, setting: Setting, homes: str) -> None:
+    """Add one setting of some mechanisms as an option."""
+    kind = setting.kind.removesuffix(" | None")
+    if kind == "bool":
+        how = _answer(setting.name)
+    elif kind == "float":
+        how = {"type": real(), "metavar": "S"}
+    else:
+        how = {"metavar": "NAME"}
+    text = f"{homes}: {setting.help}"
+    if setting.default is not None:
+        text += f" (default: {_in_words(setting.default)})"
+    group.add_argument(f"--{setting.name.replace('_', '-')}", **how, help=text)
+
+
+def _answer(name: str) -> dict[str, Any]:
+    """Return what argparse must know of an option that is answered by yes or no."""
+    return {"type": one_of(name.replace("_", " "), ("yes", "no")), "metavar": "yes|no"}
+
+
+def _in_words(default: object) -> str:
+    if isinstance(default, bool):
+        return "yes" if default else "no"
+    return f"{default:g}" if isinstance(default, float) else str(default)
 
 
 def add_seed(parser: argparse.ArgumentParser, text: str) -> None:

@@ -13,7 +13,6 @@ from apportion.cli.options import (
     add_file,
     add_generator,
     add_kind,
-    add_leases,
     add_seed,
     add_simulation,
 )
@@ -147,7 +146,6 @@ def _add_compare(commands: Any) -> None:
     add_generator(parser)
     add_cluster(parser)
     add_simulation(parser)
-    add_leases(parser)
     add_seed(parser, "of everything random (default: 0)")
     _finish(parser)
 
@@ -186,7 +184,6 @@ def _add_sweep(commands: Any) -> None:
     add_generator(parser)
     add_cluster(parser)
     add_simulation(parser)
-    add_leases(parser)
     _finish(parser)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from apportion.cli.options import DEFAULT_CLUSTER, DEFAULT_GPUS_PER_MACHINE
 from apportion.cli.parser import DEFAULT_ON_RACKS, DEFAULT_POLICIES
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from apportion.sim import Workload
 
-__all__ = ["cluster_of", "lease_settings", "policies_of"]
+__all__ = ["cluster_of", "policies_of"]
 
 _MACHINES_PER_RACK = 8
 _GPUS_PER_MACHINE = 8
@@ -64,15 +64,6 @@ def policies_of(args: argparse.Namespace) -> list[str]:
     if args.policies is None:
         return list(DEFAULT_POLICIES if args.racks is None else DEFAULT_ON_RACKS)
     return [name.strip() for name in args.policies.split(",") if name.strip()]
-
-
-def lease_settings(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments of `simulate` that the options of leases stand for."""
-    names = ("network", "lease_seconds", "checkpoint_seconds_per_gpu")
-    settings = {name: getattr(args, name) for name in names}
-    if args.racks is not None and args.mechanism is None:
-        settings["mechanism"] = "leases"
-    return settings
 
 
 def _only_accelerator(workload: Workload) -> str:

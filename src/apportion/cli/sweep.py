@@ -11,7 +11,7 @@ from apportion.cli.generated import generator_options, generator_source
 from apportion.cli.inputs import simulation_settings
 from apportion.cli.options import GENERATED
 from apportion.cli.output import print_summary, print_table
-from apportion.cli.racks import cluster_of, lease_settings, policies_of
+from apportion.cli.racks import cluster_of, policies_of
 from apportion.cli.trace_options import reading_options, refuse_reading_options
 from apportion.errors import InputError
 from apportion.experiments import plan_sweep, sweep
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> None:
         "loads": args.loads,
         "seeds": args.seeds,
         "resample": args.resample,
-        **simulation_settings(args) | lease_settings(args),
+        **simulation_settings(args),
     }
     if args.dry_run:
         _list(plan_sweep(**what), Path(args.out))

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from apportion.experiments.machine.cells import Failure
+    from apportion.mechanisms import Mechanism, MechanismName
     from apportion.pairs import PairThroughputs
     from apportion.sim import Workload
     from apportion.sim.deciders import Decider
     from apportion.sim.network import NetworkModel
-    from apportion.sim.settings import Mechanism
 
 __all__ = ["FOLDER", "compare"]
 
@@ -42,7 +42,7 @@ def compare(
     workload: Workload,
     cluster: Cluster | Mapping[str, int] | str,
     *,
-    mechanism: Mechanism | None = None,
+    mechanism: Mechanism | MechanismName | None = None,
     round_seconds: float | None = None,
     resolve_seconds: float | None = None,
     preemption_overhead_seconds: float | None = None,

@@ -1,0 +1,245 @@
+"""Ways in which decisions are carried out, as values: in rounds, by leases, or exactly.
+
+A value holds every setting of its mechanism, checked, with its default and a line that explains it.
+Functions take the value, options of the command line and files of settings are made from its
+fields; so a setting is spelt out once. Nothing here loads numpy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+
+from apportion.checks import number
+from apportion.checks import seconds as check_seconds
+from apportion.errors import InputError
+from apportion.kinds import check_fields, check_kind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from dataclasses import Field
+
+    from apportion.sim.network import NetworkModel
+
+__all__ = ["MECHANISMS", "Exact", "Leases", "Mechanism", "MechanismName", "Rounds", "Setting"]
+
+_SHORTEST_S = 1e-3
+"""Least length of a round or lease, seconds: each of them costs time to compute."""
+
+
+class Setting(NamedTuple):
+    """One setting of a mechanism.
+
+    Attributes
+    ----------
+    name
+        As an argument of `apportion.simulate` and, with hyphens, as an option.
+    field
+        As an argument of the mechanism.
+    kind
+        Annotation, as text.
+    default
+        Where it is not given.
+    help
+        What it is, in a line.
+    """
+
+    name: str
+    field: str
+    kind: str
+    default: Any
+    help: str
+
+
+def _about(text: str, name: str | None = None) -> dict[str, str | None]:
+    """Describe a field of a mechanism: its line of help, and its name outside of the value."""
+    return {"help": text, "name": name}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Settings:
+    """What every mechanism has: a name, and its fields as settings."""
+
+    name: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if hasattr(self, "resolve_seconds"):
+            check_seconds("resolve_seconds", self.resolve_seconds, infinite=True)
+
+    @classmethod
+    def settings(cls) -> tuple[Setting, ...]:
+        """Return the settings of the mechanism in their order."""
+        return tuple(_described(each) for each in fields(cls))
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> Any:
+        """Make the mechanism of settings by name; None stands for the default.
+
+        Raises
+        ------
+        InputError
+            For a value that is out of range or not of its kind.
+        """
+        given = [each for each in cls.settings() if settings.get(each.name) is not None]
+        for each in given:
+            check_kind(each.name, settings[each.name], each.kind)
+        return cls(**{each.field: settings[each.name] for each in given})
+
+    def by_name(self) -> dict[str, Any]:
+        """Return ``mechanism``, its name, and its settings by name, as runs record them."""
+        values = {each.name: getattr(self, each.field) for each in self.settings()}
+        return {"mechanism": self.name, **values}
+
+
+def _described(entry: Field[Any]) -> Setting:
+    name = entry.metadata["name"] or entry.name
+    return Setting(name, entry.name, str(entry.type), entry.default, entry.metadata["help"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rounds(_Settings):
+    """Shares of time are carried out in rounds, as in Gavel.
+
+    Parameters
+    ----------
+    seconds
+        Length of a round.
+    resolve_seconds
+        Least time between two solves of the policy, seconds; 0 solves at the start of every round
+        before which a job has arrived or completed. (Gavel: 1920.)
+    preemption_overhead_seconds
+        Seconds that a job loses whenever it starts, resumes or moves, or joins another on its
+        devices.
+    placement
+        How gangs get their devices: ``"consolidated"``, ``"first_fit"``, ``"random"``, ...
+    placement_sensitive
+        Whether a gang whose GPUs sit in more than one machine runs at its unconsolidated
+        throughput, which the workload must have. Gavel's simulator lets it run as if it were whole.
+        The policy is told the unconsolidated throughput of gangs that no machine holds.
+    carry_over
+        Whether jobs keep what they are owed when the policy is solved again. Without, as Gavel has
+        it, the time received is counted anew, and the shares are missed the more, the more often
+        the policy is solved. None, the default, becomes whether it is solved on every event
+        (``resolve_seconds=0``).
+    leases
+        Whether a job that runs again on the same type keeps its devices and goes on. Without, every
+        job is stopped at the end of its round and pays `preemption_overhead_seconds` in each.
+
+    Raises
+    ------
+    InputError
+        For a setting that is out of range or not of its kind.
+    """
+
+    name: ClassVar[str] = "rounds"
+
+    seconds: float = field(default=360.0, metadata=_about("length of a round", "round_seconds"))
+    resolve_seconds: float = field(default=0.0, metadata=_about("least time between two solves"))
+    preemption_overhead_seconds: float = field(
+        default=0.0, metadata=_about("lost when a job starts, resumes or moves")
+    )
+    placement: str = field(default="consolidated", metadata=_about("how gangs get their devices"))
+    placement_sensitive: bool = field(
+        default=False, metadata=_about("slow down gangs that are split over machines")
+    )
+    carry_over: bool | None = field(
+        default=None,
+        metadata=_about("keep what jobs are owed at a new solve (default: yes, if on every event)"),
+    )
+    leases: bool = field(
+        default=True, metadata=_about("a job that runs again on the same type keeps its devices")
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        number("round_seconds", self.seconds, least=_SHORTEST_S)
+        overhead = check_seconds("preemption_overhead_seconds", self.preemption_overhead_seconds)
+        if not overhead < self.seconds:
+            raise InputError(
+                f"preemption_overhead_seconds is {overhead!r}; it must be a number >= 0 and less "
+                f"than round_seconds ({self.seconds:g}), or a job might never get anywhere."
+            )
+        if self.carry_over is None:
+            object.__setattr__(self, "carry_over", self.resolve_seconds == 0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Leases(_Settings):
+    """GPUs in machines and racks are offered to waiting jobs and held for a lease.
+
+    A network model says how much slower a gang is where it sits. The mechanism of schedulers;
+    policies then share out time over the tiers machine, rack and network.
+
+    Parameters
+    ----------
+    seconds
+        Length of a lease. That of the scheduler where left out, 3600 for policies.
+    checkpoint_seconds_per_gpu
+        How long after the end of a lease the GPUs of a gang are free, per GPU. That of the
+        scheduler where left out, 1 for policies.
+    network
+        A network model or its name, see `apportion.sim.network.get_network`.
+    resolve_seconds
+        Least time between two solves of a policy, seconds.
+
+    Raises
+    ------
+    InputError
+        For a setting that is out of range or not of its kind.
+    """
+
+    name: ClassVar[str] = "leases"
+
+    network: str | NetworkModel = field(
+        default="table1", metadata=_about("table1, alpha_beta, none, ...")
+    )
+    seconds: float | None = field(
+        default=None,
+        metadata=_about("length of a lease (default: 3600, or the scheduler's)", "lease_seconds"),
+    )
+    checkpoint_seconds_per_gpu: float | None = field(
+        default=None,
+        metadata=_about("from its end to the return of the GPUs (default: 1, or the scheduler's)"),
+    )
+    resolve_seconds: float = field(default=0.0, metadata=_about("least time between two solves"))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.seconds is not None:
+            number("lease_seconds", self.seconds, least=_SHORTEST_S)
+        if self.checkpoint_seconds_per_gpu is not None:
+            check_seconds("checkpoint_seconds_per_gpu", self.checkpoint_seconds_per_gpu)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exact(_Settings):
+    """Every share is had exactly, from event to event: what the policy itself is worth.
+
+    Parameters
+    ----------
+    resolve_seconds
+        Least time between two solves of the policy, seconds.
+
+    Raises
+    ------
+    InputError
+        For a setting that is out of range or not of its kind.
+    """
+
+    name: ClassVar[str] = "ideal"
+
+    resolve_seconds: float = field(default=0.0, metadata=_about("least time between two solves"))
+
+
+Mechanism = Rounds | Leases | Exact
+"""A way in which decisions are carried out."""
+
+MechanismName = Literal["rounds", "ideal", "leases"]
+"""Their names."""
+
+MECHANISMS: Mapping[str, type[Rounds] | type[Leases] | type[Exact]] = MappingProxyType(
+    {each.name: each for each in (Rounds, Exact, Leases)}
+)
+"""The mechanisms by name."""
