@@ -29,7 +29,7 @@ def test_every_stay_is_a_job_and_gpu_seconds_are_kept(tmp_path: Path) -> None:
     assert len(table) == len(schedule)
     assert table["job_id"].is_unique
     assert table.groupby("metadata")["success"].sum().eq(1).all()
-    gpus = table["allocated_resources"].map(lambda text: len(_devices(text)))
+    gpus = table["allocated_resources"].map(_devices).map(len)
     assert (gpus == table["requested_number_of_resources"]).all()
     held = schedule["devices"].map(len) * (schedule["end_s"] - schedule["start_s"])
     assert (gpus * table["execution_time"]).sum() == pytest.approx(held.sum(), rel=1e-12)
@@ -42,11 +42,13 @@ def test_every_stay_is_a_job_and_gpu_seconds_are_kept(tmp_path: Path) -> None:
 def test_no_device_is_used_twice_at_a_time() -> None:
     table = batsim_jobs(simulate("fifo", generate_workload(jobs=20, seed=1), CLUSTER))
     busy: dict[int, float] = {}
-    for row in table.sort_values("starting_time").itertuples():
-        for device in _devices(row.allocated_resources):
+    rows = table.sort_values("starting_time")
+    columns = (rows[name].tolist() for name in ("starting_time", "finish_time"))
+    for text, start_s, end_s in zip(rows["allocated_resources"], *columns, strict=True):
+        for device in _devices(text):
             assert 0 <= device < 12
-            assert busy.get(device, 0.0) <= row.starting_time
-            busy[device] = row.finish_time
+            assert busy.get(device, 0.0) <= start_s
+            busy[device] = end_s
 
 
 def test_exact_shares_have_no_schedule_to_write() -> None:
