@@ -22,6 +22,7 @@ from apportion.policies.solving.second_stage import (
 )
 from apportion.policies.solving.solvers.cone_program import Scales, cone_program
 from apportion.policies.solving.solvers.highs import PersistentHighs
+from apportion.policies.solving.solvers.kinks import Bounds, Priced, least_duals
 from apportion.policies.solving.solvers.parametric_program import ParametricProgram
 from apportion.policies.solving.solvers.warm_highs import WarmSolver
 
@@ -71,6 +72,8 @@ class WarmClasses:
         start = plain.base.columns[p.X.id]
         self._cells = slice(start, start + p.X.size)
         self._capacity = plain.base.rows[p.capacity.id]
+        self._bounds = Bounds.of(self._program.base)
+        self._priced = Priced.of(self._capacity, classes.capacity, self._scales.row)
         self._own_rows = _own_rows(plain.base, self._cells, classes.jobs)
         self._limits = SharedLimits.of(p.instance)
         one = p.instance.with_columns({**p.instance.columns, "count": np.ones(classes.jobs)})
@@ -232,7 +235,8 @@ class WarmClasses:
         x = (self._scales.column[X_at] * chosen.x[X_at]).reshape(self._p.X.shape, order="F")
         X = self._limits.clip(x, self._count)
         value, bound = program.value(chosen.x), self._bound(first)
-        y = self._scales.row[self._capacity] * first.y[self._capacity] * self._scales.cost
+        y = self._least_duals(first)[self._capacity]
+        y = self._scales.row[self._capacity] * y * self._scales.cost
         maximised = isinstance(self._declared.objective, cp.Maximize)
         objective, slope = self.policy.reported(-value if maximised else value)
         gap = relative_gap(value, bound, logarithmic=self.policy.logarithmic)
@@ -245,6 +249,14 @@ class WarmClasses:
             status="optimal" if gap <= _ACCURATE else "optimal_inaccurate",
             stats=stats,
         )
+
+    def _least_duals(self, first: Point) -> Floats:
+        """Choose among the dual vectors as `solve_instance` does."""
+        highs, bounds = self._solver.highs, self._bounds
+        if highs.aside.any():
+            bounds = replace(bounds, held=bounds.held | highs.aside)
+        y = least_duals(highs.program, first, bounds, self._priced, without=highs.freed)
+        return first.y if y is None else y
 
     def _bound(self, first: Point) -> float:
         """Bound the minimised objective from below by the dual vector of the first stage.

@@ -11,11 +11,12 @@ import numpy as np
 from apportion.errors import InfeasibleError, SolveError
 from apportion.policies.solving.certificate import dual_bound, make_feasible
 from apportion.policies.solving.solvers.cone_program import ConeProgram, canonicalise, equilibrate
+from apportion.policies.solving.solvers.kinks import Bounds, Priced, least_duals
 from apportion.policies.solving.solvers.logarithmic_interior_point import restore, sharpen
 from apportion.policies.solving.solvers.optimise import Point, SolverName, optimise
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -202,10 +203,24 @@ class Compiled:
         """Dual value of one more unit of each resource, shape (resources,).
 
         A policy that maximises a ratio holds capacities against ``capacity * scale``, so that one
-        more unit of a resource is `scale` more on that side.
+        more unit of a resource is `scale` more on that side. An interior point leaves a rounding
+        error where a resource is not used up.
         """
         dual = np.maximum(self.duals(self.p.capacity, point), 0.0)
+        if point.solver != "highs":
+            rows = self.program.rows[self.p.capacity.id]
+            slack = self.program.b[rows] - (self.program.A @ point.x)[rows]
+            dual[point.y[rows] < slack] = 0.0
         if not isinstance(self.p.scale, cp.Variable):
             return dual
         place = self.program.columns[self.p.scale.id]
         return np.asarray(dual * self.column[place] * max(float(point.x[place]), 0.0))
+
+    def least_prices(
+        self, point: Point, slopes: Callable[[], ConeProgram] | None = None
+    ) -> Floats | None:
+        """Prices at a kink, see `solvers.kinks`; ``None`` where there is none."""
+        rows = self.program.rows[self.p.capacity.id]
+        priced = Priced.of(rows, self.p.instance.capacity, self.row)
+        y = least_duals(self.program, point, Bounds.of(self.program), priced, slopes)
+        return None if y is None else self.prices(replace(point, y=y))

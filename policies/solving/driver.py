@@ -255,7 +255,9 @@ class _Declared:
             "solve_s": attempt.solve_s,
             "second_stage_s": attempt.second_stage_s,
         }
-        prices = self.compiled.prices(attempt.first)
+        prices = self.compiled.least_prices(attempt.first)
+        if prices is None:
+            prices = self.compiled.prices(attempt.first)
         return Outcome(attempt.X, attempt.objective, attempt.gap, prices, stats)
 
 

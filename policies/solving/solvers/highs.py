@@ -50,8 +50,8 @@ class PersistentHighs:
     ----------
     program
         The program as it is now, every change included.
-    aside
-        Which columns are set aside, shape (columns,).
+    aside, freed
+        Which columns are set aside and which rows are lifted, shapes (columns,) and (rows,).
     loads
         How often a whole program was passed to HiGHS, changes of single numbers aside.
     """
@@ -83,7 +83,7 @@ class PersistentHighs:
         self._row = np.flatnonzero(self._kept)
         self._place = np.cumsum(self._kept) - 1
         self.aside = np.zeros(program.c.size, dtype=bool)
-        self._freed = np.zeros(program.linear, dtype=bool)
+        self.freed = np.zeros(program.linear, dtype=bool)
         self._lower = np.full(program.c.size, -np.inf)
         self._lower[self._bound_column] = 0.0
         pass_model(self._solver, highs_model(self.program, self._row, self._lower))
@@ -169,7 +169,7 @@ class PersistentHighs:
 
     def set_aside(self, columns: Ints, rows: Ints) -> None:
         """Solve as if some columns and rows were not there, until they are brought back."""
-        self.aside[columns], self._freed[rows] = True, True
+        self.aside[columns], self.freed[rows] = True, True
         zero = np.zeros(columns.size)
         self._bound_columns(columns, zero, zero)
         nothing = np.full(rows.size, np.inf)
@@ -177,7 +177,7 @@ class PersistentHighs:
 
     def bring_back(self, columns: Ints, rows: Ints) -> None:
         """Undo `set_aside`."""
-        self.aside[columns], self._freed[rows] = False, False
+        self.aside[columns], self.freed[rows] = False, False
         fixed = self._bound_column[self.program.equality[self._bound_row]]
         above = np.where(np.isin(columns, fixed), 0.0, np.inf)
         self._bound_columns(columns, self._lower[columns], above)
@@ -187,7 +187,7 @@ class PersistentHighs:
         """Return the program without the columns and rows that are set aside."""
         if not self.aside.any():
             return self.program
-        program, row, column = self.program, ~self._freed, ~self.aside
+        program, row, column = self.program, ~self.freed, ~self.aside
         return replace(
             program,
             P=program.P[column][:, column],
@@ -201,20 +201,20 @@ class PersistentHighs:
         """Restrict a point to what is not set aside."""
         if not self.aside.any():
             return point
-        return replace(point, x=point.x[~self.aside], y=point.y[~self._freed])
+        return replace(point, x=point.x[~self.aside], y=point.y[~self.freed])
 
     def everywhere(self, point: Point) -> Point:
         """Extend a point of `there` to the whole program, by zeros."""
         if not self.aside.any():
             return point
-        x, y = np.zeros(self.aside.size), np.zeros(self._freed.size)
-        x[~self.aside], y[~self._freed] = point.x, point.y
+        x, y = np.zeros(self.aside.size), np.zeros(self.freed.size)
+        x[~self.aside], y[~self.freed] = point.x, point.y
         return replace(point, x=x, y=y)
 
     def _bound_rows(self, rows: Ints, lower: Floats, upper: Floats) -> None:
         kept = self._kept[rows]
-        lower = np.where(self._freed[rows], -np.inf, lower)
-        upper = np.where(self._freed[rows], np.inf, upper)
+        lower = np.where(self.freed[rows], -np.inf, lower)
+        upper = np.where(self.freed[rows], np.inf, upper)
         places = self._place[rows[kept]].astype(np.int32)
         change = self._solver.changeRowsBounds  # pyright: ignore[reportAttributeAccessIssue]
         change(places.size, places, lower[kept], upper[kept])
@@ -247,7 +247,7 @@ class PersistentHighs:
             y[self._row] = -_array(solution.row_dual)
             y[self._bound_row] = _array(solution.col_dual)[self._bound_column] / self._factor
             np.maximum(y, self._least, out=y)
-            y[self._freed] = 0.0
+            y[self.freed] = 0.0
         x = _array(solution.col_value)
         optimal = status == highspy.HighsModelStatus.kOptimal
         word = "optimal" if optimal else str(self._solver.modelStatusToString(status))
@@ -260,7 +260,7 @@ class PersistentHighs:
         excess = np.bincount(A.indices, weights=terms, minlength=b.size) - b
         short = np.where(self.program.equality, np.abs(excess), excess)
         short /= np.maximum(1.0, np.abs(b))
-        short[self._freed] = 0.0
+        short[self.freed] = 0.0
         return float(short.max(initial=0.0))
 
     def optimality_error(self, point: Point) -> tuple[float, Floats]:
@@ -296,7 +296,7 @@ class PersistentHighs:
             return bool(missing <= 0)
         status = self._solver.getBasis().row_status
         basic = highspy.HighsBasisStatus.kBasic
-        places = self._place[np.flatnonzero(equality & self._kept & ~self._freed)].tolist()
+        places = self._place[np.flatnonzero(equality & self._kept & ~self.freed)].tolist()
         return bool(sum(status[place] != basic for place in places) >= missing)
 
 

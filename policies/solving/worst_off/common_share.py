@@ -27,8 +27,11 @@ from apportion.policies.solving.second_stage import (
     relative_throughput,
 )
 from apportion.policies.solving.solvers.arrow_interior_point import ArrowProgram, solve_arrow
+from apportion.policies.solving.solvers.arrow_kinks import least_arrow_prices
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from apportion.policies.instance import Instance
@@ -80,12 +83,32 @@ class SharePoint:
 class CommonShare(Protocol):
     """A way to find the largest share, and to choose among the allocations that reach it."""
 
-    def optimum(self, demand: Floats) -> SharePoint:
-        """Find the largest share of `demand`, steps/s, shape (jobs,)."""
+    def optimum(self, demand: Floats, *, alone: bool = True) -> SharePoint:
+        """Find the largest share of `demand`.
+
+        Parameters
+        ----------
+        demand
+            Steps/s, shape (jobs,).
+        alone
+            Whether no level is better, as one job demands all that it could have by itself. Only
+            then can all have more than they demand; elsewhere that is a rounding error.
+        """
         ...
 
     def chosen(self) -> Floats:
         """Spend what the last optimum leaves, then share it evenly; shape (rows, options)."""
+        ...
+
+    def prices_at_kink(self, rise: Callable[[], Floats]) -> Floats | None:
+        """Choose among the prices of the last optimum, if there are several.
+
+        Parameters
+        ----------
+        rise
+            Returns how fast the demands rise with the level, shape (jobs,); the prices are what
+            one more unit of each resource adds to the level.
+        """
         ...
 
 
@@ -98,11 +121,11 @@ class DeclaredShare:
         self._share = cp.Variable(name="share")
         self._compiled: Compiled | None = None
 
-    def optimum(self, demand: Floats) -> SharePoint:
+    def optimum(self, demand: Floats, *, alone: bool = True) -> SharePoint:
         """Find the largest share."""
         self._demand = demand
         point = self._optimum(_NO_LIMIT)
-        return point if point.bound <= 1.0 + _HAIR else self._optimum(1.0)
+        return self._optimum(1.0) if alone and point.bound > 1.0 + _HAIR else point
 
     def _optimum(self, limit: float) -> SharePoint:
         """Find the largest share up to a limit."""
@@ -131,6 +154,11 @@ class DeclaredShare:
         squares = compiled.over_columns(evenness(instance), power=2)
         point = choose_among_optima(compiled.program, self._first, gain, squares, self._solver)
         return _meeting(instance, compiled.X_at(point), self._target)
+
+    def prices_at_kink(self, rise: Callable[[], Floats]) -> Floats | None:
+        """Choose as `apportion.policies.solving.solvers.kinks` says."""
+        compiled = cast("Compiled", self._compiled)
+        return compiled.least_prices(self._first, lambda: self._at(rise(), _NO_LIMIT).program)
 
     def _at(self, demand: Floats, limit: float) -> Compiled:
         """Compile the problem, or write other demands into what is compiled."""
@@ -188,7 +216,7 @@ class ArrowShare:
     def _fastest(self) -> Floats:
         return np.asarray(self._instance.throughput.max(axis=1), dtype=float)
 
-    def optimum(self, demand: Floats) -> SharePoint:
+    def optimum(self, demand: Floats, *, alone: bool = True) -> SharePoint:
         """Find the largest share."""
         instance, program = self._instance, self._program
         rate = demand / self._fastest
@@ -201,14 +229,34 @@ class ArrowShare:
         bound = float(price.sum() + np.maximum(worth.max(axis=0), 0.0).sum()) / unit
         self._target = demand * min(bound, 1.0)
         X = _meeting(instance, make_feasible(point.x.T, instance), self._target)
+        self._point, self._all_met = point, alone and bound > 1.0 + _HAIR
         self._X, share = X, min(_reached(instance, X, demand), 1.0)
-        prices = np.zeros(instance.capacity.size)
-        used = np.flatnonzero(_draws_on(instance).any(axis=0))
-        prices[used] = price / instance.capacity[used] / unit
+        prices = self._of_resources(price) / unit
         dual = need / self._fastest / unit
-        if bound > 1.0 + _HAIR:  # all demands can be met: no capacity is short
+        if self._all_met:  # no capacity is short
             prices = np.zeros_like(prices)
         return SharePoint(X, share, min(bound, 1.0), dual, prices, "arrow")
+
+    def _of_resources(self, worth: Floats) -> Floats:
+        """Return the price of a unit of each resource from the worth of all units in use."""
+        capacity = self._instance.capacity
+        used = _draws_on(self._instance).any(axis=0)
+        prices = np.zeros(capacity.size)
+        prices[used] = worth / capacity[used]
+        return prices
+
+    def prices_at_kink(self, rise: Callable[[], Floats]) -> Floats | None:
+        """Choose as `apportion.policies.solving.solvers.kinks` says."""
+        if self._all_met:
+            return None
+        used = _draws_on(self._instance).any(axis=0)
+        worth = least_arrow_prices(
+            self._program,
+            self._point,
+            lambda: rise() / self._fastest,
+            self._instance.capacity[used],
+        )
+        return None if worth is None else self._of_resources(worth)
 
     def chosen(self) -> Floats:
         """Spend and even out in one program, throughput a million times before evenness."""

@@ -30,6 +30,7 @@ from apportion.policies.solving.worst_off.common_share import (
     DeclaredShare,
     SharePoint,
 )
+from apportion.policies.solving.worst_off.level_slopes import rise_of_demands, slope_of_level
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -53,9 +54,6 @@ _ROUNDING = 1e-10
 """Worth of a resource, relative to the objective, that an interior point leaves for none."""
 _STILL = 1e-14
 _MOST_LEVELS = 60
-_STEP, _STRAIGHT, _SHORTEST = 1e-6, 1e-5, 1e-12
-"""Relative step of the level by which the slope of the demands is taken, as short as it has to be
-for their cost to change no more than so much."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,6 +131,7 @@ def reach_level(
     started = time.perf_counter()
     search = _Search(policy, instance, solver, worth_merging(instance) if merge else None)
     point = search.run()
+    prices = search.prices(point)
     solved = time.perf_counter()
     X = search.problem.chosen() if second_stage else point.X
     X = search.expand(X)
@@ -147,7 +146,7 @@ def reach_level(
         objective=objective,
         bound=bound,
         gap=relative_gap(objective, bound),
-        prices=_beyond_rounding(point.prices * search.slope(point), instance, objective),
+        prices=_beyond_rounding(prices, instance, objective),
         solver=point.solver,
         rows=point.X.shape[0],
         levels=search.levels,
@@ -216,22 +215,27 @@ class _Search:
             return self.level
         return self.level * min(point.bound, 1.0)
 
-    def slope(self, point: SharePoint) -> float:
-        """Return how much better the level may be per unit that the share is larger."""
+    def prices(self, point: SharePoint) -> Floats:
+        """Return how much better the level may be per unit that a resource is larger."""
         if not point.prices.any():
-            return 0.0  # a job is as fast as it can be, whatever the capacities
+            return point.prices  # a job is as fast as it can be, whatever the capacities
+        at_kink = self.problem.prices_at_kink(self._rise)
+        return point.prices * self._slope(point) if at_kink is None else at_kink
+
+    def _rise(self) -> Floats:
+        """Return how fast the demands of the rows rise as the level gets better."""
+        rise = rise_of_demands(self._demand, self.level, maximises=self.maximises)
+        if self.bins is None:
+            return rise
+        rows = np.bincount(self.bins.bin_of, weights=self.instance.count * rise)
+        return np.asarray(rows / self.bins.instance.count)
+
+    def _slope(self, point: SharePoint) -> float:
+        """Return how much better the level may be per unit that the share is larger."""
         dual = self._each(point.dual)
-        here, step = self._cost(dual, self.level), _STEP
-        worse = -1 if self.maximises else 1
-        while True:
-            near, far = (
-                1 - self._cost(dual, self.level * (1 + worse * steps)) / here
-                for steps in (step, 2 * step)
-            )
-            if far <= _STRAIGHT or step <= _SHORTEST:
-                change = (4 * near - far) / 2  # the slope here, but for the third derivative
-                return self.level * step / here / change if change > 0 else 0.0
-            step /= 10  # a ratio that is nearly all elapsed time bends within a hair
+        return slope_of_level(
+            lambda level: self._cost(dual, level), self.level, maximises=self.maximises
+        )
 
     def _alone(self) -> float:
         """Level if every job ran on its fastest option all the time."""
@@ -252,13 +256,12 @@ class _Search:
     def _share(self) -> SharePoint:
         """Find the largest common share of the demands of a level."""
         self.levels += 1
-        demand = self.policy.demand(self.p, self.level)
-        assert demand is not None
+        demand = self._demand(self.level)
         if self.intervals is not None:
             self.bins = self.intervals.bins(demand)
             demand = self.bins.demand
             self.problem = self._backend(self.bins.instance)
-        return self.problem.optimum(demand)
+        return self.problem.optimum(demand, alone=self.levels == 1)
 
     def _each(self, dual: Floats) -> Floats:
         """Divide dual values of bins over their jobs."""
@@ -269,9 +272,14 @@ class _Search:
 
     def _cost(self, dual: Floats, level: float) -> float:
         """Cost of the demands at a level, at given dual values."""
+        demand = self._demand(level)
+        return float(dual[dual > 0] @ demand[dual > 0])
+
+    def _demand(self, level: float) -> Floats:
+        """Steps/s of each job at a level."""
         demand = self.policy.demand(self.p, level)
         assert demand is not None
-        return float(dual[dual > 0] @ demand[dual > 0])
+        return demand
 
     def _next_level(self, point: SharePoint) -> float:
         """Find the level whose demands cost no more than there is, at the dual values."""

@@ -1,0 +1,119 @@
+"""Prices at a kink for the interior point in arrow form.
+
+It ends in the middle of all optima and of all their dual vectors, so that of a slack and its dual
+value the larger one is the one that may be positive.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import sparse
+
+from apportion.policies.solving.solvers.kinks import DualFace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from apportion.policies.solving.solvers.arrow_kkt import ArrowPoint, ArrowProgram
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["least_arrow_prices"]
+
+_DEPENDENT = 1e-9
+"""Singular value, relative to the largest, of equations that repeat each other."""
+
+
+def least_arrow_prices(
+    program: ArrowProgram, at: ArrowPoint, rate: Callable[[], Floats], capacity: Floats
+) -> Floats | None:
+    """Return the prices with the least sum of squares, or ``None`` if there are no others.
+
+    Parameters
+    ----------
+    program, at
+        A program about the level only, without gains, and its optimum.
+    rate
+        Returns what the jobs need more per unit of level, where that is another rate than the
+        program's, shape (jobs,).
+    capacity
+        Units of each resource, shape (resources,).
+
+    Returns
+    -------
+    Floats or None
+        What all units of each resource add to the level, shape (resources,).
+    """
+    full = np.flatnonzero(at.price > at.free)
+    if not full.size or not _leaves_prices_open(program, at, full):
+        return None
+    face, slack, limit = _face(program, at, rate(), 1 / capacity)
+    y = face.least(slack, limit)
+    if y is None:
+        return None
+    prices = np.zeros(program.resources)
+    prices[full] = y[face.priced]
+    return prices
+
+
+def _leaves_prices_open(program: ArrowProgram, at: ArrowPoint, full: NDArray[np.intp]) -> bool:
+    """Whether the dual values of some jobs, or a ratio of prices, can be anything.
+
+    Where a job runs, its need, its time and the prices meet in one equation. A job that is bound
+    by its need and its time, yet runs on one option only, leaves its own dual values open. Jobs
+    that run on more options than they need relate prices to each other; as the level fixes their
+    scale, there have to be as many relations as there are prices but one.
+    """
+    runs, always = at.x > at.cost, at.time > at.idle
+    options = runs.sum(axis=0)
+    if ((options == 1) & always & (at.need > at.met)).any():
+        return True
+    linking = np.flatnonzero(options - always > 1)
+    if full.size == 1 or not linking.size:
+        return full.size > 1
+    used = runs[:, linking].T
+    time = np.broadcast_to(always[linking][:, None], used.shape)
+    own = np.stack([program.throughput[:, linking].T, time], axis=2) * used[:, :, None]
+    drawn = (program.usage[:, linking].T * used)[:, :, None] * (program.resource[:, None] == full)
+    relations = drawn - own @ (np.linalg.pinv(own) @ drawn)
+    size = np.linalg.svd(relations.reshape(-1, full.size), compute_uv=False)
+    return int((size > _DEPENDENT * np.abs(drawn).max()).sum()) < full.size - 1
+
+
+def _face(
+    program: ArrowProgram, at: ArrowPoint, rate: Floats, units: Floats
+) -> tuple[DualFace, Floats, Floats]:
+    """List the conditions on the dual values of needs, times and capacities that are tight."""
+    options, jobs = program.throughput.shape
+    tight = np.concatenate([at.need > at.met, at.time > at.idle, at.price > at.free])
+    place = np.cumsum(tight) - 1
+    cell = np.arange(options * jobs)
+    job = np.tile(np.arange(jobs), options)
+    resource = np.repeat(program.resource, jobs)
+    level = np.full(jobs, cell.size)
+    row = np.concatenate([job, jobs + job, 2 * jobs + resource, np.arange(jobs)])
+    column = np.concatenate([cell, cell, cell, level])
+    entry = np.concatenate(
+        [-program.throughput.ravel(), np.ones(cell.size), program.usage.ravel(), rate]
+    )
+    kept = tight[row] & (entry != 0)
+    A = sparse.csc_array(
+        (entry[kept], (place[row[kept]], column[kept])),
+        shape=(int(np.count_nonzero(tight)), cell.size + 1),
+    )
+    filled = np.diff(A.indptr) > 0
+    full = np.flatnonzero(at.price > at.free)
+    face = DualFace(
+        A=sparse.csc_array(A[:, np.flatnonzero(filled)]),
+        c=np.append(np.zeros(cell.size), -1.0)[filled],
+        signed=np.ones(A.shape[0], dtype=bool),
+        idle=np.append((at.x <= at.cost).ravel(), False)[filled],
+        priced=place[2 * jobs + full],
+        units=units[full],
+    )
+    limit = np.append(np.zeros(jobs), np.ones(jobs + program.resources))
+    return face, np.concatenate([at.met, at.idle, at.free])[tight], limit[tight]
