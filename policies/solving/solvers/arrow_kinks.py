@@ -53,11 +53,7 @@ def least_arrow_prices(
         return None
     face, slack, limit = _face(program, at, rate(), 1 / capacity)
     y = face.least(slack, limit)
-    if y is None:
-        return None
-    prices = np.zeros(program.resources)
-    prices[full] = y[face.priced]
-    return prices
+    return None if y is None else y[face.priced]
 
 
 def _leaves_prices_open(program: ArrowProgram, at: ArrowPoint, full: NDArray[np.intp]) -> bool:
@@ -89,31 +85,31 @@ def _face(
 ) -> tuple[DualFace, Floats, Floats]:
     """List the conditions on the dual values of needs, times and capacities that are tight."""
     options, jobs = program.throughput.shape
-    tight = np.concatenate([at.need > at.met, at.time > at.idle, at.price > at.free])
-    place = np.cumsum(tight) - 1
     cell = np.arange(options * jobs)
     job = np.tile(np.arange(jobs), options)
     resource = np.repeat(program.resource, jobs)
-    level = np.full(jobs, cell.size)
-    row = np.concatenate([job, jobs + job, 2 * jobs + resource, np.arange(jobs)])
-    column = np.concatenate([cell, cell, cell, level])
-    entry = np.concatenate(
-        [-program.throughput.ravel(), np.ones(cell.size), program.usage.ravel(), rate]
-    )
-    kept = tight[row] & (entry != 0)
+    rows = 2 * jobs + program.resources
     A = sparse.csc_array(
-        (entry[kept], (place[row[kept]], column[kept])),
-        shape=(int(np.count_nonzero(tight)), cell.size + 1),
+        (
+            np.concatenate(
+                [-program.throughput.ravel(), np.ones(cell.size), program.usage.ravel(), rate]
+            ),
+            (
+                np.concatenate([job, jobs + job, 2 * jobs + resource, np.arange(jobs)]),
+                np.concatenate([cell, cell, cell, np.full(jobs, cell.size)]),
+            ),
+        ),
+        shape=(rows, cell.size + 1),
     )
-    filled = np.diff(A.indptr) > 0
-    full = np.flatnonzero(at.price > at.free)
     face = DualFace(
-        A=sparse.csc_array(A[:, np.flatnonzero(filled)]),
-        c=np.append(np.zeros(cell.size), -1.0)[filled],
-        signed=np.ones(A.shape[0], dtype=bool),
-        idle=np.append((at.x <= at.cost).ravel(), False)[filled],
-        priced=place[2 * jobs + full],
-        units=units[full],
+        A=A,
+        c=np.append(np.zeros(cell.size), -1.0),
+        tight=np.concatenate([at.need > at.met, at.time > at.idle, at.price > at.free]),
+        free=np.zeros(rows, dtype=bool),
+        idle=np.append((at.x <= at.cost).ravel(), False),
+        held=np.zeros(cell.size + 1, dtype=bool),
+        priced=np.arange(2 * jobs, rows),
+        units=units,
     )
     limit = np.append(np.zeros(jobs), np.ones(jobs + program.resources))
-    return face, np.concatenate([at.met, at.idle, at.free])[tight], limit[tight]
+    return face, np.concatenate([at.met, at.idle, at.free]), limit

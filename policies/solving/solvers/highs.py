@@ -12,6 +12,7 @@ from apportion.policies.solving.solvers.highs_model import (
     highs_model,
     pass_model,
     rows_that_are_bounds,
+    simplex_solver,
 )
 from apportion.policies.solving.solvers.point import Point
 
@@ -26,14 +27,6 @@ if TYPE_CHECKING:
 __all__ = ["PersistentHighs", "rows_that_are_bounds"]
 
 _TOLERANCE = 1e-9
-_OPTIONS = {
-    "output_flag": False,
-    "threads": 1,
-    "solver": "simplex",
-    "simplex_strategy": 1,  # the parallel one would drop the basis
-    "primal_feasibility_tolerance": _TOLERANCE,
-    "dual_feasibility_tolerance": _TOLERANCE,
-}
 
 
 class PersistentHighs:
@@ -57,11 +50,7 @@ class PersistentHighs:
     """
 
     def __init__(self, program: ConeProgram, *, presolve: bool = True) -> None:
-        self._solver = highspy.Highs()
-        for name, value in _OPTIONS.items():
-            self._solver.setOptionValue(name, value)
-        if not presolve:
-            self._solver.setOptionValue("presolve", "off")
+        self._solver = simplex_solver(presolve=presolve)
         self._limit_s, self.loads = np.inf, 0
         self.load(program)
 

@@ -17,7 +17,27 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
 
-__all__ = ["highs_model", "pass_model", "rows_that_are_bounds"]
+__all__ = ["highs_model", "pass_model", "rows_that_are_bounds", "simplex_solver"]
+
+_TOLERANCE = 1e-9
+_OPTIONS = {
+    "output_flag": False,
+    "threads": 1,
+    "solver": "simplex",
+    "simplex_strategy": 1,  # the parallel one would drop the basis
+    "primal_feasibility_tolerance": _TOLERANCE,
+    "dual_feasibility_tolerance": _TOLERANCE,
+}
+
+
+def simplex_solver(*, presolve: bool = True) -> highspy.Highs:
+    """Return a HiGHS without a program: the dual simplex method in one thread, without a word."""
+    solver = highspy.Highs()
+    for name, value in _OPTIONS.items():
+        solver.setOptionValue(name, value)
+    if not presolve:
+        solver.setOptionValue("presolve", "off")
+    return solver
 
 
 def rows_that_are_bounds(program: ConeProgram) -> tuple[Ints, Ints, Floats]:

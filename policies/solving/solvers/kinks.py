@@ -17,19 +17,25 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import highspy
 import numpy as np
 from scipy import sparse
 from scipy.optimize import nnls
 from scipy.sparse.linalg import splu
 
-from apportion.policies.solving.solvers.cone_program import ConeProgram, equilibrate
-from apportion.policies.solving.solvers.highs import PersistentHighs, rows_that_are_bounds
+from apportion.errors import SolveError
+from apportion.policies.solving.solvers.highs_model import (
+    pass_model,
+    rows_that_are_bounds,
+    simplex_solver,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
+    from apportion.policies.solving.solvers.cone_program import ConeProgram
     from apportion.policies.solving.solvers.point import Point
 
     Floats = NDArray[np.float64]
@@ -53,27 +59,30 @@ _REGULAR, _MOVES = 1e-14, 1e-6
 class DualFace:
     """The dual vectors y of a linear program that go with one of its optima.
 
-    The program is: minimise ``c'x`` subject to ``A x <= b``, ``x >= 0`` for some columns. Here are
-    the rows that are tight at the optimum only.
+    The program is: minimise ``c'x`` subject to ``A x <= b``, ``x >= 0`` for some columns.
 
     Attributes
     ----------
     A, c
-        The numbers of the program, shape (tight rows, columns) and (columns,).
-    signed
-        Rows with a dual value >= 0: inequalities, shape (tight rows,).
+        The numbers of the program, shape (rows, columns) and (columns,).
+    tight
+        Rows that may have a dual value, shape (rows,).
+    free
+        Rows whose dual value has either sign: equalities.
     idle
         Columns that are zero at the optimum, whose reduced cost ``c + A'y`` may be positive.
-    priced
-        Rows of the capacities with a price, among the tight ones.
-    units
-        Units of each such capacity, times the square of the scale of its price.
+    held
+        Columns without such a condition.
+    priced, units
+        Rows of the capacities, with the weights of their squares.
     """
 
     A: sparse.csc_array
     c: Floats
-    signed: Bools
+    tight: Bools
+    free: Bools
     idle: Bools
+    held: Bools
     priced: Ints
     units: Floats
 
@@ -83,26 +92,28 @@ class DualFace:
         Each price is asked for with a tiny weight on the size of the dual vector. Where the
         equations determine it the answer is tiny too; where they do not, it moves.
         """
-        B = sparse.csc_array(self.A[:, np.flatnonzero(~self.idle)].T)
+        rows = np.flatnonzero(self.tight)
+        B = sparse.csc_array(self.A[rows][:, np.flatnonzero(~(self.idle | self._met()))].T)
         equations, unknowns = B.shape
         system = sparse.block_array(
             [[sparse.eye_array(equations), B], [B.T, -_REGULAR * sparse.eye_array(unknowns)]],
             format="csc",
         )
-        right = np.zeros((equations + unknowns, self.priced.size))
-        right[equations + self.priced, np.arange(self.priced.size)] = -1.0
-        moved = splu(system).solve(right)[equations + self.priced]
+        priced = equations + np.searchsorted(rows, self.priced[self.tight[self.priced]])
+        right = np.zeros((equations + unknowns, priced.size))
+        right[priced, np.arange(priced.size)] = -1.0
+        moved = splu(system).solve(right)[priced]
         return bool((np.diagonal(moved) * _REGULAR > _MOVES).any())
 
     def least(self, slack: Floats, limit: Floats) -> Floats | None:
-        """Return the dual vector with the least prices, shape (tight rows,).
+        """Return the dual vector with the least prices, shape (rows,).
 
         ``None`` if rounding errors leave no dual vector at all, or none that proves the optimum.
 
         Parameters
         ----------
         slack, limit
-            What the optimum leaves of the rows, next to nothing, and their right-hand sides.
+            What the optimum leaves of the rows, and their right-hand sides.
         """
         y = self._nearest_to_zero()
         if y is None or np.abs(y * slack).sum() > _PROVES * np.abs(y * limit).sum():
@@ -111,18 +122,21 @@ class DualFace:
 
     def _nearest_to_zero(self) -> Floats | None:
         """Go from corner to corner until none leads nearer to prices of zero."""
-        program, scale = self._program()
-        corners = PersistentHighs(program)
-        root = np.sqrt(self.units) * scale[self.priced]
-        toward, found = root, np.zeros((0, scale.size))
-        weight = np.zeros(0)
+        try:
+            solver = self._solver()
+        except SolveError:  # numbers that HiGHS does not take
+            return None
+        priced, root = self.priced.astype(np.int32), np.sqrt(self.units)
+        toward, weight = root, np.ones(1)
+        found = np.zeros((0, self.tight.size))
         for _ in range(_MOST_CORNERS):
             cost = toward * root
-            corners.change_costs(self.priced, cost / float(cost.max()))
-            point = corners.solve()
-            if point.status != "optimal":
+            solver.changeColsCost(priced.size, priced, cost / float(cost.max()))
+            solver.run()
+            if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
                 return None
-            new = np.where(self.signed, np.maximum(point.x, 0.0), point.x)
+            new = np.array(solver.getSolution().col_value)
+            new = np.where(self.free, new, np.maximum(new, 0.0))
             if found.size:
                 size = float(((found[:, self.priced] * root) ** 2).sum(axis=1).max())
                 if float(toward @ (toward - new[self.priced] * root)) <= _NEAREST * size:
@@ -132,34 +146,29 @@ class DualFace:
             toward = weight @ found[:, self.priced] * root
             if not toward.any():
                 break
-        return np.asarray(weight @ found * scale)
+        return np.asarray(weight @ found)
 
-    def _program(self) -> tuple[ConeProgram, Floats]:
-        """State the polytope as a linear program over the dual values of the tight rows, scaled."""
-        rows = self.A.shape[0]
-        conditions = sparse.csc_array(self.A.T)
-        bounds = sparse.csc_array(
-            -sparse.eye_array(rows, format="csr")[np.flatnonzero(self.signed)]
-        )
-        stacked = sparse.vstack([-conditions, bounds], format="csc")
-        equality = np.append(~self.idle, np.zeros(bounds.shape[0], dtype=bool))
-        cost = np.zeros(rows)
-        cost[self.priced] = 1.0
-        plain = ConeProgram(
-            P=sparse.csc_array((rows, rows)),
-            c=cost,
-            A=stacked,
-            b=np.append(self.c, np.zeros(bounds.shape[0])),
-            equality=equality,
-            second_order=(),
-            exponential=0,
-            offset=0.0,
-            cost_scale=1.0,
-            columns={},
-            rows={},
-        )
-        program, scale, _ = equilibrate(plain)
-        return program, scale
+    def _solver(self) -> highspy.Highs:
+        """Pass the polytope to HiGHS: its columns are the dual values, its rows the conditions."""
+        lp = highspy.HighsLp()
+        lp.num_col_, lp.num_row_ = self.tight.size, self.c.size
+        lp.col_cost_ = np.zeros(self.tight.size)
+        lp.col_lower_ = np.where(self.tight & self.free, -np.inf, 0.0)
+        lp.col_upper_ = np.where(self.tight, np.inf, 0.0)
+        met = self._met()
+        lp.row_lower_ = np.where(met, -np.inf, -self.c)
+        lp.row_upper_ = np.where(met | self.idle, np.inf, -self.c)
+        lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+        lp.a_matrix_.start_, lp.a_matrix_.index_ = self.A.indptr, self.A.indices
+        lp.a_matrix_.value_ = self.A.data
+        solver = simplex_solver()
+        pass_model(solver, lp)
+        return solver
+
+    def _met(self) -> Bools:
+        """Columns whose condition holds whatever the dual values: none of them is in it."""
+        counted = np.append(0, np.cumsum(self.tight[self.A.indices] & (self.A.data != 0)))
+        return np.asarray(self.held | (np.diff(counted[self.A.indptr]) == 0))
 
 
 def _nearest(corners: Floats) -> Floats:
@@ -257,33 +266,24 @@ def least_duals(
     tight[bounds.row] = tight[bounds.held_row] = False
     if without is not None:
         tight[without] = False
-    rows, worth = np.flatnonzero(tight), tight[priced.rows]
+    rows = np.count_nonzero(tight)
     corner = first.solver == "highs"
-    if not worth.any() or (corner and rows.size <= np.count_nonzero(~(bounds.held | idle))):
+    open_columns = idle.size - np.count_nonzero(bounds.held | idle)
+    if not tight[priced.rows].any() or (corner and rows <= open_columns):
         return None  # as many equations as dual values
     program = slopes() if slopes is not None else program
-    cost = program.c + program.P @ first.x + program.A[linear:].T @ first.y[linear:]
-    A = sparse.csc_array(program.A[rows])
-    A.eliminate_zeros()
-    there = ~bounds.held & (np.diff(A.indptr) > 0)
-    face = DualFace(
-        A=sparse.csc_array(A[:, np.flatnonzero(there)]),
-        c=cost[there],
-        signed=~program.equality[rows],
-        idle=idle[there],
-        priced=(np.cumsum(tight) - 1)[priced.rows[worth]],
-        units=priced.units[worth],
-    )
+    cost, A = program.c, program.A
+    if not program.is_linear_program:
+        cost = cost + program.P @ first.x + A[linear:].T @ first.y[linear:]
+        A = sparse.csc_array(A[:linear])
+    face = DualFace(A, cost, tight, program.equality, idle, bounds.held, priced.rows, priced.units)
     if not (corner or face.leaves_prices_open()):
         return None
-    least = face.least(slack[rows], program.b[rows])
+    least = face.least(slack, program.b[:linear])
     if least is None:
         return None
-    y = first.y.copy()
-    y[:linear] = 0.0
-    y[rows] = least
-    y[bounds.row] = np.maximum((cost + A.T @ least)[bounds.column], 0.0) / bounds.factor
-    return y
+    least[bounds.row] = np.maximum((cost + A.T @ least)[bounds.column], 0.0) / bounds.factor
+    return np.append(least, first.y[linear:])
 
 
 def _tight_rows(program: ConeProgram, first: Point) -> tuple[Bools, Floats]:
