@@ -32,7 +32,10 @@ class Allocation:
     objective
         The policy's objective at `X`, in `unit`.
     prices
-        What one more GPU of each type would improve the objective by.
+        What one more GPU of each type would improve the objective by, at the equal and isolated
+        shares as they are. Where the objective has a kink they lie between the loss by a GPU less
+        and the gain by a GPU more; of all that prove the objective, those with the least sum of
+        squares over single GPUs, so that they are the same from every solver and in every order.
     gap
         Certified relative distance of the objective from the optimum, recomputed from the prices.
     status

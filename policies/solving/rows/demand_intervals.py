@@ -5,7 +5,7 @@ options' (steps/s, price) and of (0, 0), read at d. The hull bends only where d 
 of an option. So the costs of two jobs of one class (equal throughputs, equal usage) whose needs
 lie between the same two neighbours among those throughputs lie on one straight line, and so does
 what the time that they have left is worth to the class: such jobs may be replaced by as many that
-need their mean. Whatever the number of jobs, (options + 1) rows a class are enough.
+need their mean. Whatever the number of jobs, (2 * options) rows a class are enough.
 
 The reduction is exact at the needs by which it was made. At others it is a relaxation (Jensen's
 inequality), so a level that it reaches is a bound.
@@ -76,6 +76,8 @@ class DemandIntervals:
     def bins(self, demand: Floats) -> Bins:
         """Merge the jobs of a class whose demands lie in one interval.
 
+        Those at its end are apart: prices may be different on the two sides of it.
+
         Parameters
         ----------
         demand
@@ -84,12 +86,16 @@ class DemandIntervals:
         representative, class_of = self._classes
         ends, options = self._ends, self.instance.options
         below = np.zeros(demand.size, dtype=np.intp)
-        for end in ends[:, 1:-1].T:
-            below += end[class_of] * (1 + _AT) < demand
-        key = class_of * options + below
-        used = np.flatnonzero(np.bincount(key, minlength=representative.jobs * options))
+        at_end = np.zeros(demand.size, dtype=bool)
+        for end in ends[:, 1:].T:
+            least = end[class_of]
+            below += least * (1 + _AT) < demand
+            at_end |= np.abs(least - demand) <= _AT * least
+        below = np.minimum(below, options - 1)
+        key = (class_of * options + below) * 2 + at_end
+        used = np.flatnonzero(np.bincount(key, minlength=2 * representative.jobs * options))
         bin_of = np.searchsorted(used, key)
-        of_class, interval = np.divmod(used, options)
+        of_class, interval = np.divmod(used // 2, options)
         weight = self.instance.count
         count = np.asarray(np.bincount(bin_of, weights=weight), dtype=float)
         mean = np.bincount(bin_of, weights=weight * demand) / count

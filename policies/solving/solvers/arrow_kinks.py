@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["least_arrow_prices"]
 
 _DEPENDENT = 1e-9
-"""Singular value, relative to the largest, of equations that repeat each other."""
+"""Difference of speeds, or singular value of equations, relative to the largest, that is none."""
 
 
 def least_arrow_prices(
@@ -60,15 +60,18 @@ def _leaves_prices_open(program: ArrowProgram, at: ArrowPoint, full: NDArray[np.
     """Whether the dual values of some jobs, or a ratio of prices, can be anything.
 
     Where a job runs, its need, its time and the prices meet in one equation. A job that is bound
-    by its need and its time, yet runs on one option only, leaves its own dual values open. Jobs
+    by its need and its time, yet runs at one speed only, leaves its own dual values open. Jobs
     that run on more options than they need relate prices to each other; as the level fixes their
     scale, there have to be as many relations as there are prices but one.
     """
     runs, always = at.x > at.cost, at.time > at.idle
-    options = runs.sum(axis=0)
-    if ((options == 1) & always & (at.need > at.met)).any():
+    both = always & (at.need > at.met)
+    fastest = np.where(runs, program.throughput, 0.0).max(axis=0)
+    slowest = np.where(runs, program.throughput, np.inf).min(axis=0)
+    one_speed = fastest - slowest <= _DEPENDENT * fastest
+    if (both & one_speed).any():
         return True
-    linking = np.flatnonzero(options - always > 1)
+    linking = np.flatnonzero(runs.sum(axis=0) > 1 + both)
     if full.size == 1 or not linking.size:
         return full.size > 1
     used = runs[:, linking].T

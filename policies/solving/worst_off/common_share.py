@@ -91,8 +91,9 @@ class CommonShare(Protocol):
         demand
             Steps/s, shape (jobs,).
         alone
-            Whether no level is better, as one job demands all that it could have by itself. Only
-            then can all have more than they demand; elsewhere that is a rounding error.
+            Whether no level is better, as one job demands all that it could have by itself. If all
+            demands can be met then, no resource needs a price. At other levels no more can be met,
+            but for rounding errors.
         """
         ...
 
@@ -125,7 +126,7 @@ class DeclaredShare:
         """Find the largest share."""
         self._demand = demand
         point = self._optimum(_NO_LIMIT)
-        return self._optimum(1.0) if alone and point.bound > 1.0 + _HAIR else point
+        return self._optimum(1.0) if alone and point.bound >= 1.0 - _HAIR else point
 
     def _optimum(self, limit: float) -> SharePoint:
         """Find the largest share up to a limit."""
@@ -229,12 +230,11 @@ class ArrowShare:
         bound = float(price.sum() + np.maximum(worth.max(axis=0), 0.0).sum()) / unit
         self._target = demand * min(bound, 1.0)
         X = _meeting(instance, make_feasible(point.x.T, instance), self._target)
-        self._point, self._all_met = point, alone and bound > 1.0 + _HAIR
+        self._point, self._all_met = point, alone and bound >= 1.0 - _HAIR
         self._X, share = X, min(_reached(instance, X, demand), 1.0)
         prices = self._of_resources(price) / unit
         dual = need / self._fastest / unit
-        if self._all_met:  # no capacity is short
-            prices = np.zeros_like(prices)
+        prices = np.zeros_like(prices) if self._all_met else prices  # no capacity is short
         return SharePoint(X, share, min(bound, 1.0), dual, prices, "arrow")
 
     def _of_resources(self, worth: Floats) -> Floats:
