@@ -146,6 +146,9 @@ class Policy(ABC):
         problems of their own to find them, and give ``p.X`` the value of an allocation that meets
         them: it is returned where no solver finds a better one that does. No optimum of the
         first objective alone is. ``None`` if the optimum is all that counts.
+
+        Equalities of what each job has, one a job, settle that: there is nothing left to spend, and
+        the most even allocation that meets them is chosen.
         """
         return None
 

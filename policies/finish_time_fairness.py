@@ -9,7 +9,7 @@ import cvxpy as cp
 import numpy as np
 
 from apportion.policies.base import Policy
-from apportion.policies.solving.worst_off.water_filling import LEVEL_HAIR, even_share, water_fill
+from apportion.policies.solving.worst_off.water_filling import even_share, water_fill
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,7 +71,7 @@ class FinishTimeFairness(Policy):
         start = 1 / float(np.max(self.ratio(p).value))
         inverse = _InverseRatios(p.steps_remaining, p.elapsed_s, self._isolated_s(p), start)
         filled = water_fill(p, p.throughput, inverse, self.constraints(p))
-        return [p.throughput >= filled.level * (1 - LEVEL_HAIR)]
+        return [p.throughput == filled.level]
 
     def _isolated_s(self, p: Problem) -> Floats:
         """Return the completion time of each job on a cluster of its own."""

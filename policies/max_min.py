@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import cvxpy as cp
 
 from apportion.policies.base import Policy
-from apportion.policies.solving.worst_off.water_filling import LEVEL_HAIR, Steady, water_fill
+from apportion.policies.solving.worst_off.water_filling import Steady, water_fill
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,4 +49,4 @@ class MaxMinPolicy(Policy):
             return None
         utility = self.utility(p)
         filled = water_fill(p, utility, Steady(self.rates(p)), self.constraints(p))
-        return [utility >= filled.level * (1 - LEVEL_HAIR)]
+        return [utility == filled.level]

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import cvxpy as cp
 import numpy as np
+from cvxpy.constraints import Equality
 
 from apportion.errors import SolveError
+from apportion.policies.solving.certificate import make_feasible
 from apportion.policies.solving.compiled import Compiled
 from apportion.policies.solving.second_stage import (
     choose_among_optima,
     evenness,
+    least_squares_on,
     most_even,
     relative_throughput,
 )
@@ -87,12 +90,45 @@ def choose_with_levels(
     if levels is None:
         return None
     filled = np.asarray(p.X.value, dtype=float)
-    for X in _spent(policy, p, levels, solver) if second_stage else ():
+    settled = all(isinstance(each, Equality) and each.size == p.count.size for each in levels)
+    choices = _even if settled else _spent
+    for X in choices(policy, p, levels, solver) if second_stage else ():
         missed = _missed(levels)
         if missed <= _MET:
             return Chosen(X, missed)
     p.X.value = filled
     return Chosen(filled, _missed(levels))
+
+
+def _even(
+    policy: Policy, p: Problem, settled: Sequence[cp.Constraint], solver: SolverName
+) -> Iterator[Floats]:
+    """Yield the most even of the allocations in which every job has its level, to the last bit.
+
+    There is nothing to spend beyond settled levels. Where all gave way by a hair, so that it could
+    be spent, one job that makes thousands of steps for one of another's would get all of that.
+    """
+    squares = evenness(p.instance)
+    nothing = cp.Maximize(0 * cp.sum(p.X))
+    spending = _in_units_of_levels(policy, p, nothing, settled)
+    even = least_squares_on(spending.program, spending.over_columns(squares, power=2))
+    if even is not None:
+        spending.X_at(even)
+        yield _at_their_levels(p, settled)
+
+
+def _at_their_levels(p: Problem, settled: Sequence[cp.Constraint]) -> Floats:
+    """Scale the time of each job until it has its level, and all of it into the limits.
+
+    What a solver's rounding errors add up to is shared in proportion to what the jobs have: as much
+    as one job has too much may be a multiple of what another one has.
+    """
+    X = np.asarray(p.X.value, dtype=float)
+    for constraint in settled if p.instance.solo else ():
+        has, level = (np.asarray(side.value, dtype=float) for side in constraint.args)
+        p.X.value = X = X * np.divide(level, has, out=np.ones_like(has), where=has > 0)[:, None]
+    p.X.value = X = make_feasible(X, p.instance)
+    return X
 
 
 def _spent(
@@ -101,12 +137,7 @@ def _spent(
     """Yield the most even of the allocations that spend most, then one that spends most."""
     gain, squares = relative_throughput(p.instance), evenness(p.instance)
     objective = cp.Maximize(cp.sum(cp.multiply(gain, p.X)))
-    plain = Compiled.of(p, objective, [*policy.constraints(p), *kept], scaled=False)
-    rows = np.concatenate([np.arange(p.count.size)[:0], *(_places(plain, each) for each in kept)])
-    demanding = rows[plain.program.b[rows] < 0]
-    spending = plain.scaled_by(
-        demand_scales(plain.program, demanding, -plain.program.b[demanding], None)
-    )
+    spending = _in_units_of_levels(policy, p, objective, kept)
     try:
         best = optimise(spending.program, solver)
     except SolveError as error:
@@ -116,6 +147,17 @@ def _spent(
         even = most_even(spending.program, best, spending.over_columns(squares, power=2))
         yield spending.X_at(even)
         yield spending.X_at(best)
+
+
+def _in_units_of_levels(
+    policy: Policy, p: Problem, objective: cp.Maximize, kept: Sequence[cp.Constraint]
+) -> Compiled:
+    """Compile an objective over the allocations that keep levels, each level in its own unit."""
+    plain = Compiled.of(p, objective, [*policy.constraints(p), *kept], scaled=False)
+    rows = np.concatenate([np.arange(p.count.size)[:0], *(_places(plain, each) for each in kept)])
+    size = np.abs(plain.program.b[rows])
+    scales = demand_scales(plain.program, rows[size > 0], size[size > 0], None)
+    return plain.scaled_by(scales)
 
 
 def _places(compiled: Compiled, constraint: cp.Constraint) -> NDArray[np.intp]:
@@ -130,7 +172,8 @@ def _missed(levels: Sequence[cp.Constraint]) -> float:
     for constraint in levels:
         low, high = (np.asarray(side.value, dtype=float) for side in constraint.args)
         size = np.maximum(np.maximum(np.abs(low), np.abs(high)), 1e-300)
-        worst = max(worst, float(((low - high) / size).max(initial=0.0)))
+        over = np.abs(low - high) if isinstance(constraint, Equality) else low - high
+        worst = max(worst, float((over / size).max(initial=0.0)))
     return worst
 
 

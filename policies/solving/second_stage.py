@@ -33,7 +33,14 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["choose_among_optima", "evenness", "most_even", "optimal_face", "relative_throughput"]
+__all__ = [
+    "choose_among_optima",
+    "evenness",
+    "least_squares_on",
+    "most_even",
+    "optimal_face",
+    "relative_throughput",
+]
 
 _LOG = logging.getLogger(__name__)
 
@@ -125,6 +132,25 @@ def most_even(
         if point.status == "optimal":
             return point
     return optimum
+
+
+def least_squares_on(program: ConeProgram, squares: Floats) -> Point | None:
+    """Return the point with the least weighted squares among all that meet linear constraints.
+
+    An interior point finds which constraints hold it, which then determine it to rounding errors.
+    ``None`` if it finds nothing.
+    """
+    weight = squares / (float(squares.max(initial=0.0)) or 1.0)
+    P = sparse.csc_array(sparse.diags_array(weight))
+    try:
+        point = optimise(replace(program, c=np.zeros_like(program.c), P=P), "clarabel")
+    except SolveError as error:
+        _LOG.info("no most even point: %s", error)
+        return None
+    if point.status != "optimal":
+        return None
+    x = least_squares(program, weight, point.x)
+    return point if x is None else replace(point, x=x)
 
 
 def optimal_face(program: ConeProgram, point: Point) -> ConeProgram:

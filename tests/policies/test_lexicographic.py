@@ -221,3 +221,21 @@ def test_jobs_that_get_nothing_have_the_level_zero(seed: int) -> None:
     first = [np.flatnonzero(instance.columns["entity"] == entity)[0] for entity in (0.0, 1.0)]
     best = solve_instance(MaxMinFairness(), instance.subset(np.array(first), np.ones(2)))
     assert (solution.throughput[first] > 0.5 * best.throughput).all()  # the first in are served
+
+
+@pytest.mark.parametrize("order", [[0, 1, 2, 3], [3, 2, 1, 0], [1, 0, 3, 2]])
+@pytest.mark.parametrize("name", ["max_min_fairness", "makespan"])
+def test_slivers_of_a_gpu_to_the_last_bits(name: str, order: list[int]) -> None:
+    """One GPU is shared in proportion to weights (to steps over speed), the least share 1e-8.
+
+    Were the levels to give way by 1e-12 each, a job with a sliver could have 1e-4 more.
+    """
+    jobs, weight = ["j", "k", "l", "m"], np.array([1e8, 1.0, 3.0, 10.0])
+    speed = np.array([1.0, 20.0, 1.0, 5.0])
+    table = pd.DataFrame({"a": speed}, index=jobs).iloc[order]
+    columns = pd.DataFrame({"weight": weight, "steps_remaining": weight * speed}, index=jobs)
+    policy = ap.get_policy(name, lexicographic=True)
+    allocation = ap.solve(policy, table, workers={"a": 1}, jobs=columns)
+    share = allocation.X["a"].reindex(jobs).to_numpy()
+    np.testing.assert_allclose(share, weight / weight.sum(), rtol=1e-12)
+    assert allocation.gap <= 1e-12

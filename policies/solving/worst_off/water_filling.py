@@ -41,12 +41,9 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Bools = NDArray[np.bool_]
 
-__all__ = ["LEVEL_HAIR", "Filled", "Rates", "Rising", "Steady", "even_share", "water_fill"]
+__all__ = ["Filled", "Rates", "Rising", "Steady", "even_share", "water_fill"]
 
 _LOG = logging.getLogger(__name__)
-
-LEVEL_HAIR = 1e-12
-"""By how much, relatively, levels may give way when what they leave is shared out."""
 
 _BOTTLENECK = {"highs": 1e-9, "clarabel": 1e-6}
 """Part of the largest dual value from which on one counts; an interior point has no exact zeros."""
