@@ -144,6 +144,11 @@ class RoundCore:
         self.elapsed_s = 0.0
         self._forget()
 
+    def correct(self, rows: Ints, speed: Floats) -> None:
+        """Set where some rows can run and how fast, shape (rows, types)."""
+        self.speed[rows] = speed
+        self._forget()
+
     def combine(self, slots: Ints) -> None:
         """Say which jobs the rows hold, shape (rows, members); repeat one to fill a line."""
         self.slots = slots

@@ -1,4 +1,4 @@
-"""When a simulation asks its policy for new shares, and what it tells it."""
+"""Asks a policy for new shares when that is due, and tells it what is believed."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 
 from apportion.errors import SolveError
 from apportion.mechanism.priority import LEAST_SHARE
+from apportion.mechanism.shares import NO_PAIRS, Shares
 from apportion.policies import Instance, solve_instance
-from apportion.sim.sharing import NO_PAIRS, Shares
 from apportion.sim.standing import StandingClasses
 
 if TYPE_CHECKING:
@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from apportion.mechanism.job_table import JobTable
+    from apportion.mechanism.scheduler import Ran
     from apportion.policies import Policy
-    from apportion.sim.engine.truth import Truth
+    from apportion.sim.beliefs import Believed
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
@@ -30,23 +32,32 @@ __all__ = ["Resolver"]
 class Resolver:
     """Solves the policy over the active jobs, at most every `resolve_seconds`.
 
+    Implements `apportion.mechanism.shares.Sharing`.
+
     Parameters
     ----------
     policy
         The policy.
     resolve_seconds
         Least time between two solves, seconds. 0 solves after every arrival and completion.
+    jobs
+        What it is told of the jobs.
+    believed
+        What it is told of their speeds.
     """
 
-    def __init__(self, policy: Policy, resolve_seconds: float) -> None:
+    def __init__(
+        self, policy: Policy, resolve_seconds: float, jobs: JobTable, believed: Believed
+    ) -> None:
         self.policy = policy
         self.resolve_seconds = resolve_seconds
+        self.jobs, self.believed = jobs, believed
         self.changed = False
         self.solves = 0
         self.policy_seconds = 0.0
         self._last_s = -np.inf
         self._standing: StandingClasses | None = None
-        self._running_on: Floats = np.empty(0)
+        self._running_on: Floats = np.full(jobs.jobs, -1.0)
 
     @property
     def next_s(self) -> float:
@@ -57,7 +68,16 @@ class Resolver:
         """Whether jobs have come or gone and the last solve is long enough ago."""
         return self.changed and now_s >= self.next_s
 
-    def solve(self, ledger: Truth, now_s: float) -> Shares:
+    def speed(self, jobs: Ints) -> Floats:
+        """Return what the mechanism is told of jobs: a policy that knows no types is not helped."""
+        speed = self.jobs.speed[jobs]
+        return speed if self.policy.heterogeneity_aware else (speed > 0).astype(float)
+
+    def observe(self, ran: Ran) -> Ints:
+        """Learn from what ran; return the jobs whose believed speeds moved."""
+        return self.believed.observe(ran.gangs, ran.rate, ran.worked_s * ran.times)
+
+    def solve(self, now_s: float) -> Shares:
         """Return the time shares of the active jobs, alone and, with space sharing, in pairs.
 
         Errors of the policy get a note of the policy and the time.
@@ -67,17 +87,16 @@ class Resolver:
         SolveError
             If the policy returns shares of a wrong shape, or that are not finite.
         """
-        active = ledger.active
+        active = self.jobs.active
         started = time.perf_counter()
         with _Noted(self.policy.label, now_s, active.size):
-            if self.solves == 0:
-                self._running_on = np.full(ledger.jobs, -1.0)
-                self._standing = StandingClasses.of(self.policy, ledger)
+            if self.solves == 0 and self.believed.fixed:
+                self._standing = StandingClasses.of(self.policy, self.jobs)
             if self._standing is not None:
                 X, pairs = self._standing.shares(active), NO_PAIRS
             else:
-                X, pairs = self._solve_anew(ledger, now_s)
-            _check(X, (active.size + len(pairs), ledger.capacity.size))
+                X, pairs = self._solve_anew(now_s)
+            _check(X, (active.size + len(pairs), self.jobs.capacity.size))
         self.policy_seconds += time.perf_counter() - started
         self.solves += 1
         self.changed, self._last_s = False, now_s
@@ -88,18 +107,18 @@ class Resolver:
         )
         return Shares(X[: active.size], pairs, X[active.size :])
 
-    def _solve_anew(self, ledger: Truth, now_s: float) -> tuple[Floats, Ints]:
+    def _solve_anew(self, now_s: float) -> tuple[Floats, Ints]:
         """Pose and solve the whole problem; return the shares, and the pairs in the last rows."""
-        active = ledger.active
+        jobs, active = self.jobs, self.jobs.active
         instance = Instance.of_jobs(
-            ledger.speed[active],
-            ledger.scale[active],
-            ledger.capacity,
-            columns=ledger.told.columns(now_s) | {"running_on": self._running_on[active]},
-            prices=ledger.prices,
-            entities=ledger.told.entities,
+            jobs.speed[active],
+            jobs.scale[active],
+            jobs.capacity,
+            columns=jobs.columns(now_s) | {"running_on": self._running_on[active]},
+            prices=jobs.prices,
+            entities=jobs.entities,
         )
-        beside = ledger.beside if self.policy.space_sharing else None
+        beside = self.believed.pairs if self.policy.space_sharing else None
         pairs = beside.table(active) if beside is not None else None
         solution = solve_instance(self.policy, instance, pairs=pairs)
         return np.asarray(solution.X, dtype=float), solution.pairs

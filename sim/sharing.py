@@ -1,4 +1,4 @@
-"""Jobs that share devices in a simulation: what they make beside each other, and their shares."""
+"""Jobs that share devices in a simulation: what they make beside each other."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     Ints = NDArray[np.intp]
     Bools = NDArray[np.bool_]
 
-__all__ = ["NO_PAIRS", "PairSpeeds", "Shares"]
-
-NO_PAIRS = np.empty((0, 2), dtype=np.intp)
+__all__ = ["PairSpeeds"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,31 +46,30 @@ class PairSpeeds:
     learns: bool = False
 
     @classmethod
-    def of(
-        cls,
-        workload: Workload,
-        cluster: Cluster,
-        estimates: PairThroughputs | None = None,
-        learns: bool = False,
-    ) -> PairSpeeds | None:
-        """Take them from a workload that has pair throughputs, and perhaps from estimates."""
+    def of(cls, workload: Workload, cluster: Cluster) -> PairSpeeds | None:
+        """Take them from a workload that has pair throughputs; all of it is believed."""
         if workload.pairs is None:
             return None
         own, key = workload.pairs.lookup(workload.jobs, cluster.accelerators)
-        if estimates is None:
-            return cls(own, key, own, learns=False)
+        return cls(own, key, own)
+
+    def estimated(
+        self, estimates: PairThroughputs, workload: Workload, cluster: Cluster, learns: bool
+    ) -> PairSpeeds:
+        """Return the same speeds of which something else is believed."""
+        if workload.pairs is None:
+            return self
         of_keys = workload.pairs.keys.to_frame(index=False)
         told, place = estimates.lookup(of_keys, cluster.accelerators)
         place = np.append(place, len(estimates.keys))
-        return cls(own, key, told[np.ix_(place, place)], learns)
+        return replace(self, believed=told[np.ix_(place, place)], learns=learns)
 
     def slowed_down(self, factor: Floats) -> PairSpeeds:
         """Multiply speeds; `factor` is of shape (jobs, types), the same for jobs of one key."""
         of_key = np.ones((len(self.own), factor.shape[1]))
         of_key[self.key] = factor
         own = self.own * of_key[:, None, :]
-        told = own if self.believed is self.own else self.believed
-        return replace(self, own=own, believed=told)
+        return replace(self, own=own, believed=own)
 
     def table(self, jobs: Ints) -> PairTable:
         """Return what a policy needs of it, for some jobs."""
@@ -82,72 +79,18 @@ class PairSpeeds:
         """Steps/s of jobs beside partners, shape (pairs, types)."""
         return np.asarray(self.own[self.key[job], self.key[partner]], dtype=float)
 
-    def measure(self, job: Ints, partner: Ints, types: Ints) -> bool:
-        """Take note of pairs that have run; tell whether two jobs turned out not to fit."""
+    def believed_times(self, factor: Floats) -> PairSpeeds:
+        """Multiply what is believed; `factor` as for `slowed_down`."""
+        of_key = np.ones((len(self.own), factor.shape[1]))
+        of_key[self.key] = factor
+        return replace(self, believed=self.believed * of_key[:, None, :])
+
+    def measure(self, job: Ints, partner: Ints, types: Ints) -> Bools:
+        """Take note of pairs that have run; tell which turned out not to fit one GPU."""
         a, b = self.key[job], self.key[partner]
         misfits = (self.own[a, b, types] == 0) & (self.believed[a, b, types] > 0)
         known = self.learns | (self.own[a, b, types] == 0)
         a, b, types = a[known], b[known], types[known]
         self.believed[a, b, types] = self.own[a, b, types]
         self.believed[b, a, types] = self.own[b, a, types]
-        return bool(misfits.any())
-
-
-@dataclass(frozen=True, eq=False)
-class Shares:
-    """Shares of time of the active jobs, alone and in pairs.
-
-    Attributes
-    ----------
-    alone
-        Shape (active jobs, types).
-    pairs
-        Places of two active jobs each, shape (pairs, 2).
-    together
-        Shape (pairs, types).
-    """
-
-    alone: Floats
-    pairs: Ints
-    together: Floats
-
-    @classmethod
-    def none(cls, types: int) -> Shares:
-        """No jobs."""
-        return cls(np.zeros((0, types)), NO_PAIRS, np.zeros((0, types)))
-
-    def arrive(self, jobs: int) -> Shares:
-        """Append jobs without a share."""
-        blank = np.zeros((jobs, self.alone.shape[1]))
-        return Shares(np.vstack([self.alone, blank]), self.pairs, self.together)
-
-    def keep(self, stay: Bools) -> Shares:
-        """Drop jobs, and the pairs that they were in."""
-        place = np.cumsum(stay) - 1
-        whole = stay[self.pairs].all(axis=1)
-        return Shares(self.alone[stay], place[self.pairs[whole]], self.together[whole])
-
-    def rate(self, jobs: Ints, speed: Floats, beside: PairSpeeds | None) -> Floats:
-        """Effective throughput, steps/s, shape (active jobs,)."""
-        rate = (self.alone * speed).sum(axis=1)
-        if beside is not None and len(self.pairs):
-            for me, partner in (self.pairs.T, self.pairs.T[::-1]):
-                steps = (self.together * beside.beside(jobs[me], jobs[partner])).sum(axis=1)
-                rate += np.bincount(me, weights=steps, minlength=rate.size)
-        return np.asarray(rate, dtype=float)
-
-    def presence(self) -> Floats:
-        """Share of time in which each job runs, alone or not, shape (active jobs, types)."""
-        time = self.alone.copy()
-        for me in self.pairs.T:
-            np.add.at(time, me, self.together)
-        return time
-
-    def gpus(self, scale: Ints) -> Floats:
-        """GPUs that each job accounts for, half of what a pair holds, (active jobs, types)."""
-        held = self.alone * scale[:, None]
-        if len(self.pairs):
-            half = self.together * scale[self.pairs].max(axis=1)[:, None] / 2
-            for me in self.pairs.T:
-                np.add.at(held, me, half)
-        return np.asarray(held, dtype=float)
+        return np.asarray(misfits, dtype=bool)

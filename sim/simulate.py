@@ -9,18 +9,20 @@ from typing import TYPE_CHECKING, Any
 from apportion.cluster import Cluster
 from apportion.errors import InputError
 from apportion.kinds import checked
+from apportion.mechanism.exactly import Exactly
 from apportion.mechanism.offers import OfferScheduler
 from apportion.mechanism.placement import Placer
+from apportion.mechanism.rounds import Rounds
+from apportion.sim.beliefs import Told
 from apportion.sim.deciders import get_decider
-from apportion.sim.engine.truth import Truth
+from apportion.sim.engine import Fluid, RunRecord, TableSpeeds, Truth
+from apportion.sim.engine import run as run_jobs
 from apportion.sim.given_order import by_arrival_and_id, of_types_given, present_types
-from apportion.sim.ideal import run_ideal
 from apportion.sim.leased import run_leased
 from apportion.sim.log import RoundLog
 from apportion.sim.metrics import jobs_table
 from apportion.sim.progress import Progress
 from apportion.sim.resolve import Resolver
-from apportion.sim.rounds import run_rounds
 from apportion.sim.run import Run
 from apportion.sim.schedule import ScheduleLog
 from apportion.sim.settings import settings_for
@@ -173,17 +175,35 @@ def _run_policy(
             f"Workload.pairs."
         )
     ordered, present = by_arrival_and_id(workload), present_types(cluster)
-    resolver, log = Resolver(policy, settings["resolve_seconds"]), RoundLog(present.accelerators)
-    tables = {}
+    beliefs = Told(settings.pop("pair_estimates", None), settings.pop("learn_pairs", False))
+    truth = Truth(ordered, present, placement_sensitive=settings.get("placement_sensitive", False))
+    believed = beliefs.start(truth, ordered, present)
+    truth.told.speed = believed.speed
+    resolver = Resolver(policy, settings["resolve_seconds"], truth.told, believed)
+    log, name = RoundLog(present.accelerators), f"Policy {policy.label!r}"
+    tables: dict[str, Any] = {}
     if settings["mechanism"] == "ideal":
-        ledger = Truth(ordered, present)
-        run_ideal(ledger, resolver, log, reporter)
+        record = RunRecord(truth, log, reporter)
+        speeds = TableSpeeds(truth, None)
+        run_jobs(truth, Exactly(truth.told, resolver, name), Fluid(truth, speeds), record)
     else:
         schedule = ScheduleLog(present, len(ordered))
-        ledger = _run_rounds(resolver, ordered, present, settings, log, schedule, reporter)
+        devices = Placer(present, settings["placement"], settings["seed"])
+        record = RunRecord(truth, log, reporter, schedule, devices)
+        if settings["carry_over"] is None:
+            settings["carry_over"] = settings["resolve_seconds"] == 0
+        scheduler = Rounds(
+            *(truth.told, devices, resolver, name),
+            round_seconds=settings["round_seconds"],
+            overhead_seconds=settings["preemption_overhead_seconds"],
+            carry_over=settings["carry_over"],
+            work_conserving=policy.work_conserving,
+            leases=settings["leases"],
+        )
+        run_jobs(truth, scheduler, Fluid(truth, TableSpeeds(truth, devices)), record)
         tables["schedule"] = schedule.table(ordered.jobs.index)
-    reporter.finish(ledger)
-    jobs = jobs_table(ledger, ordered, present).loc[workload.jobs.index]
+    reporter.finish(truth)
+    jobs = jobs_table(truth, ordered, present).loc[workload.jobs.index]
     return Run(
         policy=resolver.policy.label,
         workload=workload.name,
@@ -196,33 +216,3 @@ def _run_policy(
         solves=resolver.solves,
         tables=tables,
     )
-
-
-def _run_rounds(
-    resolver: Resolver,
-    workload: Workload,
-    cluster: Cluster,
-    settings: dict[str, Any],
-    log: RoundLog,
-    schedule: ScheduleLog,
-    reporter: Progress,
-) -> Truth:
-    """Run a policy in rounds; return the books."""
-    ledger = Truth(
-        workload,
-        cluster,
-        placement_sensitive=settings["placement_sensitive"],
-        estimates=settings.pop("pair_estimates"),
-        learns=settings.pop("learn_pairs"),
-    )
-    if settings["carry_over"] is None:
-        settings["carry_over"] = settings["resolve_seconds"] == 0
-    placer = Placer(cluster, settings["placement"], settings["seed"])
-    run_rounds(
-        *(ledger, resolver, placer, log, schedule, reporter),
-        round_seconds=settings["round_seconds"],
-        overhead_seconds=settings["preemption_overhead_seconds"],
-        carry_over=settings["carry_over"],
-        leases=settings["leases"],
-    )
-    return ledger

@@ -14,8 +14,8 @@ from apportion.policies.solving.rows.classes import group_rows
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from apportion.mechanism.job_table import JobTable
     from apportion.policies import Policy
-    from apportion.sim.engine.truth import Truth
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
@@ -40,18 +40,18 @@ class StandingClasses:
     _warm: WarmClasses
 
     @classmethod
-    def of(cls, policy: Policy, ledger: Truth) -> StandingClasses | None:
+    def of(cls, policy: Policy, jobs: JobTable) -> StandingClasses | None:
         """Group all jobs of a workload; ``None`` where a policy must be solved anew each time."""
-        if ledger.jobs < _WORTH_IT:
+        if jobs.jobs < _WORTH_IT:
             return None
-        keys = np.column_stack([ledger.speed, ledger.scale, ledger.told.weight])
+        keys = np.column_stack([jobs.speed, jobs.scale, jobs.weight])
         first, class_of = group_rows(keys)
         classes = Instance.of_jobs(
-            ledger.speed[first],
-            ledger.scale[first],
-            ledger.capacity,
-            columns={"weight": ledger.told.weight[first]},
-            prices=ledger.prices,
+            jobs.speed[first],
+            jobs.scale[first],
+            jobs.capacity,
+            columns={"weight": jobs.weight[first]},
+            prices=jobs.prices,
         )
         warm = WarmClasses.of(policy, classes)
         return None if warm is None else cls(class_of, warm)

@@ -11,11 +11,14 @@ import pandas as pd
 import pytest
 
 import apportion as ap
+from apportion.mechanism.roster import Roster
 from apportion.sim.leasing.stays import Stays
-from apportion.sim.roster import Roster, Running
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from apportion.mechanism.core import GangRound
+    from apportion.mechanism.scheduler import Gangs
 
 CLUSTER = ap.Cluster({"v100": 4, "p100": 4, "k80": 4}, gpus_per_machine=2)
 RACKS = ap.Cluster.of_racks(2, machines_per_rack=2, gpus_per_machine=4)
@@ -246,12 +249,12 @@ def test_a_joiner_that_starts_for_free_is_caught(monkeypatch: pytest.MonkeyPatch
     pairs = ap.PairThroughputs(np.ones((1, 1, 1)), np.ones((1, 1)), keys, accelerators=("v100",))
     jobs = pd.DataFrame({"job_type": "m", "total_steps": 3600.0, "arrival_s": [0.0, 300.0]})
     load = ap.Workload("two", jobs, pd.DataFrame({"v100": [1.0]}, index=keys), pairs=pairs)
-    runs = Roster.runs
+    lines = Roster.lines
 
-    def of_gangs(roster: Roster, gangs: Any, ledger: Any) -> Running:
-        running = runs(roster, gangs, ledger)
-        gang_starts = gangs.starts.all(axis=1)[running.gang]
-        return running._replace(starts=gang_starts)
+    def of_gangs(roster: Roster, chosen: GangRound) -> tuple[Gangs, Any]:
+        gangs, starts = lines(roster, chosen)
+        first = np.arange(starts.size) if gangs.mate is None else gangs.mate
+        return gangs, starts & starts[first]
 
     def check() -> None:
         settings: dict[str, Any] = {"preemption_overhead_seconds": OVERHEAD_S}
@@ -265,7 +268,7 @@ def test_a_joiner_that_starts_for_free_is_caught(monkeypatch: pytest.MonkeyPatch
         ap.check_schedule(shared, load, "v100=1", sharing=True)
 
     check()
-    monkeypatch.setattr(Roster, "runs", of_gangs)
+    monkeypatch.setattr(Roster, "lines", of_gangs)
     with pytest.raises(AssertionError, match="lost at the start of each"):
         check()
 

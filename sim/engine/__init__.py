@@ -7,7 +7,8 @@ the jobs; `fluid` a runtime in which gangs work at rates, which `speeds` knows. 
 
 from apportion.sim.engine.fluid import Fluid
 from apportion.sim.engine.loop import Record, Runtime, run
+from apportion.sim.engine.record import RunRecord
 from apportion.sim.engine.speeds import Speeds, TableSpeeds
 from apportion.sim.engine.truth import Truth
 
-__all__ = ["Fluid", "Record", "Runtime", "Speeds", "TableSpeeds", "Truth", "run"]
+__all__ = ["Fluid", "Record", "RunRecord", "Runtime", "Speeds", "TableSpeeds", "Truth", "run"]

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.cluster import Cluster
-    from apportion.pairs import PairThroughputs
     from apportion.sim.workload import Workload
 
     Floats = NDArray[np.float64]
@@ -42,8 +41,6 @@ class Truth:
         Where they run.
     placement_sensitive
         Whether gangs that are split over machines run at another speed.
-    estimates, learns
-        What the policy is told of pairs instead of the truth, and whether it learns.
     tick_s
         Arrivals are heard of at multiples of it, seconds; at 0, at once.
 
@@ -72,8 +69,6 @@ class Truth:
         cluster: Cluster,
         *,
         placement_sensitive: bool = False,
-        estimates: PairThroughputs | None = None,
-        learns: bool = False,
         tick_s: float = 0.0,
     ) -> None:
         table = workload.jobs
@@ -85,7 +80,7 @@ class Truth:
         self.total = table["total_steps"].to_numpy(dtype=float)
         steps = table["steps_remaining"] if "steps_remaining" in table else table["total_steps"]
         self.remaining = steps.to_numpy(dtype=float).copy()
-        self.beside = PairSpeeds.of(workload, cluster, estimates, learns)
+        self.beside = PairSpeeds.of(workload, cluster)
         self.split_ratio: Floats | None = None
         if placement_sensitive:
             self._slow_down_large_gangs(workload.split_ratio(cluster), cluster)

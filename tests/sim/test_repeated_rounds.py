@@ -8,7 +8,8 @@ import pytest
 
 from apportion.mechanism.core import GangRound, RoundCore
 from apportion.mechanism.repetition import add_repeatedly, running_sums
-from apportion.sim import Run, Workload, rounds, simulate
+from apportion.sim import Run, Workload, simulate
+from apportion.sim.engine import fluid
 
 DAY_S = 86_400.0
 
@@ -51,7 +52,7 @@ def test_rounds_booked_together_equal_rounds_one_by_one(
     case: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     together = run(case)
-    monkeypatch.setattr(rounds, "ROUNDS_AT_ONCE", 0)
+    monkeypatch.setattr(fluid, "_AT_ONCE", 0)
     one_by_one = run(case)
     pd.testing.assert_frame_equal(together.jobs, one_by_one.jobs, check_exact=True)
     # With rounds of 77.7 s the order of a sum over gangs may show in the last digit.

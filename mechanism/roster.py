@@ -1,44 +1,27 @@
-"""Which jobs the rows of the mechanism hold: every active job, and pairs that have a share."""
+"""Which jobs the rows of the core hold: every active job, and pairs that have a share."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from apportion.mechanism.scheduler import Gangs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.mechanism.core import GangRound, RoundCore
-    from apportion.sim.engine.truth import Truth
-    from apportion.sim.sharing import Shares
+    from apportion.mechanism.shares import Shares
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
     Bools = NDArray[np.bool_]
 
-__all__ = ["Roster", "Running"]
+__all__ = ["Roster"]
 
 _NOBODY = -1
 _MOST_JOBS = 2**31
-
-
-class Running(NamedTuple):
-    """The jobs that run in a round, arrays of shape (running jobs,).
-
-    job, gang
-        Its number in the workload, and which gang of the round it is in; a slice of them all
-        where every gang has one job.
-    rate
-        Steps/s.
-    starts
-        Whether it did not run on these devices in the round before.
-    """
-
-    job: Ints
-    gang: Ints | slice
-    rate: Floats
-    starts: Bools
 
 
 class Roster:
@@ -50,16 +33,13 @@ class Roster:
     Attributes
     ----------
     first, second
-        Jobs of each row, by their number in the workload; `second` is -1 for a single job.
-    misfits
-        Whether, in the last round, two jobs turned out not to fit one GPU.
+        Jobs of each row, by their number in the job table; `second` is -1 for a single job.
     """
 
     def __init__(self, core: RoundCore) -> None:
         self.core = core
         self.first = np.empty(0, dtype=np.intp)
         self.second = np.empty(0, dtype=np.intp)
-        self.misfits = False
 
     def arrive(self, jobs: Ints, speed: Floats, scale: Ints) -> None:
         """Append a row for each new job."""
@@ -108,33 +88,37 @@ class Roster:
         self._keep(~broken | survivor)
         self._describe()
 
-    def runs(self, gangs: GangRound, ledger: Truth) -> Running:
-        """Return who makes progress in a round."""
-        first = self.first[gangs.rows]
-        self.misfits = False
-        rate = ledger.speed[first, gangs.types]
-        second = self.second[gangs.rows]
+    def tell(self, jobs: Ints, speed: Floats) -> None:
+        """Correct how fast active jobs are believed to be, shape (jobs, types)."""
+        rows = (self.second == _NOBODY).nonzero()[0]
+        self.core.correct(rows[np.searchsorted(self.first[rows], jobs)], speed)
+
+    def lines(self, chosen: GangRound) -> tuple[Gangs, Bools]:
+        """Return the gangs of a round, a line for each of their jobs, and which of them start."""
+        rows, core = chosen.rows, self.core
+        first, second = self.first[rows], self.second[rows]
+        gangs = Gangs(first, core.ids[rows], chosen.types, core.scale[rows])
         paired = (second != _NOBODY).nonzero()[0]
-        if not paired.size or ledger.beside is None:
-            return Running(first, slice(None), rate, gangs.starts[:, 0])
-        one, other, types = first[paired], second[paired], gangs.types[paired]
-        self.misfits = ledger.beside.measure(one, other, types)
-        pick = np.arange(paired.size)
-        rate[paired] = ledger.beside.beside(one, other)[pick, types]
-        return Running(
-            np.append(first, other),
-            np.append(np.arange(first.size), paired),
-            np.append(rate, ledger.beside.beside(other, one)[pick, types]),
-            np.append(gangs.starts[:, 0], gangs.starts[paired, 1]),
-        )
+        if not paired.size:
+            return gangs, chosen.starts[:, 0]
+        mate = np.arange(rows.size + paired.size)
+        mate[paired], mate[rows.size :] = mate[rows.size :], paired
+        gang, option, gpus = (np.append(each, each[paired]) for each in gangs[1:4])
+        both = Gangs(np.append(first, second[paired]), gang, option, gpus, mate)
+        return both, np.append(chosen.starts[:, 0], chosen.starts[paired, 1])
 
-    def split(self, gangs: GangRound) -> Bools:
-        """Tell which gangs have devices in more than one machine, shape (gangs,)."""
-        return self.core.placer.is_split(self.core.ids[gangs.rows])
-
-    def stopped(self, gangs: GangRound) -> Ints:
+    def stopped(self, chosen: GangRound) -> Ints:
         """Return the jobs that ran in the round before and have lost their devices."""
-        return self.first[gangs.stopped] if gangs.stopped.size else gangs.stopped
+        return self.first[chosen.stopped] if chosen.stopped.size else chosen.stopped
+
+    def state(self) -> dict[str, Any]:
+        """Return the jobs of the rows, for JSON."""
+        return {"first": self.first.tolist(), "second": self.second.tolist()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a state of `state`; that of the core is restored by itself."""
+        self.first = np.array(state["first"], dtype=np.intp)
+        self.second = np.array(state["second"], dtype=np.intp)
 
     @property
     def _has_pairs(self) -> bool:

@@ -1,0 +1,104 @@
+"""Exact shares as a scheduler: every share is had all the time, without rounds or devices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from apportion.mechanism.scheduler import Change, Gangs
+from apportion.mechanism.shares import Shares
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from apportion.mechanism.job_table import JobTable
+    from apportion.mechanism.scheduler import News
+    from apportion.mechanism.shares import Sharing
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
+
+__all__ = ["Exactly"]
+
+
+class Exactly:
+    """Gives each job its shares of time, all types at once; the bound of any mechanism.
+
+    What a policy would achieve if time were divisible at will. Nobody has devices: a gang here is
+    a job, or a pair of jobs, on a type for a share of the time. Implements
+    `apportion.mechanism.scheduler.Scheduler`.
+
+    Parameters
+    ----------
+    jobs
+        What it is told of the jobs.
+    sharing
+        Finds the shares.
+    name
+        What messages call it.
+    """
+
+    hears = True
+
+    def __init__(self, jobs: JobTable, sharing: Sharing, name: str) -> None:
+        self.name = name
+        self._jobs, self._sharing = jobs, sharing
+        self._shares = Shares.none(jobs.capacity.size)
+        self._active: Ints = jobs.active
+
+    def decide(self, news: News) -> Change:
+        """Return the shares of the jobs that are here, found anew if that is due."""
+        sharing, done = self._sharing, news.ran is not None and bool(news.ran.done.size)
+        if news.ran is not None:
+            if done:
+                self._shares = self._shares.keep(~np.isin(self._active, news.ran.done))
+            moved = sharing.observe(news.ran)
+            sharing.changed |= done or bool(moved.size)
+        self._shares = self._shares.arrive(news.arrived.size)
+        self._active = self._jobs.active
+        sharing.changed |= bool(news.arrived.size)
+        resolved = sharing.due(news.now_s)
+        if resolved:
+            self._shares = sharing.solve(news.now_s)
+        gangs = _lines(self._active, self._shares, self._jobs.scale)
+        return Change(gangs, np.ones(gangs.job.size, dtype=bool), resolved=resolved)
+
+    def lasts_s(self, now_s: float) -> float:
+        """Return the time to the next solve, if the jobs have changed since the last."""
+        return self._sharing.next_s - now_s if self._sharing.changed else np.inf
+
+    def steady_s(self, now_s: float) -> float:
+        """Return now: there is no time of its own at which it would repeat itself."""
+        return now_s
+
+    def state(self) -> dict[str, Any]:
+        """Return everything that later decisions depend on, for JSON."""
+        return {"active": self._active.tolist(), "shares": self._shares.state()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a state of `state`."""
+        self._active = np.array(state["active"], dtype=np.intp)
+        self._shares = Shares.of_state(state["shares"], self._jobs.capacity.size)
+
+
+def _lines(active: Ints, shares: Shares, scale: Ints) -> Gangs:
+    """Return a line for each job and type with a share, and two for each pair and type."""
+    row, option = np.nonzero(shares.alone)
+    share = shares.alone[row, option]
+    job = active[row]
+    alone = np.arange(job.size)
+    if not len(shares.pairs):
+        return Gangs(job, alone, option, scale[job], share=share)
+    pair, where = np.nonzero(shares.together)
+    first, second = active[shares.pairs[pair]].T
+    gpus, count = np.maximum(scale[first], scale[second]), first.size
+    lead, other = alone.size + np.arange(count), alone.size + count + np.arange(count)
+    return Gangs(
+        np.concatenate([job, first, second]),
+        np.concatenate([alone, lead, lead]),
+        np.concatenate([option, where, where]),
+        np.concatenate([scale[job], gpus, gpus]),
+        mate=np.concatenate([alone, other, lead]),
+        share=np.concatenate([share, *[shares.together[pair, where]] * 2]),
+    )

@@ -1,0 +1,151 @@
+"""Rounds as a scheduler: whoever is owed most runs for the next so many seconds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from apportion.mechanism.core import RoundCore
+from apportion.mechanism.roster import Roster
+from apportion.mechanism.scheduler import NOBODY, Change
+
+if TYPE_CHECKING:
+    from apportion.mechanism.core import GangRound
+    from apportion.mechanism.job_table import JobTable
+    from apportion.mechanism.placement import Placer
+    from apportion.mechanism.scheduler import News, Ran
+    from apportion.mechanism.shares import Sharing
+
+__all__ = ["Rounds"]
+
+
+class Rounds:
+    """Turns shares of time into rounds; deaf to what happens within one.
+
+    Arrivals and completions wait for the next round. GPUs of a job that completes are given away
+    then; a round comes to its end early if every gang is done. Implements
+    `apportion.mechanism.scheduler.Scheduler`; source: Narayanan et al., OSDI 2020, section 5.
+
+    Parameters
+    ----------
+    jobs, devices
+        What it is told of the jobs, and the devices to give away.
+    sharing
+        Finds the shares.
+    name
+        What messages call it.
+    round_seconds
+        Length of a round, seconds.
+    overhead_seconds
+        Seconds at the start of a round that a job loses which did not run on these devices in the
+        round before, be it that another did.
+    carry_over
+        Whether new shares begin with what jobs are owed from those before.
+    work_conserving
+        Whether GPUs that the shares leave idle are lent to whoever can run there.
+    leases
+        Whether a gang that goes on keeps its devices and loses no time.
+    """
+
+    hears = False
+
+    def __init__(
+        self,
+        jobs: JobTable,
+        devices: Placer,
+        sharing: Sharing,
+        name: str,
+        *,
+        round_seconds: float = 360.0,
+        overhead_seconds: float = 0.0,
+        carry_over: bool = True,
+        work_conserving: bool = True,
+        leases: bool = True,
+    ) -> None:
+        self.name = name
+        self._jobs, self._sharing = jobs, sharing
+        self._overhead_seconds, self._leases = overhead_seconds, leases
+        self._core = RoundCore(
+            jobs.capacity,
+            devices,
+            round_seconds,
+            carry_over=carry_over,
+            work_conserving=work_conserving,
+        )
+        self._roster = Roster(self._core)
+        self._rows = NOBODY  # of the gangs of the round under way
+        self._steady_s = -np.inf
+
+    def decide(self, news: News) -> Change:
+        """Choose the gangs of the next round."""
+        jobs, roster, sharing = self._jobs, self._roster, self._sharing
+        if news.ran is not None:
+            self._told(news.ran)
+        if news.arrived.size:
+            roster.arrive(news.arrived, sharing.speed(news.arrived), jobs.scale[news.arrived])
+            sharing.changed = True
+        resolved = sharing.due(news.now_s)
+        if resolved:
+            roster.aim(jobs.active, sharing.solve(news.now_s), jobs.scale)
+        chosen = self._core.ask() if self._leases else self._ask_anew()
+        self._rows, self._steady_s = chosen.rows, self._steady_until(chosen)
+        gangs, starts = roster.lines(chosen)
+        return Change(
+            gangs,
+            starts,
+            roster.stopped(chosen),
+            lost_s=self._overhead_seconds,
+            resolved=resolved,
+        )
+
+    def lasts_s(self, now_s: float) -> float:
+        """Return the length of a round, seconds."""
+        return self._core.round_seconds
+
+    def steady_s(self, now_s: float) -> float:
+        """Return infinity where priorities decide nothing, as all who have a share fit."""
+        return max(self._steady_s, now_s)
+
+    def _told(self, ran: Ran) -> None:
+        """Book a round that is over, drop jobs that are done, and learn from what ran."""
+        rows, sharing = self._rows, self._sharing
+        # A line for each gang comes first, and behind them the second jobs of pairs.
+        held_s, types = ran.held_s[: rows.size], ran.gangs.option[: rows.size]
+        self._core.tell(rows, types, held_s, times=ran.times)
+        if ran.done.size:
+            self._roster.complete(ran.done)
+            sharing.changed = True
+        moved = sharing.observe(ran)
+        if moved.size:
+            still = moved[np.isin(moved, self._jobs.active)]
+            self._roster.tell(still, sharing.speed(still))
+            sharing.changed = True
+
+    def _ask_anew(self) -> GangRound:
+        """Choose the gangs of a round that all have to start again, those that go on included."""
+        running = np.flatnonzero(self._core.last_type >= 0)
+        self._core.evict(running)
+        return self._core.ask()._replace(stopped=np.unique(self._core.slots[running]))
+
+    def _steady_until(self, chosen: GangRound) -> float:
+        """Return until when every round will be as this one if nobody comes or goes."""
+        if self._sharing.changed:
+            return -np.inf
+        nobody_ever = not (self._core.candidates.rows.size or chosen.rows.size)
+        same = self._leases and not chosen.stopped.size and self._core.settled
+        return np.inf if same or nobody_ever else -np.inf
+
+    def state(self) -> dict[str, Any]:
+        """Return everything that later rounds depend on, for JSON."""
+        return {
+            "core": self._core.state(),
+            "roster": self._roster.state(),
+            "rows": self._rows.tolist(),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a state of `state`."""
+        self._core.restore(state["core"])
+        self._roster.restore(state["roster"])
+        self._rows = np.array(state["rows"], dtype=np.intp)

@@ -1,0 +1,107 @@
+"""Shares of time, and whoever finds them: what rounds and exact shares carry out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from apportion.mechanism.scheduler import Ran
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
+    Bools = NDArray[np.bool_]
+
+__all__ = ["NO_PAIRS", "Shares", "Sharing"]
+
+NO_PAIRS = np.empty((0, 2), dtype=np.intp)
+
+
+@dataclass(frozen=True, eq=False)
+class Shares:
+    """Shares of time of the active jobs, alone and in pairs.
+
+    Attributes
+    ----------
+    alone
+        Shape (active jobs, types).
+    pairs
+        Places of two active jobs each, shape (pairs, 2).
+    together
+        Shape (pairs, types).
+    """
+
+    alone: Floats
+    pairs: Ints
+    together: Floats
+
+    @classmethod
+    def none(cls, types: int) -> Shares:
+        """No jobs."""
+        return cls(np.zeros((0, types)), NO_PAIRS, np.zeros((0, types)))
+
+    @classmethod
+    def of_state(cls, state: dict[str, Any], types: int) -> Shares:
+        """Return shares from what `state` made of them."""
+        return cls(
+            np.array(state["alone"], dtype=float).reshape(-1, types),
+            np.array(state["pairs"], dtype=np.intp).reshape(-1, 2),
+            np.array(state["together"], dtype=float).reshape(-1, types),
+        )
+
+    def state(self) -> dict[str, Any]:
+        """Return the shares for JSON."""
+        return {name: getattr(self, name).tolist() for name in ("alone", "pairs", "together")}
+
+    def arrive(self, jobs: int) -> Shares:
+        """Append jobs without a share."""
+        blank = np.zeros((jobs, self.alone.shape[1]))
+        return Shares(np.vstack([self.alone, blank]), self.pairs, self.together)
+
+    def keep(self, stay: Bools) -> Shares:
+        """Drop jobs, and the pairs that they were in."""
+        place = np.cumsum(stay) - 1
+        whole = stay[self.pairs].all(axis=1)
+        return Shares(self.alone[stay], place[self.pairs[whole]], self.together[whole])
+
+
+class Sharing(Protocol):
+    """Finds the shares of the active jobs; policies are behind it, and what they believe.
+
+    Attributes
+    ----------
+    changed
+        Whether the jobs, or what is believed of them, are not those of the last shares.
+    next_s
+        When shares may be found anew at the earliest, seconds.
+    """
+
+    changed: bool
+
+    @property
+    def next_s(self) -> float:
+        """When shares may be found anew at the earliest, seconds."""
+        ...
+
+    def due(self, now_s: float) -> bool:
+        """Whether new shares are wanted and may be found now."""
+        ...
+
+    def solve(self, now_s: float) -> Shares:
+        """Return shares of the jobs that are active now."""
+        ...
+
+    def speed(self, jobs: Ints) -> Floats:
+        """Return how fast jobs are believed to be, by which the mechanism fills idle GPUs.
+
+        Steps/s or any measure of it, 0 where they cannot run, shape (jobs, types).
+        """
+        ...
+
+    def observe(self, ran: Ran) -> Ints:
+        """Learn from what ran; return the jobs whose believed speeds moved."""
+        ...
