@@ -12,7 +12,7 @@ import pytest
 
 import apportion as ap
 from apportion.mechanism.roster import Roster
-from apportion.sim.leasing.stays import Stays
+from apportion.sim.leasing.stays import StaysOnRacks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -275,13 +275,13 @@ def test_a_joiner_that_starts_for_free_is_caught(monkeypatch: pytest.MonkeyPatch
 
 def test_racks_that_give_a_gpu_twice_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every gang that fits is told that it has the first machine."""
-    begin = Stays.begin
+    begin = StaysOnRacks.begin
 
-    def first(stays: Stays, job: int, placement: Any, now_s: float) -> None:
+    def first(stays: StaysOnRacks, job: int, placement: Any, now_s: float) -> None:
         gpus = sum(part for _, _, part in placement)
         begin(stays, job, ((0, 0, gpus),) if gpus <= 4 else placement, now_s)
 
-    monkeypatch.setattr(Stays, "begin", first)
+    monkeypatch.setattr(StaysOnRacks, "begin", first)
     found = ap.simulate("dally", on_racks(), RACKS)
     with pytest.raises(AssertionError, match=r"different devices|at the same time"):
         ap.check_schedule(found, on_racks(), RACKS)

@@ -44,6 +44,8 @@ class Fluid:
         self._gangs: Gangs = NO_GANGS
         self._spells: Spells | None = None
         self._rate: Floats = np.zeros(0)
+        # What each line has worked in its spells by the time of the books.
+        self._worked_s: Floats = np.zeros(0)
         # Seconds that each line still loses from now on; None for nothing at all.
         self._lost_s: Floats | None = None
 
@@ -145,7 +147,8 @@ class Fluid:
         """Return when so much work is done, rests and losses included, in seconds from now."""
         needed_s = work_s
         if self._spells is not None:
-            needed_s = _through_spells(self._spells, now_s, work_s)
+            self._worked_s = _at_work(self._spells, now_s)
+            needed_s = _through_spells(self._spells, now_s, self._worked_s, work_s)
         elif self._lost_s is not None:
             needed_s = self._lost_s + work_s
         if self._tick_s:
@@ -155,7 +158,7 @@ class Fluid:
     def _worked(self, now_s: float, passed_s: float, lines: int) -> Floats:
         """Return how long each line works in the next so many seconds."""
         if self._spells is not None:
-            return _at_work(self._spells, now_s + passed_s) - _at_work(self._spells, now_s)
+            return _at_work(self._spells, now_s + passed_s) - self._worked_s
         if self._lost_s is not None:
             return np.maximum(passed_s - self._lost_s, 0.0)
         return np.full(lines, passed_s)
@@ -214,6 +217,8 @@ def _at_work(spells: Spells, at_s: float) -> Floats:
     """Return the seconds that each line has worked since its first spell began."""
     since_s = np.maximum(at_s - spells.ready_s, 0.0)
     cycle_s = spells.work_s + spells.rest_s
+    if (since_s < cycle_s).all():
+        return np.asarray(np.minimum(since_s, spells.work_s), dtype=float)
     whole = np.where(np.isfinite(cycle_s), since_s // cycle_s, 0.0)
     with np.errstate(invalid="ignore"):
         past_s = np.where(whole > 0, whole * cycle_s, 0.0)
@@ -221,13 +226,18 @@ def _at_work(spells: Spells, at_s: float) -> Floats:
     return np.asarray(worked_s + np.minimum(since_s - past_s, spells.work_s), dtype=float)
 
 
-def _through_spells(spells: Spells, now_s: float, work_s: Floats) -> Floats:
+def _through_spells(spells: Spells, now_s: float, worked_s: Floats, work_s: Floats) -> Floats:
     """Return when so many more seconds of work are done, in seconds from now.
 
-    What is left after a spell but for rounding is done with it.
+    `worked_s` is what was done in these spells before. What is left after a spell but for rounding
+    is done with it.
     """
-    total_s = _at_work(spells, now_s) + work_s
-    with np.errstate(invalid="ignore"):
-        rests = np.maximum(np.ceil(total_s / spells.work_s - ROUNDING) - 1, 0.0)
-        resting_s = np.where(rests > 0, rests * spells.rest_s, 0.0)
-    return np.asarray(spells.ready_s + total_s + resting_s - now_s, dtype=float)
+    total_s = worked_s + work_s
+    ends_s = spells.ready_s + total_s - now_s
+    again = total_s > spells.work_s
+    if again.any():
+        with np.errstate(invalid="ignore"):
+            rests = np.ceil(total_s[again] / spells.work_s[again] - ROUNDING) - 1
+            resting_s = np.where(rests > 0, rests * spells.rest_s[again], 0.0)
+        ends_s[again] += resting_s
+    return np.asarray(ends_s, dtype=float)

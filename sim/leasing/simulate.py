@@ -9,14 +9,18 @@ from typing import TYPE_CHECKING
 from apportion.cluster import Cluster
 from apportion.errors import InputError, written
 from apportion.mechanism.offers import LeaseMechanism, get_scheduler
+from apportion.mechanism.offers.exact import TICK_S
+from apportion.mechanism.offers.leasing import LeaseScheduler
+from apportion.sim.engine.fluid import Fluid
+from apportion.sim.engine.loop import run
 from apportion.sim.engine.truth import Truth
 from apportion.sim.given_order import by_arrival_and_id, present_types
-from apportion.sim.leasing.accounts import Accounts
-from apportion.sim.leasing.clock import LeaseClock
 from apportion.sim.leasing.log import IntervalLog, TimerLog
+from apportion.sim.leasing.record import LeaseRecord
 from apportion.sim.network import get_network
 from apportion.sim.network.job_types import model_of
 from apportion.sim.network.pace import pace_of
+from apportion.sim.network.speeds import NetworkSpeeds
 from apportion.sim.progress import Progress
 from apportion.sim.run import Run
 from apportion.threads import one_thread
@@ -90,42 +94,46 @@ def run_leases(
     progress: Callable[[float, int], None] | None,
     every_lease: bool = False,
 ) -> Run:
-    """Do what `simulate_leases` says; `every_lease` makes each lease an event, see `LeaseClock`."""
+    """Do what `simulate_leases` says; `every_lease` makes each lease an event."""
     started = time.perf_counter()
     scheduler, cluster = get_scheduler(scheduler), present_types(Cluster.of(cluster))
     given, workload = workload.jobs.index, by_arrival_and_id(workload)
     model = get_network(network, cluster=cluster)
     mechanism = LeaseMechanism(scheduler, cluster, seed=seed, pace=pace_of(model))
-    ledger, reporter = Truth(workload, cluster), Progress(progress)
+    truth, reporter = Truth(workload, cluster, tick_s=TICK_S), Progress(progress)
     job_types = workload.jobs["job_type"].tolist()
     _check_restores(scheduler, workload)
     _check_models(model, workload, cluster)
-    gangs = zip(job_types, ledger.scale.tolist(), strict=True)
-    ledger.alone_slowdown[:] = [mechanism.placing.least_slowdown(*gang) for gang in gangs]
-    accounts = Accounts(ledger, mechanism)
+    gangs = zip(job_types, truth.scale.tolist(), strict=True)
+    truth.alone_slowdown[:] = [mechanism.placing.least_slowdown(*gang) for gang in gangs]
     log = IntervalLog(cluster.accelerators[0], scheduler.lease_s)
     timer_log = TimerLog(mechanism.timers) if scheduler.timers.tuned else None
-    clock = LeaseClock(
-        *(mechanism, model, accounts, log, timer_log),
-        job_types=job_types,
-        skewed_as=_judged(scheduler, job_types),
+    leases = LeaseScheduler(
+        *(mechanism, truth.told, _judged(scheduler, job_types)),
+        noted=timer_log and timer_log.note,
         every_lease=every_lease,
     )
-    clock.run(reporter)
-    reporter.finish(ledger)
-    tables = {"schedule": accounts.stays.table(cluster, workload.jobs.index)}
+    held = mechanism.racks.held
+    record = LeaseRecord(truth, held, log, reporter)
+    speeds = NetworkSpeeds(truth.speed, job_types, model, held)
+    log.start(truth.next_arrival_s)
+    run(truth, leases, Fluid(truth, speeds, tick_s=TICK_S), record)
+    log.close()
+    leases.wake(float(truth.completion_s.max()))
+    reporter.finish(truth)
+    tables = {"schedule": record.stays.table(cluster, workload.jobs.index)}
     if timer_log is not None:
         tables["timers"] = timer_log.table()
     return Run(
         policy=scheduler.label,
         workload=workload.name,
         cluster=cluster,
-        jobs=accounts.table(workload, cluster).loc[given],
+        jobs=record.table(workload, cluster).loc[given],
         rounds=log.table(),
         settings={"scheduler": repr(scheduler), "network": model.name, "seed": seed},
-        policy_seconds=clock.policy_seconds,
+        policy_seconds=leases.seconds,
         wall_seconds=time.perf_counter() - started,
-        solves=clock.offers,
+        solves=leases.offers,
         tables=tables,
     )
 

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from apportion.cluster import Cluster
     from apportion.mechanism.offers import Placement
 
-__all__ = ["Stays"]
+__all__ = ["StaysOnRacks"]
 
 
-class Stays:
+class StaysOnRacks:
     """Writes down who gets GPUs where, and who gives them back.
 
     A job that gets the GPUs again that it has given back in the same instant has stayed. The

@@ -61,8 +61,11 @@ def ranks(values: Floats, *, absolute: float = 0.0, relative: float = RELATIVE) 
 def _differs(ascending: Floats, absolute: float, relative: float = RELATIVE) -> NDArray[np.bool_]:
     """Tell which of some sorted values differ from the one before, shape (n - 1,)."""
     before, after = ascending[:-1], ascending[1:]
-    size = np.maximum(np.abs(before), np.abs(after))
+    size = np.maximum(after, -before)  # of both, as they are sorted
+    least = relative * size
+    if absolute:
+        least = np.maximum(least, absolute)
     with np.errstate(invalid="ignore"):
-        alike = after - before <= np.maximum(relative * size, absolute)
-    differs: NDArray[np.bool_] = (before != after) & ~(alike & (size < np.inf))
+        apart = after - before
+    differs: NDArray[np.bool_] = (before != after) & ~((apart <= least) & (apart < np.inf))
     return differs

@@ -207,7 +207,7 @@ def test_jobs_that_accept_nothing_for_ever_are_an_error(workload_of: Make) -> No
         def candidates(self) -> Any:
             return Nobody()
 
-    with pytest.raises(SolveError, match=r"'unserved' leaves 1 jobs waiting for ever"):
+    with pytest.raises(SolveError, match=r"'unserved' gives none of the 1 active jobs any time"):
         simulate_leases(Unserved("unserved"), workload_of([1.0]), SMALL, network="none")
 
 

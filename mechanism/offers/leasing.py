@@ -1,0 +1,371 @@
+"""Leases as a scheduler: jobs hold GPUs for a while, give them back, and are offered what is free.
+
+Everything happens at multiples of `apportion.mechanism.offers.exact.TICK_S`. Of what happens in one
+instant completions come first, then arrivals, then returns of GPUs; then GPUs are offered; then
+leases end, which may depend on who still waits.
+
+Between two leases of a job that is sure to get the same GPUs again, nothing happens that another
+job could notice. The job then sleeps: whoever lets it run knows from its spells (`Spells`) when it
+works and when it saves its state, and its leases are counted when a job arrives, completes or
+gives GPUs back.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from apportion.mechanism.offers.ends import End, Ends, next_tick, whole_ticks
+from apportion.mechanism.offers.exact import TICK_S
+from apportion.mechanism.offers.renewals import Renewals
+from apportion.mechanism.scheduler import NOBODY, Change, Gangs, Spells
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from apportion.mechanism.job_table import JobTable
+    from apportion.mechanism.offers.lease import Lease
+    from apportion.mechanism.offers.mechanism import LeaseMechanism
+    from apportion.mechanism.scheduler import News, Ran
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["LeaseScheduler"]
+
+
+class LeaseScheduler:
+    """Offers, leases, checkpoints and migrations, see `apportion.mechanism.scheduler.Scheduler`.
+
+    Parameters
+    ----------
+    mechanism
+        Jobs, GPUs and timers, before the first job.
+    told
+        What is known of the jobs, those to come included.
+    judged_as
+        Job types as the scheduler's rule spells them, length (jobs,).
+    noted
+        Is told of (time, GPUs of the gang) whenever the delay timers of a size may have changed.
+    every_lease
+        Whether each lease is an event of its own, even if it is sure to be renewed. The outcome is
+        the same; for tests.
+
+    Attributes
+    ----------
+    seconds
+        Real time spent in offers, seconds.
+    offers
+        How often GPUs were offered.
+    """
+
+    hears = True
+
+    def __init__(
+        self,
+        mechanism: LeaseMechanism,
+        told: JobTable,
+        judged_as: Sequence[str],
+        *,
+        noted: Callable[[float, int], None] | None = None,
+        every_lease: bool = False,
+    ) -> None:
+        self._mechanism, self._terms, self._told = mechanism, mechanism.scheduler, told
+        self.name = f"Scheduler {self._terms.label!r}"
+        self._judged_as, self._noted, self._every_lease = judged_as, noted, every_lease
+        self._lease_s = max(whole_ticks(self._terms.lease_s), TICK_S)
+        self._scale: list[int] = told.scale.tolist()
+        self._ends = Ends(told.jobs)
+        self._asleep: dict[int, Renewals] = {}
+        self._change_s, self._asked_s = np.inf, 0.0
+        # Who has GPUs, in the order in which they got them, and until when their leases are.
+        self._holders: dict[int, None] = {}
+        self._end_s = [0.0] * told.jobs
+        self._started = [False] * told.jobs
+        self._spells = _SpellBook(told.jobs)
+        self._coming: set[int] = set()
+        self._stopped: set[int] = set()
+        self.seconds, self.offers = 0.0, 0
+
+    def decide(self, news: News) -> Change | None:
+        """Take in what happened, offer what is free, and end the leases that end now."""
+        now_s, ran = news.now_s, news.ran
+        done = NOBODY if ran is None else ran.done
+        if ran is not None:
+            self._book(ran)
+        happened = bool(done.size or news.arrived.size)
+        if happened:
+            # The last jobs may have been done long before the next one came.
+            self.wake(now_s if ran is None else self._asked_s + ran.length_s)
+            for job in done.tolist():
+                self._complete(job)
+            for job in news.arrived.tolist():
+                self._arrive(job, now_s)
+        elif self._change_s != now_s and not self._ends.due(now_s, End.RETURN):
+            self._expire(now_s)
+        offered = self._take_back(now_s, all_sure=not happened) or happened
+        offered |= now_s == self._change_s
+        if offered:
+            self._offer(now_s)
+            self._expire(now_s)
+        self._asked_s = now_s
+        return self._changed(offered) if offered or self._spells.changed else None
+
+    def lasts_s(self, now_s: float) -> float:
+        """Return the time to the next end of a lease, return of GPUs, or end of a delay timer."""
+        return min(self._ends.next_s, self._change_s) - now_s
+
+    def steady_s(self, now_s: float) -> float:
+        """Promise nothing: leases without an event are in the spells, and need no decision."""
+        return now_s
+
+    def wake(self, now_s: float) -> None:
+        """Count the leases of sleeping jobs up to now, and set the end of each present one.
+
+        Done whenever something happens, and by whoever wants to know the timers in the end.
+        """
+        asleep, self._asleep = self._asleep, {}
+        if self._terms.timers.tuned and not self._terms.keep_placement:
+            self._note_renewals(asleep, now_s)
+        for job, renewals in asleep.items():
+            begun = max(renewals.before(now_s), 1)
+            self._set_end(job, renewals.start_s(begun - 1) + self._lease_s)
+
+    def state(self) -> dict[str, Any]:
+        """Return everything that later decisions depend on, ready for JSON."""
+        return {
+            "mechanism": self._mechanism.state(),
+            "ends": self._ends.state(),
+            "asleep": [[job, *renewals] for job, renewals in self._asleep.items()],
+            "change_s": self._change_s,
+            "asked_s": self._asked_s,
+            "holders": list(self._holders),
+            "end_s": list(self._end_s),
+            "started": list(self._started),
+            "spells": self._spells.state(),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a state of `state` in a scheduler that was made alike and never asked."""
+        self._mechanism.restore(state["mechanism"])
+        self._ends.restore(state["ends"])
+        self._asleep = {job: Renewals(*renewals) for job, *renewals in state["asleep"]}
+        self._change_s, self._asked_s = state["change_s"], state["asked_s"]
+        self._holders = dict.fromkeys(state["holders"])
+        self._end_s, self._started = list(state["end_s"]), list(state["started"])
+        self._spells.restore(state["spells"])
+
+    def _book(self, ran: Ran) -> None:
+        """Learn how long jobs ran, and how much of it they computed."""
+        gangs = ran.gangs
+        steps = ran.rate * ran.worked_s
+        compute_s = steps / self._told.speed[gangs.job, gangs.option]
+        self._mechanism.ran(gangs.job, compute_s, ran.worked_s)
+
+    def _arrive(self, job: int, now_s: float) -> None:
+        told = self._told
+        self._mechanism.arrive(
+            now_s,
+            scale_factor=self._scale[job],
+            job_type=self._judged_as[job],
+            ideal_s=float(told.total[job] / told.speed[job, 0]),
+            model=told.job_type[job],
+        )
+
+    def _complete(self, job: int) -> None:
+        self._ends.drop(job)
+        del self._holders[job]
+        self._mechanism.complete(job)
+
+    def _take_back(self, now_s: float, *, all_sure: bool) -> bool:
+        """Take GPUs back after checkpoints, unless all their jobs are sure to get them again.
+
+        Return whether any is taken back. It is not stopped if it goes on with them at once.
+        """
+        due = self._ends.pop(now_s, End.RETURN)
+        if not due:
+            return False
+        all_sure = all_sure and not self._terms.keep_placement
+        if all_sure and all(self._surely_keeps(job, now_s) for job in due):
+            for job in due:
+                self._fall_asleep(job, now_s)
+            return False
+        self.wake(now_s)
+        for job in sorted([*due, *self._ends.pop(now_s, End.RETURN)]):
+            del self._holders[job]
+            self._mechanism.release(job, now_s)
+            self._stopped.add(job)
+        return True
+
+    def _expire(self, now_s: float) -> None:
+        """End the leases that end now: some are renewed, others' GPUs come back at once or soon."""
+        for job in self._ends.pop(now_s, End.EXPIRY):
+            if self._terms.keep_placement and self._surely_keeps(job, now_s):
+                self._fall_asleep(job, now_s)
+            elif self._terms.keep_placement and self._mechanism.keeps(job, now_s):
+                self._end_s[job] = now_s + self._lease_s
+                self._ends.put(self._end_s[job], End.EXPIRY, job)
+            else:
+                self._ends.put(now_s + self._pause_s(job), End.RETURN, job)
+                if self._terms.keep_placement and self._pause_s(job):
+                    self._spells.rest(job)
+
+    def _surely_keeps(self, job: int, now_s: float) -> bool:
+        """Whether a job would have the same GPUs in all leases to come, if nothing happens."""
+        return not self._every_lease and self._mechanism.surely_keeps(job, now_s)
+
+    def _fall_asleep(self, job: int, now_s: float) -> None:
+        """Let a job run on from lease to lease, the first of which begins now."""
+        lease_s, pause_s = self._lease_s, self._pause_s(job)
+        if self._terms.keep_placement:
+            pause_s = 0.0
+        self._asleep[job] = Renewals(now_s, lease_s + pause_s)
+        self._spells.work(job, now_s, lease_s, pause_s)
+
+    def _offer(self, now_s: float) -> None:
+        """Offer what is free, and move running jobs, which may leave more to offer."""
+        started = time.perf_counter()
+        fresh: set[int] = set()
+        more = True
+        while more:
+            leases = self._mechanism.offer(now_s)
+            self.offers += 1
+            for lease in leases:
+                self._start(lease, now_s)
+            fresh |= {lease.job for lease in leases if not lease.continued}
+            more = self._terms.migrates and self._migrate(fresh, now_s)
+        self._change_s = next_tick(self._mechanism.next_change_s(now_s))
+        self.seconds += time.perf_counter() - started
+
+    def _migrate(self, fresh: set[int], now_s: float) -> bool:
+        """Move jobs that run to faster placements; return whether any has moved."""
+        running = sorted(job for job in self._holders if self._end_s[job] > now_s)
+        moved = self._mechanism.migrate(running)
+        for lease in moved:
+            self._move(lease.job, now_s, fresh=lease.job in fresh)
+            fresh.add(lease.job)  # moved again in this instant it loses nothing more
+        return bool(moved)
+
+    def _start(self, lease: Lease, now_s: float) -> None:
+        job, lost_s = lease.job, 0.0
+        if lease.continued:
+            self._stopped.discard(job)
+        else:
+            lost_s = self._restore_s(job) if self._started[job] else 0.0
+            self._coming.add(job)
+        self._started[job] = True
+        self._holders[job] = None
+        self._lease(job, now_s + lost_s, now_s + self._lease_s)
+        if self._noted is not None:
+            self._noted(now_s, self._scale[job])
+
+    def _move(self, job: int, now_s: float, *, fresh: bool) -> None:
+        """Let a job go on elsewhere for the rest of its lease.
+
+        One that has got its GPUs in this instant, and not been there before, has lost nothing.
+        """
+        end_s, ready_s = self._end_s[job], max(self._spells.ready_s(job), now_s)
+        if not fresh:
+            ready_s = min(now_s + self._restore_s(job), end_s)
+            self._stopped.add(job)
+        self._coming.add(job)
+        del self._holders[job]
+        self._holders[job] = None
+        self._lease(job, ready_s, end_s)
+
+    def _lease(self, job: int, ready_s: float, end_s: float) -> None:
+        """Let a job make progress from one time to another."""
+        pause_s = np.inf if self._terms.keep_placement else self._pause_s(job)
+        self._spells.work(job, ready_s, end_s - ready_s, pause_s)
+        self._set_end(job, end_s)
+
+    def _set_end(self, job: int, end_s: float) -> None:
+        """Set the end of a lease; where a checkpoint follows, only when its GPUs come back.
+
+        Without one, what else happens in the instant comes first.
+        """
+        pause_s = self._pause_s(job)
+        self._end_s[job] = end_s
+        if pause_s and not self._terms.keep_placement:
+            self._ends.put(end_s + pause_s, End.RETURN, job)
+        else:
+            self._ends.put(end_s, End.EXPIRY, job)
+
+    def _note_renewals(self, asleep: dict[int, Renewals], now_s: float) -> None:
+        """Tell the delay timers of renewals after no wait, all in the order of time."""
+        history_s = self._terms.timers.history_s
+        times = [
+            (renewed_s, job)
+            for job, renewals in asleep.items()
+            for renewed_s in renewals.remembered(now_s, history_s)
+        ]
+        for renewed_s, job in sorted(times):
+            self._mechanism.renewed(job, renewed_s)
+            if self._noted is not None:
+                self._noted(renewed_s, self._scale[job])
+
+    def _changed(self, offered: bool) -> Change:
+        """Return who has GPUs from now on, and forget what was new."""
+        job = np.fromiter(self._holders, dtype=np.intp, count=len(self._holders))
+        coming = np.zeros(self._told.jobs, dtype=bool)
+        coming[list(self._coming)] = True
+        change = Change(
+            Gangs(job, job, np.zeros_like(job), self._told.scale[job]),
+            starts=coming[job],
+            stop=np.array(sorted(self._stopped), dtype=np.intp),
+            spells=self._spells.of(job),
+            resolved=offered,
+        )
+        self._coming.clear()
+        self._stopped.clear()
+        return change
+
+    def _pause_s(self, job: int) -> float:
+        """Time from the end of a lease to the return of the GPUs, seconds."""
+        return whole_ticks(self._scale[job] * self._terms.checkpoint_s_per_gpu)
+
+    def _restore_s(self, job: int) -> float:
+        """Time lost by a job that goes on elsewhere, seconds."""
+        return whole_ticks(self._scale[job] * self._terms.restore_s_per_gpu)
+
+
+class _SpellBook:
+    """When each job works: from when on, for how long, and how long it rests after that."""
+
+    def __init__(self, jobs: int) -> None:
+        self._rows: Floats = np.full((3, jobs), np.inf)
+        self.changed = False
+
+    def ready_s(self, job: int) -> float:
+        return float(self._rows[0, job])
+
+    def work(self, job: int, ready_s: float, work_s: float, rest_s: float) -> None:
+        """Let a job work, after a rest without length or before one that never ends for good."""
+        if rest_s in (0.0, np.inf):
+            work_s = rest_s = np.inf
+        before_s, worked_s, rested_s = self._rows[:, job]
+        # A renewal that comes when the next spell begins anyway changes nothing.
+        same = worked_s == work_s < np.inf and rested_s == rest_s and before_s < np.inf
+        if same and (ready_s - before_s) % (work_s + rest_s) == 0:
+            ready_s = before_s
+        self.changed |= (before_s, worked_s, rested_s) != (ready_s, work_s, rest_s)
+        self._rows[:, job] = ready_s, work_s, rest_s
+
+    def rest(self, job: int) -> None:
+        """Let a job hold its GPUs and do nothing."""
+        self.changed = True
+        self._rows[0, job] = np.inf
+
+    def of(self, jobs: Any) -> Spells:
+        """Return the spells of some jobs."""
+        self.changed = False
+        return Spells(*self._rows[:, jobs])
+
+    def state(self) -> list[list[float]]:
+        return self._rows.tolist()  # type: ignore[no-any-return]
+
+    def restore(self, state: list[list[float]]) -> None:
+        self._rows = np.array(state)

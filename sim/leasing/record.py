@@ -1,0 +1,130 @@
+"""What is written down of a run under leases: who sat where, at which tier, doing what."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from apportion.cluster import TIERS
+from apportion.mechanism.offers.exact import TICK_S
+from apportion.mechanism.offers.racks import tier_of
+from apportion.sim.leasing.stays import StaysOnRacks
+from apportion.sim.metrics import jobs_table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from apportion.cluster import Cluster
+    from apportion.mechanism.offers import Placement
+    from apportion.mechanism.scheduler import Change, Ran
+    from apportion.sim.engine.truth import Truth
+    from apportion.sim.leasing.log import IntervalLog
+    from apportion.sim.progress import Progress
+    from apportion.sim.workload import Workload
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["LeaseRecord"]
+
+
+class LeaseRecord:
+    """Takes down a run under leases, see `apportion.sim.engine.loop.Record`.
+
+    Parameters
+    ----------
+    truth
+        Steps, completions, time in an isolated share.
+    held
+        Placement of each job that has GPUs; kept up to date by whoever places.
+    log
+        Makes the rounds table.
+    progress
+        Is told of how far the run is.
+
+    Attributes
+    ----------
+    stays
+        Who has held which GPUs.
+    compute_s, communication_s
+        Seconds that each job has computed, and in which communication was exposed, shape (jobs,).
+    tier_s
+        Seconds that it has held GPUs in each tier, checkpoints included, shape (jobs, tiers).
+    """
+
+    def __init__(
+        self,
+        truth: Truth,
+        held: Mapping[int, Placement],
+        log: IntervalLog,
+        progress: Progress,
+    ) -> None:
+        self._truth, self._held, self._log, self._progress = truth, held, log, progress
+        self.stays = StaysOnRacks(truth.jobs)
+        self._tier = np.zeros(truth.jobs, dtype=np.intp)
+        # What a job had to do is done when it completes, whatever the rounding of the sum.
+        self._left_s: Floats = truth.remaining / truth.speed[:, 0]
+        self._compute_s = self._left_s.copy()
+        self.communication_s = np.zeros(truth.jobs)
+        self.tier_s = np.zeros((truth.jobs, len(TIERS)))
+
+    @property
+    def compute_s(self) -> Floats:
+        """Seconds that each job has computed, shape (jobs,)."""
+        return self._compute_s - self._left_s
+
+    def changed(self, now_s: float, change: Change) -> None:
+        """Write down who gives GPUs back and who gets some."""
+        gangs, log = change.gangs, self._log
+        log.advance(now_s)
+        for job in change.stop.tolist():
+            self.stays.end(job, now_s)
+        for line in np.flatnonzero(change.starts).tolist():
+            job, placement = int(gangs.job[line]), self._held[int(gangs.gang[line])]
+            self.stays.begin(job, placement, now_s)
+            self._tier[job] = tier_of(placement)
+        log.active, log.running = self._truth.active.size, gangs.job.size
+        in_tier = np.bincount(self._tier[gangs.job], gangs.gpus, len(TIERS))
+        log.gpus = in_tier.astype(int).tolist()
+        log.preemptions += change.stop.size
+        log.offered |= change.resolved
+
+    def ran(self, now_s: float, end_s: float, ran: Ran, active: int) -> None:
+        """Book the time that jobs had their GPUs, and what they did with it."""
+        job, option = ran.gangs.job, ran.gangs.option
+        self._log.advance(end_s)
+        self.tier_s[job, self._tier[job]] += ran.held_s
+        compute_s = ran.rate * ran.worked_s / self._truth.speed[job, option]
+        self._left_s[job] -= compute_s
+        self.communication_s[job] += ran.worked_s - compute_s
+        if ran.done.size:
+            self._finish(end_s, ran)
+            self._log.active = self._truth.active.size
+        self._progress.update(self._truth)
+
+    def _finish(self, end_s: float, ran: Ran) -> None:
+        """Write down completions, and what rounding has left of the work."""
+        slowdown = np.zeros(self._truth.jobs)
+        slowdown[ran.gangs.job] = self._truth.speed[ran.gangs.job, ran.gangs.option] / ran.rate
+        for job in ran.done.tolist():
+            self.stays.end(job, end_s)
+            self.communication_s[job] += self._left_s[job] * (slowdown[job] - 1)
+            self._left_s[job] = 0.0
+            self._log.running -= 1
+            self._log.gpus[self._tier[job]] -= int(self._truth.scale[job])
+
+    def table(self, workload: Workload, cluster: Cluster) -> pd.DataFrame:
+        """Return the jobs table with the columns that only racks have, all in seconds."""
+        tiers = {f"{name}_s": self.tier_s[:, k] for k, name in enumerate(TIERS)}
+        jobs = jobs_table(self._truth, workload, cluster)
+        # A job that arrives between two ticks has its GPUs at the next one and has not waited.
+        waited = jobs["queueing_s"] > TICK_S
+        return jobs.assign(
+            queueing_s=jobs["queueing_s"].where(waited, 0.0),
+            communication_s=self.communication_s,
+            compute_s=self.compute_s,
+            **tiers,
+        )
