@@ -74,7 +74,8 @@ class LeaseRecord:
     @property
     def compute_s(self) -> Floats:
         """Seconds that each job has computed, shape (jobs,)."""
-        return self._compute_s - self._left_s
+        done_s: Floats = self._compute_s - self._left_s
+        return done_s
 
     def changed(self, now_s: float, change: Change) -> None:
         """Write down who gives GPUs back and who gets some."""

@@ -110,7 +110,7 @@ def run_leases(
     timer_log = TimerLog(mechanism.timers) if scheduler.timers.tuned else None
     leases = LeaseScheduler(
         *(mechanism, truth.told, _judged(scheduler, job_types)),
-        noted=timer_log and timer_log.note,
+        noted=None if timer_log is None else timer_log.note,
         every_lease=every_lease,
     )
     held = mechanism.racks.held
