@@ -213,7 +213,8 @@ class Placing:
                     if shares is not None and len(shares) > 1:
                         yield _placement({rack: shares})
         elif way.racks == 0:
-            yield choose(free, gpus, NETWORK, self._best_fit)
+            if free.sum() >= gpus:
+                yield choose(free, gpus, NETWORK, self._best_fit)
         elif way.machines > 1:
             spread = evenly_over_machines(free, way.racks, way.machines, gpus)
             if spread is not None:

@@ -2,62 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
-from apportion.errors import InputError, unknown_name
+from apportion.errors import InputError
 from apportion.mechanism.placements.built_in import BUILT_IN
 from apportion.mechanism.placements.strategy import Strategy
+from apportion.registry import Registry
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
 
     from apportion.mechanism.placements.by_speed import Placing
 
-__all__ = ["PLACEMENTS", "Placements", "get_placement", "register"]
+__all__ = ["PLACEMENTS", "get_placement", "register"]
 
 
-class Placements(Mapping[str, type[Strategy]]):
-    """Placements by name. Names that are not known are looked for in installed packages.
-
-    These offer placements by the entry point group ``apportion.placements``, name to class.
-    """
-
-    def __init__(self, known: Mapping[str, type[Strategy]]) -> None:
-        self._known = dict(known)
-
-    def __getitem__(self, name: str) -> type[Strategy]:
-        """Return the class of a name."""
-        if name not in self._known:
-            for entry in entry_points(group="apportion.placements", name=name):
-                self.add(name, entry.load())
-        return self._known[name]
-
-    def __iter__(self) -> Iterator[str]:
-        """Go through the names that are known."""
-        return iter(self._known)
-
-    def __len__(self) -> int:
-        """Return how many names are known."""
-        return len(self._known)
-
-    def add(self, name: str, strategy: type[Strategy]) -> None:
-        """Make a class known by a name.
-
-        Raises
-        ------
-        InputError
-            If it is no placement, or another class has the name.
-        """
-        if not (isinstance(strategy, type) and issubclass(strategy, Strategy)):
-            raise InputError(f"The placement {name!r} must be a subclass of Strategy: {strategy}.")
-        if self._known.setdefault(name, strategy) is not strategy:
-            raise InputError(f"There is already a placement {name!r}: {self._known[name]!r}.")
+def _is_strategy(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, Strategy)
 
 
-PLACEMENTS = Placements(BUILT_IN)
-"""Placements by name, for every mechanism."""
+PLACEMENTS: Registry[type[Strategy]] = Registry(
+    "placement", "apportion.placements", BUILT_IN, _is_strategy
+)
+"""Placements by name, for every mechanism; best fit is another name for keeping gangs together.
+
+Packages offer placements through the entry point group ``apportion.placements``, name to class.
+"""
 
 
 def register(strategy: type[Strategy]) -> type[Strategy]:
@@ -66,11 +38,12 @@ def register(strategy: type[Strategy]) -> type[Strategy]:
     Raises
     ------
     InputError
-        If another class already has the name, or this one has none.
+        If another class already has the name, if this one has none, or is no `Strategy`.
     """
-    if not isinstance(getattr(strategy, "name", None), str):
+    name = getattr(strategy, "name", None)
+    if not isinstance(name, str):
         raise InputError(f"The placement {strategy!r} has no name: give the class a text `name`.")
-    PLACEMENTS.add(strategy.name, strategy)
+    PLACEMENTS[name] = strategy
     return strategy
 
 
@@ -91,6 +64,4 @@ def get_placement(
     InputError
         If there is none of that name; it says which there are.
     """
-    if not isinstance(name, str) or name not in PLACEMENTS:
-        raise unknown_name("placement", name, PLACEMENTS)
     return PLACEMENTS[name](rng, placings)

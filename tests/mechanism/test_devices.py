@@ -1,0 +1,204 @@
+"""Devices against books kept in the plainest way, over generated moves."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from apportion.cluster import Cluster
+from apportion.errors import InputError
+from apportion.mechanism.devices import Devices
+from apportion.mechanism.machines import MachinePool
+from apportion.mechanism.placements import PLACEMENTS, Gang, get_placement
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+MACHINES = ([4, 2, 4, 1, 3], [2, 2, 2])
+PER_RACK = (2, None)
+TYPES = ("v100", "k80")
+WHERE = [
+    [(machine, device) for machine, size in enumerate(sizes) for device in range(size)]
+    for sizes in MACHINES
+]
+"""Machine of each device of a type, by its number."""
+
+
+def made(**options: object) -> Devices:
+    pools = [MachinePool(*each) for each in zip(MACHINES, PER_RACK, strict=True)]
+    return Devices(pools, TYPES, **options)  # type: ignore[arg-type]
+
+
+def machine_of(kind: int, device: int) -> int:
+    return WHERE[kind][device][0]
+
+
+def expected_free(holders: dict[int, tuple[int, list[int]]], kind: int) -> list[int]:
+    held = {device for k, devices in holders.values() if k == kind for device in devices}
+    return [device for device in range(len(WHERE[kind])) if device not in held]
+
+
+def counts_of(kind: int, devices: Iterable[int]) -> dict[tuple[int, int], int]:
+    """GPUs by rack and machine of the rack."""
+    counts: dict[tuple[int, int], int] = {}
+    for device in devices:
+        machine = machine_of(kind, device)
+        where = divmod(machine, PER_RACK[kind] or len(MACHINES[kind]))
+        counts[where] = counts.get(where, 0) + 1
+    return counts
+
+
+def check_against(books: dict[int, tuple[int, list[int]]], devices: Devices) -> None:
+    assert devices.held == books
+    for kind, pool in enumerate(devices.pools):
+        free = expected_free(books, kind)
+        assert pool.free_devices == free
+        counts = counts_of(kind, free)
+        table = {(int(r), int(m)): int(pool.free[r, m]) for r, m in np.argwhere(pool.free)}
+        assert table == counts
+        by_rack: dict[int, int] = {}
+        for (rack, _), gpus in counts.items():
+            by_rack[rack] = by_rack.get(rack, 0) + gpus
+        most = max(counts.values(), default=0), max(by_rack.values(), default=0), len(free)
+        assert pool.room == most
+    for gang, (kind, held) in books.items():
+        counts = counts_of(kind, held)
+        assert devices.placement(gang) == tuple((*at, counts[at]) for at in sorted(counts))
+        one_rack = len({rack for rack, _ in counts}) == 1
+        assert devices.tier(gang) == (0 if len(counts) == 1 else 1 if one_rack else 2)
+        assert devices.is_split(np.array([gang])).tolist() == [len(counts) > 1]
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), counted=st.booleans())
+def test_what_is_held_and_what_is_free_are_as_in_plain_books(
+    data: st.DataObject, counted: bool
+) -> None:
+    devices, books = made(), dict[int, tuple[int, list[int]]]()
+    if counted:  # counts that are asked for early are kept up, others made when asked for
+        check_against(books, devices)
+    for gang in range(data.draw(st.integers(1, 12))):
+        move = data.draw(st.sampled_from(["hold", "hold", "hold", "give back", "hand over"]))
+        kind = data.draw(st.integers(0, 1))
+        free = expected_free(books, kind)
+        if move == "hold" and free:
+            chosen = data.draw(st.lists(st.sampled_from(free), min_size=1, unique=True))
+            devices.hold(gang, kind, chosen)
+            books[gang] = (kind, chosen)
+        elif books and move == "give back":
+            gone = data.draw(st.sampled_from(sorted(books)))
+            assert devices.give_back(gone) == books.pop(gone)
+        elif books and move == "hand over":
+            old = data.draw(st.sampled_from(sorted(books)))
+            devices.hand_over(old, 100 + gang)
+            books[100 + gang] = books.pop(old)
+    check_against(books, devices)
+    again = made()
+    again.restore(json.loads(json.dumps(devices.state())))
+    check_against(books, again)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "words"),
+    [
+        ([0, 1], "0 is not free"),
+        ([9, 2, 2], "2 is named twice"),
+        ([2, 14], "numbered from 0 to 13"),
+        ([2, -1], "numbered from 0 to 13"),
+        ([-1], "numbered from 0 to 13"),
+        ([2, 8, 0], "0 is not free"),
+    ],
+)
+def test_devices_that_cannot_be_had_are_refused_and_nothing_changes(
+    chosen: list[int], words: str
+) -> None:
+    devices = made()
+    devices.hold(0, 0, [0])
+    with pytest.raises(InputError, match=words):
+        devices.hold(1, 0, chosen)
+    check_against({0: (0, [0])}, devices)
+    with pytest.raises(InputError, match="already holds"):
+        devices.hold(0, 0, [2])
+    with pytest.raises(InputError, match="holds no GPUs"):
+        devices.give_back(1)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_gpus_are_shared_as_far_as_their_memory_goes(data: st.DataObject) -> None:
+    full = {"v100": 16.0, "k80": 12.0}
+    devices = made(memory_gb=full, shared=True)
+    needs: dict[int, tuple[int, list[int], float, float]] = {}
+
+    def left(kind: int, device: int) -> float:
+        taken = [
+            gb or full[TYPES[kind]] for k, on, gb, _ in needs.values() if k == kind and device in on
+        ]
+        return full[TYPES[kind]] - sum(taken)
+
+    for gang in range(data.draw(st.integers(1, 12))):
+        if needs and data.draw(st.integers(0, 3)) == 0:
+            gone = data.draw(st.sampled_from(sorted(needs)))
+            devices.release([gone])
+            del needs[gone]
+            continue
+        kind, gb = data.draw(st.integers(0, 1)), data.draw(st.sampled_from([0.0, 3.0, 4.0, 13.0]))
+        size = len(WHERE[kind])
+        room = [one for one in range(size) if left(kind, one) >= (gb or full[TYPES[kind]])]
+        asking = Gang(gang, 1, kind, memory_gb=gb)
+        assert devices.free_for(asking).free_devices == room
+        chosen = data.draw(st.lists(st.integers(0, size - 1), min_size=1, max_size=4, unique=True))
+        if set(chosen) <= set(room):
+            devices.hold(gang, kind, chosen, gb, 10.0 + gang)
+            needs[gang] = (kind, chosen, gb, 10.0 + gang)
+        else:
+            with pytest.raises(InputError, match=r"cannot be had|needs"):
+                devices.hold(gang, kind, chosen, gb)
+    again = made(memory_gb=full, shared=True)
+    again.restore(json.loads(json.dumps(devices.state())))
+    for one in (devices, again):
+        for kind in (0, 1):
+            nobody = [d for d in range(len(WHERE[kind])) if left(kind, d) == full[TYPES[kind]]]
+            assert one.pools[kind].free_devices == nobody
+            due = [
+                sum(load for k, on, _, load in needs.values() if k == kind and device in on)
+                for device in range(len(WHERE[kind]))
+            ]
+            assert one.loads(kind) == due
+
+
+def test_a_gang_that_no_gpu_has_memory_for_gets_none() -> None:
+    devices = made(memory_gb={"v100": 16, "k80": 12})
+    assert devices.free_for(Gang(0, 1, 0, memory_gb=16.0)).free_devices == list(range(14))
+    for name in PLACEMENTS:
+        assert get_placement(name).choose(Gang(0, 1, 1, memory_gb=16.0), devices) is None
+    with pytest.raises(InputError, match=r"needs 16 GB; no 'k80' has"):
+        devices.hold(0, 1, [0], 16.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"shared": True}, "memory_gb must say"),
+        ({"shared": True, "memory_gb": {"v100": 16}}, "no entry for 'k80'"),
+        ({"memory_gb": {"v100": 16, "k80": 12, "k8": 1}}, "'k8'"),
+        ({"memory_gb": {"v100": 16, "k80": 0}}, "memory_gb of 'k80'"),
+    ],
+)
+def test_memory_is_told_for_every_type(options: dict[str, object], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        made(**options)
+
+
+def test_the_devices_of_a_cluster_lie_in_its_machines_and_racks() -> None:
+    cluster = Cluster({"v100": 22, "k80": 8}, gpus_per_machine=4, machines_per_rack=2)
+    devices = Devices.of(cluster)
+    assert devices.pools[0].gpus.tolist() == [[4, 4], [4, 4], [4, 2]]
+    assert devices.pools[1].gpus.tolist() == [[4, 4]]
+    devices.hold(7, 0, [15, 16, 21])
+    assert devices.placement(7) == ((1, 1, 1), (2, 0, 1), (2, 1, 1))

@@ -1,0 +1,170 @@
+"""Placements: what each chooses, what they may not, and one of one's own."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from apportion.cluster import Cluster
+from apportion.errors import InputError
+from apportion.mechanism.devices import Devices
+from apportion.mechanism.machines import MachinePool
+from apportion.mechanism.placement import Placer
+from apportion.mechanism.placements import PLACEMENTS, Gang, Strategy, get_placement, register
+from apportion.mechanism.placements.by_speed import by_tier
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+
+class LeastLoaded(Strategy):
+    """The devices with least service due, wherever they are; small gangs only."""
+
+    name = "least_loaded"
+
+    def choose(self, gang: Gang, devices: Devices) -> Sequence[int] | None:
+        load, free = devices.loads(gang.kind), devices.free_for(gang).free_devices
+        if not gang.gpus <= min(len(free), 2):
+            return None
+        return sorted(free, key=lambda device: load[device])[: gang.gpus]
+
+
+@pytest.fixture
+def own() -> Iterator[str]:
+    register(LeastLoaded)
+    yield LeastLoaded.name
+    del PLACEMENTS[LeastLoaded.name]
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 4), min_size=1, max_size=6),
+    racks=st.sampled_from([None, 1, 2]),
+    taken=st.sets(st.integers(0, 23)),
+    gpus=st.integers(1, 12),
+    tier=st.sampled_from([None, 0, 1, 2]),
+    networked=st.booleans(),
+)
+def test_a_placement_chooses_free_devices_within_the_tier_or_declines(
+    sizes: list[int],
+    racks: int | None,
+    taken: set[int],
+    gpus: int,
+    tier: int | None,
+    networked: bool,
+) -> None:
+    pool = MachinePool(sizes, racks)
+    pool.claim(sorted(taken & set(range(sum(sizes)))))
+    before = pool.free_devices
+    devices = Devices([pool], ["v100"])
+    room = pool.room[2 if tier is None else tier] >= gpus
+    for name in PLACEMENTS:
+        if tier is not None and not room:
+            continue  # nobody asks: the mechanism offers tiers with room only
+        placer = Placer(devices, name, pace=by_tier if networked else None)
+        tiers = None if tier is None else (tier, tier)
+        chosen = placer.choose(Gang(0, gpus, tiers=tiers))
+        assert pool.free_devices == before
+        assert (chosen is not None) == room
+        if chosen is not None:
+            assert len(set(chosen)) == len(chosen) == gpus
+            assert set(chosen) <= set(before)
+            devices.hold(0, 0, chosen)
+            assert devices.tier(0) <= (2 if tier is None else tier)
+            devices.release([0])
+
+
+def test_what_each_placement_chooses() -> None:
+    pool = MachinePool([2, 4, 3])
+    pool.claim([2])
+    devices = Devices([pool], ["v100"])
+    chosen = {name: get_placement(name).choose(Gang(0, 2), devices) for name in PLACEMENTS}
+    del chosen["random"]
+    assert chosen == {
+        "consolidated": [0, 1],
+        "best_fit": [0, 1],
+        "first_fit": [0, 1],
+        "emptiest": [3, 4],
+    }
+    large = {name: get_placement(name).choose(Gang(0, 5), devices) for name in PLACEMENTS}
+    del large["random"]
+    assert large == {
+        "consolidated": [3, 4, 5, 0, 1],
+        "best_fit": [3, 4, 5, 0, 1],
+        "first_fit": [0, 1, 3, 4, 5],
+        "emptiest": [3, 4, 5, 6, 7],
+    }
+    # With a network the gang stays in a rack, be it over more machines.
+    pool = MachinePool([1, 1, 2, 2, 2, 2], 2)
+    pool.claim([8, 9])
+    devices = Devices([pool], ["v100"])
+    placed = {pace: Placer(devices, pace=pace).choose(Gang(0, 3)) for pace in (None, by_tier)}
+    assert placed == {None: [2, 3, 0], by_tier: [2, 3, 4]}
+
+
+def test_random_devices_are_every_set_alike() -> None:
+    devices = Devices([MachinePool([1, 3])], ["v100"])
+    for tiers in (None, (2, 2)):
+        strategy = get_placement("random", np.random.default_rng(0))
+        drawn = Counter(
+            0 in (strategy.choose(Gang(0, 2, tiers=tiers), devices) or []) for _ in range(1000)
+        )
+        assert drawn[True] / 1000 == pytest.approx(0.5, abs=0.05)
+
+
+def test_a_placement_of_ones_own_sees_the_load_and_declines(own: str) -> None:
+    cluster = Cluster({"v100": 6}, gpus_per_machine=2)
+    devices = Devices.of(cluster, memory_gb={"v100": 16}, shared=True)
+    placer = Placer(devices, own)
+    for job, (gpus, load) in enumerate([(2, 9.0), (2, 1.0), (2, 5.0), (1, 3.0), (2, 2.0)]):
+        assert placer.give(Gang(job, gpus, memory_gb=4.0, load=load)) is not None
+    assert devices.held[3] == (0, [2])  # least due: 1 on devices 2 and 3
+    assert devices.held[4] == (0, [3, 2])  # then 1 and 4 there
+    devices.set_load(0, 0.5)
+    assert placer.give(Gang(5, 1, memory_gb=4.0)) == [0]
+    assert placer.place([6, 7], [0, 0], [3, 1]) == [0, 1]  # whoever tells no memory needs it all
+    assert 6 not in placer.held
+
+
+def test_gangs_that_get_nothing_are_told(own: str) -> None:
+    placer = Placer(Cluster({"v100": 8}), own)
+    assert placer.place([0, 1, 2], [0, 0, 0], [1, 3, 2]) == [1]
+    assert sorted(placer.held) == [0, 2]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "words"),
+    [([0], "There are 1"), ([0, 0], "0 is named twice"), ([7, 8], "numbered from 0 to 7")],
+)
+def test_what_a_placement_may_not_choose_is_refused_by_its_name(
+    chosen: list[int], words: str
+) -> None:
+    class Wrong(Strategy):
+        name = "wrong"
+
+        def choose(self, gang: Gang, devices: Devices) -> Sequence[int] | None:
+            return chosen
+
+    register(Wrong)
+    placer = Placer(Cluster({"v100": 8}), "wrong")
+    del PLACEMENTS["wrong"]
+    with pytest.raises(InputError, match=rf"placement 'wrong' chose .* job 5, .* 2 .*{words}"):
+        placer.place([5], [0], [2])
+    assert not placer.held
+    assert len(placer.pools[0].free_devices) == 8
+
+
+def test_placements_are_classes_with_a_name_of_their_own() -> None:
+    with pytest.raises(InputError, match=r"'consolidate'.*Did you mean 'consolidated'.*emptiest"):
+        get_placement("consolidate")
+    with pytest.raises(InputError, match="has no name"):
+        register(type("Nameless", (LeastLoaded,), {"name": None}))
+    with pytest.raises(InputError, match="already a placement 'random'"):
+        register(type("Other", (LeastLoaded,), {"name": "random"}))
+    with pytest.raises(InputError, match="is no placement"):
+        PLACEMENTS["sorted"] = sorted  # type: ignore[assignment]
