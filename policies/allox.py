@@ -26,6 +26,10 @@ __all__ = ["AlloX", "best_matching", "matching_problem"]
 class AlloX(FixedShare):
     """Least average completion time of single-GPU jobs, by bipartite matching.
 
+    The problem::
+
+        min sum of place from the end of a GPU's queue * duration there; the first ones run
+
     A job in the k-th last place of a GPU's queue delays itself and those behind it, so it costs k
     times its duration there; the cheapest matching of jobs with (GPU, place) gives the order
     (AlloX, EuroSys 2020, section 4). The first of every queue runs.
@@ -40,10 +44,9 @@ class AlloX(FixedShare):
     """
 
     name = "allox"
-    problem = "min sum of place from the end of a GPU's queue * duration there; the first ones run"
     source = "AlloX (EuroSys 2020), section 4"
     columns = ("steps_remaining", "running_on")
-    groups_identical_jobs = False
+    traits = FixedShare.traits | {"tells_identical_jobs_apart"}
 
     heterogeneity_aware: bool = True
     keeps_running: bool = True

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import MISSING, fields, is_dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
+from apportion.errors import unknown_name
 from apportion.kinds import check_fields
 
 if TYPE_CHECKING:
@@ -13,57 +14,70 @@ if TYPE_CHECKING:
     from dataclasses import Field
 
     import cvxpy as cp
-    import numpy as np
-    import pandas as pd
-    from numpy.typing import NDArray
 
-    from apportion.policies.instance import Instance
     from apportion.policies.problem import Problem
 
-__all__ = ["Policy"]
+__all__ = ["Policy", "Trait"]
+
+
+Trait = Literal[
+    "depends_on_step_size",
+    "has_one_optimum",
+    "leaves_gpus_idle",
+    "runs_jobs_alone",
+    "tells_identical_jobs_apart",
+]
+"""What may be true of a policy beside its problem; `check_policy` verifies what is declared.
+
+depends_on_step_size
+    The shares change when one job's steps (and steps/s) are counted otherwise.
+has_one_optimum
+    No two allocations are optimal, so that no second stage has to choose.
+leaves_gpus_idle
+    GPUs that the allocation leaves idle are not lent to any job for a round.
+runs_jobs_alone
+    It gives time to jobs by themselves only, so that each must run by itself.
+tells_identical_jobs_apart
+    Jobs that agree in everything the policy reads must not be solved as one.
+"""
 
 
 class Policy(ABC):
     """What share of time each job should get, as a convex problem over an allocation matrix.
 
     A subclass is a frozen dataclass that states `objective` over the expressions of a `Problem`,
-    and `constraints` if it has any of its own. Capacities, time limits, labels, the grouping of
-    identical jobs, solving, the choice among equal optima and the certificate belong to `solve`.
+    and `constraints` if it has any of its own; its docstring displays the problem, after ``::``.
+    Capacities, time limits, labels, the grouping of identical jobs, solving, the choice among equal
+    optima and the certificate belong to `solve`.
 
     Every policy that has a field ``heterogeneity_aware`` can be made agnostic: it then believes
     that a job runs at its average speed on every type. With ``space_sharing=True`` pairs of jobs
-    that run faster together than by taking turns may share devices.
+    that run faster together than by taking turns may share devices. With ``lexicographic=True``
+    (a field of policies about the worst off job) also the second worst off job is as well off as
+    can be, and so on. What few policies need beyond this is in `apportion.policies.extensions`.
     """
 
     name: ClassVar[str]
     """Name in the registry."""
-    problem: ClassVar[str]
-    """The problem in one line."""
     source: ClassVar[str]
     """Paper and section."""
     unit: ClassVar[str] = ""
     """Unit of the objective."""
     columns: ClassVar[tuple[str, ...]] = ()
-    """Columns of the jobs table that the objective or the constraints read."""
-    logarithmic: ClassVar[bool] = False
-    """Whether the objective is a sum of logarithms, whose difference is relative already."""
-    fractional: ClassVar[bool] = False
-    """Whether the objective is a ratio, posed over `Problem.scale`."""
-    leaves_ties: ClassVar[bool] = True
-    """Whether several allocations can be optimal, so that a second stage has to choose."""
-    work_conserving: ClassVar[bool] = True
-    """Whether GPUs that the allocation leaves idle may be lent to any job for a round."""
-    scale_invariant: ClassVar[bool] = True
-    """Whether the shares stay the same when one job's steps (and steps/s) are counted otherwise."""
-    runs_jobs_alone: ClassVar[bool] = False
-    """Whether it gives time to jobs by themselves only, so that each must run by itself."""
-    groups_identical_jobs: ClassVar[bool] = True
-    """Whether jobs that agree in everything the policy reads may be solved as one."""
+    """Columns of the jobs table that the objective or the constraints read.
+
+    Jobs must agree in them to be solved as one.
+    """
+    traits: ClassVar[frozenset[Trait]] = frozenset()
+    """What is true of the policy beside its problem."""
 
     heterogeneity_aware: bool = True
     space_sharing: bool = False
 
     def __init_subclass__(cls) -> None:
+        for trait in cls.traits:
+            if trait not in get_args(Trait):
+                raise unknown_name(f"trait of policy {cls.__name__}", trait, get_args(Trait))
         if "__repr__" not in vars(cls):  # or the one of dataclasses would show every default
             cls.__repr__ = Policy.__repr__  # type: ignore[method-assign]
 
@@ -81,84 +95,13 @@ class Policy(ABC):
         ]
         return f"{type(self).__name__}({', '.join(changed)})"
 
-    @property
-    def columns_of_class(self) -> tuple[str, ...]:
-        """Columns in which jobs must agree to be solved as one."""
-        return self.columns
-
     @abstractmethod
     def objective(self, p: Problem) -> cp.Maximize | cp.Minimize:
-        """State what is maximised or minimised."""
+        """State what is maximised or minimised; it may be one affine expression over another."""
 
     def constraints(self, p: Problem) -> Sequence[cp.Constraint]:
         """State what must hold beside capacity and time."""
         return ()
-
-    def demand(self, p: Problem, level: float) -> NDArray[np.float64] | None:
-        """Return the steps/s that each job must make for the objective to be no worse than `level`.
-
-        For policies that are about the worst off job; ``None`` for all others. The demands shrink
-        as the level gets worse, to nothing, and t times the demands improve it at most t-fold.
-        Such policies are solved level by level (`apportion.policies.solving.worst_off.levels`),
-        where jobs that differ in their demands only become few rows.
-        """
-        return None
-
-    def floors(self, instance: Instance) -> NDArray[np.float64] | None:
-        """Return the steps/s that each job must make whatever the objective, shape (jobs,).
-
-        For policies whose objective is linear in X, its coefficients the same for all jobs of equal
-        throughputs and usage; ``None`` for all others. See `with_floors`.
-        """
-        return None
-
-    def with_floors(self, instance: Instance, floors: NDArray[np.float64]) -> Instance:
-        """Return an instance with columns that make the jobs' floors the given ones."""
-        return instance
-
-    def keeping(self, p: Problem, value: float) -> Sequence[cp.Constraint] | None:
-        """State linear constraints under which the objective is no worse than `value`.
-
-        Only asked of policies whose problem is not a linear program; with them the choice among
-        their optima is one. The variables hold the values of an optimum. ``None`` where the
-        objective cannot be put like that.
-        """
-        return None
-
-    def believed(self, instance: Instance) -> Instance:
-        """Return an instance at the speeds that the policy believes in."""
-        return instance if self.heterogeneity_aware else instance.blind_to_types()
-
-    def pairs_to_consider(self, instance: Instance) -> NDArray[np.intp] | None:
-        """Name the pairs of jobs that may share GPUs, shape (pairs, 2).
-
-        Those stand under every option. ``None`` for all, each where it is faster than taking turns.
-        """
-        return None
-
-    def check_jobs(self, jobs: pd.DataFrame) -> None:  # noqa: B027
-        """Refuse jobs that the policy cannot serve, by name; called by `solve` only."""
-
-    def final_levels(self, p: Problem) -> Sequence[cp.Constraint] | None:
-        """State linear constraints that the final allocation must meet beyond the optimum.
-
-        For policies with more than one objective, such as lexicographic fairness; they may solve
-        problems of their own to find them, and give ``p.X`` the value of an allocation that meets
-        them: it is returned where no solver finds a better one that does. No optimum of the
-        first objective alone is. ``None`` if the optimum is all that counts.
-
-        Equalities of what each job has, one a job, settle that: there is nothing left to spend, and
-        the most even allocation that meets them is chosen.
-        """
-        return None
-
-    def reported(self, value: float) -> tuple[float, float]:
-        """Turn the optimal value into the reported one, and give the size of the slope there.
-
-        For policies that are posed over one quantity and read in another, as the makespan is
-        posed over its inverse.
-        """
-        return value, 1.0
 
     @property
     def label(self) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 
 from apportion.errors import InputError, written
 from apportion.policies.base import Policy
+from apportion.policies.problem import Problem
 from apportion.policies.solving.compiled import Compiled
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.policies.instance import Instance
-    from apportion.policies.problem import Problem
 
     Floats = NDArray[np.float64]
 
@@ -33,34 +33,36 @@ _HAIR = 1e-10
 class MinCost(Policy):
     """Maximise throughput per dollar: total throughput over total price, a linear fraction.
 
-    Posed over ``Y = X * scale`` with a price of 1 US dollar an hour, it is a linear program
-    (Charnes and Cooper, 1962; the objective is Gavel's, section 4.2). A job's throughput counts
-    relative to its fastest, so that steps of different models compare. Only the best bargains
-    run; idle GPUs cost nothing and are not lent.
+    The problem::
+
+        max over X of sum of throughput / fastest over sum of price (per US dollar)
+
+    A job's throughput counts relative to its fastest, so that steps of different models compare
+    (the objective is Gavel's, section 4.2). Only the best bargains run; idle GPUs cost nothing and
+    are not lent.
     """
 
     name = "min_cost"
-    problem = "max over X of sum of throughput / fastest over sum of price (per US dollar)"
     source = "Gavel (OSDI 2020), section 4.2"
     unit = "job-hours/$"
-    fractional = True
-    work_conserving = False
+    traits = frozenset({"leaves_gpus_idle"})
 
     heterogeneity_aware: bool = True
     space_sharing: bool = False
 
     def objective(self, p: Problem) -> cp.Maximize:
-        """State the throughput that one dollar an hour buys."""
-        return cp.Maximize(p.total(cp.multiply(1 / p.fastest_throughput, p.throughput)))
-
-    def constraints(self, p: Problem) -> Sequence[cp.Constraint]:
-        """Fix the price at one dollar an hour."""
-        return [(p.cost_per_hour == 1).set_label("price = 1")]
+        """State the relative throughput over the dollars an hour that it costs."""
+        progress = p.total(cp.multiply(1 / p.fastest_throughput, p.throughput))
+        return cp.Maximize(progress / p.cost_per_hour)
 
 
 @dataclass(frozen=True)
 class MinCostWithSLOs(MinCost):
     """Maximise throughput per dollar while every job with a deadline is fast enough to meet it.
+
+    The problem::
+
+        min_cost, such that throughput >= steps remaining / time left for every deadline
 
     Gavel, section 4.2: ``throughput >= steps remaining / time left``. Deadlines that have passed
     no longer count. Where those that are left cannot all be met, the sum over jobs of the part of
@@ -69,7 +71,6 @@ class MinCostWithSLOs(MinCost):
     """
 
     name = "min_cost_slos"
-    problem = "min_cost, such that throughput >= steps remaining / time left for every deadline"
     columns = ("steps_remaining", "elapsed_s", "deadline_s")
 
     heterogeneity_aware: bool = True
@@ -82,9 +83,8 @@ class MinCostWithSLOs(MinCost):
         due = np.flatnonzero(floors > 0)
         pace = floors[due]
         if not self.strict:
-            pace = self._paces_that_can_be_met(p, due, pace)
-        met = p.throughput[due] >= cp.multiply(pace, p.scale)
-        return [*super().constraints(p), met.set_label("deadlines")]
+            pace = self._paces_that_can_be_met(p.instance, due, pace)
+        return [(p.throughput[due] >= pace).set_label("deadlines")]
 
     def floors(self, instance: Instance) -> Floats:
         """Return the pace that meets each deadline; 0 without one, or where it has passed."""
@@ -107,10 +107,13 @@ class MinCostWithSLOs(MinCost):
                 f"{jobs['elapsed_s'][job]:g} s ago and was due after {jobs['deadline_s'][job]:g} s."
             )
 
-    def _paces_that_can_be_met(self, p: Problem, due: NDArray[np.intp], pace: Floats) -> Floats:
+    def _paces_that_can_be_met(
+        self, instance: Instance, due: NDArray[np.intp], pace: Floats
+    ) -> Floats:
         """Return the paces, those that cannot all be met lowered by the least part in total."""
         if not due.size:
             return pace
+        p = Problem(instance, fractional=True)
         missed = cp.Variable(due.size)
         kept = p.throughput[due] >= cp.multiply(pace, 1 - missed)
         whole = cp.Constant(1) == p.scale

@@ -33,8 +33,7 @@ __all__ = [
 class FixedShare(Policy):
     """Run jobs by themselves for all the time that given shares allow."""
 
-    leaves_ties = False
-    runs_jobs_alone = True
+    traits = frozenset({"has_one_optimum", "runs_jobs_alone"})
 
     @abstractmethod
     def target(self, p: Problem) -> NDArray[np.float64]:
@@ -80,15 +79,18 @@ def _relative_to_type(p: Problem) -> NDArray[np.float64]:
 class IsolatedShare(FixedShare):
     """Give every job a 1/n slice of every type, as if the cluster were split and walled off.
 
+    The problem::
+
+        X = (GPUs of the type / jobs) / scale_factor, at most all the time
+
     The slice is of the GPUs that the cluster has, whether or not a job runs on them. A job with
     options of several numbers of GPUs makes the most of its slice.
     """
 
     name = "isolated"
-    problem = "X = (GPUs of the type / jobs) / scale_factor, at most all the time"
     source = "Gavel (OSDI 2020), section 4.2"
 
-    leaves_ties = True  # several options can make the most of a slice
+    traits = frozenset({"runs_jobs_alone"})  # several options can make the most of a slice
 
     heterogeneity_aware: bool = True
 
@@ -126,11 +128,14 @@ class IsolatedShare(FixedShare):
 class ProportionalShare(FixedShare):
     """Give every job time in proportion to its weight, on each type in proportion to its GPUs.
 
+    The problem::
+
+        X = c * weight * GPUs of the type / all GPUs, with the largest c that fits
+
     On each type it takes its fastest option; the GPUs that this holds count.
     """
 
     name = "proportional"
-    problem = "X = c * weight * GPUs of the type / all GPUs, with the largest c that fits"
     source = "Gavel (OSDI 2020), section 4.1 (its normaliser)"
     columns = ("weight",)
 

@@ -28,6 +28,10 @@ __all__ = ["GandivaPacking"]
 class GandivaPacking(FixedShare):
     """Pack jobs in random pairs when the cluster is full; equal shares for all that then stand.
 
+    The problem::
+
+        X = GPUs of the type / combinations / scale_factor, in random pairs when full
+
     Jobs that hold as many GPUs are drawn in pairs; a pair stays if the two together make more
     steps, relative to running alone and averaged over the GPUs of the cluster, than they would by
     taking turns (Gandiva, OSDI 2018, section 4; Gavel, section 6). Nothing is packed while there
@@ -35,11 +39,9 @@ class GandivaPacking(FixedShare):
     """
 
     name = "gandiva_packing"
-    problem = "X = GPUs of the type / combinations / scale_factor, in random pairs when full"
     source = "Gandiva (OSDI 2018), section 4; Gavel (OSDI 2020), section 6"
     columns = ("order",)
-    groups_identical_jobs = False
-    runs_jobs_alone = False
+    traits = frozenset({"has_one_optimum", "tells_identical_jobs_apart"})
 
     heterogeneity_aware: bool = True
     space_sharing: bool = True

@@ -11,13 +11,13 @@ import numpy as np
 
 from apportion.checks import choice, number
 from apportion.errors import InputError, unknown_name
-from apportion.policies.max_min_fairness import MaxMinFairness
+from apportion.policies.base import Policy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from apportion.policies.extensions import Rates
     from apportion.policies.problem import Problem
-    from apportion.policies.solving.worst_off.water_filling import Rates
 
     Floats = NDArray[np.float64]
 
@@ -27,14 +27,22 @@ InnerPolicy = Literal["fairness", "fifo"]
 
 
 @dataclass(frozen=True)
-class HierarchicalFairness(MaxMinFairness):
+class HierarchicalFairness(Policy):
     """Share between entities by weight, and within each by fairness or first in, first out.
+
+    The problem::
+
+        water filling of throughput / equal share at rates per GPU passed on by entities
+
+    Its objective is the height of the first level, of which the others are raised, at the rates
+    with which all begin::
+
+        max over X of min over jobs of throughput / equal share / rate
 
     Multi-level water filling (Gavel, section 4.3): each entity's rate is split over its jobs by
     their weights, and what a job gets of it over its GPUs: so fast rises its throughput relative to
     its equal share. A job that can rise no further passes its part on to the others of its entity,
-    an entity without such jobs to its siblings. The objective is the height of the first level, the
-    least ``throughput / equal share / rate`` at the rates with which all begin.
+    an entity without such jobs to its siblings.
 
     Parameters
     ----------
@@ -46,10 +54,11 @@ class HierarchicalFairness(MaxMinFairness):
     """
 
     name = "hierarchical_fairness"
-    problem = "water filling of throughput / equal share at rates per GPU passed on by entities"
     source = "Gavel (OSDI 2020), section 4.3"
     columns = ("weight", "entity", "order")
 
+    heterogeneity_aware: bool = True
+    space_sharing: bool = False
     lexicographic: bool = True
     weights: Mapping[str, float] = field(default_factory=dict, hash=False)
     inner: InnerPolicy | Mapping[str, InnerPolicy] = field(default="fairness", hash=False)
@@ -61,14 +70,8 @@ class HierarchicalFairness(MaxMinFairness):
             number(f"The weight of entity {entity!r}", weight, strict=True)
         for each in self.inner.values() if isinstance(self.inner, Mapping) else [self.inner]:
             choice("inner policy", each, ("fairness", "fifo"))
-
-    @property
-    def columns_of_class(self) -> tuple[str, ...]:
-        """Columns in which identical jobs agree: the order only matters first in, first out."""
-        return self.columns if self.inner != "fairness" else ("weight", "entity")
-
-    def demand(self, p: Problem, level: float) -> None:
-        """Leave demands out: a job's level is what its entity has left for it."""
+        if self.inner == "fairness":  # the order matters first in, first out only
+            object.__setattr__(self, "columns", ("weight", "entity"))
 
     def utility(self, p: Problem) -> cp.Expression:
         """State the throughput relative to the equal share."""
@@ -86,12 +89,13 @@ class HierarchicalFairness(MaxMinFairness):
         leaf = p.column("entity").astype(int)
         self._check_weights(names)
         fifo = np.array([self._inner_of(name) == "fifo" for name in names])[leaf]
+        order = p.column("order") if fifo.any() else np.zeros(leaf.size)
 
         def split(active: NDArray[np.bool_]) -> Floats:
             part = np.where(active, p.count * p.weight, 0.0)
             first = np.full(len(names), np.inf)
-            np.minimum.at(first, leaf[active], p.column("order")[active])
-            part[fifo & (p.column("order") != first[leaf])] = 0.0
+            np.minimum.at(first, leaf[active], order[active])
+            part[fifo & (order != first[leaf])] = 0.0
             in_leaf = np.bincount(leaf, weights=part, minlength=len(names))
             share = self._shares(names, in_leaf > 0)
             own = np.divide(part, in_leaf[leaf], out=np.zeros_like(part), where=part > 0)

@@ -42,10 +42,14 @@ class _InOrder(Policy):
 
 @dataclass(frozen=True)
 class FIFO(_InOrder):
-    """First in, first out: the earlier a job was submitted, the more it counts."""
+    """First in, first out: the earlier a job was submitted, the more it counts.
+
+    The problem::
+
+        max over X of sum of GPUs * (M + 1 - place in line) * throughput / fastest
+    """
 
     name = "fifo"
-    problem = "max over X of sum of GPUs * (M + 1 - place in line) * throughput / fastest"
     source = "Gavel (OSDI 2020), section 4.2"
     columns = ("order",)
 
@@ -59,10 +63,14 @@ class FIFO(_InOrder):
 
 @dataclass(frozen=True)
 class ShortestJobFirst(_InOrder):
-    """Shortest job first: the less time a job needs on its fastest type, the more it counts."""
+    """Shortest job first: the less time a job needs on its fastest type, the more it counts.
+
+    The problem::
+
+        max over X of sum of GPUs * (M + 1 - place by time left) * throughput / fastest
+    """
 
     name = "shortest_job_first"
-    problem = "max over X of sum of GPUs * (M + 1 - place by time left) * throughput / fastest"
     source = "Gavel (OSDI 2020), section 4.2"
     columns = ("steps_remaining",)
 

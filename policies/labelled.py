@@ -163,7 +163,7 @@ def _resources(
 def _check_alone(policy: Policy, tensor: ThroughputTensor, instance: Instance) -> None:
     """Name a job that never runs by itself, if the policy gives time to single jobs only."""
     together = instance.row_alone < 0
-    if policy.runs_jobs_alone and together.any():
+    if "runs_jobs_alone" in policy.traits and together.any():
         job = tensor.jobs[together][0]
         raise InputError(
             f"{policy!r} gives time to jobs by themselves only, and job {written(job)} runs in "

@@ -3,36 +3,39 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from apportion.policies.max_min import MaxMinPolicy
+import cvxpy as cp
+
+from apportion.policies.base import Policy
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from apportion.policies.problem import Problem
 
 __all__ = ["MaxMinFairness"]
 
 
 @dataclass(frozen=True)
-class MaxMinFairness(MaxMinPolicy):
+class MaxMinFairness(Policy):
     """Least attained service: maximise the least weighted, normalised throughput.
+
+    The problem::
+
+        max over X of min over jobs of scale_factor / weight * throughput / equal share
 
     A job's throughput is counted relative to its equal share, per GPU that it holds, and per unit
     of its weight (Gavel, section 4.1).
     """
 
     name = "max_min_fairness"
-    problem = "max over X of min over jobs of scale_factor / weight * throughput / equal share"
     source = "Gavel (OSDI 2020), section 4.1"
-    columns: ClassVar[tuple[str, ...]] = ("weight",)
+    columns = ("weight",)
 
     heterogeneity_aware: bool = True
     space_sharing: bool = False
     lexicographic: bool = False
 
-    def demand(self, p: Problem, level: float) -> NDArray[np.float64] | None:
-        """Return the steps/s at which each job's normalised throughput is `level`."""
-        return level * p.weight * p.equal_share_throughput / p.scale_factor
+    def objective(self, p: Problem) -> cp.Maximize:
+        """State the least normalised throughput."""
+        per_step = p.scale_factor / (p.weight * p.equal_share_throughput)
+        return cp.Maximize(cp.min(cp.multiply(per_step, p.throughput)))

@@ -28,13 +28,16 @@ __all__ = ["NashWelfare", "StrategyProof"]
 
 @dataclass(frozen=True)
 class NashWelfare(Policy):
-    """Maximise the weighted product of normalised throughputs: proportional fairness."""
+    """Maximise the weighted product of normalised throughputs: proportional fairness.
+
+    The problem::
+
+        max over X of sum over jobs of weight * log(scale_factor * throughput / equal share)
+    """
 
     name = "nash_welfare"
-    problem = "max over X of sum over jobs of weight * log(scale_factor * throughput / equal share)"
     source = "Kelly, Maulloo, Tan (1998); Cole, Gkatzelis, Goel (EC 2013)"
     columns = ("weight",)
-    logarithmic = True
 
     heterogeneity_aware: bool = True
 
@@ -43,14 +46,14 @@ class NashWelfare(Policy):
         share = cp.multiply(p.scale_factor / p.equal_share_throughput, p.throughput)
         return cp.Maximize((p.count * p.weight) @ cp.log(share))
 
-    def keeping(self, p: Problem, value: float) -> Sequence[cp.Constraint]:
-        """Hold the throughputs, which are the same in every optimum."""
-        return [p.throughput >= (1 - 1e-12) * np.asarray(p.throughput.value)]
-
 
 @dataclass(frozen=True)
 class StrategyProof(FixedShare):
     """Take from each job what its presence costs the others, so that lying does not pay.
+
+    The problem::
+
+        nash_welfare, each job scaled by what its presence leaves the others
 
     The partial allocation mechanism: solve `NashWelfare` with all jobs and without each; job i
     keeps the share ``prod over the others k of (throughput of k with i / throughput of k without
@@ -63,10 +66,9 @@ class StrategyProof(FixedShare):
     """
 
     name = "strategy_proof"
-    problem = "nash_welfare, each job scaled by what its presence leaves the others"
     source = "Cole, Gkatzelis, Goel (EC 2013); Gavel (OSDI 2020), section 4.4"
     columns = ("weight",)
-    work_conserving = False
+    traits = FixedShare.traits | {"leaves_gpus_idle"}
 
     heterogeneity_aware: bool = True
 

@@ -21,7 +21,11 @@ _LEAST_PRIORITY = 1e-3
 
 @dataclass(frozen=True)
 class NetworkSensitive(Policy):
-    """Maximize relative throughput, jobs weighted by what the network cost them so far.
+    """Maximise relative throughput, jobs weighted by what the network cost them so far.
+
+    The problem::
+
+        max over X of sum over jobs of throughput / fastest / network priority
 
     A job's priority is the time that its steps would have taken without network delay over the time
     that they took: 1 for a job that was never delayed, 0 for one that never ran; the lower one is
@@ -30,7 +34,6 @@ class NetworkSensitive(Policy):
     """
 
     name = "network_sensitive"
-    problem = "max over X of sum over jobs of throughput / fastest / network priority"
     source = "Dally (arXiv 2401.16492, 2024), its priority of jobs"
     columns = ("network_priority",)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields, is_dataclass
 from importlib.metadata import entry_points
+from inspect import cleandoc
 from typing import Any
 
 import pandas as pd
@@ -109,8 +110,22 @@ def get_policy(policy: Policy | str, **options: Any) -> Policy:
 
 def policy_table() -> pd.DataFrame:
     """List the policies: name, problem in one line, source."""
-    rows = [(p.name, p.problem, p.source) for p in _BY_NAME.values()]
+    rows = [(p.name, _problem(p), p.source) for p in _BY_NAME.values()]
     return pd.DataFrame(rows, columns=["name", "problem", "source"])
+
+
+def _problem(policy: type[Policy]) -> str:
+    """Read the problem that the docstring of a policy displays, or else the docstring's summary.
+
+    A class without a docstring has the one of the class that it is made from.
+    """
+    for each in policy.__mro__:
+        text = cleandoc(each.__doc__ or "")
+        if text and not text.startswith(f"{each.__name__}("):  # that one is made by dataclasses
+            break
+    before, _, display = text.partition("::\n\n")
+    lines = (display or before).split("\n\n")[0].splitlines()
+    return " ".join(line.strip() for line in lines)
 
 
 def _installed(name: str) -> type[Policy] | None:

@@ -19,14 +19,17 @@ __all__ = ["MaxTotalThroughput"]
 class MaxTotalThroughput(Policy):
     """Maximise the sum of all jobs' steps/s (Gavel, section 4.2).
 
+    The problem::
+
+        max over X of sum over jobs of throughput
+
     Steps of different models are counted alike, so jobs with short steps come first.
     """
 
     name = "max_total_throughput"
-    problem = "max over X of sum over jobs of throughput"
     source = "Gavel (OSDI 2020), section 4.2"
     unit = "steps/s"
-    scale_invariant = False
+    traits = frozenset({"depends_on_step_size"})
 
     heterogeneity_aware: bool = True
     space_sharing: bool = False

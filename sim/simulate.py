@@ -197,7 +197,7 @@ def _run_policy(
             round_seconds=settings["round_seconds"],
             overhead_seconds=settings["preemption_overhead_seconds"],
             carry_over=settings["carry_over"],
-            work_conserving=policy.work_conserving,
+            work_conserving="leaves_gpus_idle" not in policy.traits,
             leases=settings["leases"],
         )
         run_jobs(truth, scheduler, Fluid(truth, TableSpeeds(truth, devices)), record)

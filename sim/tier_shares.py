@@ -37,7 +37,7 @@ class TierShares:
     The policy is solved over options (accelerator, tier) whenever a job has arrived or completed,
     gangs packed into machines and racks. A job is offered a tier at which it has a share; what
     nobody with a share accepts is lent to the least served, each at its fastest tier, unless the
-    policy says ``work_conserving = False``. What jobs are owed at a new solve is carried over, up
+    policy says that it leaves GPUs idle. What jobs are owed at a new solve is carried over, up
     to one lease. Source: Gavel (Narayanan et al., OSDI 2020), section 5, its priorities.
 
     It is the part of a scheduler that decides, `apportion.mechanism.offers.Takers`.
@@ -119,7 +119,7 @@ class TierShares:
         received = self._at_start[:known] + since
         wanted = Candidates.of(self._target[:known], self._speed[:known], self._owed[:known])
         jobs, tiers = wanted.by_priority(received)
-        if not self._policy.work_conserving:
+        if "leaves_gpus_idle" in self._policy.traits:
             return jobs, tiers
         served = records.run_s.sum(axis=1)
         idle, at = idle_first(served, self._fastest[:known], records.waiting)

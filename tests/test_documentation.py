@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from apportion.policies import BUILT_IN, SPECIALISED
+from apportion.policies import BUILT_IN, SPECIALISED, policy_table
 from benchmarks.readme import PRINTED, block, compared, python_blocks, with_block
 
 ROOT = Path(__file__).parents[1]
@@ -32,8 +32,8 @@ def run(script: Path, folder: Path) -> str:
 
 
 def policy_rows() -> list[str]:
-    rows = [(p.name, p.problem, p.source) for p in BUILT_IN + SPECIALISED]
-    return [f"| `{name}` | {problem} | {source} |" for name, problem, source in rows]
+    rows = policy_table().head(len(BUILT_IN + SPECIALISED)).itertuples(index=False)
+    return [f"| `{row.name}` | {row.problem} | {row.source} |" for row in rows]
 
 
 @pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: page.name)

@@ -17,6 +17,7 @@ from scipy import sparse
 from apportion.policies.problem import Problem
 from apportion.policies.solving.solvers.cone_program import canonicalise
 from apportion.policies.solving.solvers.parametric_program import ParametricProgram
+from apportion.policies.solving.worst_off.lexicographic import fills_further
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -78,17 +79,15 @@ def declare(
         policy's problem whatever the counts: where it is no linear program, has further
         objectives, is not affine in the counts, or reads what changes while jobs run.
     """
-    lasting = policy.groups_identical_jobs and set(policy.columns) <= _LASTING
-    if not (lasting and classes.solo) or policy.fractional or policy.space_sharing:
+    lasting = "tells_identical_jobs_apart" not in policy.traits and set(policy.columns) <= _LASTING
+    if not (lasting and classes.solo) or policy.space_sharing or fills_further(policy):
         return None
     p = CountedProblem(classes)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # of cvxpy, where it takes an expression another way
             declared = cp.Problem(policy.objective(p), [*p.constraints, *policy.constraints(p)])
-            follows = checked or (
-                policy.final_levels(p) is None and _follows_counts(policy, p, declared)
-            )
+            follows = checked or _follows_counts(policy, p, declared)
     except Exception as error:  # a policy may do with its numbers what no parameter allows
         _LOG.info("%r is solved anew each time: %s", policy, error)
         return None

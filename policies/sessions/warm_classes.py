@@ -13,6 +13,7 @@ from apportion.errors import SolveError
 from apportion.policies.sessions.counted_problem import declare
 from apportion.policies.solving.certificate import SharedLimits, relative_gap
 from apportion.policies.solving.driver import Solution
+from apportion.policies.solving.rows.reduction import believed
 from apportion.policies.solving.second_stage import (
     choose_among_optima,
     evenness,
@@ -92,8 +93,7 @@ class WarmClasses:
         """
         if not 0 < classes.jobs <= _MOST_CLASSES:
             return None
-        believed = classes if policy.heterogeneity_aware else classes.blind_to_types()
-        stated = declare(policy, believed, checked=checked)
+        stated = declare(policy, believed(policy, classes), checked=checked)
         return None if stated is None else cls(policy, classes, *stated)
 
     def solve(
@@ -132,7 +132,7 @@ class WarmClasses:
             raise SolveError(f"{self.policy!r} has no optimum: the problem is {first.status}.")
         clock.append(time.perf_counter())
         chosen = first
-        if second_stage and self.policy.leaves_ties and not first.unique:
+        if second_stage and "has_one_optimum" not in self.policy.traits and not first.unique:
             chosen = self._choose(first)
         clock.append(time.perf_counter())
         stats = {
@@ -238,13 +238,12 @@ class WarmClasses:
         y = self._least_duals(first)[self._capacity]
         y = self._scales.row[self._capacity] * y * self._scales.cost
         maximised = isinstance(self._declared.objective, cp.Maximize)
-        objective, slope = self.policy.reported(-value if maximised else value)
-        gap = relative_gap(value, bound, logarithmic=self.policy.logarithmic)
+        gap = relative_gap(value, bound)
         return Solution(
             X=X,
             throughput=(self.classes.throughput * X).sum(axis=1),
-            objective=objective,
-            prices=slope * np.maximum(y, 0.0),
+            objective=-value if maximised else value,
+            prices=np.maximum(y, 0.0),
             gap=gap,
             status="optimal" if gap <= _ACCURATE else "optimal_inaccurate",
             stats=stats,

@@ -12,6 +12,7 @@ from cvxpy.constraints import Equality
 from apportion.errors import SolveError
 from apportion.policies.solving.certificate import make_feasible
 from apportion.policies.solving.compiled import Compiled
+from apportion.policies.solving.posed import staying_optimal
 from apportion.policies.solving.second_stage import (
     choose_among_optima,
     evenness,
@@ -21,6 +22,7 @@ from apportion.policies.solving.second_stage import (
 )
 from apportion.policies.solving.solvers.optimise import Point, SolverName, optimise
 from apportion.policies.solving.worst_off.demand_scaling import demand_scales
+from apportion.policies.solving.worst_off.lexicographic import further_levels
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -65,7 +67,7 @@ def choose(
     chosen = choose_with_levels(policy, compiled.p, solver, second_stage=second_stage)
     if chosen is not None:
         return chosen
-    if not (second_stage and policy.leaves_ties):
+    if not second_stage or "has_one_optimum" in policy.traits:
         return Chosen(compiled.X_at(first))
     reached = compiled.objective()
     X = _optimum(policy, compiled, first, solver)
@@ -86,7 +88,7 @@ def choose_with_levels(
     SolveError
         If the further objectives of a policy could not be found.
     """
-    levels = policy.final_levels(p)
+    levels = further_levels(policy, p)
     if levels is None:
         return None
     filled = np.asarray(p.X.value, dtype=float)
@@ -184,7 +186,7 @@ def _optimum(policy: Policy, compiled: Compiled, first: Point, solver: SolverNam
     if not compiled.program.is_linear_program:
         value = compiled.objective()
         worse = value + (-1 if compiled.maximises else 1) * 1e-9 * abs(value)
-        kept = policy.keeping(p, worse)
+        kept = staying_optimal(policy, p, worse)
         if kept is not None:
             X = next(_spent(policy, p, kept, solver), None)
             if X is None:

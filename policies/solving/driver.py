@@ -17,6 +17,7 @@ from apportion.policies.solving.choice import choose, choose_with_levels
 from apportion.policies.solving.compiled import Compiled
 from apportion.policies.solving.fallback import isolated_solution
 from apportion.policies.solving.options import Fallback, check_options
+from apportion.policies.solving.posed import pose, posed_value, reported
 from apportion.policies.solving.rows.random_partition import solve_in_parts
 from apportion.policies.solving.rows.reduction import Reduction, reduce
 from apportion.policies.solving.solvable import solvable
@@ -164,12 +165,12 @@ def _solution(
     grouped_s: float,
 ) -> Solution:
     """Bring an outcome back to jobs, in the words of the policy."""
-    reported, slope = policy.reported(best.objective)
+    objective, slope = reported(policy, reduction.believed, best.objective)
     shares, jobs_of_pairs = reduction.expand(best.X)
     return Solution(
         X=shares,
         throughput=reduction.throughput(best.X),
-        objective=reported,
+        objective=objective,
         prices=slope * best.prices,
         gap=best.gap,
         status="optimal" if best.gap <= ACCURATE else "optimal_inaccurate",
@@ -207,7 +208,7 @@ def _by_levels(
     )
     X, objective, gap = reached.X, reached.objective, reached.gap
     if chosen is not None:
-        X, objective = chosen.X, float(np.asarray(policy.objective(p).args[0].value).item())
+        X, objective = chosen.X, posed_value(policy, p)
         gap = max(relative_gap(objective, reached.bound), chosen.missed or 0.0)
     stats = {
         "solver": reached.solver,
@@ -237,10 +238,9 @@ class _Declared:
         """The compiled problem."""
         if self._compiled is None:
             started = time.perf_counter()
-            p = Problem(self._believed, fractional=self.policy.fractional)
             with solvable(self.policy):
-                objective, constraints = self.policy.objective(p), self.policy.constraints(p)
-                self._compiled = Compiled.of(p, objective, constraints)
+                posed = pose(self.policy, self._believed)
+                self._compiled = Compiled.of(posed.p, posed.objective, posed.constraints)
             self._compile_s = time.perf_counter() - started
         return self._compiled
 
@@ -284,6 +284,6 @@ def _attempt(
     X, missed = choose(policy, compiled, first, solver, second_stage=second_stage)
     objective = compiled.objective()
     value = -objective if compiled.maximises else objective
-    gap = relative_gap(value, bound, logarithmic=policy.logarithmic)
+    gap = relative_gap(value, bound, logarithmic=bool(compiled.program.exponential))
     gap = max(gap, missed or 0.0, compiled.p.inexact)
     return _Attempt(first, X, objective, gap, solved - started, time.perf_counter() - solved)

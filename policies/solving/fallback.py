@@ -39,11 +39,12 @@ def isolated_solution(policy: Policy, instance: Instance, reason: str) -> Soluti
     X = make_feasible(_slices(instance), instance)
     p = Problem(instance)
     p.X.value = X
-    value = np.asarray(policy.objective(p).args[0].value).item() if not policy.fractional else None
+    with np.errstate(divide="ignore", invalid="ignore"):
+        objective = float(np.asarray(policy.objective(p).args[0].value).item())
     return Solution(
         X=X,
         throughput=np.asarray(p.throughput.value, dtype=float),
-        objective=float("nan") if value is None else policy.reported(float(value))[0],
+        objective=objective,
         prices=np.full(instance.capacity.size, np.nan),
         gap=float("inf"),
         status="fallback",

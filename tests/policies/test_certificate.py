@@ -28,7 +28,9 @@ STEP = 1e-3
 TIGHT = [
     policy
     for policy in BUILT_IN
-    if policy.leaves_ties and not policy.fractional and "entity" not in policy.columns
+    if "has_one_optimum" not in policy.traits
+    and not issubclass(policy, MinCost)
+    and "entity" not in policy.columns
 ]
 
 

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 GROUPED = [
     policy
     for policy in BUILT_IN
-    if policy.groups_identical_jobs and not {"entity", "order", "deadline_s"} & set(policy.columns)
+    if "tells_identical_jobs_apart" not in policy.traits
+    and not {"entity", "order", "deadline_s"} & set(policy.columns)
 ]
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from apportion.policies import BUILT_IN, MinCostWithSLOs, Policy, get_policy
+from apportion.policies import BUILT_IN, MinCostWithSLOs, Policy, get_policy, policy_table
 from apportion.testing import check_policy
 
 
@@ -22,8 +22,9 @@ def test_strict_deadlines_keep_the_contract() -> None:
 @pytest.mark.parametrize("policy", BUILT_IN, ids=lambda policy: policy.name)
 def test_built_in_policies_describe_themselves(policy: type[Policy]) -> None:
     assert policy.name
-    assert policy.problem
-    assert policy.source
+    rows = policy_table().set_index("name")
+    assert rows.problem[policy.name]
+    assert rows.source[policy.name] == policy.source
     made = get_policy(f"{policy.name}_agnostic")
     assert type(made) is policy
     assert not made.heterogeneity_aware

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -17,7 +17,9 @@ from apportion.policies import (
     Problem,
     solve_instance,
 )
+from apportion.policies.solving.posed import reported
 from apportion.policies.solving.rows.random_partition import parts_of
+from apportion.policies.solving.worst_off.declared_levels import Levels, levels_of
 from apportion.policies.solving.worst_off.level_bound import (
     least_cost,
     least_cost_slopes,
@@ -26,6 +28,8 @@ from apportion.policies.solving.worst_off.level_bound import (
 
 if TYPE_CHECKING:
     from tests.policies.conftest import Bench
+
+    from apportion.policies import Instance
 
 POLICIES: list[Any] = [MaxMinFairness, Makespan, FinishTimeFairness]
 
@@ -65,6 +69,12 @@ def test_the_loss_is_bounded_by_what_is_reported(
     np.testing.assert_allclose((problem.speed * split.X).sum(axis=1), split.throughput)
 
 
+def found(policy: Policy, instance: Instance) -> Levels:
+    levels = levels_of(policy, instance)
+    assert levels is not None
+    return levels
+
+
 def test_parts_of_identical_jobs_lose_nothing(bench: type[Bench]) -> None:
     problem = bench.random(3, jobs=3, types=2).repeated(8)
     split = solve_instance(MaxMinFairness(), problem.instance, partitions=4)
@@ -91,26 +101,16 @@ def test_the_right_prices_bound_the_level_exactly_and_wrong_ones_from_beyond(
     problem = bench.random(seed, jobs=9, types=3)
     problem = bench(problem.speed, np.ones(9), np.array([1.0, 2.0, 2.0]), problem.prices)
     best = solve_instance(MaxMinFairness(), problem.with_columns(weight=np.ones(9)).instance)
-    p, policy = Problem(problem.instance), MaxMinFairness()
-    exact = level_bound(policy, p, best.prices, best.objective, maximises=True)
+    p, levels = Problem(problem.instance), found(MaxMinFairness(), problem.instance)
+    exact = level_bound(levels, p, best.prices, best.objective)
     assert exact == pytest.approx(best.objective, rel=1e-7)
     wrong = best.prices * np.array([1.5, 1.0, 0.5]) + 0.1 * best.prices.max()
-    assert level_bound(policy, p, wrong, best.objective, maximises=True) >= exact * (1 - 1e-9)
+    assert level_bound(levels, p, wrong, best.objective) >= exact * (1 - 1e-9)
 
 
 def test_policies_without_demands_are_refused_by_name(bench: type[Bench]) -> None:
     with pytest.raises(InputError, match=r"partitions do not go with FIFO.*'makespan'"):
         solve_instance(FIFO(), bench.random(0).instance, partitions=2)
-
-
-class _AtNormalisers:
-    """Demands of a policy at the normalisers of one problem, for other capacities."""
-
-    def __init__(self, policy: Policy, p: Problem) -> None:
-        self._policy, self._p = policy, p
-
-    def demand(self, _: Problem, level: float) -> np.ndarray | None:
-        return self._policy.demand(self._p, level)
 
 
 @pytest.mark.parametrize("policy", [MaxMinFairness(), Makespan(), FinishTimeFairness()])
@@ -121,15 +121,15 @@ def test_prices_of_parts_are_differences_of_the_level_that_they_prove(
     problem = bench.random(seed, jobs=9, types=3).with_columns(weight=np.ones(9))
     instance = problem.instance
     split = solve_instance(policy, instance, partitions=2 + seed % 2, seed=seed)
-    p, most = Problem(instance), isinstance(policy, MaxMinFairness | Makespan)
-    same = cast("Policy", _AtNormalisers(policy, p))
+    most = isinstance(policy, MaxMinFairness | Makespan)
+    levels = found(policy, instance)
     reached = 1 / split.objective if isinstance(policy, Makespan) else split.objective
 
     def bound(more: float, of: int) -> float:
         capacity = instance.capacity + more * np.eye(instance.capacity.size)[of]
         other = Problem(replace(instance, capacity=capacity))
         start = reached * (0.5 if most else 2.0)  # what can surely be paid for
-        return policy.reported(level_bound(same, other, split.prices, start, maximises=most))[0]
+        return reported(policy, instance, level_bound(levels, other, split.prices, start))[0]
 
     step, better = 1e-4, 1.0 if isinstance(policy, MaxMinFairness) else -1.0
     for resource, price in enumerate(split.prices):

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 import apportion as ap
 from apportion.policies import BUILT_IN, Instance, Policy, Problem, solve_instance
 from apportion.policies.fixed_shares import FixedShare
+from apportion.policies.solving.rows.reduction import believed
 
 Floats = NDArray[np.float64]
 MINIMISED = ("makespan", "finish_time_fairness")
@@ -80,7 +81,7 @@ def with_shares_as_they_are(policy: Policy, instance: Instance) -> Policy:
     """Return the policy at the shares it fixes now: they are its normaliser."""
     if not isinstance(policy, FixedShare):
         return policy
-    target = policy.target(Problem(policy.believed(instance)))
+    target = policy.target(Problem(believed(policy, instance)))
     frozen: Any = type("Frozen", (type(policy),), {"target": lambda self, p: target})
     made: Policy = frozen(heterogeneity_aware=policy.heterogeneity_aware)
     return made

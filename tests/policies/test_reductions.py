@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,6 @@ from apportion.policies import (
     Solution,
     solve_instance,
 )
-from apportion.policies.max_min import MaxMinPolicy
 from apportion.policies.solving import compiled
 
 if TYPE_CHECKING:
@@ -231,30 +230,21 @@ def test_reductions_are_named(bench: type[Bench]) -> None:
     assert used(FIFO(), crowd_of_few) == "none (jobs are ordered)"
     single = replace(few, gpus=np.ones(4)).instance
     assert used(AlloX(), single) == "none (the policy tells identical jobs apart)"
-    assert not AlloX.groups_identical_jobs
+    assert "tells_identical_jobs_apart" in AlloX.traits
 
 
-class _HalfStated(MaxMinPolicy):
-    name = "half_stated"
-    problem = source = ""
+@dataclass(frozen=True)
+class _Constrained(Makespan):
+    """About the worst off job, with a constraint that no level knows of."""
+
+    def constraints(self, p: Problem) -> list[cp.Constraint]:
+        return [p.throughput <= 0.1 * p.fastest_throughput]
 
 
-class _Contradictory(Makespan):
-    """Its objective is not about its demands."""
-
-    def utility(self, p: Problem) -> cp.Expression:
-        return cp.multiply(1 / p.weight, p.throughput)
-
-
-def test_a_policy_that_states_nothing_says_so(bench: type[Bench]) -> None:
-    with pytest.raises(NotImplementedError, match="neither a demand nor a utility"):
-        solve_instance(_HalfStated(), bench.random(0).instance)
-
-
-def test_an_objective_that_is_not_about_the_demands_is_noticed_by_the_certificate() -> None:
-    instance = crowd(9)
-    solution = solve_instance(_Contradictory(), instance, second_stage=False)
-    assert list(solution.stats["tried"]) == ["levels", "auto"]
+def test_constraints_of_its_own_keep_a_policy_from_being_solved_by_levels() -> None:
+    solution = solve_instance(_Constrained(), crowd(9), second_stage=False)
+    assert "levels" not in solution.stats["tried"]
+    assert (solution.throughput <= 0.1 * crowd(9).fastest_throughput * (1 + 1e-6)).all()
     assert solution.gap <= 1e-6
 
 

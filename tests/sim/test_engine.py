@@ -152,7 +152,7 @@ def test_shares_of_nothing_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("apportion.sim.resolve.solve_instance", lambda *_, **__: Nothing())
     with pytest.raises(SolveError, match="'max_min_fairness' gives none of the 1 active jobs"):
         las(workload([10.0]), {"v100": 1}, mechanism="ideal")
-    monkeypatch.setattr(MaxMinFairness, "work_conserving", False)
+    monkeypatch.setattr(MaxMinFairness, "traits", frozenset({"leaves_gpus_idle"}))
     with pytest.raises(SolveError, match="'max_min_fairness' gives none of the 1 active jobs"):
         las(workload([10.0]), {"v100": 1})
 

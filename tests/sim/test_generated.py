@@ -25,7 +25,7 @@ def hold(case: Case, seed: int) -> None:
     decider = get_decider(case.decider)
     leases = isinstance(decider, OfferScheduler)
     sharing = isinstance(decider, Policy) and decider.space_sharing
-    conserving = isinstance(decider, Policy) and decider.work_conserving
+    conserving = isinstance(decider, Policy) and "leaves_gpus_idle" not in decider.traits
     ap.check_schedule(run, case.workload, case.cluster, sharing=sharing, work_conserving=conserving)
     shuffled = case.shuffled(np.random.default_rng([seed, 1]))
     same_jobs(run.jobs, shuffled.run().jobs)

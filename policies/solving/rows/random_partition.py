@@ -11,14 +11,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import cvxpy as cp
 import numpy as np
 
 from apportion.errors import InputError
 from apportion.policies.problem import Problem
 from apportion.policies.solution import Solution
 from apportion.policies.solving.certificate import relative_gap
+from apportion.policies.solving.posed import posed_value, reported
 from apportion.policies.solving.rows.classes import group_identical
+from apportion.policies.solving.rows.reduction import believed
+from apportion.policies.solving.worst_off.declared_levels import levels_of
 from apportion.policies.solving.worst_off.level_bound import as_derivatives, level_bound
 
 if TYPE_CHECKING:
@@ -67,7 +69,7 @@ def solve_in_parts(
     solve
         Solves one part.
     policy
-        A policy that states its `demand`, so that prices bound its objective.
+        A policy about the worst off job, so that prices bound its objective.
     instance
         A problem whose rows are single jobs.
     parts, seed
@@ -82,14 +84,16 @@ def solve_in_parts(
     Raises
     ------
     InputError
-        If the policy states no demand, or rows are not single jobs.
+        If the policy is none about the worst off job, or has constraints of its own; or if rows are
+        not single jobs.
     """
-    p = Problem(policy.believed(instance)) if instance.solo else None
-    if p is None or policy.demand(p, 1.0) is None:
+    believed_in = believed(policy, instance)
+    levels = levels_of(policy, believed_in) if instance.solo else None
+    if levels is None or levels.constrained:
         raise InputError(
             f"partitions do not go with {policy!r} here: they need rows of single jobs and a "
-            "policy about the worst off job that states its demand, such as 'max_min_fairness', "
-            "'makespan' or 'finish_time_fairness'."
+            "policy about the worst off job without constraints of its own, such as "
+            "'max_min_fairness', 'makespan' or 'finish_time_fairness'."
         )
     split = parts_of(instance, parts, seed)
     solutions = [
@@ -101,16 +105,17 @@ def solve_in_parts(
     for jobs, solution in zip(split, solutions, strict=True):
         X[jobs], throughput[jobs] = solution.X, solution.throughput
     prices = np.mean([solution.prices for solution in solutions], axis=0)
+    p = Problem(believed_in)
     p.X.value = X
-    declared = policy.objective(p)
-    objective = float(np.asarray(declared.args[0].value).item())
-    bound = level_bound(policy, p, prices, objective, maximises=isinstance(declared, cp.Maximize))
+    objective = posed_value(policy, p)
+    bound = level_bound(levels, p, prices, objective)
     loss = relative_gap(objective, bound)
-    prices = policy.reported(bound)[1] * as_derivatives(policy, p, prices, bound)
+    slope = reported(policy, believed_in, bound)[1]
+    prices = slope * as_derivatives(levels, p, prices, bound)
     return Solution(
         X=X,
         throughput=throughput,
-        objective=policy.reported(objective)[0],
+        objective=reported(policy, believed_in, objective)[0],
         prices=prices,
         gap=loss,
         status="optimal" if loss <= 1e-6 else "optimal_inaccurate",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from apportion.policies.extensions import DrawsPairs, HasFloors
 from apportion.policies.solving.rows.classes import group_identical
 from apportion.policies.solving.rows.demand_intervals import Bins, worth_merging
 from apportion.policies.solving.rows.pairs import PairTable, add_pairs, pairs_of_jobs
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
 
-__all__ = ["Reduction", "reduce"]
+__all__ = ["Reduction", "believed", "reduce"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +81,11 @@ class Reduction:
         return each[self.class_of].astype(float)
 
 
+def believed(policy: Policy, instance: Instance) -> Instance:
+    """Return an instance at the speeds that a policy believes in."""
+    return instance if policy.heterogeneity_aware else instance.blind_to_types()
+
+
 def reduce(
     policy: Policy,
     full: Instance,
@@ -94,24 +100,25 @@ def reduce(
     """
     true, class_of = full, np.arange(full.jobs)
     pairs = np.empty((0, 2), dtype=np.intp)
-    columns = ("weight", "scale_factor", *policy.columns_of_class)
+    columns = ("weight", "scale_factor", *policy.columns)
     reason = _why_not(policy, full, group)
     if table is not None and full.solo:
         if not reason:
             keyed = {**full.columns, "pair key": table.key.astype(float)}
             true, class_of = group_identical(full.with_columns(keyed), (*columns, "pair key"))
             table = PairTable(table.own, true.columns["pair key"].astype(np.intp))
-        true, pairs = add_pairs(true, table, policy.pairs_to_consider(true))
-        believed = policy.believed(true)
+        drawn = policy.pairs_to_consider(true) if isinstance(policy, DrawsPairs) else None
+        true, pairs = add_pairs(true, table, drawn)
+        told = believed(policy, true)
         kind = f"none ({reason})" if reason else "pairs of classes"
-        return Reduction(full, true, believed, class_of, pairs, kind, policy.heterogeneity_aware)
-    believed = policy.believed(full)
+        return Reduction(full, true, told, class_of, pairs, kind, policy.heterogeneity_aware)
+    told = believed(policy, full)
     if not reason:
-        believed, class_of = group_identical(believed, columns)
-        alike = believed.jobs < full.jobs
+        told, class_of = group_identical(told, columns)
+        alike = told.jobs < full.jobs
         reason = "" if alike else "jobs are ordered" if "order" in columns else "no jobs are alike"
     kind = f"none ({reason})" if reason else "classes"
-    classes = Reduction(full, true, believed, class_of, pairs, kind, policy.heterogeneity_aware)
+    classes = Reduction(full, true, told, class_of, pairs, kind, policy.heterogeneity_aware)
     return _with_floors_merged(policy, classes) if group and intervals else classes
 
 
@@ -120,11 +127,13 @@ def _with_floors_merged(policy: Policy, classes: Reduction) -> Reduction:
 
     What is given up where they cannot depends on each job's own floor.
     """
-    believed = classes.believed
-    floors = policy.floors(believed) if believed.solo else None
-    if floors is None or not (floors <= believed.fastest_throughput).all():
+    told = classes.believed
+    if not (isinstance(policy, HasFloors) and told.solo):
         return classes
-    merging = worth_merging(believed)
+    floors = policy.floors(told)
+    if not (floors <= told.fastest_throughput).all():
+        return classes
+    merging = worth_merging(told)
     if merging is None:
         return classes
     bins = merging.bins(floors)
@@ -138,6 +147,6 @@ def _why_not(policy: Policy, full: Instance, group: bool) -> str:
     """Reason for which identical jobs are not solved as one; empty where they are."""
     if not group:
         return "switched off"
-    if not policy.groups_identical_jobs:
+    if "tells_identical_jobs_apart" in policy.traits:
         return "the policy tells identical jobs apart"
     return "" if full.solo else "rows are combinations of jobs"

@@ -1,10 +1,27 @@
-"""The Newton step of the interior point in arrow form: a block for each job, and few dense rows.
+"""The KKT system of the interior point, in arrow form: a block for each job, and few dense rows.
 
-Jobs meet in the capacities and in one common level only. Each block is eliminated by itself, in
-vectorised form, and what is left is one system of (resources + 1) equations.
+For the program of `ArrowProgram` a Newton step solves the linearised conditions of optimality. The
+slacks and the dual values of ``x >= 0`` are eliminated first: with
+
+    D = 1 / (cost / x + squares),  V = met / need,  W = idle / time,  R = free / price
+
+(diagonal), T the throughputs, E the ones that sum the time of a job, and U the usage of resources,
+what is left for the steps of the dual values and of the level is::
+
+    [  T D T' + V     - T D E'         - T D U'        - rate ] [ need  ]   [ q1    ]
+    [  E D T'         -(E D E' + W)    - E D U'          0    ] [ time  ] = [ q2    ]
+    [  U D T'         - U D E'         -(U D U' + R)     0    ] [ price ]   [ q3    ]
+    [  rate'             0                0              0    ] [ level ]   [ level ]
+
+The upper left blocks fall apart into two equations for each job, since jobs meet in the capacities
+and in the level only: the matrix is an arrow. Both are eliminated, in vectorised form, with
+
+    M = E D E' + W,  mean = E D T' / M,  S = T D T' + V - mean^2 M
+
+and what is left is the dense Schur complement K of (resources + 1) equations.
 
 A block is eliminated in centred form, about the mean throughput of the cells that are still free:
-the difference ``sum D b^2 * sum D - (sum D b)^2`` of the direct form loses all its digits once one
+the difference ``sum D T^2 * sum D - (sum D T)^2`` of the direct form loses all its digits once one
 cell of a job dominates, which is what the optimum looks like where every job has throughputs of
 its own.
 """
@@ -117,33 +134,38 @@ class Residuals(NamedTuple):
 
 
 class Eliminated:
-    """The Newton system at a point, the jobs' blocks eliminated; one for both right-hand sides."""
+    """The KKT system at a point, the jobs' blocks eliminated; one for both right-hand sides.
+
+    The names are those of the system as this module displays it: ``D, V, W, R, M, S, mean`` and
+    ``UD``, by option or by job; ``UDT`` is the block of that name once `mean` is subtracted from
+    the throughputs; ``K`` the Schur complement.
+    """
 
     def __init__(self, program: ArrowProgram, at: ArrowPoint) -> None:
         self.program, self.at = program, at
-        b, s = program.throughput, program.usage
+        T, U = program.throughput, program.usage
         self.D = 1.0 / (at.cost / at.x + program.squares)
-        self.Dv, self.Dw, self.Dr = at.met / at.need, at.idle / at.time, at.free / at.price
+        self.V, self.W, self.R = at.met / at.need, at.idle / at.time, at.free / at.price
         free = self.D.sum(axis=0)
-        self.M = free + self.Dw
-        self.mean = np.einsum("jm,jm->m", self.D, b) / self.M
-        off = b - self.mean
+        self.M = free + self.W
+        self.mean = np.einsum("jm,jm->m", self.D, T) / self.M
+        off = T - self.mean
         weighted = self.D * off
-        self.S = np.einsum("jm,jm->m", weighted, off) + self.Dw * self.mean**2 + self.Dv
-        self.sD = s * self.D
-        self.side = weighted
-        self.side *= s
-        K = (self.side / self.S) @ self.side.T + (self.sD / self.M) @ self.sD.T
-        own = np.einsum("jm,jm->j", self.sD * s, (free - self.D + self.Dw) / self.M)
-        square = np.einsum("jm,jm->j", self.sD / self.M, self.sD)
+        self.S = np.einsum("jm,jm->m", weighted, off) + self.W * self.mean**2 + self.V
+        self.UD = U * self.D
+        self.UDT = weighted
+        self.UDT *= U
+        K = (self.UDT / self.S) @ self.UDT.T + (self.UD / self.M) @ self.UD.T
+        own = np.einsum("jm,jm->j", self.UD * U, (free - self.D + self.W) / self.M)
+        square = np.einsum("jm,jm->j", self.UD / self.M, self.UD)
         K[np.diag_indices_from(K)] -= own + square
         options = np.arange(program.resource.size)
         self.gather = np.zeros((program.resources, options.size))
         self.gather[program.resource, options] = 1.0
         K = self.gather @ K @ self.gather.T
-        K[np.diag_indices_from(K)] -= self.Dr
+        K[np.diag_indices_from(K)] -= self.R
         self.rate = program.rate / self.S
-        toward = self.gather @ (self.side @ self.rate)
+        toward = self.gather @ (self.UDT @ self.rate)
         self.K = np.block(
             [[K, toward[:, None]], [toward[None, :], np.array([[program.rate @ self.rate]])]]
         )
@@ -153,7 +175,7 @@ class Eliminated:
     def solve(self, missing: Residuals, products: list[Floats]) -> ArrowPoint:
         """Solve for the step whose linearised products change by the given amounts."""
         program, at = self.program, self.at
-        b, s, resource = program.throughput, program.usage, program.resource
+        T, U, resource = program.throughput, program.usage, program.resource
         by_need, by_idle, by_free = (
             part / getattr(at, dual)
             for part, (_, dual) in zip(products[1:], PAIRS[1:], strict=True)
@@ -161,21 +183,21 @@ class Eliminated:
         pull = products[0] / at.x
         pull += missing.stationary
         moved = self.D * pull
-        q1 = missing.need + by_need - np.einsum("jm,jm->m", b, moved)
+        q1 = missing.need + by_need - np.einsum("jm,jm->m", T, moved)
         q2 = missing.time - by_idle - moved.sum(axis=0)
-        q3 = missing.capacity - by_free - self.gather @ np.einsum("jm,jm->j", s, moved)
+        q3 = missing.capacity - by_free - self.gather @ np.einsum("jm,jm->j", U, moved)
         fixed = (q1 - self.mean * q2) / self.S
         rest = q2 / self.M
-        q3 -= self.gather @ (self.side @ fixed + self.sD @ rest)
+        q3 -= self.gather @ (self.UDT @ fixed + self.UD @ rest)
         level = missing.level - program.rate @ fixed if program.reward else 0.0
         solved = np.linalg.solve(self.K, np.append(q3, level))
         price, rise = solved[:-1], float(solved[-1])
         by_option = price[resource]
-        need = fixed + (self.side.T @ by_option) / self.S + self.rate * rise
-        time = self.mean * need - rest - (self.sD.T @ by_option) / self.M
-        pull += need * b
+        need = fixed + (self.UDT.T @ by_option) / self.S + self.rate * rise
+        time = self.mean * need - rest - (self.UD.T @ by_option) / self.M
+        pull += need * T
         pull -= time
-        pull -= s * by_option[:, None]
+        pull -= U * by_option[:, None]
         pull *= self.D
         cost = at.cost * pull
         np.subtract(products[0], cost, out=cost)
@@ -183,9 +205,9 @@ class Eliminated:
         return ArrowPoint(
             x=pull,
             level=rise,
-            met=by_need - self.Dv * need,
-            idle=by_idle - self.Dw * time,
-            free=by_free - self.Dr * price,
+            met=by_need - self.V * need,
+            idle=by_idle - self.W * time,
+            free=by_free - self.R * price,
             need=need,
             time=time,
             price=price,

@@ -12,8 +12,8 @@ from apportion.errors import SolveError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from apportion.policies.base import Policy
     from apportion.policies.problem import Problem
+    from apportion.policies.solving.worst_off.declared_levels import Levels
 
     Floats = NDArray[np.float64]
 
@@ -27,10 +27,8 @@ _STEP = 1e-7
 """Relative step of a level in the derivative of demands."""
 
 
-def level_bound(
-    policy: Policy, p: Problem, prices: Floats, reached: float, *, maximises: bool
-) -> float:
-    """Bound the level of a policy by prices: all demands must be worth no more than there is.
+def level_bound(levels: Levels, p: Problem, prices: Floats, reached: float) -> float:
+    """Bound the level by prices: all demands must be worth no more than there is.
 
     What demands cost at least never falls as levels get better, but it may stay the same for a
     while, at zero where nothing is scarce, and ends where a job is as fast as it can be. So the
@@ -51,17 +49,17 @@ def level_bound(
         If that is no level, as a job makes no steps at all.
     """
     if not (np.isfinite(reached) and reached > 0):
-        raise SolveError(f"Parts leave a job without any throughput under {policy!r}.")
+        raise SolveError("Parts leave a job without any throughput.")
     instance, price = p.instance, _price_of_time(p, prices)
     worth = float(instance.capacity @ prices)
 
     def beyond(level: float) -> float:
-        demand = _demand(policy, p, level)
+        demand = levels.demand(level)
         if not (demand <= instance.fastest_throughput).all():
             return worth + 1.0
         return float(instance.count @ least_cost(instance.throughput, price, demand)) - worth
 
-    better = 2.0 if maximises else 0.5
+    better = 2.0 if levels.maximised else 0.5
     near, far = reached, reached * better
     while beyond(far) <= 0:
         near, far = far, far * better
@@ -95,7 +93,7 @@ def least_cost(throughput: Floats, price: Floats, demand: Floats) -> Floats:
     return least
 
 
-def as_derivatives(policy: Policy, p: Problem, prices: Floats, bound: float) -> Floats:
+def as_derivatives(levels: Levels, p: Problem, prices: Floats, bound: float) -> Floats:
     """Scale prices to what one more unit of each resource adds to the level that they prove.
 
     At that level L the demands are worth what there is: ``cost(L) = prices @ capacity``. So one
@@ -112,11 +110,11 @@ def as_derivatives(policy: Policy, p: Problem, prices: Floats, bound: float) -> 
     """
     instance, price = p.instance, _price_of_time(p, prices)
     fast = instance.fastest_throughput
-    demand = np.minimum(_demand(policy, p, bound), fast)
+    demand = np.minimum(levels.demand(bound), fast)
     spent = float(instance.count @ least_cost(instance.throughput, price, demand))
     if spent < (1 - _KINK) * float(instance.capacity @ prices):
         return np.zeros_like(prices)
-    above, below = (_demand(policy, p, bound * (1 + sign * _STEP)) for sign in (1, -1))
+    above, below = (levels.demand(bound * (1 + sign * _STEP)) for sign in (1, -1))
     with np.errstate(invalid="ignore"):
         change = instance.count * np.abs(above - below) / (2 * _STEP * abs(bound))
     if not np.isfinite(change).all():  # the level is at its end: a job would have to be done by now
@@ -126,14 +124,6 @@ def as_derivatives(policy: Policy, p: Problem, prices: Floats, bound: float) -> 
     if low > 1:
         return prices / low
     return prices / high if 0 < high < 1 else prices
-
-
-def _demand(policy: Policy, p: Problem, level: float) -> Floats:
-    """Steps/s for a level, of a policy known to state them."""
-    demand = policy.demand(p, level)
-    if demand is None:
-        raise SolveError(f"{policy!r} states no demand.")
-    return demand
 
 
 def _price_of_time(p: Problem, prices: Floats) -> Floats:

@@ -1,12 +1,12 @@
 """Policies about the worst off job, level by level: what each level demands, and who can have it.
 
-Such a policy states the steps/s that every job must make at a level of its objective
-(`Policy.demand`). At the best level for a job all by itself, the best for all can only be worse.
-There the largest common share of the demands is found; its dual values say how much worse the
-level must be at least, and that is where the next share is taken. Levels approach the optimum from
-beyond it and stop where all demands can be met in full: a few linear programs, whatever the shape
-of the objective. The problem of a level sees demands only, so jobs that differ in nothing else are
-merged (`apportion.policies.solving.rows.demand_intervals`), anew at each level.
+Its objective says what steps/s every job must make at a level of it (`Levels.demand`). At the best
+level for a job all by itself, the best for all can only be worse. There the largest common share of
+the demands is found; its dual values say how much worse the level must be at least, and that is
+where the next share is taken. Levels approach the optimum from beyond it and stop where all demands
+can be met in full: a few linear programs, whatever the shape of the objective. The problem of a
+level sees demands only, so jobs that differ in nothing else are merged
+(`apportion.policies.solving.rows.demand_intervals`), anew at each level.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ import numpy as np
 from scipy.optimize import brentq
 
 from apportion.errors import SolveError
-from apportion.policies.max_min import MaxMinPolicy
 from apportion.policies.problem import Problem
 from apportion.policies.solving.certificate import relative_gap
+from apportion.policies.solving.posed import posed_levels
 from apportion.policies.solving.rows.demand_intervals import Bins, DemandIntervals, worth_merging
 from apportion.policies.solving.worst_off.common_share import (
     ArrowShare,
@@ -30,7 +30,9 @@ from apportion.policies.solving.worst_off.common_share import (
     DeclaredShare,
     SharePoint,
 )
+from apportion.policies.solving.worst_off.declared_levels import levels_of
 from apportion.policies.solving.worst_off.level_slopes import rise_of_demands, slope_of_level
+from apportion.policies.solving.worst_off.lexicographic import fills_further
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -96,11 +98,12 @@ def takes_levels(policy: Policy, instance: Instance, solver: SolverName, merge: 
     so many rows that the interior point of arrow form is ahead. Water filling has levels of its
     own, which the others follow from the first on.
     """
-    if not instance.solo or policy.demand(Problem(instance), 1.0) is None:
+    levels = levels_of(policy, instance) if instance.solo else None
+    if levels is None or levels.constrained:
         return False
-    if not isinstance(policy, MaxMinPolicy):
+    if not levels.proportional:
         return True
-    if getattr(policy, "lexicographic", False):
+    if fills_further(policy):
         return False
     if solver == "arrow":
         return True
@@ -116,7 +119,7 @@ def reach_level(
     second_stage: bool = True,
     merge: bool = True,
 ) -> Reached:
-    """Find the best level of a policy that states its `demand`.
+    """Find the best level of a policy about the worst off job.
 
     Parameters
     ----------
@@ -175,9 +178,13 @@ class _Search:
         self.policy, self.instance = policy, instance
         self.solver: SolverName = solver
         self.p, self.intervals = Problem(instance), intervals
-        self.declared = policy.objective(self.p)
+        demands = levels_of(policy, instance)
+        if demands is None:
+            raise SolveError(f"The objective of {policy!r} has no levels of jobs.")
+        self.demands = demands
+        self.declared = posed_levels(self.demands, self.p, policy.objective(self.p))
         self.maximises = isinstance(self.declared, cp.Maximize)
-        self.proportional = isinstance(policy, MaxMinPolicy) and intervals is None
+        self.proportional = self.demands.proportional and intervals is None
         self.bins: Bins | None = None
         self.levels = 0
         self.problem: CommonShare = self._backend(instance)
@@ -224,7 +231,7 @@ class _Search:
 
     def _rise(self) -> Floats:
         """Return how fast the demands of the rows rise as the level gets better."""
-        rise = rise_of_demands(self._demand, self.level, maximises=self.maximises)
+        rise = rise_of_demands(self.demands.demand, self.level, maximises=self.maximises)
         if self.bins is None:
             return rise
         rows = np.bincount(self.bins.bin_of, weights=self.instance.count * rise)
@@ -256,7 +263,7 @@ class _Search:
     def _share(self) -> SharePoint:
         """Find the largest common share of the demands of a level."""
         self.levels += 1
-        demand = self._demand(self.level)
+        demand = self.demands.demand(self.level)
         if self.intervals is not None:
             self.bins = self.intervals.bins(demand)
             demand = self.bins.demand
@@ -272,14 +279,8 @@ class _Search:
 
     def _cost(self, dual: Floats, level: float) -> float:
         """Cost of the demands at a level, at given dual values."""
-        demand = self._demand(level)
+        demand = self.demands.demand(level)
         return float(dual[dual > 0] @ demand[dual > 0])
-
-    def _demand(self, level: float) -> Floats:
-        """Steps/s of each job at a level."""
-        demand = self.policy.demand(self.p, level)
-        assert demand is not None
-        return demand
 
     def _next_level(self, point: SharePoint) -> float:
         """Find the level whose demands cost no more than there is, at the dual values."""

@@ -35,13 +35,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from apportion.policies.extensions import Rates
     from apportion.policies.problem import Problem
     from apportion.policies.solving.solvers.point import Point
 
     Floats = NDArray[np.float64]
     Bools = NDArray[np.bool_]
 
-__all__ = ["Filled", "Rates", "Rising", "Steady", "even_share", "water_fill"]
+__all__ = ["Filled", "Rising", "Steady", "even_share", "water_fill"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -63,14 +64,6 @@ _STRAIGHT = 1e-11
 _STILL = 1e-14
 """Relative step at which a height no longer moves."""
 _MOST_TANGENTS, _MOST_UNITS = 200, 30
-
-
-class Rates(Protocol):
-    """How fast each job's level rises, given which jobs still can."""
-
-    def __call__(self, active: NDArray[np.bool_], /) -> Floats:
-        """Return a rate >= 0 for each job, 0 for those that are not active, not all of them 0."""
-        ...
 
 
 class Rising(Protocol):

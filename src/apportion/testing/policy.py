@@ -36,8 +36,9 @@ def check_policy(policy: Policy | str, *, seed: int = 0) -> None:
 
     Its allocations are feasible, certified to 1e-6, the same twice, indifferent to the order of
     jobs and types and to grouping; identical jobs get the same; the edge cases (no job, one job,
-    a job that fits nowhere) end as documented; it pickles; if it says that it is scale invariant,
-    it is; and its agnostic variant, if it has one, sees no difference between types.
+    a job that fits nowhere) end as documented; it pickles; every one of its `Policy.traits` is
+    true, and without ``depends_on_step_size`` it is scale invariant; and its agnostic variant, if
+    it has one, sees no difference between types.
 
     Parameters
     ----------
@@ -65,7 +66,9 @@ def check_policy(policy: Policy | str, *, seed: int = 0) -> None:
         _scale_invariant(policy, case, allocation, rng)
         _pickles(policy, case, allocation)
         _agnostic_variant_is_blind(policy, case)
-    _groups_exactly(policy, cases[0])
+    _traits_are_true(policy, cases, rng)
+    if "tells_identical_jobs_apart" not in policy.traits:
+        _groups_exactly(policy, cases[0])
     _one_job(policy, cases[1])
     _no_jobs(policy, cases[1])
     _refuses_what_fits_nowhere(policy, cases[1])
@@ -129,6 +132,14 @@ class _Case:
         every_gang = np.full(len(tensor.options), np.inf)
         found = solve_instance(policy, instance_of(tensor, self.cluster, table, (), every_gang))
         return pd.DataFrame(found.X, index=tensor.rows, columns=tensor.options)
+
+    def counting_other_steps(self, rng: np.random.Generator) -> tuple[_Case, pd.Series[float]]:
+        """Count the steps of each job otherwise; return by what factor, too."""
+        jobs = self.jobs.copy()
+        factor = pd.Series(rng.choice([1 / 128, 128.0], len(jobs)), index=jobs.index)
+        steps = ["total_steps", "steps_remaining"]
+        jobs[steps] = jobs[steps].mul(factor, axis=0)
+        return replace(self, speed=self.speed.mul(factor, axis=0), jobs=jobs), factor
 
     def only(self, ids: list[str]) -> _Case:
         """Keep some of the jobs."""
@@ -208,13 +219,9 @@ def _permutation_equivariant(
 def _scale_invariant(
     policy: Policy, case: _Case, allocation: Allocation, rng: np.random.Generator
 ) -> None:
-    if not policy.scale_invariant:
+    if "depends_on_step_size" in policy.traits:
         return
-    speed, jobs = case.speed, case.jobs.copy()
-    factor = pd.Series(rng.choice([1 / 128, 128.0], len(jobs)), index=jobs.index)
-    steps = ["total_steps", "steps_remaining"]
-    jobs[steps] = jobs[steps].mul(factor, axis=0)
-    scaled = replace(case, speed=speed.mul(factor, axis=0), jobs=jobs)
+    scaled, factor = case.counting_other_steps(rng)
     broken = f"scale-invariant (steps and steps/s times {factor.to_dict()})"
     _compare(policy, broken, allocation.X, scaled.solve(policy).X)
 
@@ -237,6 +244,61 @@ def _agnostic_variant_is_blind(policy: Policy, case: _Case) -> None:
     even = replace(case, speed=runs.mul(average, axis=0))
     broken = "heterogeneity-agnostic (it tells types of one speed from types of several)"
     _compare(blind, broken, even.solve(blind).X, case.solve(blind).X)
+
+
+def _traits_are_true(policy: Policy, cases: list[_Case], rng: np.random.Generator) -> None:
+    """Check what is declared: in every case where it is said of all problems, in one of some."""
+    always = {"has_one_optimum": _has_one_optimum, "runs_jobs_alone": _runs_jobs_alone}
+    at_times = {
+        "depends_on_step_size": _depends_on_step_size,
+        "leaves_gpus_idle": _leaves_gpus_idle,
+        "tells_identical_jobs_apart": _tells_identical_jobs_apart,
+    }
+    for trait in sorted(policy.traits):
+        shown = [(always | at_times)[trait](policy, case, rng) for case in cases]
+        if not (all(shown) if trait in always else any(shown)):
+            numbers = f"it shows in {sum(shown)} of {len(cases)} problems"
+            _fail(policy, f"what it declares, {trait!r}", numbers)
+
+
+def _depends_on_step_size(policy: Policy, case: _Case, rng: np.random.Generator) -> bool:
+    there, _ = case.counting_other_steps(rng)
+    return _differ(case.solve(policy).X, there.solve(policy).X)
+
+
+def _has_one_optimum(policy: Policy, case: _Case, rng: np.random.Generator) -> bool:
+    """Go to a corner of the optima and to their middle."""
+    corner, middle = (case.solve(policy, solver=solver).X for solver in ("highs", "clarabel"))
+    return not _differ(corner, middle)
+
+
+def _leaves_gpus_idle(policy: Policy, case: _Case, rng: np.random.Generator) -> bool:
+    """Look for idle GPUs on which a job could run more."""
+    X = case.solve(policy).X
+    idle = pd.Series(case.cluster.gpus) - X.mul(case.jobs["scale_factor"], axis=0).sum()
+    waits = X.sum(axis=1) < 1 - _SHARE_TOLERANCE
+    return bool(((case.speed[waits] > 0).any() & (idle > _SHARE_TOLERANCE)).any())
+
+
+def _runs_jobs_alone(policy: Policy, case: _Case, rng: np.random.Generator) -> bool:
+    """Offer a pair that is faster than its jobs are alone."""
+    speed = {(job,): [row.tolist()] for job, row in case.speed.iterrows()}
+    pair = case.speed.index[:2]
+    speed[tuple(pair)] = [[4.0 * case.speed.loc[job].max()] * case.speed.shape[1] for job in pair]
+    table = case.jobs.assign(scale_factor=1)
+    tensor = ThroughputTensor.of_combinations(speed, list(case.speed.columns))
+    X = solve(policy, tensor, workers=case.cluster, jobs=table).X
+    return float(X.drop(index=case.speed.index).to_numpy().max()) <= _SHARE_TOLERANCE
+
+
+def _tells_identical_jobs_apart(policy: Policy, case: _Case, rng: np.random.Generator) -> bool:
+    copies = case.repeated(3).solve(policy).X.to_numpy().reshape(3, -1)
+    return float(np.ptp(copies, axis=0).max()) > _SHARE_TOLERANCE
+
+
+def _differ(one: pd.DataFrame, other: pd.DataFrame) -> bool:
+    """Whether two solves gave shares that differ by more than rounding."""
+    return bool((one - other).abs().to_numpy().max() > _SHARE_TOLERANCE)
 
 
 def _groups_exactly(policy: Policy, case: _Case) -> None:

@@ -68,7 +68,8 @@ def check_scheduler(scheduler: str | Decider, *, gangs: bool = True, seed: int =
     else:
         workload, cluster = _on_types(seed, gangs), _TYPES
         cases = [{"leases": False, "round_seconds": 500.0}, {"preemption_overhead_seconds": 45.0}]
-        declared = {"sharing": decider.space_sharing, "work_conserving": decider.work_conserving}
+        conserving = "leaves_gpus_idle" not in decider.traits
+        declared = {"sharing": decider.space_sharing, "work_conserving": conserving}
     *others, settings = cases
     for other in others:
         _checked(decider, workload, cluster, other, declared)

@@ -1,0 +1,77 @@
+"""What a policy may offer beside objective and constraints; most have no need of it.
+
+Each is a protocol: a policy that has the methods is asked.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+    import numpy as np
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from apportion.policies.instance import Instance
+    from apportion.policies.problem import Problem
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["ChecksJobs", "DrawsPairs", "HasFloors", "PassesRatesOn", "Rates"]
+
+
+@runtime_checkable
+class ChecksJobs(Protocol):
+    """A policy that cannot serve all jobs."""
+
+    def check_jobs(self, jobs: pd.DataFrame) -> None:
+        """Refuse jobs that the policy cannot serve, by name; called by `solve` only."""
+        ...
+
+
+@runtime_checkable
+class DrawsPairs(Protocol):
+    """A policy that says which jobs may share GPUs; the others let all, where it is faster."""
+
+    def pairs_to_consider(self, instance: Instance) -> NDArray[np.intp]:
+        """Name the pairs of jobs that may share GPUs, shape (pairs, 2), under every option."""
+        ...
+
+
+@runtime_checkable
+class HasFloors(Protocol):
+    """A policy that demands steps/s of jobs whatever the objective.
+
+    The objective is linear in X, its coefficients the same for all jobs of equal throughputs and
+    usage, so that jobs of like floors may be solved as one.
+    """
+
+    def floors(self, instance: Instance) -> Floats:
+        """Return the steps/s that each job must make, shape (jobs,)."""
+        ...
+
+    def with_floors(self, instance: Instance, floors: Floats) -> Instance:
+        """Return an instance with columns that make the jobs' floors the given ones."""
+        ...
+
+
+class Rates(Protocol):
+    """How fast each job's level rises, given which jobs still can."""
+
+    def __call__(self, active: NDArray[np.bool_], /) -> Floats:
+        """Return a rate >= 0 for each job, 0 for those that are not active, not all of them 0."""
+        ...
+
+
+@runtime_checkable
+class PassesRatesOn(Protocol):
+    """A policy that is water filling, at rates which a job that can rise no further passes on."""
+
+    def utility(self, p: Problem) -> cp.Expression:
+        """State what rises, an affine expression of shape (jobs,)."""
+        ...
+
+    def rates(self, p: Problem) -> Rates:
+        """Return how fast the utilities rise."""
+        ...

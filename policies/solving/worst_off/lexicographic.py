@@ -1,0 +1,106 @@
+"""Beyond the worst off job: the levels that follow the first, by water filling."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import cvxpy as cp
+import numpy as np
+
+from apportion.errors import InputError
+from apportion.policies.extensions import PassesRatesOn
+from apportion.policies.solving.worst_off.declared_levels import levels_of
+from apportion.policies.solving.worst_off.water_filling import (
+    Steady,
+    even_share,
+    water_fill,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from apportion.policies.base import Policy
+    from apportion.policies.problem import Problem
+    from apportion.policies.solving.worst_off.declared_levels import Levels
+
+    Floats = NDArray[np.float64]
+    Bools = NDArray[np.bool_]
+
+__all__ = ["fills_further", "further_levels"]
+
+
+def fills_further(policy: Policy) -> bool:
+    """Whether no optimum of the objective is enough, as levels beyond the first count too."""
+    return bool(getattr(policy, "lexicographic", False))
+
+
+def further_levels(policy: Policy, p: Problem) -> Sequence[cp.Constraint] | None:
+    """State linear constraints that the final allocation must meet beyond the optimum.
+
+    `p.X` takes an allocation that meets them: it is returned where no solver finds a better one
+    that does. ``None`` if the optimum is all that counts.
+
+    They are equalities of what each job has, one a job, which settle it: there is nothing left to
+    spend, and the most even allocation that meets them is chosen.
+
+    Raises
+    ------
+    InputError
+        If a policy says that it is lexicographic, and its objective has no levels.
+    SolveError
+        If a level could not be found.
+    """
+    if not fills_further(policy):
+        return None
+    constraints = policy.constraints(p)
+    if isinstance(policy, PassesRatesOn):
+        utility, rising = policy.utility(p), Steady(policy.rates(p))
+        return [utility == water_fill(p, utility, rising, constraints).level]
+    levels = levels_of(policy, p.instance)
+    if levels is None:
+        raise InputError(
+            f"{policy!r} is lexicographic, and its objective has no levels of jobs: maximise "
+            "cp.min of a multiple of p.throughput, or minimise cp.max over its inverse."
+        )
+    if levels.proportional:
+        utility = cp.multiply(1 / levels.rate, p.throughput)
+        rising = Steady(lambda active: active.astype(float))
+        return [utility == water_fill(p, utility, rising, constraints).level]
+    inverse = _InverseLevels.of(levels, p)
+    filled = water_fill(p, p.throughput, inverse, constraints)
+    return [p.throughput == filled.level]
+
+
+@dataclass(frozen=True, eq=False)
+class _InverseLevels:
+    """Steps/s at which the levels ``offset + factor / u`` are 1 / height, for water filling.
+
+    ``factor * height / (1 - offset * height)``: convex, a straight line for jobs without offset.
+    """
+
+    factor: Floats
+    offset: Floats
+    start: float
+
+    straight: ClassVar[bool] = False
+
+    @classmethod
+    def of(cls, levels: Levels, p: Problem) -> _InverseLevels:
+        """Begin at a height that all jobs have in an even share."""
+        p.X.value = even_share(p)
+        made = np.asarray(p.throughput.value, dtype=float)
+        worst = float(np.max(levels.offset + levels.factor / made))
+        return cls(levels.factor, levels.offset, 1 / worst)
+
+    def tangent(self, active: Bools, level: Floats, height: float) -> tuple[Floats, Floats]:
+        """Return the demands at a height and their derivatives; zeros for jobs not active."""
+        left = np.where(active, 1.0 - self.offset * height, np.inf)
+        return self.factor * height / left, self.factor / left**2
+
+    def highest(self, active: Bools) -> float:
+        """Return the height at which the first job would have had to be done by now."""
+        waited = active & (self.offset > 0)
+        return float((1 / self.offset[waited]).min(initial=np.inf))
