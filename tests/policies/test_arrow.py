@@ -19,6 +19,7 @@ from apportion.policies import (
     solve_instance,
 )
 from apportion.policies.solving.solvers.arrow_interior_point import ArrowProgram, solve_arrow
+from apportion.policies.solving.solvers.arrow_kkt import PAIRS, ArrowPoint, Eliminated, Residuals
 from apportion.policies.solving.worst_off.common_share import ArrowShare, DeclaredShare
 
 if TYPE_CHECKING:
@@ -51,6 +52,67 @@ def program_of(instance: Instance, demand: Floats) -> ArrowProgram:
         rate=rate / rate.max(),
         reward=float(rate.sum() / rate.max()),
     )
+
+
+def kkt_matrix(program: ArrowProgram, at: ArrowPoint) -> Floats:
+    """Build the system as the module displays it, dense: needs, times, prices, the level."""
+    options, jobs = program.throughput.shape
+    own = np.eye(jobs)
+    D = np.diag((1 / (at.cost / at.x + program.squares)).ravel())
+    T, E = (np.hstack([own * row for row in rows]) for rows in (program.throughput, at.x * 0 + 1))
+    U = np.zeros((program.resources, options * jobs))
+    for option, resource in enumerate(program.resource):
+        U[resource, option * jobs : (option + 1) * jobs] = program.usage[option]
+    V, W, R = (np.diag(part) for part in (at.met / at.need, at.idle / at.time, at.free / at.price))
+    nothing = np.zeros((jobs, 1)), np.zeros((program.resources, 1))
+    rate = program.rate[:, None]
+    return np.block(
+        [
+            [T @ D @ T.T + V, -T @ D @ E.T, -T @ D @ U.T, -rate],
+            [E @ D @ T.T, -(E @ D @ E.T + W), -E @ D @ U.T, nothing[0]],
+            [U @ D @ T.T, -U @ D @ E.T, -(U @ D @ U.T + R), nothing[1]],
+            [rate.T, nothing[0].T, nothing[1].T, np.zeros((1, 1))],
+        ]
+    )
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_steps_solve_the_system_that_is_displayed(seed: int, shared: bool) -> None:
+    rng = np.random.default_rng(seed)
+    options, jobs = 4, 6
+    resource = np.array([0, 1, 1, 0]) if shared else np.arange(options)
+    cells, resources = (options, jobs), int(resource.max()) + 1
+    throughput, usage = rng.uniform(0, 1, cells), rng.uniform(0.1, 1, cells)
+    program = ArrowProgram(
+        throughput=throughput,
+        usage=usage,
+        resource=resource,
+        base=np.zeros(jobs),
+        rate=rng.uniform(0.1, 1, jobs),
+        squares=rng.uniform(0, 1, cells),
+        reward=1.0,
+    )
+    sizes = [cells, (), jobs, jobs, resources, jobs, jobs, resources, cells]
+    at = ArrowPoint(*(rng.uniform(0.1, 1, size) for size in sizes))
+    missing = Residuals(*(rng.normal(size=size) for size in (jobs, jobs, resources, cells)), 0.3)
+    products = [rng.normal(size=getattr(at, a).shape) for a, _ in PAIRS]
+    step = Eliminated(program, at).solve(missing, products)
+    D = 1 / (at.cost / at.x + program.squares)
+    pull = D * (missing.stationary + products[0] / at.x)
+    right = [
+        missing.need + products[1] / at.need - (throughput * pull).sum(axis=0),
+        missing.time - products[2] / at.time - pull.sum(axis=0),
+        missing.capacity - products[3] / at.price - program.held(usage * pull),
+        [missing.level],
+    ]
+    solved = np.linalg.solve(kkt_matrix(program, at), np.concatenate(right))
+    got = np.concatenate([step.need, step.time, step.price, [step.level]])
+    np.testing.assert_allclose(got, solved, rtol=1e-8)
+    slacks = zip(PAIRS, products, strict=True)
+    for (slack, dual), product in slacks:  # the linearised products
+        here = getattr(at, slack) * getattr(step, dual) + getattr(at, dual) * getattr(step, slack)
+        np.testing.assert_allclose(here, product, rtol=1e-7, atol=1e-9)
 
 
 @pytest.mark.parametrize("types", [1, 2, 5])
