@@ -117,30 +117,36 @@ def solve(
         seed=seed,
         fallback=fallback,
     )
-    solution = given.restore(solution)
+    return _labelled(chosen, tensor, table, resources, packing.note, given.restore(solution))
+
+
+def _labelled(
+    policy: Policy,
+    tensor: ThroughputTensor,
+    table: pd.DataFrame,
+    resources: Sequence[Resource],
+    note: str,
+    solution: Solution,
+) -> Allocation:
+    """Put labels on a solution, and warn of one that is not what was asked for."""
     if solution.status == "fallback":
-        _LOG.warning("%r: %s", chosen, solution.message)
+        _LOG.warning("%r: %s", policy, solution.message)
     elif solution.gap > 1e-6:
-        _LOG.warning("%r: the gap is %.1e", chosen, solution.gap)
+        _LOG.warning("%r: the gap is %.1e", policy, solution.gap)
+    notes = solution.message, _missed_deadlines(policy, table, solution), note
+    prices = pd.Series(
+        solution.prices, index=_resources(tensor, tensor.cluster, resources), name="price"
+    )
     return Allocation(
         X=pd.DataFrame(solution.X, index=_rows(tensor, solution), columns=tensor.options),
         throughput=pd.Series(solution.throughput, index=tensor.jobs, name="throughput"),
         objective=solution.objective,
-        prices=pd.Series(
-            solution.prices,
-            index=_resources(tensor, cluster, resources),
-            name="price",
-        ),
+        prices=prices,
         gap=solution.gap,
         status=solution.status,
-        policy=repr(chosen),
-        unit=chosen.unit,
-        message=" ".join(
-            filter(
-                None,
-                (solution.message, _missed_deadlines(chosen, table, solution), packing.note),
-            )
-        ),
+        policy=repr(policy),
+        unit=policy.unit,
+        message=" ".join(filter(None, notes)),
         stats=solution.stats,
     )
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["ACCURATE", "Outcome", "best_of"]
+__all__ = ["ACCURATE", "Attempted", "best_of"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -23,7 +23,7 @@ ACCURATE = 1e-6
 """Largest gap of what is called optimal; above it the next solver has a try as well."""
 
 
-class Outcome(NamedTuple):
+class Attempted(NamedTuple):
     """What one way of solving makes of a reduced problem."""
 
     X: Floats
@@ -34,10 +34,10 @@ class Outcome(NamedTuple):
 
 
 def best_of(
-    attempts: Iterator[tuple[str, Callable[[], Outcome]]],
-) -> tuple[Outcome, dict[str, str]]:
+    attempts: Iterator[tuple[str, Callable[[], Attempted]]],
+) -> tuple[Attempted, dict[str, str]]:
     """Go through the attempts until one is accurate; return the best, and how each one ended."""
-    best: Outcome | None = None
+    best: Attempted | None = None
     tried: dict[str, str] = {}
     for name, solve in attempts:
         try:

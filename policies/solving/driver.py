@@ -11,7 +11,7 @@ import numpy as np
 from apportion.errors import InfeasibleError, InputError, SolveError
 from apportion.policies.problem import Problem
 from apportion.policies.solution import Solution
-from apportion.policies.solving.attempts import ACCURATE, Outcome, best_of
+from apportion.policies.solving.attempts import ACCURATE, Attempted, best_of
 from apportion.policies.solving.certificate import relative_gap
 from apportion.policies.solving.choice import choose, choose_with_levels
 from apportion.policies.solving.compiled import Compiled
@@ -137,7 +137,7 @@ def _solve_whole(
 
 def _attempts(
     policy: Policy, reduction: Reduction, solver: SolverName, second_stage: bool, merge: bool
-) -> Iterator[tuple[str, Callable[[], Outcome]]]:
+) -> Iterator[tuple[str, Callable[[], Attempted]]]:
     """Name the ways to solve a problem, best first."""
     believed = reduction.believed
     levels = takes_levels(policy, believed, solver, merge)
@@ -160,7 +160,7 @@ def _attempts(
 def _solution(
     policy: Policy,
     reduction: Reduction,
-    best: Outcome,
+    best: Attempted,
     tried: dict[str, str],
     grouped_s: float,
 ) -> Solution:
@@ -190,7 +190,7 @@ def _solution(
 
 def _by_levels(
     policy: Policy, believed: Instance, solver: SolverName, second_stage: bool, merge: bool
-) -> Outcome:
+) -> Attempted:
     """Solve level by level; with further objectives the first level is only what bounds it."""
     started = time.perf_counter()
     p = Problem(believed)
@@ -220,7 +220,7 @@ def _by_levels(
     }
     if reached.merged:
         stats["reduction"] = "demand intervals"
-    return Outcome(X, objective, gap, reached.prices, stats)
+    return Attempted(X, objective, gap, reached.prices, stats)
 
 
 class _Declared:
@@ -244,7 +244,7 @@ class _Declared:
             self._compile_s = time.perf_counter() - started
         return self._compiled
 
-    def solve(self, solver: SolverName) -> Outcome:
+    def solve(self, solver: SolverName) -> Attempted:
         """Solve by one solver, or by the one that suits the size."""
         attempt = _attempt(self.policy, self.compiled, solver, self.second_stage)
         self.last = attempt.first.solver
@@ -258,7 +258,7 @@ class _Declared:
         prices = self.compiled.least_prices(attempt.first)
         if prices is None:
             prices = self.compiled.prices(attempt.first)
-        return Outcome(attempt.X, attempt.objective, attempt.gap, prices, stats)
+        return Attempted(attempt.X, attempt.objective, attempt.gap, prices, stats)
 
 
 class _Attempt(NamedTuple):

@@ -168,14 +168,13 @@ def _sums_logarithms(policy: Policy, instance: Instance) -> bool:
     objective = policy.objective(p)
     if any(variable is not p.throughput for variable in objective.variables()):
         return False
-    logarithms: list[cp.Expression] = []
-    rest: list[cp.Expression] = [objective.args[0]]
-    while rest:
-        expression = rest.pop()
-        if isinstance(expression, cp.log):
-            logarithms.append(expression)
-        elif isinstance(expression, AffAtom):
-            rest += expression.args
-        elif not expression.is_constant():
-            return False
-    return bool(logarithms) and all(each.args[0].is_affine() for each in logarithms)
+    return _of_logarithms(objective.args[0])
+
+
+def _of_logarithms(expression: cp.Expression) -> bool:
+    """Whether an expression is affine in logarithms, which are of affine expressions."""
+    if isinstance(expression, cp.log):
+        return bool(expression.args[0].is_affine())
+    if expression.is_constant():
+        return True
+    return isinstance(expression, AffAtom) and all(map(_of_logarithms, expression.args))

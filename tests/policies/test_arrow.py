@@ -93,9 +93,14 @@ def test_steps_solve_the_system_that_is_displayed(seed: int, shared: bool) -> No
         squares=rng.uniform(0, 1, cells),
         reward=1.0,
     )
-    sizes = [cells, (), jobs, jobs, resources, jobs, jobs, resources, cells]
-    at = ArrowPoint(*(rng.uniform(0.1, 1, size) for size in sizes))
-    missing = Residuals(*(rng.normal(size=size) for size in (jobs, jobs, resources, cells)), 0.3)
+    x, cost = (rng.uniform(0.1, 1, cells) for _ in range(2))
+    met, idle, need, time = (rng.uniform(0.1, 1, jobs) for _ in range(4))
+    free, price = (rng.uniform(0.1, 1, resources) for _ in range(2))
+    at = ArrowPoint(x, 0.7, met, idle, free, need, time, price, cost)
+    need, time, capacity, stationary = (
+        rng.normal(size=size) for size in (jobs, jobs, resources, cells)
+    )
+    missing = Residuals(need, time, capacity, stationary, 0.3)
     products = [rng.normal(size=getattr(at, a).shape) for a, _ in PAIRS]
     step = Eliminated(program, at).solve(missing, products)
     D = 1 / (at.cost / at.x + program.squares)
