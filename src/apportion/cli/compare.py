@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 from apportion.cli.inputs import fitted, simulation_settings, workload_and_origin
 from apportion.cli.output import print_summary
 from apportion.cli.racks import cluster_of, policies_of
+from apportion.cli.recorded import fill_in, recorded_of, settings_of, workload_is_changed
 from apportion.errors import ApportionError
 from apportion.experiments import compare
+from apportion.experiments.fingerprint import workload_fingerprint
 from apportion.report import human_table
 
 if TYPE_CHECKING:
@@ -31,14 +33,22 @@ def run(args: argparse.Namespace) -> None:
         At the end, if a policy failed.
     """
     started = time.perf_counter()
+    recorded = recorded_of(args)
+    changed = workload_is_changed(args)
+    if recorded is None:
+        settings, cluster = simulation_settings(args), None
+    else:
+        settings, cluster = settings_of(args, recorded), fill_in(args, recorded)
+    args.seed = settings["seed"] = args.seed or settings.get("seed", 0)
     workload, origin = workload_and_origin(args)
-    cluster = cluster_of(args, lambda: workload)
+    if cluster is None:
+        cluster = cluster_of(args, lambda: workload)
+    workload = fitted(args, workload, cluster)
     comparison = compare(
         policies_of(args),
-        fitted(args, workload, cluster),
+        workload,
         cluster,
-        **simulation_settings(args),
-        seed=args.seed,
+        **settings,
         backend=args.backend,
         address=args.address,
         n_jobs=args.jobs,
@@ -46,17 +56,21 @@ def run(args: argparse.Namespace) -> None:
         raise_on_failure=False,
         origin=origin,
     )
-    _show(comparison, Path(args.out), time.perf_counter() - started)
+    notes = []
+    if recorded is not None:
+        mark = recorded.fingerprint if changed else workload_fingerprint(workload)
+        notes = recorded.differences(mark)
+    _show(comparison, notes, Path(args.out), time.perf_counter() - started)
 
 
-def _show(comparison: Comparison, out: Path, seconds: float) -> None:
+def _show(comparison: Comparison, notes: list[str], out: Path, seconds: float) -> None:
     workload = comparison.workload
     print(
         f"{workload.name}: {len(workload.jobs):,} jobs on {comparison.cluster}, "
         f"{len(comparison)} policies in {seconds:.0f} s\n"
     )
     print_summary(human_table(comparison.summary(), brief=True))
-    for note in workload.notes:
+    for note in [*workload.notes, *notes]:
         print(f"Note: {note}")
     sys.stdout.flush()
     print(f"Report: {out / 'report.html'} (beside it summary.csv, jobs.csv, run.json)")

@@ -91,6 +91,9 @@ def add_kind(parser: argparse.ArgumentParser) -> None:
     )
 
 
+CLUSTER_OPTIONS = ("cluster", "racks", "gpus_per_machine", "machines_per_rack", "accelerator")
+"""What `add_cluster` adds, by their names among the options."""
+
 DEFAULT_CLUSTER = "v100=36,p100=36,k80=36"
 """The cluster where no option says otherwise."""
 

@@ -48,6 +48,7 @@ examples:
       six policies on a generated workload; the report goes to out/compare
   apportion compare --workload trace.csv --cluster v100=16,k80=32 --policies max_min_fairness,fifo
   apportion compare --racks 4 --policies dally,tiresias,gandiva
+  apportion compare --config out/compare/run.json --seed 1
   apportion sweep --workload trace.csv --policies max_min_fairness,fifo --loads 0.5,1 --seeds 0,1,2
   apportion solve throughputs.csv --policy max_min_fairness --workers v100=1,k80=1
   apportion workload describe trace.csv
@@ -137,6 +138,11 @@ def _add_verbose(parser: argparse.ArgumentParser) -> None:
 
 def _add_compare(commands: Any) -> None:
     parser = _add_command(commands, "compare", "compare", "simulate several policies side by side")
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        help="repeat the comparison of a run.json; options beside it take the place of its own",
+    )
     _add_policies_option(parser)
     parser.add_argument(
         "--out", default="out/compare", metavar="DIR", help="(default: %(default)s)"
@@ -147,6 +153,7 @@ def _add_compare(commands: Any) -> None:
     add_cluster(parser)
     add_simulation(parser)
     add_seed(parser, "of everything random (default: 0)")
+    parser.set_defaults(seed=None)  # to tell whether it was given
     _finish(parser)
 
 

@@ -10,9 +10,9 @@ from apportion.errors import InputError
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["add_trace", "reading_options", "refuse_reading_options"]
+__all__ = ["READING_OPTIONS", "add_trace", "reading_options", "refuse_reading_options"]
 
-_ARGUMENTS = ("throughputs", "format", "limit", "reference", "missing", "states")
+READING_OPTIONS = ("throughputs", "format", "limit", "reference", "missing", "states")
 
 
 def add_trace(
@@ -72,7 +72,7 @@ def add_trace(
 
 def reading_options(args: argparse.Namespace) -> dict[str, Any]:
     """Return the arguments of `read_workload` that were given, the file and the seed aside."""
-    given = {name: getattr(args, name) for name in _ARGUMENTS}
+    given = {name: getattr(args, name) for name in READING_OPTIONS}
     if given["states"] is not None:
         given["states"] = [word.strip() for word in given["states"].split(",") if word.strip()]
     return {name: value for name, value in given.items() if value is not None}

@@ -17,7 +17,10 @@ from apportion.experiments.fingerprint import workload_fingerprint
 if TYPE_CHECKING:
     from apportion.sim import Workload
 
-__all__ = ["command_line", "plain", "record", "versions"]
+__all__ = ["INFINITE", "cluster_options", "command_line", "plain", "record", "versions"]
+
+INFINITE = "inf"
+"""Stands for an infinite setting, e.g. of ``resolve_seconds``, which JSON has no number for."""
 
 _PACKAGES = ("numpy", "pandas", "scipy", "cvxpy", "highspy", "clarabel")
 
@@ -29,13 +32,18 @@ def record(
     settings: Mapping[str, object],
     origin: Mapping[str, object] | None,
     command: str | None,
+    own: Sequence[str],
 ) -> dict[str, Any]:
-    """Return all that it takes to repeat a comparison, as plain values for JSON."""
+    """Return all that it takes to repeat a comparison, as plain values for JSON.
+
+    `own` names what was given as objects of the caller's own, of which only a name is kept.
+    """
     return {
         "command": command,
         "policies": list(policies),
+        "own": list(own),
         "cluster": plain(asdict(cluster)),
-        "settings": plain(settings),
+        "settings": {name: _setting(value) for name, value in settings.items()},
         "workload": {
             "name": workload.name,
             "jobs": len(workload.jobs),
@@ -55,11 +63,13 @@ def command_line(
 ) -> str | None:
     """Return the command that repeats a comparison, every option spelt out.
 
-    None where the command line cannot say it: prices of one's own, or a workload made with another
-    seed than the simulation.
+    None where the command line cannot say it: prices of one's own, a setting that is infinite, or
+    a workload made with another seed than the simulation.
     """
-    where = _cluster_options(cluster)
+    where = cluster_options(cluster)
     if where is None or origin.get("seed", settings["seed"]) != settings["seed"]:
+        return None
+    if INFINITE in map(_setting, settings.values()):
         return None
     options = {**origin, **where, "policies": ",".join(policies), **settings}
     words = ["apportion", "compare"]
@@ -69,7 +79,7 @@ def command_line(
     return shlex.join(words)
 
 
-def _cluster_options(cluster: Cluster) -> dict[str, object] | None:
+def cluster_options(cluster: Cluster) -> dict[str, object] | None:
     """Return the options that make a cluster, or None if there are none."""
     if cluster == Cluster(dict(cluster.gpus), cluster.gpus_per_machine):
         return {"cluster": str(cluster), "gpus_per_machine": cluster.gpus_per_machine}
@@ -89,7 +99,13 @@ def _as_word(value: object) -> str:
         return "yes" if value else "no"
     if isinstance(value, (list, tuple)):
         return ",".join(map(str, value))
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    # Every digit of a float, but 360 and not 360.0.
+    return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
+
+
+def _setting(value: object) -> Any:
+    """Write a setting so that it can be read back."""
+    return INFINITE if isinstance(value, float) and value == math.inf else plain(value)
 
 
 def versions() -> dict[str, str]:

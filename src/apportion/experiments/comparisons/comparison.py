@@ -15,7 +15,7 @@ from apportion.report.files import write_table, write_text
 from apportion.report.plots import kinds_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from matplotlib.figure import Figure
 
@@ -43,6 +43,8 @@ class Comparison:
         The command line that repeats the comparison; None where there is none.
     errors
         Why policies failed, by policy; they have no run.
+    own
+        Which arguments were objects of the caller's own: a file holds no more than their names.
     """
 
     runs: Mapping[str, Run]
@@ -52,6 +54,7 @@ class Comparison:
     origin: Mapping[str, object] | None = None
     command: str | None = None
     errors: Mapping[str, str] = field(default_factory=dict)
+    own: Sequence[str] = ()
 
     def __len__(self) -> int:
         return len(self.runs)
@@ -101,7 +104,8 @@ class Comparison:
         """Return what ``run.json`` holds: all that it takes to repeat, and the summary."""
         policies = [*self.runs, *self.errors]
         made = record(
-            policies, self.workload, self.cluster, self.settings, self.origin, self.command
+            *(policies, self.workload, self.cluster, self.settings),
+            *(self.origin, self.command, self.own),
         )
         return made | {"summary": plain(self.summary().to_dict("records"))}
 

@@ -144,11 +144,11 @@ def compare(
     outcome = carry_out(plan.cells, runs_of(plan.setup), store, where, progress=progress)
     runs, failures = outcome.by("policy", plan.cells)
     command = None
-    spoken = all(isinstance(each, str) for each in [*given, network or ""])
-    if origin is not None and spoken and pair_estimates is None:
+    own = _own(policies=given, network=[network or ""], pair_estimates=[pair_estimates or ""])
+    if origin is not None and not own:
         command = command_line([each.label for each in chosen], cluster, settings, origin)
     errors = {label: str(failure) for label, failure in failures.items()}
-    comparison = Comparison(runs, workload, cluster, settings, origin, command, errors)
+    comparison = Comparison(runs, workload, cluster, settings, origin, command, errors, own)
     if folder is not None and runs:
         comparison.save(folder)
     if partial is not None and not (failures and store.finished()):
@@ -156,6 +156,11 @@ def compare(
     if failures and (raise_on_failure or not runs):
         raise _failure(failures, len(chosen)) from next(iter(failures.values())).cause()
     return comparison
+
+
+def _own(**given: Iterable[object]) -> list[str]:
+    """Return the names of what was given as objects and not as texts."""
+    return [name for name, values in given.items() if any(not isinstance(v, str) for v in values)]
 
 
 def _plan(

@@ -1,0 +1,185 @@
+"""``apportion compare --config run.json``."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from apportion.cli import main
+from apportion.cluster import Cluster
+from apportion.errors import InputError
+from apportion.experiments import compare
+from apportion.experiments.recorded import read_recorded
+from apportion.policies import FIFO
+from apportion.sim import generate_workload
+
+CLOCKS = ("policy_seconds", "wall_seconds")
+FIRST = ["--generate-jobs", "4", "--cluster", "v100=2,k80=2", "--scale-factors", "single"]
+FIRST += ["--policies", "fifo,isolated", "--seed", "3", "--round-seconds", "123.456789"]
+JOBS = "job,job_type,scale_factor,total_steps\nlong,a,1,7200\nshort,a,1,3600\n"
+
+
+@pytest.fixture(autouse=True)
+def somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def compared(*words: str, out: str = "first") -> dict[str, Any]:
+    """Compare, and return what run.json holds, the clocks aside."""
+    assert main(["compare", *words, "--jobs", "1", "--out", out]) == 0
+    record: dict[str, Any] = json.loads(Path(out, "run.json").read_text())
+    for row in record["summary"]:
+        for clock in CLOCKS:
+            row.pop(clock)
+    return record
+
+
+def again(*words: str) -> dict[str, Any]:
+    return compared("--config", "first/run.json", *words, out="second")
+
+
+def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert main(["compare", *words]) == 2
+    captured = capsys.readouterr()
+    assert captured.err.count("\n") == 1
+    return captured.err
+
+
+def own_jobs() -> list[str]:
+    Path("mine.csv").write_text(JOBS)
+    Path("speeds.csv").write_text("job_type,scale_factor,v100\na,1,1\n")
+    words = ["--workload", "mine.csv", "--throughputs", "speeds.csv", "--cluster", "v100=1"]
+    return [*words, "--policies", "fifo", "--mechanism", "ideal"]
+
+
+def test_a_comparison_in_rounds_is_repeated_to_the_byte(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    first = compared(*FIRST)
+    assert first["settings"]["round_seconds"] == 123.456789
+    capsys.readouterr()
+    assert again() == first
+    assert "run.json" not in capsys.readouterr().out.splitlines()[-2]
+    assert Path("second/jobs.csv").read_bytes() == Path("first/jobs.csv").read_bytes()
+
+
+@pytest.mark.parametrize("words", [["--lease-seconds", "1800"], ["--arrivals", "poisson"]])
+def test_a_comparison_on_racks_is_repeated(words: list[str]) -> None:
+    racks = ["--racks", "1", "--machines-per-rack", "2", "--generate-jobs", "4", *words]
+    first = compared(*racks, "--too-large", "drop", "--policies", "dally,fifo")
+    assert again() == first
+
+
+def test_a_trace_is_read_again_and_a_change_of_it_is_told(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    first = compared(*own_jobs())
+    assert again() == first
+    Path("mine.csv").write_text(JOBS.replace("3600", "1800"))
+    capsys.readouterr()
+    again()
+    assert "Note: the workload is no longer the one of first/run.json" in capsys.readouterr().out
+    again("--limit", "1")
+    assert "no longer" not in capsys.readouterr().out
+
+
+def test_options_beside_the_file_take_the_place_of_its_own() -> None:
+    first = compared(*FIRST)
+    changed = again("--seed", "0", "--policies", "isolated", "--generate-jobs", "3")
+    assert changed["policies"] == ["isolated"]
+    assert changed["settings"] == first["settings"] | {"seed": 0}
+    assert changed["workload"]["jobs"] == 3
+    assert again("--cluster", "v100=3")["cluster"] == first["cluster"] | {
+        "gpus": {"v100": 3},
+        "prices_per_gpu_hour": {"v100": 2.48},
+    }
+    assert again("--gpus-per-machine", "1")["cluster"] == first["cluster"] | {"gpus_per_machine": 1}
+    assert again("--placement", "random")["settings"] == first["settings"] | {"placement": "random"}
+    assert again("--arrivals", "batch")["workload"]["origin"]["jobs_per_hour"] is None
+    words = own_jobs()[:6]
+    replaced = again(*words)
+    assert replaced["workload"]["name"] == "mine"
+    assert replaced["settings"] == first["settings"]
+
+
+def test_what_words_cannot_say_is_read_back() -> None:
+    priced = Cluster({"v100": 2}, prices_per_gpu_hour={"v100": 9.0})
+    workload = generate_workload(jobs=3, seed=2, jobs_per_hour=6.0)
+    origin = {"generate_jobs": 3, "jobs_per_hour": 6.0, "scale_factors": "single"}
+    options: dict[str, Any] = {"resolve_seconds": float("inf"), "seed": 2, "n_jobs": 1}
+    before = compare(["fifo"], workload, priced, out="first", origin=origin, **options)
+    assert before.command is None
+    recorded = read_recorded(Path("first/run.json"))
+    assert recorded.cluster == priced
+    assert recorded.settings == before.settings
+    assert recorded.differences(recorded.fingerprint) == []
+    again()
+    assert Path("second/jobs.csv").read_bytes() == Path("first/jobs.csv").read_bytes()
+    assert again()["cluster"]["prices_per_gpu_hour"] == {"v100": 9.0}
+
+
+def test_what_a_file_does_not_hold_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    workload = generate_workload(jobs=2, seed=1)
+    told: dict[str, Any] = {"n_jobs": 1, "seed": 1}
+    config = ["--config", "first/run.json"]
+    compare([FIFO()], workload, "v100=1", out="first", **told)
+    assert "policies was an object of the caller's own" in refused(capsys, *config)
+    named = [*config, "--policies", "fifo"]
+    assert "does not tell how its workload was made" in refused(capsys, *named)
+    again("--policies", "fifo", "--generate-jobs", "2", "--jobs-per-hour", "9")
+    origin = {"generate_jobs": 2, "seed": 0}
+    compare(["fifo"], workload, "v100=1", out="first", origin=origin, **told)
+    assert "made with the seed 0, and simulated with 1" in refused(capsys, *config)
+    compare(["fifo"], workload, "v100=1", out="first", origin={"generate_job": 2}, **told)
+    assert "'generate_job'. Did you mean 'generate_jobs'?" in refused(capsys, *config)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--mechanism", "ideal"], "--mechanism ideal does not go with first/run.json, whose"),
+        (["--network", "table1"], "network='table1' is for the mechanism 'leases'"),
+        (["--limit", "1"], "--limit is for a workload from a file"),
+        (["--racks", "2"], "--racks does not go with first/run.json, whose cluster"),
+        (["--policies", "dally"], "'dally' is a scheduler, which works by leases"),
+    ],
+)
+def test_options_that_do_not_go_with_the_file(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    compare(
+        ["fifo"],
+        generate_workload(jobs=2, jobs_per_hour=20.0),
+        "v100=2",
+        n_jobs=1,
+        out="first",
+        origin={"generate_jobs": 2, "jobs_per_hour": 20.0},
+    )
+    assert message in refused(capsys, "--config", "first/run.json", *words)
+    assert not Path("out/compare/summary.csv").exists()
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"policies": 1}', "\x00", "[" * 100_000])
+def test_what_is_no_run_json(content: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("run.json").write_text(content)
+    assert "'run.json' is no" in refused(capsys, "--config", "run.json")
+
+
+def test_damaged_records_are_one_line_each() -> None:
+    compare(["fifo"], generate_workload(jobs=2), "v100=2", n_jobs=1, out="first")
+    record = json.loads(Path("first/run.json").read_text())
+    wrong: list[Any] = [None, 7, "x", [], {"a": [1]}]
+    for key, part in record.items():
+        names = [None, *part] if isinstance(part, dict) else [None]
+        for name in names:
+            for value in wrong:
+                damaged = {**record, key: value if name is None else {**part, name: value}}
+                Path("run.json").write_text(json.dumps(damaged))
+                with contextlib.suppress(InputError):
+                    read_recorded(Path("run.json"))
+    with pytest.raises(InputError, match=r"Cannot read 'none\.json'"):
+        read_recorded(Path("none.json"))
