@@ -13,12 +13,13 @@ from apportion.estimators.scaling import (
     scaled_throughput,
     speedup,
 )
-from apportion.estimators.speeds import SpeedModel
+from apportion.estimators.speeds import EstimatedSpeeds, SpeedModel
 
 __all__ = [
     "DISTRIBUTED_FAMILIES",
     "AlternatingLeastSquares",
     "BaseImputer",
+    "EstimatedSpeeds",
     "Imputer",
     "InterferenceEstimator",
     "MixtureImputer",

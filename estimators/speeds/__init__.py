@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from apportion.estimators.speeds.columns import SpeedColumns
+from apportion.estimators.speeds.estimated import EstimatedSpeeds
 from apportion.estimators.speeds.model import SpeedModel
 
-__all__ = ["SpeedColumns", "SpeedModel"]
+__all__ = ["EstimatedSpeeds", "SpeedColumns", "SpeedModel"]

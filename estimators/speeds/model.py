@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["MOST_NOISE", "SpeedModel"]
+__all__ = ["SpeedModel", "noise_level"]
 
-MOST_NOISE = 10.0
+_MOST_NOISE = 10.0
 """Most standard deviations of a logarithm: beyond it, measurements say nothing."""
 
 _LEAST_NOISE = 1e-4
@@ -102,7 +102,7 @@ class SpeedModel(WithOptions):
         InputError
             For what is no table of finite numbers >= 0, and for options out of range.
         """
-        noise = max(number("noise", self.noise, most=MOST_NOISE), _LEAST_NOISE)
+        noise = noise_level(self.noise)
         columns = None if self.columns is None else SpeedColumns.of(self.columns)
         read = read_speeds("The table of speeds", table, columns)
         self._columns = read.columns
@@ -148,3 +148,8 @@ class SpeedModel(WithOptions):
         if return_std:
             return read.like_given(speeds), read.like_given(sd)
         return read.like_given(speeds)
+
+
+def noise_level(noise: Any) -> float:
+    """Check the standard deviation of measurements, and keep it from being none at all."""
+    return max(number("noise", noise, most=_MOST_NOISE), _LEAST_NOISE)

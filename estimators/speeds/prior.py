@@ -3,7 +3,7 @@ r"""What is known of a row before it is measured, learnt from reference rows."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -59,6 +59,28 @@ class SpeedPrior:
     closeness: float
     scale: float
     noise: float
+
+    def state(self) -> dict[str, Any]:
+        """All but the noise, for JSON."""
+        return {
+            "mean": self.mean.tolist(),
+            "covariance": self.covariance.tolist(),
+            "references": self.references.tolist(),
+            "closeness": self.closeness,
+            "scale": self.scale,
+        }
+
+    @classmethod
+    def of_state(cls, state: dict[str, Any], columns: int, noise: float) -> SpeedPrior:
+        """Make one of a state of `state`."""
+        return cls(
+            np.array(state["mean"], dtype=np.float64).reshape(columns),
+            np.array(state["covariance"], dtype=np.float64).reshape(columns, columns),
+            np.array(state["references"], dtype=np.float64).reshape(-1, columns),
+            float(state["closeness"]),
+            float(state["scale"]),
+            noise,
+        )
 
 
 def learn_prior(rows: Floats, columns: SpeedColumns, noise: float) -> SpeedPrior:

@@ -1,0 +1,281 @@
+"""Speeds that are learnt while jobs run, and what policies are told of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from apportion.checks import LARGEST_NUMBER, choice, number
+from apportion.checks import seed as check_seed
+from apportion.errors import InputError, written
+from apportion.estimators.speeds.columns import SpeedColumns
+from apportion.estimators.speeds.job_rows import JobRows
+from apportion.estimators.speeds.measurements import Measurements
+from apportion.estimators.speeds.model import noise_level
+from apportion.estimators.speeds.posterior import posterior
+from apportion.estimators.speeds.prior import SpeedPrior, learn_prior
+from apportion.estimators.speeds.runs import checked_columns, checked_jobs, checked_runs
+from apportion.estimators.speeds.tables import read_speeds
+from apportion.threads import one_thread
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from apportion.estimators.speeds.runs import Ran
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
+
+__all__ = ["EstimatedSpeeds"]
+
+_WORTH_TELLING = 0.05
+"""What is told changes once an estimate is off by more than this part."""
+
+_MOST_ROWS_TO_LEARN_FROM = 200
+"""Jobs that a new fit learns from beside the references: those with the most measured columns."""
+
+_MOST_OPTIMISM = 10.0
+
+
+class EstimatedSpeeds:
+    r"""Believe what `SpeedModel` predicts from references and from what has run so far.
+
+    Of a cell that was never measured, policies are told :math:`\exp(m + \kappa\, sd)`: what might
+    be fast is tried. Of a measured one they are told :math:`\exp(m)`, and of one that cannot run,
+    0. A job's row is estimated anew as soon as it was measured; what is told of it changes once the
+    estimate of a cell is off by more than 5 %, so that policies solve no more often than they must.
+
+    Parameters
+    ----------
+    references
+        Steps/s of reference jobs, a DataFrame or an array, one row each; NaN where not measured, 0
+        where they cannot run.
+    columns
+        Labels of the columns, see `SpeedModel`; those of the references if left out.
+    optimism
+        :math:`\kappa`, standard deviations that are added where nothing was measured.
+    noise
+        Standard deviation of the logarithm of a measurement.
+    rows
+        ``"job"``: no job is recognised, each has a row of its own. ``"type"``: jobs of one type
+        (see `admit`) have one, and a type that is a reference starts as it.
+    memory
+        What a measurement counts for once a further one of its cell has come; 1 for no forgetting.
+    seed
+        If given, every measurement is multiplied by noise: for runs on simulated, exact speeds.
+
+    Raises
+    ------
+    InputError
+        For options out of range, and references that are no table of speeds.
+    """
+
+    def __init__(
+        self,
+        references: Any,
+        columns: Iterable[Hashable] | None = None,
+        *,
+        optimism: float = 1.0,
+        noise: float = 0.05,
+        rows: Literal["job", "type"] = "job",
+        memory: float = 1.0,
+        seed: int | None = None,
+    ) -> None:
+        self.optimism = number("optimism", optimism, most=_MOST_OPTIMISM)
+        self._noise = noise_level(noise)
+        self._jobs = JobRows(choice("rows", rows, ("job", "type")) == "type")
+        named = None if columns is None else SpeedColumns.of(columns)
+        read = read_speeds("The references", references, named)
+        self._columns = read.columns
+        self._references = read.logs
+        self._known = {str(name): row for row, name in zip(read.speeds, read.rows, strict=True)}
+        self._prior = learn_prior(read.logs, read.columns, self._noise)
+        self._measured = Measurements(len(read.columns), number("memory", memory, most=1.0))
+        self._rng = None if seed is None else np.random.default_rng(check_seed(seed))
+        self._told = np.zeros((0, len(read.columns)))
+
+    @property
+    def columns(self) -> tuple[Hashable, ...]:
+        """Labels of the columns."""
+        return self._columns.labels
+
+    def admit(self, jobs: Iterable[int | str], types: Iterable[str]) -> None:
+        """Tell the types of jobs, before anything else is asked of them.
+
+        Raises
+        ------
+        InputError
+            For more types than jobs or fewer, and for a job that was of another type.
+        """
+        self._jobs.admit(checked_jobs(jobs), checked_jobs(types))
+
+    @one_thread
+    def speeds(self, jobs: Iterable[int | str]) -> Floats:
+        """Steps/s that policies are told, 0 where a job cannot run; shape (jobs, columns)."""
+        rows = self._rows(checked_jobs(jobs))
+        return np.asarray(self._told[rows])
+
+    @one_thread
+    def expected(self, jobs: Iterable[int | str]) -> Floats:
+        """Steps/s as expected, exp(m), for reports; shape (jobs, columns)."""
+        rows = self._rows(checked_jobs(jobs))
+        return np.where(self._measured.failed[rows], 0.0, _exp(self._estimate(rows)[0]))
+
+    @one_thread
+    def spread(self, jobs: Iterable[int | str]) -> Floats:
+        """Return standard deviations of ln speed, 0 where a job cannot run; (jobs, columns)."""
+        rows = self._rows(checked_jobs(jobs))
+        return np.where(self._measured.failed[rows], 0.0, self._estimate(rows)[1])
+
+    def measurements(self, jobs: Iterable[int | str]) -> Floats:
+        """How many measurements each cell has, shape (jobs, columns).
+
+        Where a job has none at all, only the ratios of its speeds mean anything.
+        """
+        rows = self._rows(checked_jobs(jobs))
+        return self._measured.count[rows]
+
+    @one_thread
+    def observe(self, gangs: Ran, steps: ArrayLike, seconds: ArrayLike) -> list[int | str]:
+        """Learn from what has run.
+
+        Parameters
+        ----------
+        gangs
+            Who ran where: ``job`` and ``column`` (place of the column), arrays of one length.
+        steps
+            Steps that were made. None at all in a time that counts: the job cannot run there.
+        seconds
+            Seconds of work, less what starts cost. Less than 30 says nothing.
+
+        Returns
+        -------
+        list
+            Jobs that are told other speeds from now on.
+
+        Raises
+        ------
+        InputError
+            For arrays that do not match and numbers out of range; then nothing is learnt at all.
+        """
+        runs = checked_runs(gangs, steps, seconds, len(self._columns))
+        rows = self._rows(runs.jobs)
+        counts = runs.steps > 0
+        logs = np.log(runs.steps[counts] / runs.seconds[counts])
+        if self._rng is not None:
+            logs = logs + self._noise * self._rng.standard_normal(logs.size)
+        self._measured.enter(rows[counts], runs.columns[counts], logs)
+        self._measured.fail(rows[~counts], runs.columns[~counts])
+        return self._tell(np.unique(rows))
+
+    @one_thread
+    def cannot_run(self, jobs: Iterable[int | str], columns: ArrayLike) -> list[int | str]:
+        """Declare cells where jobs cannot run, or failed; return jobs that are told other speeds.
+
+        Parameters
+        ----------
+        jobs, columns
+            A job and the place of a column for each cell.
+        """
+        names = checked_jobs(jobs)
+        places = checked_columns(columns, len(names), len(self._columns))
+        rows = self._rows(names)
+        self._measured.fail(rows, places)
+        return self._tell(np.unique(rows))
+
+    @one_thread
+    def refit(self) -> list[int | str]:
+        """Learn ratios, covariance and references anew, from what has run too.
+
+        Returns
+        -------
+        list
+            Jobs that are told other speeds from now on.
+        """
+        logs = np.where(self._measured.count > 0, self._measured.log, np.nan)
+        cells = np.count_nonzero(self._measured.count, axis=1)
+        most = np.argsort(-cells, kind="stable")[:_MOST_ROWS_TO_LEARN_FROM]
+        own = logs[most[cells[most] > 0]]
+        rows = np.concatenate([self._references, own])
+        self._prior = learn_prior(rows, self._columns, self._noise)
+        return self._tell(np.arange(len(self._measured)))
+
+    def state(self) -> dict[str, Any]:
+        """Everything that was learnt, for JSON."""
+        return {
+            "measured": self._measured.state(),
+            "told": self._told.tolist(),
+            "jobs": self._jobs.state(),
+            "prior": self._prior.state(),
+            "random": None if self._rng is None else self._rng.bit_generator.state,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a state of `state`; options and references are those given to the class.
+
+        Raises
+        ------
+        InputError
+            If it is none, or of other columns.
+        """
+        size = len(self._columns)
+        try:
+            count = len(state["measured"]["rows"])
+            told = np.array(state["told"], dtype=np.float64).reshape(count, size)
+            prior = SpeedPrior.of_state(state["prior"], size, self._noise)
+            jobs = [(job, row) for job, row in state["jobs"]]
+            rng = None if self._rng is None else np.random.default_rng()
+            if rng is not None:
+                rng.bit_generator.state = state["random"]
+            self._measured.restore(state["measured"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"This is no state of estimated speeds: {written(error)}.") from error
+        self._jobs.restore(jobs)
+        self._told, self._prior, self._rng = told, prior, rng
+
+    def _rows(self, jobs: list[int | str]) -> Ints:
+        """Places of the rows of jobs; new ones are estimated and told at once."""
+        names = self._jobs.names(jobs)
+        before = len(self._measured)
+        rows = self._measured.rows(names)
+        if len(self._measured) > before:
+            if self._jobs.by_type:
+                self._recognise(dict(zip(names, rows.tolist(), strict=True)), before)
+            new = np.arange(before, len(self._measured))
+            self._told = np.concatenate([self._told, self._to_tell(new)])
+        return rows
+
+    def _recognise(self, rows: dict[int | str, int], before: int) -> None:
+        """Start new types that are references with what was measured of them."""
+        for name, row in rows.items():
+            speeds = self._known.get(str(name)) if row >= before else None
+            if speeds is None:
+                continue
+            measured, failed = np.flatnonzero(speeds > 0), np.flatnonzero(speeds == 0)
+            self._measured.enter(np.full(measured.size, row), measured, np.log(speeds[measured]))
+            self._measured.fail(np.full(failed.size, row), failed)
+
+    def _estimate(self, rows: Ints) -> tuple[Floats, Floats]:
+        """Mean and standard deviation of the logarithms of rows."""
+        return posterior(self._prior, self._measured.log[rows], self._measured.count[rows])
+
+    def _to_tell(self, rows: Ints) -> Floats:
+        """Return what there is to tell of rows, by what is known now."""
+        mean, sd = self._estimate(rows)
+        hopeful = mean + np.where(self._measured.count[rows] > 0, 0.0, self.optimism * sd)
+        return np.where(self._measured.failed[rows], 0.0, _exp(hopeful))
+
+    def _tell(self, rows: Ints) -> list[int | str]:
+        """Tell rows anew that are off by too much; return their jobs."""
+        new, old = self._to_tell(rows), self._told[rows]
+        moved = (np.abs(new - old) > _WORTH_TELLING * old).any(axis=1)
+        self._told[rows[moved]] = new[moved]
+        return self._jobs.jobs(self._measured.names(rows[moved]))
+
+
+def _exp(logs: Floats) -> Floats:
+    """Steps/s of logarithms, no larger than numbers may be."""
+    return np.exp(np.minimum(logs, np.log(LARGEST_NUMBER)))

@@ -1,0 +1,130 @@
+"""What was measured of rows that come one by one: means of logarithms, and how many they are of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from apportion.errors import InputError, written
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
+    Mask = NDArray[np.bool_]
+
+__all__ = ["Measurements"]
+
+_FIRST_ROOM = 16
+
+
+class Measurements:
+    """Measured logarithms of speeds by row and column; rows are added as their names come up.
+
+    Parameters
+    ----------
+    columns
+        Number of columns.
+    memory
+        What a measurement counts for once another one of its cell has come, from 0 to 1.
+    """
+
+    def __init__(self, columns: int, memory: float = 1.0) -> None:
+        self._memory = memory
+        self._place: dict[int | str, int] = {}
+        self._names: list[int | str] = []
+        self._log = np.zeros((_FIRST_ROOM, columns))
+        self._count = np.zeros((_FIRST_ROOM, columns))
+        self._failed = np.zeros((_FIRST_ROOM, columns), dtype=bool)
+
+    def __len__(self) -> int:
+        return len(self._place)
+
+    @property
+    def log(self) -> Floats:
+        """Mean logarithm of what was measured, 0 where nothing was; shape (rows, columns)."""
+        return self._log[: len(self)]
+
+    @property
+    def count(self) -> Floats:
+        """How many measurements each is the mean of, shape (rows, columns)."""
+        return self._count[: len(self)]
+
+    @property
+    def failed(self) -> Mask:
+        """Where a row is known not to run, shape (rows, columns)."""
+        return self._failed[: len(self)]
+
+    def rows(self, names: Iterable[int | str]) -> Ints:
+        """Places of rows by name; new names get new rows."""
+        place = self._place
+        found = [place.setdefault(name, len(place)) for name in names]
+        while len(place) > len(self._log):
+            self._log, self._count, self._failed = (
+                np.concatenate([each, np.zeros_like(each)])
+                for each in (self._log, self._count, self._failed)
+            )
+        return np.array(found, dtype=np.intp)
+
+    def names(self, rows: Ints) -> list[int | str]:
+        """Names of rows by place."""
+        if len(self._names) < len(self):
+            self._names = list(self._place)
+        return [self._names[row] for row in rows.tolist()]
+
+    def enter(self, rows: Ints, columns: Ints, logs: Floats) -> None:
+        """Average measurements into their cells; what has run can run."""
+        cells = rows * self._log.shape[1] + columns
+        of_cell, line = np.unique(cells, return_inverse=True)
+        new = np.bincount(line).astype(np.float64)
+        total = np.bincount(line, weights=logs)
+        row, column = np.divmod(of_cell, self._log.shape[1])
+        kept = self._count[row, column] * self._memory
+        count = kept + new
+        self._log[row, column] = (self._log[row, column] * kept + total) / count
+        self._count[row, column] = count
+        self._failed[row, column] = False
+
+    def fail(self, rows: Ints, columns: Ints) -> None:
+        """Note that rows do not run; what was measured there is forgotten."""
+        self._failed[rows, columns] = True
+        self._log[rows, columns] = 0.0
+        self._count[rows, columns] = 0.0
+
+    def state(self) -> dict[str, Any]:
+        """Everything, for JSON."""
+        return {
+            "rows": list(self._place),
+            "log": self.log.tolist(),
+            "count": self.count.tolist(),
+            "failed": self.failed.tolist(),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a state of `state`.
+
+        Raises
+        ------
+        InputError
+            If it is none, or of other columns.
+        """
+        try:
+            names = list(state["rows"])
+            shape = (len(names), self._log.shape[1])
+            log, count = (
+                np.array(state[name], dtype=np.float64).reshape(shape) for name in ("log", "count")
+            )
+            failed = np.array(state["failed"], dtype=bool).reshape(shape)
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(
+                f"This is no state of measured speeds on {self._log.shape[1]} columns: "
+                f"{written(error)}."
+            ) from error
+        self._place, self._names = {}, []
+        self.rows(names)
+        self._log[: len(names)], self._count[: len(names)] = log, count
+        self._failed[: len(names)] = failed

@@ -1,0 +1,259 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.estimators.speeds.drawn import COLUMNS, drawn_covariance, drawn_rows
+
+from apportion.errors import InputError
+from apportion.estimators import EstimatedSpeeds, SpeedModel
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+NAN = np.nan
+
+
+class Ran(NamedTuple):
+    job: Any
+    column: Any
+
+
+def drawn(seed: int, count: int) -> Floats:
+    rng = np.random.default_rng(seed)
+    mean = 0.8 * np.log([1, 2, 4, 8] * 3)
+    return np.exp(drawn_rows(rng, count, drawn_covariance(rng), mean)[0])
+
+
+REFERENCES, JOBS = np.split(drawn(0, 32), [12])
+
+
+def believed(**options: Any) -> EstimatedSpeeds:
+    return EstimatedSpeeds(REFERENCES, COLUMNS, **options)
+
+
+def run(beliefs: EstimatedSpeeds, job: Any, column: int, speed: float, seconds: float = 60) -> Any:
+    return beliefs.observe(Ran([job], [column]), [speed * seconds], [seconds])
+
+
+def as_modelled(measured: dict[int, float], optimism: float, counts: Any = None) -> Floats:
+    """Speeds of a row by the model, told as they are where measured."""
+    row = np.full((1, 12), NAN)
+    row[0, list(measured)] = list(measured.values())
+    model = SpeedModel(COLUMNS).fit(REFERENCES)
+    speeds, sd = model.predict(row, return_std=True, counts=counts)
+    return np.asarray((speeds * np.where(np.isnan(row), np.exp(optimism * sd), 1.0))[0])
+
+
+@pytest.mark.parametrize("optimism", [0.0, 1.0, 2.5])
+def test_policies_are_told_hope_where_nothing_was_measured(optimism: float) -> None:
+    beliefs = believed(optimism=optimism)
+    for column in (0, 5, 6):
+        run(beliefs, 3, column, JOBS[3, column])
+    told = beliefs.speeds([3])[0]
+    modelled = as_modelled({column: JOBS[3, column] for column in (0, 5, 6)}, optimism)
+    unmeasured = [column for column in range(12) if column not in (0, 5, 6)]
+    np.testing.assert_allclose(told[unmeasured], modelled[unmeasured], rtol=0.06)
+    # The posterior mean of a noisy measurement lies near it.
+    np.testing.assert_allclose(
+        told, np.where(np.isin(np.arange(12), unmeasured), told, JOBS[3]), 0.1
+    )
+    expected, spread = beliefs.expected([3])[0], beliefs.spread([3])[0]
+    hopeful = (expected * np.exp(optimism * spread))[unmeasured]
+    np.testing.assert_allclose(told[unmeasured], hopeful, rtol=0.06)
+    assert beliefs.measurements([3])[0].tolist() == [1.0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0]
+
+
+def test_repeats_are_averaged_in_logarithms() -> None:
+    beliefs = believed()
+    for factor in (0.8, 1.0, 1.25):
+        run(beliefs, "a", 2, 5.0 * factor)
+    run(beliefs, "a", 7, 3.0)
+    modelled = as_modelled({2: 5.0, 7: 3.0}, 0.0, np.eye(12)[[2]] * 3 + np.eye(12)[[7]])
+    np.testing.assert_allclose(beliefs.expected(["a"])[0, [1, 9]], modelled[[1, 9]], rtol=1e-9)
+    at_once = believed()
+    gangs = Ran(["a", "a", "a", "a"], [2, 7, 2, 2])
+    at_once.observe(gangs, [240.0, 180.0, 300.0, 375.0], [60.0] * 4)
+    np.testing.assert_allclose(at_once.expected(["a"]), beliefs.expected(["a"]), rtol=1e-12)
+
+
+def test_memory_lets_old_measurements_fade() -> None:
+    fading, last = believed(memory=0.0), believed()
+    run(fading, 1, 4, 1.0)
+    for beliefs in (fading, last):
+        run(beliefs, 1, 4, 8.0)
+    np.testing.assert_allclose(fading.expected([1]), last.expected([1]), rtol=1e-12)
+
+
+def test_short_runs_say_nothing_and_small_changes_are_not_told() -> None:
+    beliefs = believed()
+    before = beliefs.speeds([0])
+    assert run(beliefs, 0, 0, 99.0, seconds=29.9) == []
+    np.testing.assert_array_equal(beliefs.speeds([0]), before)
+    assert run(beliefs, 0, 0, 99.0, seconds=30) == [0]
+    told = beliefs.speeds([0])
+    assert told[0, 0] == pytest.approx(99.0)
+    assert run(beliefs, 0, 0, 99.5) == []
+    np.testing.assert_array_equal(beliefs.speeds([0]), told)
+    assert run(beliefs, 0, 0, 200.0) == [0]
+
+
+def test_failed_runs_and_declared_cells_are_zero_for_good() -> None:
+    beliefs = believed()
+    assert beliefs.cannot_run([5, 5], [3, 4]) == [5]
+    assert beliefs.observe(Ran([5], [0]), [0.0], [120.0]) == [5]
+    run(beliefs, 5, 1, 7.0)
+    run(beliefs, 5, 6, 4.0)
+    beliefs.refit()
+    for values in (beliefs.speeds([5]), beliefs.expected([5]), beliefs.spread([5])):
+        assert values[0, [0, 3, 4]].tolist() == [0.0, 0.0, 0.0]
+        assert (values[0, [1, 2, 5, 6, 7, 8, 9, 10, 11]] > 0).all()
+    # Once it does run, it can.
+    assert run(beliefs, 5, 3, 2.0) == [5]
+    assert beliefs.speeds([5])[0, 3] > 0
+
+
+def test_types_share_what_is_learnt_and_references_are_recognised() -> None:
+    names = [f"model {number}" for number in range(12)]
+    table = pd.DataFrame(REFERENCES, index=names, columns=pd.Index(COLUMNS))
+    table.iloc[4, 3] = 0.0
+    beliefs = EstimatedSpeeds(table, rows="type", noise=0.01)
+    beliefs.admit([1, 2, 3], ["lm", "lm", "model 4"])
+    known = beliefs.speeds([3])[0]
+    assert known[3] == 0.0
+    np.testing.assert_allclose(known, table.iloc[4], rtol=0.02)
+    assert run(beliefs, 1, 0, 50.0) == [1, 2]
+    np.testing.assert_array_equal(*beliefs.speeds([1, 2]))
+    own = believed()
+    assert run(own, 1, 0, 50.0) == [1]
+    assert (own.speeds([1]) != own.speeds([2])).all()
+    with pytest.raises(InputError, match="Job 9 has no type; `admit` it first"):
+        beliefs.speeds([9])
+    with pytest.raises(InputError, match="Job 1 is of type 'lm', not of 'cnn'"):
+        beliefs.admit([4, 1], ["cnn", "cnn"])
+    with pytest.raises(InputError, match="Job 4 has no type"):
+        beliefs.speeds([4])
+
+
+def test_a_new_fit_learns_from_what_has_run() -> None:
+    truth = drawn(0, 212)[12:]
+    first, last = truth[:150], truth[150:]
+    beliefs = believed(noise=0.01, optimism=0.0)
+    everywhere = Ran(np.repeat(np.arange(150), 12), np.tile(np.arange(12), 150))
+    beliefs.observe(everywhere, 100 * first.ravel(), np.full(1800, 100))
+    new = np.arange(150, 200)
+    somewhere = Ran(np.repeat(new, 3), np.tile([0, 5, 11], 50))
+    beliefs.observe(somewhere, 100 * last[:, [0, 5, 11]].ravel(), np.full(150, 100))
+    errors = []
+    for _ in range(2):
+        errors.append(np.abs(np.log(beliefs.expected(new) / last)).mean())
+        assert 180 in beliefs.refit() or len(errors) == 2
+    assert errors[1] < errors[0]
+
+
+def test_noise_is_drawn_for_exact_speeds() -> None:
+    exact, noisy, again = (
+        believed(noise=0.2),
+        believed(noise=0.2, seed=1),
+        believed(noise=0.2, seed=1),
+    )
+    for beliefs in (exact, noisy, again):
+        for job in range(20):
+            run(beliefs, job, 0, 10.0)
+    jobs = range(20)
+    np.testing.assert_array_equal(noisy.speeds(jobs), again.speeds(jobs))
+    spread = np.log(noisy.speeds(jobs)[:, 0] / 10.0)
+    assert 0.1 < spread.std() < 0.3
+    np.testing.assert_allclose(exact.speeds(jobs)[:, 0], 10.0)
+
+
+@pytest.mark.parametrize("options", [{}, {"seed": 4}, {"rows": "type"}])
+def test_a_run_goes_on_from_its_state(options: dict[str, Any]) -> None:
+    whole, halves = believed(**options), believed(**options)
+
+    def work(beliefs: EstimatedSpeeds, seed: int) -> list[Any]:
+        rng = np.random.default_rng(seed)
+        beliefs.admit(range(20), ["odd" if job % 2 else "even" for job in range(20)])
+        job, column = rng.integers(0, 20, 15), rng.integers(0, 12, 15)
+        moved = beliefs.observe(Ran(job, column), 50 * JOBS[job, column], np.full(15, 50.0))
+        return [moved, beliefs.cannot_run([int(job[0])], [int(column[0])])]
+
+    for beliefs in (whole, halves):
+        work(beliefs, 1)
+        beliefs.refit()
+    other = believed(**options)
+    other.restore(json.loads(json.dumps(halves.state())))
+    assert work(other, 2) == work(whole, 2)
+    np.testing.assert_array_equal(other.speeds(range(20)), whole.speeds(range(20)))
+    assert other.state() == whole.state()
+
+
+@pytest.mark.parametrize("state", [{}, {"told": []}, [], None, {"measured": {"rows": [1]}}])
+def test_what_is_no_state_is_refused_and_changes_nothing(state: Any) -> None:
+    beliefs = believed()
+    run(beliefs, 1, 1, 4.0)
+    before = beliefs.state()
+    broken = {**before, "measured": {**before["measured"], "log": [[1.0]]}}
+    for given in (state, broken):
+        with pytest.raises(InputError, match="This is no state"):
+            beliefs.restore(given)
+        assert beliefs.state() == before
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"optimism": NAN}, "optimism is nan"),
+        ({"optimism": -1}, "optimism is -1"),
+        ({"optimism": True}, "optimism is True"),
+        ({"noise": NAN}, "noise is nan"),
+        ({"noise": "q"}, "noise is 'q'"),
+        ({"memory": 1.5}, "memory is 1.5"),
+        ({"rows": "jobs"}, "'jobs'. Did you mean 'job'"),
+        ({"rows": 2.5}, "Unknown rows 2.5"),
+        ({"seed": "q"}, "seed is 'q'"),
+        ({"seed": 2.5}, "seed is 2.5"),
+        ({"seed": True}, "seed is True"),
+        ({"references": [[1.0]]}, "The references has shape"),
+        ({"references": True}, "The references|holds something"),
+        ({"references": None}, "The references|shape"),
+        ({"columns": 2.5}, "it must be a list"),
+    ],
+)
+def test_bad_options_are_named(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        EstimatedSpeeds(**{"references": REFERENCES, "columns": COLUMNS, **options})
+
+
+@pytest.mark.parametrize(
+    ("gangs", "steps", "seconds", "message"),
+    [
+        (Ran([1, 2], [0, 0]), [50.0, NAN], [60.0, 60.0], "The steps are nan"),
+        (Ran([1, 2], [0, 0]), [50.0, 1.0], [60.0, -1.0], "The seconds are -1.0"),
+        (Ran([1, 2], [0, 0]), [50.0, 1.0], [60.0, np.inf], "The seconds are inf"),
+        (Ran([1, 2], [0, 12]), [50.0, 1.0], [60.0, 60.0], "There is no column 12; valid: 0 to 11"),
+        (Ran([1, 2], [0, 0.5]), [50.0, 1.0], [60.0, 60.0], "There is no column 0.5"),
+        (Ran([1, 2], [0, NAN]), [50.0, 1.0], [60.0, 60.0], "There is no column nan"),
+        (Ran([1, 2], [0]), [50.0, 1.0], [60.0, 60.0], r"2 jobs and columns of shape \(1,\)"),
+        (Ran([1, 2], [0, 0]), [50.0], [60.0, 60.0], r"2 jobs and steps of shape \(1,\)"),
+        (Ran([1, 2.5], [0, 0]), [50.0, 1.0], [60.0, 60.0], "A job is 2.5"),
+        (Ran([1, True], [0, 0]), [50.0, 1.0], [60.0, 60.0], "A job is True"),
+        (Ran("ab", [0, 0]), [50.0, 1.0], [60.0, 60.0], "jobs is 'ab'"),
+        (3, [50.0, 1.0], [60.0, 60.0], "need `job` and `column`"),
+        (Ran([1, 2], [0, 0]), ["x", 1.0], [60.0, 60.0], "`steps` holds something"),
+    ],
+)
+def test_bad_runs_are_named_and_teach_nothing(
+    gangs: Any, steps: Any, seconds: Any, message: str
+) -> None:
+    beliefs = believed(seed=0)
+    beliefs.speeds([1, 2])
+    before = beliefs.state()
+    with pytest.raises(InputError, match=message):
+        beliefs.observe(gangs, steps, seconds)
+    assert beliefs.state() == before
