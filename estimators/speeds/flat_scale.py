@@ -48,15 +48,28 @@ class Contrasts(NamedTuple):
     log_volume: Floats
 
 
-def contrasts(covariance: Floats) -> Contrasts:
-    """Eliminate the scale from rows with these covariances, shape (..., cells, cells)."""
-    inverse = np.linalg.inv(covariance)
+def contrasts(covariance: Floats, seen: Mask) -> Contrasts:
+    """Eliminate the scale from rows.
+
+    Parameters
+    ----------
+    covariance
+        Of the measurements, shape (..., cells, cells); where a cell was not seen, anything.
+    seen
+        Which cells were measured, one in every row at least, shape (..., cells). The others have no
+        part: their entries of the result are 0.
+    """
+    both = seen[..., :, None] & seen[..., None, :]
+    own = np.eye(seen.shape[-1])
+    # Cells not seen get a variance of one and no covariance: the determinant stays what it is.
+    filled = np.where(both, covariance, own)
+    inverse = np.where(both, np.linalg.inv(filled), 0.0)
     inverse = (inverse + np.swapaxes(inverse, -1, -2)) / 2
     row_sums = inverse.sum(axis=-1)
     total = row_sums.sum(axis=-1)
     weights = row_sums / total[..., None]
     precision = inverse - row_sums[..., :, None] * weights[..., None, :]
-    log_volume = np.linalg.slogdet(covariance)[1] + np.log(total)
+    log_volume = np.linalg.slogdet(filled)[1] + np.log(total)
     return Contrasts(precision, weights, total, log_volume)
 
 
@@ -78,13 +91,6 @@ def contrasts_of_rows(covariance: Floats, known: Mask, noise: float) -> tuple[Fl
         Shapes (rows, columns, columns) and (rows, columns).
     """
     patterns, of_row = np.unique(known, axis=0, return_inverse=True)
-    both = patterns[:, :, None] & patterns[:, None, :]
-    # Holes get a variance of their own and no part in the sums: every block has one shape.
-    variance = np.where(patterns, noise**2, 1.0)
-    full = np.where(both, covariance, 0.0) + variance[:, :, None] * np.eye(known.shape[1])
-    inverse = np.where(both, np.linalg.inv(full), 0.0)
-    row_sums = inverse.sum(axis=2)
-    weights = row_sums / row_sums.sum(axis=1, keepdims=True)
-    precision = inverse - row_sums[:, :, None] * weights[:, None, :]
+    parts = contrasts(covariance + noise**2 * np.eye(len(covariance)), patterns)
     place = of_row.reshape(-1)
-    return precision[place], weights[place]
+    return parts.precision[place], parts.weights[place]

@@ -33,8 +33,27 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
+    Mask = NDArray[np.bool_]
 
 __all__ = ["posterior"]
+
+
+_SIZES = (0, 1, 4, 8, 16)
+"""Patterns with more measured cells than one of these, and no more than the next, go together."""
+
+_MANY = 100
+"""So many patterns are sorted by their very number of measured cells."""
+
+_LEAST_COUNT = 1e-12
+"""Measurements that a measured cell has at the least: older ones may have faded."""
+
+
+class _Cells(NamedTuple):
+    """Measured cells of patterns, shape (patterns, most cells): columns, those seen, and counts."""
+
+    column: Ints
+    seen: Mask
+    count: Floats
 
 
 class _Component(NamedTuple):
@@ -82,31 +101,38 @@ def posterior(prior: SpeedPrior, rows: Floats, counts: Floats) -> tuple[Floats, 
         of_row = of_row.reshape(-1)
     mean = np.tile(prior.mean + prior.scale, (len(rows), 1))
     sd = np.tile(np.sqrt(np.diag(prior.covariance)), (len(rows), 1))
-    sizes = np.count_nonzero(patterns, axis=1)
-    # Patterns of as many cells are inverted in one stack.
-    for size in np.unique(sizes[sizes > 0]).tolist():
-        stack = np.flatnonzero(sizes == size)
-        place = np.searchsorted(stack, of_row)
-        chosen = np.flatnonzero(sizes[of_row] == size)
-        cells = np.nonzero(patterns[stack])[1].reshape(-1, size)
-        variance = prior.noise**2 / np.take_along_axis(patterns[stack], cells, axis=1)
-        part = _given(prior, rows[chosen], cells, variance, place[chosen])
-        mean[chosen], sd[chosen] = part
+    kind = np.count_nonzero(patterns, axis=1)
+    if len(patterns) < _MANY:
+        kind = np.searchsorted(_SIZES, kind)
+    # Patterns of much the same size are inverted in one stack.
+    for each in np.unique(kind[kind > 0]).tolist():
+        stack = np.flatnonzero(kind == each)
+        chosen = np.flatnonzero(kind[of_row] == each)
+        place = np.searchsorted(stack, of_row[chosen])
+        cells = _cells(patterns[stack])
+        mean[chosen], sd[chosen] = _given(prior, rows[chosen], cells, place)
     return mean, sd
 
 
-def _given(
-    prior: SpeedPrior, rows: Floats, cells: Ints, noise: Floats, place: Ints
-) -> tuple[Floats, Floats]:
-    """Posterior of rows with equally many measured cells; `place` is the pattern of each."""
-    of_row = cells[place]
-    measured = np.take_along_axis(rows, of_row, axis=1)
-    level = measured.mean(axis=1, keepdims=True)
-    rest = measured - level - prior.mean[of_row]
+def _cells(patterns: Floats) -> _Cells:
+    """Put the measured cells of each pattern first, and leave out the rest as far as it goes."""
+    size = int(np.count_nonzero(patterns, axis=1).max())
+    column = np.argsort(patterns == 0, axis=1, kind="stable")[:, :size]
+    counts = np.take_along_axis(patterns, column, axis=1)
+    return _Cells(column, counts > 0, np.maximum(counts, _LEAST_COUNT))
+
+
+def _given(prior: SpeedPrior, rows: Floats, cells: _Cells, place: Ints) -> tuple[Floats, Floats]:
+    """Posterior of rows with some measured cells each; `place` is the pattern of each."""
+    of_row, seen = cells.column[place], cells.seen[place]
+    measured = np.where(seen, np.take_along_axis(rows, of_row, axis=1), 0.0)
+    level = measured.sum(axis=1, keepdims=True) / seen.sum(axis=1, keepdims=True)
+    rest = np.where(seen, measured - level - prior.mean[of_row], 0.0)
+    noise = prior.noise**2 / cells.count
     broad = _component(prior.covariance, cells, noise)
     mean = (broad.gain[place] @ rest[:, :, None])[:, :, 0]
     variance = broad.variance[place]
-    if cells.shape[1] > 1 and len(prior.references):
+    if cells.column.shape[1] > 1 and len(prior.references):
         narrow = _component(prior.closeness * prior.covariance, cells, noise)
         mean, variance = _mixed(prior, rest, of_row, place, (broad, narrow), (mean, variance))
     return prior.mean + mean + level, np.sqrt(np.maximum(variance, 0.0))
@@ -136,11 +162,12 @@ def _mixed(
     return mean, within + apart
 
 
-def _component(covariance: Floats, cells: Ints, noise: Floats) -> _Component:
+def _component(covariance: Floats, cells: _Cells, noise: Floats) -> _Component:
     """Condition one covariance on every pattern of cells."""
-    inside = covariance[cells[:, :, None], cells[:, None, :]]
-    across = covariance[:, cells].transpose(1, 0, 2)
-    parts = contrasts(inside + noise[:, :, None] * np.eye(cells.shape[1]))
+    column = cells.column
+    inside = covariance[column[:, :, None], column[:, None, :]]
+    across = covariance[:, column].transpose(1, 0, 2)
+    parts = contrasts(inside + noise[:, :, None] * np.eye(column.shape[1]), cells.seen)
     weights = parts.weights[:, None, :]
     gain = across @ parts.precision
     explained = (gain * across).sum(axis=2) + 2.0 * (across * weights).sum(axis=2)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from apportion.estimators.speeds.columns import SpeedColumns
 
     Floats = NDArray[np.float64]
+    Mask = NDArray[np.bool_]
 
 __all__ = ["SpeedPrior", "learn_prior"]
 
@@ -143,24 +144,34 @@ def _most_likely_closeness(
     covariance, noise
         As in `SpeedPrior`.
     """
+    known = ~np.isnan(rest)
+    filled = np.where(known, rest, 0.0)
+    nobody = np.zeros((1, rest.shape[1]))
+    broad = np.log(1 - REFERENCES_HALF) + _log_density(filled, nobody, known, covariance, noise)
     total = np.zeros(len(_CLOSENESS))
-    for me, row in enumerate(rest):
-        cells = np.flatnonzero(~np.isnan(row))
-        others = row[cells] - np.delete(references, me, axis=0)[:, cells]
-        inside = covariance[np.ix_(cells, cells)]
-        broad = _log_density(row[None, cells], inside, noise)
-        for index, closeness in enumerate(_CLOSENESS):
-            near = _log_density(others, closeness * inside, noise)
-            first = np.log(1 - REFERENCES_HALF) + broad
-            second = np.log(REFERENCES_HALF / len(others)) + near
-            total[index] += np.logaddexp.reduce(np.concatenate([first, second]))
+    for index, closeness in enumerate(_CLOSENESS):
+        near = _log_density(filled, references, known, closeness * covariance, noise)
+        np.fill_diagonal(near, -np.inf)
+        near += np.log(REFERENCES_HALF / (len(rest) - 1))
+        total[index] = np.logaddexp.reduce(np.concatenate([broad, near], axis=1), axis=1).sum()
     # Equal up to rounding: the broadest of them, whatever the order of the rows.
     best = np.flatnonzero(total >= total.max() - 1e-9 * (1 + abs(total.max())))
     return _CLOSENESS[int(best[-1])]
 
 
-def _log_density(residuals: Floats, covariance: Floats, noise: float) -> Floats:
-    """Log density of rows of residuals, up to a constant; their scales are eliminated."""
-    parts = contrasts(covariance + noise**2 * np.eye(len(covariance)))
-    squares = ((residuals @ parts.precision) * residuals).sum(axis=1)
-    return np.asarray(-0.5 * (squares + parts.log_volume), dtype=np.float64)
+def _log_density(
+    rows: Floats, centres: Floats, known: Mask, covariance: Floats, noise: float
+) -> Floats:
+    """Log density of rows around each centre, up to a constant; their scales are eliminated.
+
+    Shape (rows, centres); `known` is where the rows were measured.
+    """
+    patterns, of_row = np.unique(known, axis=0, return_inverse=True)
+    place = of_row.reshape(-1)
+    parts = contrasts(covariance + noise**2 * np.eye(len(covariance)), patterns)
+    density = np.empty((len(rows), len(centres)))
+    for row, (values, pattern) in enumerate(zip(rows, place.tolist(), strict=True)):
+        residual = values - centres
+        squares = ((residual @ parts.precision[pattern]) * residual).sum(axis=1)
+        density[row] = -0.5 * (squares + parts.log_volume[pattern])
+    return density
