@@ -74,11 +74,16 @@ class Exactly:
 
     def state(self) -> dict[str, Any]:
         """Return everything that later decisions depend on, for JSON."""
-        return {"active": self._active.tolist(), "shares": self._shares.state()}
+        return {
+            "active": self._active.tolist(),
+            "shares": self._shares.state(),
+            "sharing": self._sharing.state(),
+        }
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up a state of `state`."""
         self._active = np.array(state["active"], dtype=np.intp)
+        self._sharing.restore(state["sharing"])
         self._shares = Shares.of_state(state["shares"], self._jobs.capacity.size)
 
 

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from apportion.mechanism.scheduler import News, Ran
     from apportion.mechanism.shares import Sharing
 
-__all__ = ["Rounds"]
+__all__ = ["InRounds"]
 
 
-class Rounds:
+class InRounds:
     """Turns shares of time into rounds; deaf to what happens within one.
 
     Arrivals and completions wait for the next round. GPUs of a job that completes are given away
@@ -142,6 +142,7 @@ class Rounds:
             "core": self._core.state(),
             "roster": self._roster.state(),
             "rows": self._rows.tolist(),
+            "sharing": self._sharing.state(),
         }
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -149,3 +150,4 @@ class Rounds:
         self._core.restore(state["core"])
         self._roster.restore(state["roster"])
         self._rows = np.array(state["rows"], dtype=np.intp)
+        self._sharing.restore(state["sharing"])

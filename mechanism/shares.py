@@ -105,3 +105,11 @@ class Sharing(Protocol):
     def observe(self, ran: Ran) -> Ints:
         """Learn from what ran; return the jobs whose believed speeds moved."""
         ...
+
+    def state(self) -> dict[str, Any]:
+        """Return what later shares depend on, for JSON."""
+        ...
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a state of `state`."""
+        ...

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from apportion.mechanism.scheduler import NOBODY
+from apportion.plain_arrays import array_of, plain
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -150,9 +151,12 @@ class _Fixed:
 
     def state(self) -> dict[str, Any]:
         """Return what is believed of pairs."""
-        return {} if self.pairs is None else {"pairs": self.pairs.believed.tolist()}
+        pairs = self.pairs
+        if pairs is None or pairs.believed is pairs.own:
+            return {"pairs": None}
+        return {"pairs": plain(pairs.believed)}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up a state of `state`."""
-        if self.pairs is not None:
-            self.pairs.believed[:] = state["pairs"]
+        if self.pairs is not None and state["pairs"] is not None:
+            self.pairs.believed[:] = array_of(state["pairs"])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+
+from apportion.plain_arrays import array_of, plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,6 +67,17 @@ class RoundLog:
         rows[:, _COLUMNS.index("end_s")] = end_s
         rows[:, _COLUMNS.index("resolved")] = False
         self.rounds += end_s.size
+
+    def state(self) -> dict[str, Any]:
+        """Return the rows so far, for JSON."""
+        return {"rows": plain(self._rows[: self.rounds])}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a state of `state`."""
+        rows = array_of(state["rows"])
+        self.rounds = 0
+        self._make_room(len(rows))
+        self._rows[: len(rows)], self.rounds = rows, len(rows)
 
     def _make_room(self, rounds: int) -> None:
         """Double the arrays until so many more rounds fit."""

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from apportion.errors import SolveError
 from apportion.mechanism.priority import LEAST_SHARE
 from apportion.mechanism.shares import NO_PAIRS, Shares
+from apportion.plain_arrays import array_of, plain
 from apportion.policies import Instance, solve_instance
 from apportion.sim.standing import StandingClasses
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
     from types import TracebackType
 
     from numpy.typing import NDArray
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
+    Pose = Callable[[Ints, Mapping[str, Floats]], Instance]
 
 __all__ = ["Resolver"]
 
@@ -44,14 +47,22 @@ class Resolver:
         What it is told of the jobs.
     believed
         What it is told of their speeds.
+    pose
+        Makes the policy's problem of some jobs and columns for them; over the table's options and
+        their capacity by default.
     """
 
     def __init__(
-        self, policy: Policy, resolve_seconds: float, jobs: JobTable, believed: Believed
+        self,
+        policy: Policy,
+        resolve_seconds: float,
+        jobs: JobTable,
+        believed: Believed,
+        pose: Pose | None = None,
     ) -> None:
         self.policy = policy
         self.resolve_seconds = resolve_seconds
-        self.jobs, self.believed = jobs, believed
+        self.jobs, self.believed, self._pose = jobs, believed, pose or self._of_table
         self.changed = False
         self.solves = 0
         self.policy_seconds = 0.0
@@ -91,7 +102,7 @@ class Resolver:
         started = time.perf_counter()
         with _Noted(self.policy.label, now_s, active.size):
             if self.solves == 0 and self.believed.fixed:
-                self._standing = StandingClasses.of(self.policy, self.jobs)
+                self._standing = StandingClasses.of(self.policy, self.jobs, self._pose)
             if self._standing is not None:
                 X, pairs = self._standing.shares(active), NO_PAIRS
             else:
@@ -107,21 +118,51 @@ class Resolver:
         )
         return Shares(X[: active.size], pairs, X[active.size :])
 
+    def state(self) -> dict[str, Any]:
+        """Return what later solves depend on, and what was learnt, for JSON."""
+        return {
+            "changed": self.changed,
+            "last_s": self._last_s if self.solves else None,
+            "solves": self.solves,
+            "policy_seconds": self.policy_seconds,
+            "running_on": plain(self._running_on),
+            "standing": None if self._standing is None else self._standing.state(),
+            "believed": self.believed.state(),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a state of `state`."""
+        self.believed.restore(state["believed"])
+        self.changed, self.solves = state["changed"], state["solves"]
+        self.policy_seconds = state["policy_seconds"]
+        self._last_s = -np.inf if state["last_s"] is None else state["last_s"]
+        self._running_on = array_of(state["running_on"])
+        if state["standing"] is not None:
+            self._standing = StandingClasses.of(self.policy, self.jobs, self._pose)
+        if self._standing is not None:
+            self._standing.restore(state["standing"])
+
     def _solve_anew(self, now_s: float) -> tuple[Floats, Ints]:
         """Pose and solve the whole problem; return the shares, and the pairs in the last rows."""
         jobs, active = self.jobs, self.jobs.active
-        instance = Instance.of_jobs(
-            jobs.speed[active],
-            jobs.scale[active],
-            jobs.capacity,
-            columns=jobs.columns(now_s) | {"running_on": self._running_on[active]},
-            prices=jobs.prices,
-            entities=jobs.entities,
-        )
+        columns = jobs.columns(now_s) | {"running_on": self._running_on[active]}
+        instance = self._pose(active, columns)
         beside = self.believed.pairs if self.policy.space_sharing else None
         pairs = beside.table(active) if beside is not None else None
         solution = solve_instance(self.policy, instance, pairs=pairs)
         return np.asarray(solution.X, dtype=float), solution.pairs
+
+    def _of_table(self, jobs: Ints, columns: Mapping[str, Floats]) -> Instance:
+        """Pose the problem of some jobs over the options of the table."""
+        table = self.jobs
+        return Instance.of_jobs(
+            table.speed[jobs],
+            table.scale[jobs],
+            table.capacity,
+            columns=columns,
+            prices=table.prices,
+            entities=table.entities if "entity" in columns else (),
+        )
 
 
 def _check(shares: Floats, shape: tuple[int, ...]) -> None:

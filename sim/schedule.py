@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+
+from apportion.plain_arrays import array_of, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -61,8 +63,9 @@ class ScheduleLog:
         rows = np.arange(self._count, self._count + jobs.size)
         self._count += jobs.size
         while self._count > self._job.size:
-            self._job = np.concatenate([self._job, np.empty_like(self._job)])
-            self._times_s = np.hstack([self._times_s, np.empty_like(self._times_s)])
+            self._job = np.append(self._job, np.empty(max(self._job.size, 256), dtype=np.intp))
+            more = np.empty((2, self._job.size - self._times_s.shape[1]))
+            self._times_s = np.hstack([self._times_s, more])
         self._job[rows], self._row[jobs] = jobs, rows
         self._times_s[0, rows] = now_s
         self._held += held
@@ -80,6 +83,27 @@ class ScheduleLog:
             places.setdefault((kind, tuple(devices)), len(places)) for kind, devices in self._held
         )
         self._held.clear()
+
+    def state(self) -> dict[str, Any]:
+        """Return the stays so far, for JSON."""
+        self._number_places()
+        return {
+            "job": plain(self._job[: self._count]),
+            "times_s": plain(self._times_s[:, : self._count]),
+            "place": plain(np.array(self._place, dtype=np.int64)),
+            "places": [[kind, list(devices)] for kind, devices in self._places],
+            "row": plain(self._row),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a state of `state`."""
+        self._job, self._times_s = array_of(state["job"]), array_of(state["times_s"])
+        self._count, self._row = self._job.size, array_of(state["row"])
+        self._place = array("q", array_of(state["place"]).tolist())
+        self._places = {
+            (kind, tuple(devices)): k for k, (kind, devices) in enumerate(state["places"])
+        }
+        self._held = []
 
     def table(self, ids: pd.Index) -> pd.DataFrame:
         """Return the schedule; `ids` are the names of the jobs."""

@@ -6,17 +6,19 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from apportion.checks import seconds
 from apportion.cluster import Cluster
-from apportion.errors import InputError
+from apportion.errors import InputError, written
 from apportion.kinds import checked
 from apportion.mechanism.exactly import Exactly
 from apportion.mechanism.offers import OfferScheduler
 from apportion.mechanism.placement import Placer
-from apportion.mechanism.rounds import Rounds
+from apportion.mechanism.rounds import InRounds
 from apportion.sim.beliefs import Told
 from apportion.sim.deciders import get_decider
 from apportion.sim.engine import Fluid, RunRecord, TableSpeeds, Truth
 from apportion.sim.engine import run as run_jobs
+from apportion.sim.engine.snapshot import Snapshots, call_of
 from apportion.sim.given_order import by_arrival_and_id, of_types_given, present_types
 from apportion.sim.leased import run_leased
 from apportion.sim.log import RoundLog
@@ -30,10 +32,13 @@ from apportion.threads import one_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
+    from apportion.mechanism.scheduler import Scheduler
     from apportion.mechanisms import Mechanism, MechanismName
     from apportion.pairs import PairThroughputs
     from apportion.policies import Policy
+    from apportion.sim.beliefs import Beliefs
     from apportion.sim.deciders import Decider
     from apportion.sim.network import NetworkModel
     from apportion.sim.workload import Workload
@@ -62,6 +67,9 @@ def simulate(
     lease_seconds: float | None = None,
     checkpoint_seconds_per_gpu: float | None = None,
     seed: int = 0,
+    beliefs: Beliefs | None = None,
+    snapshot: str | Path | None = None,
+    snapshot_seconds: float = 30.0,
     progress: Callable[[float, int], None] | None = None,
 ) -> Run:
     """Run a workload under a policy or a scheduler until every job is complete.
@@ -122,6 +130,16 @@ def simulate(
         per GPU. Those of the scheduler where left out; 3600 and 1 for policies.
     seed
         Seed of placements at random.
+    beliefs
+        What policies, and the priorities of the mechanism, are told of speeds: ``Told()``, the
+        truth, which is the default; ``Agnostic()``, that every type is alike; see
+        `apportion.sim.beliefs`. How fast jobs really are it does not change.
+    snapshot
+        A file to which the state of the run is written from time to time. The same call goes on
+        from there if it was stopped, and ends with the same results. The file is deleted in the
+        end. Not for ``"leases"``.
+    snapshot_seconds
+        Least time between two writings, seconds of the wall clock.
     progress
         Called with (fraction done, jobs done) a few times per second at most.
 
@@ -151,10 +169,40 @@ def simulate(
     }
     settings = settings_for([decider], mechanism, given)
     if isinstance(decider, OfferScheduler) or settings["mechanism"] == "leases":
+        _refuse_under_leases(beliefs, snapshot)
         run = run_leased(decider, workload, cluster, settings, progress)
     else:
-        run = _run_policy(decider, workload, cluster, settings, Progress(progress))
+        snapshots = None
+        if snapshot is not None:
+            least_s = seconds("snapshot_seconds", snapshot_seconds)
+            call = call_of(decider, workload, cluster, {**settings, "beliefs": beliefs})
+            snapshots = Snapshots(snapshot, call, least_s)
+        reporter = Progress(progress)
+        run = _run_policy(decider, workload, cluster, settings, beliefs, snapshots, reporter)
     return replace(run, wall_seconds=time.perf_counter() - started)
+
+
+def _refuse_under_leases(beliefs: Beliefs | None, snapshot: str | Path | None) -> None:
+    for name, value in (("beliefs", beliefs), ("snapshot", snapshot)):
+        if value is not None:
+            raise InputError(
+                f"{name}={written(value)} is for the mechanisms 'rounds' and 'ideal'; leave it out."
+            )
+
+
+def _beliefs(given: Beliefs | None, settings: dict[str, Any]) -> Beliefs:
+    """Return what is told of speeds, out of the settings unless it is given by itself."""
+    estimates = settings.pop("pair_estimates", None)
+    learns = settings.pop("learn_pairs", False)
+    if given is None:
+        return Told(estimates, learns)
+    if estimates is not None or learns:
+        raise InputError(
+            "pair_estimates and learn_pairs stand beside beliefs=, which says all of it; write "
+            "beliefs=Told(pair_estimates, learn_pairs) or leave them out."
+        )
+    settings["beliefs"] = repr(given)
+    return given
 
 
 def _run_policy(
@@ -162,6 +210,8 @@ def _run_policy(
     workload: Workload,
     cluster: Cluster,
     settings: dict[str, Any],
+    beliefs: Beliefs | None,
+    snapshots: Snapshots | None,
     reporter: Progress,
 ) -> Run:
     """Run a policy whose shares are carried out in rounds, or exactly.
@@ -175,33 +225,21 @@ def _run_policy(
             f"Workload.pairs."
         )
     ordered, present = by_arrival_and_id(workload), present_types(cluster)
-    beliefs = Told(settings.pop("pair_estimates", None), settings.pop("learn_pairs", False))
     truth = Truth(ordered, present, placement_sensitive=settings.get("placement_sensitive", False))
-    believed = beliefs.start(truth, ordered, present)
+    believed = _beliefs(beliefs, settings).start(truth, ordered, present)
     truth.told.speed = believed.speed
     resolver = Resolver(policy, settings["resolve_seconds"], truth.told, believed)
     log, name = RoundLog(present.accelerators), f"Policy {policy.label!r}"
-    tables: dict[str, Any] = {}
+    scheduler: Scheduler
     if settings["mechanism"] == "ideal":
-        record = RunRecord(truth, log, reporter)
-        speeds = TableSpeeds(truth, None)
-        run_jobs(truth, Exactly(truth.told, resolver, name), Fluid(truth, speeds), record)
+        devices, schedule = None, None
+        scheduler = Exactly(truth.told, resolver, name)
     else:
-        schedule = ScheduleLog(present, len(ordered))
         devices = Placer(present, settings["placement"], settings["seed"])
-        record = RunRecord(truth, log, reporter, schedule, devices)
-        if settings["carry_over"] is None:
-            settings["carry_over"] = settings["resolve_seconds"] == 0
-        scheduler = Rounds(
-            *(truth.told, devices, resolver, name),
-            round_seconds=settings["round_seconds"],
-            overhead_seconds=settings["preemption_overhead_seconds"],
-            carry_over=settings["carry_over"],
-            work_conserving="leaves_gpus_idle" not in policy.traits,
-            leases=settings["leases"],
-        )
-        run_jobs(truth, scheduler, Fluid(truth, TableSpeeds(truth, devices)), record)
-        tables["schedule"] = schedule.table(ordered.jobs.index)
+        schedule = ScheduleLog(present, len(ordered))
+        scheduler = _in_rounds(settings, truth, devices, resolver, name)
+    record = RunRecord(truth, log, reporter, schedule, devices)
+    run_jobs(truth, scheduler, Fluid(truth, TableSpeeds(truth, devices)), record, snapshots)
     reporter.finish(truth)
     jobs = jobs_table(truth, ordered, present).loc[workload.jobs.index]
     return Run(
@@ -214,5 +252,21 @@ def _run_policy(
         policy_seconds=resolver.policy_seconds,
         wall_seconds=0.0,
         solves=resolver.solves,
-        tables=tables,
+        tables={} if schedule is None else {"schedule": schedule.table(ordered.jobs.index)},
+    )
+
+
+def _in_rounds(
+    settings: dict[str, Any], truth: Truth, devices: Placer, resolver: Resolver, name: str
+) -> InRounds:
+    """Return the scheduler of rounds; settings that follow from others are filled in."""
+    if settings["carry_over"] is None:
+        settings["carry_over"] = settings["resolve_seconds"] == 0
+    return InRounds(
+        *(truth.told, devices, resolver, name),
+        round_seconds=settings["round_seconds"],
+        overhead_seconds=settings["preemption_overhead_seconds"],
+        carry_over=settings["carry_over"],
+        work_conserving="leaves_gpus_idle" not in resolver.policy.traits,
+        leases=settings["leases"],
     )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from apportion.policies import Instance
+from apportion.plain_arrays import array_of, plain
 from apportion.policies.sessions.warm_classes import WarmClasses
 from apportion.policies.solving.rows.classes import group_rows
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.job_table import JobTable
     from apportion.policies import Policy
+    from apportion.sim.resolve import Pose
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
@@ -38,22 +39,19 @@ class StandingClasses:
 
     class_of: Ints
     _warm: WarmClasses
+    _asked: list[Floats] = field(default_factory=list)
 
     @classmethod
-    def of(cls, policy: Policy, jobs: JobTable) -> StandingClasses | None:
-        """Group all jobs of a workload; ``None`` where a policy must be solved anew each time."""
+    def of(cls, policy: Policy, jobs: JobTable, pose: Pose) -> StandingClasses | None:
+        """Group all jobs of a workload; ``None`` where a policy must be solved anew each time.
+
+        `pose` makes the problem of some jobs, see `apportion.sim.resolve.Resolver`.
+        """
         if jobs.jobs < _WORTH_IT:
             return None
         keys = np.column_stack([jobs.speed, jobs.scale, jobs.weight])
         first, class_of = group_rows(keys)
-        classes = Instance.of_jobs(
-            jobs.speed[first],
-            jobs.scale[first],
-            jobs.capacity,
-            columns={"weight": jobs.weight[first]},
-            prices=jobs.prices,
-        )
-        warm = WarmClasses.of(policy, classes)
+        warm = WarmClasses.of(policy, pose(first, {"weight": jobs.weight[first]}))
         return None if warm is None else cls(class_of, warm)
 
     def shares(self, active: Ints) -> Floats:
@@ -66,4 +64,16 @@ class StandingClasses:
         """
         own = self.class_of[active]
         count = np.bincount(own, minlength=self._warm.classes.jobs).astype(float)
+        self._asked.append(count)
         return np.asarray(self._warm.solve(count).X[own], dtype=float)
+
+    def state(self) -> dict[str, Any]:
+        """Return all counts that were solved for, for JSON."""
+        asked = np.array(self._asked, dtype=np.int32).reshape(len(self._asked), -1)
+        return {"asked": plain(asked)}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Solve for all of them again: the last digits of a warm solve hang on those before it."""
+        for count in array_of(state["asked"]).astype(float):
+            self._asked.append(count)
+            self._warm.solve(count)

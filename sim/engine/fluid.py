@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from apportion.mechanism.repetition import running_sums
-from apportion.mechanism.scheduler import NO_GANGS, NOBODY, Change, Ran
+from apportion.mechanism.scheduler import NO_GANGS, NOBODY, Change, Gangs, Ran, Spells
+from apportion.plain_arrays import array_of, plain
+from apportion.sim.engine.snapshot import fields_of, state_of
 from apportion.sim.engine.truth import ROUNDING
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from apportion.mechanism.scheduler import Gangs, Spells
     from apportion.sim.engine.speeds import Speeds
     from apportion.sim.engine.truth import Truth
 
@@ -90,6 +91,23 @@ class Fluid:
         passed_s = float(held_s.max()) if held_s.size else length_s
         self._pass(passed_s)
         return now_s + passed_s, self._ran(worked_s, held_s, passed_s, done)
+
+    def state(self) -> dict[str, Any]:
+        """Return who has devices, and what they still lose, for JSON."""
+        return {
+            "gangs": state_of(self._gangs),
+            "spells": None if self._spells is None else state_of(self._spells),
+            "rate": plain(self._rate),
+            "lost_s": None if self._lost_s is None else plain(self._lost_s),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a state of `state`."""
+        spells, lost_s = state["spells"], state["lost_s"]
+        self._gangs = Gangs(**fields_of(state["gangs"]))
+        self._spells = None if spells is None else Spells(**fields_of(spells))
+        self._rate = array_of(state["rate"])
+        self._lost_s = None if lost_s is None else array_of(lost_s)
 
     def _repeated(self, length_s: float, times: int) -> Ran:
         """Book so many stretches in which everybody works all the time and nobody is done."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from math import isinf
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from apportion.errors import SolveError
 from apportion.mechanism.scheduler import News
 
 if TYPE_CHECKING:
     from apportion.mechanism.scheduler import Change, Ran, Scheduler
+    from apportion.sim.engine.snapshot import Part, Snapshots
     from apportion.sim.engine.truth import Truth
 
 __all__ = ["Record", "Runtime", "run"]
@@ -20,6 +21,14 @@ class Runtime(Protocol):
 
     def apply(self, now_s: float, change: Change) -> None:
         """Let the gangs of a decision have their devices from now on."""
+        ...
+
+    def state(self) -> dict[str, Any]:
+        """Return everything that later steps depend on, for JSON."""
+        ...
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a state of `state`."""
         ...
 
     def run(
@@ -61,8 +70,22 @@ class Record(Protocol):
         """Take down what gangs have done between two times, while so many jobs were active."""
         ...
 
+    def state(self) -> dict[str, Any]:
+        """Return what was taken down so far, for JSON."""
+        ...
 
-def run(truth: Truth, scheduler: Scheduler, runtime: Runtime, record: Record) -> None:
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a state of `state`."""
+        ...
+
+
+def run(
+    truth: Truth,
+    scheduler: Scheduler,
+    runtime: Runtime,
+    record: Record,
+    snapshots: Snapshots | None = None,
+) -> None:
     """Run the jobs until every one is complete.
 
     Parameters
@@ -75,6 +98,8 @@ def run(truth: Truth, scheduler: Scheduler, runtime: Runtime, record: Record) ->
         Lets gangs work at the speeds that they really have.
     record
         Is told of all of it.
+    snapshots
+        Where the run goes on if it was stopped before, and leaves its state from time to time.
 
     Raises
     ------
@@ -82,7 +107,17 @@ def run(truth: Truth, scheduler: Scheduler, runtime: Runtime, record: Record) ->
         If jobs wait for ever: no decision lets any of them work, and nothing else will happen.
     """
     now_s, ran = truth.next_arrival_s, None
+    parts: dict[str, Part] = {
+        "truth": truth,
+        "scheduler": scheduler,
+        "runtime": runtime,
+        "record": record,
+    }
+    if snapshots is not None:
+        now_s, ran = snapshots.resume(parts) or (now_s, ran)
     while truth.left:
+        if snapshots is not None:
+            snapshots.note(now_s, ran, parts)
         arrived = truth.admit(now_s)
         if truth.idle:
             now_s = truth.next_arrival_s
@@ -103,3 +138,5 @@ def run(truth: Truth, scheduler: Scheduler, runtime: Runtime, record: Record) ->
             )
         record.ran(now_s, end_s, ran, active)
         now_s = end_s
+    if snapshots is not None:
+        snapshots.drop()

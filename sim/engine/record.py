@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -77,6 +77,17 @@ class RunRecord:
             if self._schedule is not None:
                 self._schedule.end(ran.done, self._truth.completion_s[ran.done])
             self._progress.update(self._truth)
+
+    def state(self) -> dict[str, Any]:
+        """Return the tables so far, for JSON."""
+        schedule = None if self._schedule is None else self._schedule.state()
+        return {"log": self._log.state(), "schedule": schedule}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a state of `state`."""
+        self._log.restore(state["log"])
+        if self._schedule is not None:
+            self._schedule.restore(state["schedule"])
 
 
 def _gpu_seconds(ran: Ran, types: int) -> Floats:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from apportion.mechanism.job_table import JobTable
 from apportion.mechanism.repetition import add_repeatedly
+from apportion.plain_arrays import array_of, plain
 from apportion.policies import isolated_share
 from apportion.sim.sharing import PairSpeeds
 
@@ -26,6 +27,11 @@ __all__ = ["Truth"]
 
 # Steps that are left when a job is as good as complete, as a share of its time to run.
 ROUNDING = 1e-9
+
+
+_BOOKS = (
+    *("remaining", "start_s", "completion_s", "isolated_s", "preemptions", "held_s", "gpu_s"),
+)
 
 
 class Truth:
@@ -184,6 +190,18 @@ class Truth:
         self.active = self.told.active = self.active[stay]
         self._divided = False
         return stay
+
+    def state(self) -> dict[str, Any]:
+        """Return what has come to pass so far, for JSON."""
+        books = {name: plain(getattr(self, name)) for name in _BOOKS}
+        return books | {"arrived": self._arrived, "active": self.active.tolist()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a state of `state` in books of the same jobs."""
+        for name in _BOOKS:
+            getattr(self, name)[:] = array_of(state[name])
+        self._arrived, self._divided = int(state["arrived"]), False
+        self.active = self.told.active = np.array(state["active"], dtype=np.intp)
 
     def _rate_alone(self) -> Floats:
         """Steps/s of the active jobs in an isolated 1/n share, shape (jobs,)."""

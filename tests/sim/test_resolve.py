@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -30,8 +32,8 @@ def test_only_policies_over_counts_are_kept_warm(
 ) -> None:
     kept, of = [], StandingClasses.of
 
-    def noted(policy: ap.Policy, ledger: object) -> StandingClasses | None:
-        kept.append(of(policy, ledger))  # type: ignore[arg-type]
+    def noted(*asked: Any) -> StandingClasses | None:
+        kept.append(of(*asked))
         return kept[-1]
 
     monkeypatch.setattr(StandingClasses, "of", noted)

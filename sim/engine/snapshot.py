@@ -1,0 +1,169 @@
+"""The state of a run on disk, from which the same run goes on as if it had never stopped."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+import pandas as pd
+
+from apportion._version import __version__
+from apportion.errors import InputError
+from apportion.mechanism.scheduler import Gangs, Ran
+from apportion.plain_arrays import array_of, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from apportion.cluster import Cluster
+    from apportion.policies import Policy
+    from apportion.sim.workload import Workload
+
+__all__ = ["Part", "Snapshots", "call_of", "fields_of", "state_of"]
+
+_VERSION = 1
+
+
+class Part(Protocol):
+    """Anything of a run that changes as time goes by."""
+
+    def state(self) -> dict[str, Any]:
+        """Return everything that later steps depend on, as JSON holds it, every bit kept."""
+        ...
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a state of `state` in a part that was made alike."""
+        ...
+
+
+def state_of(lines: NamedTuple) -> dict[str, Any]:
+    """Return a tuple of arrays, numbers and nothings by name, for JSON."""
+    return {
+        name: plain(value) if isinstance(value, np.ndarray) else value
+        for name, value in lines._asdict().items()
+    }
+
+
+def fields_of(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what `state_of` has written down."""
+    return {
+        name: array_of(value) if isinstance(value, dict) else value for name, value in state.items()
+    }
+
+
+def call_of(
+    policy: Policy, workload: Workload, cluster: Cluster, settings: Mapping[str, Any]
+) -> dict[str, str]:
+    """Return what a run depends on, by name, in texts that differ where it differs."""
+    digest = hashlib.sha256()
+    for pairs in (workload.pairs, settings.get("pair_estimates")):
+        if pairs is not None:
+            digest.update(repr([*pairs.keys, *pairs.accelerators]).encode() + pairs.own.tobytes())
+    for table in (workload.jobs, workload.throughputs, workload.unconsolidated):
+        if table is not None:
+            digest.update(repr([*map(str, table.columns), len(table)]).encode())
+            digest.update(pd.util.hash_pandas_object(table).to_numpy().tobytes())
+    told = {name: value for name, value in settings.items() if name != "pair_estimates"}
+    return {
+        "program": __version__,
+        "policy": repr(policy),
+        "workload": digest.hexdigest(),
+        "cluster": repr(cluster),
+        "settings": repr(sorted(told.items())),
+    }
+
+
+class Snapshots:
+    """Writes the state of a run between two steps of its loop, every so many seconds.
+
+    A file is replaced as a whole, so that whatever stops the run leaves one that is whole. It is
+    plain JSON: arrays are text of their bytes.
+
+    Parameters
+    ----------
+    path
+        The file.
+    call
+        What is run, by name; a file of another call is refused.
+    seconds
+        Least time between two writings, seconds of the wall clock.
+    """
+
+    def __init__(self, path: str | Path, call: Mapping[str, str], seconds: float = 30.0) -> None:
+        self.path, self.seconds = Path(path), seconds
+        self._call = dict(call)
+        self._next = time.monotonic() + seconds
+
+    def note(self, now_s: float, ran: Ran | None, parts: Mapping[str, Part]) -> None:
+        """Write down where the run is, unless that was done too recently."""
+        if time.monotonic() >= self._next:
+            self.write(now_s, ran, parts)
+            self._next = time.monotonic() + self.seconds
+
+    def write(self, now_s: float, ran: Ran | None, parts: Mapping[str, Part]) -> None:
+        """Write down where the run is."""
+        last = None
+        if ran is not None:
+            last = state_of(ran) | {"gangs": state_of(ran.gangs)}
+        state = {
+            "version": _VERSION,
+            "call": self._call,
+            "now_s": now_s,
+            "ran": last,
+            "parts": {name: part.state() for name, part in parts.items()},
+        }
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        draft = self.path.with_name(f"{self.path.name}.{os.getpid()}.tmp")
+        with draft.open("w", encoding="ascii") as file:
+            json.dump(state, file)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(self.path)
+
+    def resume(self, parts: Mapping[str, Part]) -> tuple[float, Ran | None] | None:
+        """Bring the parts of a run to where the file says; return the time and what ran last.
+
+        ``None`` if there is no file: the run begins.
+
+        Raises
+        ------
+        InputError
+            If it is no snapshot, or one of another call.
+        """
+        if not self.path.exists():
+            return None
+        try:
+            state = json.loads(self.path.read_text(encoding="ascii"))
+            version, call = state["version"], dict(state["call"])
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise InputError(
+                f"{self.path} is no snapshot of a run ({error}); delete it to begin anew."
+            ) from error
+        other = [name for name in self._call | call if self._call.get(name) != call.get(name)]
+        if version != _VERSION or other:
+            what = ", ".join(other) or "program"
+            raise InputError(
+                f"{self.path} is the snapshot of another run: the {what} differs. Delete it to "
+                f"begin anew, or give the path of another file."
+            )
+        try:
+            for name, part in parts.items():
+                part.restore(state["parts"][name])
+            ran, last = None, state["ran"]
+            if last is not None:
+                gangs = Gangs(**fields_of(last.pop("gangs")))
+                ran = Ran(gangs=gangs, **fields_of(last))
+            return float(state["now_s"]), ran
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise InputError(
+                f"{self.path} is damaged ({error}); delete it to begin anew."
+            ) from error
+
+    def drop(self) -> None:
+        """Delete the file: the run is over."""
+        self.path.unlink(missing_ok=True)

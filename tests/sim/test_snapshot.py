@@ -1,0 +1,146 @@
+"""A run that is stopped anywhere and started again ends as if it had never stopped."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.sim.generated import POLICIES, Case, draw
+
+import apportion as ap
+from apportion.errors import InputError
+from apportion.plain_arrays import array_of, plain
+from apportion.sim.engine.snapshot import Snapshots
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from apportion.sim import Run
+
+
+class Stopped(Exception):
+    """The process is killed."""
+
+
+def stopped_again_and_again(
+    case: Case, path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Run, int]:
+    """Run a case, killed after a few steps each time; return the result and the kills."""
+    kills, write = 0, Snapshots.write
+    steps_left = 0
+
+    def note(snapshots: Snapshots, *where: Any) -> None:
+        nonlocal steps_left
+        steps_left -= 1
+        if steps_left == 0:
+            write(snapshots, *where)
+            raise Stopped
+
+    monkeypatch.setattr(Snapshots, "note", note)
+    while True:
+        steps_left = int(rng.integers(2, 40)) if kills < 4 else -1
+        try:
+            return case.run(settings={**case.settings, "snapshot": path}), kills
+        except Stopped:
+            kills += 1
+
+
+def long(case: Case, factor: float) -> Case:
+    jobs = case.workload.jobs
+    jobs = jobs.assign(total_steps=jobs["total_steps"] * factor)
+    return replace(case, workload=replace(case.workload, jobs=jobs))
+
+
+def assert_equal(one: Run, other: Run) -> None:
+    pd.testing.assert_frame_equal(one.jobs, other.jobs, check_exact=True)
+    pd.testing.assert_frame_equal(one.rounds, other.rounds, check_exact=True)
+    assert one.tables.keys() == other.tables.keys()
+    for name, table in one.tables.items():
+        pd.testing.assert_frame_equal(table, other.tables[name], check_exact=True)
+    assert one.solves == other.solves
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_run_that_was_killed_ends_the_same(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(seed)
+    shared = ("max_min_fairness_space_sharing", "gandiva_packing")
+    policy = shared[seed // 4 % 2] if seed % 4 == 0 else POLICIES[seed % len(POLICIES)]
+    case = long(draw(policy, rng, most_jobs=30), factor=1.0 + 5 * (seed % 3))
+    if seed % 4 == 3:
+        settings = {"mechanism": "ideal", "resolve_seconds": case.settings["resolve_seconds"]}
+        case = replace(case, settings=settings)
+    elif case.workload.pairs is not None and seed % 8 == 4:
+        pairs = case.workload.pairs
+        wrong = replace(pairs, own=pairs.own * rng.uniform(0.5, 1.5, pairs.own.shape))
+        case = replace(
+            case, settings={**case.settings, "pair_estimates": wrong, "learn_pairs": True}
+        )
+    path = tmp_path / "run.json"
+    killed, _ = stopped_again_and_again(case, path, rng, monkeypatch)
+    assert not path.exists()
+    assert_equal(killed, case.run())
+
+
+@pytest.mark.parametrize("mechanism", ["rounds", "ideal"])
+def test_a_policy_that_is_kept_warm_goes_on_to_the_last_bit(
+    mechanism: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crowd = ap.generate_workload(jobs=40, seed=3, scale_factors="gavel", jobs_per_hour=8)
+    cluster = ap.Cluster.of("v100=8,p100=8,k80=8")
+    case = Case("max_min_fairness", crowd, cluster, {"mechanism": mechanism})
+    rng = np.random.default_rng(7)
+    killed, kills = stopped_again_and_again(case, tmp_path / "a" / "run.json", rng, monkeypatch)
+    assert kills >= 2
+    assert_equal(killed, case.run())
+
+
+def test_a_snapshot_of_another_call_and_a_damaged_one_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng, path = np.random.default_rng(1), tmp_path / "run.json"
+    case = long(draw("max_min_fairness", rng), 5.0)
+
+    def note(snapshots: Snapshots, *where: Any) -> None:
+        snapshots.write(*where)
+        raise Stopped
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Snapshots, "note", note)
+        with pytest.raises(Stopped):
+            case.run(settings={**case.settings, "snapshot": path})
+    state = json.loads(path.read_text())
+    assert state["version"] == 1
+    with pytest.raises(InputError, match="snapshot of another run: the policy, settings differs"):
+        case.run(decider="fifo", settings={"round_seconds": 77.0, "snapshot": path})
+    broken = {**state, "parts": {**state["parts"], "truth": {}}}
+    for text, what in (("{", "is no snapshot"), (json.dumps(broken), "is damaged")):
+        path.write_text(text)
+        with pytest.raises(InputError, match=what):
+            case.run(settings={**case.settings, "snapshot": path})
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.array([0.1, -0.0, np.inf, np.nan, 1e-320]),
+        np.zeros((0, 3)),
+        np.arange(6).reshape(2, 3)[:, ::-1],
+        np.array([[True], [False]]),
+    ],
+    ids=["floats", "nothing", "reversed", "truths"],
+)
+def test_arrays_come_back_bit_by_bit(array: np.ndarray[Any, Any]) -> None:
+    back = array_of(json.loads(json.dumps(plain(array))))
+    assert (back.dtype, back.shape) == (array.dtype, array.shape)
+    assert back.tobytes() == np.ascontiguousarray(array).tobytes()
+
+
+def test_an_array_of_anything_else_is_refused() -> None:
+    with pytest.raises(ValueError, match="holds no numbers"):
+        array_of({"kind": "|O", "shape": [1], "data": ""})
