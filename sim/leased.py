@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from apportion.mechanism.offers import OfferScheduler
-from apportion.sim.given_order import by_arrival_and_id
-from apportion.sim.leasing import simulate_leases
-from apportion.sim.network import get_network
+from apportion.sim.given_order import present_types
+from apportion.sim.leasing.simulate import run_leases
 from apportion.sim.tier_shares import TierShares
 
 if TYPE_CHECKING:
@@ -16,8 +15,9 @@ if TYPE_CHECKING:
 
     from apportion.cluster import Cluster
     from apportion.mechanism.offers import Takers
-    from apportion.policies import Policy
     from apportion.sim.deciders import Decider
+    from apportion.sim.engine import Truth
+    from apportion.sim.network import NetworkModel
     from apportion.sim.run import Run
     from apportion.sim.workload import Workload
 
@@ -49,54 +49,34 @@ def run_leased(
         "checkpoint_s_per_gpu": settings["checkpoint_seconds_per_gpu"],
     }
     changes = {name: value for name, value in told.items() if value is not None}
+    asked: list[TierShares] = []
+
+    def ask(truth: Truth, ordered: Workload, network: NetworkModel) -> Takers:
+        asked.append(
+            TierShares(
+                *(decider, truth, ordered, present_types(cluster), network),
+                lease_s=terms.lease_s,
+                resolve_seconds=settings["resolve_seconds"],
+            )
+        )
+        return asked[0]
+
     if isinstance(decider, OfferScheduler):
-        scheduler, shares = replace(decider, **changes), None
+        terms, takers = replace(decider, **changes), None
     else:
-        scheduler, shares = _of_policy(decider, workload, cluster, settings, changes)
-    run = simulate_leases(
-        scheduler,
-        workload,
-        cluster,
+        terms, takers = OfferScheduler(decider.label, decider.source, **changes), ask
+    run = run_leases(
+        *(terms, workload, cluster),
         network=settings["network"],
         seed=settings["seed"],
         progress=progress,
+        takers=takers,
     )
-    if shares is None:
+    if takers is None:
         return replace(run, settings={**settings, **run.settings})
     return replace(
         run,
         settings={**settings, "network": run.settings["network"]},
-        policy_seconds=shares.policy_seconds,
-        solves=shares.solves,
+        policy_seconds=asked[0].resolver.policy_seconds,
+        solves=asked[0].resolver.solves,
     )
-
-
-@dataclass(frozen=True, repr=False)
-class _SharesScheduler(OfferScheduler):
-    """A scheduler in which shares of time decide, and not an order and a rule."""
-
-    shares: TierShares | None = field(default=None, compare=False, repr=False)
-
-    def candidates(self) -> Takers:
-        """Return what the policy decides by."""
-        return self.shares or super().candidates()
-
-
-def _of_policy(
-    policy: Policy,
-    workload: Workload,
-    cluster: Cluster,
-    settings: Mapping[str, Any],
-    changes: Mapping[str, Any],
-) -> tuple[OfferScheduler, TierShares]:
-    """Make the scheduler that serves a policy's shares over tiers."""
-    scheduler = _SharesScheduler(policy.label, policy.source, **changes)
-    shares = TierShares(
-        policy,
-        by_arrival_and_id(workload),
-        cluster,
-        get_network(settings["network"], cluster=cluster),
-        lease_s=scheduler.lease_s,
-        resolve_seconds=settings["resolve_seconds"],
-    )
-    return replace(scheduler, shares=shares), shares

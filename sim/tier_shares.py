@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-import time
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from apportion.cluster import TIERS
 from apportion.errors import InputError
-from apportion.mechanism.priority import LEAST_SHARE, Candidates, idle_first, time_at_start
-from apportion.policies import solve
+from apportion.mechanism.priority import Candidates, idle_first, time_at_start
+from apportion.sim.beliefs import Told
+from apportion.sim.resolve import Resolver
+from apportion.sim.tier_problem import tier_problem
 from apportion.sim.tier_speeds import tier_speeds
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from apportion.cluster import Cluster
     from apportion.mechanism.offers import WaitingJobs
     from apportion.mechanism.offers.records import JobRecords
-    from apportion.policies import Policy
+    from apportion.policies import Instance, Policy
+    from apportion.sim.engine import Truth
     from apportion.sim.network import NetworkModel
     from apportion.sim.workload import Workload
 
@@ -46,7 +50,7 @@ class TierShares:
     ----------
     policy
         The policy.
-    workload, cluster, network
+    truth, workload, cluster, network
         Jobs, whole racks of one accelerator type, and what slows gangs down.
     lease_s
         Length of a lease, seconds.
@@ -55,8 +59,8 @@ class TierShares:
 
     Attributes
     ----------
-    solves, policy_seconds
-        How often the policy was solved, and the real time that it took, seconds.
+    resolver
+        Asks the policy.
 
     Raises
     ------
@@ -67,6 +71,7 @@ class TierShares:
     def __init__(
         self,
         policy: Policy,
+        truth: Truth,
         workload: Workload,
         cluster: Cluster,
         network: NetworkModel,
@@ -79,21 +84,26 @@ class TierShares:
                 f"Policy {policy.label!r} lets jobs share GPUs; under leases every gang has its "
                 f"GPUs to itself. Choose the policy without space sharing."
             )
-        self.solves, self.policy_seconds = 0, 0.0
         self._policy, self._cluster, self._lease_s = policy, cluster, lease_s
-        self._resolve_seconds = resolve_seconds
-        self._jobs = workload.jobs.reset_index(drop=True)
-        self._speed = tier_speeds(workload, cluster, network)
-        self._fastest = self._speed * (self._speed == self._speed.max(axis=1, keepdims=True))
-        none = np.zeros_like(self._speed)
+        speed = tier_speeds(workload, cluster, network)
+        gpus = np.full(len(TIERS), float(cluster.total_gpus))
+        self._told = truth.told
+        self._table = replace(truth.told, speed=speed, capacity=gpus, prices=np.zeros(len(TIERS)))
+        believed = Told().start(truth, workload, cluster)
+        self.resolver = Resolver(policy, resolve_seconds, self._table, believed, self._pose)
+        self._fastest = speed * (speed == speed.max(axis=1, keepdims=True))
+        none = np.zeros_like(speed)
         self._target, self._run_s, self._owed, self._at_start = none, none, none, none
-        self._compute_s, self._isolated_s = np.zeros((2, len(workload)))
+        self._wanted = Candidates.of(none, speed, none)
+        self._priority = np.zeros(len(workload))
         self._active: Ints = np.empty(0, dtype=np.intp)
+        self._seen: Ints | None = None
         self._solved_s = -np.inf
 
     def candidates(self, now_s: float, waiting: WaitingJobs) -> tuple[Ints, Bools]:
         """Return waiting jobs and a tier for each, who is owed most first."""
-        if self._changed(waiting.records) and now_s >= self._solved_s + self._resolve_seconds:
+        self._look()
+        if self.resolver.due(now_s):
             self._solve(now_s, waiting.records)
         jobs, tiers = self._in_order(waiting.records)
         position = np.full(waiting.records.jobs, -1)
@@ -105,20 +115,22 @@ class TierShares:
 
     def next_change_s(self, now_s: float, waiting: WaitingJobs) -> float:
         """Return when the policy may be solved again, if it is due; infinite if not."""
-        due_s = self._solved_s + self._resolve_seconds
-        return due_s if due_s > now_s and self._changed(waiting.records) else np.inf
+        self._look()
+        due_s = self.resolver.next_s
+        return due_s if due_s > now_s and self.resolver.changed else np.inf
 
-    def _changed(self, records: JobRecords) -> bool:
-        """Whether jobs have come or gone since the last solve."""
-        return not np.array_equal(np.flatnonzero(~records.complete), self._active)
+    def _look(self) -> None:
+        """See whether jobs have come or gone since the last solve."""
+        if self._told.active is not self._seen:
+            self._seen = self._told.active
+            self.resolver.changed = not np.array_equal(self._seen, self._active)
 
     def _in_order(self, records: JobRecords) -> tuple[Ints, Ints]:
         """Return (job, tier) pairs by priority, those to which idle GPUs are lent behind."""
         known = records.jobs
-        since = records.run_s - self._run_s[:known]
-        received = self._at_start[:known] + since
-        wanted = Candidates.of(self._target[:known], self._speed[:known], self._owed[:known])
-        jobs, tiers = wanted.by_priority(received)
+        received = self._at_start.copy()
+        received[:known] += records.run_s - self._run_s[:known]
+        jobs, tiers = self._wanted.by_priority(received)
         if "leaves_gpus_idle" in self._policy.traits:
             return jobs, tiers
         served = records.run_s.sum(axis=1)
@@ -128,57 +140,32 @@ class TierShares:
     def _solve(self, now_s: float, records: JobRecords) -> None:
         """Ask the policy for new shares of the jobs that are here now."""
         self._settle(now_s, records)
-        self._active = np.flatnonzero(~records.complete)
-        started = time.perf_counter()
-        options = pd.MultiIndex.from_product([self._cluster.accelerators, TIERS])
-        speeds = pd.DataFrame(self._speed[self._active], self._active, options)
-        usable = [option for option in options if (speeds[option] > 0).any()]
-        allocation = solve(
-            self._policy, speeds[usable], workers=self._cluster, jobs=self._table(now_s, records)
-        )
-        shares = allocation.X.reindex(index=self._active, columns=options).fillna(0.0)
-        self._target = np.zeros_like(self._speed)
-        self._target[self._active] = np.clip(shares.to_numpy(dtype=float), 0.0, 1.0)
-        self.policy_seconds += time.perf_counter() - started
-        self.solves += 1
+        self._active = self._table.active = self._told.active
+        run_s = records.run_s.sum(axis=1)
+        ran = np.flatnonzero(run_s > 0)
+        self._priority[ran] = records.compute_s[ran] / run_s[ran]
+        self._target = np.zeros_like(self._table.speed)
+        self._target[self._active] = self.resolver.solve(now_s).alone
+        self._wanted = Candidates.of(self._target, self._table.speed, self._owed)
         self._solved_s = now_s
 
     def _settle(self, now_s: float, records: JobRecords) -> None:
-        """Close the books of the last shares: what is owed, and time in an isolated share."""
+        """Close the books of the last shares: what is owed."""
         known = records.jobs
-        run_s = np.zeros_like(self._speed)
+        run_s = np.zeros_like(self._run_s)
         run_s[:known] = records.run_s
         if self._active.size:
             wanted_s = self._target * (now_s - self._solved_s)
             owed = self._owed + wanted_s - (run_s - self._run_s)
             self._owed = np.clip(owed, -self._lease_s, self._lease_s)
-            gpus = self._jobs["scale_factor"].to_numpy()[self._active]
-            share = self._cluster.total_gpus / self._active.size / gpus
-            done_s = records.compute_s[self._active] - self._compute_s[self._active]
-            done_s *= records.alone_slowdown[self._active]
-            self._isolated_s[self._active] += done_s / np.minimum(share, 1.0)
-        self._compute_s[:known] = records.compute_s
         self._run_s = run_s
         self._at_start = time_at_start(self._owed, self._lease_s, carry_over=True)
 
-    def _table(self, now_s: float, records: JobRecords) -> pd.DataFrame:
-        """Return what policies may ask of the jobs that are here."""
-        active = self._active
-        jobs = self._jobs.loc[active]
-        undone = 1 - records.compute_s[active] / records.ideal_s[active]
-        run_s = records.run_s[active].sum(axis=1)
-        columns: dict[str, Any] = {
-            # A job whose last step is being rounded off is still here.
-            "steps_remaining": jobs["total_steps"] * np.maximum(undone, 1e-9),
-            "elapsed_s": now_s - jobs["arrival_s"],
-            "isolated_elapsed_s": self._isolated_s[active],
-            "running_on": np.where(
-                self._target[active].sum(axis=1) >= 1 - LEAST_SHARE,
-                self._cluster.accelerators[0],
-                "",
-            ),
-            "network_priority": np.divide(
-                records.compute_s[active], run_s, out=np.zeros(active.size), where=run_s > 0
-            ),
-        }
-        return jobs.assign(**columns)
+    def _pose(self, jobs: Ints, columns: Mapping[str, Floats]) -> Instance:
+        """Pose the problem of some jobs over the tiers."""
+        table, known = self._table, dict(columns)
+        if "network_priority" in known:
+            known["network_priority"] = self._priority[jobs]
+        if "running_on" in known:  # a tier, of the one type that there is
+            known["running_on"] = np.minimum(known["running_on"], 0.0)
+        return tier_problem(table.speed[jobs], table.scale[jobs], self._cluster, known)

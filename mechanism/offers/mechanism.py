@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.cluster import Cluster
+    from apportion.mechanism.offers.candidates import Takers
     from apportion.mechanism.offers.scheduler import OfferScheduler
 
     Ints = NDArray[np.int64]
@@ -61,6 +62,8 @@ class LeaseMechanism:
         Seed of placements at random.
     pace
         How slow models are on placements; by default all that counts is the tier.
+    candidates
+        Decides who takes what; by default what the scheduler says.
 
     Raises
     ------
@@ -75,6 +78,7 @@ class LeaseMechanism:
         *,
         seed: int = 0,
         pace: Pace = by_tier,
+        candidates: Takers | None = None,
     ) -> None:
         gpus = machines_of(cluster)
         self.scheduler = scheduler
@@ -85,7 +89,7 @@ class LeaseMechanism:
         self._rng = np.random.default_rng(seed)
         self._fit = get_fit(scheduler.placement, self._rng)
         self.placing = Placing(gpus, pace)
-        self._candidates = scheduler.candidates()
+        self._candidates = candidates or scheduler.candidates()
         self._given_back: dict[int, Placement] = {}
 
     def arrive(

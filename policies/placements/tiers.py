@@ -30,7 +30,14 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["Eligible", "GangPacking", "eligible", "pack_gangs", "tier_eligibility"]
+__all__ = [
+    "Eligible",
+    "GangPacking",
+    "eligible",
+    "gang_limits",
+    "pack_gangs",
+    "tier_eligibility",
+]
 
 
 class GangPacking(NamedTuple):
@@ -107,7 +114,7 @@ def pack_gangs(tensor: ThroughputTensor, cluster: Cluster, jobs: pd.DataFrame) -
                 continue
             cluster.racks(accelerator)
             name = f"{accelerator} {TIERS[inside]} packing"
-            limits, exact = _limits(np.where(here, gangs, 0), gpus)
+            limits, exact = gang_limits(np.where(here, gangs, 0), gpus)
             units = cluster.gpus[accelerator] // gpus
             for number, usage in enumerate(limits, start=1):
                 table = pd.DataFrame(usage, index=tensor.rows, columns=tensor.options)
@@ -117,7 +124,7 @@ def pack_gangs(tensor: ThroughputTensor, cluster: Cluster, jobs: pd.DataFrame) -
     return GangPacking(resources, largest, note)
 
 
-def _limits(gangs: NDArray[np.int64], gpus: int) -> tuple[list[Floats], bool]:
+def gang_limits(gangs: NDArray[np.int64], gpus: int) -> tuple[list[Floats], bool]:
     """Usage by limit, each of shape (rows, options), of the limits that the GPUs do not imply."""
     sizes = np.unique(gangs[gangs > 0])
     if not sizes.size:

@@ -11,6 +11,7 @@ from apportion.errors import InputError, written
 from apportion.mechanism.offers import LeaseMechanism, get_scheduler
 from apportion.mechanism.offers.exact import TICK_S
 from apportion.mechanism.offers.leasing import LeaseScheduler
+from apportion.mechanism.offers.racks import machines_of
 from apportion.sim.engine.fluid import Fluid
 from apportion.sim.engine.loop import run
 from apportion.sim.engine.truth import Truth
@@ -28,7 +29,7 @@ from apportion.threads import one_thread
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from apportion.mechanism.offers import OfferScheduler
+    from apportion.mechanism.offers import OfferScheduler, Takers
     from apportion.sim.network import NetworkModel, Shape
     from apportion.sim.workload import Workload
 
@@ -93,14 +94,23 @@ def run_leases(
     seed: int,
     progress: Callable[[float, int], None] | None,
     every_lease: bool = False,
+    takers: Callable[[Truth, Workload, NetworkModel], Takers] | None = None,
 ) -> Run:
-    """Do what `simulate_leases` says; `every_lease` makes each lease an event."""
+    """Do what `simulate_leases` says.
+
+    With `every_lease` each lease is an event. `takers` makes what decides who takes what, instead
+    of the scheduler's order and rule, of the truth, the workload in order, and the network.
+    """
     started = time.perf_counter()
     scheduler, cluster = get_scheduler(scheduler), present_types(Cluster.of(cluster))
     given, workload = workload.jobs.index, by_arrival_and_id(workload)
+    machines_of(cluster)  # or these are no whole racks of one type
     model = get_network(network, cluster=cluster)
-    mechanism = LeaseMechanism(scheduler, cluster, seed=seed, pace=pace_of(model))
     truth, reporter = Truth(workload, cluster, tick_s=TICK_S), Progress(progress)
+    decides = None if takers is None else takers(truth, workload, model)
+    mechanism = LeaseMechanism(
+        scheduler, cluster, seed=seed, pace=pace_of(model), candidates=decides
+    )
     job_types = workload.jobs["job_type"].tolist()
     _check_restores(scheduler, workload)
     _check_models(model, workload, cluster)
