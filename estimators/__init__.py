@@ -13,19 +13,26 @@ from apportion.estimators.scaling import (
     scaled_throughput,
     speedup,
 )
-from apportion.estimators.speeds import EstimatedSpeeds, SpeedModel
+from apportion.estimators.speeds import (
+    EstimatedSpeeds,
+    EstimatedThroughputs,
+    SpeedModel,
+    estimate_speeds,
+)
 
 __all__ = [
     "DISTRIBUTED_FAMILIES",
     "AlternatingLeastSquares",
     "BaseImputer",
     "EstimatedSpeeds",
+    "EstimatedThroughputs",
     "Imputer",
     "InterferenceEstimator",
     "MixtureImputer",
     "SoftImpute",
     "SpeedModel",
     "estimate_pairs",
+    "estimate_speeds",
     "family_of",
     "interference_errors",
     "scaled_throughput",

@@ -188,7 +188,7 @@ class EstimatedSpeeds:
 
     @one_thread
     def refit(self) -> list[int | str]:
-        """Learn ratios, covariance and references anew, from what has run too.
+        """Learn ratios and covariance anew, from what has run too.
 
         Returns
         -------
@@ -200,7 +200,9 @@ class EstimatedSpeeds:
         most = np.argsort(-cells, kind="stable")[:_MOST_ROWS_TO_LEARN_FROM]
         own = logs[most[cells[most] > 0]]
         rows = np.concatenate([self._references, own])
-        self._prior = learn_prior(rows, self._columns, self._noise)
+        # Jobs teach ratios and covariance; only the references given are imitated.
+        imitated = np.arange(len(rows)) < len(self._references)
+        self._prior = learn_prior(rows, self._columns, self._noise, imitated)
         return self._tell(np.arange(len(self._measured)))
 
     def state(self) -> dict[str, Any]:

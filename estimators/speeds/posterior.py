@@ -53,7 +53,7 @@ class _Cells(NamedTuple):
 
     column: Ints
     seen: Mask
-    count: Floats
+    many: Floats
 
 
 class _Component(NamedTuple):
@@ -128,7 +128,7 @@ def _given(prior: SpeedPrior, rows: Floats, cells: _Cells, place: Ints) -> tuple
     measured = np.where(seen, np.take_along_axis(rows, of_row, axis=1), 0.0)
     level = measured.sum(axis=1, keepdims=True) / seen.sum(axis=1, keepdims=True)
     rest = np.where(seen, measured - level - prior.mean[of_row], 0.0)
-    noise = prior.noise**2 / cells.count
+    noise = prior.noise**2 / cells.many
     broad = _component(prior.covariance, cells, noise)
     mean = (broad.gain[place] @ rest[:, :, None])[:, :, 0]
     variance = broad.variance[place]

@@ -84,7 +84,9 @@ class SpeedPrior:
         )
 
 
-def learn_prior(rows: Floats, columns: SpeedColumns, noise: float) -> SpeedPrior:
+def learn_prior(
+    rows: Floats, columns: SpeedColumns, noise: float, imitated: Mask | None = None
+) -> SpeedPrior:
     """Learn ratios, covariance, references and how close rows are to them.
 
     Ratios and covariance come from rows with two measured cells or more, references are those with
@@ -99,9 +101,15 @@ def learn_prior(rows: Floats, columns: SpeedColumns, noise: float) -> SpeedPrior
         What the columns are.
     noise
         Standard deviation of a measurement.
+    imitated
+        Which rows may be references, all of them if left out. Rows that are to be completed may
+        not: a row would be found most like itself, and too sure of what it lacks.
     """
     cells = np.count_nonzero(~np.isnan(rows), axis=1)
     used = rows[cells >= _CELLS_OF_RATIO]
+    chosen = cells >= _CELLS_OF_REFERENCE
+    if imitated is not None:
+        chosen &= imitated
     enough = np.count_nonzero(cells >= _CELLS_OF_REFERENCE) >= _FEWEST_REFERENCES
     variances = np.array(DEFAULT_VARIANCES)
     if enough:
@@ -109,13 +117,11 @@ def learn_prior(rows: Floats, columns: SpeedColumns, noise: float) -> SpeedPrior
     mean, covariance = columns.usual, np.tensordot(variances, columns.terms(), axes=1)
     if len(used):
         mean, covariance = expectation_maximization(used, covariance, Ratios(columns), noise)
-    deviations, scales = _of_rows(rows[cells > 0], mean, covariance, noise)
     references, closeness = np.zeros((0, len(columns))), _CLOSENESS[0]
-    if enough:
-        chosen = cells[cells > 0] >= _CELLS_OF_REFERENCE
-        references = deviations[chosen]
-        given = rows[cells > 0][chosen] - mean
-        closeness = _most_likely_closeness(given, references, covariance, noise)
+    if np.count_nonzero(chosen) >= _FEWEST_REFERENCES:
+        references, _ = _of_rows(rows[chosen], mean, covariance, noise)
+        closeness = _most_likely_closeness(rows[chosen] - mean, references, covariance, noise)
+    _, scales = _of_rows(rows[cells > 0], mean, covariance, noise)
     scale = float(scales.mean()) if scales.size else 0.0
     return SpeedPrior(mean, covariance, references, closeness, scale, noise)
 

@@ -26,7 +26,13 @@ if TYPE_CHECKING:
     from apportion.allocation import Allocation
     from apportion.cluster import Cluster
     from apportion.errors import ApportionError, InfeasibleError, InputError, SolveError
-    from apportion.estimators import InterferenceEstimator, estimate_pairs
+    from apportion.estimators import (
+        EstimatedSpeeds,
+        InterferenceEstimator,
+        SpeedModel,
+        estimate_pairs,
+        estimate_speeds,
+    )
     from apportion.experiments import Comparison, Sweep, compare, sweep
     from apportion.jobs import JOB_COLUMNS, check_jobs
     from apportion.mechanism import RoundScheduler
@@ -77,7 +83,13 @@ _HOMES = {
     "apportion.allocation": ["Allocation"],
     "apportion.cluster": ["Cluster"],
     "apportion.errors": ["ApportionError", "InfeasibleError", "InputError", "SolveError"],
-    "apportion.estimators": ["InterferenceEstimator", "estimate_pairs"],
+    "apportion.estimators": [
+        "EstimatedSpeeds",
+        "InterferenceEstimator",
+        "SpeedModel",
+        "estimate_pairs",
+        "estimate_speeds",
+    ],
     "apportion.experiments": ["Comparison", "Sweep", "compare", "sweep"],
     "apportion.jobs": ["JOB_COLUMNS", "check_jobs"],
     "apportion.mechanism": ["RoundScheduler"],
@@ -134,6 +146,7 @@ __all__ = [
     "ApportionError",
     "Cluster",
     "Comparison",
+    "EstimatedSpeeds",
     "Exact",
     "FinishTimeFairness",
     "GandivaPacking",
@@ -160,6 +173,7 @@ __all__ = [
     "Run",
     "ShortestJobFirst",
     "SolveError",
+    "SpeedModel",
     "StrategyProof",
     "Sweep",
     "ThroughputTensor",
@@ -172,6 +186,7 @@ __all__ = [
     "compare",
     "eligible",
     "estimate_pairs",
+    "estimate_speeds",
     "generate_pair_throughputs",
     "generate_rack_workload",
     "generate_workload",

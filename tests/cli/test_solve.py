@@ -63,6 +63,31 @@ def test_json_holds_the_certificate(table: str, tmp_path: Path) -> None:
     assert sum(content["throughput"].values()) == pytest.approx(50.0)
 
 
+def test_empty_cells_are_estimated_and_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, out = tmp_path / "half.csv", tmp_path / "shares.json"
+    file.write_text("job,v100,k80\nresnet,40,\ntwin,40,10\nlm,,0\n")
+    words = ["solve", str(file), "--workers", "v100=1,k80=1", "--out", str(out)]
+    assert main(words) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "Filled in from the other jobs and the 26 job types" in lines[0]
+    assert "Job 'lm' has no measured speed" in lines[1]
+    guess = lines[3].split()
+    assert guess[:2] == ["resnet", "k80"]
+    assert float(guess[3]) < float(guess[2]) < float(guess[5])
+    assert lines[4].split()[:2] == ["lm", "v100"]
+    content = json.loads(out.read_text())
+    assert [(each["job"], each["on"]) for each in content["estimated"]] == [
+        ("resnet", "k80"),
+        ("lm", "v100"),
+    ]
+    assert content["shares"]["lm"]["k80"] == pytest.approx(0.0, abs=1e-6)
+    file.write_text("job,a,b\nx,4,\ny,2,1\n")
+    assert main(["solve", str(file), "--workers", "a=1,b=1"]) == 0
+    assert "Filled in from the other jobs;" in capsys.readouterr().out
+
+
 def test_many_jobs_are_cut_on_the_screen(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -205,7 +205,8 @@ def _add_policies_option(parser: argparse.ArgumentParser) -> None:
 
 def _add_solve(commands: Any) -> None:
     parser = _add_command(commands, "solve", "solve", "solve one allocation problem")
-    add_file(parser, "csv: job id, then the steps/s of the job in one column per accelerator")
+    text = "csv: job id, then the steps/s of the job in one column per accelerator; empty cells are"
+    add_file(parser, f"{text} estimated")
     parser.add_argument("--policy", default="max_min_fairness", metavar="NAME")
     parser.add_argument("--workers", required=True, metavar="v100=1,k80=1", help="GPUs by type")
     parser.add_argument("--jobs-table", metavar="FILE", help="csv: job id, then columns of jobs")

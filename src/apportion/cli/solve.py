@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import warnings
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from apportion.checks import file_path
 from apportion.cli.inputs import ids_of, read_csv
 from apportion.cli.output import print_table
 from apportion.csv_cells import to_csv
+from apportion.estimators import EstimatedThroughputs, estimate_speeds
 from apportion.experiments.provenance import plain
 from apportion.policies import solve
 from apportion.report.files import check_folder, write_text
+from apportion.sim.job_types import job_types
 from apportion.sim.traces.jobs_csv import jobs_of
 
 if TYPE_CHECKING:
@@ -34,10 +38,19 @@ def run(args: argparse.Namespace) -> None:
     jobs = None
     if args.jobs_table is not None:
         jobs = _jobs(args.jobs_table)
-    allocation = solve(args.policy, _throughputs(args.file), workers=args.workers, jobs=jobs)
+    throughputs = _throughputs(args.file)
+    estimates: EstimatedThroughputs | None = None
+    notes: list[str] = []
+    if throughputs.isna().to_numpy().any():
+        estimates, notes = _completed(throughputs)
+    told = throughputs if estimates is None else estimates
+    allocation = solve(args.policy, told, workers=args.workers, jobs=jobs)
+    if estimates is not None:
+        _show_estimates(estimates, notes)
     _show(allocation)
     if out is not None:
-        content = _as_json(allocation) if out.suffix == ".json" else to_csv(_table(allocation))
+        json_wanted = out.suffix == ".json"
+        content = _as_json(allocation, estimates) if json_wanted else to_csv(_table(allocation))
         print(f"Written: {write_text(out, content)}")
 
 
@@ -45,8 +58,47 @@ def _throughputs(path: str) -> pd.DataFrame:
     """Read steps/s, naming the line of a value that is none."""
     table = read_csv(path)
     ids, *accelerators = map(str, table.rows.columns)
-    speeds = {name: table.numbers(name, "a number >= 0 (steps/s)") for name in accelerators}
+    valid = "a number >= 0 (steps/s), or empty where it was not measured"
+    speeds = {name: table.numbers(name, valid, optional=True) for name in accelerators}
     return pd.DataFrame(speeds).set_axis(ids_of(table), axis=0).rename_axis(index=ids)
+
+
+def _completed(throughputs: pd.DataFrame) -> tuple[EstimatedThroughputs, list[str]]:
+    """Fill empty cells, with the help of known job types where the accelerators are theirs."""
+    known = job_types()
+    references = known if set(throughputs.columns) <= set(known.columns) else None
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        estimates = estimate_speeds(throughputs, references)
+    source = "the other jobs"
+    if references is not None:
+        source += f" and the {len(known)} job types that come with apportion"
+    head = f"Filled in from {source}; about a third of the truths lies outside of the range"
+    return estimates, [head, *(f"Note: {warning.message}" for warning in said)]
+
+
+def _show_estimates(estimates: EstimatedThroughputs, notes: list[str]) -> None:
+    """Print what was filled in, and how far off it may be."""
+    print("\n".join(notes))
+    cells = _estimated_cells(estimates)
+    rows = [
+        [str(job), str(option), f"{speed:,.4g}", f"{speed / factor:,.4g} to {speed * factor:,.4g}"]
+        for job, option, speed, factor in cells[:_MOST_ROWS]
+    ]
+    print_table(["job", "on", "steps/s", "range"], rows)
+    if len(cells) > _MOST_ROWS:
+        print(f"... and {len(cells) - _MOST_ROWS} more")
+    print()
+
+
+def _estimated_cells(estimates: EstimatedThroughputs) -> list[tuple[Any, Any, float, float]]:
+    """Job, option, steps/s, and the factor of one standard deviation, of what was filled in."""
+    speeds, factors = estimates.values.to_numpy(), np.exp(estimates.spread.to_numpy())
+    jobs, options = estimates.estimated.index, estimates.estimated.columns
+    return [
+        (jobs[row], options[column], float(speeds[row, column]), float(factors[row, column]))
+        for row, column in np.argwhere(estimates.estimated.to_numpy())
+    ]
 
 
 def _jobs(path: str) -> pd.DataFrame:
@@ -86,7 +138,7 @@ def _show(allocation: Allocation) -> None:
         print(allocation.message)
 
 
-def _as_json(allocation: Allocation) -> str:
+def _as_json(allocation: Allocation, estimates: EstimatedThroughputs | None) -> str:
     """Write the allocation with its certificate."""
     content: dict[str, Any] = {
         "policy": allocation.policy,
@@ -98,4 +150,9 @@ def _as_json(allocation: Allocation) -> str:
         "shares": {str(job): row.to_dict() for job, row in allocation.X.iterrows()},
         "throughput": allocation.throughput.to_dict(),
     }
+    if estimates is not None:
+        content["estimated"] = [
+            {"job": str(job), "on": str(option), "steps_per_s": speed, "range_factor": factor}
+            for job, option, speed, factor in _estimated_cells(estimates)
+        ]
     return json.dumps(plain(content), indent=2, allow_nan=False) + "\n"

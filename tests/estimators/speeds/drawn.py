@@ -14,9 +14,11 @@ if TYPE_CHECKING:
 COLUMNS = [(name, gpus) for name in ("v100", "p100", "k80") for gpus in (1, 2, 4, 8)]
 
 
-def drawn_covariance(rng: np.random.Generator, size: int = len(COLUMNS)) -> Floats:
-    factors = rng.normal(size=(size, 3))
-    return 0.1 * factors @ factors.T + 0.02 * np.eye(size)
+def drawn_covariance(
+    rng: np.random.Generator, size: int = len(COLUMNS), factors: int = 3
+) -> Floats:
+    loadings = rng.normal(size=(size, factors))
+    return 0.3 / factors * loadings @ loadings.T + 0.02 * np.eye(size)
 
 
 def drawn_rows(

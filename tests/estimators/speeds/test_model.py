@@ -32,12 +32,14 @@ def drawn_tables(seed: int, references: int = 10, jobs: int = 8) -> tuple[Any, A
     return pd.DataFrame(tables[0], columns=labels), pd.DataFrame(tables[1], columns=labels)
 
 
-@pytest.mark.parametrize("references", [12, 26, 60])
-def test_one_standard_deviation_covers_two_thirds_of_what_is_drawn(references: int) -> None:
+@pytest.mark.parametrize(("references", "factors"), [(12, 3), (26, 3), (26, 20), (60, 20)])
+def test_one_standard_deviation_covers_two_thirds_of_what_is_drawn(
+    references: int, factors: int
+) -> None:
     inside = []
     for seed in range(4):
         rng = np.random.default_rng(seed)
-        covariance, mean = drawn_covariance(rng), rng.normal(size=12)
+        covariance, mean = drawn_covariance(rng, factors=factors), rng.normal(size=12)
         truth, rows = drawn_rows(rng, references + 100, covariance, mean)
         model = SpeedModel(COLUMNS).fit(np.exp(rows[:references]))
         asked = with_holes(rng, rows, 0.65, least=2)[references:]
