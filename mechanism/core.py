@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from apportion.mechanism.gang_round import GangRound
 from apportion.mechanism.priority import Candidates, idle_first, preferences, time_at_start
 from apportion.mechanism.repetition import add_repeatedly
 from apportion.mechanism.selection import select
@@ -21,25 +22,7 @@ if TYPE_CHECKING:
     Ints = NDArray[np.intp]
     Bools = NDArray[np.bool_]
 
-__all__ = ["GangRound", "RoundCore"]
-
-
-class GangRound(NamedTuple):
-    """The gangs of one round.
-
-    rows, types
-        Row and accelerator type of each gang, shape (gangs,).
-    starts
-        Whether each job of a gang starts: it did not run on these devices in the round before, be
-        they new to the gang or to this job of it; shape (gangs, members).
-    stopped
-        Jobs, by slot, that ran in the round before and lost their devices: they wait or have moved.
-    """
-
-    rows: Ints
-    types: Ints
-    starts: Bools
-    stopped: Ints
+__all__ = ["RoundCore"]
 
 
 class RoundCore:
@@ -155,7 +138,7 @@ class RoundCore:
         self._forget()
 
     def ask(self) -> GangRound:
-        """Choose the gangs of the next round and give them devices."""
+        """Choose the gangs of the next round and give them devices; some may get none and wait."""
         rows, types = self._choose()
         now = np.full(self.ids.size, -1)
         now[rows] = types
@@ -168,12 +151,18 @@ class RoundCore:
             jobs = np.setdiff1d(ran, self.slots[rows][~starts])
         if stopped.size:
             self.placer.release(self.ids[stopped].tolist())
-        new = rows[fresh]
+        new, declined = rows[fresh], []
         if new.size:
             gpus = self.scale[new]
-            self.placer.place(self.ids[new].tolist(), types[fresh].tolist(), gpus.tolist())
+            kinds = types[fresh].tolist()
+            declined = self.placer.place(self.ids[new].tolist(), kinds, gpus.tolist())
+            if declined:
+                now[new[declined]] = -1
         self.last_type = now
-        return GangRound(rows, types, starts, jobs)
+        if not declined:
+            return GangRound(rows, types, starts, jobs)
+        run = now[rows] >= 0
+        return GangRound(rows[run], types[run], starts[run], jobs, declined=True)
 
     def tell(self, rows: Ints, types: Ints, seconds: Floats, *, times: int = 1) -> float:
         """Book how long each gang of a round has run, seconds; return how long the round was.

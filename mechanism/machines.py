@@ -138,8 +138,12 @@ class MachinePool:
         )
 
     def are_free(self, devices: Iterable[int]) -> bool:
-        """Tell whether nobody has any of some devices."""
-        return all(device in self._free[self.machine_of[device]] for device in devices)
+        """Tell whether devices exist and nobody has any of them."""
+        known = len(self.machine_of)
+        return all(
+            0 <= device < known and device in self._free[self.machine_of[device]]
+            for device in devices
+        )
 
     def with_free(self, devices: Iterable[int]) -> MachinePool:
         """Return the same machines with just these devices free."""

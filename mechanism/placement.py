@@ -10,7 +10,7 @@ from apportion.errors import InputError
 from apportion.mechanism.devices import Devices, Held
 from apportion.mechanism.placements import PLACEMENTS, Gang, get_placement
 from apportion.mechanism.placements.by_speed import Placing
-from apportion.mechanism.places import can_hold, tier_of
+from apportion.mechanism.places import Placement, can_hold, tier_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -33,7 +33,7 @@ class Placer:
     strategy
         The name of a placement (`PLACEMENTS`).
     seed
-        Seed of placements that draw at random.
+        Seed of placements that draw at random, or what they draw from.
     pace
         How slow models are on placements. ``None`` if it does not count where gangs are.
 
@@ -52,7 +52,7 @@ class Placer:
         self,
         cluster: Cluster | Devices,
         strategy: str = "consolidated",
-        seed: int = 0,
+        seed: int | np.random.Generator = 0,
         *,
         pace: Pace | None = None,
     ) -> None:
@@ -135,6 +135,19 @@ class Placer:
                 return pool.lowest(better or before)
         return self._choice.choose(gang, self.devices)
 
+    def where(self, gang: Gang, chosen: Sequence[int]) -> Placement:
+        """Return where the devices are that a placement has chosen for a gang.
+
+        Raises
+        ------
+        InputError
+            If these are not so many free devices; it names the placement.
+        """
+        pool = self.devices.free_for(gang)
+        if not len(set(chosen)) == len(chosen) == gang.gpus or not pool.are_free(chosen):
+            raise self._refused(gang, chosen, InputError("They must be free, and as many."))
+        return pool.placement(chosen)
+
     def _hold(self, gang: Gang, chosen: Sequence[int]) -> None:
         """Give a gang what the placement has chosen."""
         job, gpus, kind, *_, memory_gb, load = gang
@@ -143,10 +156,14 @@ class Placer:
                 raise InputError(f"There are {len(chosen)}.")
             self.devices.hold(job, kind, chosen, memory_gb, load)
         except InputError as error:
-            raise InputError(
-                f"The placement {self.strategy!r} chose {list(chosen)} for job {job}, which needs "
-                f"{gpus} free devices of type {self.accelerators[kind]!r}. {error}"
-            ) from error
+            raise self._refused(gang, chosen, error) from error
+
+    def _refused(self, gang: Gang, chosen: Sequence[int], why: InputError) -> InputError:
+        """Say that the placement has chosen what the gang cannot have."""
+        return InputError(
+            f"The placement {self.strategy!r} chose {list(chosen)} for job {gang.job}, which needs "
+            f"{gang.gpus} free devices of type {self.accelerators[gang.kind]!r}. {why}"
+        )
 
     def is_split(self, gangs: NDArray[np.intp]) -> NDArray[np.bool_]:
         """Tell which gangs have devices in more than one machine, shape (gangs,)."""

@@ -11,7 +11,8 @@ from apportion.mechanism.scheduler import Gangs
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from apportion.mechanism.core import GangRound, RoundCore
+    from apportion.mechanism.core import RoundCore
+    from apportion.mechanism.gang_round import GangRound
     from apportion.mechanism.shares import Shares
 
     Floats = NDArray[np.float64]

@@ -11,7 +11,7 @@ from apportion.mechanism.roster import Roster
 from apportion.mechanism.scheduler import NOBODY, Change
 
 if TYPE_CHECKING:
-    from apportion.mechanism.core import GangRound
+    from apportion.mechanism.gang_round import GangRound
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.placement import Placer
     from apportion.mechanism.scheduler import News, Ran
@@ -132,7 +132,9 @@ class InRounds:
         """Return until when every round will be as this one if nobody comes or goes."""
         if self._sharing.changed:
             return -np.inf
-        nobody_ever = not (self._core.candidates.rows.size or chosen.rows.size)
+        # What is declined while nobody has anything is declined for good.
+        refused = chosen.declined or not self._core.candidates.rows.size
+        nobody_ever = refused and not chosen.rows.size
         same = self._leases and not chosen.stopped.size and self._core.settled
         return np.inf if same or nobody_ever else -np.inf
 

@@ -47,6 +47,7 @@ def run_leased(
     told = {
         "lease_s": settings["lease_seconds"],
         "checkpoint_s_per_gpu": settings["checkpoint_seconds_per_gpu"],
+        "placement": settings["placement"],
     }
     changes = {name: value for name, value in told.items() if value is not None}
     asked: list[TierShares] = []

@@ -101,8 +101,9 @@ def simulate(
         Seconds that a job loses whenever it starts, resumes or moves, or joins another on its
         devices; 0 by default.
     placement
-        How gangs get their devices: ``"consolidated"``, the default, ``"first_fit"`` or
-        ``"random"``.
+        How gangs get their devices, a name out of `apportion.mechanism.PLACEMENTS`:
+        ``"consolidated"``, the default in rounds, also called ``"best_fit"``, ``"first_fit"``,
+        ``"emptiest"`` or ``"random"``. That of the scheduler where left out under leases.
     placement_sensitive
         Whether a gang whose GPUs sit in more than one machine runs at its unconsolidated
         throughput, which the workload must have; no by default: Gavel's simulator lets it run as if

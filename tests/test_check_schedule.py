@@ -17,7 +17,7 @@ from apportion.sim.leasing.stays import StaysOnRacks
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from apportion.mechanism.core import GangRound
+    from apportion.mechanism.gang_round import GangRound
     from apportion.mechanism.scheduler import Gangs
 
 CLUSTER = ap.Cluster({"v100": 4, "p100": 4, "k80": 4}, gpus_per_machine=2)

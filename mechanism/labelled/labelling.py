@@ -12,7 +12,7 @@ from apportion.mechanism.labelled.plan import Assignment, RoundPlan
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping
 
-    from apportion.mechanism.core import GangRound
+    from apportion.mechanism.gang_round import GangRound
     from apportion.mechanism.labelled.rows import LabelledRows
 
     Places = dict[Hashable, tuple[str, tuple[int, ...]]]

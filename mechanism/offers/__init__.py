@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from apportion.mechanism.offers.candidates import InOrder, Takers
-from apportion.mechanism.offers.fits import FITS
 from apportion.mechanism.offers.lease import Lease
 from apportion.mechanism.offers.mechanism import LeaseMechanism
 from apportion.mechanism.offers.racks import Placement, Racks, tier_of
@@ -13,7 +12,6 @@ from apportion.mechanism.offers.timers import AutoTunedTimers, ManualTimers
 from apportion.mechanism.offers.waiting import WaitingJobs
 
 __all__ = [
-    "FITS",
     "SCHEDULERS",
     "AutoTunedTimers",
     "InOrder",

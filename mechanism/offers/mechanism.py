@@ -9,25 +9,18 @@ import numpy as np
 
 from apportion.errors import InputError, written
 from apportion.mechanism.offers.candidates import Served, first_served
-from apportion.mechanism.offers.fits import get_fit
 from apportion.mechanism.offers.lease import Lease
-from apportion.mechanism.offers.placing import Pace, Placing, by_tier
-from apportion.mechanism.offers.racks import (
-    NETWORK,
-    Placement,
-    Racks,
-    Room,
-    machines_of,
-    placement_of,
-    room_of,
-    tier_of,
-)
+from apportion.mechanism.offers.racks import Racks, machines_of
 from apportion.mechanism.offers.records import JobRecords
 from apportion.mechanism.offers.timer_book import TimerBook
 from apportion.mechanism.offers.waiting import ClusterSize, WaitingJobs
+from apportion.mechanism.placement import Placer
+from apportion.mechanism.placements import Gang
+from apportion.mechanism.placements.by_speed import Pace, by_tier
+from apportion.mechanism.places import NETWORK, Placement, Room, placement_of, room_of, tier_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -82,13 +75,13 @@ class LeaseMechanism:
     ) -> None:
         gpus = machines_of(cluster)
         self.scheduler = scheduler
-        self.racks = Racks(gpus)
         self.jobs = JobRecords()
         self.size = ClusterSize(cluster.gpus_per_machine, int(gpus[0].sum()), int(gpus.sum()))
         self.timers = TimerBook(scheduler.timers, scheduler.lease_s, **asdict(self.size))
         self._rng = np.random.default_rng(seed)
-        self._fit = get_fit(scheduler.placement, self._rng)
-        self.placing = Placing(gpus, pace)
+        self.placer = Placer(cluster, scheduler.placement, self._rng, pace=pace)
+        self.placing = self.placer.placings[0]
+        self.racks = Racks(self.placer.devices)
         self._candidates = candidates or scheduler.candidates()
         self._given_back: dict[int, Placement] = {}
 
@@ -166,11 +159,17 @@ class LeaseMechanism:
         """Offer what is free to the waiting jobs, until none accepts; return the new leases.
 
         After each acceptance the offers start again with the first job, as it may have changed
-        the delay timers.
+        the delay timers. A job to whom the placement gives nothing, or nothing within the tiers
+        that it accepts, waits.
         """
-        leases = []
-        while served := first_served(self._candidates, now_s, self._waiting()):
-            leases.append(self._lease(served, now_s))
+        leases: list[Lease] = []
+        without: list[int] = []
+        while served := first_served(self._candidates, now_s, self._waiting(without=without)):
+            lease = self._lease(served, now_s)
+            if lease is None:
+                without.append(served.job)
+            else:
+                leases.append(lease)
         self._given_back.clear()
         return leases
 
@@ -230,7 +229,7 @@ class LeaseMechanism:
         for job in jobs:
             if better := self._better(job, self.racks.free_with(job), NETWORK):
                 self.racks.give_back(job)
-                moved.append(self._held(job, better, continued=False))
+                moved.append(self._held(job, better))
         return moved
 
     def state(self) -> dict[str, Any]:
@@ -264,10 +263,12 @@ class LeaseMechanism:
         self._given_back = {job: placement_of(rows) for job, rows in state["given_back"]}
         self._rng.bit_generator.state = state["random"]
 
-    def _waiting(self, room: Room | None = None) -> WaitingJobs:
+    def _waiting(self, room: Room | None = None, without: Collection[int] = ()) -> WaitingJobs:
         """Describe the waiting jobs that could have GPUs: those that are free, or so many."""
         room = room or self.racks.room
         job = np.flatnonzero(self.jobs.waiting & (self.jobs.scale_factor <= room.network))
+        if without:
+            job = job[~np.isin(job, list(without))]
         return WaitingJobs(job, self.jobs, self.timers, self.size, room)
 
     def _served_again(self, job: int, now_s: float, room: Room) -> Served | None:
@@ -281,23 +282,38 @@ class LeaseMechanism:
         jobs.waiting[job], jobs.released_s[job] = False, released_s
         return served if served is not None and served.job == job else None
 
-    def _lease(self, served: Served, now_s: float) -> Lease:
-        """Give a waiting job GPUs."""
+    def _lease(self, served: Served, now_s: float) -> Lease | None:
+        """Give a waiting job GPUs, if the placement has some that it accepts."""
         job, before = served.job, self._given_back.get(served.job)
         gpus, model = int(self.jobs.scale_factor[job]), self.jobs.models[job]
-        placement = self.placing.chosen(self.racks.free, model, gpus, served[1:], self._fit, before)
+        gang = Gang(job, gpus, model=model, tiers=served[1:], before=before)
+        devices = self.placer.choose(gang)
+        if devices is None:
+            return None
+        placement = self.placer.where(gang, devices)
+        if tier_of(placement) > served.widest:
+            return None
         self.jobs.waiting[job] = False
         waited_s = now_s - float(self.jobs.released_s[job])
         self.timers.record(max(served.tightest, tier_of(placement)), gpus, now_s, waited_s)
-        return self._held(job, placement, continued=placement == before)
+        if placement == before:
+            return self._held(job, placement, continued=True)
+        return self._held(job, placement, devices)
 
     def _better(self, job: int, free: Ints, widest: int) -> Placement | None:
         """Return free GPUs that are better for a job than those it holds, within a tier."""
         gpus, held = int(self.jobs.scale_factor[job]), self.racks.held[job]
         return self.placing.better(free, self.jobs.models[job], gpus, widest, held)
 
-    def _held(self, job: int, placement: Placement, *, continued: bool) -> Lease:
+    def _held(
+        self,
+        job: int,
+        placement: Placement,
+        devices: Sequence[int] | None = None,
+        *,
+        continued: bool = False,
+    ) -> Lease:
         """Give a job GPUs and note their tier."""
-        self.racks.hold(job, placement)
+        self.racks.hold(job, placement, devices)
         self.jobs.tier[job] = tier_of(placement)
         return Lease(job, placement, int(self.jobs.tier[job]), continued)

@@ -9,7 +9,6 @@ import numpy as np
 from apportion.errors import InputError
 from apportion.mechanism.devices import Devices
 from apportion.mechanism.machines import MachinePool
-from apportion.mechanism.placements.counts import choose
 from apportion.mechanism.places import (
     MACHINE,
     NETWORK,
@@ -23,6 +22,8 @@ from apportion.mechanism.places import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import ArrayLike, NDArray
 
     from apportion.cluster import Cluster
@@ -35,7 +36,6 @@ __all__ = [
     "Racks",
     "Room",
     "can_hold",
-    "choose",
     "machines_of",
     "placement_of",
     "room_of",
@@ -101,8 +101,17 @@ class Racks:
             free[rack, machine] += gpus
         return free
 
-    def hold(self, job: int, placement: Placement) -> None:
-        """Give a job the free GPUs of a placement: those that it had, or the lowest numbers.
+    def hold(self, job: int, placement: Placement, devices: Sequence[int] | None = None) -> None:
+        """Give a job the free GPUs of a placement.
+
+        Parameters
+        ----------
+        job
+            Its number.
+        placement
+            How many GPUs of which machines.
+        devices
+            Which of them; by default those that it had, or the lowest numbers.
 
         Raises
         ------
@@ -113,9 +122,10 @@ class Racks:
             raise InputError(f"Job {job} already holds GPUs; it must give them back first.")
         if not self.can_hold(placement):
             raise InputError(f"The GPUs {placement} are not all free; job {job} cannot have them.")
-        devices = self._before.pop(job, [])
-        if self._pool.placement(devices) != placement or not self._pool.are_free(devices):
-            devices = self._pool.lowest(placement)
+        before = self._before.pop(job, [])
+        if devices is None:
+            same = self._pool.placement(before) == placement and self._pool.are_free(before)
+            devices = before if same else self._pool.lowest(placement)
         self.devices.hold(job, self._kind, devices)
         self.held[job] = placement
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from apportion.checks import choice, seconds
+from apportion.checks import seconds
 from apportion.mechanism.offers.candidates import InOrder, Takers
-from apportion.mechanism.offers.fits import FITS
 from apportion.mechanism.offers.orders import ByArrival, Order
 from apportion.mechanism.offers.parts import Part
 from apportion.mechanism.offers.rules import NoWait, Rule
 from apportion.mechanism.offers.timers import ManualTimers, Timers
+from apportion.mechanism.placements import PLACEMENTS
 
 __all__ = ["OfferScheduler"]
 
@@ -49,7 +49,7 @@ class OfferScheduler(Part):
         Seconds for each GPU of the gang that a job loses whenever it goes on with other GPUs than
         before, or after a wait.
     placement
-        How machines and racks are chosen, out of `apportion.mechanism.offers.FITS`.
+        How machines and racks are chosen, out of `apportion.mechanism.placements.PLACEMENTS`.
         It matters for jobs that come anew, and for ``"best_fit"`` only among those GPUs on which
         the gang is fastest.
     migrates
@@ -88,7 +88,7 @@ class OfferScheduler(Part):
         seconds("lease_s", self.lease_s, strict=True)
         for name in ("checkpoint_s_per_gpu", "restore_s_per_gpu"):
             seconds(name, getattr(self, name))
-        choice("placement", self.placement, FITS)
+        PLACEMENTS[self.placement]
 
     @property
     def description(self) -> str:

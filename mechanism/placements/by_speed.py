@@ -11,15 +11,13 @@ from apportion.mechanism.placements.spreading import (
     evenly_over_machines,
     fewest_places,
 )
-from apportion.mechanism.places import MACHINE, NETWORK, RACK, Placement, can_hold, tier_of
+from apportion.mechanism.places import MACHINE, NETWORK, RACK, Placement, tier_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     import numpy as np
     from numpy.typing import NDArray
-
-    from apportion.mechanism.placements.counts import Fit
 
     Ints = NDArray[np.int64]
     Worth = tuple[float, int]
@@ -100,41 +98,6 @@ class Placing:
             if way.worth[1] == tier:
                 return next(self._realised(way, self._all, gpus), None)
         return None
-
-    def chosen(
-        self,
-        free: Ints,
-        model: str,
-        gpus: int,
-        tiers: tuple[int, int],
-        fit: Fit,
-        before: Placement | None = None,
-    ) -> Placement:
-        """Return the placement that a gang gets.
-
-        Parameters
-        ----------
-        free
-            Free GPUs of each machine, shape (racks, machines per rack).
-        model
-            What it trains.
-        gpus
-            GPUs of the gang; so many are free at these tiers.
-        tiers
-            Tightest and widest tier over which they may be spread.
-        fit
-            Chooses for a gang that comes anew.
-        before
-            The GPUs that it had until now: it keeps them unless others are better for it.
-        """
-        tightest, widest = tiers
-        if before is not None and tier_of(before) <= widest and can_hold(free, before):
-            return self.better(free, model, gpus, widest, before) or before
-        if isinstance(fit, BestFit):
-            found = self._best(free, model, gpus, widest, None)
-            if found is not None:
-                return found
-        return choose(free, gpus, tightest, fit)
 
     def fastest(self, free: Ints, model: str, gpus: int, widest: int) -> Placement | None:
         """Return the fastest of the free placements within a tier; None if there is none."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from apportion.mechanism.offers.placing import Placing
 from apportion.mechanism.offers.racks import machines_of
+from apportion.mechanism.placements.by_speed import Placing
 from apportion.sim.network.shapes import shape_of_placement
 
 if TYPE_CHECKING:
     from apportion.cluster import Cluster
     from apportion.mechanism.offers import Placement
-    from apportion.mechanism.offers.placing import Pace
+    from apportion.mechanism.placements.by_speed import Pace
     from apportion.sim.network.model import NetworkModel
 
 __all__ = ["pace_of", "placing_of"]

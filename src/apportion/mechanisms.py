@@ -183,6 +183,9 @@ class Leases(_Settings):
         A network model or its name, see `apportion.sim.network.get_network`.
     resolve_seconds
         Least time between two solves of a policy, seconds.
+    placement
+        How gangs get their devices, as in `Rounds`. That of the scheduler where left out,
+        ``"best_fit"`` for policies.
 
     Raises
     ------
@@ -204,6 +207,9 @@ class Leases(_Settings):
         metadata=_about("from its end to the return of the GPUs (default: 1, or the scheduler's)"),
     )
     resolve_seconds: float = field(default=0.0, metadata=_about("least time between two solves"))
+    placement: str | None = field(
+        default=None, metadata=_about("how gangs get their devices (default: the scheduler's)")
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -76,7 +76,7 @@ def test_without_schedulers_or_settings_of_leases_policies_run_in_rounds() -> No
         (["gandiv"], {}, "scheduler 'gandiv'. Did you mean 'gandiva'"),
         (["dally"], {"mechanism": "ideal"}, "'dally' is a scheduler, which works by leases"),
         (["dally"], {"carry_over": True}, "carry_over=True is for the mechanism 'rounds'"),
-        (["fifo", "dally"], {"placement": "random"}, "placement='random' is for the mechanism"),
+        (["fifo", "dally"], {"placement": "randon"}, "placement 'randon'. Did you mean 'random'"),
         (["fifo"], {"mechanism": "rounds", "network": "none"}, "network='none' is for"),
         (["dally"], {"network": "tabel1"}, "Did you mean 'table1'"),
         (["dally"], {"lease_seconds": 0.0}, r"lease_seconds is 0\.0"),

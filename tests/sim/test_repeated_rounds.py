@@ -1,15 +1,18 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from apportion.mechanism.core import GangRound, RoundCore
+from apportion.mechanism.core import RoundCore
 from apportion.mechanism.repetition import add_repeatedly, running_sums
 from apportion.sim import Run, Workload, simulate
 from apportion.sim.engine import fluid
+
+if TYPE_CHECKING:
+    from apportion.mechanism.gang_round import GangRound
 
 DAY_S = 86_400.0
 

@@ -11,23 +11,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apportion.cluster import Cluster
-from apportion.mechanism.offers import FITS
-from apportion.mechanism.offers.fits import get_fit
-from apportion.mechanism.offers.placing import Placing, by_tier
-from apportion.mechanism.offers.racks import can_hold
+from apportion.mechanism.devices import Devices
+from apportion.mechanism.machines import MachinePool
+from apportion.mechanism.placement import Placer
+from apportion.mechanism.placements import PLACEMENTS, Gang
+from apportion.mechanism.placements.by_speed import by_tier
 from apportion.mechanism.placements.spreading import evenly_over, fewest_places
+from apportion.mechanism.places import can_hold
 from apportion.sim.network import get_network
-from apportion.sim.network.pace import placing_of
+from apportion.sim.network.pace import pace_of, placing_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from apportion.mechanism.offers import Placement
+    from apportion.mechanism.placements.by_speed import Pace
+    from apportion.mechanism.places import Placement
 
 MODELS = ("VGG11", "AlexNet", "MobileNetV3", "ResNet18", "ResNet50", "BERT-large")
-RNG = np.random.default_rng(0)
 ONE_RACK = Cluster.of_racks(1, machines_per_rack=4, gpus_per_machine=8)
 TWO_RACKS = Cluster.of_racks(2, machines_per_rack=2, gpus_per_machine=4)
 
@@ -39,6 +41,16 @@ def all_placements(free: NDArray[np.int64], gpus: int) -> Iterator[Placement]:
         if sum(parts) == gpus:
             taken = zip(places, parts, strict=True)
             yield tuple((rack, machine, part) for (rack, machine), part in taken if part)
+
+
+def chosen(free: NDArray[np.int64], pace: Pace, gang: Gang, name: str = "best_fit") -> Placement:
+    """What a gang gets where so many GPUs of each machine are free."""
+    pool = MachinePool([4 if free.max() <= 4 else 8] * free.size, free.shape[1])
+    for machine, left in enumerate(free.ravel().tolist()):
+        pool.claim(pool.free_on(machine)[: max(len(pool.free_on(machine)) - left, 0)])
+    devices = Placer(Devices([pool], ["gpu"]), name, pace=pace).choose(gang)
+    assert devices is not None
+    return pool.placement(devices)
 
 
 def shape_of(placement: Placement) -> list[list[int]]:
@@ -77,28 +89,29 @@ def test_a_gang_alone_has_the_best_of_all_placements(network: str, cluster: Clus
 def test_a_gang_in_a_crowd_has_the_best_of_what_is_free(
     free: list[int], gpus: int, model: str, network: str
 ) -> None:
-    placing = placing_of(TWO_RACKS, get_network(network, cluster=TWO_RACKS))
+    model_of = get_network(network, cluster=TWO_RACKS)
+    placing, pace = placing_of(TWO_RACKS, model_of), pace_of(model_of)
     table = np.array(free).reshape(2, 2)
     if table.sum() < gpus:
         return
     best = min(placing.worth(model, found) for found in all_placements(table, gpus))
-    found = placing.chosen(table, model, gpus, (2, 2), get_fit("best_fit", RNG))
+    gang = Gang(0, gpus, model=model, tiers=(2, 2))
+    found = chosen(table, pace, gang)
     assert can_hold(table, found)
     assert sum(part for _, _, part in found) == gpus
     assert placing.worth(model, found)[0] <= best[0] * (1 + 2 * LOSS[network])
     # What it had it keeps, unless there is better.
-    for name in FITS:
+    for name in PLACEMENTS:
         before = next(all_placements(table, gpus))
-        kept = placing.chosen(table, model, gpus, (2, 2), get_fit(name, RNG), before)
+        kept = chosen(table, pace, gang._replace(before=before), name)
         assert kept == before or placing.worth(model, kept) < placing.worth(model, before)
         assert placing.worth(model, kept)[0] <= best[0] * (1 + 2 * LOSS[network])
 
 
 def test_without_a_network_gangs_are_packed_as_best_fit_does() -> None:
-    placing, fit = Placing(np.full((1, 4), 8), by_tier), get_fit("best_fit", RNG)
     free = np.array([[5, 6, 2, 3]])
-    assert placing.chosen(free, "any", 9, (1, 1), fit) == ((0, 1, 6), (0, 3, 3))
-    assert placing.chosen(free, "any", 5, (0, 2), fit) == ((0, 0, 5),)
+    assert chosen(free, by_tier, Gang(0, 9, tiers=(1, 1))) == ((0, 1, 6), (0, 3, 3))
+    assert chosen(free, by_tier, Gang(0, 5, tiers=(0, 2))) == ((0, 0, 5),)
 
 
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=5), st.integers(1, 5), st.integers(1, 20))

@@ -8,11 +8,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apportion.errors import InputError
-from apportion.mechanism.offers import FITS, Racks, tier_of
-from apportion.mechanism.offers.fits import get_fit
-from apportion.mechanism.offers.racks import MACHINE, NETWORK, RACK, choose
+from apportion.mechanism.offers import Racks, tier_of
+from apportion.mechanism.placements.counts import (
+    BestFit,
+    EmptiestFirst,
+    Fit,
+    LowestFirst,
+    RandomDraw,
+    choose,
+)
+from apportion.mechanism.places import MACHINE, NETWORK, RACK
 
-RNG = np.random.default_rng(0)
+FITS: dict[str, Fit] = {
+    "best_fit": BestFit(),
+    "first_fit": LowestFirst(),
+    "emptiest": EmptiestFirst(),
+    "random": RandomDraw(np.random.default_rng(0)),
+}
 
 
 def racks_with(free: list[list[int]]) -> Racks:
@@ -42,18 +54,18 @@ def test_where_each_fit_places_a_gang(
     fit: str, tier: int, gpus: int, expected: tuple[tuple[int, int, int], ...]
 ) -> None:
     racks = racks_with([[3, 7], [6, 2]])
-    assert choose(racks.free, gpus, tier, get_fit(fit, RNG)) == expected
+    assert choose(racks.free, gpus, tier, FITS[fit]) == expected
 
 
 def test_best_fit_in_a_rack_uses_the_fewest_machines_and_the_fullest_for_the_rest() -> None:
     racks = racks_with([[5, 6, 2, 3]])
-    assert choose(racks.free, 9, RACK, get_fit("best_fit", RNG)) == ((0, 1, 6), (0, 3, 3))
+    assert choose(racks.free, 9, RACK, FITS["best_fit"]) == ((0, 1, 6), (0, 3, 3))
 
 
 def test_random_gpus_are_every_set_alike() -> None:
     # 4 free GPUs, 1 + 3: a pair has one of the first machine in 3 of 6 sets.
     free = np.array([[1], [3]])
-    split = Counter(len(choose(free, 2, NETWORK, get_fit("random", RNG))) for _ in range(1000))
+    split = Counter(len(choose(free, 2, NETWORK, FITS["random"])) for _ in range(1000))
     assert split[2] / 1000 == pytest.approx(0.5, abs=0.05)
 
 
@@ -85,7 +97,7 @@ def test_gpus_are_held_once_and_given_back_once() -> None:
 def test_no_gpu_is_held_twice_and_a_gang_lies_within_its_tier(
     fit: str, moves: list[tuple[int, int, int]]
 ) -> None:
-    racks, choice = Racks(np.full((2, 3), 4)), get_fit(fit, np.random.default_rng(1))
+    racks, choice = Racks(np.full((2, 3), 4)), FITS[fit]
     for job, gpus, tier in moves:
         if job in racks.held:
             racks.give_back(job)
