@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,6 +13,7 @@ from scipy.optimize import linprog
 import apportion as ap
 
 Floats = NDArray[np.float64]
+Solver = Literal["highs", "clarabel", "arrow"]
 POLICIES = (
     "max_min_fairness",
     "makespan",
@@ -19,6 +22,7 @@ POLICIES = (
     "nash_welfare",
 )
 LEVELS = POLICIES[:3]
+SOLVERS: tuple[Solver, ...] = ("highs", "clarabel", "arrow")
 
 
 def drawn(seed: int) -> tuple[pd.DataFrame, dict[str, int], pd.DataFrame]:
@@ -51,11 +55,11 @@ def optimum(policy: str, speed: Floats, units: Floats, steps: Floats) -> float:
     made = np.kron(np.eye(n), np.ones(k)) * speed.ravel()
     if policy == "max_total_throughput":
         result = linprog(-speed.ravel(), np.vstack([time, held]), np.append(np.ones(n), units))
-        return -float(result.fun)
+        return -float(np.asarray(result.fun))
     limits = np.vstack([np.hstack([time, np.zeros((n, 1))]), np.hstack([held, np.zeros((k, 1))])])
     limits = np.vstack([limits, np.hstack([-made, steps[:, None]])])
     right = np.concatenate([np.ones(n), units, np.zeros(n)])
-    return -float(linprog(np.append(np.zeros(n * k), -1.0), limits, right).fun)
+    return -float(np.asarray(linprog(np.append(np.zeros(n * k), -1.0), limits, right).fun))
 
 
 def worth(prices: pd.Series, cluster: dict[str, int]) -> pd.Series:
@@ -99,7 +103,7 @@ def test_solvers_orders_and_names_change_no_price(policy: str) -> None:
         first = ap.solve(policy, speed, workers=cluster, jobs=jobs, second_stage=False)
         expected = worth(first.prices, cluster)
         unit = 1e-6 * expected.max() + 1e-9 * abs(first.objective)
-        for solver in ("highs", "clarabel", "arrow")[: 3 if policy in LEVELS else 2]:
+        for solver in SOLVERS[: 3 if policy in LEVELS else 2]:
             other = ap.solve(
                 policy, speed, workers=cluster, jobs=jobs, solver=solver, second_stage=False
             )
@@ -130,11 +134,11 @@ def test_prices_are_the_least_of_all_subgradients(policy: str) -> None:
     for seed in range(12):
         speed, cluster, jobs = drawn(seed)
         steps, rng = jobs["steps_remaining"].to_numpy(), np.random.default_rng(seed)
-        units = np.array([cluster[name] for name in speed], dtype=float)
+        units = np.array(list(cluster.values()), dtype=np.float64)
         here = optimum(policy, speed.to_numpy(), units, steps)
         found = ap.solve(policy, speed, workers=cluster, jobs=jobs, second_stage=False)
         slope = here**2 if policy == "makespan" else 1.0  # of 1 / makespan
-        prices = found.prices[list(speed)].to_numpy() * slope
+        prices = found.prices.reindex(speed.columns).to_numpy() * slope
         for change in (1.0, -1.0, rng.uniform(-1, 1, units.size), rng.uniform(-1, 1, units.size)):
             there = np.maximum(units + change, 0.0)
             reached = optimum(policy, speed.to_numpy(), there, steps)
