@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,8 +15,9 @@ from benchmarks.trust.bounds import level_bound, total_bound, welfare_bound
 from benchmarks.trust.case import Case
 from benchmarks.trust.demands import demands, fill, solve_levels
 from benchmarks.trust.draw import draw
+from benchmarks.trust.exact import Tableau, exact_fill
 from benchmarks.trust.facts import Facts
-from benchmarks.trust.hierarchy import fill_tree
+from benchmarks.trust.hierarchy import fill_tree, rates
 from benchmarks.trust.judge import judge
 from benchmarks.trust.packing import broken, patterns
 from benchmarks.trust.programs import best_total
@@ -275,3 +277,25 @@ def test_a_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
 def test_an_error_is_a_failure() -> None:
     line = record("isolated", 0, 0) | {"outcome": "failed"}
     assert is_wrong(line)
+
+
+def test_filling_in_fractions_is_that_in_floating_point() -> None:
+    for number in range(3):
+        facts = Facts(draw("hierarchical_fairness", number, 7))
+        unit = facts.equal_share / facts.scale
+        exact = exact_fill(facts, lambda active: rates(facts, active) * unit)  # noqa: B023
+        np.testing.assert_allclose(fill_tree(facts), exact, rtol=1e-9, atol=1e-9 * facts.fast.max())
+
+
+def test_fractions_know_slivers() -> None:
+    """Two jobs share one GPU as 10**20 to 1; a third has another GPU, and the first a limit."""
+    speeds = np.array([[-1.0, 0, 0], [0, -1.0, 0], [0, 0, -1.0]])
+    limits = np.array([[1.0, 1.0, 0], [0, 0, 1.0]])
+    tableau = Tableau(np.concatenate([speeds, limits]), np.array([0.0, 0, 0, 1, 1]))
+    one, none = Fraction(1), Fraction(0)
+    first, dual = tableau.rise(np.array([10**20 * one, one, one, none, none]))
+    assert first == Fraction(1, 10**20 + 1)
+    assert (dual[:3] > 0).tolist() == [True, True, False]
+    second, dual = tableau.rise(np.array([none, none, one, none, none]))
+    assert first + second == 1
+    assert (dual[:3] > 0).tolist() == [False, False, True]

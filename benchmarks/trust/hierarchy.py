@@ -6,11 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from benchmarks.trust.exact import exact_fill
 from benchmarks.trust.programs import OracleFailure, best_level
+from benchmarks.trust.steps import check_steps
 
 if TYPE_CHECKING:
+    from benchmarks.trust.ask import Answer
     from benchmarks.trust.case import Floats
     from benchmarks.trust.facts import Facts
+    from benchmarks.trust.verdict import Verdict
 
 _HAIR = 1e-9
 """By what part levels give way where a solver finds that they cannot be met together."""
@@ -44,6 +48,19 @@ def rates(facts: Facts, active: np.ndarray) -> Floats:
 
     spread("", 1.0)
     return rate
+
+
+def judge_tree(facts: Facts, answer: Answer, verdict: Verdict) -> None:
+    """Compare steps/s with water filling: in floating point and, where that differs, exactly."""
+    try:
+        check_steps(facts, answer, fill_tree(facts), verdict)
+    except OracleFailure as failure:
+        verdict.undecided = str(failure)
+    if "off" in verdict.faults or verdict.undecided:
+        verdict.forget("off")
+        unit = facts.equal_share / facts.scale
+        exact = exact_fill(facts, lambda active: rates(facts, active) * unit)
+        check_steps(facts, answer, exact, verdict)
 
 
 def fill_tree(facts: Facts) -> Floats:

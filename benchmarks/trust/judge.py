@@ -8,9 +8,10 @@ import numpy as np
 
 from benchmarks.trust import cones, cost, rules
 from benchmarks.trust.facts import Facts
-from benchmarks.trust.hierarchy import fill_tree
+from benchmarks.trust.hierarchy import judge_tree
 from benchmarks.trust.packing import broken, must_pack
 from benchmarks.trust.programs import OracleFailure
+from benchmarks.trust.steps import check_steps
 from benchmarks.trust.sums import judge_nash, judge_total
 from benchmarks.trust.totals import TOTALS
 from benchmarks.trust.verdict import TOLERANCE, Verdict, check_distance, check_objective
@@ -93,9 +94,9 @@ def _optimality(facts: Facts, answer: Answer, verdict: Verdict) -> None:
             verdict.blame("off", 1.0, wrong)
     elif policy == "strategy_proof":
         theirs, doubt = cones.strategy_proof(facts)
-        _steps(facts, answer, theirs, verdict, doubt)
+        check_steps(facts, answer, theirs, verdict, doubt)
     elif policy == "hierarchical_fairness":
-        _steps(facts, answer, fill_tree(facts), verdict, 0.0)
+        judge_tree(facts, answer, verdict)
     else:
         raise OracleFailure(f"no oracle for the policy {policy}")
 
@@ -121,18 +122,3 @@ def _same(theirs: Floats, X: Floats, verdict: Verdict) -> None:
     verdict.error = float(np.abs(X - theirs).max())
     if verdict.error > 1e-9:
         verdict.blame("off", verdict.error, "shares are not those of the formula")
-
-
-def _steps(facts: Facts, answer: Answer, theirs: Floats, verdict: Verdict, doubt: float) -> None:
-    """Compare steps/s where the policy determines those of every job."""
-    ours = facts.thr @ facts.vector(answer.X)
-    nothing = theirs < 1e-9 * facts.fast
-    scale = np.where(nothing, facts.fast, np.maximum(theirs, 1e-300))
-    apart = np.abs(ours - theirs) / scale
-    job = int(np.argmax(apart))
-    verdict.ours, verdict.theirs, verdict.error = ours[job], theirs[job], float(apart[job])
-    if apart[job] > TOLERANCE + 10 * doubt:
-        text = f"job {job} makes {ours[job]:.9g} steps/s, not {theirs[job]:.9g}"
-        verdict.blame("off", apart[job], text)
-    elif apart[job] > TOLERANCE:
-        verdict.undecided = f"the oracle is exact to {doubt:.1e}"

@@ -45,6 +45,12 @@ class Verdict:
         if note:
             self.notes.append(f"{kind}: {note}")
 
+    def forget(self, kind: str) -> None:
+        """Take back a fault, and that the oracle could not tell: a better oracle is asked."""
+        self.faults.pop(kind, None)
+        self.notes = [note for note in self.notes if not note.startswith(f"{kind}:")]
+        self.undecided = ""
+
     @property
     def wrong(self) -> bool:
         """Whether something is wrong that the library does not say."""

@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from benchmarks.trust.demands import Linear, demands, fill, solve_levels
+from benchmarks.trust.exact import exact_fill
 from benchmarks.trust.packing import must_pack, packed
 from benchmarks.trust.prices import check_level_prices
+from benchmarks.trust.programs import OracleFailure
+from benchmarks.trust.steps import check_steps
 from benchmarks.trust.verdict import TOLERANCE, check_distance, check_objective
 
 if TYPE_CHECKING:
     from benchmarks.trust.ask import Answer
     from benchmarks.trust.case import Floats
+    from benchmarks.trust.demands import FinishTime
     from benchmarks.trust.facts import Facts
     from benchmarks.trust.verdict import Verdict
 
@@ -40,7 +44,21 @@ def judge_levels(facts: Facts, answer: Answer, verdict: Verdict) -> None:
     if plain and not verdict.flagged and "off" not in verdict.faults:
         check_level_prices(facts, answer, wanted, ours, verdict)
     if facts.case.options.get("lexicographic") and "off" not in verdict.faults:
+        _further_levels(facts, answer, wanted, levels, verdict)
+
+
+def _further_levels(
+    facts: Facts, answer: Answer, wanted: Linear | FinishTime, levels: Floats, verdict: Verdict
+) -> None:
+    """Compare all levels with water filling, without rounding errors where those may decide."""
+    try:
         _prefix(np.sort(levels), np.sort(fill(facts, wanted)), verdict)
+    except OracleFailure as failure:
+        verdict.undecided = str(failure)
+    if isinstance(wanted, Linear) and ("off" in verdict.faults or verdict.undecided):
+        verdict.forget("off")
+        exact = exact_fill(facts, lambda active: np.where(active, wanted.slope, 0.0))
+        check_steps(facts, answer, exact, verdict)
 
 
 def _prefix(ours: Floats, theirs: Floats, verdict: Verdict) -> None:
