@@ -23,6 +23,7 @@ import cvxpy as cp
 import numpy as np
 
 from apportion.errors import SolveError
+from apportion.policies.refinement import refine
 from apportion.policies.solving.certificate import make_feasible
 from apportion.policies.solving.compiled import Compiled
 from apportion.policies.solving.solvers.backward_error import backward_error
@@ -56,6 +57,8 @@ _RISEN = 1e-11
 """Part of a unit below which a step is a rounding error."""
 _ACCURATE = 1e-8
 """Largest error in the optimality conditions of a step that is built upon."""
+_EXACT = 1e-13
+"""Error that is a rounding error."""
 _HAIRS = (0.0, 1e-10, 1e-9, 1e-8, 1e-7)
 """By how much, relatively, frozen levels give way, one after the other, where rounding errors have
 left no allocation that meets them all."""
@@ -269,7 +272,8 @@ class _Fill:
                 # An optimum is what meets the conditions, whatever the solver calls it.
                 error = backward_error(highs.program, point)
                 if error <= _ACCURATE:
-                    self._point = point
+                    exact = error <= _EXACT
+                    point = self._point = point if exact else refine(highs.program, point)
                     return float(point.x[self._step]) / fastest
                 _LOG.info("water filling, step %d: %s, %.1e", self.steps, point.status, error)
         raise SolveError(f"Water filling stopped at step {self.steps}: no solver found its level.")
