@@ -21,7 +21,7 @@ class Linear:
     slope: Floats
     reciprocal: bool = False
 
-    def at(self, level: float) -> tuple[Floats, Floats]:
+    def at(self, level: Floats | float) -> tuple[Floats, Floats]:
         """Steps/s at a level, and their derivative."""
         return level * self.slope, self.slope
 
@@ -42,7 +42,7 @@ class FinishTime:
     elapsed: Floats
     alone: Floats
 
-    def at(self, level: float) -> tuple[Floats, Floats]:
+    def at(self, level: Floats | float) -> tuple[Floats, Floats]:
         """Steps/s at a ratio rho, and their derivative."""
         left = level * self.alone - self.elapsed
         return self.remaining / left, -self.remaining * self.alone / left**2
