@@ -37,7 +37,8 @@ def textbook(
     policy: str, jobs: list[Job], gpus: dict[str, int], length: float, lost_s: float, carry: bool
 ) -> dict[int, Job]:
     """Run jobs in rounds (Narayanan et al., OSDI 2020, section 5); return them by name."""
-    waiting, active, now, elapsed, changed = list(jobs), [], 0.0, 0.0, False
+    waiting, now, elapsed, changed = list(jobs), 0.0, 0.0, False
+    active: list[Job] = []
     while waiting or active:
         if not active:
             now = max(now, waiting[0].arrival_s)
@@ -86,7 +87,7 @@ def aim(
             job.owed[kind] = due if carry else job.owed[kind] + due
             kept = min(max(job.owed[kind], -length / 2), 0.9 * length / 2) if carry else 0.0
             job.received[kind] = length / 2 - kept
-            job.share[kind] = float(np.clip(X.loc[job.name, kind], 0.0, 1.0))
+            job.share[kind] = float(np.clip(X[kind][job.name], 0.0, 1.0))
 
 
 def choose(active: list[Job], free: dict[str, int]) -> list[tuple[Job, str]]:
@@ -132,7 +133,10 @@ def test_rounds_are_those_of_the_textbook(seed: int) -> None:
         Job(k, int(scale[k]), at, steps[k], dict(zip(TYPES, speed[k].tolist(), strict=True)))
         for k, at in enumerate(np.sort(arrival_s).tolist())
     ]
-    settings = {"preemption_overhead_seconds": lost_s, "carry_over": bool(rng.random() < 0.5)}
+    settings: dict[str, Any] = {
+        "preemption_overhead_seconds": lost_s,
+        "carry_over": bool(rng.random() < 0.5),
+    }
     run = ap.simulate("max_min_fairness", workload, gpus, **settings)
     by_hand = textbook("max_min_fairness", jobs, gpus, length, lost_s, bool(settings["carry_over"]))
     for name in ("start_s", "completion_s"):
