@@ -8,7 +8,7 @@ import pytest
 
 from apportion.cluster import Cluster
 from apportion.policies import NetworkSensitive
-from apportion.sim import Workload, resolve, simulate, tier_shares
+from apportion.sim import Workload, resolve, simulate
 from apportion.sim.engine.truth import Truth
 
 
@@ -24,18 +24,13 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[list[float]]:
     """The network priorities of the active jobs at each solve."""
     seen: list[list[float]] = []
 
-    def watched(module: Any, priorities_of: Any) -> Any:
-        solve = getattr(module, priorities_of)
+    solve = resolve.solve_instance
 
-        def solving(policy: Any, problem: Any, **options: Any) -> Any:
-            jobs = problem.columns if module is resolve else options["jobs"]
-            seen.append(np.asarray(jobs["network_priority"]).tolist())
-            return solve(policy, problem, **options)
+    def solving(policy: Any, problem: Any, **options: Any) -> Any:
+        seen.append(problem.columns["network_priority"].tolist())
+        return solve(policy, problem, **options)
 
-        monkeypatch.setattr(module, priorities_of, solving)
-
-    watched(resolve, "solve_instance")
-    watched(tier_shares, "solve")
+    monkeypatch.setattr(resolve, "solve_instance", solving)
     return seen
 
 
