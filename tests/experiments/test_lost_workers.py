@@ -42,19 +42,22 @@ def test_a_task_is_small_however_large_its_workload_is() -> None:
 
 def test_what_is_large_goes_to_a_process_when_it_starts_and_not_with_its_tasks() -> None:
     with joblib.parallel_config(backend="loky"):
-        given, options = shipped({"x": BIG})
-        small, none = shipped({"x": 1})
-        again, _ = shipped({"x": BIG.copy()})
+        given, options = shipped({"x": BIG}, 1000)
+        small, none = shipped({"x": 1}, 1000)
+        again, _ = shipped({"x": BIG.copy()}, 1000)
+        few, none_either = shipped({"x": BIG}, 10)
     assert len(pickle.dumps(given)) < 500
     # Equal, so that workers which have it already are used again.
     assert given == again
     options["initializer"](*options["initargs"])
     assert given.get()["x"].tolist() == BIG.tolist()
     assert (small.get(), none) == ({"x": 1}, {})
+    # For a few tasks processes that run already are not started anew.
+    assert (len(few.get()["x"]), none_either) == (len(BIG), {})
 
 
 def test_what_cannot_be_sent_at_once_goes_with_the_tasks() -> None:
-    assert shipped({"function": lambda: BIG})[1] == {}
+    assert shipped({"function": lambda: BIG}, 1000)[1] == {}
 
 
 def test_every_task_gets_what_is_shared() -> None:

@@ -1,4 +1,4 @@
-"""What all tasks need, sent once to each worker and not with every task.
+"""What all tasks need, sent once to each worker where that is quicker than with every task.
 
 It goes from memory to memory, as joblib sends tasks; nothing is read from files.
 """
@@ -16,6 +16,10 @@ __all__ = ["Shipped", "active_backend_name", "shipped"]
 
 _SMALL = 10_000
 """Bytes that may as well go with every task."""
+
+_WORTH_A_START = 20_000_000
+"""Bytes for all tasks together from which on it is quicker to start the processes of this machine
+anew, each with the value, which takes seconds, than to send it with every task."""
 
 _KEPT: dict[str, Any] = {}
 """What this process has been sent, by key."""
@@ -54,8 +58,15 @@ class _InRay(Shipped):
         return _KEPT[key]
 
 
-def shipped(value: Any) -> tuple[Shipped, dict[str, Any]]:
+def shipped(value: Any, tasks: int) -> tuple[Shipped, dict[str, Any]]:
     """Prepare to send a value to the workers of joblib's active back end.
+
+    Parameters
+    ----------
+    value
+        What every task needs.
+    tasks
+        How many there are.
 
     Returns
     -------
@@ -72,6 +83,8 @@ def shipped(value: Any) -> tuple[Shipped, dict[str, Any]]:
     if len(content) <= _SMALL:
         return here, {}
     if backend == "LokyBackend":
+        if len(content) * tasks < _WORTH_A_START:
+            return here, {}
         key = hashlib.sha256(content).hexdigest()
         _keep(key, content)  # for tasks that run in this process after all
         return _InProcess(key), {"initializer": _keep, "initargs": (key, content)}

@@ -61,7 +61,7 @@ def as_they_finish(
     if not tasks:
         return
     parent = os.getpid() if _starts_children() else None
-    given, options = shipped(shared)
+    given, options = shipped(shared, len(tasks))
     with _with_options(options):
         parallel = joblib.Parallel(
             n_jobs=min(n_jobs or joblib.effective_n_jobs(-1), len(tasks)),
