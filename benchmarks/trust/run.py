@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import time
 import traceback
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.reporting import progress
+from apportion import __version__
+from apportion.experiments.machine.backends import Where
+from apportion.experiments.machine.cells import Cell, Work
+from apportion.experiments.machine.run import carry_out
+from apportion.experiments.machine.store import Store
 from benchmarks.trust.ask import ask
 from benchmarks.trust.draw import draw
 from benchmarks.trust.judge import judge
 from benchmarks.trust.permuted import SAME, can_be_permuted, dependence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Mapping
     from pathlib import Path
 
-CHUNK = 64
 SAMPLE = 10  # of so many cases one is asked again in another order
 
 
@@ -95,58 +96,37 @@ def _since(begun: float) -> float:
 def run(
     cases: list[tuple[str, int]], seed: int, file: Path | None, processes: int
 ) -> list[dict[str, Any]]:
-    """Run the cases that `file` does not hold yet; return the lines of all."""
-    known = {(line["policy"], line["number"]): line for line in _read(file, seed)}
-    todo = [case for case in cases if case not in known]
-    chunks = [todo[k : k + CHUNK] for k in range(0, len(todo), CHUNK)]
-    begun = time.monotonic()
-    done = 0
-    for lines in _each(chunks, seed, processes):
-        _append(file, lines, seed)
-        known |= {(line["policy"], line["number"]): line for line in lines}
-        done += len(lines)
-        left = (time.monotonic() - begun) / done * (len(todo) - done)
-        progress(f"{done} of {len(todo)} problems, {left / 60:.0f} min left")
-    progress("")
-    return [known[case] for case in cases]
+    """Run the cases that `file` does not hold yet; return the lines of all.
+
+    Raises
+    ------
+    ApportionError
+        When all others have run, if a case could not be drawn or judged.
+    """
+    cells = [_cell(policy, number, seed) for policy, number in cases]
+    store = Store(file)
+    store.open(resume=True)
+    where = Where(n_jobs=processes)
+    outcome = carry_out(cells, Work(_record, None, _packed, _unpacked), store, where, progress=None)
+    for failure in outcome.failures.values():
+        raise failure.error() from failure.cause()
+    return [outcome.results[cell.fingerprint] for cell in cells]
 
 
-def _each(
-    chunks: list[list[tuple[str, int]]], seed: int, processes: int
-) -> Iterator[list[dict[str, Any]]]:
-    if processes == 1:
-        for chunk in chunks:
-            yield _chunk(chunk, seed)
-        return
-    with ProcessPoolExecutor(processes) as pool:
-        for future in as_completed([pool.submit(_chunk, chunk, seed) for chunk in chunks]):
-            yield future.result()
+def _cell(policy: str, number: int, seed: int) -> Cell:
+    label = {"policy": policy, "number": number}
+    return Cell(label, f"{__version__} {seed} {policy} {number}", (policy, number, seed))
 
 
-def _chunk(cases: Iterable[tuple[str, int]], seed: int) -> list[dict[str, Any]]:
-    return [record(policy, number, seed) for policy, number in cases]
+def _record(task: tuple[str, int, int], _report: object, _shared: object) -> dict[str, Any]:
+    return record(*task)
 
 
-def _append(file: Path | None, lines: list[dict[str, Any]], seed: int) -> None:
-    """Write whole lines in one call, so that a killed run leaves at most one torn line."""
-    if file is None:
-        return
-    file.parent.mkdir(parents=True, exist_ok=True)
-    text = "".join(json.dumps({"seed": seed} | line) + "\n" for line in lines)
-    torn = file.exists() and file.read_bytes()[-1:] not in {b"\n", b""}
-    with file.open("ab") as out:
-        out.write((b"\n" if torn else b"") + text.encode())
-        out.flush()
-        os.fsync(out.fileno())
+def _packed(_cell: Cell, line: dict[str, Any]) -> dict[str, str]:
+    # As text, for a store takes no infinite numbers.
+    return {"line": json.dumps(line)}
 
 
-def _read(file: Path | None, seed: int) -> Iterator[dict[str, Any]]:
-    if file is None or not file.exists():
-        return
-    for text in file.read_text(encoding="utf-8").splitlines():
-        try:
-            line = json.loads(text)
-        except json.JSONDecodeError:  # torn when a run was killed
-            continue
-        if line.get("seed") == seed:
-            yield line
+def _unpacked(_cell: Cell, stored: Mapping[str, Any]) -> dict[str, Any]:
+    line: dict[str, Any] = json.loads(stored["line"])
+    return line
