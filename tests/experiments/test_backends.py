@@ -15,10 +15,11 @@ import pytest
 
 from apportion.cli import main
 from apportion.errors import ApportionError
-from apportion.experiments import sweep
+from apportion.experiments import compare, sweep
 from apportion.experiments.machine import backends
 from apportion.experiments.machine.store import FILE
 from apportion.policies import Policy
+from apportion.sim import generate_workload
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -89,6 +90,10 @@ def test_a_dask_cluster_that_runs_is_used_and_left_running(alone: pd.DataFrame) 
         address = cluster.scheduler_address
         table = without_clocks(backend="dask", address=address)
         pd.testing.assert_frame_equal(table, alone)
+        workload = generate_workload(jobs=2, jobs_per_hour=6.0)
+        compared = compare(["fifo"], workload, "v100=2,k80=2", backend="dask", address=address)
+        here = compare(["fifo"], workload, "v100=2,k80=2", n_jobs=1)
+        pd.testing.assert_frame_equal(compared.jobs(), here.jobs())
         with distributed.Client(address) as client:
             assert client.submit(sum, [1, 2]).result() == 3
 

@@ -133,6 +133,8 @@ def test_a_failing_run_is_a_row_and_is_tried_again(
     with monkeypatch.context() as patch:
         patch.setattr(simulations, "simulate", failing)
         swept = small(out=tmp_path, loads=[2.0])
+        with pytest.raises(ApportionError, match="1 of 4 runs failed, by policy: 'isolated' 1"):
+            small(out=tmp_path, loads=[2.0], raise_on_failure=True)
     errors = swept.errors()
     assert errors["policy"].tolist() == ["isolated"]
     assert errors["seed"].tolist() == [3]

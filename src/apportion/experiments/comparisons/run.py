@@ -144,7 +144,7 @@ def compare(
     outcome = carry_out(plan.cells, runs_of(plan.setup), store, where, progress=progress)
     runs, failures = outcome.by("policy", plan.cells)
     command = None
-    own = _own(policies=given, network=[network or ""], pair_estimates=[pair_estimates or ""])
+    own = _own(policies=given, network=[network], pair_estimates=[pair_estimates])
     if origin is not None and not own:
         command = command_line([each.label for each in chosen], cluster, settings, origin)
     errors = {label: str(failure) for label, failure in failures.items()}
@@ -160,7 +160,11 @@ def compare(
 
 def _own(**given: Iterable[object]) -> list[str]:
     """Return the names of what was given as objects and not as texts."""
-    return [name for name, values in given.items() if any(not isinstance(v, str) for v in values)]
+    return [
+        name
+        for name, values in given.items()
+        if any(not isinstance(value, str | None) for value in values)
+    ]
 
 
 def _plan(

@@ -40,7 +40,7 @@ class Outcome:
     failures: Mapping[str, Failure]
     resumed: int
 
-    def by(self, name: str, cells: Sequence[Cell]) -> tuple[dict[str, Any], dict[str, Failure]]:
+    def by(self, name: str, cells: Sequence[Cell]) -> tuple[dict[Any, Any], dict[Any, Failure]]:
         """Return results and failures by something that tells the cells apart.
 
         Parameters
