@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, TypeAlias
 import cvxpy as cp
 import numpy as np
 from cvxpy.atoms.affine.affine_atom import AffAtom
-from cvxpy.atoms.affine.binary_operators import DivExpression
+from cvxpy.atoms.affine.binary_operators import DivExpression, MulExpression, multiply
 from cvxpy.constraints import Equality, Inequality
 
 from apportion.errors import InputError
 from apportion.policies.problem import Problem
-from apportion.policies.solving.worst_off.declared_levels import SpeedProblem, levels_of
+from apportion.policies.solving.worst_off.declared_levels import SpeedProblem, is_ratio, levels_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,16 +28,14 @@ if TYPE_CHECKING:
 
     from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
-    from apportion.policies.solving.worst_off.declared_levels import Levels
 
     Floats = NDArray[np.float64]
     Objective: TypeAlias = cp.Maximize | cp.Minimize
 
 __all__ = [
     "Posed",
-    "is_ratio",
     "pose",
-    "posed_levels",
+    "posed_objective",
     "posed_value",
     "reported",
     "staying_optimal",
@@ -58,28 +56,23 @@ class Posed:
 
 def pose(policy: Policy, instance: Instance) -> Posed:
     """State a policy's problem as it is solved."""
-    p = Problem(instance)
-    objective = policy.objective(p)
-    if is_ratio(objective):
+    if is_ratio(policy, instance):
         return _over_scale(policy, instance)
-    levels = levels_of(policy, instance)
-    if levels is not None:
-        objective = posed_levels(levels, p, objective)
-    return Posed(p, objective, policy.constraints(p))
+    p = Problem(instance)
+    return Posed(p, posed_objective(policy, p), policy.constraints(p))
 
 
-def posed_levels(levels: Levels, p: Problem, declared: Objective) -> Objective:
-    """Return a declared objective, or its inverse where that is linear."""
-    if not (levels.proportional and levels.inverse):
-        return declared
+def posed_objective(policy: Policy, p: Problem) -> Objective:
+    """State the objective of a policy, or its inverse where that is linear."""
+    levels = levels_of(policy, p.instance)
+    if levels is None or not (levels.proportional and levels.inverse):
+        return policy.objective(p)
     return cp.Maximize(cp.min(cp.multiply(1 / levels.rate, p.throughput)))
 
 
 def posed_value(policy: Policy, p: Problem) -> float:
     """Evaluate what is posed for a policy about the worst off job, where the variables are."""
-    objective, levels = policy.objective(p), levels_of(policy, p.instance)
-    posed = objective if levels is None else posed_levels(levels, p, objective)
-    return float(np.asarray(posed.args[0].value).item())
+    return float(np.asarray(posed_objective(policy, p).args[0].value).item())
 
 
 def reported(policy: Policy, instance: Instance, value: float) -> tuple[float, float]:
@@ -88,12 +81,6 @@ def reported(policy: Policy, instance: Instance, value: float) -> tuple[float, f
     if levels is None or not (levels.proportional and levels.inverse):
         return value, 1.0
     return 1 / value, 1 / value**2
-
-
-def is_ratio(objective: Objective) -> bool:
-    """Whether an objective is one expression over another."""
-    value = objective.args[0]
-    return isinstance(value, DivExpression) and not value.args[1].is_constant()
 
 
 def _over_scale(policy: Policy, instance: Instance) -> Posed:
@@ -129,12 +116,22 @@ def _over(constraint: cp.Constraint, scale: cp.Variable, policy: Policy) -> cp.C
 
 def _homogeneous(affine: cp.Expression, scale: cp.Variable) -> cp.Expression:
     """Multiply the constant part of an affine expression by the scale."""
+    if not _adds_constants(affine):
+        return affine
     constant = _constant_part(affine)
     if affine.is_constant():
         return cp.multiply(constant, scale)
-    if not constant.any():
-        return affine
     return affine + cp.multiply(constant, scale - 1)
+
+
+def _adds_constants(affine: cp.Expression) -> bool:
+    """Whether an affine expression has constants beside its coefficients."""
+    if affine.is_constant():
+        return True
+    constants = [arg for arg in affine.args if arg.is_constant()]
+    if constants and not isinstance(affine, multiply | MulExpression | DivExpression):
+        return True
+    return any(_adds_constants(arg) for arg in affine.args if not arg.is_constant())
 
 
 def _constant_part(affine: cp.Expression) -> Floats:

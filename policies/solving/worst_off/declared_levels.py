@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["Levels", "SpeedProblem", "levels_of"]
+__all__ = ["Levels", "SpeedProblem", "is_ratio", "levels_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +90,15 @@ class SpeedProblem(Problem):
         return cp.Variable(self.instance.jobs, name="throughput")
 
 
-_FOUND: WeakKeyDictionary[Instance, tuple[Policy, Levels | None]] = WeakKeyDictionary()
+class _Read(NamedTuple):
+    """What was read off the objective of a policy."""
+
+    policy: Policy
+    levels: Levels | None
+    ratio: bool
+
+
+_FOUND: WeakKeyDictionary[Instance, _Read] = WeakKeyDictionary()
 
 
 def levels_of(policy: Policy, instance: Instance) -> Levels | None:
@@ -98,16 +106,29 @@ def levels_of(policy: Policy, instance: Instance) -> Levels | None:
 
     Derived once for each instance and kept with it.
     """
+    return _read(policy, instance).levels
+
+
+def is_ratio(policy: Policy, instance: Instance) -> bool:
+    """Whether the objective of a policy is one expression over another."""
+    return _read(policy, instance).ratio
+
+
+def _read(policy: Policy, instance: Instance) -> _Read:
+    """Look up what is known of an objective, or take it apart."""
     known = _FOUND.get(instance)
-    if known is None or known[0] is not policy:
-        known = _FOUND[instance] = policy, _derived(policy, instance)
-    return known[1]
+    if known is None or known.policy is not policy:
+        p = SpeedProblem(instance)
+        objective = policy.objective(p)
+        value = objective.args[0]
+        ratio = isinstance(value, DivExpression) and not value.args[1].is_constant()
+        levels = None if ratio else _levels(policy, p, objective)
+        known = _FOUND[instance] = _Read(policy, levels, ratio)
+    return known
 
 
-def _derived(policy: Policy, instance: Instance) -> Levels | None:
-    """Take the declared objective apart."""
-    p = SpeedProblem(instance)
-    objective = policy.objective(p)
+def _levels(policy: Policy, p: SpeedProblem, objective: cp.Maximize | cp.Minimize) -> Levels | None:
+    """Take the least or the largest of an expression apart."""
     worst = objective.args[0]
     least = isinstance(objective, cp.Maximize) and isinstance(worst, cp.min)
     largest = isinstance(objective, cp.Minimize) and isinstance(worst, cp.max)
@@ -116,7 +137,7 @@ def _derived(policy: Policy, instance: Instance) -> Levels | None:
     form = _form(worst.args[0], p.throughput)
     if form is None or form.inverse is least:
         return None
-    factor, offset = (np.broadcast_to(part, instance.jobs).astype(float) for part in form[:2])
+    factor, offset = (np.broadcast_to(part, p.throughput.shape).astype(float) for part in form[:2])
     if not ((factor > 0) & np.isfinite(factor) & (offset >= 0) & np.isfinite(offset)).all():
         return None
     if least and offset.any():

@@ -22,7 +22,7 @@ from scipy.optimize import brentq
 from apportion.errors import SolveError
 from apportion.policies.problem import Problem
 from apportion.policies.solving.certificate import relative_gap
-from apportion.policies.solving.posed import posed_levels
+from apportion.policies.solving.posed import posed_objective
 from apportion.policies.solving.rows.demand_intervals import Bins, DemandIntervals, worth_merging
 from apportion.policies.solving.worst_off.common_share import (
     ArrowShare,
@@ -182,7 +182,7 @@ class _Search:
         if demands is None:
             raise SolveError(f"The objective of {policy!r} has no levels of jobs.")
         self.demands = demands
-        self.declared = posed_levels(self.demands, self.p, policy.objective(self.p))
+        self.declared = posed_objective(policy, self.p)
         self.maximises = isinstance(self.declared, cp.Maximize)
         self.proportional = self.demands.proportional and intervals is None
         self.bins: Bins | None = None
