@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ast
 import os
 import re
 import subprocess
@@ -34,6 +35,17 @@ def run(script: Path, folder: Path) -> str:
 def policy_rows() -> list[str]:
     rows = policy_table().head(len(BUILT_IN + SPECIALISED)).itertuples(index=False)
     return [f"| `{row.name}` | {row.problem} | {row.source} |" for row in rows]
+
+
+def test_a_policy_of_ones_own_has_at_most_fifteen_lines() -> None:
+    code = "\n".join(python_blocks((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")))
+    (shown,) = (
+        node
+        for node in ast.parse(code).body
+        if isinstance(node, ast.ClassDef) and "ap.Policy" in map(ast.unparse, node.bases)
+    )
+    shown.body = shown.body[1:]  # the docstring, which displays the problem
+    assert len(ast.unparse(shown).replace("\n\n", "\n").splitlines()) <= 15
 
 
 @pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: page.name)

@@ -219,3 +219,14 @@ def test_sums_of_logarithms_are_kept_by_their_throughputs(bench: type[Bench]) ->
             return cp.Maximize(super().objective(p).args[0] + cp.sum(p.throughput))
 
     assert staying_optimal(Mixed(), p, 0.0) is None
+
+
+@dataclass(frozen=True)
+class Bare(NashWelfare):
+    def objective(self, p: Problem) -> Any:
+        return cp.Variable()
+
+
+def test_an_objective_that_is_none_is_refused(bench: type[Bench]) -> None:
+    with pytest.raises(InputError, match="Bare"):
+        solve_instance(Bare(), bench.random(0).instance)

@@ -120,9 +120,10 @@ def _read(policy: Policy, instance: Instance) -> _Read:
     if known is None or known.policy is not policy:
         p = SpeedProblem(instance)
         objective = policy.objective(p)
-        value = objective.args[0]
+        stated = isinstance(objective, cp.Maximize | cp.Minimize)  # what is not, cvxpy refuses
+        value = objective.args[0] if stated else objective
         ratio = isinstance(value, DivExpression) and not value.args[1].is_constant()
-        levels = None if ratio else _levels(policy, p, objective)
+        levels = _levels(policy, p, objective) if stated and not ratio else None
         known = _FOUND[instance] = _Read(policy, levels, ratio)
     return known
 
