@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from apportion.allocation import Allocation
+from apportion.errors import InputError
 from apportion.jobs import JOB_COLUMNS
 from apportion.policies import MaxMinFairness, Policy
 from apportion.testing.policy import _Case, _certified, _feasible, check_policy
@@ -90,7 +91,50 @@ class Stubborn(_Mine):
         object.__setattr__(self, "heterogeneity_aware", True)
 
 
+@dataclass(frozen=True)
+class SaysItHasOneOptimum(_Mine):
+    """Leaves it open who runs where, and says that it does not."""
+
+    traits = frozenset({"has_one_optimum"})
+
+    def objective(self, p: Problem) -> cp.Maximize:
+        return cp.Maximize(p.total(p.time))
+
+
+@dataclass(frozen=True)
+class SaysItLeavesGpusIdle(_Mine):
+    """Gives away what there is."""
+
+    traits = frozenset({"leaves_gpus_idle"})
+
+
+@dataclass(frozen=True)
+class SaysItCountsSteps(_Mine):
+    """Counts them relative to the fastest."""
+
+    traits = frozenset({"depends_on_step_size"})
+
+
+@dataclass(frozen=True)
+class SaysItRunsJobsAlone(_Mine):
+    """Takes any pair that is faster."""
+
+    traits = frozenset({"runs_jobs_alone"})
+
+
+@dataclass(frozen=True)
+class SaysItTellsJobsApart(_Mine):
+    """Treats equal jobs alike."""
+
+    traits = frozenset({"tells_identical_jobs_apart"})
+
+
 BROKEN: list[tuple[Policy, str]] = [
+    (SaysItHasOneOptimum(), "what it declares, 'has_one_optimum'"),
+    (SaysItLeavesGpusIdle(), "what it declares, 'leaves_gpus_idle'"),
+    (SaysItCountsSteps(), "what it declares, 'depends_on_step_size'"),
+    (SaysItRunsJobsAlone(), "what it declares, 'runs_jobs_alone'"),
+    (SaysItTellsJobsApart(), "what it declares, 'tells_identical_jobs_apart'"),
     (FirstColumnFirst(), "permutation-equivariant"),
     (FirstRowFirst(), "permutation-equivariant"),
     (CountsSteps(), "scale-invariant"),
@@ -99,6 +143,11 @@ BROKEN: list[tuple[Policy, str]] = [
     (Fickle(), "deterministic"),
     (Stubborn(), "heterogeneity-agnostic"),
 ]
+
+
+def test_a_trait_that_is_none_is_named_at_once() -> None:
+    with pytest.raises(InputError, match=r"Unknown trait of policy Idle 'leaves_gpu_idle'.*gpus"):
+        type("Idle", (_Mine,), {"traits": frozenset({"leaves_gpu_idle"})})
 
 
 def test_a_policy_that_keeps_the_contract_passes() -> None:
