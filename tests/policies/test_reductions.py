@@ -18,6 +18,7 @@ from apportion.policies import (
     Instance,
     Makespan,
     MaxMinFairness,
+    MinCost,
     MinCostWithSLOs,
     Policy,
     Problem,
@@ -260,7 +261,7 @@ def test_options_are_checked_by_name(bench: type[Bench]) -> None:
         solve_instance(FIFO(), instance, solver="arrow")
 
 
-@pytest.mark.parametrize("policy", [MaxMinFairness, FinishTimeFairness, FIFO])
+@pytest.mark.parametrize("policy", [MaxMinFairness, Makespan, FinishTimeFairness, FIFO, MinCost])
 def test_a_failed_solve_raises_or_falls_back_on_the_isolated_share(
     policy: type[Policy], bench: type[Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -276,6 +277,7 @@ def test_a_failed_solve_raises_or_falls_back_on_the_isolated_share(
     assert "time limit" in solution.message
     assert solution.gap == float("inf")
     np.testing.assert_allclose(solution.throughput, problem.isolated)
+    assert np.isfinite(solution.objective)
     check_feasible(problem.instance, solution)
 
 
