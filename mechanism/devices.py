@@ -147,15 +147,15 @@ class Devices:
         """
         if gang in self.held:
             raise InputError(f"Job {gang} already holds GPUs; it must give them back first.")
-        devices, pool = list(devices), self.pools[kind]
+        devices = list(devices)
         if self._memory is None:
-            pool.claim(devices)
+            split = self.pools[kind].claim(devices)
         else:
-            self._enter(gang, kind, devices, memory_gb)
+            split = self._enter(gang, kind, devices, memory_gb)
         if memory_gb or load:
             self._needs[gang] = _Needs(memory_gb, load)
         self.held[gang] = (kind, devices)
-        if pool.is_split(devices):
+        if split:
             self._split.add(gang)
 
     def give_back(self, gang: int) -> Held:
@@ -230,23 +230,20 @@ class Devices:
             memory_gb, load = needs.get(gang, _Needs(0.0, 0.0))
             self.hold(gang, kind, devices, memory_gb=memory_gb, load=load)
 
-    def _enter(self, gang: int, kind: int, devices: list[int], memory_gb: float) -> None:
-        """Claim devices whose memory counts."""
+    def _enter(self, gang: int, kind: int, devices: list[int], memory_gb: float) -> bool:
+        """Let a gang onto devices whose memory counts; tell whether they lie in many machines."""
         memory, pool = self._memory, self.pools[kind]
-        if memory is None or not self.shared:
-            if memory is not None and not memory.fits(kind, memory_gb):
-                raise InputError(f"Job {gang} needs {memory_gb:g} GB; no {self._name(kind)} has.")
-            pool.claim(devices)
-            return
-        full = [device for device in devices if not memory.has_room(kind, device, memory_gb)]
-        if full:
-            raise InputError(
-                f"The devices {devices} cannot be had: {full[0]} has no {memory_gb:g} GB left."
-            )
-        pool.with_free(range(len(pool.machine_of))).claim(devices)  # numbers that exist, each once
-        empty = memory.enter(gang, kind, devices, memory_gb)
-        if empty:
-            pool.claim(empty)
-
-    def _name(self, kind: int) -> str:
-        return repr(self.accelerators[kind])
+        if memory is None or not memory.fits(kind, memory_gb):
+            name = self.accelerators[kind]
+            raise InputError(f"Job {gang} needs {memory_gb:g} GB; no {name!r} has so much.")
+        if not self.shared:
+            return pool.claim(devices)
+        # All there are, free, take numbers that exist, each once.
+        split = pool.with_free(range(len(pool.machine_of))).claim(devices)
+        for device in devices:
+            if not memory.has_room(kind, device, memory_gb):
+                raise InputError(
+                    f"The devices {devices} cannot be had: {device} has no {memory_gb:g} GB left."
+                )
+        pool.claim(memory.enter(gang, kind, devices, memory_gb))
+        return split

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 import numpy as np
 
 from apportion.errors import InputError
-from apportion.mechanism.places import Placement, Room, room_of
+from apportion.mechanism.places import Placement, Room
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -58,6 +58,7 @@ class MachinePool:
         gpus[: len(machines)] = machines
         self.gpus: Ints = gpus.reshape(racks, self._width)
         self._counts: Ints | None = None
+        self._by_rack: list[int] = []
         self._room: Room | None = None
 
     @property
@@ -68,18 +69,16 @@ class MachinePool:
     @property
     def free(self) -> Ints:
         """Free GPUs of each machine, in the shape of `gpus`; not to be changed."""
-        if self._counts is None:
-            # Kept up from now on: not every placement asks for counts.
-            self._counts = np.zeros_like(self.gpus)
-            for machine, devices in enumerate(self._free):
-                self._counts[divmod(machine, self._width)] = len(devices)
-        return self._counts
+        return self._count() if self._counts is None else self._counts
 
     @property
     def room(self) -> Room:
         """Most free GPUs that one gang can have at each tier."""
+        if self._counts is None:
+            self._count()
         if self._room is None:
-            self._room = room_of(self.free)
+            machine = max((gpus for gpus, there in enumerate(self._bins) if there), default=0)
+            self._room = Room(machine, max(self._by_rack, default=0), sum(self._by_rack))
         return self._room
 
     def free_on(self, machine: int) -> list[int]:
@@ -152,8 +151,13 @@ class MachinePool:
             pool.claim(taken)
         return pool
 
-    def claim(self, devices: Sequence[int]) -> None:
+    def claim(self, devices: Sequence[int]) -> bool:
         """Take free devices, all of them or none.
+
+        Returns
+        -------
+        bool
+            Whether they lie in more than one machine.
 
         Raises
         ------
@@ -161,12 +165,12 @@ class MachinePool:
             If one is not free, is named twice, or does not exist.
         """
         if not devices:
-            return
+            return False
         machine_of = self.machine_of
         try:
             machine = machine_of[devices[0]]
             if machine == machine_of[devices[-1]] and self._take(machine, devices):
-                return
+                return False
             exist = min(devices) >= 0 and max(devices) < len(machine_of)
         except IndexError:
             exist = False
@@ -179,6 +183,7 @@ class MachinePool:
                 self.give_back(done)
                 self._refuse(devices)
             done += part
+        return self.is_split(devices)
 
     def give_back(self, devices: Iterable[int]) -> None:
         """Free devices that were taken."""
@@ -188,6 +193,15 @@ class MachinePool:
             free += group
             free.sort()
             self._rebin(machine, before)
+
+    def _count(self) -> Ints:
+        """Count what is free, from now on: not every placement asks."""
+        counts = np.zeros_like(self.gpus)
+        for machine, devices in enumerate(self._free):
+            counts[divmod(machine, self._width)] = len(devices)
+        self._by_rack = counts.sum(axis=1).tolist()
+        self._counts = counts
+        return counts
 
     def _take(self, machine: int, devices: Sequence[int]) -> bool:
         """Take devices of one machine, if all are free; most placements take the lowest."""
@@ -220,5 +234,7 @@ class MachinePool:
         del old[bisect_left(old, machine)]
         insort(self._bins[after], machine)
         if self._counts is not None:
-            self._counts[divmod(machine, self._width)] = after
+            rack, inside = divmod(machine, self._width)
+            self._counts[rack, inside] = after
+            self._by_rack[rack] += after - before
             self._room = None

@@ -96,7 +96,7 @@ class Placer:
             order = sorted(order, key=gpus.__getitem__, reverse=True)
         choose, devices, declined = self._choice.choose, self.devices, []
         for k in order:
-            gang = Gang(gangs[k], gpus[k], types[k], "" if models is None else models[k])
+            gang = Gang(gangs[k], gpus[k], types[k], models[k] if models else "")
             chosen = choose(gang, devices)
             if chosen is None:
                 declined.append(k)
@@ -120,18 +120,20 @@ class Placer:
     def choose(self, gang: Gang) -> Sequence[int] | None:
         """Return the devices that a gang would get, or None.
 
-        What it had until now it keeps, if that is free and lies within the tiers that it accepts,
-        unless others are better for it.
+        What it had until now it keeps, or as many GPUs of the same machines, if they are free and
+        within the tiers that it accepts, unless others are better for it.
         """
-        before = gang.before
-        if before is not None and gang.tiers is not None and tier_of(before) <= gang.tiers[1]:
-            pool = self.devices.free_for(gang)
-            if can_hold(pool.free, before):
+        if gang.before is not None and gang.tiers is not None:
+            pool, widest = self.devices.free_for(gang), gang.tiers[1]
+            before = pool.placement(gang.before)
+            if tier_of(before) <= widest and can_hold(pool.free, before):
                 better = None
                 if self.placings:
                     better = self.placings[gang.kind].better(
-                        pool.free, gang.model, gang.gpus, gang.tiers[1], before
+                        pool.free, gang.model, gang.gpus, widest, before
                     )
+                if better is None and pool.are_free(gang.before):
+                    return gang.before
                 return pool.lowest(better or before)
         return self._choice.choose(gang, self.devices)
 
@@ -150,11 +152,10 @@ class Placer:
 
     def _hold(self, gang: Gang, chosen: Sequence[int]) -> None:
         """Give a gang what the placement has chosen."""
-        job, gpus, kind, *_, memory_gb, load = gang
         try:
-            if len(chosen) != gpus:
+            if len(chosen) != gang.gpus:
                 raise InputError(f"There are {len(chosen)}.")
-            self.devices.hold(job, kind, chosen, memory_gb, load)
+            self.devices.hold(gang.job, gang.kind, chosen, gang.memory_gb, gang.load)
         except InputError as error:
             raise self._refused(gang, chosen, error) from error
 

@@ -17,7 +17,7 @@ from apportion.mechanism.offers.waiting import ClusterSize, WaitingJobs
 from apportion.mechanism.placement import Placer
 from apportion.mechanism.placements import Gang
 from apportion.mechanism.placements.by_speed import Pace, by_tier
-from apportion.mechanism.places import NETWORK, Placement, Room, placement_of, room_of, tier_of
+from apportion.mechanism.places import NETWORK, Placement, Room, room_of, tier_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -83,7 +83,7 @@ class LeaseMechanism:
         self.placing = self.placer.placings[0]
         self.racks = Racks(self.placer.devices)
         self._candidates = candidates or scheduler.candidates()
-        self._given_back: dict[int, Placement] = {}
+        self._given_back: dict[int, list[int]] = {}
 
     def arrive(
         self,
@@ -146,7 +146,8 @@ class LeaseMechanism:
 
     def release(self, job: int, now_s: float) -> None:
         """End a lease: the job gives its GPUs back and waits, from now on."""
-        self._given_back[job] = self.racks.give_back(job)
+        self._given_back[job] = self.placer.held[job][1]
+        self.racks.give_back(job)
         self.jobs.tier[job], self.jobs.waiting[job] = -1, True
         self.jobs.released_s[job] = now_s
 
@@ -238,7 +239,7 @@ class LeaseMechanism:
             "jobs": self.jobs.state(),
             "racks": self.racks.state(),
             "timers": self.timers.state(),
-            "given_back": [[job, placement] for job, placement in self._given_back.items()],
+            "given_back": [[job, devices] for job, devices in self._given_back.items()],
             "random": self._rng.bit_generator.state,
         }
 
@@ -260,7 +261,7 @@ class LeaseMechanism:
         self.jobs.slowdown = np.array([self.placing.slowdowns(*gang) for gang in gangs])
         self.racks.restore(state["racks"])
         self.timers.restore(state["timers"])
-        self._given_back = {job: placement_of(rows) for job, rows in state["given_back"]}
+        self._given_back = {job: list(devices) for job, devices in state["given_back"]}
         self._rng.bit_generator.state = state["random"]
 
     def _waiting(self, room: Room | None = None, without: Collection[int] = ()) -> WaitingJobs:
@@ -296,9 +297,8 @@ class LeaseMechanism:
         self.jobs.waiting[job] = False
         waited_s = now_s - float(self.jobs.released_s[job])
         self.timers.record(max(served.tightest, tier_of(placement)), gpus, now_s, waited_s)
-        if placement == before:
-            return self._held(job, placement, continued=True)
-        return self._held(job, placement, devices)
+        continued = before is not None and self.placer.pools[0].placement(before) == placement
+        return self._held(job, placement, devices, continued=continued)
 
     def _better(self, job: int, free: Ints, widest: int) -> Placement | None:
         """Return free GPUs that are better for a job than those it holds, within a tier."""

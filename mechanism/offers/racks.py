@@ -82,7 +82,6 @@ class Racks:
             gpus = Devices([MachinePool(table.ravel().tolist(), table.shape[1])], ["gpu"])
         self.devices, self._kind, self._pool = gpus, kind, gpus.pools[kind]
         self.held: dict[int, Placement] = {}
-        self._before: dict[int, list[int]] = {}
 
     @property
     def free(self) -> NDArray[np.int64]:
@@ -111,7 +110,7 @@ class Racks:
         placement
             How many GPUs of which machines.
         devices
-            Which of them; by default those that it had, or the lowest numbers.
+            Which of them; by default the lowest numbers.
 
         Raises
         ------
@@ -122,10 +121,8 @@ class Racks:
             raise InputError(f"Job {job} already holds GPUs; it must give them back first.")
         if not self.can_hold(placement):
             raise InputError(f"The GPUs {placement} are not all free; job {job} cannot have them.")
-        before = self._before.pop(job, [])
         if devices is None:
-            same = self._pool.placement(before) == placement and self._pool.are_free(before)
-            devices = before if same else self._pool.lowest(placement)
+            devices = self._pool.lowest(placement)
         self.devices.hold(job, self._kind, devices)
         self.held[job] = placement
 
@@ -141,7 +138,7 @@ class Racks:
         InputError
             If the job holds none.
         """
-        self._before[job] = self.devices.give_back(job)[1]
+        self.devices.give_back(job)
         return self.held.pop(job)
 
     def state(self) -> list[list[Any]]:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 __all__ = ["BestFit", "EmptiestFirst", "Fit", "LowestFirst", "RandomDraw", "choose"]
 
 
+_MANY = np.iinfo(np.int64).max
+
+
 class Fit(Protocol):
     """Chooses among machines, or among racks; both are given by their free GPUs, shape (n,)."""
 
@@ -35,7 +38,7 @@ class BestFit:
 
     def one(self, free: Ints, gpus: int) -> int:
         """Return the one with fewest free GPUs that has enough; of equal ones the first."""
-        return int(np.where(free >= gpus, free, np.iinfo(np.int64).max).argmin())
+        return int(np.where(free >= gpus, free, _MANY).argmin())
 
     def several(self, free: Ints, gpus: int) -> dict[int, int]:
         """Empty the ones with most free GPUs until one holds the rest."""

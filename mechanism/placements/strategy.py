@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.devices import Devices
     from apportion.mechanism.placements.by_speed import Placing
-    from apportion.mechanism.places import Placement
 
 __all__ = ["Gang", "Strategy"]
 
@@ -35,7 +34,7 @@ class Gang(NamedTuple):
         that has room for it, and the widest that it accepts. ``None`` if it may lie anywhere and
         nobody knows of tiers.
     before
-        Where its GPUs were until now, all of which are free.
+        Devices that it had until now, which others may have taken in the same instant.
     memory_gb
         Memory that it takes of each GPU, GB; 0 if that does not count.
     load
@@ -47,7 +46,7 @@ class Gang(NamedTuple):
     kind: int = 0
     model: str = ""
     tiers: tuple[int, int] | None = None
-    before: Placement | None = None
+    before: Sequence[int] | None = None
     memory_gb: float = 0.0
     load: float = 0.0
 

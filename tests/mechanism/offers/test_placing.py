@@ -43,11 +43,22 @@ def all_placements(free: NDArray[np.int64], gpus: int) -> Iterator[Placement]:
             yield tuple((rack, machine, part) for (rack, machine), part in taken if part)
 
 
+def pool_of(free: NDArray[np.int64]) -> MachinePool:
+    """Machines of 4 GPUs, or of 8, of which so many are free."""
+    size = 4 if free.max() <= 4 else 8
+    pool = MachinePool([size] * free.size, free.shape[1])
+    for machine, left in enumerate(free.ravel().tolist()):
+        pool.claim(pool.free_on(machine)[: size - left])
+    return pool
+
+
+def numbers(free: NDArray[np.int64], placement: Placement) -> list[int]:
+    return pool_of(free).lowest(placement)
+
+
 def chosen(free: NDArray[np.int64], pace: Pace, gang: Gang, name: str = "best_fit") -> Placement:
     """What a gang gets where so many GPUs of each machine are free."""
-    pool = MachinePool([4 if free.max() <= 4 else 8] * free.size, free.shape[1])
-    for machine, left in enumerate(free.ravel().tolist()):
-        pool.claim(pool.free_on(machine)[: max(len(pool.free_on(machine)) - left, 0)])
+    pool = pool_of(free)
     devices = Placer(Devices([pool], ["gpu"]), name, pace=pace).choose(gang)
     assert devices is not None
     return pool.placement(devices)
@@ -103,7 +114,7 @@ def test_a_gang_in_a_crowd_has_the_best_of_what_is_free(
     # What it had it keeps, unless there is better.
     for name in PLACEMENTS:
         before = next(all_placements(table, gpus))
-        kept = chosen(table, pace, gang._replace(before=before), name)
+        kept = chosen(table, pace, gang._replace(before=numbers(table, before)), name)
         assert kept == before or placing.worth(model, kept) < placing.worth(model, before)
         assert placing.worth(model, kept)[0] <= best[0] * (1 + 2 * LOSS[network])
 
