@@ -122,3 +122,26 @@ def test_racks_that_are_not_whole_are_refused(gpus: int, multiple: int) -> None:
 
 def test_a_type_without_gpus_has_no_racks() -> None:
     assert Cluster({"v100": 0, "k80": 8}).racks("v100") == []
+
+
+def test_racks_of_several_types() -> None:
+    shape = {"machines_per_rack": 2, "gpus_per_machine": 4}
+    cluster = Cluster.of_racks({"v100": 2, "k80": 1}, **shape)
+    assert cluster == Cluster({"v100": 16, "k80": 8}, **shape)
+    assert cluster == Cluster.of_racks("v100=2, k80=1", **shape)
+    assert [rack.tolist() for rack in cluster.racks("k80")] == [[4, 4]]
+
+
+@pytest.mark.parametrize(
+    ("racks", "options", "message"),
+    [
+        ({"v100": 0}, {}, "racks of 'v100' is 0"),
+        ({}, {}, "at least one accelerator type"),
+        ("v100=2,v100=1", {}, "The racks 'v100=2,v100=1' names 'v100' twice"),
+        ("v100=x", {}, "Cannot read 'v100=x' in the racks"),
+        ({"v100": 1}, {"accelerator": "k80"}, "leave out accelerator='k80'"),
+    ],
+)
+def test_racks_of_types_that_cannot_be(racks: Any, options: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Cluster.of_racks(racks, **options)

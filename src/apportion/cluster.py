@@ -102,45 +102,51 @@ class Cluster:
     @classmethod
     def parse(cls, text: str, **options: Any) -> Cluster:
         """Read ``"v100=8,p100=16"``; `options` are the other arguments of the class."""
-        if not isinstance(text, str):
-            raise InputError(f"The cluster is {written(text)}; write it as 'v100=8,p100=16'.")
-        gpus: dict[str, int] = {}
-        for part in filter(None, (piece.strip() for piece in text.split(","))):
-            name, equals, count = (piece.strip() for piece in part.partition("="))
-            refused = (
-                f"Cannot read {written(part)} in the cluster {written(text)}; write type=GPUs, "
-                f"e.g. 'v100=8,p100=16'"
-            )
-            try:
-                gpus_of_type = read_whole(count)
-            except ValueError as error:
-                raise InputError(f"{refused}: the GPUs {error}.") from error
-            if not (name and equals):
-                raise InputError(f"{refused}.")
-            if name in gpus:
-                raise InputError(f"The cluster {written(text)} names {name!r} twice.")
-            gpus[name] = gpus_of_type
-        return cls(gpus, **options)
+        return cls(_counts("cluster", "GPUs", text), **options)
 
     @classmethod
     def of_racks(
         cls,
-        racks: int,
+        racks: int | Mapping[str, int] | str,
         *,
         machines_per_rack: int = 8,
         gpus_per_machine: int = 8,
-        accelerator: str = "gpu",
+        accelerator: str | None = None,
     ) -> Cluster:
-        """Make a cluster of whole racks of one accelerator type.
+        """Make a cluster of whole racks, each of one accelerator type.
 
         Dally's clusters are 2, 4, 8 or 16 racks of 8 machines of 8 GPUs.
+
+        Parameters
+        ----------
+        racks
+            Racks of one type, or of each: ``{"v100": 2, "k80": 1}`` or ``"v100=2,k80=1"``.
+        machines_per_rack, gpus_per_machine
+            Shape of a rack.
+        accelerator
+            The type if there is one, ``"gpu"`` where left out.
+
+        Raises
+        ------
+        InputError
+            If a number is not whole and above 0, or types are named in both ways.
         """
         size = whole("machines_per_rack", machines_per_rack, 1, integral=True)
         size *= whole("gpus_per_machine", gpus_per_machine, 1, integral=True)
+        if isinstance(racks, str):
+            racks = _counts("racks", "racks", racks)
+        if not isinstance(racks, Mapping):
+            name = "gpu" if accelerator is None else accelerator
+            racks = {label("accelerator type", name): whole("racks", racks, 1, integral=True)}
+        elif accelerator is not None:
+            raise InputError(
+                f"racks={dict(racks)} names the accelerator types; leave out "
+                f"accelerator={accelerator!r}."
+            )
         return cls(
             {
-                label("accelerator type", accelerator): whole("racks", racks, 1, integral=True)
-                * size
+                name: size * whole(f"racks of {written(name)}", n, 1, integral=True)
+                for name, n in racks.items()
             },
             gpus_per_machine=gpus_per_machine,
             machines_per_rack=machines_per_rack,
@@ -207,3 +213,26 @@ class Cluster:
 
     def __str__(self) -> str:
         return ",".join(f"{name}={count}" for name, count in self.gpus.items())
+
+
+def _counts(what: str, unit: str, text: str) -> dict[str, int]:
+    """Read how many there are of each type: ``"v100=8,p100=16"``."""
+    if not isinstance(text, str):
+        raise InputError(f"The {what} is {written(text)}; write it as 'v100=8,p100=16'.")
+    counts: dict[str, int] = {}
+    for part in filter(None, (piece.strip() for piece in text.split(","))):
+        name, equals, count = (piece.strip() for piece in part.partition("="))
+        refused = (
+            f"Cannot read {written(part)} in the {what} {written(text)}; write type={unit}, "
+            f"e.g. 'v100=8,p100=16'"
+        )
+        try:
+            of_type = read_whole(count)
+        except ValueError as error:
+            raise InputError(f"{refused}: the {unit} {error}.") from error
+        if not (name and equals):
+            raise InputError(f"{refused}.")
+        if name in counts:
+            raise InputError(f"The {what} {written(text)} names {name!r} twice.")
+        counts[name] = of_type
+    return counts

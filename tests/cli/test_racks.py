@@ -60,6 +60,7 @@ def test_schedulers_and_a_policy_in_one_command(capsys: pytest.CaptureFixture[st
         "network": "table1",
         "lease_seconds": None,
         "checkpoint_seconds_per_gpu": None,
+        "placement": None,
         "seed": 0,
     }
 
@@ -107,11 +108,26 @@ def test_own_jobs_on_racks_of_a_chosen_accelerator(capsys: pytest.CaptureFixture
     assert jobs["jct_s"].tolist() == pytest.approx([1.12 * 7200 + 2 * 8])
 
 
+def test_racks_of_several_types_are_repeated_by_the_command_that_is_recorded() -> None:
+    words = ["compare", "--racks", "v100=1,k80=2", "--machines-per-rack", "2", "--policies", "fifo"]
+    words += ["--gpus-per-machine", "4", "--generate-jobs", "3", "--jobs", "1"]
+    assert main([*words, "--mechanism", "rounds"]) == 0
+    recorded = json.loads(Path("out/compare/run.json").read_text())
+    assert recorded["cluster"]["gpus"] == {"v100": 8, "k80": 16}
+    assert "--racks v100=1,k80=2 --machines-per-rack 2" in recorded["command"]
+    before = Path("out/compare/jobs.csv").read_bytes()
+    again = recorded["command"].split()[1:]
+    assert main([*again, "--jobs", "1", "--out", "again"]) == 0
+    assert Path("again/jobs.csv").read_bytes() == before
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["--racks", "2", "--cluster", "v100=8"], "--racks and --cluster both"),
         (["--racks", "0"], "--racks: '0' must be a whole number >= 1"),
+        (["--racks", "v100=2,k80"], "Cannot read 'k80' in the racks"),
+        (["--racks", "v100=2", "--accelerator", "k80"], "leave out accelerator='k80'"),
         (["--racks", "2", "--network", "tabel1"], "Did you mean 'table1'?"),
         (["--racks", "2", "--lease-seconds", "-1"], "--lease-seconds: '-1'"),
         (["--racks", "2", "--checkpoint-seconds-per-gpu", "-1"], "--checkpoint-seconds-per-gpu: '"),

@@ -45,7 +45,7 @@ def workload_and_origin(args: argparse.Namespace) -> tuple[Workload, dict[str, A
     """
     if args.workload is None:
         refuse_reading_options(args)
-        workload, origin = drawn(args, racks=args.racks is not None)
+        workload, origin = drawn(args, racks=isinstance(args.racks, int))
         return workload, origin | {"too_large": args.too_large}
     for name in GENERATED:
         if getattr(args, name) is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from apportion.cli.values import one_of, real, whole
+from apportion.cli.values import one_of, racks, real, whole
 from apportion.mechanisms import MECHANISMS
 
 if TYPE_CHECKING:
@@ -115,7 +115,12 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
         help=f"(default: {DEFAULT_GPUS_PER_MACHINE}; 8 in racks)",
     )
     group = parser.add_argument_group("a cluster of racks, with schedulers by leases")
-    group.add_argument("--racks", type=whole(1), metavar="N", help="in place of --cluster")
+    group.add_argument(
+        "--racks",
+        type=racks,
+        metavar="N | TYPE=N,...",
+        help="in place of --cluster: racks of one type, or of several",
+    )
     group.add_argument("--machines-per-rack", type=whole(1), metavar="N", help="(default: 8)")
     group.add_argument(
         "--accelerator",

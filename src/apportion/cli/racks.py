@@ -47,16 +47,16 @@ def cluster_of(args: argparse.Namespace, workload: Callable[[], Workload]) -> Cl
     if args.cluster is not None:
         raise InputError(
             "--racks and --cluster both say what the cluster is; give --racks N for whole racks "
-            "of one type, or --cluster TYPE=GPUS,... for several types."
+            "of one type, --racks TYPE=N,... for racks of several, or --cluster TYPE=GPUS,... "
+            "without racks."
         )
-    return Cluster.of_racks(
-        args.racks,
-        machines_per_rack=args.machines_per_rack or _MACHINES_PER_RACK,
-        gpus_per_machine=args.gpus_per_machine or _GPUS_PER_MACHINE,
-        accelerator=(
-            _only_accelerator(workload()) if args.accelerator is None else args.accelerator
-        ),
-    )
+    shape = {
+        "machines_per_rack": args.machines_per_rack or _MACHINES_PER_RACK,
+        "gpus_per_machine": args.gpus_per_machine or _GPUS_PER_MACHINE,
+    }
+    if isinstance(args.racks, str) or args.accelerator is not None:
+        return Cluster.of_racks(args.racks, accelerator=args.accelerator, **shape)
+    return Cluster.of_racks(args.racks, accelerator=_only_accelerator(workload()), **shape)
 
 
 def policies_of(args: argparse.Namespace) -> list[str]:

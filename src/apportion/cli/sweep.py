@@ -71,7 +71,7 @@ def _workloads(args: argparse.Namespace) -> list[dict[str, Any]]:
     """
     if args.workload is None:
         refuse_reading_options(args)
-        racks = args.racks is not None
+        racks = isinstance(args.racks, int)
         source = generator_source(generator_options(args, racks=racks), racks=racks)
         return [{**source, "too_large": args.too_large}]
     for name in GENERATED:

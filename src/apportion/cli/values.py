@@ -11,7 +11,7 @@ from apportion.errors import InputError, unknown_name
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["comma_separated", "ending", "one_of", "real", "refuse_blank", "whole"]
+__all__ = ["comma_separated", "ending", "one_of", "racks", "real", "refuse_blank", "whole"]
 
 
 def comma_separated(kind: Callable[[str], float]) -> Callable[[str], list[float]]:
@@ -49,6 +49,11 @@ def whole(least: int) -> Callable[[str], int]:
             raise argparse.ArgumentTypeError(str(error)) from error
 
     return check
+
+
+def racks(word: str) -> int | str:
+    """Return a number of racks, or ``TYPE=N,...`` as it stands."""
+    return word if "=" in word else whole(1)(word)
 
 
 def real(*, strict: bool = False) -> Callable[[str], float]:

@@ -83,14 +83,18 @@ def cluster_options(cluster: Cluster) -> dict[str, object] | None:
     """Return the options that make a cluster, or None if there are none."""
     if cluster == Cluster(dict(cluster.gpus), cluster.gpus_per_machine):
         return {"cluster": str(cluster), "gpus_per_machine": cluster.gpus_per_machine}
-    machines, (accelerator, *others) = cluster.machines_per_rack, cluster.accelerators
-    if machines is None or others:
+    machines = cluster.machines_per_rack
+    if machines is None:
         return None
     shape = {"machines_per_rack": machines, "gpus_per_machine": cluster.gpus_per_machine}
-    racks = cluster.total_gpus // (machines * cluster.gpus_per_machine)
-    if racks == 0 or cluster != Cluster.of_racks(racks, accelerator=accelerator, **shape):
+    size = machines * cluster.gpus_per_machine
+    racks = {name: gpus // size for name, gpus in cluster.gpus.items()}
+    if not all(racks.values()) or cluster != Cluster.of_racks(racks, **shape):
         return None
-    return {"racks": racks, **shape, "accelerator": accelerator}
+    if len(racks) > 1:
+        return {"racks": ",".join(f"{name}={count}" for name, count in racks.items()), **shape}
+    ((accelerator, count),) = racks.items()
+    return {"racks": count, **shape, "accelerator": accelerator}
 
 
 def _as_word(value: object) -> str:
