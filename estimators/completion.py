@@ -6,14 +6,16 @@ rank or regularisation by the error on entries that they hold out.
 
 from __future__ import annotations
 
+import warnings
 from itertools import product
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from apportion.checks import LARGEST_NUMBER, as_float, whole
 from apportion.errors import InputError
 from apportion.estimators.imputer import column_means
-from apportion.estimators.low_rank import LowRankImputer, ridge_rows
+from apportion.estimators.low_rank import LowRankImputer, ridge_rows, size_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +30,9 @@ __all__ = ["AlternatingLeastSquares", "SoftImpute"]
 
 _AUTO_RANKS = (1, 2, 3, 4, 6, 8)
 _AUTO_REGULARIZATIONS = (1.0, 0.1, 0.01)
+_STEP_OF_PATH, _LONGEST_PATH = 0.4, 12
+_ROUGHLY, _FEW = 1e-3, 30
+"""Tolerance and most iterations at the shrinkages on the way."""
 _AUTO_SHRINKAGES = (0.3, 0.1, 0.05, 0.02, 0.01)
 
 
@@ -76,10 +81,10 @@ class AlternatingLeastSquares(LowRankImputer):
         self.max_iter = max_iter
 
     def _candidates(self, X: Floats) -> Sequence[tuple[int, float]]:
-        ranks: Sequence[int] = _AUTO_RANKS if self.rank == "auto" else (_rank(self.rank),)
+        ranks: Sequence[int] = _AUTO_RANKS if _auto(self.rank) else (whole("rank", self.rank, 1),)
         least = min(X.shape)
         ranks = [rank for rank in ranks if rank <= least] or [least]
-        auto = self.regularization == "auto"
+        auto = _auto(self.regularization)
         ridges = _AUTO_REGULARIZATIONS if auto else (_positive(self, self.regularization),)
         return list(product(ranks, ridges))
 
@@ -102,20 +107,30 @@ class AlternatingLeastSquares(LowRankImputer):
 
 
 class SoftImpute(LowRankImputer):
-    """Matrix completion by singular values shrunk towards zero: the nuclear norm's proximal step.
+    r"""Matrix completion by singular values shrunk towards zero: the nuclear norm's proximal step.
 
     Parameters
     ----------
     shrinkage
         What is taken off every singular value, relative to the largest one of the matrix with
         zeros for missing entries; or ``"auto"``: chosen by the error on held-out entries.
-    seed, low, high, tol, max_iter
+    seed, low, high
         As for `AlternatingLeastSquares`.
+    tol
+        Stop when a proximal step moves the estimates by less than this part.
+    max_iter
+        Stop after this many steps at the latest, with a warning.
 
     Notes
     -----
+    The objective, with column means o and the sum over known entries,
+
+    .. math:: \tfrac12 \sum (X_{ij} - o_j - M_{ij})^2 + \lambda \|M\|_*,
+
+    is convex. It is minimised by proximal steps with momentum, for ever smaller shrinkage.
     Mazumder, Hastie and Tibshirani, "Spectral regularization algorithms for learning large
-    incomplete matrices" (JMLR 2010), algorithm 1.
+    incomplete matrices" (JMLR 2010), algorithm 1; Beck and Teboulle, "A fast iterative
+    shrinkage-thresholding algorithm" (SIAM J. Imaging Sciences 2009).
     """
 
     def __init__(
@@ -125,8 +140,8 @@ class SoftImpute(LowRankImputer):
         seed: int = 0,
         low: float | None = None,
         high: float | None = None,
-        tol: float = 1e-3,
-        max_iter: int = 200,
+        tol: float = 1e-5,
+        max_iter: int = 1000,
     ) -> None:
         self.shrinkage = shrinkage
         self.seed = seed
@@ -136,23 +151,59 @@ class SoftImpute(LowRankImputer):
         self.max_iter = max_iter
 
     def _candidates(self, X: Floats) -> Sequence[tuple[int, float]]:
-        auto = self.shrinkage == "auto"
+        auto = _auto(self.shrinkage)
         parts = _AUTO_SHRINKAGES if auto else (_positive(self, self.shrinkage),)
-        largest = np.linalg.norm(np.where(np.isnan(X), 0.0, X - column_means(X)), 2)
+        known = ~np.isnan(X)
+        rest = np.where(known, X - column_means(X), 0.0)
+        largest = np.linalg.norm(rest, 2) / size_of(rest, known)
         return [(min(X.shape), float(part * largest)) for part in parts]
 
     def _factorize(self, Y: Floats, known: Mask, rank: int, ridge: float) -> tuple[Floats, Floats]:
-        offset, scores, components = _shrunk(Y, ridge)
-        filled = Y
-        for iteration in range(1, self.max_iter + 1):
-            self.n_iter_ = iteration
-            previous = filled
-            filled = np.asarray(np.where(known, Y, offset + scores @ components))
-            offset, scores, components = _shrunk(filled, ridge)
-            if np.linalg.norm(filled - previous) <= self.tol * np.linalg.norm(filled):
-                break
+        offset, _, components = _shrunk(Y, ridge)
+        # Large shrinkage converges fast, and is a good start for the next smaller one.
+        largest = max(float(np.linalg.norm(Y, 2)), ridge)
+        path = [largest * _STEP_OF_PATH**step for step in range(1, _LONGEST_PATH)]
+        estimate = np.zeros_like(Y)
+        for shrinkage in (*(each for each in path if each > ridge), ridge):
+            last = shrinkage == ridge
+            tol, limit = (self.tol, self.max_iter) if last else (_ROUGHLY, _FEW)
+            fit, estimate, moved = self._descend(Y, known, shrinkage, estimate, tol, limit)
+            offset, _, components = fit
+        if moved > self.tol:
+            warnings.warn(
+                f"SoftImpute did not converge in {self.max_iter} iterations: the last one moved "
+                f"the estimates by {moved:.1e} of their size, tol is {self.tol:g}.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
         self.rank_ = len(components)
         return offset, components
+
+    def _descend(
+        self, Y: Floats, known: Mask, shrinkage: float, estimate: Floats, tol: float, limit: int
+    ) -> tuple[tuple[Floats, Floats, Floats], Floats, float]:
+        """Take accelerated proximal steps until one moves the estimates by less than `tol`.
+
+        Returns offset, scores and components, their estimates, and how far the last step moved.
+        """
+        ahead, momentum, moved = estimate, 1.0, np.inf
+        for iteration in range(1, limit + 1):
+            self.n_iter_ = iteration
+            filled = np.where(known, Y, ahead)
+            offset, scores, components = _shrunk(filled, shrinkage)
+            previous, estimate = estimate, offset + scores @ components
+            step = estimate - ahead
+            size = max(float(np.linalg.norm(estimate)), 1e-12)
+            moved = float(np.linalg.norm(step)) / size
+            if moved <= tol:
+                break
+            # The momentum starts anew where it points away from where the step goes.
+            if (step * (estimate - previous)).sum() < 0:
+                momentum = 1.0
+            after = (1.0 + np.sqrt(1.0 + 4.0 * momentum**2)) / 2.0
+            ahead = estimate + (momentum - 1.0) / after * (estimate - previous)
+            momentum = after
+        return (offset, scores, components), np.asarray(estimate), moved
 
 
 def _shrunk(Y: Floats, ridge: float) -> tuple[Floats, Floats, Floats]:
@@ -164,15 +215,13 @@ def _shrunk(Y: Floats, ridge: float) -> tuple[Floats, Floats, Floats]:
     return offset, np.asarray(u[:, :rank] * root), np.asarray(root[:, None] * vt[:rank])
 
 
-def _rank(rank: object) -> int:
-    if isinstance(rank, (int, np.integer)) and not isinstance(rank, bool) and rank >= 1:
-        return int(rank)
-    raise InputError(f"rank is {rank!r}; it must be a whole number >= 1 or 'auto'.")
+def _auto(value: object) -> bool:
+    return isinstance(value, str) and value == "auto"
 
 
 def _positive(imputer: LowRankImputer, value: object) -> float:
-    if isinstance(value, (int, float, np.number)) and np.isfinite(value) and value >= 0:
-        return float(value)
+    if 0 <= as_float(value) <= LARGEST_NUMBER:
+        return as_float(value)
     raise InputError(
         f"{imputer!r}: {value!r} is no regularisation; it must be a number >= 0 or 'auto'."
     )

@@ -171,6 +171,7 @@ def draw_measurements(
         accelerators); NaN where not measured.
     """
     number("The measured share", share, most=1.0)
+    number("noise", noise, most=_MOST_NOISE)
     own = truth[np.ix_(new, references)]
     other = truth[np.ix_(references, new)].transpose(1, 0, 2)
     measured = rng.random(own.shape) < share

@@ -9,7 +9,7 @@ import pandas as pd
 from scipy.spatial.distance import cdist
 
 from apportion.checks import choice, is_whole, number
-from apportion.errors import InputError
+from apportion.errors import InputError, written
 from apportion.estimators.measurements import check_shape, checked_cells, filled_references
 from apportion.estimators.mixture import MixtureImputer
 from apportion.estimators.pair_completion import complete_pairs, complete_rows
@@ -156,6 +156,8 @@ class InterferenceEstimator:
             Before `fit`, for positions out of range and values that are not >= 0.
         """
         known = self._fitted()
+        value = number("value", value)
+        other = None if other is None else number("other", other)
         for cell in ((job, partner, accelerator), (partner, job, accelerator)):
             for position, size, what in zip(cell, known.shape, _AXES, strict=True):
                 if not (is_whole(position) and 0 <= position < size):
@@ -236,6 +238,11 @@ class InterferenceEstimator:
         choice("metric", self.metric, _METRICS)
         choice("source", self.source, _SOURCES)
         number("smoothing", self.smoothing, strict=True, most=1.0)
+        if self.imputer is not None and not hasattr(self.imputer, "fit_transform"):
+            raise InputError(
+                f"imputer is {written(self.imputer)}; it must have `fit_transform`, as "
+                f"MixtureImputer() has."
+            )
 
     def _imputer(self) -> Imputer:
         return MixtureImputer() if self.imputer is None else self.imputer
@@ -247,7 +254,6 @@ class InterferenceEstimator:
 
     def _enter(self, cell: tuple[int, int, int], value: float) -> None:
         """Blend a measurement into a cell, or put it there."""
-        number(f"The measurement of cell {cell}", value)
         before = self.known_[cell]
         if np.isnan(before) or before == 0 or value == 0:
             self.known_[cell] = value

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from apportion.checks import LARGEST_NUMBER, number, whole
+from apportion.checks import seed as check_seed
 from apportion.errors import InputError
 from apportion.estimators.imputer import BaseImputer, column_means
 
@@ -16,9 +18,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
     Mask = NDArray[np.bool_]
 
-__all__ = ["LowRankImputer", "ridge_rows"]
+__all__ = ["LowRankImputer", "ridge_rows", "size_of"]
 
 _HELD_OUT = 0.2
 
@@ -27,7 +30,8 @@ class LowRankImputer(BaseImputer):
     """Column means plus a product of low rank; rows are fitted by ridge regression.
 
     After `fit`: ``means_`` (columns,), ``components_`` (rank, columns), ``rank_`` and
-    ``regularization_`` as chosen, ``n_iter_`` the iterations of the last fit.
+    ``regularization_`` as chosen, ``n_iter_`` the iterations of the last fit, ``scale_`` the root
+    mean square of what is left of the known entries without the means: components are in its unit.
     """
 
     seed: int
@@ -40,6 +44,7 @@ class LowRankImputer(BaseImputer):
     rank_: int
     regularization_: float
     n_iter_: int
+    scale_: float
 
     @abstractmethod
     def _candidates(self, X: Floats) -> Sequence[tuple[int, float]]:
@@ -53,28 +58,41 @@ class LowRankImputer(BaseImputer):
         """
 
     def _fit(self, X: Floats) -> None:
-        if not (isinstance(self.max_iter, (int, np.integer)) and self.max_iter >= 1):
-            raise InputError(f"max_iter is {self.max_iter!r}; it must be a whole number >= 1.")
+        self._check_options()
         candidates = self._candidates(X)
         chosen = candidates[0]
         if len(candidates) > 1:
             chosen = candidates[int(np.argmin(self._held_out_errors(X, candidates)))]
         self._learn(X, *chosen)
 
+    def _check_options(self) -> None:
+        whole("max_iter", self.max_iter, 1)
+        number("tol", self.tol, strict=True)
+        check_seed(self.seed)
+        bounds = [each for each in (self.low, self.high) if each is not None]
+        for name, bound in (("low", self.low), ("high", self.high)):
+            if bound is not None:
+                number(name, bound, least=-LARGEST_NUMBER)
+        if len(bounds) == 2 and bounds[0] > bounds[1]:
+            raise InputError(f"low is {self.low!r} and high {self.high!r}; low must be the lower.")
+
     def _learn(self, X: Floats, rank: int, ridge: float) -> None:
         known = ~np.isnan(X)
         self.rank_, self.regularization_ = rank, ridge
         means = column_means(X)
         rest = np.where(known, X - means, 0.0)
-        offset, self.components_ = self._factorize(rest, known, rank, ridge)
-        self.means_ = means + offset
+        self.scale_ = size_of(rest, known)
+        offset, self.components_ = self._factorize(rest / self.scale_, known, rank, ridge)
+        self.means_ = means + self.scale_ * offset
 
     def _held_out_errors(self, X: Floats, candidates: Sequence[tuple[int, float]]) -> Floats:
         """Mean squared error of each candidate on a fifth of the known entries."""
-        rows, columns = np.nonzero(~np.isnan(X))
+        # Which entries are drawn hangs on what they are, not on the order of rows and columns.
+        by_row, by_column = _order(X), _order(X.T)
+        rows, columns = np.nonzero(~np.isnan(X[np.ix_(by_row, by_column)]))
         rng = np.random.default_rng(self.seed)
         test = rng.permutation(rows.size)[: max(1, int(_HELD_OUT * rows.size))]
-        cells = rows[test], columns[test]
+        cells = by_row[rows[test]], by_column[columns[test]]
         if test.size == rows.size:
             return np.zeros(len(candidates))
         rest = X.copy()
@@ -87,10 +105,21 @@ class LowRankImputer(BaseImputer):
 
     def _complete(self, X: Floats) -> Floats:
         known = ~np.isnan(X)
-        centred = np.where(known, X - self.means_, 0.0)
+        centred = np.where(known, X - self.means_, 0.0) / self.scale_
         factors = ridge_rows(centred, known, self.components_, self.regularization_)
-        estimate: Floats = self.means_ + factors @ self.components_
+        estimate: Floats = self.means_ + self.scale_ * (factors @ self.components_)
         return np.clip(estimate, self.low, self.high)
+
+
+def size_of(rest: Floats, known: Mask) -> float:
+    """Root mean square of the known entries; 1 where they are all zero."""
+    size = float(np.sqrt((rest**2).sum() / max(1, int(known.sum()))))
+    return size if size > 0 else 1.0
+
+
+def _order(X: Floats) -> Ints:
+    """Order of rows that depends on the numbers in each, wherever those stand."""
+    return np.lexsort(np.sort(X, axis=1).T[::-1])
 
 
 def ridge_rows(Y: Floats, known: Mask, components: Floats, ridge: float) -> Floats:

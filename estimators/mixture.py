@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.optimize import nnls
 
+from apportion.checks import number
 from apportion.errors import InputError
 from apportion.estimators.imputer import BaseImputer
 
@@ -19,6 +20,9 @@ __all__ = ["MixtureImputer"]
 
 _SUM_TO_ONE = 10.0
 """Weight of the equation that the shares sum to one, in units of an entry's."""
+
+_RIDGES = (1e-9, 1e-6, 1e-3)
+"""Least penalties of a share squared, the second and third for where the first one fails."""
 
 
 class MixtureImputer(BaseImputer):
@@ -36,18 +40,19 @@ class MixtureImputer(BaseImputer):
 
     Notes
     -----
-    After `fit`: ``rows_``, the complete rows. The kinship is with archetypal analysis (Cutler and
-    Breiman, Technometrics 1994), where the archetypes are learned; here they are the rows known.
+    After `fit`: ``rows_``, the complete rows, and ``scale_``, their largest entry by size. The
+    kinship is with archetypal analysis (Cutler and Breiman, Technometrics 1994), where the
+    archetypes are learned; here they are the rows known.
     """
 
     rows_: Floats
+    scale_: float
 
     def __init__(self, proximity: float = 1.0) -> None:
         self.proximity = proximity
 
     def _fit(self, X: Floats) -> None:
-        if not (np.isfinite(self.proximity) and self.proximity >= 0):
-            raise InputError(f"proximity is {self.proximity!r}; it must be a number >= 0.")
+        number("proximity", self.proximity)
         complete = ~np.isnan(X).any(axis=1)
         if not complete.any():
             raise InputError(
@@ -55,6 +60,9 @@ class MixtureImputer(BaseImputer):
                 f"{X.shape[0]} rows is complete. AlternatingLeastSquares needs none."
             )
         self.rows_ = X[complete]
+        # Shares do not hang on the unit of the entries: they are reckoned in the rows' own size.
+        largest = float(np.abs(self.rows_).max())
+        self.scale_ = largest if largest > 0 else 1.0
 
     def _complete(self, X: Floats) -> Floats:
         return np.stack([self._shares(row) @ self.rows_ for row in X])
@@ -65,11 +73,18 @@ class MixtureImputer(BaseImputer):
         count = len(self.rows_)
         if not known.any():
             return np.full(count, 1.0 / count)
-        entries = self.rows_[:, known].T
-        distance = np.mean((entries - row[known, None]) ** 2, axis=0)
-        # The tiny addition picks one solution where several fit alike.
-        penalty = np.diag(np.sqrt(self.proximity * distance + 1e-9))
-        equations = np.vstack([entries, np.full((1, count), _SUM_TO_ONE), penalty])
-        target = np.concatenate([row[known], [_SUM_TO_ONE], np.zeros(count)])
-        shares = nnls(equations, target)[0]
-        return np.asarray(shares / shares.sum(), dtype=np.float64)
+        entries = self.rows_[:, known].T / self.scale_
+        wanted = row[known] / self.scale_
+        distance = np.mean((entries - wanted[:, None]) ** 2, axis=0)
+        target = np.concatenate([wanted, [_SUM_TO_ONE], np.zeros(count)])
+        for ridge in _RIDGES:
+            # The tiny addition picks one solution where several fit alike.
+            penalty = np.diag(np.sqrt(self.proximity * distance + ridge))
+            equations = np.vstack([entries, np.full((1, count), _SUM_TO_ONE), penalty])
+            try:
+                shares = nnls(equations, target, maxiter=30 * count)[0]
+            except RuntimeError:  # it went in circles
+                continue
+            return np.asarray(shares / shares.sum(), dtype=np.float64)
+        nearest = np.argmin(distance)
+        return np.asarray(np.arange(count) == nearest, dtype=np.float64)

@@ -22,6 +22,7 @@ IMPUTERS = [
     SoftImpute(0.1, high=1.0),
     MixtureImputer(),
 ]
+NAN = np.nan
 LOW_RANK = [AlternatingLeastSquares, SoftImpute]
 
 
@@ -65,7 +66,7 @@ def test_soft_impute_shrinks_the_singular_values_of_a_complete_matrix() -> None:
     singular = np.linalg.svd(centred, compute_uv=False)
     expected = np.maximum(singular - 0.25 * singular[0], 0.0)
     # components_ are the right singular vectors times the roots of the shrunk singular values.
-    lengths = (imputer.components_**2).sum(axis=1)
+    lengths = imputer.scale_ * (imputer.components_**2).sum(axis=1)
     np.testing.assert_allclose(lengths, expected[: len(lengths)], rtol=1e-9)
     assert imputer.rank_ == np.count_nonzero(expected)
 
@@ -97,6 +98,101 @@ def test_mixtures_stay_within_the_complete_rows_and_find_a_row_again(seed: int) 
     again = np.where(np.arange(12) < 6, rows[2], np.nan)
     found = MixtureImputer().fit(rows).transform(again[None])[0]
     np.testing.assert_allclose(found, rows[2], atol=1e-5)
+
+
+GOES_IN_CIRCLES = [
+    *([13, 14], [16, 9], [10, 5], [163, 76], [132, 61], [58, 28], [92, 53], [55, 32], [16, 9]),
+    *([10, 6], [14, NAN]),
+]
+
+
+def test_mixtures_are_found_where_least_squares_goes_in_circles() -> None:
+    for factor in (1.0, 1e-6, 1e9):
+        matrix = factor * np.array(GOES_IN_CIRCLES)
+        completed = MixtureImputer().fit_transform(matrix)
+        assert 5 * factor <= completed[-1, 1] <= 76 * factor
+
+
+def completed_cells(imputer: BaseImputer, holes: Floats) -> Floats:
+    return np.asarray(imputer.fit_transform(holes)[np.isnan(holes)])
+
+
+@pytest.mark.parametrize("factor", [1e-6, 3.0, 1e8])
+@pytest.mark.parametrize("kind", [*LOW_RANK, MixtureImputer])
+def test_the_unit_of_the_entries_does_not_matter(kind: type[BaseImputer], factor: float) -> None:
+    _, holes = low_rank(7, (15, 9), 2, missing=0.4)
+    expected = completed_cells(kind(), holes)
+    np.testing.assert_allclose(completed_cells(kind(), factor * holes) / factor, expected, 1e-6)
+
+
+@pytest.mark.parametrize("kind", [*LOW_RANK, MixtureImputer])
+def test_the_order_of_rows_and_columns_does_not_matter(kind: type[BaseImputer]) -> None:
+    rng = np.random.default_rng(0)
+    _, holes = low_rank(8, (15, 9), 3, missing=0.4)
+    holes += 0.1 * rng.normal(size=holes.shape)
+    expected = kind().fit_transform(holes)
+    for _ in range(3):
+        rows, columns = rng.permutation(15), rng.permutation(9)
+        turned = kind().fit_transform(holes[np.ix_(rows, columns)])
+        np.testing.assert_allclose(turned, expected[np.ix_(rows, columns)], rtol=1e-6)
+
+
+def plain_soft_impute(holes: Floats, ridge: float, steps: int) -> Floats:
+    """Do as the paper's algorithm says, for long."""
+    known, estimate = ~np.isnan(holes), np.zeros_like(holes)
+    for _ in range(steps):
+        filled = np.where(known, holes, estimate)
+        mean = filled.mean(axis=0)
+        u, singular, vt = np.linalg.svd(filled - mean, full_matrices=False)
+        estimate = mean + (u * np.maximum(singular - ridge, 0)) @ vt
+    return estimate
+
+
+@pytest.mark.parametrize("shrinkage", [0.1, 0.003])
+def test_soft_impute_goes_all_the_way(shrinkage: float) -> None:
+    _, holes = low_rank(9, (20, 12), 3, missing=0.3)
+    known = ~np.isnan(holes)
+    centred = np.where(known, holes - np.nanmean(holes, axis=0), 0.0)
+    ridge = shrinkage * np.linalg.norm(centred, 2)
+    best = plain_soft_impute(holes, float(ridge), 8_000)
+    imputer = SoftImpute(shrinkage, max_iter=5000)
+    found = imputer.fit(holes)._complete(holes)
+
+    def objective(estimate: Floats) -> float:
+        rest = estimate - estimate.mean(axis=0)
+        fit = ((estimate - holes)[known] ** 2).sum() / 2
+        return float(fit + ridge * np.linalg.svd(rest, compute_uv=False).sum())
+
+    assert objective(found) < objective(best) * (1 + 1e-3)
+    np.testing.assert_allclose(found, best, atol=0.01 * np.abs(best).max())
+
+
+def test_soft_impute_says_when_it_stopped_too_soon() -> None:
+    _, holes = low_rank(9, (20, 12), 3, missing=0.5)
+    with pytest.warns(RuntimeWarning, match="SoftImpute did not converge in 2 iterations"):
+        SoftImpute(0.003, max_iter=2).fit(holes)
+
+
+@pytest.mark.parametrize("kind", LOW_RANK)
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"seed": "q"}, "seed is 'q'"),
+        ({"seed": -1}, "seed is -1"),
+        ({"tol": 0.0}, "tol is 0.0"),
+        ({"tol": NAN}, "tol is nan"),
+        ({"max_iter": True}, "max_iter is True"),
+        ({"max_iter": 2.5}, "max_iter is 2.5"),
+        ({"low": "q"}, "low is 'q'"),
+        ({"high": NAN}, "high is nan"),
+        ({"low": 1.0, "high": 0.0}, "low must be the lower"),
+    ],
+)
+def test_bad_options_are_named(
+    kind: type[BaseImputer], options: dict[str, object], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        kind(**options).fit([[1.0, 2.0]])
 
 
 @pytest.mark.parametrize("imputer", IMPUTERS, ids=repr)
@@ -153,6 +249,9 @@ def test_estimates_are_clipped_but_known_entries_are_not(kind: type[BaseImputer]
         (AlternatingLeastSquares(1, -2.0), [[1.0]], "-2.0 is no regularisation"),
         (SoftImpute(max_iter=0), [[1.0]], "max_iter is 0; it must be a whole number >= 1"),
         (SoftImpute(np.nan), [[1.0]], "nan is no regularisation"),
+        (SoftImpute(True), [[1.0]], "True is no regularisation"),
+        (AlternatingLeastSquares(True), [[1.0]], "rank is True"),
+        (MixtureImputer("q"), [[1.0]], "proximity is 'q'"),  # type: ignore[arg-type]
     ],
 )
 def test_bad_input_is_named(imputer: BaseImputer, matrix: object, message: str) -> None:

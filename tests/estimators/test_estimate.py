@@ -126,5 +126,21 @@ def test_bad_input_is_named() -> None:
         estimate_pairs(oracle, [("A3C", 1)], 0.5)
     with pytest.raises(InputError, match=r"Unknown key .*'A3D'.* Did you mean .*A3C"):
         estimate_pairs(oracle, [("A3D", 1)], 0.5)
+    for options in ({"noise": np.nan}, {"noise": -1}, {"noise": True}, {"noise": "q"}):
+        with pytest.raises(InputError, match="noise is"):
+            estimate_pairs(oracle, 4, 0.5, **options)
+    for references in (True, 2.5, "q", None):
+        with pytest.raises(InputError, match="references is"):
+            estimate_pairs(oracle, references, 0.5)  # type: ignore[arg-type]
+    for seed in ("q", -1, 2.5, True, None):
+        with pytest.raises(InputError, match="seed is"):
+            estimate_pairs(oracle, 4, 0.5, seed)  # type: ignore[arg-type]
+    for share in (True, "q", np.nan, None):
+        with pytest.raises(InputError, match="measured_share is"):
+            estimate_pairs(oracle, 4, share)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="noise is nan"):
+        draw_measurements(
+            oracle.normalized(), np.arange(2), np.arange(2), 0.5, np.random.default_rng(0), np.nan
+        )
     with pytest.raises(InputError, match="metric"):
         estimate_pairs(oracle, 4, 0.5, estimator=InterferenceEstimator(metric="l1"))  # type: ignore[arg-type]

@@ -192,6 +192,8 @@ def test_what_imputers_get_wrong_is_named(imputer: Constant, message: str) -> No
         (LIGHT_HEAVY, np.ones((1, 2, 1)), {"metric": "cosin"}, "Did you mean 'cosine'"),
         (LIGHT_HEAVY, np.ones((1, 2, 1)), {"source": "near"}, "Did you mean 'nearest'"),
         (LIGHT_HEAVY, np.ones((1, 2, 1)), {"smoothing": 0.0}, "smoothing is 0.0; .* > 0"),
+        (LIGHT_HEAVY, np.ones((1, 2, 1)), {"smoothing": True}, "smoothing is True"),
+        (LIGHT_HEAVY, np.ones((1, 2, 1)), {"imputer": "als"}, "it must have `fit_transform`"),
     ],
 )
 def test_bad_input_is_named(
@@ -209,5 +211,8 @@ def test_misuse_is_named() -> None:
         estimator.update(0, 3, 0, 0.5)
     with pytest.raises(InputError, match="There is no accelerator 1; valid: 0 to 0"):
         estimator.update(0, 1, 1, 0.5)
-    with pytest.raises(InputError, match=r"cell \(2, 0, 0\) is nan"):
-        estimator.update(2, 0, 0, NAN)
+    for value, other in ((NAN, None), (0.5, -1), (0.5, NAN), (0.0, "q"), (True, None)):
+        before = estimator.known_.copy()
+        with pytest.raises(InputError, match=r"(value|other) is .*; it must be a number >= 0"):
+            estimator.update(2, 0, 0, value, other)  # type: ignore[arg-type]
+        np.testing.assert_array_equal(estimator.known_, before)
