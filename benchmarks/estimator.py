@@ -1,210 +1,64 @@
-"""Errors of estimated pair throughputs against a measured oracle, with Gavel's figures.
+"""Errors of estimated speeds, of single jobs and of pairs, against measured ones.
 
 ``python -m benchmarks.estimator`` reads the throughput oracle of Gavel's artefact
-(github.com/stanford-futuredata/gavel, below ``--data``), which is not part of apportion. Without it
-the generated interference takes its place, and Gavel's figures are left out.
+(github.com/stanford-futuredata/gavel, below ``--data``) and the profiles of Pollux's beside it,
+which are not part of apportion. Without them generated speeds take their place, and targets and
+Gavel's figures are left out.
 """
 
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
-import pandas as pd
-
-from apportion.estimators import (
-    AlternatingLeastSquares,
-    InterferenceEstimator,
-    SoftImpute,
-    interference_errors,
-)
-from apportion.estimators.estimate import estimate_normalized
-from apportion.sim.interference import generate_pair_throughputs
-from apportion.sim.traces.oracle import read_pair_oracle
-from benchmarks.reporting import machine, progress, show, write_csv
+from benchmarks.estimator_pairs import pairs
+from benchmarks.estimator_single import MODEL, SIMPLE, single_jobs
+from benchmarks.experiment import DATA, drawing
+from benchmarks.reporting import machine
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    import pandas as pd
 
-    Floats = NDArray[np.float64]
-
-DATA = Path(__file__).resolve().parents[1] / ".." / "shared" / "data" / "gavel"
-ORACLE = "simulation_throughputs.json.gz"
-REFERENCES = (8, 16, 26)
-SHARES = (0.1, 0.2, 0.4, 0.8)
-SEEDS, QUICK_SEEDS, SLOW_SEEDS = 20, 4, 4
-NOISE = 0.05
-
-# Gavel's estimator (commit c4fa400) on the same oracle, means of four seeds: mean absolute error,
-# agreement on packing and share of references recognised; as released, and with its index repaired.
-GAVEL = {
-    (26, 0.2): {"released": (0.092, 0.851, 0.529), "repaired": (0.092, 0.851, 0.529)},
-    (16, 0.2): {"released": (0.216, 0.651, 0.062), "repaired": (0.104, 0.836, 0.766)},
-    (8, 0.2): {"released": (0.221, 0.637, 0.125), "repaired": (0.195, 0.686, 0.406)},
-}
-
-PROTOCOL = """
-Protocol: {types} job types x {accelerators} accelerators at scale factor 1, {source}.
-References are drawn at random, {seeds} seeds (fewer for slow methods); their pairs are known. A job
-of every type, references included, comes as an unknown job. Each cell (job, reference, accelerator)
-is measured with the given probability; isolated throughputs are known. MAE, RMSE: normalised
-throughput (beside a partner / alone) of all {cells} ordered pairs x accelerators, pairs that cannot
-share (0) included; both members of a pair are unknown jobs. pack: agreement on whether the two
-normalised throughputs sum to more than 1. self: references whose own row is found nearest. unseen:
-MAE over pairs with a type that is no reference. Model family and batch size are not used.
-"""
-
-
-@dataclass(frozen=True)
-class Method:
-    """A way to estimate, and what it is told."""
-
-    name: str
-    options: dict[str, Any] = field(default_factory=dict)
-    both_sides: bool = True
-    noise: float = 0.0
-    slow: bool = False
-
-
-OURS = Method("mixture (default)")
-OTHERS = (
-    Method("mixture, own side of a pair only", both_sides=False),
-    Method(f"mixture, measurements with {NOISE:.0%} noise", noise=NOISE),
-    Method("mixture, nearest reference", {"source": "nearest"}),
-    Method(
-        "alternating least squares", {"imputer": AlternatingLeastSquares(low=0, high=1)}, slow=True
-    ),
-    Method("soft-impute", {"imputer": SoftImpute(low=0, high=1)}, slow=True),
-    Method(
-        "Gavel's method rebuilt",
-        {"imputer": AlternatingLeastSquares(10, 0.01, low=0, high=1), "source": "nearest"},
-        both_sides=False,
-    ),
-)
+SEEDS, QUICK_SEEDS = 20, 2
 
 
 def main() -> None:
-    """Print the protocol, our errors by references and measurements, and those of other methods."""
+    """Print the errors of every way to estimate."""
     options = _options()
-    truth, source, real = _truth(options.data)
-    seeds = QUICK_SEEDS if options.quick else SEEDS
-    types, _, accelerators = truth.shape
-    print(f"Estimated pair throughputs on {machine()}")
-    print(
-        PROTOCOL.format(
-            types=types, accelerators=accelerators, cells=truth.size, source=source, seeds=seeds
-        )
-    )
-    constant = interference_errors(np.full_like(truth, truth.mean()), truth)
-    print(f"Constant at the mean: MAE {constant['mae']:.3f}, RMSE {constant['rmse']:.3f}.")
-    table = pd.DataFrame(
-        _row(truth, OURS, references, share, seeds) for references in REFERENCES for share in SHARES
-    )
-    print(
-        "\n1. Default estimator. With every type a reference, exact measurements tell jobs apart "
-        "and nothing\nis left to guess; see table 2 for noisy ones."
-    )
-    show(table.drop(columns="method").round(4))
-    methods = _compare(truth, seeds, real)
-    print("\n2. Methods at 20 % measured")
-    show(methods.round(4))
-    progress("")
-    write_csv(table, options.out, "estimator")
-    write_csv(methods, options.out, "estimator_methods")
-    if options.out is not None:
-        _plot(table, methods, options.out)
+    print(f"Estimated speeds on {machine()}")
+    if options.part != "pairs":
+        seeds = QUICK_SEEDS if options.quick else SEEDS
+        _plot(single_jobs(options.data, seeds, options.out, quick=options.quick), options.out)
+    if options.part != "single":
+        pairs(options.data, options.out, quick=options.quick)
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.estimator")
-    parser.add_argument("--quick", action="store_true", help=f"{QUICK_SEEDS} seeds, no slow method")
+    parser.add_argument("--part", choices=("single", "pairs"), help="one part only")
+    parser.add_argument("--quick", action="store_true", help="few seeds, no slow method")
     parser.add_argument("--data", type=Path, default=DATA, metavar="PATH", help="Gavel's data")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="write csv files and a plot")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="write csv files and plots")
     return parser.parse_args()
 
 
-def _truth(data: Path) -> tuple[Floats, str, bool]:
-    """Normalised pair throughputs at scale factor 1: measured ones, else generated ones."""
-    path = data / ORACLE
-    if not path.is_file():
-        print(f"skipped: data absent ({path}); generated interference instead")
-        return (
-            generate_pair_throughputs(seed=0).normalized(),
-            "generated interference, seed 0",
-            False,
-        )
-    oracle = read_pair_oracle(path)
-    single = oracle.select([key for key in oracle.keys.tolist() if key[1] == 1])
-    return single.normalized(), f"Gavel's {ORACLE}", True
-
-
-def _row(
-    truth: Floats, method: Method, references: int, share: float, seeds: int
-) -> dict[str, Any]:
-    """Mean errors of a method over the seeds."""
-    progress(f"{method.name}: {references} references, {share:.0%} measured")
-    figures = pd.DataFrame(_once(truth, method, references, share, seed) for seed in range(seeds))
-    names = {"method": method.name, "references": references, "measured": share}
-    return names | {str(figure): float(value) for figure, value in figures.mean().items()}
-
-
-def _once(truth: Floats, method: Method, count: int, share: float, seed: int) -> dict[str, float]:
-    """Errors of a method for one draw of references and measurements."""
-    rng = np.random.default_rng(seed)
-    references = np.sort(rng.permutation(len(truth))[:count])
-    estimator = InterferenceEstimator(**method.options)
-    estimate = estimate_normalized(
-        truth, references, share, rng, estimator, noise=method.noise, both_sides=method.both_sides
-    )
-    errors = interference_errors(estimate, truth)
-    new = np.ones(len(truth), dtype=bool)
-    new[references] = False
-    unseen = new[:, None] | new[None, :]
-    own = np.arange(references.size) == estimator.nearest()[references]
-    return {
-        "MAE": errors["mae"],
-        "RMSE": errors["rmse"],
-        "pack": errors["pack_agreement"],
-        "self": float(own.mean()),
-        "unseen": float(np.abs(estimate - truth)[unseen].mean()) if unseen.any() else np.nan,
-    }
-
-
-def _compare(truth: Floats, seeds: int, real: bool) -> pd.DataFrame:
-    """Set the methods beside each other and, on Gavel's oracle, beside Gavel's figures."""
-    rows = []
-    for references in REFERENCES:
-        for method in (OURS, *OTHERS):
-            if not (method.slow and seeds == QUICK_SEEDS):
-                times = SLOW_SEEDS if method.slow else seeds
-                rows.append(_row(truth, method, references, 0.2, times))
-        for state, (mae, pack, found) in GAVEL[references, 0.2].items() if real else ():
-            names = {"method": f"Gavel as {state}", "references": references, "measured": 0.2}
-            rows.append(names | {"MAE": mae, "pack": pack, "self": found})
-    return pd.DataFrame(rows)
-
-
-def _plot(table: pd.DataFrame, methods: pd.DataFrame, out: Path) -> None:
-    """Draw the error against the share measured, one line per number of references."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        print("No plot: matplotlib is not installed (pip install apportion[plot]).")
-        return
-    gavel = methods[methods["method"] == "Gavel as repaired"].set_index("references")["MAE"]
-    figure = Figure(figsize=(6.4, 3.8), layout="constrained")
-    axes = figure.subplots()
-    for references, rows in table.groupby("references"):
-        (line,) = axes.plot(rows["measured"], rows["MAE"], marker="o", label=str(references))
-        if references in gavel.index:
-            axes.plot(0.2, gavel[references], marker="x", color=line.get_color())
-    axes.set(ylim=(0, None), xlabel="share of cells measured", ylabel="mean absolute error")
-    axes.legend(title="references (x: Gavel)", frameon=False)
-    figure.savefig(out / "estimator.svg", metadata={"Date": None})
-    print(f"Written: {out / 'estimator.svg'}")
+def _plot(table: pd.DataFrame, out: Path | None) -> None:
+    """Draw the error against the cells measured, one panel per setting, one line per method."""
+    groups = list(table.groupby(["source", "setting"], sort=False))
+    with drawing(out, "estimator_single", width=3.2 * len(groups), height=3.4) as figure:
+        if figure is None:
+            return
+        panels = figure.subplots(1, len(groups), sharey=True, squeeze=False)[0]
+        for axes, ((source, name), part) in zip(panels, groups, strict=True):
+            for method, line in part.groupby("method", sort=False):
+                plain = method in SIMPLE and method != MODEL
+                style = {"linestyle": "--" if plain else "-", "marker": "o", "markersize": 3}
+                axes.plot(line["measured"], line["error"], label=str(method), **style)
+            axes.set_title(f"{source}\n{name}", fontsize="small")
+            axes.set(xlabel="cells measured", ylim=(0, 1.0))
+        panels[0].set_ylabel("mean |log error|")
+        panels[0].legend(frameon=False, fontsize="x-small")
 
 
 if __name__ == "__main__":

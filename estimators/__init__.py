@@ -16,6 +16,7 @@ from apportion.estimators.scaling import (
 from apportion.estimators.speeds import (
     EstimatedSpeeds,
     EstimatedThroughputs,
+    ImputedSpeeds,
     SpeedModel,
     estimate_speeds,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "BaseImputer",
     "EstimatedSpeeds",
     "EstimatedThroughputs",
+    "ImputedSpeeds",
     "Imputer",
     "InterferenceEstimator",
     "MixtureImputer",

@@ -5,11 +5,13 @@ from __future__ import annotations
 from apportion.estimators.speeds.columns import SpeedColumns
 from apportion.estimators.speeds.completed import EstimatedThroughputs, estimate_speeds
 from apportion.estimators.speeds.estimated import EstimatedSpeeds
+from apportion.estimators.speeds.imputed import ImputedSpeeds
 from apportion.estimators.speeds.model import SpeedModel
 
 __all__ = [
     "EstimatedSpeeds",
     "EstimatedThroughputs",
+    "ImputedSpeeds",
     "SpeedColumns",
     "SpeedModel",
     "estimate_speeds",

@@ -1,0 +1,118 @@
+"""Speeds completed by any imputer of matrices, with the calls of `SpeedModel`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from apportion.checks import LARGEST_NUMBER
+from apportion.errors import InputError, written
+from apportion.estimators.imputer import BaseImputer
+from apportion.estimators.mixture import MixtureImputer
+from apportion.estimators.options import WithOptions
+from apportion.estimators.speeds.columns import SpeedColumns
+from apportion.estimators.speeds.tables import read_speeds
+from apportion.threads import one_thread
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["ImputedSpeeds"]
+
+_SWEEPS = 50
+
+
+class ImputedSpeeds(WithOptions):
+    r"""Predict steps/s by a scale for every row, a ratio for every column, and an imputer.
+
+    Logarithms of speeds are :math:`b_i + \mu_c` by least squares, and what is left of them is
+    completed by the imputer. `SpeedModel` is more exact nearly everywhere (see the documentation);
+    this is what it is to be compared with.
+
+    Parameters
+    ----------
+    imputer
+        A `BaseImputer`, `MixtureImputer` by default; ``"additive"`` for none: what is left is 0.
+    columns
+        Labels of the columns, see `SpeedModel`.
+    """
+
+    columns_: tuple[Hashable, ...]
+
+    def __init__(
+        self,
+        imputer: BaseImputer | str | None = None,
+        columns: Iterable[Hashable] | None = None,
+    ) -> None:
+        self.imputer = imputer
+        self.columns = columns
+
+    @one_thread
+    def fit(self, table: Any, y: None = None) -> Self:
+        """Learn from reference jobs, see `SpeedModel.fit`.
+
+        Raises
+        ------
+        InputError
+            For what is no table of finite numbers >= 0, and a table without a number.
+        """
+        imputer = MixtureImputer() if self.imputer is None else self.imputer
+        plain = isinstance(imputer, str) and imputer == "additive"
+        if not (plain or isinstance(imputer, BaseImputer)):
+            raise InputError(
+                f"imputer is {written(imputer)}; it must be an imputer of this package such as "
+                f"MixtureImputer(), or 'additive'."
+            )
+        columns = None if self.columns is None else SpeedColumns.of(self.columns)
+        read = read_speeds("The table of speeds", table, columns)
+        rows = read.logs[~np.isnan(read.logs).all(axis=1)]
+        if not len(rows):
+            raise InputError("Nothing to learn from: the table of speeds has no number in it.")
+        self._columns, self.columns_ = read.columns, read.columns.labels
+        self._ratios = _ratios(rows, read.columns.usual)
+        self._imputer = imputer if isinstance(imputer, BaseImputer) else None
+        if self._imputer is not None:
+            rest = rows - self._ratios
+            rest = rest - np.nanmean(rest, axis=1, keepdims=True)
+            # References with holes are as the ratios say there: mixtures need complete rows.
+            mixed = isinstance(imputer, MixtureImputer)
+            self._imputer.fit(np.nan_to_num(rest) if mixed else rest)
+        return self
+
+    @one_thread
+    def predict(self, rows: Any) -> Any:
+        """Complete rows; what was measured, and what cannot run (0), is returned as it is.
+
+        Raises
+        ------
+        InputError
+            Before `fit`, for columns that it did not see, and values that are no speeds.
+        """
+        if not hasattr(self, "columns_"):
+            raise InputError("The ImputedSpeeds have not been fitted yet: call fit first.")
+        read = read_speeds("The rows", rows, self._columns)
+        rest = read.logs - self._ratios
+        many = np.count_nonzero(~np.isnan(rest), axis=1)
+        scale = np.nan_to_num(rest).sum(axis=1, keepdims=True) / np.maximum(many, 1)[:, None]
+        guess = np.broadcast_to(scale + self._ratios, rest.shape)
+        if self._imputer is not None and len(rest):
+            guess = guess + self._imputer.transform(rest - scale)
+        speeds = np.exp(np.minimum(guess, np.log(LARGEST_NUMBER)))
+        return read.like_given(np.where(np.isnan(read.speeds), speeds, read.speeds))
+
+
+def _ratios(rows: Floats, usual: Floats) -> Floats:
+    """Ratios between columns by least squares; the usual ones for columns nobody measured."""
+    known = ~np.isnan(rows)
+    filled, count = np.where(known, rows, 0.0), known.sum(axis=0)
+    ratios = usual
+    for _ in range(_SWEEPS):
+        scale = np.where(known, filled - ratios, 0.0).sum(axis=1) / known.sum(axis=1)
+        total = np.where(known, filled - scale[:, None], 0.0).sum(axis=0)
+        ratios = np.where(count > 0, total / np.maximum(count, 1), usual)
+    return np.asarray(ratios, dtype=np.float64)
