@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import cvxpy as cp
 import numpy as np
 import pytest
+from tests.own_policies import FirstColumnFirst, Mine
 
 import apportion as ap
 from apportion.mechanism import core
 from apportion.mechanism.offers.parts import Part
-from apportion.policies import BUILT_IN, Policy
-from apportion.sim import engine
+from apportion.policies import BUILT_IN
 from apportion.sim.network import get_network
 from apportion.testing.lone_gangs import best_overhead
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 SCHEDULERS = ap.scheduler_table()["name"].tolist()
 SINGLE_GPU = {"allox"}
+SIMULATE = import_module("apportion.sim.simulate")  # the function has the name of its module
 SLOW = {"strategy_proof"}
 SHARING = ["max_min_fairness_space_sharing", "makespan_space_sharing"]
 
@@ -52,25 +54,7 @@ def test_agnostic_policies_keep_the_contract_in_rounds(policy: Any, seed: int) -
 
 
 @dataclass(frozen=True)
-class _Mine(Policy):
-    name = "mine"
-    problem = "what a test says"
-    source = "nowhere"
-
-    heterogeneity_aware: bool = True
-
-    def objective(self, p: Problem) -> cp.Maximize:
-        return cp.Maximize(p.total(cp.multiply(1 / p.fastest_throughput, p.throughput)))
-
-
-@dataclass(frozen=True)
-class FirstColumnFirst(_Mine):
-    def objective(self, p: Problem) -> cp.Maximize:
-        return cp.Maximize(cp.sum(p.X[:, 0]) * 100 + cp.sum(p.X))
-
-
-@dataclass(frozen=True)
-class Lazy(_Mine):
+class Lazy(Mine):
     """Says that idle GPUs are lent, and hides jobs from the mechanism."""
 
     def objective(self, p: Problem) -> cp.Maximize:
@@ -80,11 +64,11 @@ class Lazy(_Mine):
 @pytest.fixture
 def types_as_given(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave the types of a simulation in the order in which they are given."""
-    monkeypatch.setattr(engine, "present_types", lambda cluster: cluster)
+    monkeypatch.setattr(SIMULATE, "present_types", lambda cluster: cluster)
 
 
 def test_a_simulator_that_breaks_ties_by_rows_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "by_arrival_and_id", lambda workload: workload)
+    monkeypatch.setattr(SIMULATE, "by_arrival_and_id", lambda workload: workload)
     with pytest.raises(AssertionError, match="not indifferent to"):
         ap.check_scheduler("fifo")
 

@@ -7,41 +7,22 @@ import cvxpy as cp
 import numpy as np
 import pandas as pd
 import pytest
+from tests.own_policies import FirstColumnFirst, Mine
 
 from apportion.allocation import Allocation
 from apportion.errors import InputError
 from apportion.jobs import JOB_COLUMNS
-from apportion.policies import MaxMinFairness, Policy
+from apportion.policies import MaxMinFairness
 from apportion.testing.policy import _Case, _certified, _feasible, check_policy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from apportion.policies import Problem
+    from apportion.policies import Policy, Problem
 
 
 @dataclass(frozen=True)
-class _Mine(Policy):
-    name = "mine"
-    problem = "what a test says"
-    source = "nowhere"
-
-    heterogeneity_aware: bool = True
-
-    def objective(self, p: Problem) -> cp.Maximize:
-        return cp.Maximize(p.total(cp.multiply(1 / p.fastest_throughput, p.throughput)))
-
-
-@dataclass(frozen=True)
-class FirstColumnFirst(_Mine):
-    """Prefers the type that stands first."""
-
-    def objective(self, p: Problem) -> cp.Maximize:
-        return cp.Maximize(cp.sum(p.X[:, 0]) * 100 + cp.sum(p.X))
-
-
-@dataclass(frozen=True)
-class FirstRowFirst(_Mine):
+class FirstRowFirst(Mine):
     """Prefers the job that stands first."""
 
     def objective(self, p: Problem) -> cp.Maximize:
@@ -50,7 +31,7 @@ class FirstRowFirst(_Mine):
 
 
 @dataclass(frozen=True)
-class CountsSteps(_Mine):
+class CountsSteps(Mine):
     """Says that it is scale invariant, and counts steps."""
 
     def objective(self, p: Problem) -> cp.Maximize:
@@ -58,7 +39,7 @@ class CountsSteps(_Mine):
 
 
 @dataclass(frozen=True)
-class ForgetsCounts(_Mine):
+class ForgetsCounts(Mine):
     """Sums over classes of jobs instead of jobs."""
 
     def objective(self, p: Problem) -> cp.Maximize:
@@ -76,7 +57,7 @@ _CALLS = iter(range(10**6))
 
 
 @dataclass(frozen=True)
-class Fickle(_Mine):
+class Fickle(Mine):
     """Changes its mind from one solve to the next."""
 
     def constraints(self, p: Problem) -> Sequence[cp.Constraint]:
@@ -84,7 +65,7 @@ class Fickle(_Mine):
 
 
 @dataclass(frozen=True)
-class Stubborn(_Mine):
+class Stubborn(Mine):
     """Cannot be made agnostic, though it has the field."""
 
     def __post_init__(self) -> None:
@@ -151,8 +132,8 @@ def test_a_trait_that_is_none_is_named_at_once() -> None:
 
 
 def test_a_policy_that_keeps_the_contract_passes() -> None:
-    check_policy(_Mine())
-    check_policy(_Mine(), seed=1)
+    check_policy(Mine())
+    check_policy(Mine(), seed=1)
 
 
 @pytest.mark.parametrize(
@@ -187,19 +168,19 @@ def allocation_of(case: _Case, X: np.ndarray[Any, np.dtype[np.float64]]) -> Allo
 def test_shares_that_are_not_feasible_are_told(share: float, complaint: str) -> None:
     case = _Case.random(np.random.default_rng(0), 12, 2)
     allocation = allocation_of(case, np.full((12, 2), share))
-    with pytest.raises(AssertionError, match=rf"_Mine.* is not feasible: .*{complaint}"):
-        _feasible(_Mine(), case, allocation)
+    with pytest.raises(AssertionError, match=rf"Mine.* is not feasible: .*{complaint}"):
+        _feasible(Mine(), case, allocation)
     with pytest.raises(AssertionError, match=r"not certified optimal: the gap is 0\.001"):
-        _certified(_Mine(), allocation)
+        _certified(Mine(), allocation)
 
 
 def test_throughput_that_is_not_that_of_the_shares_is_told() -> None:
     case = _Case.random(np.random.default_rng(0), 4, 2)
     allocation = allocation_of(case, np.full((4, 2), 0.1))
     wrong = replace(allocation, throughput=allocation.throughput * 1.01)
-    _feasible(_Mine(), case, allocation)
+    _feasible(Mine(), case, allocation)
     with pytest.raises(AssertionError, match="throughput"):
-        _feasible(_Mine(), case, wrong)
+        _feasible(Mine(), case, wrong)
 
 
 def test_the_problems_are_those_of_the_seed() -> None:
