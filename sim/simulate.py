@@ -11,7 +11,6 @@ from apportion.cluster import Cluster
 from apportion.errors import InputError, written
 from apportion.kinds import checked
 from apportion.mechanism.exactly import Exactly
-from apportion.mechanism.offers import OfferScheduler
 from apportion.mechanism.placement import Placer
 from apportion.mechanism.rounds import InRounds
 from apportion.sim.beliefs import Told
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from apportion.policies import Policy
     from apportion.sim.beliefs import Beliefs
     from apportion.sim.deciders import Decider
-    from apportion.sim.network import NetworkModel
     from apportion.sim.workload import Workload
 
 __all__ = ["simulate"]
@@ -54,28 +52,16 @@ def simulate(
     cluster: Cluster | Mapping[str, int] | str,
     *,
     mechanism: Mechanism | MechanismName | None = None,
-    round_seconds: float | None = None,
-    resolve_seconds: float | None = None,
-    preemption_overhead_seconds: float | None = None,
-    placement: str | None = None,
-    placement_sensitive: bool | None = None,
     pair_estimates: PairThroughputs | None = None,
     learn_pairs: bool | None = None,
-    carry_over: bool | None = None,
-    leases: bool | None = None,
-    network: str | NetworkModel | None = None,
-    lease_seconds: float | None = None,
-    checkpoint_seconds_per_gpu: float | None = None,
     seed: int = 0,
     beliefs: Beliefs | None = None,
     snapshot: str | Path | None = None,
     snapshot_seconds: float = 30.0,
     progress: Callable[[float, int], None] | None = None,
+    **settings: Any,
 ) -> Run:
     """Run a workload under a policy or a scheduler until every job is complete.
-
-    Settings that are not given (None) have the defaults told below. One that the mechanism would
-    not heed is an error if it is given, whatever its value.
 
     Parameters
     ----------
@@ -87,48 +73,14 @@ def simulate(
     cluster
         A `Cluster`, a mapping of GPU counts, or text such as ``"v100=8,k80=16"``.
     mechanism
-        How decisions are carried out. ``"rounds"``: shares of time in rounds, the default for
-        policies. ``"ideal"``: every share exactly, without rounds. ``"leases"``: GPUs of one type,
-        in machines and racks, are offered and held for a lease, and a network model says how much
-        slower a gang is where it sits; the only one for schedulers. Policies then share out time
-        over the tiers machine, rack and network.
-    round_seconds
-        Length of a round, seconds; 360 by default, as in Gavel.
-    resolve_seconds
-        Least time between two solves of the policy, seconds; 0, the default, solves at the start
-        of every round before which a job has arrived or completed. (Gavel: 1920.)
-    preemption_overhead_seconds
-        Seconds that a job loses whenever it starts, resumes or moves, or joins another on its
-        devices; 0 by default.
-    placement
-        How gangs get their devices, a name out of `apportion.mechanism.PLACEMENTS`:
-        ``"consolidated"``, the default in rounds, also called ``"best_fit"``, ``"first_fit"``,
-        ``"emptiest"`` or ``"random"``. That of the scheduler where left out under leases.
-    placement_sensitive
-        Whether a gang whose GPUs sit in more than one machine runs at its unconsolidated
-        throughput, which the workload must have; no by default: Gavel's simulator lets it run as if
-        it were whole. The policy is told the unconsolidated throughput of gangs that no machine
-        holds.
+        How decisions are carried out: `apportion.Rounds`, the default for policies,
+        `apportion.Leases`, the only one for schedulers, or `apportion.Exact`. Their names
+        ``"rounds"``, ``"leases"`` and ``"ideal"`` stand for them with the `settings`.
     pair_estimates
         What a policy with space sharing is told of pairs (see `apportion.estimators`), while the
         workload's own pair throughputs decide how fast they run.
     learn_pairs
         Whether it is told the truth of a pair once the pair has run on a type; no by default.
-    carry_over
-        Whether jobs keep what they are owed when the policy is solved again. Without, as Gavel has
-        it, the time received is counted anew, and the shares are missed the more, the more often
-        the policy is solved. By default it is carried over if the policy is solved on every event
-        (``resolve_seconds=0``), and not if it is solved at intervals as Gavel does.
-    leases
-        Whether a job that runs again on the same type keeps its devices and goes on, the default.
-        Without, every job is stopped at the end of its round and pays
-        `preemption_overhead_seconds` in each.
-    network
-        For ``"leases"``: a network model or its name, see `apportion.sim.network.get_network`;
-        ``"table1"`` where left out.
-    lease_seconds, checkpoint_seconds_per_gpu
-        For ``"leases"``: length of a lease, and how long after its end the GPUs of a gang are free,
-        per GPU. Those of the scheduler where left out; 3600 and 1 for policies.
     seed
         Seed of placements at random.
     beliefs
@@ -143,6 +95,11 @@ def simulate(
         Least time between two writings, seconds of the wall clock.
     progress
         Called with (fraction done, jobs done) a few times per second at most.
+    **settings
+        Settings of the mechanism by name, in place of a value: ``round_seconds=60`` is
+        ``Rounds(seconds=60)``, ``lease_seconds=60`` is ``Leases(seconds=60)``; the others are
+        called as in the value. None says that one is not given. A setting that the mechanism would
+        not heed is an error, whatever its value.
 
     Raises
     ------
@@ -153,21 +110,7 @@ def simulate(
     """
     started = time.perf_counter()
     cluster, decider = Cluster.of(cluster), get_decider(policy)
-    given = {
-        "round_seconds": round_seconds,
-        "resolve_seconds": resolve_seconds,
-        "preemption_overhead_seconds": preemption_overhead_seconds,
-        "placement": placement,
-        "placement_sensitive": placement_sensitive,
-        "pair_estimates": pair_estimates,
-        "learn_pairs": learn_pairs,
-        "carry_over": carry_over,
-        "leases": leases,
-        "network": network,
-        "lease_seconds": lease_seconds,
-        "checkpoint_seconds_per_gpu": checkpoint_seconds_per_gpu,
-        "seed": seed,
-    }
+    given = {**settings, "pair_estimates": pair_estimates, "learn_pairs": learn_pairs, "seed": seed}
     settings = settings_for([decider], mechanism, given)
     if isinstance(decider, OfferScheduler) or settings["mechanism"] == "leases":
         _refuse_under_leases(beliefs, snapshot)
@@ -260,9 +203,7 @@ def _run_policy(
 def _in_rounds(
     settings: dict[str, Any], truth: Truth, devices: Placer, resolver: Resolver, name: str
 ) -> InRounds:
-    """Return the scheduler of rounds; settings that follow from others are filled in."""
-    if settings["carry_over"] is None:
-        settings["carry_over"] = settings["resolve_seconds"] == 0
+    """Return the scheduler of rounds."""
     return InRounds(
         *(truth.told, devices, resolver, name),
         round_seconds=settings["round_seconds"],

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from apportion.mechanism.devices import Devices
+    from apportion.mechanisms import MechanismName
 
 RACKS = ap.Cluster.of_racks(2, machines_per_rack=2, gpus_per_machine=4)
 BUILT_IN = sorted(PLACEMENTS)
@@ -66,7 +67,12 @@ def some_jobs(gangs: Sequence[int]) -> ap.Workload:
     return ap.Workload("some", jobs, pd.DataFrame(1.0, index, ["gpu"]))
 
 
-MECHANISMS = [("fifo", "rounds"), ("fifo", "leases"), ("dally", "leases"), ("gandiva", "leases")]
+MECHANISMS: list[tuple[str, MechanismName]] = [
+    ("fifo", "rounds"),
+    ("fifo", "leases"),
+    ("dally", "leases"),
+    ("gandiva", "leases"),
+]
 
 
 @pytest.mark.parametrize(
@@ -79,7 +85,7 @@ MECHANISMS = [("fifo", "rounds"), ("fifo", "leases"), ("dally", "leases"), ("gan
     ],
 )
 def test_every_placement_serves_every_mechanism(
-    own: None, decider: str, mechanism: str, placement: str
+    own: None, decider: str, mechanism: MechanismName, placement: str
 ) -> None:
     workload = some_jobs([1, 2, 3, 8, 4, 3, 1, 16, 2, 5])
     run = ap.simulate(decider, workload, RACKS, mechanism=mechanism, placement=placement)
@@ -98,13 +104,13 @@ def test_every_placement_serves_every_mechanism(
 
 
 @pytest.mark.parametrize(("decider", "mechanism"), MECHANISMS)
-def test_a_standstill_is_told(own: None, decider: str, mechanism: str) -> None:
+def test_a_standstill_is_told(own: None, decider: str, mechanism: MechanismName) -> None:
     with pytest.raises(ap.SolveError, match=r"no job arrives later"):
         ap.simulate(decider, some_jobs([1, 2]), RACKS, mechanism=mechanism, placement="never")
 
 
 def test_the_schedule_shows_which_placement_chose(own: None) -> None:
-    def devices(placement: str, mechanism: str) -> list[tuple[int, ...]]:
+    def devices(placement: str, mechanism: MechanismName) -> list[tuple[int, ...]]:
         run = ap.simulate(
             "fifo", some_jobs([2, 4]), RACKS, mechanism=mechanism, placement=placement
         )

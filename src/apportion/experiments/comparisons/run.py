@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from apportion.pairs import PairThroughputs
     from apportion.sim import Workload
     from apportion.sim.deciders import Decider
-    from apportion.sim.network import NetworkModel
 
 __all__ = ["FOLDER", "compare"]
 
@@ -43,18 +42,8 @@ def compare(
     cluster: Cluster | Mapping[str, int] | str,
     *,
     mechanism: Mechanism | MechanismName | None = None,
-    round_seconds: float | None = None,
-    resolve_seconds: float | None = None,
-    preemption_overhead_seconds: float | None = None,
-    placement: str | None = None,
-    placement_sensitive: bool | None = None,
     pair_estimates: PairThroughputs | None = None,
     learn_pairs: bool | None = None,
-    carry_over: bool | None = None,
-    leases: bool | None = None,
-    network: str | NetworkModel | None = None,
-    lease_seconds: float | None = None,
-    checkpoint_seconds_per_gpu: float | None = None,
     seed: int = 0,
     backend: str | None = None,
     address: str | None = None,
@@ -64,6 +53,7 @@ def compare(
     raise_on_failure: bool = True,
     progress: bool | None = None,
     origin: Mapping[str, object] | None = None,
+    **settings: Any,
 ) -> Comparison:
     """Simulate several policies and schedulers on the same workload, side by side.
 
@@ -79,10 +69,8 @@ def compare(
         objects, each once.
     workload, cluster
         What to run and where.
-    mechanism, round_seconds, resolve_seconds, preemption_overhead_seconds, placement, \
-    placement_sensitive, pair_estimates, learn_pairs, carry_over, leases, network, lease_seconds, \
-    checkpoint_seconds_per_gpu, seed
-        Settings of `apportion.simulate`, the same for all.
+    mechanism, pair_estimates, learn_pairs, seed
+        As for `apportion.simulate`, the same for all.
     backend, address, n_jobs
         Where it is computed, as for `apportion.sweep`. One job at once runs in this process.
     out
@@ -99,6 +87,8 @@ def compare(
     origin
         How the workload was made, kept in ``run.json``: options of ``apportion compare``, such as
         ``{"workload": "trace.csv", "seed": 0}``.
+    **settings
+        Settings of the mechanism by name, as for `apportion.simulate`.
 
     Returns
     -------
@@ -118,23 +108,8 @@ def compare(
     chosen = deciders_of(given)
     cluster = Cluster.of(cluster)
     workload.throughput_of(cluster)
-    told = {
-        "round_seconds": round_seconds,
-        "resolve_seconds": resolve_seconds,
-        "preemption_overhead_seconds": preemption_overhead_seconds,
-        "placement": placement,
-        "placement_sensitive": placement_sensitive,
-        "pair_estimates": pair_estimates,
-        "learn_pairs": learn_pairs,
-        "carry_over": carry_over,
-        "leases": leases,
-        "network": network,
-        "lease_seconds": lease_seconds,
-        "checkpoint_seconds_per_gpu": checkpoint_seconds_per_gpu,
-        "seed": seed,
-    }
+    told = {**settings, "pair_estimates": pair_estimates, "learn_pairs": learn_pairs, "seed": seed}
     settings = settings_for(chosen, mechanism, told)
-    settings = {name: settings[name] for name in ["mechanism", *told] if name in settings}
     where = Where(backend, address, n_jobs)
     plan = _plan(chosen, workload, cluster, settings)
     folder = None if out is None else file_path("out", out)
@@ -144,6 +119,7 @@ def compare(
     outcome = carry_out(plan.cells, runs_of(plan.setup), store, where, progress=progress)
     runs, failures = outcome.by("policy", plan.cells)
     command = None
+    network = settings.get("network")
     own = _own(policies=given, network=[network], pair_estimates=[pair_estimates])
     if origin is not None and not own:
         command = command_line([each.label for each in chosen], cluster, settings, origin)
