@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from apportion.cluster import Cluster
-    from apportion.mechanism.offers import Takers
     from apportion.sim.deciders import Decider
     from apportion.sim.engine import Truth
     from apportion.sim.network import NetworkModel
@@ -51,21 +50,21 @@ def run_leased(
     }
     changes = {name: value for name, value in told.items() if value is not None}
     asked: list[TierShares] = []
-
-    def ask(truth: Truth, ordered: Workload, network: NetworkModel) -> Takers:
-        asked.append(
-            TierShares(
-                *(decider, truth, ordered, present_types(cluster), network),
-                lease_s=terms.lease_s,
-                resolve_seconds=settings["resolve_seconds"],
-            )
-        )
-        return asked[0]
-
     if isinstance(decider, OfferScheduler):
         terms, takers = replace(decider, **changes), None
     else:
-        terms, takers = OfferScheduler(decider.label, decider.source, **changes), ask
+        policy, terms = decider, OfferScheduler(decider.label, decider.source, **changes)
+
+        def takers(truth: Truth, ordered: Workload, network: NetworkModel) -> TierShares:
+            asked.append(
+                TierShares(
+                    *(policy, truth, ordered, present_types(cluster), network),
+                    lease_s=terms.lease_s,
+                    resolve_seconds=settings["resolve_seconds"],
+                )
+            )
+            return asked[0]
+
     run = run_leases(
         *(terms, workload, cluster),
         network=settings["network"],
@@ -73,7 +72,7 @@ def run_leased(
         progress=progress,
         takers=takers,
     )
-    if takers is None:
+    if not asked:
         return replace(run, settings={**settings, **run.settings})
     return replace(
         run,

@@ -32,7 +32,7 @@ def mechanism_for(
         Policies and schedulers that are to run, all by the same mechanism.
     mechanism
         A value, or the name of one. None chooses ``"leases"`` if there is a scheduler, or a setting
-        that only leases heed, else ``"rounds"``.
+        that only leases heed, or a network, else ``"rounds"``.
     given
         Settings by name, for a mechanism that is no value. None says that it was not given.
 
@@ -45,7 +45,7 @@ def mechanism_for(
     told = {name: value for name, value in given.items() if value is not None}
     schedulers = [decider.label for decider in deciders if isinstance(decider, OfferScheduler)]
     if mechanism is None:
-        of_leases = told.keys() & (_names("leases") - _names("rounds"))
+        of_leases = told.keys() & (_names("leases") - _names("rounds") | {"network"})
         mechanism = "leases" if schedulers or of_leases else "rounds"
     if isinstance(mechanism, Mechanism):
         _refuse_beside(mechanism, told)

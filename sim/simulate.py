@@ -11,6 +11,7 @@ from apportion.cluster import Cluster
 from apportion.errors import InputError, written
 from apportion.kinds import checked
 from apportion.mechanism.exactly import Exactly
+from apportion.mechanism.offers import OfferScheduler
 from apportion.mechanism.placement import Placer
 from apportion.mechanism.rounds import InRounds
 from apportion.sim.beliefs import Told
@@ -22,6 +23,9 @@ from apportion.sim.given_order import by_arrival_and_id, of_types_given, present
 from apportion.sim.leased import run_leased
 from apportion.sim.log import RoundLog
 from apportion.sim.metrics import jobs_table
+from apportion.sim.network import get_network
+from apportion.sim.network.pace import check_models, least_slowdowns
+from apportion.sim.network.speeds import NetworkSpeeds
 from apportion.sim.progress import Progress
 from apportion.sim.resolve import Resolver
 from apportion.sim.run import Run
@@ -33,12 +37,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from apportion.mechanism.devices import Devices
     from apportion.mechanism.scheduler import Scheduler
     from apportion.mechanisms import Mechanism, MechanismName
     from apportion.pairs import PairThroughputs
     from apportion.policies import Policy
     from apportion.sim.beliefs import Beliefs
     from apportion.sim.deciders import Decider
+    from apportion.sim.engine.speeds import Speeds
     from apportion.sim.workload import Workload
 
 __all__ = ["simulate"]
@@ -183,7 +189,10 @@ def _run_policy(
         schedule = ScheduleLog(present, len(ordered))
         scheduler = _in_rounds(settings, truth, devices, resolver, name)
     record = RunRecord(truth, log, reporter, schedule, devices)
-    run_jobs(truth, scheduler, Fluid(truth, TableSpeeds(truth, devices)), record, snapshots)
+    speeds: Speeds = TableSpeeds(truth, devices)
+    if devices is not None and settings["network"] is not None:
+        speeds = _on_network(settings, speeds, truth, ordered, present, devices.devices)
+    run_jobs(truth, scheduler, Fluid(truth, speeds), record, snapshots)
     reporter.finish(truth)
     jobs = jobs_table(truth, ordered, present).loc[workload.jobs.index]
     return Run(
@@ -198,6 +207,23 @@ def _run_policy(
         solves=resolver.solves,
         tables={} if schedule is None else {"schedule": schedule.table(ordered.jobs.index)},
     )
+
+
+def _on_network(
+    settings: dict[str, Any],
+    free: Speeds,
+    truth: Truth,
+    workload: Workload,
+    cluster: Cluster,
+    devices: Devices,
+) -> NetworkSpeeds:
+    """Return speeds that depend on the shapes of gangs; those alone are on their best one."""
+    network = get_network(settings["network"], cluster=cluster)
+    settings["network"] = network.name
+    check_models(network, workload, cluster)
+    truth.alone_slowdown[:] = least_slowdowns(workload, cluster, network)
+    job_types = workload.jobs["job_type"].tolist()
+    return NetworkSpeeds(free, job_types, network, devices.held, devices.placement)
 
 
 def _in_rounds(

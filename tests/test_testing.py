@@ -73,7 +73,7 @@ class Stubborn(Mine):
 
 
 @dataclass(frozen=True)
-class SaysItHasOneOptimum(_Mine):
+class SaysItHasOneOptimum(Mine):
     """Leaves it open who runs where, and says that it does not."""
 
     traits = frozenset({"has_one_optimum"})
@@ -83,28 +83,28 @@ class SaysItHasOneOptimum(_Mine):
 
 
 @dataclass(frozen=True)
-class SaysItLeavesGpusIdle(_Mine):
+class SaysItLeavesGpusIdle(Mine):
     """Gives away what there is."""
 
     traits = frozenset({"leaves_gpus_idle"})
 
 
 @dataclass(frozen=True)
-class SaysItCountsSteps(_Mine):
+class SaysItCountsSteps(Mine):
     """Counts them relative to the fastest."""
 
     traits = frozenset({"depends_on_step_size"})
 
 
 @dataclass(frozen=True)
-class SaysItRunsJobsAlone(_Mine):
+class SaysItRunsJobsAlone(Mine):
     """Takes any pair that is faster."""
 
     traits = frozenset({"runs_jobs_alone"})
 
 
 @dataclass(frozen=True)
-class SaysItTellsJobsApart(_Mine):
+class SaysItTellsJobsApart(Mine):
     """Treats equal jobs alike."""
 
     traits = frozenset({"tells_identical_jobs_apart"})
@@ -128,7 +128,7 @@ BROKEN: list[tuple[Policy, str]] = [
 
 def test_a_trait_that_is_none_is_named_at_once() -> None:
     with pytest.raises(InputError, match=r"Unknown trait of policy Idle 'leaves_gpu_idle'.*gpus"):
-        type("Idle", (_Mine,), {"traits": frozenset({"leaves_gpu_idle"})})
+        type("Idle", (Mine,), {"traits": frozenset({"leaves_gpu_idle"})})
 
 
 def test_a_policy_that_keeps_the_contract_passes() -> None:

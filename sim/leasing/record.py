@@ -98,9 +98,10 @@ class LeaseRecord:
         job, option = ran.gangs.job, ran.gangs.option
         self._log.advance(end_s)
         self.tier_s[job, self._tier[job]] += ran.held_s
-        compute_s = ran.rate * ran.worked_s / self._truth.speed[job, option]
+        slowdown = self._truth.speed[job, option] / ran.rate
+        compute_s = ran.worked_s / slowdown
         self._left_s[job] -= compute_s
-        self.communication_s[job] += ran.worked_s - compute_s
+        self.communication_s[job] += compute_s * (slowdown - 1)
         if ran.done.size:
             self._finish(end_s, ran)
             self._log.active = self._truth.active.size

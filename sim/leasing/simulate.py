@@ -14,13 +14,14 @@ from apportion.mechanism.offers.leasing import LeaseScheduler
 from apportion.mechanism.offers.racks import machines_of
 from apportion.sim.engine.fluid import Fluid
 from apportion.sim.engine.loop import run
+from apportion.sim.engine.speeds import TableSpeeds
 from apportion.sim.engine.truth import Truth
 from apportion.sim.given_order import by_arrival_and_id, present_types
 from apportion.sim.leasing.log import IntervalLog, TimerLog
 from apportion.sim.leasing.record import LeaseRecord
 from apportion.sim.network import get_network
 from apportion.sim.network.job_types import model_of
-from apportion.sim.network.pace import pace_of
+from apportion.sim.network.pace import check_models, pace_of
 from apportion.sim.network.speeds import NetworkSpeeds
 from apportion.sim.progress import Progress
 from apportion.sim.run import Run
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from apportion.mechanism.offers import OfferScheduler, Takers
-    from apportion.sim.network import NetworkModel, Shape
+    from apportion.sim.network import NetworkModel
     from apportion.sim.workload import Workload
 
 __all__ = ["simulate_leases"]
@@ -113,7 +114,7 @@ def run_leases(
     )
     job_types = workload.jobs["job_type"].tolist()
     _check_restores(scheduler, workload)
-    _check_models(model, workload, cluster)
+    check_models(model, workload, cluster)
     gangs = zip(job_types, truth.scale.tolist(), strict=True)
     truth.alone_slowdown[:] = [mechanism.placing.least_slowdown(*gang) for gang in gangs]
     log = IntervalLog(cluster.accelerators[0], scheduler.lease_s)
@@ -125,7 +126,8 @@ def run_leases(
     )
     held = mechanism.racks.held
     record = LeaseRecord(truth, held, log, reporter)
-    speeds = NetworkSpeeds(truth.speed, job_types, model, held)
+    free = TableSpeeds(truth, None)
+    speeds = NetworkSpeeds(free, job_types, model, held, held.__getitem__)
     log.start(truth.next_arrival_s)
     run(truth, leases, Fluid(truth, speeds, tick_s=TICK_S), record)
     log.close()
@@ -170,17 +172,3 @@ def _check_restores(scheduler: OfferScheduler, workload: Workload) -> None:
             f"job {written(job)} would lose a whole lease of {scheduler.lease_s:g} s; valid: less "
             f"than {scheduler.lease_s / scale_factor.max():g}."
         )
-
-
-def _check_models(network: NetworkModel, workload: Workload, cluster: Cluster) -> None:
-    """Ask the network for every model that is trained on several GPUs before anything runs."""
-    gangs = workload.jobs["scale_factor"] > 1
-    for job_type in workload.jobs.loc[gangs, "job_type"].unique():
-        network.overhead(str(job_type), _pair(cluster))
-
-
-def _pair(cluster: Cluster) -> Shape:
-    """Return the tightest shape of two GPUs that a cluster holds."""
-    if cluster.gpus_per_machine > 1:
-        return ((2,),)
-    return ((1,), (1,)) if cluster.machines_per_rack == 1 else ((1, 1),)

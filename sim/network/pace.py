@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from apportion.mechanism.devices import Devices
 from apportion.mechanism.offers.racks import machines_of
 from apportion.mechanism.placements.by_speed import Placing
 from apportion.sim.network.shapes import shape_of_placement
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from apportion.cluster import Cluster
     from apportion.mechanism.offers import Placement
     from apportion.mechanism.placements.by_speed import Pace
     from apportion.sim.network.model import NetworkModel
+    from apportion.sim.network.shapes import Shape
+    from apportion.sim.workload import Workload
 
-__all__ = ["pace_of", "placing_of"]
+    Floats = NDArray[np.float64]
+
+__all__ = ["check_models", "least_slowdowns", "pace_of", "placing_of"]
 
 
 def pace_of(network: NetworkModel) -> Pace:
@@ -29,3 +38,30 @@ def pace_of(network: NetworkModel) -> Pace:
 def placing_of(cluster: Cluster, network: NetworkModel) -> Placing:
     """Return what chooses placements on a cluster of racks of one accelerator type."""
     return Placing(machines_of(cluster), pace_of(network))
+
+
+def least_slowdowns(workload: Workload, cluster: Cluster, network: NetworkModel) -> Floats:
+    """Time of a step of gangs that are alone on a cluster, over its compute time, shape (jobs,).
+
+    Where a gang can be on several types, on that on which it is slowed least.
+    """
+    pools = Devices.of(cluster).pools
+    placings = [Placing(pool.gpus, pace_of(network)) for pool in pools]
+    gangs = zip(
+        workload.jobs["job_type"].tolist(), workload.jobs["scale_factor"].tolist(), strict=True
+    )
+    return np.array([min(min(each.slowdowns(*gang)) for each in placings) for gang in gangs])
+
+
+def check_models(network: NetworkModel, workload: Workload, cluster: Cluster) -> None:
+    """Ask the network for every model that is trained on several GPUs before anything runs."""
+    gangs = workload.jobs["scale_factor"] > 1
+    for job_type in workload.jobs.loc[gangs, "job_type"].unique():
+        network.overhead(str(job_type), _pair(cluster))
+
+
+def _pair(cluster: Cluster) -> Shape:
+    """Return the tightest shape of two GPUs that a cluster holds."""
+    if cluster.gpus_per_machine > 1:
+        return ((2,),)
+    return ((1,), (1,)) if cluster.machines_per_rack == 1 else ((1, 1),)

@@ -9,12 +9,13 @@ import numpy as np
 from apportion.sim.network.shapes import shape_of_placement
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from apportion.mechanism.offers import Placement
+    from apportion.mechanism.places import Placement
     from apportion.mechanism.scheduler import Gangs
+    from apportion.sim.engine.speeds import Speeds
     from apportion.sim.network.model import NetworkModel
 
     Floats = NDArray[np.float64]
@@ -30,36 +31,39 @@ class NetworkSpeeds:
 
     Parameters
     ----------
-    speed
-        Steps/s of each job without exposed communication, shape (jobs, types).
+    free
+        Speeds without exposed communication.
     job_types
         What each job trains, length (jobs,).
     network
         Knows the overheads.
     held
-        Placement of each gang that has devices; kept up to date by whoever places.
+        What each gang has that has devices, another object when it has moved.
+    where
+        Returns the placement of a gang.
     """
 
     def __init__(
         self,
-        speed: Floats,
+        free: Speeds,
         job_types: Sequence[str],
         network: NetworkModel,
-        held: Mapping[int, Placement],
+        held: Mapping[int, object],
+        where: Callable[[int], Placement],
     ) -> None:
-        self._speed, self._job_types = speed, job_types
-        self._network, self._held = network, held
-        self._seen: list[Placement | None] = [None] * len(job_types)
+        self._free, self._job_types, self._network = free, job_types, network
+        self._held, self._where = held, where
+        self._seen: list[object] = [None] * len(job_types)
         self._slowdown = np.ones(len(job_types))
 
     def rates(self, gangs: Gangs) -> Floats:
         """Return the steps/s of every line, shape (lines,)."""
         held, seen = self._held, self._seen
         for job, gang in zip(gangs.job.tolist(), gangs.gang.tolist(), strict=True):
-            placement = held[gang]
-            if placement is not seen[job]:
-                seen[job] = placement
-                shape = shape_of_placement(placement)
+            has = held[gang]
+            if has is not seen[job]:
+                seen[job] = has
+                shape = shape_of_placement(self._where(gang))
                 self._slowdown[job] = 1 + self._network.overhead(self._job_types[job], shape)
-        rates: Floats = self._speed[gangs.job, gangs.option] / self._slowdown[gangs.job]
+        rates: Floats = self._free.rates(gangs) / self._slowdown[gangs.job]
         return rates

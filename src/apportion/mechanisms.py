@@ -126,6 +126,9 @@ class Rounds(_Settings):
     leases
         Whether a job that runs again on the same type keeps its devices and goes on. Without, every
         job is stopped at the end of its round and pays `preemption_overhead_seconds` in each.
+    network
+        A network model or its name, as in `Leases`, that slows gangs down by where they sit; by
+        default none: communication is in the throughputs. The policy is told speeds without it.
 
     Raises
     ------
@@ -150,6 +153,9 @@ class Rounds(_Settings):
     )
     leases: bool = field(
         default=True, metadata=_about("a job that runs again on the same type keeps its devices")
+    )
+    network: str | NetworkModel | None = field(
+        default=None, metadata=_about("table1, alpha_beta, ...: slow down gangs by their shapes")
     )
 
     def __post_init__(self) -> None:

@@ -77,7 +77,7 @@ def test_without_schedulers_or_settings_of_leases_policies_run_in_rounds() -> No
         (["dally"], {"mechanism": "ideal"}, "'dally' is a scheduler, which works by leases"),
         (["dally"], {"carry_over": True}, "carry_over=True is for the mechanism 'rounds'"),
         (["fifo", "dally"], {"placement": "randon"}, "placement 'randon'. Did you mean 'random'"),
-        (["fifo"], {"mechanism": "rounds", "network": "none"}, "network='none' is for"),
+        (["fifo"], {"mechanism": "ideal", "network": "none"}, "network='none' is for"),
         (["dally"], {"network": "tabel1"}, "Did you mean 'table1'"),
         (["dally"], {"lease_seconds": 0.0}, r"lease_seconds is 0\.0"),
         (["dally"], {"lease_seconds": float("nan")}, "lease_seconds is nan"),

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from apportion import policies
 from apportion.cluster import Cluster
 from apportion.policies import NetworkSensitive
 from apportion.sim import Workload, resolve, simulate
@@ -24,7 +25,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[list[float]]:
     """The network priorities of the active jobs at each solve."""
     seen: list[list[float]] = []
 
-    solve = resolve.solve_instance
+    solve = policies.solve_instance
 
     def solving(policy: Any, problem: Any, **options: Any) -> Any:
         seen.append(problem.columns["network_priority"].tolist())

@@ -14,7 +14,7 @@ from apportion.pairs import PairThroughputs
 from apportion.sim import Workload, simulate
 from apportion.sim.network import NETWORKS, canonical_shape, get_network
 from apportion.testing.stays import Stays
-from apportion.testing.steps_under_leases import shape_of_stay
+from apportion.testing.steps_in_rounds import shape_of_stay
 
 if TYPE_CHECKING:
     from apportion.sim.deciders import Decider

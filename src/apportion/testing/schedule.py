@@ -64,7 +64,7 @@ def check_schedule(
     work_conserving
         Whether no devices may be idle at the start of a round that a waiting job could use.
     network
-        The network model of a run by leases, if it is one of your own.
+        The network model of the run, if it is one of your own.
 
     Raises
     ------
@@ -84,11 +84,12 @@ def check_schedule(
     _check_one_job_at_a_time(stays, sharing and workload.pairs is not None)
     _check_jobs_table(stays, run, workload)
     _check_preemptions(stays, run)
-    if under_leases:
-        model = get_network(network or run.settings["network"], cluster=cluster)
+    told = network or run.settings.get("network")
+    model = None if told is None else get_network(told, cluster=cluster)
+    if under_leases and model is not None:
         check_steps_under_leases(stays, run, workload, model)
     else:
-        check_steps_in_rounds(stays, run, workload)
+        check_steps_in_rounds(stays, run, workload, model)
     if work_conserving:
         check_conservation(stays, run, workload)
 

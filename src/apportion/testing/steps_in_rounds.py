@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from apportion.errors import written
+from apportion.sim.network.shapes import shape_of_placement
 from apportion.testing.stays import TOLERANCE, fail
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.sim import Run, Workload
+    from apportion.sim.network import NetworkModel, Shape
     from apportion.testing.stays import Stays
 
     Floats = NDArray[np.float64]
 
-__all__ = ["check_steps_in_rounds", "refuse_too_fast", "steps_of"]
+__all__ = ["check_steps_in_rounds", "refuse_too_fast", "shape_of_stay", "steps_of"]
 
 
 def steps_of(workload: Workload) -> Floats:
@@ -38,8 +40,20 @@ def refuse_too_fast(stays: Stays, steps: Floats, fastest: Floats) -> None:
         )
 
 
-def check_steps_in_rounds(stays: Stays, run: Run, workload: Workload) -> None:
-    """Check the steps of each job against its stays.
+def shape_of_stay(stays: Stays, stay: int) -> Shape:
+    """Return the shape of a gang in one of its stays."""
+    cluster = stays.cluster
+    kind = cluster.accelerators[stays.kind[stay]]
+    machines = cluster.machines_per_rack or len(cluster.machines(kind))
+    return shape_of_placement(
+        (*divmod(device // cluster.gpus_per_machine, machines), 1) for device in stays.devices[stay]
+    )
+
+
+def check_steps_in_rounds(
+    stays: Stays, run: Run, workload: Workload, network: NetworkModel | None = None
+) -> None:
+    """Check the steps of each job against its stays, slowed down by a network if there is one.
 
     A stay begins with `preemption_overhead_seconds` that are lost. A partner that completes within
     a round counts until the round is over, as its job's devices are held until then.
@@ -52,6 +66,11 @@ def check_steps_in_rounds(stays: Stays, run: Run, workload: Workload) -> None:
         ratio = workload.split_ratio(cluster)
     split = np.array([len(set(machines)) > 1 for machines in stays.machines])
     factor = np.where(split, ratio[stays.job, stays.kind], 1.0)
+    if network is not None:
+        job_types = workload.jobs["job_type"].tolist()
+        for stay in range(len(stays)):
+            overhead = network.overhead(job_types[stays.job[stay]], shape_of_stay(stays, stay))
+            factor[stay] /= 1 + overhead
     lost_s = float(run.settings["preemption_overhead_seconds"])
     useful_s = np.maximum(stays.seconds - lost_s, 0.0)
     done = useful_s * speed[stays.job, stays.kind]

@@ -9,20 +9,19 @@ import numpy as np
 
 from apportion.errors import written
 from apportion.mechanism.offers import SCHEDULERS, OfferScheduler
-from apportion.sim.network.shapes import shape_of_placement
 from apportion.testing.stays import TOLERANCE, fail
-from apportion.testing.steps_in_rounds import refuse_too_fast, steps_of
+from apportion.testing.steps_in_rounds import refuse_too_fast, shape_of_stay, steps_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.sim import Run, Workload
-    from apportion.sim.network import NetworkModel, Shape
+    from apportion.sim.network import NetworkModel
     from apportion.testing.stays import Stays
 
     Floats = NDArray[np.float64]
 
-__all__ = ["check_steps_under_leases", "shape_of_stay"]
+__all__ = ["check_steps_under_leases"]
 
 
 class _Terms(NamedTuple):
@@ -64,15 +63,6 @@ def check_steps_under_leases(
             f"{int((stays.job == job).sum())} stays it can have done {least[job]:.10g} to "
             f"{most[job]:.10g}"
         )
-
-
-def shape_of_stay(stays: Stays, stay: int) -> Shape:
-    """Return the shape of a gang in one of its stays."""
-    per_machine = stays.cluster.gpus_per_machine
-    machines = len(stays.cluster.racks(stays.cluster.accelerators[0])[0])
-    return shape_of_placement(
-        (*divmod(device // per_machine, machines), 1) for device in stays.devices[stay]
-    )
 
 
 def _useful_s(stays: Stays, workload: Workload, terms: _Terms | None) -> tuple[Floats, Floats]:
