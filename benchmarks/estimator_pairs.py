@@ -10,6 +10,7 @@ import pandas as pd
 
 from apportion.estimators import (
     AlternatingLeastSquares,
+    GaussianImputer,
     InterferenceEstimator,
     SoftImpute,
     interference_errors,
@@ -68,6 +69,12 @@ OTHERS = (
     Method("mixture, own side of a pair only", both_sides=False),
     Method(f"mixture, measurements with {NOISE:.0%} noise", noise=NOISE),
     Method("mixture, nearest reference", {"source": "nearest"}),
+    Method("required model", {"imputer": GaussianImputer(low=0)}),
+    Method(
+        f"required model, {NOISE:.0%} noise",
+        {"imputer": GaussianImputer(NOISE, low=0)},
+        noise=NOISE,
+    ),
     Method(
         "alternating least squares", {"imputer": AlternatingLeastSquares(low=0, high=1)}, slow=True
     ),

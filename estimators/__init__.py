@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from apportion.estimators.completion import AlternatingLeastSquares, SoftImpute
 from apportion.estimators.estimate import estimate_pairs, interference_errors
+from apportion.estimators.gaussian import GaussianImputer
 from apportion.estimators.imputer import BaseImputer, Imputer
 from apportion.estimators.interference import InterferenceEstimator
+from apportion.estimators.learnt_pairs import EstimatedPairs
 from apportion.estimators.mixture import MixtureImputer
 from apportion.estimators.scaling import (
     DISTRIBUTED_FAMILIES,
@@ -25,8 +27,10 @@ __all__ = [
     "DISTRIBUTED_FAMILIES",
     "AlternatingLeastSquares",
     "BaseImputer",
+    "EstimatedPairs",
     "EstimatedSpeeds",
     "EstimatedThroughputs",
+    "GaussianImputer",
     "ImputedSpeeds",
     "Imputer",
     "InterferenceEstimator",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
+from apportion.checks import LARGEST_NUMBER, number
 from apportion.errors import InputError
 from apportion.estimators.options import WithOptions
 from apportion.table_checks import float_array
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["BaseImputer", "Imputer", "column_means"]
+__all__ = ["BaseImputer", "Imputer", "check_bounds", "column_means"]
 
 
 class Imputer(Protocol):
@@ -80,6 +81,21 @@ class BaseImputer(WithOptions, ABC):
     def fit_transform(self, X: ArrayLike, y: None = None) -> Floats:
         """Learn from a matrix and fill its missing entries."""
         return self.fit(X).transform(X)
+
+
+def check_bounds(low: float | None, high: float | None) -> None:
+    """Check what estimates are clipped to.
+
+    Raises
+    ------
+    InputError
+        For bounds that are neither numbers nor None, or in the wrong order.
+    """
+    for name, bound in (("low", low), ("high", high)):
+        if bound is not None:
+            number(name, bound, least=-LARGEST_NUMBER)
+    if low is not None and high is not None and low > high:
+        raise InputError(f"low is {low!r} and high {high!r}; low must be the lower.")
 
 
 def column_means(X: Floats) -> Floats:

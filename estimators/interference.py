@@ -12,7 +12,7 @@ from apportion.checks import choice, is_whole, number
 from apportion.errors import InputError, written
 from apportion.estimators.measurements import check_shape, checked_cells, filled_references
 from apportion.estimators.mixture import MixtureImputer
-from apportion.estimators.pair_completion import complete_pairs, complete_rows
+from apportion.estimators.pair_completion import complete_pairs, complete_rows, weighed
 from apportion.pairs import PairThroughputs
 from apportion.threads import one_thread
 
@@ -62,6 +62,9 @@ class InterferenceEstimator:
         Distance between rows for ``"nearest"`` and `nearest`: cosine or euclidean.
     smoothing
         Weight of a new measurement of a cell against what was known of it, in (0, 1]; 1 replaces.
+    noise
+        Standard deviation of the logarithm of a measurement. If it is not 0, measured cells of new
+        jobs are weighed against what the imputer makes of their rows.
 
     Notes
     -----
@@ -83,11 +86,13 @@ class InterferenceEstimator:
         source: Source = "completed",
         metric: Metric = "cosine",
         smoothing: float = 1.0,
+        noise: float = 0.0,
     ) -> None:
         self.imputer = imputer
         self.source = source
         self.metric = metric
         self.smoothing = smoothing
+        self.noise = noise
 
     @one_thread
     def fit(
@@ -193,6 +198,9 @@ class InterferenceEstimator:
         never |= never.transpose(1, 0, 2) | zero | zero.transpose(1, 0, 2)
         never &= ~(runs | runs.transpose(1, 0, 2))
         estimate = np.where(never, 0.0, np.maximum(estimate, _LEAST))
+        if self.noise > 0:
+            # Of pairs that cannot share there is nothing to average.
+            known = weighed(known, self.references_, self._imputer(), self.noise)
         return np.where(np.isnan(known), estimate, known)
 
     def nearest(self) -> Ints:
@@ -238,6 +246,7 @@ class InterferenceEstimator:
         choice("metric", self.metric, _METRICS)
         choice("source", self.source, _SOURCES)
         number("smoothing", self.smoothing, strict=True, most=1.0)
+        number("noise", self.noise, most=10.0)
         if self.imputer is not None and not hasattr(self.imputer, "fit_transform"):
             raise InputError(
                 f"imputer is {written(self.imputer)}; it must have `fit_transform`, as "

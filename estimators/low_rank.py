@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from apportion.checks import LARGEST_NUMBER, number, whole
+from apportion.checks import number, whole
 from apportion.checks import seed as check_seed
-from apportion.errors import InputError
-from apportion.estimators.imputer import BaseImputer, column_means
+from apportion.estimators.imputer import BaseImputer, check_bounds, column_means
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,12 +68,7 @@ class LowRankImputer(BaseImputer):
         whole("max_iter", self.max_iter, 1)
         number("tol", self.tol, strict=True)
         check_seed(self.seed)
-        bounds = [each for each in (self.low, self.high) if each is not None]
-        for name, bound in (("low", self.low), ("high", self.high)):
-            if bound is not None:
-                number(name, bound, least=-LARGEST_NUMBER)
-        if len(bounds) == 2 and bounds[0] > bounds[1]:
-            raise InputError(f"low is {self.low!r} and high {self.high!r}; low must be the lower.")
+        check_bounds(self.low, self.high)
 
     def _learn(self, X: Floats, rank: int, ridge: float) -> None:
         known = ~np.isnan(X)

@@ -8,7 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apportion.errors import InputError
-from apportion.estimators import AlternatingLeastSquares, InterferenceEstimator, SoftImpute
+from apportion.estimators import (
+    AlternatingLeastSquares,
+    GaussianImputer,
+    InterferenceEstimator,
+    SoftImpute,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -74,6 +79,26 @@ def test_smoothing_blends_repeated_measurements() -> None:
     assert estimator.predict()[2, 0, 0] == pytest.approx(0.75 * 0.8 + 0.25 * 0.4)
     estimator.update(2, 2, 0, 0.5)
     assert estimator.predict()[2, 2, 0] == 0.5
+
+
+@pytest.mark.parametrize("imputer", [None, GaussianImputer(0.2, low=0)])
+def test_noisy_measurements_are_weighed_against_the_row(imputer: Any) -> None:
+    rng = np.random.default_rng(0)
+    # Ten types out of three kinds: rows are much alike.
+    kinds = rng.random((3, 3, 2)) * 0.6 + 0.3
+    kind = rng.integers(0, 3, 30)
+    truth = kinds[np.ix_(kind, kind)] + 0.01 * rng.random((30, 30, 2))
+    known = rng.random((20, 10, 2)) < 0.5
+    own = truth[10:, :10] * np.exp(0.25 * rng.normal(size=known.shape))
+    measured = np.where(known, own, NAN)
+    errors = []
+    for noise in (0.0, 0.25):
+        estimator = InterferenceEstimator(imputer, noise=noise).fit(truth[:10, :10], measured)
+        predicted = estimator.predict()
+        errors.append(np.abs(predicted[10:, :10] - truth[10:, :10])[known].mean())
+        np.testing.assert_array_equal(predicted[:10, :10], truth[:10, :10])
+    assert errors[0] == pytest.approx(np.abs(own - truth[10:, :10])[known].mean())
+    assert errors[1] < 0.75 * errors[0]
 
 
 def test_pairs_that_cannot_share_are_zero_for_both() -> None:
@@ -193,6 +218,8 @@ def test_what_imputers_get_wrong_is_named(imputer: Constant, message: str) -> No
         (LIGHT_HEAVY, np.ones((1, 2, 1)), {"source": "near"}, "Did you mean 'nearest'"),
         (LIGHT_HEAVY, np.ones((1, 2, 1)), {"smoothing": 0.0}, "smoothing is 0.0; .* > 0"),
         (LIGHT_HEAVY, np.ones((1, 2, 1)), {"smoothing": True}, "smoothing is True"),
+        (LIGHT_HEAVY, np.ones((1, 2, 1)), {"noise": NAN}, "noise is nan"),
+        (LIGHT_HEAVY, np.ones((1, 2, 1)), {"noise": -0.1}, "noise is -0.1"),
         (LIGHT_HEAVY, np.ones((1, 2, 1)), {"imputer": "als"}, "it must have `fit_transform`"),
     ],
 )
