@@ -169,6 +169,27 @@ def test_what_is_no_run_json(content: str, capsys: pytest.CaptureFixture[str]) -
     assert "'run.json' is no" in refused(capsys, "--config", "run.json")
 
 
+@pytest.mark.parametrize(
+    ("part", "name", "value", "message"),
+    [
+        ("origin", "generate_jobs", "many", "origin of the workload: Argument --generate-jobs"),
+        ("origin", "jobs_per_hour", -1.0, "'-1' must be a finite number >= 0"),
+        ("settings", "out", "here", "'out'"),
+        ("settings", "round_seconds", "long", "round_seconds is 'long'"),
+        ("settings", "mechanism", "round", "Did you mean 'rounds'?"),
+    ],
+)
+def test_a_value_that_cannot_be_is_one_line(
+    part: str, name: str, value: Any, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    origin = {"generate_jobs": 2, "jobs_per_hour": 20.0}
+    compare(["fifo"], generate_workload(jobs=2), "v100=2", n_jobs=1, out="first", origin=origin)
+    record = json.loads(Path("first/run.json").read_text())
+    (record["workload"]["origin"] if part == "origin" else record["settings"])[name] = value
+    Path("run.json").write_text(json.dumps(record))
+    assert message in refused(capsys, "--config", "run.json")
+
+
 def test_damaged_records_are_one_line_each() -> None:
     compare(["fifo"], generate_workload(jobs=2), "v100=2", n_jobs=1, out="first")
     record = json.loads(Path("first/run.json").read_text())

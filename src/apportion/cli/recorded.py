@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from apportion.cli.inputs import simulation_settings
 from apportion.cli.options import CLUSTER_OPTIONS, GENERATED
+from apportion.cli.parser import parse
 from apportion.cli.trace_options import READING_OPTIONS
 from apportion.errors import InputError, unknown_name
-from apportion.experiments.provenance import cluster_options
+from apportion.experiments.provenance import as_word, cluster_options
 from apportion.experiments.recorded import read_recorded
 
 if TYPE_CHECKING:
@@ -127,14 +128,26 @@ def _fill_workload(args: argparse.Namespace, recorded: Recorded) -> None:
         if name not in _WORKLOAD:
             raise unknown_name(f"option for the workload of {args.config}", name, _WORKLOAD)
     replaced = {other for name in given for other in _REPLACED.get(name, ())}
-    _fill(args, {name: value for name, value in origin.items() if name not in replaced})
+    kept = {name: value for name, value in origin.items() if name not in replaced}
+    _fill(args, _read_as_options(kept, args.config))
+
+
+def _read_as_options(values: Mapping[str, Any], config: str) -> dict[str, Any]:
+    """Let values of a file pass the checks of the command line."""
+    told = {name: value for name, value in values.items() if value is not None}
+    words = [f"{_option(name)}={as_word(value)}" for name, value in told.items()]
+    try:
+        parsed = parse(["compare", *words])
+    except InputError as error:
+        raise InputError(f"{config}, origin of the workload: {error}") from error
+    return {name: getattr(parsed, name) for name in told}
 
 
 def _fill(args: argparse.Namespace, options: Mapping[str, Any]) -> None:
-    """Fill in options that are not given; a list is as the command line has it."""
+    """Fill in options that are not given."""
     for name, value in options.items():
         if getattr(args, name) is None:
-            setattr(args, name, ",".join(value) if isinstance(value, list) else value)
+            setattr(args, name, value)
 
 
 def _option(name: str) -> str:

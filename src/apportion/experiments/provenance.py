@@ -17,7 +17,7 @@ from apportion.experiments.fingerprint import workload_fingerprint
 if TYPE_CHECKING:
     from apportion.sim import Workload
 
-__all__ = ["INFINITE", "cluster_options", "command_line", "plain", "record", "versions"]
+__all__ = ["INFINITE", "as_word", "cluster_options", "command_line", "plain", "record", "versions"]
 
 INFINITE = "inf"
 """Stands for an infinite setting, e.g. of ``resolve_seconds``, which JSON has no number for."""
@@ -75,7 +75,7 @@ def command_line(
     words = ["apportion", "compare"]
     for name, value in options.items():
         if value is not None:
-            words += [f"--{name.replace('_', '-')}", _as_word(value)]
+            words += [f"--{name.replace('_', '-')}", as_word(value)]
     return shlex.join(words)
 
 
@@ -97,7 +97,7 @@ def cluster_options(cluster: Cluster) -> dict[str, object] | None:
     return {"racks": count, **shape, "accelerator": accelerator}
 
 
-def _as_word(value: object) -> str:
+def as_word(value: object) -> str:
     """Write a value as the command line takes it."""
     if isinstance(value, bool):
         return "yes" if value else "no"
