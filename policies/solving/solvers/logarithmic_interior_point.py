@@ -42,7 +42,7 @@ _LOST = 1e-6
 
 
 @dataclass(eq=False)
-class _Iterate:
+class _InteriorIterate:
     """Shares x, prices y of the limits, and what is left of both: all above zero."""
 
     x: Floats
@@ -135,7 +135,7 @@ def restore(program: ConeProgram, optimum: Point, near: Floats) -> Floats | None
     return restored
 
 
-def _start(problem: SumOfLogarithms, point: Point) -> _Iterate:
+def _start(problem: SumOfLogarithms, point: Point) -> _InteriorIterate:
     """Take a point into the inside, each number in its own unit."""
     D, G, h = problem.D, problem.G, problem.h
     used = sparse.csc_array(sparse.diags_array(1 / h) @ G)
@@ -147,10 +147,10 @@ def _start(problem: SumOfLogarithms, point: Point) -> _Iterate:
     paid = G.T @ y
     z = np.maximum(paid - gradient, _NUDGE * np.maximum(paid, gradient))
     s = np.maximum(h - G @ x, _NUDGE * h)
-    return _Iterate(x, y, z, s)
+    return _InteriorIterate(x, y, z, s)
 
 
-def _step(problem: SumOfLogarithms, system: _System, at: _Iterate) -> bool:
+def _step(problem: SumOfLogarithms, system: _System, at: _InteriorIterate) -> bool:
     """Take a predictor and corrector step; tell whether it could be taken."""
     D, G, weight = problem.D, problem.G, problem.weight
     v = D @ at.x
