@@ -8,9 +8,9 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from apportion.policies.refinement import refine
 from apportion.policies.solving.solvers.cone_program import canonicalise
 from apportion.policies.solving.solvers.highs import PersistentHighs
+from apportion.policies.solving.solvers.iterative_refinement import refine
 
 
 @pytest.mark.parametrize("error", [1e-9, -1e-9, 1e-7])

@@ -23,11 +23,11 @@ import cvxpy as cp
 import numpy as np
 
 from apportion.errors import SolveError
-from apportion.policies.refinement import refine
 from apportion.policies.solving.certificate import make_feasible
 from apportion.policies.solving.compiled import Compiled
 from apportion.policies.solving.solvers.backward_error import backward_error
 from apportion.policies.solving.solvers.highs import PersistentHighs
+from apportion.policies.solving.solvers.iterative_refinement import refine
 from apportion.policies.solving.solvers.optimise import optimise
 from apportion.policies.solving.worst_off.demand_scaling import demand_scales
 
