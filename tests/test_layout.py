@@ -96,13 +96,6 @@ def test_the_check_of_imports_sees_wrong_ones(tmp_path: Path) -> None:
     assert [f"{name}.".startswith("apportion.sim.") for name in names] == [False, True]
 
 
-RENAMED_SOON: set[str] = {
-    *["Candidates", "FIFO", "FinishTimeFairness", "FirstFit", "NetworkSensitive"],
-    "Stays",
-}
-"""Names that two classes still have; nothing is to be added."""
-
-
 def test_no_two_classes_have_one_name() -> None:
     places: dict[str, list[str]] = {}
     for package in FOLDERS:
@@ -110,8 +103,7 @@ def test_no_two_classes_have_one_name() -> None:
             for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.ClassDef):
                     places.setdefault(node.name, []).append(str(file.relative_to(ROOT)))
-    twice = {name: files for name, files in places.items() if len(files) > 1}
-    assert not {name: files for name, files in twice.items() if name not in RENAMED_SOON}
+    assert not {name: files for name, files in places.items() if len(files) > 1}
 
 
 def test_few_files_stand_beside_the_policies() -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from apportion.estimators.speeds.runs import Ran
+    from apportion.estimators.speeds.runs import RanWhere
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
@@ -139,7 +139,7 @@ class EstimatedSpeeds:
         return self._measured.count[rows]
 
     @one_thread
-    def observe(self, gangs: Ran, steps: ArrayLike, seconds: ArrayLike) -> list[int | str]:
+    def observe(self, gangs: RanWhere, steps: ArrayLike, seconds: ArrayLike) -> list[int | str]:
         """Learn from what has run.
 
         Parameters

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
 
-__all__ = ["Ran", "Runs", "checked_columns", "checked_jobs", "checked_runs"]
+__all__ = ["RanWhere", "Runs", "checked_columns", "checked_jobs", "checked_runs"]
 
 _LEAST_SECONDS = 30.0
 """Seconds of work that a measurement takes."""
 
 
-class Ran(Protocol):
+class RanWhere(Protocol):
     """Who ran where: arrays of one length."""
 
     @property
@@ -66,7 +66,7 @@ def checked_jobs(jobs: Iterable[int | str]) -> list[int | str]:
     return names
 
 
-def checked_runs(gangs: Ran, steps: ArrayLike, seconds: ArrayLike, columns: int) -> Runs:
+def checked_runs(gangs: RanWhere, steps: ArrayLike, seconds: ArrayLike, columns: int) -> Runs:
     """Check runs, and leave out those that were too short.
 
     Raises

@@ -10,7 +10,7 @@ from apportion.mechanism.scheduler import News
 
 if TYPE_CHECKING:
     from apportion.mechanism.scheduler import Change, Ran, Scheduler
-    from apportion.sim.engine.snapshot import Part, Snapshots
+    from apportion.sim.engine.snapshot import Resumable, Snapshots
     from apportion.sim.engine.truth import Truth
 
 __all__ = ["Record", "Runtime", "run"]
@@ -107,7 +107,7 @@ def run(
         If jobs wait for ever: no decision lets any of them work, and nothing else will happen.
     """
     now_s, ran = truth.next_arrival_s, None
-    parts: dict[str, Part] = {
+    parts: dict[str, Resumable] = {
         "truth": truth,
         "scheduler": scheduler,
         "runtime": runtime,

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from apportion.policies import Policy
     from apportion.sim.workload import Workload
 
-__all__ = ["Part", "Snapshots", "call_of", "fields_of", "state_of"]
+__all__ = ["Resumable", "Snapshots", "call_of", "fields_of", "state_of"]
 
 _VERSION = 1
 
 
-class Part(Protocol):
+class Resumable(Protocol):
     """Anything of a run that changes as time goes by."""
 
     def state(self) -> dict[str, Any]:
@@ -99,13 +99,13 @@ class Snapshots:
         self._call = dict(call)
         self._next = time.monotonic() + seconds
 
-    def note(self, now_s: float, ran: Ran | None, parts: Mapping[str, Part]) -> None:
+    def note(self, now_s: float, ran: Ran | None, parts: Mapping[str, Resumable]) -> None:
         """Write down where the run is, unless that was done too recently."""
         if time.monotonic() >= self._next:
             self.write(now_s, ran, parts)
             self._next = time.monotonic() + self.seconds
 
-    def write(self, now_s: float, ran: Ran | None, parts: Mapping[str, Part]) -> None:
+    def write(self, now_s: float, ran: Ran | None, parts: Mapping[str, Resumable]) -> None:
         """Write down where the run is."""
         last = None
         if ran is not None:
@@ -125,7 +125,7 @@ class Snapshots:
             os.fsync(file.fileno())
         draft.replace(self.path)
 
-    def resume(self, parts: Mapping[str, Part]) -> tuple[float, Ran | None] | None:
+    def resume(self, parts: Mapping[str, Resumable]) -> tuple[float, Ran | None] | None:
         """Bring the parts of a run to where the file says; return the time and what ran last.
 
         ``None`` if there is no file: the run begins.
