@@ -5,11 +5,12 @@ from __future__ import annotations
 from apportion.mechanism.offers.candidates import InOrder, Takers
 from apportion.mechanism.offers.lease import Lease
 from apportion.mechanism.offers.mechanism import LeaseMechanism
-from apportion.mechanism.offers.racks import Placement, Racks, tier_of
+from apportion.mechanism.offers.racks import Racks
 from apportion.mechanism.offers.registry import SCHEDULERS, get_scheduler, scheduler_table
 from apportion.mechanism.offers.scheduler import OfferScheduler
 from apportion.mechanism.offers.timers import AutoTunedTimers, ManualTimers
 from apportion.mechanism.offers.waiting import WaitingJobs
+from apportion.mechanism.places import Placement, tier_of
 
 __all__ = [
     "SCHEDULERS",

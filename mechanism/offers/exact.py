@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["DIGITS", "TICK_S", "on_tick", "significant"]
+__all__ = ["DIGITS", "TICK_S", "on_tick"]
 
 DIGITS = 9
 """Digits in which numbers must differ.
@@ -33,8 +33,3 @@ def on_tick(time_s: Floats) -> Floats:
     """Round times to multiples of `TICK_S`; infinite ones stay."""
     ticks: Floats = np.round(time_s / TICK_S) * TICK_S
     return ticks
-
-
-def significant(value: float) -> float:
-    """Round a number to `DIGITS` significant digits."""
-    return float(f"{value:.{DIGITS}g}")

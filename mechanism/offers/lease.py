@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from apportion.mechanism.offers.racks import Placement
+    from apportion.mechanism.places import Placement
 
 __all__ = ["Lease"]
 

@@ -9,17 +9,7 @@ import numpy as np
 from apportion.errors import InputError
 from apportion.mechanism.devices import Devices
 from apportion.mechanism.machines import MachinePool
-from apportion.mechanism.places import (
-    MACHINE,
-    NETWORK,
-    RACK,
-    Placement,
-    Room,
-    can_hold,
-    placement_of,
-    room_of,
-    tier_of,
-)
+from apportion.mechanism.places import Placement, Room, can_hold
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,19 +18,7 @@ if TYPE_CHECKING:
 
     from apportion.cluster import Cluster
 
-__all__ = [
-    "MACHINE",
-    "NETWORK",
-    "RACK",
-    "Placement",
-    "Racks",
-    "Room",
-    "can_hold",
-    "machines_of",
-    "placement_of",
-    "room_of",
-    "tier_of",
-]
+__all__ = ["Racks", "machines_of"]
 
 
 def machines_of(cluster: Cluster) -> NDArray[np.int64]:

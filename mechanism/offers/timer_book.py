@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from apportion.mechanism.offers.racks import MACHINE, RACK
+from apportion.mechanism.places import MACHINE, RACK
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

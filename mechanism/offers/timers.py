@@ -10,7 +10,7 @@ import numpy as np
 
 from apportion.checks import choice, seconds
 from apportion.mechanism.offers.parts import Part
-from apportion.mechanism.offers.racks import MACHINE
+from apportion.mechanism.places import MACHINE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,9 +10,9 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from apportion.mechanism.offers.racks import Room
     from apportion.mechanism.offers.records import JobRecords
     from apportion.mechanism.offers.timer_book import TimerBook
+    from apportion.mechanism.places import Room
 
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float64]

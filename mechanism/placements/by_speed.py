@@ -12,6 +12,7 @@ from apportion.mechanism.placements.spreading import (
     fewest_places,
 )
 from apportion.mechanism.places import MACHINE, NETWORK, RACK, Placement, tier_of
+from apportion.ties import significant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -75,7 +76,7 @@ class Placing:
 
         Rounded, or the last digits of a sum would tell equal shapes apart.
         """
-        return _rounded(self._pace(model, placement)), tier_of(placement)
+        return significant(self._pace(model, placement)), tier_of(placement)
 
     def slowdowns(self, model: str, gpus: int) -> list[float]:
         """Time of a step on the best placement at each tier, everything being free.
@@ -199,11 +200,6 @@ class Placing:
         if machines:
             return evenly_over(free.tolist(), machines, gpus)
         return self._best_fit.several(free, gpus)
-
-
-def _rounded(value: float) -> float:
-    """Round to nine significant digits, far above what sums in another order differ by."""
-    return float(f"{value:.9g}")
 
 
 def _placement(shares: Mapping[int, Mapping[int, int] | None]) -> Placement:

@@ -8,7 +8,7 @@ import numpy as np
 
 from apportion.cluster import TIERS
 from apportion.mechanism.offers.exact import TICK_S
-from apportion.mechanism.offers.racks import tier_of
+from apportion.mechanism.places import tier_of
 from apportion.sim.leasing.stays import StaysOnRacks
 from apportion.sim.metrics import jobs_table
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
 
-__all__ = ["order_of", "ranks"]
+__all__ = ["order_of", "ranks", "significant"]
 
 RELATIVE = 1e-7
 """Numbers of a schedule that differ by less, relatively, are equal: far more than the rounding of
@@ -56,6 +56,11 @@ def ranks(values: Floats, *, absolute: float = 0.0, relative: float = RELATIVE) 
     rank = np.zeros(values.size, dtype=np.intp)
     rank[order[1:]] = _differs(values[order], absolute, relative).cumsum()
     return rank
+
+
+def significant(value: float) -> float:
+    """Round a number to nine significant digits, far above what sums in another order differ by."""
+    return float(f"{value:.9g}")
 
 
 def _differs(ascending: Floats, absolute: float, relative: float = RELATIVE) -> NDArray[np.bool_]:

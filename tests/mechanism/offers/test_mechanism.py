@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from apportion.cluster import Cluster
 from apportion.errors import InputError
 from apportion.mechanism.offers import SCHEDULERS, LeaseMechanism, get_scheduler
-from apportion.mechanism.offers.racks import MACHINE, RACK
+from apportion.mechanism.places import MACHINE, RACK
 
 if TYPE_CHECKING:
     from collections.abc import Callable

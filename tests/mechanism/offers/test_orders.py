@@ -13,11 +13,11 @@ from apportion.mechanism.offers.orders import (
     RoundRobin,
     UnfairestFirst,
 )
-from apportion.mechanism.offers.racks import Room
 from apportion.mechanism.offers.records import JobRecords
 from apportion.mechanism.offers.timer_book import TimerBook
 from apportion.mechanism.offers.timers import ManualTimers
 from apportion.mechanism.offers.waiting import ClusterSize, WaitingJobs
+from apportion.mechanism.places import Room
 
 Job = tuple[float, int, float, float, float]
 

@@ -9,8 +9,8 @@ import pytest
 
 from apportion.errors import InputError
 from apportion.mechanism.offers import AutoTunedTimers, ManualTimers
-from apportion.mechanism.offers.racks import MACHINE, NETWORK, RACK
 from apportion.mechanism.offers.timer_book import TimerBook
+from apportion.mechanism.places import MACHINE, NETWORK, RACK
 
 if TYPE_CHECKING:
     from apportion.mechanism.offers.timers import Timers

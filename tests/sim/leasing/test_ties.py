@@ -11,10 +11,11 @@ import pytest
 
 from apportion.cluster import Cluster
 from apportion.mechanism.offers import SCHEDULERS
-from apportion.mechanism.offers.exact import DIGITS, significant
+from apportion.mechanism.offers.exact import DIGITS
 from apportion.mechanism.offers.parts import Part
 from apportion.sim import Workload, generate_rack_workload, resample, simulate
 from apportion.ties import ranks as ranks_of
+from apportion.ties import significant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
