@@ -12,7 +12,7 @@ from apportion.mechanism.repetition import add_repeatedly
 from apportion.mechanism.selection import select
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -44,6 +44,11 @@ class RoundCore:
     work_conserving
         Whether GPUs that the shares leave idle are lent to whoever can run there.
 
+    Attributes
+    ----------
+    models
+        Tells what rows train, if it matters to the placement.
+
     Notes
     -----
     Narayanan et al., OSDI 2020, section 5. Arrays, one entry per row: ``ids`` (names the gang to
@@ -72,6 +77,7 @@ class RoundCore:
         self._next_id = 0
         self._candidates: Candidates | None = None
         self._preference: Ints | None = None
+        self.models: Callable[[Ints], Sequence[str]] | None = None
         self._place = np.argsort(np.argsort(placer.accelerators))
         types = self.capacity.size
         self.ids = np.empty(0, dtype=np.intp)
@@ -155,7 +161,8 @@ class RoundCore:
         if new.size:
             gpus = self.scale[new]
             kinds = types[fresh].tolist()
-            declined = self.placer.place(self.ids[new].tolist(), kinds, gpus.tolist())
+            models = None if self.models is None else self.models(new)
+            declined = self.placer.place(self.ids[new].tolist(), kinds, gpus.tolist(), models)
             if declined:
                 now[new[declined]] = -1
         self.last_type = now

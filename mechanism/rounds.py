@@ -11,11 +11,15 @@ from apportion.mechanism.roster import Roster
 from apportion.mechanism.scheduler import NOBODY, Change
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from apportion.mechanism.gang_round import GangRound
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.placement import Placer
     from apportion.mechanism.scheduler import News, Ran
     from apportion.mechanism.shares import Sharing
+
+    Ints = NDArray[np.intp]
 
 __all__ = ["InRounds"]
 
@@ -74,6 +78,8 @@ class InRounds:
             work_conserving=work_conserving,
         )
         self._roster = Roster(self._core)
+        if devices.placings:
+            self._core.models = self._models
         self._rows = NOBODY  # of the gangs of the round under way
         self._steady_s = -np.inf
 
@@ -106,6 +112,10 @@ class InRounds:
     def steady_s(self, now_s: float) -> float:
         """Return infinity where priorities decide nothing, as all who have a share fit."""
         return max(self._steady_s, now_s)
+
+    def _models(self, rows: Ints) -> list[str]:
+        """Return what gangs train; of two jobs that share devices, the first."""
+        return [self._jobs.job_type[job] for job in self._roster.first[rows].tolist()]
 
     def _told(self, ran: Ran) -> None:
         """Book a round that is over, drop jobs that are done, and learn from what ran."""

@@ -24,7 +24,7 @@ from apportion.sim.leased import run_leased
 from apportion.sim.log import RoundLog
 from apportion.sim.metrics import jobs_table
 from apportion.sim.network import get_network
-from apportion.sim.network.pace import check_models, least_slowdowns
+from apportion.sim.network.pace import check_models, least_slowdowns, pace_of
 from apportion.sim.network.speeds import NetworkSpeeds
 from apportion.sim.progress import Progress
 from apportion.sim.resolve import Resolver
@@ -185,7 +185,10 @@ def _run_policy(
         devices, schedule = None, None
         scheduler = Exactly(truth.told, resolver, name)
     else:
-        devices = Placer(present, settings["placement"], settings["seed"])
+        pace = None
+        if settings["network"] is not None:
+            pace = pace_of(get_network(settings["network"], cluster=present))
+        devices = Placer(present, settings["placement"], settings["seed"], pace=pace)
         schedule = ScheduleLog(present, len(ordered))
         scheduler = _in_rounds(settings, truth, devices, resolver, name)
     record = RunRecord(truth, log, reporter, schedule, devices)

@@ -56,13 +56,16 @@ def test_gangs_in_rounds_run_at_their_throughput_over_one_plus_the_overhead() ->
     assert free.jct_s.tolist() == pytest.approx([500, 500, 500])
 
 
-def test_a_gang_that_others_split_stays_where_it_is_at_the_speed_of_its_shape() -> None:
-    # Three jobs of 3 leave 1 GPU on a machine each, and 4 on the last one, in the second rack: the
-    # gang of 5 gets these and the first that is left. In rounds it keeps them for good.
-    load = jobs_of([(0.0, 3, 2000)] * 3 + [(100.0, 5, 1000)], gpu=1.0)
+@pytest.mark.parametrize(("gpus", "machines", "jct_s"), [(5, (2, 3), 2000), (6, (0, 2, 3), 8000)])
+def test_a_gang_that_others_split_stays_where_it_is_at_the_speed_of_its_shape(
+    gpus: int, machines: tuple[int, ...], jct_s: float
+) -> None:
+    # Three jobs of 3 leave 1 GPU on a machine each, and 4 on the last one, in the second rack: a
+    # gang of 5 fits that rack; one of 6 takes 1 from the other. In rounds it keeps them for good.
+    load = jobs_of([(0.0, 3, 2000)] * 3 + [(100.0, gpus, 1000)], gpu=1.0)
     run = in_rounds(load, SMALL)
-    assert run.schedule[run.schedule.job == 3].machines.tolist() == [(3, 0)]
-    assert run.jobs.jct_s.tolist() == pytest.approx([2500, 2500, 2500, 8000])
+    assert run.schedule[run.schedule.job == 3].machines.tolist() == [machines]
+    assert run.jobs.jct_s.tolist() == pytest.approx([2500, 2500, 2500, jct_s])
 
 
 def test_shapes_count_on_every_type_and_under_any_placement() -> None:
