@@ -125,7 +125,7 @@ def test_a_type_without_gpus_has_no_racks() -> None:
 
 
 def test_racks_of_several_types() -> None:
-    shape = {"machines_per_rack": 2, "gpus_per_machine": 4}
+    shape: Any = {"machines_per_rack": 2, "gpus_per_machine": 4}
     cluster = Cluster.of_racks({"v100": 2, "k80": 1}, **shape)
     assert cluster == Cluster({"v100": 16, "k80": 8}, **shape)
     assert cluster == Cluster.of_racks("v100=2, k80=1", **shape)

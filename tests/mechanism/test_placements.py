@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from importlib.metadata import EntryPoint
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -168,3 +169,19 @@ def test_placements_are_classes_with_a_name_of_their_own() -> None:
         register(type("Other", (LeastLoaded,), {"name": "random"}))
     with pytest.raises(InputError, match="is no placement"):
         PLACEMENTS["sorted"] = sorted  # type: ignore[assignment]
+
+
+def test_an_installed_package_offers_a_placement(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = EntryPoint("offered", f"{__name__}:LeastLoaded", "apportion.placements")
+
+    def installed(*, group: str, name: str) -> list[EntryPoint]:
+        return [entry] if (group, name) == (entry.group, entry.name) else []
+
+    monkeypatch.setattr("apportion.registry.entry_points", installed)
+    try:
+        placer = Placer(Cluster({"v100": 8}), "offered")
+        assert placer.give(Gang(0, 2)) == [0, 1]
+        with pytest.raises(InputError, match="Did you mean 'offered'"):
+            get_placement("ofered")
+    finally:
+        del PLACEMENTS["offered"]

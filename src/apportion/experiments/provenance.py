@@ -86,7 +86,10 @@ def cluster_options(cluster: Cluster) -> dict[str, object] | None:
     machines = cluster.machines_per_rack
     if machines is None:
         return None
-    shape = {"machines_per_rack": machines, "gpus_per_machine": cluster.gpus_per_machine}
+    shape: dict[str, Any] = {
+        "machines_per_rack": machines,
+        "gpus_per_machine": cluster.gpus_per_machine,
+    }
     size = machines * cluster.gpus_per_machine
     racks = {name: gpus // size for name, gpus in cluster.gpus.items()}
     if not all(racks.values()) or cluster != Cluster.of_racks(racks, **shape):
