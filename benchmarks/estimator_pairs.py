@@ -18,6 +18,7 @@ from apportion.estimators import (
 from apportion.estimators.estimate import estimate_normalized
 from apportion.sim.interference import generate_pair_throughputs
 from apportion.sim.traces.oracle import read_pair_oracle
+from benchmarks.estimator_simple import SIMPLE_PAIRS, simple_pairs
 from benchmarks.reporting import progress, show, write_csv
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
+    Mask = NDArray[np.bool_]
 
 ORACLE = "simulation_throughputs.json.gz"
 REFERENCES = (8, 16, 26)
@@ -62,10 +64,13 @@ class Method:
     both_sides: bool = True
     noise: float = 0.0
     slow: bool = False
+    simple: str = ""
 
 
 OURS = Method("mixture (default)")
 OTHERS = (
+    *(Method(way, simple=way) for way in SIMPLE_PAIRS),
+    *(Method(f"{way}, {NOISE:.0%} noise", simple=way, noise=NOISE) for way in SIMPLE_PAIRS[1:]),
     Method("mixture, own side of a pair only", both_sides=False),
     Method(f"mixture, measurements with {NOISE:.0%} noise", noise=NOISE),
     Method("mixture, nearest reference", {"source": "nearest"}),
@@ -111,6 +116,7 @@ def pairs(data: Path, out: Path | None, *, quick: bool) -> pd.DataFrame:
     methods = _compare(truth, seeds, real)
     print("\n2. Methods at 20 % measured")
     show(methods.round(4))
+    _judge(methods)
     progress("")
     write_csv(table, out, "estimator")
     write_csv(methods, out, "estimator_methods")
@@ -148,20 +154,27 @@ def _once(truth: Floats, method: Method, count: int, share: float, seed: int) ->
     """Errors of a method for one draw of references and measurements."""
     rng = np.random.default_rng(seed)
     references = np.sort(rng.permutation(len(truth))[:count])
+    new = np.ones(len(truth), dtype=bool)
+    new[references] = False
+    unseen = new[:, None] | new[None, :]
+    if method.simple:
+        estimate = simple_pairs(method.simple, truth, references, share, method.noise, seed)
+        return _figures(estimate, truth, unseen)
     estimator = InterferenceEstimator(**method.options)
     estimate = estimate_normalized(
         truth, references, share, rng, estimator, noise=method.noise, both_sides=method.both_sides
     )
-    errors = interference_errors(estimate, truth)
-    new = np.ones(len(truth), dtype=bool)
-    new[references] = False
-    unseen = new[:, None] | new[None, :]
     own = np.arange(references.size) == estimator.nearest()[references]
+    return {**_figures(estimate, truth, unseen), "self": float(own.mean())}
+
+
+def _figures(estimate: Floats, truth: Floats, unseen: Mask) -> dict[str, float]:
+    """Errors over all pairs, and over those that `unseen` marks."""
+    errors = interference_errors(estimate, truth)
     return {
         "MAE": errors["mae"],
         "RMSE": errors["rmse"],
         "pack": errors["pack_agreement"],
-        "self": float(own.mean()),
         "unseen": float(np.abs(estimate - truth)[unseen].mean()) if unseen.any() else np.nan,
     }
 
@@ -178,6 +191,24 @@ def _compare(truth: Floats, seeds: int, real: bool) -> pd.DataFrame:
             names = {"method": f"Gavel as {state}", "references": references, "measured": 0.2}
             rows.append(names | {"MAE": mae, "pack": pack, "self": found})
     return pd.DataFrame(rows)
+
+
+def _judge(methods: pd.DataFrame) -> None:
+    """Compare the mixture and the required model with the best simple way, by references."""
+    print()
+    for references, part in methods.groupby("references"):
+        for column in ("MAE", "unseen"):
+            found = dict(zip(part["method"].astype(str), part[column].astype(float), strict=True))
+            ways = {way: found[way] for way in SIMPLE_PAIRS if not np.isnan(found[way])}
+            if not ways:
+                continue
+            best = min(ways, key=ways.__getitem__)
+            for name in (OURS.name, "required model"):
+                word = "below" if found[name] < ways[best] else "NOT below"
+                print(
+                    f"{references} references, {column}: {name} {found[name]:.3f}, {word} the best "
+                    f"simple way ({best}, {ways[best]:.3f})"
+                )
 
 
 def _plot(table: pd.DataFrame, methods: pd.DataFrame, out: Path) -> None:
