@@ -32,7 +32,7 @@ _AUTO_RANKS = (1, 2, 3, 4, 6, 8)
 _AUTO_REGULARIZATIONS = (1.0, 0.1, 0.01)
 _STEP_OF_PATH, _LONGEST_PATH = 0.4, 12
 _ROUGHLY, _FEW = 1e-3, 30
-"""Tolerance and most iterations at the shrinkages on the way."""
+"""Tolerance and most iterations at the shrinkages on the way, and while they are compared."""
 _AUTO_SHRINKAGES = (0.3, 0.1, 0.05, 0.02, 0.01)
 
 
@@ -165,11 +165,11 @@ class SoftImpute(LowRankImputer):
         path = [largest * _STEP_OF_PATH**step for step in range(1, _LONGEST_PATH)]
         estimate = np.zeros_like(Y)
         for shrinkage in (*(each for each in path if each > ridge), ridge):
-            last = shrinkage == ridge
-            tol, limit = (self.tol, self.max_iter) if last else (_ROUGHLY, _FEW)
+            exact = shrinkage == ridge and not self._comparing
+            tol, limit = (self.tol, self.max_iter) if exact else (_ROUGHLY, _FEW)
             fit, estimate, moved = self._descend(Y, known, shrinkage, estimate, tol, limit)
             offset, _, components = fit
-        if moved > self.tol:
+        if moved > self.tol and not self._comparing:
             warnings.warn(
                 f"SoftImpute did not converge in {self.max_iter} iterations: the last one moved "
                 f"the estimates by {moved:.1e} of their size, tol is {self.tol:g}.",
@@ -209,10 +209,19 @@ class SoftImpute(LowRankImputer):
 def _shrunk(Y: Floats, ridge: float) -> tuple[Floats, Floats, Floats]:
     """Column means and the two factors of a matrix, its singular values less by `ridge`."""
     offset = np.asarray(Y.mean(axis=0), dtype=np.float64)
-    u, singular, vt = np.linalg.svd(Y - offset, full_matrices=False)
+    centred = Y - offset
+    wide = Y.shape[0] <= Y.shape[1]
+    # The Gram matrix of the shorter side is small where the decomposition of all is not.
+    squares, vectors = np.linalg.eigh(centred @ centred.T if wide else centred.T @ centred)
+    singular = np.sqrt(np.maximum(squares[::-1], 0.0))
     rank = max(1, int(np.count_nonzero(singular > ridge)))
-    root = np.sqrt(np.maximum(singular[:rank] - ridge, 0.0))
-    return offset, np.asarray(u[:, :rank] * root), np.asarray(root[:, None] * vt[:rank])
+    vectors, singular = vectors[:, ::-1][:, :rank], singular[:rank]
+    root = np.sqrt(np.maximum(singular - ridge, 0.0))
+    # Of scores and components, one is read off the vectors and the other off the matrix.
+    other = np.divide(root, singular, out=np.zeros(rank), where=root > 0)
+    if wide:
+        return offset, vectors * root, other[:, None] * (vectors.T @ centred)
+    return offset, centred @ vectors * other, root[:, None] * vectors.T
 
 
 def _auto(value: object) -> bool:

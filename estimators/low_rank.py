@@ -44,6 +44,7 @@ class LowRankImputer(BaseImputer):
     regularization_: float
     n_iter_: int
     scale_: float
+    _comparing: bool = False
 
     @abstractmethod
     def _candidates(self, X: Floats) -> Sequence[tuple[int, float]]:
@@ -61,7 +62,9 @@ class LowRankImputer(BaseImputer):
         candidates = self._candidates(X)
         chosen = candidates[0]
         if len(candidates) > 1:
+            self._comparing = True
             chosen = candidates[int(np.argmin(self._held_out_errors(X, candidates)))]
+        self._comparing = False
         self._learn(X, *chosen)
 
     def _check_options(self) -> None:
