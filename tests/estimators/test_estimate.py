@@ -6,10 +6,16 @@ import numpy as np
 import pytest
 
 from apportion.errors import InputError
-from apportion.estimators import InterferenceEstimator, estimate_pairs, interference_errors
+from apportion.estimators import (
+    GaussianImputer,
+    InterferenceEstimator,
+    estimate_pairs,
+    interference_errors,
+)
 from apportion.estimators.estimate import draw_measurements
 from apportion.sim.interference import generate_pair_throughputs
 from apportion.sim.traces.oracle import read_pair_oracle
+from benchmarks.estimator_simple import SIMPLE_PAIRS, simple_pairs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,6 +59,17 @@ def test_on_published_measurements_the_error_is_below_gavels(public_data: Path) 
     assert constant["rmse"] == pytest.approx(0.234, abs=5e-4)
     errors = {share: mean_error(oracle, 16, share) for share in (0.1, 0.2, 0.4, 0.8)}
     assert errors[0.2] < 0.75 * 0.104
+    # Nor does what is completed lose to the nearest reference by itself, told the same.
+    nearest = []
+    for seed in range(6):
+        rng = np.random.default_rng([seed, 1])
+        references = np.sort(rng.permutation(len(truth))[:16])
+        guess = simple_pairs(SIMPLE_PAIRS[2], truth, references, 0.2, 0.0, seed)
+        nearest.append(interference_errors(guess, truth)["mae"])
+    assert errors[0.2] < 0.9 * np.mean(nearest)
+    model = InterferenceEstimator(GaussianImputer(low=0))
+    found = estimate_pairs(oracle, 16, 0.2, 0, estimator=model).normalized()
+    assert interference_errors(found, truth)["mae"] < 0.9 * nearest[0]
     assert mean_error(oracle, 8, 0.2) < 0.75 * 0.195
     assert errors[0.1] > errors[0.2] > errors[0.4] > errors[0.8]
 
