@@ -209,7 +209,7 @@ class EstimatedSpeeds:
         """Everything that was learnt, for JSON."""
         return {
             "measured": self._measured.state(),
-            "told": self._told.tolist(),
+            "told": self._told[: len(self._measured)].tolist(),
             "jobs": self._jobs.state(),
             "prior": self._prior.state(),
             "random": None if self._rng is None else self._rng.bit_generator.state,
@@ -247,7 +247,10 @@ class EstimatedSpeeds:
             if self._jobs.by_type:
                 self._recognise(dict(zip(names, rows.tolist(), strict=True)), before)
             new = np.arange(before, len(self._measured))
-            self._told = np.concatenate([self._told, self._to_tell(new)])
+            if len(self._measured) > len(self._told):
+                more = max(len(self._measured), 2 * len(self._told)) - len(self._told)
+                self._told = np.pad(self._told, ((0, more), (0, 0)))
+            self._told[new] = self._to_tell(new)
         return rows
 
     def _recognise(self, rows: dict[int | str, int], before: int) -> None:

@@ -102,7 +102,7 @@ def checked_columns(given: ArrayLike, cells: int, columns: int) -> Ints:
     place = float_array("column", given)
     if place.shape != (cells,):
         raise InputError(f"There are {cells} jobs and columns of shape {place.shape}.")
-    wrong = ~np.isin(place, np.arange(columns))
+    wrong = ~((place >= 0) & (place < columns) & (place == np.floor(place)))
     if wrong.any():
         raise InputError(f"There is no column {place[wrong][0]:g}; valid: 0 to {columns - 1}.")
     return place.astype(np.intp)

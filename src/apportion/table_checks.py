@@ -43,7 +43,8 @@ def check_unique(what: str, index: pd.Index) -> None:
             row = int(np.argmax(missing))
             raise InputError(f"The {what} number {row} (from 0) is missing (NaN or None).")
     if not unique:
-        twice = index[index.duplicated()].tolist()[0]
+        # Arrays as labels are equal to nothing, not even where they are counted as equal.
+        twice = (index[index.duplicated()].tolist() or index.tolist())[0]
         raise InputError(f"Duplicate {what} {written(twice)}: every {what} may stand only once.")
 
 
