@@ -14,6 +14,7 @@ from apportion.mechanism.offers.orders import (
     DiscretizedLeastAttainedService,
     LeastAttainedService,
     MostSlowedFirst,
+    Order,
     RoundRobin,
     UnfairestFirst,
 )
@@ -22,11 +23,12 @@ from apportion.mechanism.offers.rules import (
     FullyConsolidated,
     NetworkAgnostic,
     NoWait,
+    Rule,
     SkewBased,
 )
 
 MODELS = ("VGG11", "AlexNet", "ResNet50", "BERT-large")
-ORDERS = {
+ORDERS: dict[str, Order] = {
     "slowed": MostSlowedFirst(),
     "service": LeastAttainedService(),
     "queues": DiscretizedLeastAttainedService(),
@@ -34,7 +36,7 @@ ORDERS = {
     "arrival": ByArrival(),
     "turns": RoundRobin(),
 }
-RULES = {
+RULES: dict[str, Rule] = {
     "delay": DelayScheduling(),
     "consolidated": FullyConsolidated(),
     "agnostic": NetworkAgnostic(),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from statistics import fmean, stdev
+from typing import Any
 
 MACHINE, RACK, NETWORK = range(3)
 TICK_S = 2.0**-20
@@ -102,7 +103,7 @@ class Job:
         self.tier_s[self.tier] += now - since
 
 
-def patience_s(job: Job, terms: Terms) -> tuple[float, float, float]:
+def patience_s(job: Job, terms: Terms) -> tuple[float, ...]:
     """Waits after which a machine, a rack and several racks are accepted."""
     tightest = MACHINE if job.gpus <= terms.shape[2] else RACK
     if job.gpus > terms.shape[1] * terms.shape[2]:
@@ -113,7 +114,7 @@ def patience_s(job: Job, terms: Terms) -> tuple[float, float, float]:
     if terms.rule == "skew" and job.model not in SKEWED:
         return (0.0, 0.0, 0.0)
     if terms.rule in ("consolidated", "skew"):
-        return consolidated  # type: ignore[return-value]
+        return consolidated
     if terms.rule == "agnostic":
         return (0.0, math.inf, math.inf if tightest == MACHINE else 0.0)
     return (0.0, 0.0, 0.0)
@@ -140,7 +141,7 @@ def key(job: Job, active: int, now: float, terms: Terms) -> float:
     return job.arrival_s if terms.order == "arrival" else 0.0
 
 
-def packed(free: dict[tuple[int, ...], int], gpus: int) -> dict[tuple[int, ...], int]:
+def packed(free: dict[Any, int], gpus: int) -> dict[Any, int]:
     """Best fit: the fullest that holds the rest, and until there is one all of the emptiest."""
     free, found = dict(free), {}
     while not any(left >= gpus for left in free.values()):
@@ -154,14 +155,14 @@ def spot(free: Place, gpus: int, widest: int) -> tuple[int, Place] | None:
     """Find GPUs for a gang in the tightest tier that has room, up to a widest one."""
     racks = {(r,): sum(n for (at, _), n in free.items() if at == r) for r, _ in free}
     if max(free.values()) >= gpus:
-        return MACHINE, packed(free, gpus)  # type: ignore[arg-type, return-value]
+        return MACHINE, packed(free, gpus)
     holds = [n for n in racks.values() if n >= gpus]
     if (widest >= RACK and holds) or (widest == NETWORK and sum(racks.values()) >= gpus):
-        found = {}
+        found: Place = {}
         for (r,), part in packed(racks, gpus).items():
             inside = {(r, m): n for (at, m), n in free.items() if at == r}
-            found |= packed(inside, part)  # type: ignore[arg-type]
-        return (RACK if holds else NETWORK), found  # type: ignore[return-value]
+            found |= packed(inside, part)
+        return (RACK if holds else NETWORK), found
     return None
 
 
