@@ -1,0 +1,275 @@
+"""The rounds mechanism against one that keeps its books in dictionaries, over generated calls."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from apportion.cluster import Cluster
+from apportion.mechanism.core import RoundCore
+from apportion.mechanism.placement import Placer
+
+LENGTH = 100.0
+NAMES = ("k80", "p100", "v100")
+
+
+@dataclass
+class Row:
+    """A job, or several that share devices."""
+
+    number: int
+    jobs: tuple[int, ...]
+    gpus: int
+    speed: list[float]
+    share: list[float]
+    received: list[float]
+    owed: list[float]
+    served: float = 0.0
+    on: int | None = None
+    devices: list[int] = field(default_factory=list)
+
+
+class Plain:
+    """Gavel's mechanism (Narayanan et al., OSDI 2020, section 5), one row after the other."""
+
+    def __init__(self, gpus: list[int], *, carry_over: bool, lends: bool) -> None:
+        self.gpus, self.carry_over, self.lends = gpus, carry_over, lends
+        self.rows: list[Row] = []
+        self.elapsed, self.named = 0.0, 0
+
+    def append(self, speed: list[float], gpus: int, jobs: tuple[int, ...] = ()) -> None:
+        none = [0.0] * len(self.gpus)
+        number, half = self.named, [LENGTH / 2] * len(self.gpus)
+        self.rows.append(Row(number, jobs or (number,), gpus, speed, none, half, none))
+        self.named += 1
+
+    def aim(self, target: list[list[float]]) -> None:
+        for row, share in zip(self.rows, target, strict=True):
+            half, kinds = LENGTH / 2, range(len(self.gpus))
+            due = [row.share[k] * self.elapsed - (row.received[k] - half) for k in kinds]
+            if self.carry_over:
+                row.owed = due
+                row.received = [half - min(max(owed, -half), 0.9 * half) for owed in due]
+            else:
+                row.owed = [row.owed[k] + due[k] for k in kinds]
+                row.received = [half for _ in kinds]
+            row.share = share
+        self.elapsed = 0.0
+
+    def preference(self, row: Row) -> list[int]:
+        """Types on which a row can run, the fastest first; equal ones in turns by its number."""
+        usable = [k for k, speed in enumerate(row.speed) if speed > 0]
+        turn = {k: (at - row.number) % len(usable) for at, k in enumerate(usable)}
+        return sorted(usable, key=lambda k: (-row.speed[k], turn[k]))
+
+    def ask(self) -> list[tuple[Row, int]]:
+        """Choose who runs where."""
+        free, busy = list(self.gpus), set[int]()
+        wishes = []
+        for place, row in enumerate(self.rows):
+            for k in self.preference(row):
+                has = (row.received[k] - LENGTH / 2) * (1 + 1e-9)
+                behind = row.share[k] * (self.elapsed + LENGTH) > has
+                if row.share[k] >= 1e-6 and (self.lends or behind):
+                    priority = float(f"{row.share[k] / row.received[k]:.8g}")
+                    tie = (
+                        -round(row.owed[k], 2),
+                        -row.share[k],
+                        place,
+                        self.preference(row).index(k),
+                    )
+                    wishes.append(((-priority, *tie), row, k))
+        order = [(row, k) for _, row, k in sorted(wishes, key=lambda wish: wish[0])]
+        if self.lends:
+            least = sorted(self.rows, key=lambda row: round(row.served, 2))
+            order += [(row, k) for row in least if len(row.jobs) == 1 for k in self.preference(row)]
+        chosen = []
+        for row, k in order:
+            if row.gpus <= free[k] and not busy & set(row.jobs):
+                chosen.append((row, k))
+                free[k] -= row.gpus
+                busy |= set(row.jobs)
+        return chosen
+
+    def run(self, chosen: list[tuple[Row, int]], seconds: list[float]) -> None:
+        for (row, k), ran in zip(chosen, seconds, strict=True):
+            row.received = [had + ran * (at == k) for at, had in enumerate(row.received)]
+            row.served += ran
+        self.elapsed += max(seconds, default=LENGTH)
+
+
+def begin(rng: np.random.Generator) -> tuple[RoundCore, Plain]:
+    gpus = rng.integers(1, 5, rng.integers(1, 4)).tolist()
+    options = {"carry_over": bool(rng.random() < 0.5)}
+    lends = bool(rng.random() < 0.6)
+    cluster = Cluster(dict(zip(NAMES, gpus, strict=False)))
+    placer = Placer(cluster, "first_fit")
+    core = RoundCore(gpus, placer, LENGTH, work_conserving=lends, **options)
+    return core, Plain(gpus, lends=lends, **options)
+
+
+def add(rng: np.random.Generator, core: RoundCore, plain: Plain, count: int) -> None:
+    speed = rng.choice([0.0, 1.0, 1.0, 3.0], (count, len(plain.gpus)))
+    gpus = rng.choice([1, 1, 2, 3], count)
+    core.append(speed, gpus)
+    for k in range(count):
+        plain.append(speed[k].tolist(), int(gpus[k]))
+
+
+def target(rng: np.random.Generator, rows: int, types: int) -> list[list[float]]:
+    """Shares in hundredths, many of which are equal."""
+    shares = rng.integers(0, 100, (rows, types)) * (rng.random((rows, types)) < 0.7)
+    part: list[list[float]] = (shares / np.maximum(shares.sum(axis=1)[:, None], 100)).tolist()
+    return [[round(share, 2) for share in row] for row in part]
+
+
+def one_round(rng: np.random.Generator, core: RoundCore, plain: Plain) -> None:
+    """Ask both, compare who runs where and since when, and let them run."""
+    chosen = plain.ask()
+    got = core.ask()
+    expected = [(row.number, k) for row, k in chosen]
+    assert list(zip(core.ids[got.rows].tolist(), got.types.tolist(), strict=True)) == expected
+    assert not got.declined
+    had = {job: (row.on, row.devices) for row in plain.rows if row.devices for job in row.jobs}
+    for row in plain.rows:
+        row.on, row.devices = None, []
+    for row, k in chosen:
+        row.on, row.devices = k, core.placer.held[row.number][1]
+        assert core.placer.held[row.number][0] == k
+        assert len(row.devices) == row.gpus
+    has = {job: (row.on, row.devices) for row in plain.rows if row.devices for job in row.jobs}
+    for line, (row, _) in enumerate(chosen):
+        fresh = [had.get(job) != has[job] for job in row.jobs]
+        assert got.starts[line].tolist()[: len(fresh)] == fresh
+    slot = {row.jobs[0]: at for at, row in enumerate(plain.rows) if len(row.jobs) == 1}
+    lost = [slot[job] for job in had if job in slot and had[job] != has.get(job)]
+    assert sorted(got.stopped.tolist()) == sorted(lost)
+    together = [(row.on, device) for row in plain.rows for device in row.devices]
+    assert len(set(together)) == len(together) <= sum(plain.gpus)
+    seconds = rng.choice([LENGTH, LENGTH, 37.0, 61.0], len(chosen))
+    longest = core.tell(got.rows, got.types, seconds)
+    assert longest == seconds.max(initial=0.0 if len(chosen) else LENGTH)
+    plain.run(chosen, seconds.tolist())
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_jobs_come_go_and_are_served_as_in_plain_books(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    core, plain = begin(rng)
+    for _ in range(6):
+        add(rng, core, plain, int(rng.integers(0, 4)))
+        if rng.random() < 0.4:
+            stay = rng.random(len(plain.rows)) < 0.7
+            core.keep(stay)
+            plain.rows = [row for row, keep in zip(plain.rows, stay, strict=True) if keep]
+        if rng.random() < 0.3 and plain.rows:
+            at = int(rng.integers(len(plain.rows)))
+            speed = rng.choice([0.0, 2.0], len(plain.gpus))
+            core.correct(np.array([at]), speed)
+            plain.rows[at].speed = speed.tolist()
+        if rng.random() < 0.7:
+            wanted = target(rng, len(plain.rows), len(plain.gpus))
+            core.aim(np.array(wanted).reshape(len(wanted), len(plain.gpus)))
+            plain.aim(wanted)
+        for _ in range(int(rng.integers(1, 4))):
+            one_round(rng, core, plain)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_jobs_that_share_go_on_where_their_devices_are(seed: int) -> None:
+    rng = np.random.default_rng([seed, 1])
+    core, plain = begin(rng)
+    add(rng, core, plain, int(rng.integers(2, 6)))
+    core.speed[:] = speed = np.maximum(core.speed, 1.0)
+    for row, own in zip(plain.rows, speed.tolist(), strict=True):
+        row.speed = own
+    alike = [
+        (one, other)
+        for one in plain.rows
+        for other in plain.rows
+        if one.number < other.number and one.gpus == other.gpus
+    ]
+    singles = len(plain.rows)
+    for one, other in alike:
+        core.append(np.ones((1, len(plain.gpus))), [one.gpus])
+        plain.append([1.0] * len(plain.gpus), one.gpus, (one.number, other.number))
+    slots = [(k, k) for k in range(singles)] + [(a.number, b.number) for a, b in alike]
+    core.combine(np.array(slots, dtype=np.intp))
+    for _ in range(4):
+        wanted = target(rng, len(plain.rows), len(plain.gpus))
+        core.aim(np.array(wanted))
+        plain.aim(wanted)
+        for _ in range(4):
+            one_round(rng, core, plain)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_core_goes_on_from_its_state(seed: int) -> None:
+    """What comes out is the same as without a stop, at whatever moment the state was taken."""
+    rng = np.random.default_rng([seed, 2])
+    core, plain = begin(rng)
+    add(rng, core, plain, int(rng.integers(0, 6)))
+    rounds, stop = 8, int(rng.integers(8))
+    aims = [target(rng, len(plain.rows), len(plain.gpus)) for _ in range(rounds)]
+    again, outcomes = core, list[object]()
+    for which in range(2):
+        used = core if which == 0 else again
+        plans: list[object] = []
+        for k in range(rounds):
+            if which == 0 and k == stop:
+                state = json.loads(json.dumps(core.state()))
+                again = RoundCore(
+                    *(core.capacity, Placer(Cluster(dict(core_types(core))), "first_fit"), LENGTH),
+                    carry_over=core.carry_over,
+                    work_conserving=core.work_conserving,
+                )
+                again.restore(state)
+            if which == 1 and k < stop:
+                continue
+            if k == stop:
+                plans.clear()
+            if k % 3 == 0:
+                used.aim(np.array(aims[k]).reshape(used.target.shape))
+            got = used.ask()
+            used.tell(got.rows, got.types, np.linspace(50, LENGTH, got.rows.size))
+            plans.append((got.rows.tolist(), got.types.tolist(), dict(used.placer.held)))
+        outcomes.append(plans)
+    assert outcomes[1] == outcomes[0]
+
+
+def core_types(core: RoundCore) -> list[tuple[str, int]]:
+    return list(zip(core.placer.accelerators, core.capacity.tolist(), strict=True))
+
+
+def test_a_row_that_is_evicted_starts_again() -> None:
+    core = RoundCore([2], Placer(Cluster({"v100": 2})), LENGTH)
+    core.append(np.ones((2, 1)), [1, 1])
+    core.aim(np.ones((2, 1)))
+    assert core.ask().starts.all()
+    assert not core.ask().starts.any()
+    core.evict(np.array([1]))
+    assert core.placer.held.keys() == {0}
+    assert core.ask().starts[:, 0].tolist() == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("shares", "settled"),
+    [([1.0, 1.0], True), ([1.0, 0.5], True), ([1.0, 0.0], False), ([1.0, 1.0, 1.0], False)],
+    ids=["all run", "all have a share", "one is lent its GPU", "too many"],
+)
+def test_rounds_repeat_themselves_if_all_who_have_a_share_fit(
+    shares: list[float], settled: bool
+) -> None:
+    core = RoundCore([2], Placer(Cluster({"v100": 2})), LENGTH)
+    core.append(np.ones((len(shares), 1)), [1] * len(shares))
+    core.aim(np.array(shares)[:, None])
+    core.ask()
+    assert core.settled is settled
+    lazy = RoundCore([2], Placer(Cluster({"v100": 2})), LENGTH, work_conserving=False)
+    lazy.append(np.ones((1, 1)), [1])
+    lazy.aim(np.ones((1, 1)))
+    lazy.ask()
+    assert not lazy.settled
