@@ -1,0 +1,175 @@
+"""Rows of jobs and pairs, kept in step with jobs that come, share, and go."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from apportion.cluster import Cluster
+from apportion.mechanism.core import RoundCore
+from apportion.mechanism.placement import Placer
+from apportion.mechanism.roster import Roster
+from apportion.mechanism.shares import NO_PAIRS, Shares
+
+if TYPE_CHECKING:
+    from apportion.mechanism.gang_round import GangRound
+
+    Where = dict[int, tuple[int, tuple[int, ...]]]
+
+GPUS = {"k80": 3, "v100": 4}
+
+
+def made() -> Roster:
+    placer = Placer(Cluster(GPUS), "first_fit")
+    return Roster(RoundCore(list(GPUS.values()), placer, 100.0))
+
+
+def drawn_shares(rng: np.random.Generator, active: np.ndarray, scale: np.ndarray) -> Shares:
+    """Shares alone, and of some pairs of jobs of one size."""
+    alone = rng.uniform(0, 0.5, (active.size, 2)) * (rng.random((active.size, 2)) < 0.8)
+    pairs = [
+        (one, other) if rng.random() < 0.5 else (other, one)
+        for one in range(active.size)
+        for other in range(one)
+        if scale[active[one]] == scale[active[other]] and rng.random() < 0.4
+    ]
+    together = rng.uniform(0.1, 0.9, (len(pairs), 2)) * (rng.random((len(pairs), 2)) < 0.7)
+    return Shares(alone, np.array(pairs, dtype=np.intp).reshape(-1, 2), together)
+
+
+def where(roster: Roster) -> Where:
+    """Type and devices of each job that has some."""
+    held = {}
+    for row in np.flatnonzero(roster.core.last_type >= 0).tolist():
+        kind, devices = roster.core.placer.held[int(roster.core.ids[row])]
+        for job in {int(roster.first[row]), int(roster.second[row])} - {-1}:
+            assert job not in held
+            held[job] = (kind, tuple(devices))
+    return held
+
+
+def check_lines(roster: Roster, chosen: GangRound, before: Where) -> Where:
+    """Lines tell who runs where, with whom, and for whom that is new."""
+    gangs, starts = roster.lines(chosen)
+    now = where(roster)
+    assert sorted(gangs.job.tolist()) == sorted(now)
+    mates = np.arange(gangs.job.size) if gangs.mate is None else gangs.mate
+    assert mates[mates].tolist() == list(range(gangs.job.size))
+    for line, job in enumerate(gangs.job.tolist()):
+        kind, devices = now[job]
+        held = roster.core.placer.held[int(gangs.gang[line])]
+        assert (held[0], tuple(held[1])) == (int(gangs.option[line]), devices)
+        assert (kind, len(devices)) == (int(gangs.option[line]), int(gangs.gpus[line]))
+        assert gangs.gang[mates[line]] == gangs.gang[line]
+        assert starts[line] == (before.get(job) != now[job])
+    shared = [job for line, job in enumerate(gangs.job.tolist()) if mates[line] != line]
+    assert len(shared) == 2 * sum(
+        1 for row in chosen.rows.tolist() if roster.second[row] >= 0 <= roster.first[row]
+    )
+    lost = [job for job in before if before[job] != now.get(job)]
+    assert sorted(roster.stopped(chosen).tolist()) == sorted(lost)
+    return now
+
+
+def check_rows(roster: Roster, active: np.ndarray, shares: Shares) -> None:
+    """Each job has one row, and each pair with a share one, with the shares that are told."""
+    rows = list(zip(roster.first.tolist(), roster.second.tolist(), strict=True))
+    assert len(set(rows)) == len(rows)
+    assert [one for one, other in rows if other == -1] == active.tolist()
+    target = dict(zip(rows, roster.core.target.tolist(), strict=True))
+    for place, job in enumerate(active.tolist()):
+        assert target.pop((job, -1)) == shares.alone[place].tolist()
+    for pair, share in zip(active[shares.pairs].tolist(), shares.together.tolist(), strict=True):
+        assert target.pop((min(pair), max(pair))) == share
+    for (one, other), share in target.items():
+        # A pair that still runs stays until its devices are handed on.
+        assert not any(share)
+        assert roster.core.last_type[rows.index((one, other))] >= 0
+
+
+@pytest.mark.parametrize("sharing", [True, False])
+@pytest.mark.parametrize("seed", range(25))
+def test_rows_follow_the_jobs(seed: int, sharing: bool) -> None:
+    rng = np.random.default_rng([seed, sharing])
+    roster, scale = made(), rng.choice([1, 1, 2], 60)
+    active, jobs, before = np.empty(0, dtype=np.intp), 0, dict[int, tuple[int, tuple[int, ...]]]()
+    for step in range(8):
+        new = np.arange(jobs, jobs + int(rng.integers(0 if step else 1, 5)))
+        roster.arrive(new, rng.uniform(0.5, 2, (new.size, 2)), scale[new])
+        active, jobs = np.append(active, new), jobs + new.size
+        if new.size or rng.random() < 0.5:
+            shares = drawn_shares(rng, active, scale)
+            if not sharing:
+                shares = Shares(shares.alone, NO_PAIRS, np.zeros((0, 2)))
+            roster.aim(active, shares, scale)
+            check_rows(roster, active, shares)
+        if rng.random() < 0.3:
+            roster = restored(roster)
+        for _ in range(2):
+            chosen = roster.core.ask()
+            before = check_lines(roster, chosen, before)
+            roster.core.tell(chosen.rows, chosen.types, np.full(chosen.rows.size, 100.0))
+        done = active[rng.random(active.size) < 0.25]
+        roster.complete(done)
+        active = np.setdiff1d(active, done)
+        for job in done.tolist():
+            before.pop(job, None)
+        # A pair of which one job goes on keeps its devices, and its row, until it is handed on.
+        assert {job: at for job, at in where(roster).items() if job in active} == before
+        held = roster.core.placer.devices.held
+        on = [(kind, device) for kind, devices in held.values() for device in devices]
+        assert len(set(on)) == len(on)
+        assert set(on) == {(kind, device) for kind, on_it in before.values() for device in on_it}
+
+
+def restored(roster: Roster) -> Roster:
+    """The same from what JSON makes of its state."""
+    text = json.dumps([roster.state(), roster.core.state()])
+    again = made()
+    state, core = json.loads(text)
+    again.core.restore(core)
+    again.restore(state)
+    assert json.dumps([again.state(), again.core.state()]) == text
+    return again
+
+
+def test_believed_speeds_are_corrected_for_the_jobs_named() -> None:
+    roster = made()
+    scale = np.ones(3, dtype=np.intp)
+    roster.arrive(np.arange(3), np.ones((3, 2)), scale)
+    pairs = np.array([[0, 2]])
+    roster.aim(np.arange(3), Shares(np.zeros((3, 2)), pairs, np.full((1, 2), 0.5)), scale)
+    roster.tell(np.array([0, 2]), np.array([[5.0, 0.0], [7.0, 9.0]]))
+    single = roster.second < 0
+    assert roster.core.speed[single].tolist() == [[5.0, 0.0], [1.0, 1.0], [7.0, 9.0]]
+    assert roster.core.speed[~single].tolist() == [[1.0, 1.0]]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_shares_of_jobs_that_come_and_go_are_those_of_their_names(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    jobs = int(rng.integers(1, 7))
+    scale = np.ones(jobs, dtype=np.intp)
+    shares = drawn_shares(rng, np.arange(jobs), scale)
+    by_name = {
+        frozenset(pair): share
+        for pair, share in zip(shares.pairs.tolist(), shares.together.tolist(), strict=True)
+    }
+    stay = rng.random(jobs) < 0.6
+    names = np.flatnonzero(stay).tolist()
+    kept = shares.keep(stay).arrive(2)
+    assert kept.alone.tolist() == [*shares.alone[stay].tolist(), [0.0, 0.0], [0.0, 0.0]]
+    found = {
+        frozenset(names[place] for place in pair): share
+        for pair, share in zip(kept.pairs.tolist(), kept.together.tolist(), strict=True)
+    }
+    assert found == {pair: share for pair, share in by_name.items() if pair <= set(names)}
+    again = Shares.of_state(json.loads(json.dumps(kept.state())), 2)
+    for name in ("alone", "pairs", "together"):
+        one, other = getattr(kept, name), getattr(again, name)
+        assert (one.shape, one.dtype, one.tolist()) == (other.shape, other.dtype, other.tolist())
+    nobody = Shares.of_state(Shares.none(3).state(), 3)
+    assert nobody.alone.shape == nobody.together.shape == (0, 3)
