@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from apportion.cluster import Cluster
     from apportion.sim.deciders import Decider
     from apportion.sim.engine import Truth
+    from apportion.sim.engine.snapshot import Snapshots
     from apportion.sim.network import NetworkModel
     from apportion.sim.run import Run
     from apportion.sim.workload import Workload
@@ -29,6 +30,7 @@ def run_leased(
     cluster: Cluster,
     settings: Mapping[str, Any],
     progress: Callable[[float, int], None] | None,
+    snapshots: Snapshots | None = None,
 ) -> Run:
     """Run a workload under leases.
 
@@ -42,6 +44,8 @@ def run_leased(
         Those of ``"leases"`` as `apportion.sim.settings.settings_for` returns them.
     progress
         As in `apportion.simulate`.
+    snapshots
+        From which the run goes on, and where it leaves its state.
     """
     told = {
         "lease_s": settings["lease_seconds"],
@@ -71,6 +75,7 @@ def run_leased(
         seed=settings["seed"],
         progress=progress,
         takers=takers,
+        snapshots=snapshots,
     )
     if not asked:
         return replace(run, settings={**settings, **run.settings})

@@ -96,7 +96,7 @@ def simulate(
     snapshot
         A file to which the state of the run is written from time to time. The same call goes on
         from there if it was stopped, and ends with the same results. The file is deleted in the
-        end. Not for ``"leases"``.
+        end.
     snapshot_seconds
         Least time between two writings, seconds of the wall clock.
     progress
@@ -118,26 +118,25 @@ def simulate(
     cluster, decider = Cluster.of(cluster), get_decider(policy)
     given = {**settings, "pair_estimates": pair_estimates, "learn_pairs": learn_pairs, "seed": seed}
     settings = settings_for([decider], mechanism, given)
+    snapshots = None
+    if snapshot is not None:
+        least_s = seconds("snapshot_seconds", snapshot_seconds)
+        call = call_of(decider, workload, cluster, {**settings, "beliefs": beliefs})
+        snapshots = Snapshots(snapshot, call, least_s)
     if isinstance(decider, OfferScheduler) or settings["mechanism"] == "leases":
-        _refuse_under_leases(beliefs, snapshot)
-        run = run_leased(decider, workload, cluster, settings, progress)
+        _refuse_under_leases(beliefs)
+        run = run_leased(decider, workload, cluster, settings, progress, snapshots)
     else:
-        snapshots = None
-        if snapshot is not None:
-            least_s = seconds("snapshot_seconds", snapshot_seconds)
-            call = call_of(decider, workload, cluster, {**settings, "beliefs": beliefs})
-            snapshots = Snapshots(snapshot, call, least_s)
         reporter = Progress(progress)
         run = _run_policy(decider, workload, cluster, settings, beliefs, snapshots, reporter)
     return replace(run, wall_seconds=time.perf_counter() - started)
 
 
-def _refuse_under_leases(beliefs: Beliefs | None, snapshot: str | Path | None) -> None:
-    for name, value in (("beliefs", beliefs), ("snapshot", snapshot)):
-        if value is not None:
-            raise InputError(
-                f"{name}={written(value)} is for the mechanisms 'rounds' and 'ideal'; leave it out."
-            )
+def _refuse_under_leases(beliefs: Beliefs | None) -> None:
+    if beliefs is not None:
+        raise InputError(
+            f"beliefs={written(beliefs)} is for the mechanisms 'rounds' and 'ideal'; leave it out."
+        )
 
 
 def _beliefs(given: Beliefs | None, settings: dict[str, Any]) -> Beliefs:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from apportion.cluster import TIERS
 from apportion.errors import InputError
 from apportion.mechanism.priority import Candidates, idle_first, time_at_start
+from apportion.plain_arrays import array_of, plain
 from apportion.sim.beliefs import Told
 from apportion.sim.resolve import Resolver
 from apportion.sim.tier_problem import tier_problem
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     Bools = NDArray[np.bool_]
 
 __all__ = ["TierShares"]
+
+_ARRAYS = ("target", "run_s", "owed", "at_start", "priority", "active")
 
 
 class TierShares:
@@ -118,6 +121,19 @@ class TierShares:
         self._look()
         due_s = self.resolver.next_s
         return due_s if due_s > now_s and self.resolver.changed else np.inf
+
+    def state(self) -> dict[str, Any]:
+        """Return what later decisions depend on, for JSON."""
+        arrays = {name: plain(getattr(self, f"_{name}")) for name in _ARRAYS}
+        return {"resolver": self.resolver.state(), "solved_s": self._solved_s, **arrays}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a state of `state`."""
+        for name in _ARRAYS:
+            setattr(self, f"_{name}", array_of(state[name]))
+        self._solved_s, self._table.active = state["solved_s"], self._active
+        self._wanted = Candidates.of(self._target, self._table.speed, self._owed)
+        self.resolver.restore(state["resolver"])
 
     def _look(self) -> None:
         """See whether jobs have come or gone since the last solve."""

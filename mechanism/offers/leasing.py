@@ -146,6 +146,7 @@ class LeaseScheduler:
             "end_s": list(self._end_s),
             "started": list(self._started),
             "spells": self._spells.state(),
+            "offers": [self.offers, self.seconds],
         }
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -157,6 +158,7 @@ class LeaseScheduler:
         self._holders = dict.fromkeys(state["holders"])
         self._end_s, self._started = list(state["end_s"]), list(state["started"])
         self._spells.restore(state["spells"])
+        self.offers, self.seconds = state["offers"]
 
     def _book(self, ran: Ran) -> None:
         """Learn how long jobs ran, and how much of it they computed."""

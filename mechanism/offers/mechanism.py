@@ -240,6 +240,7 @@ class LeaseMechanism:
             "racks": self.racks.state(),
             "timers": self.timers.state(),
             "given_back": [[job, devices] for job, devices in self._given_back.items()],
+            "takers": self._takers_state(),
             "random": self._rng.bit_generator.state,
         }
 
@@ -251,7 +252,7 @@ class LeaseMechanism:
         InputError
             If a part is missing, or jobs have come already.
         """
-        for part in ("jobs", "racks", "timers", "given_back", "random"):
+        for part in ("jobs", "racks", "timers", "given_back", "before", "takers", "random"):
             if part not in state:
                 raise InputError(f"The state of the lease mechanism has no {part!r}.")
         if self.jobs.jobs:
@@ -262,7 +263,14 @@ class LeaseMechanism:
         self.racks.restore(state["racks"])
         self.timers.restore(state["timers"])
         self._given_back = {job: list(devices) for job, devices in state["given_back"]}
+        if state["takers"] is not None:
+            self._candidates.restore(state["takers"])  # type: ignore[attr-defined]
         self._rng.bit_generator.state = state["random"]
+
+    def _takers_state(self) -> dict[str, Any] | None:
+        """Return what who decides depends on, if it keeps anything."""
+        state = getattr(self._candidates, "state", None)
+        return None if state is None else state()
 
     def _waiting(self, room: Room | None = None, without: Collection[int] = ()) -> WaitingJobs:
         """Describe the waiting jobs that could have GPUs: those that are free, or so many."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from apportion.cluster import Cluster
-    from apportion.policies import Policy
+    from apportion.sim.deciders import Decider
     from apportion.sim.workload import Workload
 
 __all__ = ["Resumable", "Snapshots", "call_of", "fields_of", "state_of"]
@@ -57,7 +57,7 @@ def fields_of(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def call_of(
-    policy: Policy, workload: Workload, cluster: Cluster, settings: Mapping[str, Any]
+    policy: Decider, workload: Workload, cluster: Cluster, settings: Mapping[str, Any]
 ) -> dict[str, str]:
     """Return what a run depends on, by name, in texts that differ where it differs."""
     digest = hashlib.sha256()

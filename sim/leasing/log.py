@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -74,6 +74,24 @@ class IntervalLog:
             self._start_s = self._now_s
             self._clear()
 
+    def state(self) -> dict[str, Any]:
+        """Return the rows so far and what is in the present one, for JSON."""
+        return {
+            "rows": list(self._rows),
+            "now": [self.active, self.running, list(self.gpus)],
+            "span_s": [self._start_s, self._now_s],
+            "sums": list(self._sums),
+            "row": [self.preemptions, self.offered],
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a state of `state`."""
+        self._rows = [tuple(row) for row in state["rows"]]
+        self.active, self.running, self.gpus = state["now"]
+        self._start_s, self._now_s = state["span_s"]
+        self._sums = list(state["sums"])
+        self.preemptions, self.offered = state["row"]
+
     def table(self) -> pd.DataFrame:
         """Return the rounds table; numbers of jobs are means over the row, GPUs GPU-seconds."""
         index = pd.RangeIndex(len(self._rows), name="round")
@@ -106,6 +124,15 @@ class TimerLog:
         if self._last.get(scale_factor) != timers:
             self._last[scale_factor] = timers
             self._rows.append((now_s, scale_factor, *timers))
+
+    def state(self) -> dict[str, Any]:
+        """Return the rows so far, for JSON."""
+        return {"rows": list(self._rows), "last": [[gpus, *at] for gpus, at in self._last.items()]}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a state of `state`."""
+        self._rows = [tuple(row) for row in state["rows"]]
+        self._last = {gpus: (machine_s, rack_s) for gpus, machine_s, rack_s in state["last"]}
 
     def table(self) -> pd.DataFrame:
         """Return the timers table: time, GPUs of the gang, machine and rack timer, in seconds."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from apportion.cluster import TIERS
 from apportion.mechanism.offers.exact import TICK_S
 from apportion.mechanism.places import tier_of
+from apportion.plain_arrays import array_of, plain
 from apportion.sim.leasing.stays import StaysOnRacks
 from apportion.sim.metrics import jobs_table
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from apportion.mechanism.offers import Placement
     from apportion.mechanism.scheduler import Change, Ran
     from apportion.sim.engine.truth import Truth
-    from apportion.sim.leasing.log import IntervalLog
+    from apportion.sim.leasing.log import IntervalLog, TimerLog
     from apportion.sim.progress import Progress
     from apportion.sim.workload import Workload
 
@@ -44,6 +45,8 @@ class LeaseRecord:
         Makes the rounds table.
     progress
         Is told of how far the run is.
+    timers
+        Makes the timers table, if there is to be one.
 
     Attributes
     ----------
@@ -61,8 +64,10 @@ class LeaseRecord:
         held: Mapping[int, Placement],
         log: IntervalLog,
         progress: Progress,
+        timers: TimerLog | None = None,
     ) -> None:
         self._truth, self._held, self._log, self._progress = truth, held, log, progress
+        self._timers = timers
         self.stays = StaysOnRacks(truth.jobs)
         self._tier = np.zeros(truth.jobs, dtype=np.intp)
         # What a job had to do is done when it completes, whatever the rounding of the sum.
@@ -117,6 +122,28 @@ class LeaseRecord:
             self._left_s[job] = 0.0
             self._log.running -= 1
             self._log.gpus[self._tier[job]] -= int(self._truth.scale[job])
+
+    def state(self) -> dict[str, Any]:
+        """Return what was written down so far, for JSON."""
+        return {
+            "stays": self.stays.state(),
+            "log": self._log.state(),
+            "timers": None if self._timers is None else self._timers.state(),
+            "tier": plain(self._tier),
+            "left_s": plain(self._left_s),
+            "communication_s": plain(self.communication_s),
+            "tier_s": plain(self.tier_s),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a state of `state`."""
+        self.stays.restore(state["stays"])
+        self._log.restore(state["log"])
+        if self._timers is not None:
+            self._timers.restore(state["timers"])
+        self._tier, self._left_s = array_of(state["tier"]), array_of(state["left_s"])
+        self.communication_s = array_of(state["communication_s"])
+        self.tier_s = array_of(state["tier_s"])
 
     def table(self, workload: Workload, cluster: Cluster) -> pd.DataFrame:
         """Return the jobs table with the columns that only racks have, all in seconds."""

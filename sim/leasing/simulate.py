@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from apportion.mechanism.offers import OfferScheduler, Takers
+    from apportion.sim.engine.snapshot import Snapshots
     from apportion.sim.network import NetworkModel
     from apportion.sim.workload import Workload
 
@@ -96,11 +97,13 @@ def run_leases(
     progress: Callable[[float, int], None] | None,
     every_lease: bool = False,
     takers: Callable[[Truth, Workload, NetworkModel], Takers] | None = None,
+    snapshots: Snapshots | None = None,
 ) -> Run:
     """Do what `simulate_leases` says.
 
     With `every_lease` each lease is an event. `takers` makes what decides who takes what, instead
-    of the scheduler's order and rule, of the truth, the workload in order, and the network.
+    of the scheduler's order and rule, of the truth, the workload in order, and the network. The
+    run goes on from `snapshots`, and leaves some.
     """
     started = time.perf_counter()
     scheduler, cluster = get_scheduler(scheduler), present_types(Cluster.of(cluster))
@@ -125,11 +128,11 @@ def run_leases(
         every_lease=every_lease,
     )
     held = mechanism.racks.held
-    record = LeaseRecord(truth, held, log, reporter)
+    record = LeaseRecord(truth, held, log, reporter, timer_log)
     free = TableSpeeds(truth, None)
     speeds = NetworkSpeeds(free, job_types, model, held, held.__getitem__)
     log.start(truth.next_arrival_s)
-    run(truth, leases, Fluid(truth, speeds, tick_s=TICK_S), record)
+    run(truth, leases, Fluid(truth, speeds, tick_s=TICK_S), record, snapshots)
     log.close()
     leases.wake(float(truth.completion_s.max()))
     reporter.finish(truth)

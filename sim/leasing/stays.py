@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from apportion.mechanism.places import placement_of
 from apportion.sim.schedule import ScheduleLog
 
 if TYPE_CHECKING:
@@ -53,6 +54,22 @@ class StaysOnRacks:
     def end(self, job: int, now_s: float) -> None:
         """Write down that a job holds its GPUs no longer."""
         self._end_s[self._last[job]] = now_s
+
+    def state(self) -> dict[str, Any]:
+        """Return the stays so far, for JSON."""
+        return {
+            "job": list(self._job),
+            "placement": list(self._placement),
+            "start_s": list(self._start_s),
+            "end_s": list(self._end_s),
+            "last": list(self._last),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a state of `state`."""
+        self._job, self._last = list(state["job"]), list(state["last"])
+        self._placement = [placement_of(rows) for rows in state["placement"]]
+        self._start_s, self._end_s = list(state["start_s"]), list(state["end_s"])
 
     def table(self, cluster: Cluster, ids: pd.Index) -> pd.DataFrame:
         """Return the schedule of whole racks of one type; `ids` are the names of the jobs."""

@@ -100,6 +100,35 @@ def test_a_policy_that_is_kept_warm_goes_on_to_the_last_bit(
     assert_equal(killed, case.run())
 
 
+SCHEDULERS = {
+    "dally": ap.get_scheduler("dally", drops_short_waits=False, history_s=20000.0),
+    "themis": ap.get_scheduler("themis", lease_s=900.0, migrates=True, restore_s_per_gpu=2.0),
+    "gandiva": ap.get_scheduler("gandiva"),
+    "tiresias": ap.get_scheduler("tiresias", keep_placement=True, lease_s=1800.0),
+    "max_min_fairness": "max_min_fairness",
+    "finish_time_fairness": "finish_time_fairness",
+}
+
+
+@pytest.mark.parametrize("name", SCHEDULERS)
+def test_leases_go_on_to_the_last_bit(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crowd = ap.generate_rack_workload(jobs=30, seed=5, max_scale_factor=16, arrivals="poisson")
+    jobs = crowd.jobs.assign(
+        total_steps=crowd.jobs["total_steps"] * 0.2, arrival_s=crowd.jobs["arrival_s"] * 0.1
+    )
+    racks = ap.Cluster.of_racks(2, machines_per_rack=2, gpus_per_machine=4)
+    scheduler: Any = SCHEDULERS[name]
+    settings = {"mechanism": "leases", "placement": "random", "seed": 4}
+    case = Case(scheduler, replace(crowd, jobs=jobs), racks, settings)
+    rng, path = np.random.default_rng(len(name)), tmp_path / "run.json"
+    killed, kills = stopped_again_and_again(case, path, rng, monkeypatch)
+    assert kills == 4
+    assert not path.exists()
+    assert_equal(killed, case.run())
+
+
 def test_a_snapshot_of_another_call_and_a_damaged_one_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

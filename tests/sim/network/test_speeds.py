@@ -15,6 +15,8 @@ from apportion.sim import Workload, simulate
 from apportion.sim.network import tier_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from apportion.sim.network import Shape
 
 SMALL = Cluster.of_racks(2, machines_per_rack=2, gpus_per_machine=4)
@@ -30,7 +32,7 @@ class ByTier:
         return (0.25, 1.0, 7.0)[tier_of(shape)]
 
 
-def jobs_of(rows: list[tuple[float, int, float]], **speeds: float) -> Workload:
+def jobs_of(rows: Sequence[tuple[float, int, float]], **speeds: float) -> Workload:
     """Jobs of (arrival_s, scale_factor, total_steps), of one model."""
     jobs = pd.DataFrame(rows, columns=["arrival_s", "scale_factor", "total_steps"])
     jobs = jobs.assign(job_type="ResNet50")
