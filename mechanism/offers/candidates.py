@@ -120,6 +120,8 @@ class InOrder:
         out for a tighter one.
         """
         patience_s = self.rule.patience_s(waiting)
+        if not waiting.records.prefers_wider:
+            return patience_s
         slowdown = waiting.records.slowdown[waiting.job]
         for tighter, wider in ((0, 1), (0, 2), (1, 2)):
             faster = slowdown[:, wider] < slowdown[:, tighter]

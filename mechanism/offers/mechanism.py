@@ -259,7 +259,7 @@ class LeaseMechanism:
             raise InputError("A state can only be restored before the first job arrives.")
         self.jobs.restore(state["jobs"])
         gangs = zip(self.jobs.models, self.jobs.scale_factor.tolist(), strict=True)
-        self.jobs.slowdown = np.array([self.placing.slowdowns(*gang) for gang in gangs])
+        self.jobs.set_slowdown(np.array([self.placing.slowdowns(*gang) for gang in gangs]))
         self.racks.restore(state["racks"])
         self.timers.restore(state["timers"])
         self._given_back = {job: list(devices) for job, devices in state["given_back"]}

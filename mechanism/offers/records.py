@@ -51,6 +51,8 @@ class JobRecords:
     slowdown
         Time of a step on the best placement at each tier, everything being free, over its compute
         time; infinite where the gang can have none, shape (jobs, tiers).
+    prefers_wider
+        Whether any gang is faster at a tier than at a tighter one.
     job_types, models
         Names of the job types, and what each job trains as the network knows it.
     """
@@ -69,6 +71,9 @@ class JobRecords:
         self.slowdown: Floats = np.empty((0, 3))
         self.job_types: list[str] = []
         self.models: list[str] = []
+        self.prefers_wider = False
+        # What the entries are the first of.
+        self._room = {name: getattr(self, name) for name in (*_ARRAYS, "slowdown")}
 
     @property
     def jobs(self) -> int:
@@ -101,14 +106,28 @@ class JobRecords:
             self.job_types.append(job_type)
         code = self.job_types.index(job_type)
         progress = (0.0, np.zeros(3), -1, True, False)
-        values = (scale_factor, code, now_s, now_s, ideal_s, *progress)
-        for name, value in zip(_ARRAYS, values, strict=True):
-            column = getattr(self, name)
-            entry = np.array(value, dtype=column.dtype).reshape(1, *column.shape[1:])
-            setattr(self, name, np.concatenate([column, entry]))
-        self.slowdown = np.vstack([self.slowdown, slowdown])
+        values = (scale_factor, code, now_s, now_s, ideal_s, *progress, slowdown)
+        number = self.jobs
+        if number == len(self._room["scale_factor"]):
+            self._make_room()
+        for name, value in zip((*_ARRAYS, "slowdown"), values, strict=True):
+            self._room[name][number] = value
+            setattr(self, name, self._room[name][: number + 1])
+        self.prefers_wider |= _prefers_wider(slowdown)
         self.models.append(job_type if model is None else model)
-        return self.jobs - 1
+        return number
+
+    def set_slowdown(self, slowdown: Floats) -> None:
+        """Enter what `state` leaves out, shape (jobs, tiers)."""
+        self.slowdown = slowdown.reshape(-1, 3)
+        self.prefers_wider = any(map(_prefers_wider, slowdown.tolist()))
+        self._room = {name: getattr(self, name) for name in (*_ARRAYS, "slowdown")}
+
+    def _make_room(self) -> None:
+        """Double the arrays behind the entries."""
+        for name, column in self._room.items():
+            blank = np.zeros((max(column.shape[0], 64), *column.shape[1:]), dtype=column.dtype)
+            self._room[name] = np.concatenate([column, blank])
 
     def state(self) -> dict[str, Any]:
         """Return all entries, for JSON, but for `slowdown`, which follows from models and gangs."""
@@ -122,3 +141,9 @@ class JobRecords:
             values = np.array(state[name], dtype=column.dtype)
             setattr(self, name, values.reshape(-1, *column.shape[1:]))
         self.job_types, self.models = list(state["job_types"]), list(state["models"])
+
+
+def _prefers_wider(slowdown: Sequence[float]) -> bool:
+    """Tell whether a gang is faster at a tier than at a tighter one at which it can lie."""
+    machine, rack, network = slowdown
+    return min(rack, network) < machine < np.inf or network < rack < np.inf

@@ -90,8 +90,9 @@ class DelayScheduling(_AnyJobType):
 
     def patience_s(self, waiting: WaitingJobs) -> Floats:
         """Return the delay timers."""
-        at_once = np.zeros(waiting.job.size)
-        return np.column_stack([at_once, waiting.machine_timer_s, waiting.rack_timer_s])
+        patience_s = np.zeros((waiting.job.size, 3))
+        patience_s[:, 1], patience_s[:, 2] = waiting.machine_timer_s, waiting.rack_timer_s
+        return patience_s
 
 
 @dataclass(frozen=True, repr=False)
@@ -171,13 +172,15 @@ class NetworkAgnostic(_AnyJobType):
 
     def patience_s(self, waiting: WaitingJobs) -> Floats:
         """Return 0 for the machine, or for the network."""
-        at_once, never = np.zeros(waiting.job.size), np.full(waiting.job.size, np.inf)
-        anywhere = np.where(waiting.larger_than_machine, 0.0, np.inf)
-        return np.column_stack([at_once, never, anywhere])
+        patience_s = np.zeros((waiting.job.size, 3))
+        patience_s[:, 1] = np.inf
+        patience_s[~waiting.larger_than_machine, 2] = np.inf
+        return patience_s
 
 
 def _consolidated(waiting: WaitingJobs) -> Floats:
     """Return 0 for the tightest tier that holds each gang, else infinity."""
-    rack = np.where(waiting.larger_than_machine, 0.0, np.inf)
-    network = np.where(waiting.larger_than_rack, 0.0, np.inf)
-    return np.column_stack([np.zeros(waiting.job.size), rack, network])
+    patience_s = np.zeros((waiting.job.size, 3))
+    patience_s[~waiting.larger_than_machine, 1] = np.inf
+    patience_s[~waiting.larger_than_rack, 2] = np.inf
+    return patience_s

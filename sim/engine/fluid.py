@@ -254,7 +254,7 @@ def _through_spells(spells: Spells, now_s: float, worked_s: Floats, work_s: Floa
     ends_s = spells.ready_s + total_s - now_s
     again = total_s > spells.work_s
     if again.any():
-        with np.errstate(invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):
             rests = np.ceil(total_s[again] / spells.work_s[again] - ROUNDING) - 1
             resting_s = np.where(rests > 0, rests * spells.rest_s[again], 0.0)
         ends_s[again] += resting_s

@@ -38,7 +38,7 @@ class NetworkSpeeds:
     network
         Knows the overheads.
     held
-        What each gang has that has devices, another object when it has moved.
+        What each gang has that has devices, something else when it has moved.
     where
         Returns the placement of a gang.
     """
@@ -61,7 +61,7 @@ class NetworkSpeeds:
         held, seen = self._held, self._seen
         for job, gang in zip(gangs.job.tolist(), gangs.gang.tolist(), strict=True):
             has = held[gang]
-            if has is not seen[job]:
+            if has is not seen[job] and has != seen[job]:
                 seen[job] = has
                 shape = shape_of_placement(self._where(gang))
                 self._slowdown[job] = 1 + self._network.overhead(self._job_types[job], shape)
