@@ -153,6 +153,10 @@ class Fluid:
             each_s = np.full(gangs.job.size, passed_s)
             truth.hold(gangs.job, gangs.option, each_s, each_s * gpus)
             return
+        if gangs.mate is None:  # a job has one line on each type
+            held_s = gangs.share * passed_s
+            truth.hold(gangs.job, gangs.option, held_s, gangs.share * gpus * passed_s)
+            return
         cells, place = np.unique(
             gangs.job * truth.capacity.size + gangs.option, return_inverse=True
         )

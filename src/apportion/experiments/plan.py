@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import shutil
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -16,10 +17,14 @@ from apportion.sim.deciders import Decider, get_decider
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
     from apportion.experiments.sources import Source
 
-__all__ = ["Plan", "deciders_of", "simulations_of"]
+__all__ = ["STATES", "Plan", "deciders_of", "simulations_of"]
+
+STATES = "states"
+"""Folder of the states of simulations that are under way, inside an output folder."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,23 @@ class Plan:
     cells: tuple[Cell, ...]
     setup: Setup
     notes: tuple[str, ...] = ()
+
+    def with_snapshots(self, folder: Path | None, *, resume: bool) -> Plan:
+        """Let simulations leave their states in a folder, by which they go on if stopped.
+
+        Without `resume` those that are there are dropped. A folder on another machine than the one
+        of a worker serves that worker only.
+        """
+        if folder is None:
+            return self
+        if not resume:
+            shutil.rmtree(folder, ignore_errors=True)
+        return replace(self, cells=tuple(_with_snapshot(cell, folder) for cell in self.cells))
+
+
+def _with_snapshot(cell: Cell, folder: Path) -> Cell:
+    file = str((folder / f"{cell.fingerprint}.json").absolute())
+    return replace(cell, task=replace(cell.task, snapshot=file))
 
 
 def deciders_of(policies: Iterable[str | Decider]) -> list[Decider]:

@@ -47,12 +47,16 @@ class Setup:
 
 @dataclass(frozen=True)
 class Simulation:
-    """What tells one simulation from others of the same `Setup`; small, to be sent anywhere."""
+    """What tells one simulation from others of the same `Setup`; small, to be sent anywhere.
+
+    `snapshot` is the file in which it leaves its state, so that it goes on if it is stopped.
+    """
 
     policy: Decider
     source: str
     load: float
     seed: int
+    snapshot: str | None = None
 
     @property
     def label(self) -> dict[str, Any]:
@@ -90,7 +94,11 @@ def _run(task: Simulation, report: Report | None, setup: Setup) -> Run:
     source = setup.sources[task.source]
     workload = made_for(source, setup.cluster, task.load, task.seed, resample=setup.resample)
     return simulate(
-        task.policy, workload, setup.cluster, seed=task.seed, progress=report, **setup.settings
+        *(task.policy, workload, setup.cluster),
+        seed=task.seed,
+        snapshot=task.snapshot,
+        progress=report,
+        **setup.settings,
     )
 
 

@@ -12,7 +12,7 @@ from apportion.experiments.comparisons.comparison import Comparison
 from apportion.experiments.machine.backends import Where
 from apportion.experiments.machine.run import carry_out
 from apportion.experiments.machine.store import FILE, Store
-from apportion.experiments.plan import Plan, deciders_of, simulations_of
+from apportion.experiments.plan import STATES, Plan, deciders_of, simulations_of
 from apportion.experiments.provenance import command_line
 from apportion.experiments.simulations import Setup, runs_of
 from apportion.experiments.sources import sources_of
@@ -116,7 +116,9 @@ def compare(
     partial = None if folder is None else folder / FOLDER
     store = Store(None if partial is None else partial / FILE)
     store.open(resume=resume)
-    outcome = carry_out(plan.cells, runs_of(plan.setup), store, where, progress=progress)
+    states = None if partial is None else partial / STATES
+    cells = plan.with_snapshots(states, resume=resume).cells
+    outcome = carry_out(cells, runs_of(plan.setup), store, where, progress=progress)
     runs, failures = outcome.by("policy", plan.cells)
     command = None
     network = settings.get("network")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING, Any
 
 from apportion.checks import file_path
 from apportion.experiments.machine.backends import Where
 from apportion.experiments.machine.run import carry_out
 from apportion.experiments.machine.store import FILE, Store
+from apportion.experiments.plan import STATES
 from apportion.experiments.simulations import figures_of
 from apportion.experiments.sweeps.plan import plan_sweep
 from apportion.experiments.sweeps.result import Sweep
@@ -114,10 +116,15 @@ def sweep(
     plan = plan_sweep(
         policies, workloads, cluster, loads=loads, seeds=seeds, resample=resample, **settings
     )
-    store = Store(None if out is None else file_path("out", out) / FILE)
+    folder = None if out is None else file_path("out", out)
+    store = Store(None if folder is None else folder / FILE)
     store.open(resume=resume)
-    outcome = carry_out(plan.cells, figures_of(plan.setup), store, where, progress=progress)
+    states = None if folder is None else folder / STATES
+    cells = plan.with_snapshots(states, resume=resume).cells
+    outcome = carry_out(cells, figures_of(plan.setup), store, where, progress=progress)
     rows = tuple({**cell.label, **_row(cell, outcome)} for cell in plan.cells)
+    if states is not None:
+        shutil.rmtree(states, ignore_errors=True)
     swept = Sweep(rows, plan, resumed=outcome.resumed)
     if out is not None:
         swept.save(out, format=format)
