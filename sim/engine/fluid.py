@@ -123,7 +123,7 @@ class Fluid:
         truth, gangs = self._truth, self._gangs
         jobs, rate = gangs.job, self._rate
         if gangs.share is not None:
-            jobs = np.unique(gangs.job)
+            jobs = np.flatnonzero(np.bincount(gangs.job))
             of_job = np.bincount(gangs.job, weights=rate * gangs.share, minlength=truth.jobs)
             rate = of_job[jobs].astype(float)
         needed_s = np.full(jobs.size, np.inf)

@@ -104,4 +104,6 @@ def _gpu_seconds(ran: Ran, types: int) -> Floats:
 
 def _running(gangs: Gangs) -> int:
     """Return the number of jobs that have devices."""
-    return gangs.job.size if gangs.share is None else np.unique(gangs.job).size
+    if gangs.share is None:
+        return gangs.job.size
+    return int(np.count_nonzero(np.bincount(gangs.job)))
