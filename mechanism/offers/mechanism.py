@@ -252,7 +252,7 @@ class LeaseMechanism:
         InputError
             If a part is missing, or jobs have come already.
         """
-        for part in ("jobs", "racks", "timers", "given_back", "before", "takers", "random"):
+        for part in ("jobs", "racks", "timers", "given_back", "takers", "random"):
             if part not in state:
                 raise InputError(f"The state of the lease mechanism has no {part!r}.")
         if self.jobs.jobs:

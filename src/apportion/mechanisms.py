@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from dataclasses import Field
 
-    from apportion.sim.network import NetworkModel
 
 __all__ = ["MECHANISMS", "Exact", "Leases", "Mechanism", "MechanismName", "Rounds", "Setting"]
 
@@ -154,7 +153,7 @@ class Rounds(_Settings):
     leases: bool = field(
         default=True, metadata=_about("a job that runs again on the same type keeps its devices")
     )
-    network: str | NetworkModel | None = field(
+    network: Any = field(
         default=None, metadata=_about("table1, alpha_beta, ...: slow down gangs by their shapes")
     )
 
@@ -201,9 +200,7 @@ class Leases(_Settings):
 
     name: ClassVar[str] = "leases"
 
-    network: str | NetworkModel = field(
-        default="table1", metadata=_about("table1, alpha_beta, none, ...")
-    )
+    network: Any = field(default="table1", metadata=_about("table1, alpha_beta, none, ..."))
     seconds: float | None = field(
         default=None,
         metadata=_about("length of a lease (default: 3600, or the scheduler's)", "lease_seconds"),
