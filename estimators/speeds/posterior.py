@@ -27,6 +27,8 @@ from apportion.estimators.speeds.flat_scale import contrasts
 from apportion.estimators.speeds.prior import REFERENCES_HALF
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from apportion.estimators.speeds.prior import SpeedPrior
@@ -129,12 +131,13 @@ def _given(prior: SpeedPrior, rows: Floats, cells: _Cells, place: Ints) -> tuple
     level = measured.sum(axis=1, keepdims=True) / seen.sum(axis=1, keepdims=True)
     rest = np.where(seen, measured - level - prior.mean[of_row], 0.0)
     noise = prior.noise**2 / cells.many
-    broad = _component(prior.covariance, cells, noise)
-    mean = (broad.gain[place] @ rest[:, :, None])[:, :, 0]
-    variance = broad.variance[place]
-    if cells.column.shape[1] > 1 and len(prior.references):
-        narrow = _component(prior.closeness * prior.covariance, cells, noise)
-        mean, variance = _mixed(prior, rest, of_row, place, (broad, narrow), (mean, variance))
+    imitates = cells.column.shape[1] > 1 and len(prior.references) > 0
+    shares = (1.0, prior.closeness) if imitates else (1.0,)
+    kinds = _components(prior.covariance, shares, cells, noise)
+    mean = (kinds[0].gain[place] @ rest[:, :, None])[:, :, 0]
+    variance = kinds[0].variance[place]
+    if imitates:
+        mean, variance = _mixed(prior, rest, of_row, place, kinds, (mean, variance))
     return prior.mean + mean + level, np.sqrt(np.maximum(variance, 0.0))
 
 
@@ -143,7 +146,7 @@ def _mixed(
     rest: Floats,
     of_row: Ints,
     place: Ints,
-    kinds: tuple[_Component, _Component],
+    kinds: list[_Component],
     broad: tuple[Floats, Floats],
 ) -> tuple[Floats, Floats]:
     """Add the references to what the broad half says, by how likely each is."""
@@ -162,18 +165,22 @@ def _mixed(
     return mean, within + apart
 
 
-def _component(covariance: Floats, cells: _Cells, noise: Floats) -> _Component:
-    """Condition one covariance on every pattern of cells."""
+def _components(
+    covariance: Floats, shares: Sequence[float], cells: _Cells, noise: Floats
+) -> list[_Component]:
+    """Condition shares of a covariance on every pattern of cells, all in one stack."""
     column = cells.column
-    inside = covariance[column[:, :, None], column[:, None, :]]
-    across = covariance[:, column].transpose(1, 0, 2)
+    share = np.array(shares)[:, None, None, None]
+    inside = share * covariance[column[:, :, None], column[:, None, :]]
+    across = share * covariance[:, column].transpose(1, 0, 2)
     parts = contrasts(inside + noise[:, :, None] * np.eye(column.shape[1]), cells.seen)
-    weights = parts.weights[:, None, :]
+    weights = parts.weights[:, :, None, :]
     gain = across @ parts.precision
-    explained = (gain * across).sum(axis=2) + 2.0 * (across * weights).sum(axis=2)
+    explained = (gain * across).sum(axis=3) + 2.0 * (across * weights).sum(axis=3)
     gain += weights
-    variance = np.diag(covariance) - explained + 1.0 / parts.total[:, None]
-    return _Component(parts.precision, parts.log_volume, gain, variance)
+    variance = share[:, :, 0] * np.diag(covariance) - explained + 1.0 / parts.total[:, :, None]
+    found = zip(parts.precision, parts.log_volume, gain, variance, strict=True)
+    return [_Component(*each) for each in found]
 
 
 def _misfit(residual: Floats, kind: _Component, place: Ints) -> Floats:
