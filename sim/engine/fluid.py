@@ -45,8 +45,9 @@ class Fluid:
         self._gangs: Gangs = NO_GANGS
         self._spells: Spells | None = None
         self._rate: Floats = np.zeros(0)
-        # What each line has worked in its spells by the time of the books.
+        # What each line has worked in its spells by a time, in which nobody else has started.
         self._worked_s: Floats = np.zeros(0)
+        self._worked_by_s = np.nan
         # Seconds that each line still loses from now on; None for nothing at all.
         self._lost_s: Floats | None = None
 
@@ -59,7 +60,7 @@ class Fluid:
         if new.size:
             truth.start_s[new] = np.fmin(truth.start_s[new], now_s)
         self._lost_s = self._still_lost(change)
-        self._gangs, self._spells = gangs, change.spells
+        self._gangs, self._spells, self._worked_by_s = gangs, change.spells, np.nan
         self._rate = self._speeds.rates(gangs)
 
     def run(
@@ -126,9 +127,8 @@ class Fluid:
             jobs = np.flatnonzero(np.bincount(gangs.job))
             of_job = np.bincount(gangs.job, weights=rate * gangs.share, minlength=truth.jobs)
             rate = of_job[jobs].astype(float)
-        needed_s = np.full(jobs.size, np.inf)
-        np.divide(truth.remaining[jobs], rate, out=needed_s, where=rate > 0)
-        needed_s = self._by_the_clock(now_s, needed_s)
+        with np.errstate(divide="ignore"):
+            needed_s = self._by_the_clock(now_s, truth.remaining[jobs] / rate)
         # From the least time needed and not from two readings of a clock: rounding could stop it.
         passed_s = min(float(needed_s.min(initial=np.inf)), length_s)
         if np.isinf(passed_s):
@@ -169,7 +169,8 @@ class Fluid:
         """Return when so much work is done, rests and losses included, in seconds from now."""
         needed_s = work_s
         if self._spells is not None:
-            self._worked_s = _at_work(self._spells, now_s)
+            if self._worked_by_s != now_s:
+                self._worked_s = _at_work(self._spells, now_s)
             needed_s = _through_spells(self._spells, now_s, self._worked_s, work_s)
         elif self._lost_s is not None:
             needed_s = self._lost_s + work_s
@@ -180,7 +181,9 @@ class Fluid:
     def _worked(self, now_s: float, passed_s: float, lines: int) -> Floats:
         """Return how long each line works in the next so many seconds."""
         if self._spells is not None:
-            return _at_work(self._spells, now_s + passed_s) - self._worked_s
+            before_s, self._worked_by_s = self._worked_s, now_s + passed_s
+            self._worked_s = _at_work(self._spells, self._worked_by_s)
+            return np.asarray(self._worked_s - before_s)
         if self._lost_s is not None:
             return np.maximum(passed_s - self._lost_s, 0.0)
         return np.full(lines, passed_s)
