@@ -41,6 +41,8 @@ class Consolidated(Strategy):
         """Look for the fastest placement, or for the fullest machines."""
         free = devices.free_for(gang)
         if not self.placings:
+            if gang.tiers is not None:
+                return _within_tier(gang, free, BestFit())
             return _packed(free, gang.gpus)
         widest = NETWORK if gang.tiers is None else gang.tiers[1]
         fastest = self.placings[gang.kind].fastest(free.free, gang.model, gang.gpus, widest)
