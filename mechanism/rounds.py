@@ -87,7 +87,7 @@ class InRounds:
         """Choose the gangs of the next round."""
         jobs, roster, sharing = self._jobs, self._roster, self._sharing
         if news.ran is not None:
-            self._told(news.ran)
+            self._told(news.ran, news.arrived)
         if news.arrived.size:
             roster.arrive(news.arrived, sharing.speed(news.arrived), jobs.scale[news.arrived])
             sharing.changed = True
@@ -117,8 +117,11 @@ class InRounds:
         """Return what gangs train; of two jobs that share devices, the first."""
         return [self._jobs.job_type[job] for job in self._roster.first[rows].tolist()]
 
-    def _told(self, ran: Ran) -> None:
-        """Book a round that is over, drop jobs that are done, and learn from what ran."""
+    def _told(self, ran: Ran, arrived: Ints) -> None:
+        """Book a round that is over, drop jobs that are done, and learn from what ran.
+
+        Jobs that have arrived meanwhile are told what is learnt when they are let in.
+        """
         rows, sharing = self._rows, self._sharing
         # A line for each gang comes first, and behind them the second jobs of pairs.
         held_s, types = ran.held_s[: rows.size], ran.gangs.option[: rows.size]
@@ -128,7 +131,8 @@ class InRounds:
             sharing.changed = True
         moved = sharing.observe(ran)
         if moved.size:
-            still = moved[np.isin(moved, self._jobs.active)]
+            here = np.isin(moved, self._jobs.active) & ~np.isin(moved, arrived)
+            still = moved[here]
             self._roster.tell(still, sharing.speed(still))
             sharing.changed = True
 

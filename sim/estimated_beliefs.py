@@ -1,0 +1,170 @@
+"""Speeds of single jobs as `EstimatedSpeeds` believes them, learnt from what a simulation runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+
+from apportion.checks import choice, number, whole
+from apportion.checks import seed as check_seed
+from apportion.errors import InputError
+from apportion.estimators import EstimatedSpeeds
+from apportion.kinds import check_fields
+from apportion.mechanism.scheduler import NOBODY
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from apportion.cluster import Cluster
+    from apportion.mechanism.scheduler import Gangs
+    from apportion.sim.beliefs import Believed
+    from apportion.sim.engine.truth import Truth
+    from apportion.sim.sharing import PairSpeeds
+    from apportion.sim.workload import Workload
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
+
+__all__ = ["Estimated"]
+
+
+@dataclass(frozen=True)
+class Estimated:
+    """Speeds of single jobs are estimated from reference job types, and learnt while jobs run.
+
+    Nothing is known of a job that has not run yet but where it can run at all; what it makes is
+    measured as soon as it has run for 30 s, with some noise. The truth of pairs is told.
+
+    Parameters
+    ----------
+    references
+        Job types of the workload that were profiled before on every accelerator type and number of
+        GPUs: so many, drawn at random.
+    optimism
+        Standard deviations of the logarithm that are added where nothing was measured.
+    noise
+        Standard deviation of the logarithm of a measurement.
+    rows
+        ``"job"``: no job is recognised. ``"type"``: what one job teaches counts for all jobs of its
+        type, and a type that is a reference is known from the beginning.
+    seed
+        Of the references and of the noise.
+
+    Raises
+    ------
+    InputError
+        For options out of range.
+    """
+
+    references: int = 12
+    optimism: float = 1.0
+    noise: float = 0.05
+    rows: Literal["job", "type"] = "job"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        whole("references", self.references)
+        number("optimism", self.optimism, most=10.0)
+        number("noise", self.noise, most=10.0)
+        choice("rows", self.rows, ("job", "type"))
+        check_seed(self.seed)
+
+    def start(self, truth: Truth, workload: Workload, cluster: Cluster) -> Believed:
+        """Profile the references, and estimate every job."""
+        table = _profiled(workload, cluster)
+        if self.references > len(table):
+            raise InputError(
+                f"references is {self.references}, but the workload {workload.name!r} has "
+                f"throughputs of {len(table)} job types only."
+            )
+        rng = np.random.default_rng(self.seed)
+        drawn = np.sort(rng.choice(len(table), self.references, replace=False))
+        estimated = EstimatedSpeeds(
+            table.iloc[drawn],
+            optimism=self.optimism,
+            noise=self.noise,
+            rows=self.rows,
+            seed=int(rng.integers(2**31)),
+        )
+        types = workload.jobs["job_type"].tolist()
+        place = {label: column for column, label in enumerate(estimated.columns)}
+        columns = np.array(
+            [[place[name, gpus] for name in cluster.accelerators] for gpus in truth.scale.tolist()],
+            dtype=np.intp,
+        ).reshape(truth.speed.shape)
+        return _Learning(estimated, types, columns, truth.speed > 0, truth.beside)
+
+
+def _profiled(workload: Workload, cluster: Cluster) -> pd.DataFrame:
+    """Steps/s of job types, a column for each accelerator and number of GPUs that jobs hold."""
+    gangs = np.unique(workload.jobs["scale_factor"].to_numpy()).tolist()
+    wide = workload.throughputs[list(cluster.accelerators)].unstack()
+    columns = [(name, gpus) for name in cluster.accelerators for gpus in gangs]
+    return wide.reindex(columns=columns).dropna(how="all").sort_index()
+
+
+class _Ran(NamedTuple):
+    """Who ran where, for the estimator."""
+
+    job: Ints
+    column: Ints
+
+
+class _Learning:
+    """What is believed in a run; see `apportion.sim.beliefs.Believed`."""
+
+    fixed = False
+
+    def __init__(
+        self,
+        estimated: EstimatedSpeeds,
+        types: list[str],
+        columns: Ints,
+        runs: NDArray[np.bool_],
+        pairs: PairSpeeds | None,
+    ) -> None:
+        self.pairs = pairs
+        self._estimated, self._columns, self._runs = estimated, columns, runs
+        jobs = np.arange(len(types))
+        estimated.admit(jobs.tolist(), types)
+        self.speed = np.zeros(columns.shape)
+        self._read(jobs)
+
+    def observe(self, gangs: Gangs, rate: Floats, seconds: Floats) -> Ints:
+        """Learn from jobs that had their devices for themselves; return those that moved."""
+        alone = np.ones(gangs.job.size, dtype=bool)
+        if gangs.mate is not None:
+            alone = gangs.mate == np.arange(gangs.mate.size)
+        lines = np.flatnonzero(alone & (seconds > 0))
+        if not lines.size:
+            return NOBODY
+        job = gangs.job[lines]
+        ran = _Ran(job, self._columns[job, gangs.option[lines]])
+        steps = rate[lines] * seconds[lines]
+        moved = np.array(self._estimated.observe(ran, steps, seconds[lines]), dtype=np.intp)
+        self._read(moved)
+        return moved
+
+    def spread(self, jobs: Ints) -> Floats:
+        """Return the standard deviation of ln(speed), shape (jobs, types)."""
+        spread = np.asarray(self._estimated.spread(jobs))
+        return np.take_along_axis(spread, self._columns[jobs], axis=1)
+
+    def state(self) -> dict[str, Any]:
+        """Return what was learnt, for JSON."""
+        return {"estimated": self._estimated.state()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a state of `state`."""
+        self._estimated.restore(state["estimated"])
+        self._read(np.arange(len(self.speed)))
+
+    def _read(self, jobs: Ints) -> None:
+        """Take over what is told of jobs; where they cannot run is known."""
+        told = np.asarray(self._estimated.speeds(jobs))
+        own = np.take_along_axis(told, self._columns[jobs], axis=1)
+        self.speed[jobs] = np.where(self._runs[jobs], own, 0.0)
