@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from apportion.checks import choice, number, whole
 from apportion.checks import seed as check_seed
@@ -15,7 +16,6 @@ from apportion.kinds import check_fields
 from apportion.mechanism.scheduler import NOBODY
 
 if TYPE_CHECKING:
-    import pandas as pd
     from numpy.typing import NDArray
 
     from apportion.cluster import Cluster
@@ -102,7 +102,7 @@ class Estimated:
 def _profiled(workload: Workload, cluster: Cluster) -> pd.DataFrame:
     """Steps/s of job types, a column for each accelerator and number of GPUs that jobs hold."""
     gangs = np.unique(workload.jobs["scale_factor"].to_numpy()).tolist()
-    wide = workload.throughputs[list(cluster.accelerators)].unstack()
+    wide = pd.DataFrame(workload.throughputs[list(cluster.accelerators)].unstack())
     columns = [(name, gpus) for name in cluster.accelerators for gpus in gangs]
     return wide.reindex(columns=columns).dropna(how="all").sort_index()
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from apportion.checks import choice, seed, yes_no
+from apportion.checks import choice, number, seed, whole, yes_no
 from apportion.errors import InputError, unknown_name, written
 from apportion.mechanism.offers import OfferScheduler
-from apportion.mechanisms import MECHANISMS, Mechanism, Rounds
+from apportion.mechanisms import MECHANISMS, Mechanism
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from apportion.sim.deciders import Decider
 
-__all__ = ["mechanism_for", "settings_for"]
+__all__ = ["SPEEDS", "mechanism_for", "settings_for"]
 
 
 def mechanism_for(
@@ -89,14 +89,33 @@ def _check_heeded(mechanism: str, name: str, value: object) -> None:
     homes = [home for home in MECHANISMS if name in _names(home)]
     if not homes:
         raise unknown_name("setting", name, [each for home in MECHANISMS for each in _names(home)])
-    raise InputError(
+    raise _does_nothing(name, value, homes, mechanism)
+
+
+def _does_nothing(name: str, value: object, homes: Iterable[str], mechanism: str) -> InputError:
+    """Return the error for a setting that only other mechanisms heed."""
+    return InputError(
         f"{name}={value!r} is for the mechanism {' or '.join(map(repr, homes))}; it does nothing "
         f"to {mechanism!r}, which is how this comparison or simulation runs. Leave it out."
     )
 
 
-_OF_PAIRS: Mapping[str, Any] = MappingProxyType({"pair_estimates": None, "learn_pairs": False})
-"""What rounds are told of pairs, beside their own settings, with the defaults."""
+_BELIEFS: Mapping[str, Any] = MappingProxyType(
+    {
+        "pair_estimates": None,
+        "learn_pairs": False,
+        "speeds": "told",
+        "references": None,
+        "optimism": None,
+    }
+)
+"""What policies are told of speeds, beside the settings of the mechanism, with the defaults."""
+
+SPEEDS = ("told", "estimated", "agnostic")
+"""Ways to know the speeds of single jobs."""
+
+_OF_ESTIMATES: Mapping[str, Any] = MappingProxyType({"references": 12, "optimism": 1.0})
+"""Settings of estimated speeds only, with their defaults there."""
 
 
 def settings_for(
@@ -104,22 +123,42 @@ def settings_for(
 ) -> dict[str, Any]:
     """Return ``mechanism``, its name, and all settings of a simulation by name, defaults filled in.
 
-    Parameters and errors are those of `mechanism_for`; ``seed``, ``pair_estimates`` and
-    ``learn_pairs`` may be given as well.
+    Parameters and errors are those of `mechanism_for`. Beside them may be given ``seed``, and what
+    is told of speeds, which rounds and exact shares heed: ``speeds``, one of `SPEEDS`;
+    ``references`` and ``optimism`` of estimated ones, see `apportion.sim.estimated_beliefs`; and
+    ``pair_estimates`` and ``learn_pairs``, rounds only.
     """
-    beside = {"seed", *_OF_PAIRS}
+    beside = {"seed", *_BELIEFS}
     own = {name: value for name, value in given.items() if name not in beside}
     chosen = mechanism_for(deciders, mechanism, own)
     settings = chosen.by_name() | {"seed": seed(given.get("seed") or 0)}
-    for name, default in _OF_PAIRS.items():
+    for name, default in _BELIEFS.items():
+        homes = ["rounds"] if name in ("pair_estimates", "learn_pairs") else ["rounds", "ideal"]
         value = given.get(name)
-        if isinstance(chosen, Rounds):
+        if chosen.name in homes:
+            settings[name] = default if value is None else value
+        elif value is not None:
+            raise _does_nothing(name, value, homes, chosen.name)
+    _check_beliefs(settings)
+    return settings
+
+
+def _check_beliefs(settings: dict[str, Any]) -> None:
+    """Check what is told of speeds, and fill in what estimates need."""
+    if "learn_pairs" in settings:
+        yes_no("learn_pairs", settings["learn_pairs"])
+    if "speeds" not in settings:
+        return
+    speeds = choice("speeds", settings["speeds"], SPEEDS)
+    for name, default in _OF_ESTIMATES.items():
+        value = settings.pop(name)
+        if speeds == "estimated":
             settings[name] = default if value is None else value
         elif value is not None:
             raise InputError(
-                f"{name}={value!r} is for the mechanism 'rounds'; it does nothing to "
-                f"{chosen.name!r}, which is how this comparison or simulation runs. Leave it out."
+                f"{name}={written(value)} is for speeds='estimated'; it does nothing to "
+                f"speeds={speeds!r}. Leave it out."
             )
-    if "learn_pairs" in settings:
-        yes_no("learn_pairs", settings["learn_pairs"])
-    return settings
+    if speeds == "estimated":
+        whole("references", settings["references"])
+        number("optimism", settings["optimism"], most=10.0)

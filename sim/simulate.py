@@ -14,11 +14,12 @@ from apportion.mechanism.exactly import Exactly
 from apportion.mechanism.offers import OfferScheduler
 from apportion.mechanism.placement import Placer
 from apportion.mechanism.rounds import InRounds
-from apportion.sim.beliefs import Told
+from apportion.sim.beliefs import Agnostic, Told
 from apportion.sim.deciders import get_decider
 from apportion.sim.engine import Fluid, RunRecord, TableSpeeds, Truth
 from apportion.sim.engine import run as run_jobs
 from apportion.sim.engine.snapshot import Snapshots, call_of
+from apportion.sim.estimated_beliefs import Estimated
 from apportion.sim.given_order import by_arrival_and_id, of_types_given, present_types
 from apportion.sim.leased import run_leased
 from apportion.sim.log import RoundLog
@@ -91,8 +92,11 @@ def simulate(
         Seed of placements at random.
     beliefs
         What policies, and the priorities of the mechanism, are told of speeds: ``Told()``, the
-        truth, which is the default; ``Agnostic()``, that every type is alike; see
-        `apportion.sim.beliefs`. How fast jobs really are it does not change.
+        truth, which is the default; ``Agnostic()``, that every type is alike; ``Estimated()``, what
+        was learnt from references and from what has run; see `apportion.sim.beliefs` and
+        `apportion.sim.estimated_beliefs`. How fast jobs really are it does not change. In place of
+        a value ``speeds="told"``, ``"agnostic"`` or ``"estimated"``, the latter with
+        ``references=12`` and ``optimism=1.0``, may stand among the settings.
     snapshot
         A file to which the state of the run is written from time to time. The same call goes on
         from there if it was stopped, and ends with the same results. The file is deleted in the
@@ -143,15 +147,24 @@ def _beliefs(given: Beliefs | None, settings: dict[str, Any]) -> Beliefs:
     """Return what is told of speeds, out of the settings unless it is given by itself."""
     estimates = settings.pop("pair_estimates", None)
     learns = settings.pop("learn_pairs", False)
-    if given is None:
+    of_pairs, speeds = estimates is not None or learns, settings["speeds"]
+    if given is None and speeds == "told":
         return Told(estimates, learns)
-    if estimates is not None or learns:
+    if given is None and not of_pairs:
+        return Agnostic() if speeds == "agnostic" else _estimated(settings)
+    if given is None or of_pairs or speeds != "told":
         raise InputError(
-            "pair_estimates and learn_pairs stand beside beliefs=, which says all of it; write "
-            "beliefs=Told(pair_estimates, learn_pairs) or leave them out."
+            "pair_estimates and learn_pairs go with speeds='told' only, and none of the three with "
+            "beliefs=, which says all of it. Write beliefs=Told(pair_estimates, learn_pairs) or "
+            "leave the others out."
         )
+    del settings["speeds"]
     settings["beliefs"] = repr(given)
     return given
+
+
+def _estimated(settings: Mapping[str, Any]) -> Estimated:
+    return Estimated(settings["references"], settings["optimism"], seed=settings["seed"])
 
 
 def _run_policy(

@@ -77,6 +77,7 @@ def simulation_settings(args: argparse.Namespace) -> dict[str, Any]:
     return settings | {
         "mechanism": "leases" if on_racks else args.mechanism,
         "learn_pairs": _yes(args.learn_pairs),
+        **{name: getattr(args, name) for name in ("speeds", "references", "optimism")},
     }
 
 

@@ -171,10 +171,35 @@ def add_simulation(parser: argparse.ArgumentParser) -> None:
             homes.setdefault(setting.name, []).append(name)
     for name, setting in settings.items():
         _add_setting(group, setting, ", ".join(homes[name]))
+    _add_beliefs(parser)
+
+
+def _add_beliefs(parser: argparse.ArgumentParser) -> None:
+    """Add what policies are told of speeds."""
+    group = parser.add_argument_group("what policies are told of speeds")
+    speeds = ("told", "estimated", "agnostic")
+    group.add_argument(
+        "--speeds",
+        type=one_of("way to know speeds", speeds),
+        metavar="|".join(speeds),
+        help="the truth, estimates that learn from what runs, or nothing (default: told)",
+    )
+    group.add_argument(
+        "--references",
+        type=whole(0),
+        metavar="N",
+        help="job types that estimates are made from (default: 12)",
+    )
+    group.add_argument(
+        "--optimism",
+        type=real(),
+        metavar="K",
+        help="standard deviations that estimates add where nothing was measured (default: 1)",
+    )
     group.add_argument(
         "--learn-pairs",
         **_answer("learn_pairs"),
-        help="tell the policy the truth of a pair once it has run (default: no)",
+        help="tell the truth of a pair once it has run (default: no)",
     )
 
 

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import apportion as ap
+from apportion.cli.parser import parse
+from apportion.sim.beliefs import Agnostic, Told
+from apportion.sim.engine.snapshot import Snapshots
+from apportion.sim.estimated_beliefs import Estimated
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from apportion.sim import Workload
+
+CLUSTER = "v100=8,p100=8,k80=8"
+
+
+def some_jobs(seed: int, jobs: int = 25) -> Workload:
+    return ap.generate_workload(jobs=jobs, seed=seed, jobs_per_hour=8, scale_factors="gavel")
+
+
+@pytest.mark.parametrize("mechanism", ["rounds", "ideal"])
+def test_what_is_told_by_default_is_the_truth(mechanism: Any) -> None:
+    runs = [
+        ap.simulate("max_min_fairness", some_jobs(1), CLUSTER, mechanism=mechanism, **told)
+        for told in ({}, {"speeds": "told"}, {"beliefs": Told()})
+    ]
+    assert runs[0].jobs.equals(runs[1].jobs)
+    assert runs[0].jobs.equals(runs[2].jobs)
+
+
+def test_who_knows_every_type_by_heart_does_as_well_as_who_is_told() -> None:
+    known = Estimated(references=26, rows="type", noise=1e-4, optimism=0.0)
+    for seed in range(3):
+        told = ap.simulate("max_min_fairness", some_jobs(seed), CLUSTER)
+        estimated = ap.simulate("max_min_fairness", some_jobs(seed), CLUSTER, beliefs=known)
+        expected = told.summary()["mean_jct_s"]
+        assert estimated.summary()["mean_jct_s"] == pytest.approx(expected, rel=0.02)
+
+
+@pytest.mark.parametrize("mechanism", ["rounds", "ideal"])
+@pytest.mark.parametrize("rows", ["job", "type"])
+def test_jobs_are_as_fast_as_they_are_whatever_is_believed(mechanism: Any, rows: Any) -> None:
+    workload = some_jobs(2)
+    beliefs = Estimated(references=8, rows=rows, seed=3)
+    run = ap.simulate("max_min_fairness", workload, CLUSTER, mechanism=mechanism, beliefs=beliefs)
+    again = ap.simulate("max_min_fairness", workload, CLUSTER, mechanism=mechanism, beliefs=beliefs)
+    assert run.jobs.equals(again.jobs)
+    steps = (run.received * workload.throughput_of(CLUSTER)).sum(axis=1)
+    if mechanism == "rounds":  # exact shares hold several types at once, for parts of the time
+        np.testing.assert_allclose(steps, workload.jobs["total_steps"], rtol=1e-6)
+        ap.check_schedule(run, workload, CLUSTER)
+
+
+def test_estimates_are_worth_it() -> None:
+    ratios = []
+    for seed in range(3):
+        workload = some_jobs(seed, jobs=40)
+        told, estimated, agnostic = (
+            ap.simulate("max_min_fairness", workload, CLUSTER, speeds=each, seed=seed)
+            for each in ("told", "estimated", "agnostic")
+        )
+        jct = [run.summary()["mean_jct_s"] for run in (told, estimated, agnostic)]
+        ratios.append([jct[1] / jct[0], jct[2] / jct[0]])
+    estimated_ratio, agnostic_ratio = np.mean(ratios, axis=0)
+    assert estimated_ratio < 1.06
+    assert estimated_ratio + 0.05 < agnostic_ratio
+
+
+class _Stopped(Exception):
+    """The run was killed."""
+
+
+def test_what_was_learnt_outlives_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    workload, saved = some_jobs(4, jobs=12), 0
+    how: dict[str, Any] = {"beliefs": Estimated(references=6, seed=1), "snapshot_seconds": 0.0}
+    whole = ap.simulate("max_min_fairness", workload, CLUSTER, beliefs=how["beliefs"])
+    write = Snapshots.write
+
+    def stops(self: Snapshots, *args: Any) -> Any:
+        nonlocal saved
+        done = write(self, *args)
+        saved += 1
+        if saved % 40 == 0:
+            raise _Stopped
+        return done
+
+    monkeypatch.setattr(Snapshots, "write", stops)
+    path, stopped = tmp_path / "run.json", 0
+    while True:
+        try:
+            run = ap.simulate("max_min_fairness", workload, CLUSTER, snapshot=path, **how)
+        except _Stopped:
+            stopped += 1
+        else:
+            break
+    assert stopped
+    assert run.jobs.equals(whole.jobs)
+
+
+@pytest.mark.parametrize(
+    ("told", "message"),
+    [
+        ({"speeds": "estimate"}, "Did you mean 'estimated'"),
+        ({"speeds": "estimated", "references": 27}, "has throughputs of 26 job types only"),
+        ({"speeds": "estimated", "references": 2.5}, "references is 2.5"),
+        ({"speeds": "estimated", "optimism": -1}, "optimism is -1"),
+        ({"references": 3}, "references=3 is for speeds='estimated'"),
+        ({"speeds": "agnostic", "optimism": 3.0}, "optimism=3.0 is for speeds='estimated'"),
+        ({"speeds": "estimated", "learn_pairs": True}, "go with speeds='told' only"),
+        ({"speeds": "agnostic", "beliefs": Agnostic()}, "none of the three with beliefs="),
+        ({"speeds": "told", "mechanism": "leases"}, "does nothing to 'leases'"),
+    ],
+)
+def test_what_cannot_be_told_is_refused(told: dict[str, Any], message: str) -> None:
+    with pytest.raises(ap.InputError, match=message):
+        ap.simulate("fifo", some_jobs(0, jobs=2), CLUSTER, **told)
+
+
+@pytest.mark.parametrize(
+    "option",
+    [{"references": -1}, {"optimism": "x"}, {"noise": -0.1}, {"rows": "jobs"}, {"seed": 1.5}],
+)
+def test_options_of_estimates_are_checked(option: dict[str, Any]) -> None:
+    with pytest.raises(ap.InputError, match=next(iter(option))):
+        Estimated(**option)
+
+
+def test_the_command_line_knows_them() -> None:
+    words = ["--speeds", "estimated", "--references", "8", "--optimism", "0.5"]
+    args = parse(["compare", *words])
+    assert (args.speeds, args.references, args.optimism) == ("estimated", 8, 0.5)
