@@ -52,8 +52,6 @@ class Racks:
     ----------
     held
         Placements by job.
-    before
-        Devices of jobs that have given them back, which they get again if they can.
     """
 
     def __init__(self, gpus: ArrayLike | Devices, kind: int = 0) -> None:
