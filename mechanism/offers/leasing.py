@@ -19,8 +19,9 @@ import numpy as np
 
 from apportion.mechanism.offers.ends import End, Ends, next_tick, whole_ticks
 from apportion.mechanism.offers.exact import TICK_S
-from apportion.mechanism.offers.renewals import Renewals
-from apportion.mechanism.scheduler import NOBODY, Change, Gangs, Spells
+from apportion.mechanism.offers.holders import Holders, SpellBook
+from apportion.mechanism.offers.renewals import Renewals, remembered
+from apportion.mechanism.scheduler import NOBODY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.offers.lease import Lease
     from apportion.mechanism.offers.mechanism import LeaseMechanism
-    from apportion.mechanism.scheduler import News, Ran
+    from apportion.mechanism.scheduler import Change, News, Ran
 
     Floats = NDArray[np.float64]
 
@@ -81,13 +82,10 @@ class LeaseScheduler:
         self._ends = Ends(told.jobs)
         self._asleep: dict[int, Renewals] = {}
         self._change_s, self._asked_s = np.inf, 0.0
-        # Who has GPUs, in the order in which they got them, and until when their leases are.
-        self._holders: dict[int, None] = {}
-        self._end_s = [0.0] * told.jobs
+        self._holders = Holders(told.scale)
+        self._end_s = [0.0] * told.jobs  # of the present lease of each holder
         self._started = [False] * told.jobs
-        self._spells = _SpellBook(told.jobs)
-        self._coming: set[int] = set()
-        self._stopped: set[int] = set()
+        self._spells = SpellBook(told.jobs)
         self.seconds, self.offers = 0.0, 0
 
     def decide(self, news: News) -> Change | None:
@@ -112,7 +110,9 @@ class LeaseScheduler:
             self._offer(now_s)
             self._expire(now_s)
         self._asked_s = now_s
-        return self._changed(offered) if offered or self._spells.changed else None
+        if not (offered or self._spells.changed):
+            return None
+        return self._holders.change(self._spells, offered=offered)
 
     def lasts_s(self, now_s: float) -> float:
         """Return the time to the next end of a lease, return of GPUs, or end of a delay timer."""
@@ -123,10 +123,7 @@ class LeaseScheduler:
         return now_s
 
     def wake(self, now_s: float) -> None:
-        """Count the leases of sleeping jobs up to now, and set the end of each present one.
-
-        Done whenever something happens, and by whoever wants to know the timers in the end.
-        """
+        """Count the leases of sleeping jobs up to now: when something happens, and in the end."""
         asleep, self._asleep = self._asleep, {}
         if self._terms.timers.tuned and not self._terms.keep_placement:
             self._note_renewals(asleep, now_s)
@@ -142,7 +139,7 @@ class LeaseScheduler:
             "asleep": [[job, *renewals] for job, renewals in self._asleep.items()],
             "change_s": self._change_s,
             "asked_s": self._asked_s,
-            "holders": list(self._holders),
+            "holders": self._holders.state(),
             "end_s": list(self._end_s),
             "started": list(self._started),
             "spells": self._spells.state(),
@@ -155,7 +152,7 @@ class LeaseScheduler:
         self._ends.restore(state["ends"])
         self._asleep = {job: Renewals(*renewals) for job, *renewals in state["asleep"]}
         self._change_s, self._asked_s = state["change_s"], state["asked_s"]
-        self._holders = dict.fromkeys(state["holders"])
+        self._holders.restore(state["holders"])
         self._end_s, self._started = list(state["end_s"]), list(state["started"])
         self._spells.restore(state["spells"])
         self.offers, self.seconds = state["offers"]
@@ -179,7 +176,7 @@ class LeaseScheduler:
 
     def _complete(self, job: int) -> None:
         self._ends.drop(job)
-        del self._holders[job]
+        self._holders.end(job, stopped=False)
         self._mechanism.complete(job)
 
     def _take_back(self, now_s: float, *, all_sure: bool) -> bool:
@@ -197,9 +194,8 @@ class LeaseScheduler:
             return False
         self.wake(now_s)
         for job in sorted([*due, *self._ends.pop(now_s, End.RETURN)]):
-            del self._holders[job]
+            self._holders.end(job, stopped=True)
             self._mechanism.release(job, now_s)
-            self._stopped.add(job)
         return True
 
     def _expire(self, now_s: float) -> None:
@@ -244,38 +240,28 @@ class LeaseScheduler:
 
     def _migrate(self, fresh: set[int], now_s: float) -> bool:
         """Move jobs that run to faster placements; return whether any has moved."""
-        running = sorted(job for job in self._holders if self._end_s[job] > now_s)
-        moved = self._mechanism.migrate(running)
+        moved = self._mechanism.migrate(self._holders.at_work(self._end_s, now_s))
         for lease in moved:
             self._move(lease.job, now_s, fresh=lease.job in fresh)
             fresh.add(lease.job)  # moved again in this instant it loses nothing more
         return bool(moved)
 
     def _start(self, lease: Lease, now_s: float) -> None:
-        job, lost_s = lease.job, 0.0
-        if lease.continued:
-            self._stopped.discard(job)
-        else:
-            lost_s = self._restore_s(job) if self._started[job] else 0.0
-            self._coming.add(job)
+        job, anew = lease.job, not lease.continued
+        lost_s = self._restore_s(job) if anew and self._started[job] else 0.0
         self._started[job] = True
-        self._holders[job] = None
+        self._holders.begin(job, goes_on=lease.continued)
         self._lease(job, now_s + lost_s, now_s + self._lease_s)
         if self._noted is not None:
             self._noted(now_s, self._scale[job])
 
     def _move(self, job: int, now_s: float, *, fresh: bool) -> None:
-        """Let a job go on elsewhere for the rest of its lease.
-
-        One that has got its GPUs in this instant, and not been there before, has lost nothing.
-        """
+        """Let a job go on elsewhere for the rest of its lease; one that is fresh loses nothing."""
         end_s, ready_s = self._end_s[job], max(self._spells.ready_s(job), now_s)
         if not fresh:
             ready_s = min(now_s + self._restore_s(job), end_s)
-            self._stopped.add(job)
-        self._coming.add(job)
-        del self._holders[job]
-        self._holders[job] = None
+        self._holders.end(job, stopped=not fresh)
+        self._holders.begin(job)
         self._lease(job, ready_s, end_s)
 
     def _lease(self, job: int, ready_s: float, end_s: float) -> None:
@@ -298,32 +284,10 @@ class LeaseScheduler:
 
     def _note_renewals(self, asleep: dict[int, Renewals], now_s: float) -> None:
         """Tell the delay timers of renewals after no wait, all in the order of time."""
-        history_s = self._terms.timers.history_s
-        times = [
-            (renewed_s, job)
-            for job, renewals in asleep.items()
-            for renewed_s in renewals.remembered(now_s, history_s)
-        ]
-        for renewed_s, job in sorted(times):
+        for renewed_s, job in remembered(asleep, now_s, self._terms.timers.history_s):
             self._mechanism.renewed(job, renewed_s)
             if self._noted is not None:
                 self._noted(renewed_s, self._scale[job])
-
-    def _changed(self, offered: bool) -> Change:
-        """Return who has GPUs from now on, and forget what was new."""
-        job = np.fromiter(self._holders, dtype=np.intp, count=len(self._holders))
-        coming = np.zeros(self._told.jobs, dtype=bool)
-        coming[list(self._coming)] = True
-        change = Change(
-            Gangs(job, job, np.zeros_like(job), self._told.scale[job]),
-            starts=coming[job],
-            stop=np.array(sorted(self._stopped), dtype=np.intp),
-            spells=self._spells.of(job),
-            resolved=offered,
-        )
-        self._coming.clear()
-        self._stopped.clear()
-        return change
 
     def _pause_s(self, job: int) -> float:
         """Time from the end of a lease to the return of the GPUs, seconds."""
@@ -332,42 +296,3 @@ class LeaseScheduler:
     def _restore_s(self, job: int) -> float:
         """Time lost by a job that goes on elsewhere, seconds."""
         return whole_ticks(self._scale[job] * self._terms.restore_s_per_gpu)
-
-
-class _SpellBook:
-    """When each job works: from when on, for how long, and how long it rests after that."""
-
-    def __init__(self, jobs: int) -> None:
-        self._rows: Floats = np.full((3, jobs), np.inf)
-        self.changed = False
-
-    def ready_s(self, job: int) -> float:
-        return float(self._rows[0, job])
-
-    def work(self, job: int, ready_s: float, work_s: float, rest_s: float) -> None:
-        """Let a job work, after a rest without length or before one that never ends for good."""
-        if rest_s in (0.0, np.inf):
-            work_s = rest_s = np.inf
-        before_s, worked_s, rested_s = self._rows[:, job]
-        # A renewal that comes when the next spell begins anyway changes nothing.
-        same = worked_s == work_s < np.inf and rested_s == rest_s and before_s < np.inf
-        if same and (ready_s - before_s) % (work_s + rest_s) == 0:
-            ready_s = before_s
-        self.changed |= (before_s, worked_s, rested_s) != (ready_s, work_s, rest_s)
-        self._rows[:, job] = ready_s, work_s, rest_s
-
-    def rest(self, job: int) -> None:
-        """Let a job hold its GPUs and do nothing."""
-        self.changed = True
-        self._rows[0, job] = np.inf
-
-    def of(self, jobs: Any) -> Spells:
-        """Return the spells of some jobs."""
-        self.changed = False
-        return Spells(*self._rows[:, jobs])
-
-    def state(self) -> list[list[float]]:
-        return self._rows.tolist()  # type: ignore[no-any-return]
-
-    def restore(self, state: list[list[float]]) -> None:
-        self._rows = np.array(state)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-__all__ = ["Renewals"]
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Renewals", "remembered"]
 
 
 class Renewals(NamedTuple):
@@ -31,3 +34,14 @@ class Renewals(NamedTuple):
         count, edge = self.before(now_s), math.ceil(history_s / self.cycle_s) + 1
         numbers = [*range(min(count, edge)), *range(max(edge, count - edge), count)]
         return [self.start_s(number) for number in numbers]
+
+
+def remembered(
+    asleep: Mapping[int, Renewals], now_s: float, history_s: float
+) -> list[tuple[float, int]]:
+    """Return time and job of renewals of which delay timers must be told, in order."""
+    return sorted(
+        (renewed_s, job)
+        for job, renewals in asleep.items()
+        for renewed_s in renewals.remembered(now_s, history_s)
+    )
