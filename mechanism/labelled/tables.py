@@ -66,7 +66,8 @@ def read_table(
     check_unique(f"column of {what}", table.columns)
     for column in table.columns:
         if column not in cluster.gpus:
-            raise unknown_name(f"accelerator in the columns of {what}", column, cluster.gpus)
+            table_of = what[0].lower() + what[1:]
+            raise unknown_name(f"accelerator in the columns of {table_of}", column, cluster.gpus)
     named = {} if combinations is None else mapping("combinations", combinations)
     labels = [
         tuple(hashable("job", named[row])) if row in named else _label(row) for row in table.index

@@ -1,0 +1,206 @@
+"""Mistakes are named with what would be valid, and change nothing."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from apportion.cluster import Cluster
+from apportion.errors import InputError
+from apportion.mechanism import RoundScheduler
+from apportion.mechanism.devices import Devices
+from apportion.mechanism.machines import MachinePool
+from apportion.mechanism.offers import (
+    AutoTunedTimers,
+    LeaseMechanism,
+    ManualTimers,
+    OfferScheduler,
+    get_scheduler,
+)
+from apportion.mechanism.offers.orders import DiscretizedLeastAttainedService
+from apportion.mechanism.offers.rules import SkewBased
+from apportion.mechanism.placement import Placer
+from apportion.mechanism.placements import PLACEMENTS, Gang, Strategy, register
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def leases(jobs: int = 1) -> LeaseMechanism:
+    cluster = Cluster.of_racks(1, machines_per_rack=2, gpus_per_machine=4)
+    mechanism = LeaseMechanism(get_scheduler("tiresias"), cluster)
+    for _ in range(jobs):
+        mechanism.arrive(0.0, scale_factor=2, job_type="VGG11", ideal_s=100.0)
+    mechanism.offer(0.0)
+    return mechanism
+
+
+def arrive(gpus: int = 1, job_type: str = "VGG11") -> Callable[[LeaseMechanism], object]:
+    return lambda mechanism: mechanism.arrive(
+        5.0, scale_factor=gpus, job_type=job_type, ideal_s=100.0
+    )
+
+
+def shorn(part: str) -> Callable[[LeaseMechanism], object]:
+    """Restore a state that lacks a part."""
+
+    def restore(mechanism: LeaseMechanism) -> None:
+        state = mechanism.state()
+        del state[part]
+        leases(jobs=0).restore(state)
+
+    return restore
+
+
+@pytest.mark.parametrize(
+    ("mistake", "message"),
+    [
+        (arrive(gpus=9), "Job 1 ('VGG11') has scale factor 9; it must be from 1 to the 8"),
+        (arrive(gpus=0), "has scale factor 0; it must be from 1 to the 8 GPUs"),
+        (arrive(job_type="VGG1"), "Unknown job type in skews 'VGG1'. Did you mean 'VGG11'"),
+        (lambda mechanism: mechanism.restore(mechanism.state()), "before the first job arrives"),
+        *((shorn(part), f"has no {part!r}") for part in ("jobs", "racks", "timers", "random")),
+    ],
+)
+def test_the_lease_mechanism(mistake: Callable[[LeaseMechanism], object], message: str) -> None:
+    mechanism = leases()
+    before = mechanism.state()
+    with pytest.raises(InputError, match=re.escape(message)):
+        mistake(mechanism)
+    assert mechanism.state() == before
+
+
+def rounds() -> RoundScheduler:
+    scheduler = RoundScheduler({"v100": 4, "k80": 2})
+    target = pd.DataFrame({"v100": [0.5, 0.5], "k80": [0.0, 0.5]}, index=["job-a", "job-b"])
+    scheduler.set_target(target, {"job-a": 2, "job-b": 1})
+    scheduler.tell(scheduler.ask())
+    return scheduler
+
+
+def aim(index: list[Any], scale: Any = None, v100: float = 0.5, **extra: float) -> Any:
+    table = pd.DataFrame(
+        {"v100": v100, "k80": 0.0} | extra, index=pd.Index(index, tupleize_cols=False)
+    )
+    return lambda scheduler: scheduler.set_target(table, scale)
+
+
+@pytest.mark.parametrize(
+    ("mistake", "message"),
+    [
+        (aim(["job-a"], v100=1.5), "'job-a' on 'v100' is 1.5; it must be a number"),
+        (aim(["job-a"], v100=-0.1), "'job-a' on 'v100' is -0.1; it must be a number"),
+        (aim(["job-a"], v100=math.nan), "'job-a' on 'v100' is nan; it must be a number"),
+        (aim(["job-a"], k8=0.1), "Unknown accelerator in the columns of the share 'k8'"),
+        (aim([("job-a", "job-a")]), "must name one or more different jobs"),
+        (aim([("job-a", "job-b"), ("job-b", "job-a")], 2), "twice"),
+        (aim([("job-a", "job-b")], {"job-a": 2, "job-b": 1}), "have different scale factors"),
+        (aim(["job-a"], {"job-a": 5}), "scale_factor = 5; it must be a whole number from 1 to 4"),
+        (aim(["job-a"], {"job-a": 1.5}), "scale_factor = 1.5; it must be a whole number"),
+        (lambda s: s.add(["job-a"]), "Job 'job-a' is known already; ids must be unique"),
+        (lambda s: s.remove(["job-c"]), "Unknown job 'job-c'. Did you mean"),
+        (lambda s: s.set_target([[0.5]]), "must be a DataFrame, rows jobs and columns accel"),
+        (lambda _: RoundScheduler.from_state({}), "no state of a round scheduler: The state of"),
+    ],
+)
+def test_the_round_scheduler(mistake: Callable[[RoundScheduler], object], message: str) -> None:
+    scheduler = rounds()
+    before = scheduler.state()
+    with pytest.raises(InputError, match=re.escape(message)):
+        mistake(scheduler)
+    assert scheduler.state() == before
+
+
+def devices() -> Placer:
+    pools = [MachinePool([2, 2]), MachinePool([4])]
+    placer = Placer(Devices(pools, ["v100", "k80"]))
+    placer.devices.hold(7, 0, [1, 2])
+    return placer
+
+
+@pytest.mark.parametrize(
+    ("mistake", "message"),
+    [
+        (lambda p: p.devices.hold(7, 1, [0]), "Job 7 already holds GPUs; it must give them back"),
+        (lambda p: p.devices.hold(8, 0, [0, 1]), "[0, 1] cannot be had: 1 is not free"),
+        (lambda p: p.devices.hold(8, 0, [0, 4]), "cannot be had: they are numbered from 0 to 3"),
+        (lambda p: p.devices.hold(8, 0, [0, 3, 0]), "cannot be had: 0 is named twice"),
+        (lambda p: p.devices.give_back(8), "Job 8 holds no GPUs that it could give back"),
+        (lambda p: p.pools[0].lowest(((0, 0, 2),)), "((0, 0, 2),) are not all free"),
+        (lambda p: p.where(Gang(8, 2), [1, 3]), "placement 'consolidated' chose [1, 3] for job 8"),
+        (lambda p: p.where(Gang(8, 1), [0, 3]), "needs 1 free devices of type 'v100'"),
+        (lambda p: Placer(p.devices, "consolidatd"), "Did you mean 'consolidated'"),
+    ],
+)
+def test_devices_and_placements(mistake: Callable[[Placer], object], message: str) -> None:
+    placer = devices()
+    before, free = placer.state(), [pool.free_devices for pool in placer.pools]
+    with pytest.raises(InputError, match=re.escape(message)):
+        mistake(placer)
+    assert placer.state() == before
+    assert [pool.free_devices for pool in placer.pools] == free
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: ManualTimers(machine_s=-1.0), "machine_s is -1.0; it must be a number"),
+        (lambda: ManualTimers(rack_s=math.nan), "rack_s"),
+        (lambda: ManualTimers(rack_timer_when_oversize="les_machine_timer"), "less_machine_timer"),  # type: ignore[arg-type]
+        (
+            lambda: AutoTunedTimers(history_s=0.0),
+            "history_s is 0.0; it must be a number of",
+        ),
+        (lambda: AutoTunedTimers(initial=(1.0, -2.0)), "initial is -2.0"),
+        (lambda: DiscretizedLeastAttainedService((2.0, 2.0)), "each larger than the one before"),
+        (lambda: DiscretizedLeastAttainedService((0.0, 2.0)), "GPU-seconds above 0"),
+        (
+            lambda: OfferScheduler("mine", lease_s=0.0),
+            "lease_s is 0.0; it must be a number of",
+        ),
+        (lambda: OfferScheduler("mine", checkpoint_s_per_gpu=-1.0), "checkpoint_s_per_gpu is -1"),
+        (lambda: OfferScheduler("mine", restore_s_per_gpu=math.inf), "restore_s_per_gpu is inf"),
+        (lambda: OfferScheduler("mine", placement="best_fitt"), "Did you mean 'best_fit'"),
+        (lambda: SkewBased().check("VGG12"), "Did you mean 'VGG11'"),
+        (lambda: get_scheduler("daly"), "Unknown scheduler 'daly'. Did you mean 'dally'"),
+        (lambda: get_scheduler("fifo"), "'fifo' is a policy, not a scheduler"),
+        (lambda: get_scheduler(3), "a name or an OfferScheduler, not int"),  # type: ignore[arg-type]
+        (lambda: get_scheduler("dally", histry_s=5.0), "Did you mean 'history_s'"),
+        (lambda: get_scheduler("dally", order="first"), "order is 'first'; see `OfferScheduler`"),
+        (lambda: get_scheduler("tiresias", history_s=5.0, lease_s=-1.0), "history_s"),
+    ],
+)
+def test_parts_of_schedulers(make: Callable[[], object], message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        make()
+
+
+def test_placements_of_ones_own_that_are_none() -> None:
+    known = dict(PLACEMENTS)
+
+    class Nameless(Strategy):
+        def choose(self, gang: Gang, devices: Devices) -> None:
+            return None
+
+    class Taken(Nameless):
+        name = "first_fit"
+
+    @dataclass
+    class NoStrategy:
+        name: str = field(default="none", init=False)
+
+    for other, message in (
+        (Nameless, "has no name: give the class a text `name`"),
+        (Taken, "There is already a placement 'first_fit'"),
+        (NoStrategy, "is no placement; 'none' must be one"),
+    ):
+        with pytest.raises(InputError, match=message):
+            register(other)  # type: ignore[arg-type]
+    assert dict(PLACEMENTS) == known
+    assert not np.isin(["none"], list(PLACEMENTS)).any()
