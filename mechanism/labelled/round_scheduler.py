@@ -261,9 +261,8 @@ class RoundScheduler:
             scheduler = cls(parts.cluster, **parts.settings)
             scheduler._core.restore(parts.core)
         except (TypeError, ValueError, LookupError, AttributeError, OverflowError) as error:
-            raise InputError(
-                f"This is no state of a round scheduler: {str(error).rstrip('.')}."
-            ) from error
+            why = str(error).rstrip(".")
+            raise InputError(f"This is no state of a round scheduler: {why}.") from error
         scheduler._rows.labels, scheduler._rows.scale = parts.labels, parts.scale
         scheduler._where, scheduler._round = parts.where, parts.number
         return scheduler
