@@ -70,6 +70,8 @@ def terms_of(rng: np.random.Generator, order: str, rule: str) -> Terms:
         restore_s=float(rng.choice([0, 0, 5])),
         timers_s=(float(rng.choice([0, 700, 2000])), float(rng.choice([0, 1500, 9000]))),
         history_s=None if rng.random() < 0.4 else float(rng.choice([3000, 20000])),
+        keeps=bool(rng.random() < 0.3),
+        moves=bool(rng.random() < 0.3),
     )
 
 
@@ -103,6 +105,8 @@ def simulated(terms: Terms, jobs: list[Job]) -> pd.DataFrame:
         lease_s=terms.lease_s,
         checkpoint_s_per_gpu=terms.checkpoint_s,
         restore_s_per_gpu=terms.restore_s,
+        keep_placement=terms.keeps,
+        migrates=terms.moves,
     )
     cluster = ap.Cluster.of_racks(racks, machines_per_rack=machines, gpus_per_machine=gpus)
     load = ap.Workload("drawn", table, pd.DataFrame({"gpu": 4.0}, index))

@@ -33,6 +33,8 @@ class Terms:
     restore_s: float
     timers_s: tuple[float, float] = (0.0, 0.0)
     history_s: float | None = None
+    keeps: bool = False
+    moves: bool = False
     waits: dict[tuple[int, int], list[tuple[float, float]]] = field(default_factory=dict)
 
     @property
@@ -78,6 +80,7 @@ class Job:
     tier: int = -1
     ready_s: float = math.inf
     end_s: float = math.inf
+    back_s: float = math.inf  # when the GPUs come back after the lease
     start_s: float = math.nan
     completion_s: float = math.nan
     preemptions: int = 0
@@ -92,9 +95,6 @@ class Job:
         slow = self.slow(terms, self.tier)
         done = round((self.ready_s + (self.ideal_s - self.until_lease_s) * slow) / TICK_S) * TICK_S
         return done if done <= self.end_s else math.inf
-
-    def back_s(self, terms: Terms) -> float:
-        return self.end_s + self.gpus * terms.checkpoint_s
 
     def work(self, terms: Terms, since: float, now: float) -> None:
         passed = max(0.0, min(now, self.end_s) - max(since, self.ready_s))
@@ -179,7 +179,8 @@ class Textbook:
         terms = self.terms
         while self.coming or self.waiting or self.holding:
             times = [job.arrival_s for job in self.coming]
-            times += [min(job.done_s(terms), job.back_s(terms)) for job in self.holding]
+            times += [min(job.done_s(terms), job.back_s) for job in self.holding]
+            times += [job.end_s for job in self.holding if math.isinf(job.back_s)]
             times += [
                 at
                 for job in self.waiting
@@ -188,7 +189,7 @@ class Textbook:
             ]
             since, self.now = self.now, min(times)
             done = [job for job in self.holding if job.done_s(terms) == self.now]
-            back = {job.number: job for job in self.holding if job.back_s(terms) == self.now}
+            back = {job.number: job for job in self.holding if job.back_s == self.now}
             for job in self.holding:
                 job.work(terms, since, self.now)
             for job in done:
@@ -204,7 +205,58 @@ class Textbook:
                 job.released_s = self.now
                 job.preemptions += 1
                 self.waiting.append(job)
-            self.offer(before)
+            fresh = self.offer(before)
+            while terms.moves and self.move(fresh):
+                fresh |= self.offer({})
+            for job in sorted(self.holding, key=lambda job: job.number):
+                if job.end_s == self.now and math.isinf(job.back_s):
+                    self.expire(job)
+
+    def expire(self, job: Job) -> None:
+        """End a lease that may be renewed: is the job the first to want what it has?"""
+        assert job.place is not None
+        tier, place, released_s = job.tier, job.place, job.released_s
+        self.give_back(job)
+        job.released_s = self.now
+        self.waiting.append(job)
+        first = self.first(held={job.number: tier})
+        found = spot(self.free, job.gpus, max(self.accepted(job), default=tier))
+        kept = first is job and (found is None or found[0] >= tier)
+        self.waiting.remove(job)
+        self.hold(job, tier, place)
+        if kept:
+            job.until_lease_s, job.ready_s = job.computed_s, self.now
+            job.end_s = self.now + self.terms.lease_s
+        else:
+            job.released_s = released_s
+            job.back_s = self.now + job.gpus * self.terms.checkpoint_s
+
+    def move(self, fresh: set[int]) -> bool:
+        """Move jobs that run to tighter tiers; who came in this instant loses nothing."""
+        moved = False
+        for job in sorted(self.holding, key=lambda job: job.number):
+            if job.end_s <= self.now or not any(self.free.values()):
+                continue
+            tier, place = job.tier, self.give_back(job)
+            found = spot(self.free, job.gpus, NETWORK)
+            assert found is not None
+            if found[0] >= tier:
+                self.hold(job, tier, place)
+                continue
+            self.hold(job, *found)
+            moved, job.until_lease_s = True, job.computed_s
+            job.ready_s = max(job.ready_s, self.now)
+            if job.number not in fresh:
+                job.preemptions += 1
+                job.ready_s = min(self.now + job.gpus * self.terms.restore_s, job.end_s)
+            fresh.add(job.number)
+        return moved
+
+    def hold(self, job: Job, tier: int, place: Place) -> None:
+        job.tier, job.place = tier, place
+        for at, gpus in place.items():
+            self.free[at] -= gpus
+        self.holding.append(job)
 
     def give_back(self, job: Job) -> Place:
         self.holding.remove(job)
@@ -224,36 +276,45 @@ class Textbook:
             if job.released_s + wait_s <= self.now and job.gpus <= room[tier]
         ]
 
-    def offer(self, before: dict[int, tuple[int, Place]]) -> None:
-        """Offer what is free, in order, from the start again after each acceptance."""
+    def first(self, held: dict[int, int] | None = None) -> Job | None:
+        """The first in order who accepts anything; what a job holds it accepts in any case."""
         active = len(self.waiting) + len(self.holding)
-        rank = {
-            job.number: (
-                float(f"{key(job, active, self.now, self.terms):.8g}"),
-                *(job.released_s, job.arrival_s, job.number),
-            )
-            for job in self.waiting
-        }
-        while takers := [job for job in self.waiting if self.accepted(job)]:
-            job = min(takers, key=lambda job: rank[job.number])
-            tiers = self.accepted(job)
-            self.lease(job, tiers, before.get(job.number))
+        takers = [job for job in self.waiting if self.accepted(job) or job.number in (held or {})]
 
-    def lease(self, job: Job, tiers: list[int], before: tuple[int, Place] | None) -> None:
+        def rank(job: Job) -> tuple[float, ...]:
+            turn = float(f"{key(job, active, self.now, self.terms):.8g}")
+            return turn, job.released_s, job.arrival_s, job.number
+
+        return min(takers, key=rank, default=None)
+
+    def offer(self, before: dict[int, tuple[int, Place]]) -> set[int]:
+        """Offer what is free, in order, from the start again after each acceptance.
+
+        Return who has come anew to GPUs.
+        """
+        fresh = set()
+        while job := self.first():
+            if not self.lease(job, self.accepted(job), before.get(job.number)):
+                fresh.add(job.number)
+        return fresh
+
+    def lease(self, job: Job, tiers: list[int], before: tuple[int, Place] | None) -> bool:
+        """Give a job GPUs for a lease; tell whether it goes on with those that it had."""
         found = spot(self.free, job.gpus, tiers[-1])
         assert found is not None
         lost_s = 0.0 if math.isnan(job.start_s) else job.gpus * self.terms.restore_s
         kept = before is not None and all(self.free[at] >= n for at, n in before[1].items())
-        if kept and before is not None and before[0] <= min(found[0], tiers[-1]):
+        kept = kept and before is not None and before[0] <= min(found[0], tiers[-1])
+        if kept and before is not None:
             found, lost_s = before, 0.0
             job.preemptions -= 1
-        job.tier, job.place = found
         waited_s = self.now - job.released_s
-        self.terms.note(max(tiers[0], job.tier), job.gpus, self.now, waited_s)
-        for at, gpus in job.place.items():
-            self.free[at] -= gpus
+        self.terms.note(max(tiers[0], found[0]), job.gpus, self.now, waited_s)
         self.waiting.remove(job)
-        self.holding.append(job)
+        self.hold(job, *found)
         job.start_s = self.now if math.isnan(job.start_s) else job.start_s
         job.until_lease_s = job.computed_s
         job.ready_s, job.end_s = self.now + lost_s, self.now + self.terms.lease_s
+        pause_s = job.gpus * self.terms.checkpoint_s
+        job.back_s = math.inf if self.terms.keeps else job.end_s + pause_s
+        return kept
