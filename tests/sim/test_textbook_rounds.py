@@ -31,13 +31,24 @@ class Job:
     held_s: float = 0.0
     start_s: float = np.nan
     completion_s: float = np.nan
+    preemptions: int = 0
 
 
-def textbook(
-    policy: str, jobs: list[Job], gpus: dict[str, int], length: float, lost_s: float, carry: bool
-) -> dict[int, Job]:
+@dataclass
+class Terms:
+    """Lengths in seconds; whether what is owed is carried over, and devices are kept."""
+
+    round_s: float = 360.0
+    lost_s: float = 0.0
+    resolve_s: float = 0.0
+    carry: bool = True
+    leases: bool = True
+
+
+def textbook(policy: str, jobs: list[Job], gpus: dict[str, int], terms: Terms) -> dict[int, Job]:
     """Run jobs in rounds (Narayanan et al., OSDI 2020, section 5); return them by name."""
     waiting, now, elapsed, changed = list(jobs), 0.0, 0.0, False
+    length, last = terms.round_s, -np.inf
     active: list[Job] = []
     while waiting or active:
         if not active:
@@ -48,13 +59,16 @@ def textbook(
             new.received = dict.fromkeys(TYPES, length / 2)
             active.append(new)
             changed = True
-        if changed:
-            aim(policy, active, gpus, length, elapsed, carry)
-            elapsed, changed = 0.0, False
+        if changed and now >= last + terms.resolve_s:
+            aim(policy, active, gpus, length, elapsed, terms.carry)
+            elapsed, changed, last = 0.0, False, now
         chosen = choose(active, dict(gpus))
-        needed = {}
+        needed, here = {}, {job.name: kind for job, kind in chosen}
+        for job in active:
+            stays = terms.leases and job.last == here.get(job.name)
+            job.preemptions += job.last is not None and not stays
         for job, kind in chosen:
-            lost = lost_s if job.last != kind else 0.0
+            lost = terms.lost_s if not terms.leases or job.last != kind else 0.0
             needed[job.name] = lost + job.remaining / job.speed[kind]
             job.start_s = now if np.isnan(job.start_s) else job.start_s
             ran = min(needed[job.name], length)
@@ -116,11 +130,11 @@ def choose(active: list[Job], free: dict[str, int]) -> list[tuple[Job, str]]:
     return chosen
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(16))
 def test_rounds_are_those_of_the_textbook(seed: int) -> None:
     rng = np.random.default_rng(seed)
     gpus = {kind: int(rng.integers(2, 5)) for kind in TYPES}
-    length, lost_s = 360.0, float(rng.choice([0.0, 25.0]))
+    lost_s = float(rng.choice([0.0, 25.0]))
     count = int(rng.integers(1, 12))
     arrival_s = np.sort(rng.uniform(0, 4000, count)) * (rng.random(count) < 0.7)
     scale, speed = rng.choice([1, 1, 2], count), rng.uniform(0.2, 5, (count, 3))
@@ -133,13 +147,18 @@ def test_rounds_are_those_of_the_textbook(seed: int) -> None:
         Job(k, int(scale[k]), at, steps[k], dict(zip(TYPES, speed[k].tolist(), strict=True)))
         for k, at in enumerate(np.sort(arrival_s).tolist())
     ]
+    terms = Terms(360.0, lost_s, carry=bool(rng.random() < 0.5))
+    terms.resolve_s, terms.leases = float(rng.choice([0, 0, 1000])), bool(rng.random() < 0.7)
     settings: dict[str, Any] = {
         "preemption_overhead_seconds": lost_s,
-        "carry_over": bool(rng.random() < 0.5),
+        "carry_over": terms.carry,
+        "resolve_seconds": terms.resolve_s,
+        "leases": terms.leases,
     }
-    run = ap.simulate("max_min_fairness", workload, gpus, **settings)
-    by_hand = textbook("max_min_fairness", jobs, gpus, length, lost_s, bool(settings["carry_over"]))
-    for name in ("start_s", "completion_s"):
+    policy = str(rng.choice(["max_min_fairness", "isolated", "proportional"]))
+    run = ap.simulate(policy, workload, gpus, **settings)
+    by_hand = textbook(policy, jobs, gpus, terms)
+    for name in ("start_s", "completion_s", "preemptions"):
         expected = [getattr(by_hand[k], name) for k in workload.jobs.index]
         np.testing.assert_allclose(run.jobs[name], expected, rtol=1e-9, err_msg=name)
     held = [by_hand[k].held_s for k in workload.jobs.index]
