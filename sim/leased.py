@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from apportion.cluster import Cluster
-    from apportion.sim.deciders import Decider
+    from apportion.policies import Policy
     from apportion.sim.engine import Truth
     from apportion.sim.engine.snapshot import Snapshots
     from apportion.sim.network import NetworkModel
@@ -25,7 +25,7 @@ __all__ = ["run_leased"]
 
 
 def run_leased(
-    decider: Decider,
+    decider: Policy | OfferScheduler,
     workload: Workload,
     cluster: Cluster,
     settings: Mapping[str, Any],

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 from apportion.checks import choice, number, seed, whole, yes_no
 from apportion.errors import InputError, unknown_name, written
 from apportion.mechanism.offers import OfferScheduler
+from apportion.mechanism.queue import QueueScheduler
 from apportion.mechanisms import MECHANISMS, Mechanism
+from apportion.policies import Policy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -31,8 +33,9 @@ def mechanism_for(
     deciders
         Policies and schedulers that are to run, all by the same mechanism.
     mechanism
-        A value, or the name of one. None chooses ``"leases"`` if there is a scheduler, or a setting
-        that only leases heed, or a network, else ``"rounds"``.
+        A value, or the name of one. None chooses ``"queue"`` if there is a queue, ``"leases"`` if
+        there is a scheduler that offers GPUs, or a setting that only leases heed, or a network,
+        else ``"rounds"``.
     given
         Settings by name, for a mechanism that is no value. None says that it was not given.
 
@@ -43,26 +46,44 @@ def mechanism_for(
         or a value out of range.
     """
     told = {name: value for name, value in given.items() if value is not None}
-    schedulers = [decider.label for decider in deciders if isinstance(decider, OfferScheduler)]
+    deciders = list(deciders)
+    by_leases = [each.label for each in deciders if isinstance(each, OfferScheduler)]
+    in_queues = [each.label for each in deciders if isinstance(each, QueueScheduler)]
     if mechanism is None:
         of_leases = told.keys() & (_names("leases") - _names("rounds") | {"network"})
-        mechanism = "leases" if schedulers or of_leases else "rounds"
+        mechanism = "queue" if in_queues else "leases" if by_leases or of_leases else "rounds"
     if isinstance(mechanism, Mechanism):
         _refuse_beside(mechanism, told)
         name = mechanism.name
     else:
         name = choice("mechanism", mechanism, MECHANISMS)
-    if schedulers and name != "leases":
-        raise InputError(
-            f"{schedulers[0]!r} is a scheduler, which works by leases; mechanism={name!r} is "
-            f"for policies. Leave out one of the two."
-        )
+    _check_who_decides(deciders, name)
     if isinstance(mechanism, Mechanism):
         return mechanism
     for setting, value in told.items():
         _check_heeded(name, setting, value)
     chosen: Mechanism = MECHANISMS[name].of(told)
     return chosen
+
+
+def _check_who_decides(deciders: Iterable[Decider], mechanism: str) -> None:
+    """Refuse deciders that do not work by the mechanism."""
+    kinds = (
+        (OfferScheduler, "leases", "is a scheduler, which works by leases"),
+        (QueueScheduler, "queue", "is a scheduler, which works by a queue"),
+    )
+    for decider in deciders:
+        for kind, own, words in kinds:
+            if isinstance(decider, kind) and mechanism != own:
+                raise InputError(
+                    f"{decider.label!r} {words}; mechanism={mechanism!r} is for others. Leave out "
+                    f"one of the two."
+                )
+        if isinstance(decider, Policy) and mechanism == "queue":
+            raise InputError(
+                f"{decider.label!r} is a policy, which shares out time; mechanism='queue' is for "
+                f"schedulers of that kind. Leave out one of the two."
+            )
 
 
 def _names(mechanism: str) -> set[str]:

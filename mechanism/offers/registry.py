@@ -25,6 +25,7 @@ from apportion.mechanism.offers.rules import (
 from apportion.mechanism.offers.scheduler import OfferScheduler
 from apportion.mechanism.offers.timers import AutoTunedTimers, ManualTimers
 from apportion.names import is_policy_name
+from apportion.registry import Registry
 
 __all__ = ["SCHEDULERS", "get_scheduler", "scheduler_table"]
 
@@ -73,8 +74,17 @@ _BUILT_IN = (
     ),
 )
 
-SCHEDULERS: dict[str, OfferScheduler] = {scheduler.name: scheduler for scheduler in _BUILT_IN}
-"""Schedulers by name, with the options that they have unless others are given."""
+SCHEDULERS: Registry[OfferScheduler] = Registry(
+    "scheduler",
+    "apportion.schedulers",
+    {scheduler.name: scheduler for scheduler in _BUILT_IN},
+    lambda value: isinstance(value, OfferScheduler),
+)
+"""Schedulers by name, with the options that they have unless others are given.
+
+One of one's own is added by assigning it; an installed package offers its own by the entry point
+group ``apportion.schedulers``.
+"""
 
 _PARTS = ("order", "rule", "timers")
 

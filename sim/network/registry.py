@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 
 from apportion.checks import mapping
 from apportion.cluster import Cluster
 from apportion.errors import InputError, unknown_name
 from apportion.kinds import checked
+from apportion.registry import Registry
 from apportion.sim.network.analytic import AnalyticNetwork
 from apportion.sim.network.model import MemoizedNetwork, NetworkModel, NoNetwork
 from apportion.sim.network.models import model_profiles, scaled_profiles
@@ -41,15 +41,18 @@ def _table1(profiles: Profiles, *, flat_if_unbalanced: bool = True) -> Table1Net
     return Table1Network(analytic, flat_if_unbalanced)
 
 
-NETWORKS: Mapping[str, Callable[..., NetworkModel]] = MappingProxyType(
+NETWORKS: Registry[Callable[..., NetworkModel]] = Registry(
+    "network",
+    "apportion.networks",
     {
         "none": lambda _profiles: NoNetwork(),
         "table1": _table1,
         "alpha_beta": _alpha_beta,
         "table1_model": _table1_model,
-    }
+    },
+    callable,
 )
-"""Makers of network models, by name."""
+"""Makers of network models, by name: each is given profiles of models, and options by name."""
 
 
 @checked

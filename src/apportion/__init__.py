@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from apportion.jobs import JOB_COLUMNS, check_jobs
     from apportion.mechanism import RoundScheduler
     from apportion.mechanism.offers import OfferScheduler, get_scheduler, scheduler_table
-    from apportion.mechanisms import Exact, Leases, Rounds
+    from apportion.mechanism.queue import QueueScheduler
+    from apportion.mechanisms import Exact, Leases, Queue, Rounds
     from apportion.pairs import PairThroughputs
     from apportion.policies import (
         FIFO,
@@ -94,7 +95,8 @@ _HOMES = {
     "apportion.jobs": ["JOB_COLUMNS", "check_jobs"],
     "apportion.mechanism": ["RoundScheduler"],
     "apportion.mechanism.offers": ["OfferScheduler", "get_scheduler", "scheduler_table"],
-    "apportion.mechanisms": ["Exact", "Leases", "Rounds"],
+    "apportion.mechanism.queue": ["QueueScheduler"],
+    "apportion.mechanisms": ["Exact", "Leases", "Queue", "Rounds"],
     "apportion.pairs": ["PairThroughputs"],
     "apportion.policies": [
         "AlloX",
@@ -167,6 +169,8 @@ __all__ = [
     "PairThroughputs",
     "Policy",
     "ProportionalShare",
+    "Queue",
+    "QueueScheduler",
     "Resource",
     "RoundScheduler",
     "Rounds",

@@ -71,6 +71,8 @@ _CLASSES = (
     "OfferScheduler",
     "PairThroughputs",
     "Policy",
+    "Queue",
+    "QueueScheduler",
     "Resource",
     "RoundPlan",
     "Rounds",

@@ -1,4 +1,4 @@
-"""Ways in which decisions are carried out, as values: in rounds, by leases, or exactly.
+"""Ways in which decisions are carried out, as values: in rounds, by leases, exactly, or in a queue.
 
 A value holds every setting of its mechanism, checked, with its default and a line that explains it.
 Functions take the value, options of the command line and files of settings are made from its
@@ -21,7 +21,16 @@ if TYPE_CHECKING:
     from dataclasses import Field
 
 
-__all__ = ["MECHANISMS", "Exact", "Leases", "Mechanism", "MechanismName", "Rounds", "Setting"]
+__all__ = [
+    "MECHANISMS",
+    "Exact",
+    "Leases",
+    "Mechanism",
+    "MechanismName",
+    "Queue",
+    "Rounds",
+    "Setting",
+]
 
 _SHORTEST_S = 1e-3
 """Least length of a round or lease, seconds: each of them costs time to compute."""
@@ -242,13 +251,49 @@ class Exact(_Settings):
     resolve_seconds: float = field(default=0.0, metadata=_about("least time between two solves"))
 
 
-Mechanism = Rounds | Leases | Exact
+@dataclass(frozen=True, kw_only=True)
+class Queue(_Settings):
+    """Jobs have devices in the order of a queue, which is asked whenever anything happens.
+
+    The mechanism of every `QueueScheduler`.
+
+    Parameters
+    ----------
+    preemption_overhead_seconds
+        Seconds that a job loses whenever it starts, resumes or moves.
+    placement
+        How gangs get their devices, as in `Rounds`.
+    network
+        A network model or its name, as in `Rounds`; by default none.
+
+    Raises
+    ------
+    InputError
+        For a setting that is out of range or not of its kind.
+    """
+
+    name: ClassVar[str] = "queue"
+
+    preemption_overhead_seconds: float = field(
+        default=0.0, metadata=_about("lost when a job starts, resumes or moves")
+    )
+    placement: str = field(default="consolidated", metadata=_about("how gangs get their devices"))
+    network: Any = field(
+        default=None, metadata=_about("table1, alpha_beta, ...: slow down gangs by their shapes")
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_seconds("preemption_overhead_seconds", self.preemption_overhead_seconds)
+
+
+Mechanism = Rounds | Leases | Exact | Queue
 """A way in which decisions are carried out."""
 
-MechanismName = Literal["rounds", "ideal", "leases"]
+MechanismName = Literal["rounds", "ideal", "leases", "queue"]
 """Their names."""
 
-MECHANISMS: Mapping[str, type[Rounds] | type[Leases] | type[Exact]] = MappingProxyType(
-    {each.name: each for each in (Rounds, Exact, Leases)}
+MECHANISMS: Mapping[str, type[Rounds] | type[Leases] | type[Exact] | type[Queue]] = (
+    MappingProxyType({each.name: each for each in (Rounds, Exact, Leases, Queue)})
 )
 """The mechanisms by name."""

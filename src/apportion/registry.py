@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from apportion.errors import InputError, unknown_name, written
 
@@ -86,6 +86,10 @@ class Registry(MutableMapping[str, T], Generic[T]):
             for entry in entry_points(group=self.group, name=name):
                 self[name] = entry.load()
         return name in self._known
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return what has the name, or the default."""
+        return self._known[name] if name in self else default
 
     def __iter__(self) -> Iterator[str]:
         """Go through the names that are known by now."""

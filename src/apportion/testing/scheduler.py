@@ -9,6 +9,7 @@ import numpy as np
 
 from apportion.cluster import Cluster
 from apportion.mechanism.offers import OfferScheduler
+from apportion.mechanism.queue import QueueScheduler
 from apportion.sim import generate_rack_workload, generate_workload, simulate
 from apportion.sim.deciders import get_decider
 from apportion.sim.given_order import by_arrival_and_id
@@ -65,6 +66,9 @@ def check_scheduler(scheduler: str | Decider, *, gangs: bool = True, seed: int =
         workload, cluster = _on_racks(seed, gangs), _RACKS
         cases: list[dict[str, Any]] = [{}, {"checkpoint_seconds_per_gpu": 0.0}]
         declared: dict[str, Any] = {}
+    elif isinstance(decider, QueueScheduler):
+        workload, cluster = _on_types(seed, gangs), _TYPES
+        cases, declared = [{}, {"preemption_overhead_seconds": 45.0}], {}
     else:
         workload, cluster = _on_types(seed, gangs), _TYPES
         cases = [{"leases": False, "round_seconds": 500.0}, {"preemption_overhead_seconds": 45.0}]

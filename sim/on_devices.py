@@ -1,0 +1,193 @@
+"""Policies in rounds or exactly, and queues: the parts of a simulation, put together and run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from apportion.errors import InputError, written
+from apportion.mechanism.exactly import Exactly
+from apportion.mechanism.placement import Placer
+from apportion.mechanism.queue import InQueue, QueueScheduler
+from apportion.mechanism.rounds import InRounds
+from apportion.policies import Policy
+from apportion.sim.beliefs import Agnostic, Told
+from apportion.sim.engine import Fluid, RunRecord, TableSpeeds, Truth
+from apportion.sim.engine import run as run_jobs
+from apportion.sim.estimated_beliefs import Estimated
+from apportion.sim.given_order import by_arrival_and_id, of_types_given, present_types
+from apportion.sim.log import RoundLog
+from apportion.sim.metrics import jobs_table
+from apportion.sim.network import get_network
+from apportion.sim.network.pace import check_models, least_slowdowns, pace_of
+from apportion.sim.network.speeds import NetworkSpeeds
+from apportion.sim.resolve import Resolver
+from apportion.sim.run import Run
+from apportion.sim.schedule import ScheduleLog
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from apportion.cluster import Cluster
+    from apportion.mechanism.devices import Devices
+    from apportion.mechanism.scheduler import Scheduler
+    from apportion.sim.beliefs import Beliefs
+    from apportion.sim.engine.snapshot import Snapshots
+    from apportion.sim.engine.speeds import Speeds
+    from apportion.sim.progress import Progress
+    from apportion.sim.workload import Workload
+
+__all__ = ["run_on_devices"]
+
+
+def _beliefs(given: Beliefs | None, settings: dict[str, Any]) -> Beliefs:
+    """Return what is told of speeds, out of the settings unless it is given by itself."""
+    estimates = settings.pop("pair_estimates", None)
+    learns = settings.pop("learn_pairs", False)
+    of_pairs, speeds = estimates is not None or learns, settings["speeds"]
+    if given is None and speeds == "told":
+        return Told(estimates, learns)
+    if given is None and not of_pairs:
+        return Agnostic() if speeds == "agnostic" else _estimated(settings)
+    if given is None or of_pairs or speeds != "told":
+        raise InputError(
+            "pair_estimates and learn_pairs go with speeds='told' only, and none of the three with "
+            "beliefs=, which says all of it. Write beliefs=Told(pair_estimates, learn_pairs) or "
+            "leave the others out."
+        )
+    del settings["speeds"]
+    settings["beliefs"] = repr(given)
+    return given
+
+
+def _estimated(settings: Mapping[str, Any]) -> Estimated:
+    return Estimated(settings["references"], settings["optimism"], seed=settings["seed"])
+
+
+def run_on_devices(
+    decider: Policy | QueueScheduler,
+    workload: Workload,
+    cluster: Cluster,
+    settings: dict[str, Any],
+    beliefs: Beliefs | None,
+    snapshots: Snapshots | None,
+    reporter: Progress,
+) -> Run:
+    """Run a policy in rounds or exactly, or a queue.
+
+    It decides over jobs and types in one order, whatever the order in which they are given.
+
+    Parameters
+    ----------
+    decider
+        Who decides.
+    workload, cluster
+        Jobs, and where they run.
+    settings
+        As `apportion.sim.settings.settings_for` returns them.
+    beliefs
+        What is told of speeds, if it is not among the settings.
+    snapshots
+        Where the run leaves its state.
+    reporter
+        Is told of how far the run is.
+    """
+    ordered, present = by_arrival_and_id(workload), present_types(cluster)
+    truth = Truth(ordered, present, placement_sensitive=settings.get("placement_sensitive", False))
+    log, devices, schedule = RoundLog(present.accelerators), None, None
+    speeds: Speeds = TableSpeeds(truth, None)
+    if settings["mechanism"] != "ideal":
+        devices = _devices(settings, present)
+        schedule = ScheduleLog(present, len(ordered))
+        speeds = TableSpeeds(truth, devices)
+        if settings["network"] is not None:
+            speeds = _on_network(settings, speeds, truth, ordered, present, devices.devices)
+    resolver = None
+    if isinstance(decider, Policy):
+        _check_pairs(decider, workload)
+        believed = _beliefs(beliefs, settings).start(truth, ordered, present)
+        truth.told.speed = believed.speed
+        resolver = Resolver(decider, settings["resolve_seconds"], truth.told, believed)
+    scheduler = _scheduler(decider, settings, truth, devices, resolver)
+    record = RunRecord(truth, log, reporter, schedule, devices)
+    run_jobs(truth, scheduler, Fluid(truth, speeds), record, snapshots)
+    reporter.finish(truth)
+    jobs = jobs_table(truth, ordered, present).loc[workload.jobs.index]
+    return Run(
+        policy=decider.label,
+        workload=workload.name,
+        cluster=cluster,
+        jobs=of_types_given(jobs, "_s", cluster),
+        rounds=of_types_given(log.table(), "_busy", cluster),
+        settings=settings,
+        policy_seconds=0.0 if resolver is None else resolver.policy_seconds,
+        wall_seconds=0.0,
+        solves=0 if resolver is None else resolver.solves,
+        tables={} if schedule is None else {"schedule": schedule.table(ordered.jobs.index)},
+    )
+
+
+def _check_pairs(policy: Policy, workload: Workload) -> None:
+    """Refuse space sharing of jobs of which nobody knows how fast they are in pairs."""
+    if policy.space_sharing and workload.pairs is None:
+        raise InputError(
+            f"Policy {policy.label!r} lets jobs share GPUs, but the workload {workload.name!r} has "
+            f"no pair throughputs; read it with a Gavel oracle as throughputs, or set "
+            f"Workload.pairs."
+        )
+
+
+def _devices(settings: Mapping[str, Any], cluster: Cluster) -> Placer:
+    """Return devices whose placement knows how fast gangs are where, if a network counts."""
+    network = settings["network"]
+    pace = None if network is None else pace_of(get_network(network, cluster=cluster))
+    return Placer(cluster, settings["placement"], settings["seed"], pace=pace)
+
+
+def _scheduler(
+    decider: Policy | QueueScheduler,
+    settings: Mapping[str, Any],
+    truth: Truth,
+    devices: Placer | None,
+    resolver: Resolver | None,
+) -> Scheduler:
+    """Return who decides by the mechanism of the settings."""
+    if isinstance(decider, QueueScheduler) and devices is not None:
+        overhead_s = settings["preemption_overhead_seconds"]
+        return InQueue(decider, truth.told, devices, overhead_s)
+    if resolver is None:
+        raise InputError(f"{written(decider)} is neither a policy nor a scheduler.")
+    name = f"Policy {decider.label!r}"
+    if devices is None:
+        return Exactly(truth.told, resolver, name)
+    return _in_rounds(settings, truth, devices, resolver, name)
+
+
+def _on_network(
+    settings: dict[str, Any],
+    free: Speeds,
+    truth: Truth,
+    workload: Workload,
+    cluster: Cluster,
+    devices: Devices,
+) -> NetworkSpeeds:
+    """Return speeds that depend on the shapes of gangs; those alone are on their best one."""
+    network = get_network(settings["network"], cluster=cluster)
+    settings["network"] = network.name
+    check_models(network, workload, cluster)
+    truth.alone_slowdown[:] = least_slowdowns(workload, cluster, network)
+    job_types = workload.jobs["job_type"].tolist()
+    return NetworkSpeeds(free, job_types, network, devices.held, devices.placement)
+
+
+def _in_rounds(
+    settings: Mapping[str, Any], truth: Truth, devices: Placer, resolver: Resolver, name: str
+) -> InRounds:
+    """Return the scheduler of rounds."""
+    return InRounds(
+        *(truth.told, devices, resolver, name),
+        round_seconds=settings["round_seconds"],
+        overhead_seconds=settings["preemption_overhead_seconds"],
+        carry_over=settings["carry_over"],
+        work_conserving="leaves_gpus_idle" not in resolver.policy.traits,
+        leases=settings["leases"],
+    )

@@ -1,0 +1,155 @@
+"""Queues by hand, against a clock of dictionaries, and through the public checks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import apportion as ap
+from apportion.mechanism.queue import QUEUES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from apportion.mechanism.job_table import JobTable
+
+
+@dataclass(frozen=True)
+class ShortestLeft(ap.QueueScheduler):
+    """Whoever needs least time is served first, on the fastest type that is free."""
+
+    name = "shortest_left"
+
+    longest: bool = False
+
+    def queue(self, jobs: JobTable, now_s: float) -> Iterator[tuple[int, Iterable[int]]]:
+        left_s = (jobs.remaining / jobs.speed.max(axis=1))[jobs.active].round(6)
+        for job in jobs.active[np.argsort(-left_s if self.longest else left_s, kind="stable")]:
+            yield job, np.argsort(-jobs.speed[job], kind="stable")
+
+
+def workload(rows: list[tuple[float, int, float, float, float]]) -> ap.Workload:
+    """Jobs of (arrival, GPUs, steps, steps/s on a, steps/s on b)."""
+    arrival_s, gpus, steps, on_a, on_b = zip(*rows, strict=True)
+    names = [f"m{k}" for k in range(len(rows))]
+    jobs = pd.DataFrame(
+        {"job_type": names, "scale_factor": gpus, "total_steps": steps, "arrival_s": arrival_s}
+    )
+    index = pd.MultiIndex.from_arrays([names, gpus])
+    return ap.Workload("by hand", jobs, pd.DataFrame({"a": on_a, "b": on_b}, index=index))
+
+
+def test_by_hand() -> None:
+    load = workload(
+        [(0.0, 1, 100.0, 1.0, 0.0), (10.0, 1, 20.0, 1.0, 0.5), (20.0, 1, 5.0, 1.0, 0.5)]
+    )
+    run = ap.simulate(ShortestLeft(), load, "a=1,b=1", preemption_overhead_seconds=2.0)
+    # Job 0 is pushed off a at 10 s by job 1, which goes on, on b, as job 2 comes at 20 s; at 27 s
+    # job 2 is done and job 1 moves back to a, where job 0 follows it.
+    done_1 = 27.0 + 2.0 + 12.0 - 0.5 * 5.0
+    assert run.jobs["completion_s"].tolist() == [done_1 + 2.0 + 92.0, done_1, 27.0]
+    assert run.jobs["preemptions"].tolist() == [1, 2, 0]
+    ap.check_schedule(run, load, "a=1,b=1")
+
+
+def reference(load: ap.Workload, capacity: list[int], lost_s: float) -> list[float]:
+    """Completion times by a clock that looks at every job at every event."""
+    jobs, speed = load.jobs, load.throughput_of({"a": capacity[0], "b": capacity[1]}).to_numpy()
+    left = jobs["total_steps"].tolist()
+    arrival, gpus = jobs["arrival_s"].tolist(), jobs["scale_factor"].tolist()
+    on: dict[int, int] = {}
+    lost, done, now = dict.fromkeys(range(len(left)), 0.0), [np.nan] * len(left), 0.0
+    while np.isnan(done).any():
+        here = [k for k in range(len(left)) if arrival[k] <= now and np.isnan(done[k])]
+        free, before, on = list(capacity), on, {}
+        for k in sorted(here, key=lambda k: (round(left[k] / speed[k].max(), 6), k)):
+            for kind in sorted(range(2), key=lambda kind: (-speed[k][kind], kind)):
+                if speed[k][kind] > 0 and gpus[k] <= free[kind]:
+                    on[k] = kind
+                    free[kind] -= gpus[k]
+                    break
+        for k, kind in on.items():
+            lost[k] = lost[k] if before.get(k) == kind else lost_s
+        ends = {k: now + lost[k] + left[k] / speed[k][kind] for k, kind in on.items()}
+        coming = [arrival[k] for k in range(len(left)) if arrival[k] > now]
+        then = min([*ends.values(), *coming])
+        for k, kind in on.items():
+            worked = max(then - now - lost[k], 0.0)
+            lost[k] = max(lost[k] - (then - now), 0.0)
+            left[k] -= worked * speed[k][kind]
+            if ends[k] <= then * (1 + 1e-12):
+                done[k] = then
+        on = {k: kind for k, kind in on.items() if np.isnan(done[k])}
+        now = then
+    return done
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_against_a_clock_of_dictionaries(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows = []
+    for _ in range(int(rng.integers(2, 8))):
+        on_a, on_b = rng.choice([0.0, 1.0, 0.37, 2.1], 2, p=[0.1, 0.4, 0.3, 0.2])
+        steps = float(rng.uniform(5, 300))
+        rows.append((float(rng.uniform(0, 120)), int(rng.integers(1, 3)), steps, on_a or 1.3, on_b))
+    rows.sort()
+    load, capacity = workload(rows), rng.integers(2, 5, 2).tolist()
+    lost_s = float(rng.choice([0.0, 3.0]))
+    run = ap.simulate(
+        ShortestLeft(),
+        load,
+        {"a": capacity[0], "b": capacity[1]},
+        preemption_overhead_seconds=lost_s,
+    )
+    np.testing.assert_allclose(
+        run.jobs["completion_s"], reference(load, capacity, lost_s), rtol=1e-9
+    )
+
+
+def test_the_public_check_of_schedulers() -> None:
+    ap.check_scheduler(ShortestLeft())
+
+
+def test_a_run_goes_on_from_its_snapshot(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from apportion.sim.engine.snapshot import Snapshots
+
+    load = ap.generate_workload(jobs=12, seed=1, jobs_per_hour=8, scale_factors="gavel")
+    whole = ap.simulate(ShortestLeft(), load, "v100=8,k80=8")
+    write, calls = Snapshots.write, 0
+
+    def stops(self: Snapshots, *args: Any) -> None:
+        nonlocal calls
+        write(self, *args)
+        calls += 1
+        if calls == 7:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Snapshots, "write", stops)
+    how = {"snapshot": tmp_path / "run.json", "snapshot_seconds": 0.0}
+    with pytest.raises(KeyboardInterrupt):
+        ap.simulate(ShortestLeft(), load, "v100=8,k80=8", **how)
+    run = ap.simulate(ShortestLeft(), load, "v100=8,k80=8", **how)
+    assert run.jobs.equals(whole.jobs)
+    assert run.schedule.equals(whole.schedule)
+
+
+def test_names_and_mistakes(monkeypatch: pytest.MonkeyPatch) -> None:
+    load = ap.generate_workload(jobs=2)
+    monkeypatch.setitem(QUEUES._known, "mine", ShortestLeft())
+    assert ap.simulate("mine", load, "v100=8").policy == "shortest_left"
+    assert ap.compare(["mine"], load, "v100=8", n_jobs=1)["shortest_left"].settings == (
+        ap.simulate("mine", load, "v100=8").settings
+    )
+    for call, message in (
+        (lambda: ap.simulate("mine", load, "v100=8", mechanism="rounds"), "works by a queue"),
+        (lambda: ap.simulate("mine", load, "v100=8", round_seconds=9.0), "does nothing to 'queue'"),
+        (lambda: ap.simulate("fifo", load, "v100=8", mechanism="queue"), "shares out time"),
+        (lambda: ap.simulate("dally", load, "v100=8", mechanism="queue"), "works by leases"),
+        (lambda: ap.Queue(preemption_overhead_seconds=-1), "preemption_overhead_seconds is -1"),
+    ):
+        with pytest.raises(ap.InputError, match=message):
+            call()
