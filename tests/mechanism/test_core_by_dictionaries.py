@@ -266,6 +266,7 @@ def test_rounds_repeat_themselves_if_all_who_have_a_share_fit(
     core = RoundCore([2], Placer(Cluster({"v100": 2})), LENGTH)
     core.append(np.ones((len(shares), 1)), [1] * len(shares))
     core.aim(np.array(shares)[:, None])
+    assert not core.settled  # nobody runs yet
     core.ask()
     assert core.settled is settled
     lazy = RoundCore([2], Placer(Cluster({"v100": 2})), LENGTH, work_conserving=False)
