@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import pytest
-from tests.sim.leasing.textbook import MACHINE, NETWORK, RACK, Job, Terms, Textbook
+from tests.sim.leasing.packing import MACHINE, NETWORK, RACK
+from tests.sim.leasing.textbook import Job, Terms, Textbook
 
 import apportion as ap
 from apportion.mechanism.offers import AutoTunedTimers, ManualTimers, OfferScheduler
