@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pandas as pd
+
+from apportion.experiments.machine.store import Store
 
 ROOT = Path(__file__).parents[1]
 
@@ -32,8 +35,11 @@ def test_the_benchmark_of_scale_measures_and_does_not_run_twice_what_is_done(
     assert table["GPUs"].tolist() == [36, 72]
     assert (table["outside"] > table["all in"]).all()
     assert (table["solves"] <= table["rounds"]).all()
-    store = tmp_path / "simulator_scale.runs.jsonl"
-    store.write_text(store.read_text(encoding="utf-8").replace('"solves": ', '"solves": 9'))
+    store = Store(tmp_path / "simulator_scale.runs.jsonl")
+    finished = store.finished()
+    store.open(resume=False)
+    for record in finished.values():
+        store.append(json.loads(json.dumps(record).replace('"solves": ', '"solves": 9')))
     run(tmp_path)
     again = pd.read_csv(tmp_path / "simulator_scale.csv")
     # What the file says of finished runs is believed: they were not run again.

@@ -215,7 +215,8 @@ SABOTAGE: dict[str, Callable[[Answer], Answer]] = {
     "violated": _more_than_there_is,
     "off": _less_than_possible,
     "inconsistent": lambda answer: replace(answer, throughput=answer.throughput * 1.001),
-    "prices": lambda answer: replace(answer, prices=answer.prices * 1.01 + 0.01),
+    # Less would be a dual value too where the objective has a kink.
+    "prices": lambda answer: replace(answer, prices=answer.prices * 3 + 1.0),
 }
 
 

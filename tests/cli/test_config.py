@@ -142,7 +142,7 @@ def test_what_a_file_does_not_hold_is_named(capsys: pytest.CaptureFixture[str]) 
     ("words", "message"),
     [
         (["--mechanism", "ideal"], "--mechanism ideal does not go with first/run.json, whose"),
-        (["--network", "table1"], "network='table1' is for the mechanism 'leases'"),
+        (["--lease-seconds", "60"], "lease_seconds=60.0 is for the mechanism 'leases'"),
         (["--limit", "1"], "--limit is for a workload from a file"),
         (["--racks", "2"], "--racks does not go with first/run.json, whose cluster"),
         (["--policies", "dally"], "'dally' is a scheduler, which works by leases"),

@@ -27,11 +27,11 @@ def one_class(speeds: list[float], demand: list[float]) -> Bins:
 
 
 def test_jobs_between_the_same_throughputs_are_one_row_with_their_mean() -> None:
-    bins = one_class([8.0, 2.0, 4.0], [1.0, 2.0, 3.0, 3.5, 7.0, 5.0])
+    bins = one_class([8.0, 2.0, 4.0], [1.0, 1.5, 3.0, 3.5, 7.0, 5.0])
     np.testing.assert_array_equal(bins.bin_of, [0, 0, 1, 1, 2, 2])
     np.testing.assert_array_equal(bins.instance.count, [2, 2, 2])
-    np.testing.assert_allclose(bins.demand, [1.5, 3.25, 6.0])
-    np.testing.assert_allclose(bins.part, [0.5, 1.0, 0.5, 0.75, 0.75, 0.25])
+    np.testing.assert_allclose(bins.demand, [1.25, 3.25, 6.0])
+    np.testing.assert_allclose(bins.part, [0.5, 0.75, 0.5, 0.75, 0.75, 0.25])
 
 
 def test_a_demand_that_is_a_throughput_belongs_below_whatever_the_rounding() -> None:
