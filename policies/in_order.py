@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 __all__ = ["FIFO", "ShortestJobFirst"]
 
+_ROUNDING = 1e-9
+"""Numbers that differ by less, relatively, differ by the rounding of sums: they are data, not
+what a solver left open."""
+
 
 class _InOrder(Policy):
     """Give each job its fastest throughput, the first of the order above all.
@@ -35,7 +39,7 @@ class _InOrder(Policy):
 
     def objective(self, p: Problem) -> cp.Maximize:
         """State the throughputs relative to the fastest, weighted by place in the order."""
-        place = ranks(self.order(p))
+        place = ranks(self.order(p), relative=_ROUNDING)
         weight = p.instance.fastest_gpus * (place.max() + 1 - place) / p.fastest_throughput
         return cp.Maximize(p.total(cp.multiply(weight, p.throughput)))
 

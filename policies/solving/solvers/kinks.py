@@ -102,7 +102,10 @@ class DualFace:
         priced = equations + np.searchsorted(rows, self.priced[self.tight[self.priced]])
         right = np.zeros((equations + unknowns, priced.size))
         right[priced, np.arange(priced.size)] = -1.0
-        moved = splu(system).solve(right)[priced]
+        try:
+            moved = splu(system).solve(right)[priced]
+        except RuntimeError:  # a pivot that rounding made zero: there is a direction to move in
+            return True
         return bool((np.diagonal(moved) * _REGULAR > _MOVES).any())
 
     def least(self, slack: Floats, limit: Floats) -> Floats | None:
