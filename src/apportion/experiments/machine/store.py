@@ -104,14 +104,8 @@ class Store:
         try:
             with self._file.open("rb") as stream:
                 for number, line in enumerate(stream, start=1):
-                    body = _unsealed(line.removesuffix(b"\n"))
-                    start = None if body is None else _FINGERPRINT.match(body)
-                    if body is None or start is None:
-                        damaged.append(number)
-                    elif wanted is None or start[1].decode() in wanted:
-                        record = json.loads(body)
-                        if record.get("error") is None:
-                            found[record["fingerprint"]] = record
+                    whole = _take_up(line, wanted, found)
+                    damaged += [] if whole else [number]
         except OSError as error:
             raise InputError(f"Cannot read {str(self._file)!r}: {error.strerror}.") from error
         if damaged:
@@ -121,6 +115,19 @@ class Store:
                 *(self._file, lines),
             )
         return found
+
+
+def _take_up(line: bytes, wanted: Collection[str] | None, found: dict[str, dict[str, Any]]) -> bool:
+    """Enter the run of a line if it is wanted and did not fail; tell whether the line is whole."""
+    body = _unsealed(line.removesuffix(b"\n"))
+    start = None if body is None else _FINGERPRINT.match(body)
+    if body is None or start is None:
+        return False
+    if wanted is None or start[1].decode() in wanted:
+        record = json.loads(body)
+        if record.get("error") is None:
+            found[record["fingerprint"]] = record
+    return True
 
 
 def _sealed(body: bytes) -> bytes:
