@@ -56,18 +56,24 @@ def present_types(cluster: Cluster) -> Cluster:
     return replace(cluster, gpus=gpus, prices_per_gpu_hour=prices)
 
 
-def of_types_given(table: pd.DataFrame, suffix: str, cluster: Cluster) -> pd.DataFrame:
+def of_types_given(
+    table: pd.DataFrame, suffix: str, cluster: Cluster, *, behind: int = 0
+) -> pd.DataFrame:
     """Put the columns by type of a table in the order of a cluster; types without GPUs have zeros.
 
     Parameters
     ----------
     table
         With a column ``<accelerator><suffix>`` for each type that has GPUs, behind all others.
+    behind
+        How many columns stand behind those, after all.
     suffix
         What follows the name of a type.
     cluster
         As it was given.
     """
-    others = table.columns[: table.shape[1] - sum(count > 0 for count in cluster.gpus.values())]
+    last = table.shape[1] - behind
+    first = last - sum(count > 0 for count in cluster.gpus.values())
     own = [f"{name}{suffix}" for name in cluster.accelerators]
-    return table.reindex(columns=[*others, *own], fill_value=0.0)
+    columns = [*table.columns[:first], *own, *table.columns[last:]]
+    return table.reindex(columns=columns, fill_value=0.0)

@@ -39,7 +39,7 @@ def run_leased(
     decider
         A scheduler, or a policy that is solved over tiers.
     workload, cluster
-        Jobs, and whole racks of one accelerator type.
+        Jobs, and whole racks, each of one accelerator type.
     settings
         Those of ``"leases"`` as `apportion.sim.settings.settings_for` returns them.
     progress

@@ -18,7 +18,7 @@ from apportion.sim.given_order import by_arrival_and_id, of_types_given, present
 from apportion.sim.log import RoundLog
 from apportion.sim.metrics import jobs_table
 from apportion.sim.network import get_network
-from apportion.sim.network.pace import check_models, least_slowdowns, pace_of
+from apportion.sim.network.pace import check_models, least_slowdowns, pace_of, placings_of
 from apportion.sim.network.speeds import NetworkSpeeds
 from apportion.sim.resolve import Resolver
 from apportion.sim.run import Run
@@ -174,7 +174,7 @@ def _on_network(
     network = get_network(settings["network"], cluster=cluster)
     settings["network"] = network.name
     check_models(network, workload, cluster)
-    truth.alone_slowdown[:] = least_slowdowns(workload, cluster, network)
+    truth.alone_slowdown[:] = least_slowdowns(workload, placings_of(cluster, network))
     job_types = workload.jobs["job_type"].tolist()
     return NetworkSpeeds(free, job_types, network, devices.held, devices.placement)
 

@@ -27,31 +27,35 @@ __all__ = ["tier_problem"]
 def tier_problem(
     speed: Floats, scale: Ints, cluster: Cluster, columns: Mapping[str, Floats]
 ) -> Instance:
-    """Pose the problem of jobs whose options are the tiers of one accelerator type.
+    """Pose the problem of jobs whose options are the tiers of accelerator types.
 
-    A gang holds its GPUs, and its part of every limit on gangs that lie in machines and in racks
+    Option ``type * 3 + tier`` is a tier of a type. A gang holds its GPUs, and its part of every
+    limit on gangs that lie in machines and in racks
     (`apportion.policies.placements.tiers.pack_gangs`).
 
     Parameters
     ----------
     speed
-        Steps/s of each job at each tier, 0 where its gang cannot lie, shape (jobs, tiers).
+        Steps/s of each job at each option, 0 where its gang cannot lie, shape (jobs, options).
     scale
         GPUs of each gang, shape (jobs,).
     cluster
-        Whole racks of one type.
+        Whole racks, each of one type.
     columns
         Columns of the jobs table, each of shape (jobs,).
     """
-    gpus, tiers = scale.astype(float), len(TIERS)
-    held = [np.repeat(gpus[:, None], tiers, axis=1)]
-    capacity = [float(cluster.total_gpus)]
+    gpus, types = scale.astype(float), len(cluster.accelerators)
+    kind, tier = np.divmod(np.arange(speed.shape[1]), len(TIERS))
+    held = [gpus[:, None] * (kind == own) for own in range(types)]
+    capacity = [float(count) for count in cluster.counts]
     lies = np.where(speed > 0, scale[:, None], 0)
-    for inside, of_place in enumerate((cluster.gpus_per_machine, cluster.gpus_per_rack)):
+    for own, inside in np.ndindex(types, 2):
+        of_place = (cluster.gpus_per_machine, cluster.gpus_per_rack)[inside]
         if of_place is not None:
-            limits, _ = gang_limits(np.where(np.arange(tiers) <= inside, lies, 0), of_place)
+            here = (kind == own) & (tier <= inside)
+            limits, _ = gang_limits(np.where(here, lies, 0), of_place)
             held += limits
-            capacity += [cluster.total_gpus / of_place] * len(limits)
+            capacity += [capacity[own] / of_place] * len(limits)
     usage = np.stack(held, axis=2).reshape(scale.size, -1)
     always = {"weight": np.ones(scale.size), "count": np.ones(scale.size), "scale_factor": gpus}
     return Instance(
@@ -60,8 +64,8 @@ def tier_problem(
         member_job=np.arange(scale.size),
         usage=sparse.csr_array(usage),
         capacity=np.array(capacity),
-        option_accelerator=np.zeros(tiers, dtype=np.intp),
+        option_accelerator=kind,
         columns=always | dict(columns),
-        prices=np.append(cluster.prices, np.zeros(len(capacity) - 1)),
-        types=1,
+        prices=np.append(cluster.prices, np.zeros(len(capacity) - types)),
+        types=types,
     )

@@ -39,13 +39,14 @@ _ARRAYS = ("target", "run_s", "owed", "at_start", "priority", "active")
 
 
 class TierShares:
-    """Offers free GPUs by share of time wanted over time received, per job and tier.
+    """Offers free GPUs by share of time wanted over time received, per job, type and tier.
 
-    The policy is solved over options (accelerator, tier) whenever a job has arrived or completed,
-    gangs packed into machines and racks. A job is offered a tier at which it has a share; what
-    nobody with a share accepts is lent to the least served, each at its fastest tier, unless the
-    policy says that it leaves GPUs idle. What jobs are owed at a new solve is carried over, up
-    to one lease. Source: Gavel (Narayanan et al., OSDI 2020), section 5, its priorities.
+    Option ``type * 3 + tier`` is a tier of an accelerator type. The policy is solved over these
+    options whenever a job has arrived or completed, gangs packed into machines and racks. A job is
+    offered a tier of a type at which it has a share; what nobody with a share accepts is lent to
+    the least served, each at the fastest tier of its types, fastest type first, unless the policy
+    says that it leaves GPUs idle. What jobs are owed at a new solve is carried over, up to one
+    lease. Source: Gavel (Narayanan et al., OSDI 2020), section 5, its priorities.
 
     It is the part of a scheduler that decides, `apportion.mechanism.offers.Takers`.
 
@@ -54,7 +55,7 @@ class TierShares:
     policy
         The policy.
     truth, workload, cluster, network
-        Jobs, whole racks of one accelerator type, and what slows gangs down.
+        Jobs, whole racks, each of one accelerator type, and what slows gangs down.
     lease_s
         Length of a lease, seconds.
     resolve_seconds
@@ -89,12 +90,14 @@ class TierShares:
             )
         self._policy, self._cluster, self._lease_s = policy, cluster, lease_s
         speed = tier_speeds(workload, cluster, network)
-        gpus = np.full(len(TIERS), float(cluster.total_gpus))
+        gpus = np.repeat(cluster.counts.astype(float), len(TIERS))
         self._told = truth.told
-        self._table = replace(truth.told, speed=speed, capacity=gpus, prices=np.zeros(len(TIERS)))
+        self._table = replace(truth.told, speed=speed, capacity=gpus, prices=np.zeros(gpus.size))
         believed = Told().start(truth, workload, cluster)
         self.resolver = Resolver(policy, resolve_seconds, self._table, believed, self._pose)
-        self._fastest = speed * (speed == speed.max(axis=1, keepdims=True))
+        by_type = speed.reshape(len(workload), -1, len(TIERS))
+        fastest = by_type == by_type.max(axis=2, keepdims=True)
+        self._fastest = speed * fastest.reshape(speed.shape)
         none = np.zeros_like(speed)
         self._target, self._run_s, self._owed, self._at_start = none, none, none, none
         self._wanted = Candidates.of(none, speed, none)
@@ -104,17 +107,17 @@ class TierShares:
         self._solved_s = -np.inf
 
     def candidates(self, now_s: float, waiting: WaitingJobs) -> tuple[Ints, Bools]:
-        """Return waiting jobs and a tier for each, who is owed most first."""
+        """Return waiting jobs and an option for each, who is owed most first."""
         self._look()
         if self.resolver.due(now_s):
             self._solve(now_s, waiting.records)
-        jobs, tiers = self._in_order(waiting.records)
+        jobs, options = self._in_order(waiting.records)
         position = np.full(waiting.records.jobs, -1)
         position[waiting.job] = np.arange(waiting.job.size)
         here = position[jobs] >= 0
-        serves, tiers = position[jobs[here]], tiers[here]
-        free = waiting.fits[serves, tiers]
-        return serves[free], np.eye(len(TIERS), dtype=bool)[tiers[free]]
+        serves, options = position[jobs[here]], options[here]
+        free = waiting.fits[serves, options]
+        return serves[free], np.eye(self._fastest.shape[1], dtype=bool)[options[free]]
 
     def next_change_s(self, now_s: float, waiting: WaitingJobs) -> float:
         """Return when the policy may be solved again, if it is due; infinite if not."""
@@ -142,16 +145,16 @@ class TierShares:
             self.resolver.changed = not np.array_equal(self._seen, self._active)
 
     def _in_order(self, records: JobRecords) -> tuple[Ints, Ints]:
-        """Return (job, tier) pairs by priority, those to which idle GPUs are lent behind."""
+        """Return (job, option) pairs by priority, those to which idle GPUs are lent behind."""
         known = records.jobs
         received = self._at_start.copy()
         received[:known] += records.run_s - self._run_s[:known]
-        jobs, tiers = self._wanted.by_priority(received)
+        jobs, options = self._wanted.by_priority(received)
         if "leaves_gpus_idle" in self._policy.traits:
-            return jobs, tiers
+            return jobs, options
         served = records.run_s.sum(axis=1)
         idle, at = idle_first(served, self._fastest[:known], records.waiting)
-        return np.concatenate([jobs, idle]), np.concatenate([tiers, at])
+        return np.concatenate([jobs, idle]), np.concatenate([options, at])
 
     def _solve(self, now_s: float, records: JobRecords) -> None:
         """Ask the policy for new shares of the jobs that are here now."""
@@ -178,10 +181,10 @@ class TierShares:
         self._at_start = time_at_start(self._owed, self._lease_s, carry_over=True)
 
     def _pose(self, jobs: Ints, columns: Mapping[str, Floats]) -> Instance:
-        """Pose the problem of some jobs over the tiers."""
+        """Pose the problem of some jobs over the tiers of the types."""
         table, known = self._table, dict(columns)
         if "network_priority" in known:
             known["network_priority"] = self._priority[jobs]
-        if "running_on" in known:  # a tier, of the one type that there is
-            known["running_on"] = np.minimum(known["running_on"], 0.0)
+        if "running_on" in known:  # an option, of a type; -1 for none
+            known["running_on"] = known["running_on"] // len(TIERS)
         return tier_problem(table.speed[jobs], table.scale[jobs], self._cluster, known)

@@ -1,4 +1,4 @@
-"""How fast jobs run at each tier of a cluster of racks, for policies that choose among tiers."""
+"""How fast jobs run at each tier of each type of racks, for policies that choose among tiers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from apportion.cluster import TIERS
-from apportion.sim.network.pace import placing_of
+from apportion.sim.network.pace import placings_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,24 +20,28 @@ __all__ = ["tier_speeds"]
 
 
 def tier_speeds(workload: Workload, cluster: Cluster, network: NetworkModel) -> NDArray[np.float64]:
-    """Steps/s of every job at each tier, shape (jobs, tiers).
+    """Steps/s of every job at each option, shape (jobs, options).
+
+    Option ``type * 3 + tier`` is a tier of an accelerator type.
 
     Its throughput without exposed communication over 1 + overhead, on the fastest placement that
     the gang can have at the tier where everything is free; 0 where it can have none: it is too
-    large, or cannot be spread. The lease mechanism chooses placements in the same way.
+    large, or cannot be spread, or run on the type. The lease mechanism chooses placements in the
+    same way.
 
     Raises
     ------
     InputError
         If a job cannot run on the cluster, or the network model does not know its job type.
     """
-    alone = workload.throughput_of(cluster).to_numpy(dtype=float)[:, 0]
-    placing = placing_of(cluster, network)
-    speeds = np.zeros((len(workload), len(TIERS)))
+    alone = workload.throughput_of(cluster).to_numpy(dtype=float)
+    placings = placings_of(cluster, network)
+    speeds = np.zeros((len(workload), len(placings), len(TIERS)))
     job_types, gangs = workload.jobs["job_type"].tolist(), workload.jobs["scale_factor"].tolist()
     for job, (job_type, gpus) in enumerate(zip(job_types, gangs, strict=True)):
-        for tier in range(len(TIERS)):
+        for kind, tier in np.ndindex(len(placings), len(TIERS)):
+            placing = placings[kind]
             placement = placing.best_alone(job_type, gpus, tier)
             if placement is not None:
-                speeds[job, tier] = alone[job] / placing.worth(job_type, placement)[0]
-    return speeds
+                speeds[job, kind, tier] = alone[job, kind] / placing.worth(job_type, placement)[0]
+    return speeds.reshape(len(workload), -1)

@@ -277,9 +277,9 @@ def test_racks_that_give_a_gpu_twice_are_caught(monkeypatch: pytest.MonkeyPatch)
     """Every gang that fits is told that it has the first machine."""
     begin = StaysOnRacks.begin
 
-    def first(stays: StaysOnRacks, job: int, placement: Any, now_s: float) -> None:
+    def first(stays: StaysOnRacks, job: int, kind: int, placement: Any, now_s: float) -> None:
         gpus = sum(part for _, _, part in placement)
-        begin(stays, job, ((0, 0, gpus),) if gpus <= 4 else placement, now_s)
+        begin(stays, job, kind, ((0, 0, gpus),) if gpus <= 4 else placement, now_s)
 
     monkeypatch.setattr(StaysOnRacks, "begin", first)
     found = ap.simulate("dally", on_racks(), RACKS)

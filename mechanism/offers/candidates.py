@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
+from apportion.cluster import TIERS
 from apportion.mechanism.offers.exact import DIGITS, on_tick
 from apportion.ties import ranks
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.mechanism.offers.orders import Order
+    from apportion.mechanism.offers.records import JobRecords
     from apportion.mechanism.offers.rules import Rule
     from apportion.mechanism.offers.waiting import WaitingJobs
 
@@ -40,10 +42,11 @@ class Takers(Protocol):
         -------
         positions : ndarray
             Positions in `waiting`, who is to be served first standing first, shape (candidates,).
-            A job may stand there several times, with different tiers.
-        tiers : ndarray
-            Tiers that each accepts now, shape (candidates, tiers). It gets the tightest of them
-            that is free.
+            A job may stand there several times, with different options.
+        options : ndarray
+            Tiers of accelerator types that each accepts now, shape (candidates, options): option
+            ``type * 3 + tier``. It gets the type on which it is fastest at one of them that is
+            free, and there the fastest placement within them.
         """
         ...
 
@@ -56,24 +59,42 @@ class Takers(Protocol):
 
 
 class Served(NamedTuple):
-    """A job that accepts GPUs, and the tightest and widest tier that it accepts and finds free."""
+    """A job that accepts GPUs, and the tightest and widest tier that it accepts and finds free.
+
+    The tiers are those of the accelerator type at position ``kind``.
+    """
 
     job: int
     tightest: int
     widest: int
+    kind: int = 0
 
 
 def first_served(takers: Takers, now_s: float, waiting: WaitingJobs) -> Served | None:
     """Return the first job to accept anything that is free; None if there is none."""
     if not waiting.job.size:
         return None
-    positions, tiers = takers.candidates(now_s, waiting)
-    free = tiers & waiting.fits[positions]
+    positions, options = takers.candidates(now_s, waiting)
+    free = options & waiting.fits[positions]
     rows = np.flatnonzero(free.any(axis=1))
     if not rows.size:
         return None
-    accepted = np.flatnonzero(free[rows[0]])
-    return Served(int(waiting.job[positions[rows[0]]]), int(accepted[0]), int(accepted[-1]))
+    job, accepted = int(waiting.job[positions[rows[0]]]), free[rows[0]]
+    kind = 0 if waiting.types == 1 else _fastest_type(waiting.records, job, accepted)
+    tiers = np.flatnonzero(accepted[kind * len(TIERS) : (kind + 1) * len(TIERS)])
+    return Served(job, int(tiers[0]), int(tiers[-1]), kind)
+
+
+def _fastest_type(records: JobRecords, job: int, accepted: Bools) -> int:
+    """Return the type on which a job is fastest, of the options that it accepts.
+
+    Of equally fast options that in the tighter tier, then the type on which the job was last, then
+    the first one. An option counts as fast as the job is there where all is free.
+    """
+    options = np.flatnonzero(accepted)
+    kinds, tiers = np.divmod(options, len(TIERS))
+    speed = ranks(records.slowdown[job, options], relative=10.0**-DIGITS)
+    return int(kinds[np.lexsort((kinds, kinds != records.kind[job], tiers, speed))[0]])
 
 
 @dataclass(frozen=True)
@@ -94,8 +115,8 @@ class InOrder:
     def candidates(self, now_s: float, waiting: WaitingJobs) -> tuple[Positions, Bools]:
         """Return the jobs that accept something that is free, in order."""
         accepts = waiting.fits & (self._accepts_from_s(waiting) <= now_s)
-        if waiting.held_tier is not None:
-            accepts |= waiting.held_tier[:, None] == np.arange(3)
+        if waiting.held_option is not None:
+            accepts |= waiting.held_option[:, None] == np.arange(accepts.shape[1])
         serves = np.flatnonzero(accepts.any(axis=1))
         able = waiting.at(serves)
         keys = (*self.order.keys(now_s, able), able.released_s, able.arrival_s)
@@ -110,20 +131,24 @@ class InOrder:
         return float(later.min(initial=np.inf))
 
     def _accepts_from_s(self, waiting: WaitingJobs) -> NDArray[np.float64]:
-        """When each job begins to accept each tier, seconds."""
+        """When each job begins to accept each option, seconds."""
         return on_tick(waiting.released_s[:, None] + self._patience_s(waiting))
 
     def _patience_s(self, waiting: WaitingJobs) -> NDArray[np.float64]:
-        """Return the waits after which each job accepts each tier, seconds.
+        """Return the waits after which each job accepts each option, seconds.
 
-        They are those of the rule, but for a gang that is faster at a wider tier: it does not hold
-        out for a tighter one.
+        They are those of the rule by tier, whatever the type, but for a gang that is faster at a
+        wider tier of a type: it does not hold out for a tighter one there.
         """
         patience_s = self.rule.patience_s(waiting)
+        if waiting.types > 1:
+            patience_s = np.tile(patience_s, waiting.types)
         if not waiting.records.prefers_wider:
             return patience_s
         slowdown = waiting.records.slowdown[waiting.job]
-        for tighter, wider in ((0, 1), (0, 2), (1, 2)):
+        firsts = range(0, slowdown.shape[1], len(TIERS))
+        ways = ((0, 1), (0, 2), (1, 2))
+        for tighter, wider in ((k + i, k + j) for k in firsts for i, j in ways):
             faster = slowdown[:, wider] < slowdown[:, tighter]
             faster &= np.isfinite(slowdown[:, tighter])
             if faster.any():

@@ -50,13 +50,13 @@ class Holders:
         """Return the jobs whose leases end after now, ascending."""
         return sorted(job for job in self._there if end_s[job] > now_s)
 
-    def change(self, spells: SpellBook, *, offered: bool) -> Change:
-        """Return who has GPUs from now on, and forget what was new."""
+    def change(self, spells: SpellBook, kind: Ints, *, offered: bool) -> Change:
+        """Return who has GPUs from now on, by the type of each job, and forget what was new."""
         job = np.fromiter(self._there, dtype=np.intp, count=len(self._there))
         coming = np.zeros(self._scale.size, dtype=bool)
         coming[list(self._coming)] = True
         change = Change(
-            Gangs(job, job, np.zeros_like(job), self._scale[job]),
+            Gangs(job, job, kind[job], self._scale[job]),
             starts=coming[job],
             stop=np.array(sorted(self._stopped), dtype=np.intp),
             spells=spells.of(job),

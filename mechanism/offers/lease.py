@@ -23,9 +23,12 @@ class Lease(NamedTuple):
         Position of the tier in `apportion.cluster.TIERS`.
     continued
         Whether these are the GPUs that it gave back in this instant.
+    kind
+        Position of their accelerator type.
     """
 
     job: int
     placement: Placement
     tier: int
     continued: bool
+    kind: int = 0

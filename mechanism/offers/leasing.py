@@ -79,6 +79,7 @@ class LeaseScheduler:
         self._judged_as, self._noted, self._every_lease = judged_as, noted, every_lease
         self._lease_s = max(whole_ticks(self._terms.lease_s), TICK_S)
         self._scale: list[int] = told.scale.tolist()
+        self._fastest: Floats = told.speed.max(axis=1)
         self._ends = Ends(told.jobs)
         self._asleep: dict[int, Renewals] = {}
         self._change_s, self._asked_s = np.inf, 0.0
@@ -112,7 +113,7 @@ class LeaseScheduler:
         self._asked_s = now_s
         if not (offered or self._spells.changed):
             return None
-        return self._holders.change(self._spells, offered=offered)
+        return self._holders.change(self._spells, self._mechanism.jobs.kind, offered=offered)
 
     def lasts_s(self, now_s: float) -> float:
         """Return the time to the next end of a lease, return of GPUs, or end of a delay timer."""
@@ -161,7 +162,7 @@ class LeaseScheduler:
         """Learn how long jobs ran, and how much of it they computed."""
         gangs = ran.gangs
         steps = ran.rate * ran.worked_s
-        compute_s = steps / self._told.speed[gangs.job, gangs.option]
+        compute_s = steps / self._fastest[gangs.job]
         self._mechanism.ran(gangs.job, compute_s, ran.worked_s)
 
     def _arrive(self, job: int, now_s: float) -> None:
@@ -170,8 +171,9 @@ class LeaseScheduler:
             now_s,
             scale_factor=self._scale[job],
             job_type=self._judged_as[job],
-            ideal_s=float(told.total[job] / told.speed[job, 0]),
+            ideal_s=float(told.total[job] / self._fastest[job]),
             model=told.job_type[job],
+            speed=told.speed[job].tolist(),
         )
 
     def _complete(self, job: int) -> None:

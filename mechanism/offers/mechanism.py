@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from apportion.errors import InputError, written
 from apportion.mechanism.offers.candidates import Served, first_served
 from apportion.mechanism.offers.lease import Lease
+from apportion.mechanism.offers.on_types import OnTypes, step_times
 from apportion.mechanism.offers.racks import Racks, machines_of
 from apportion.mechanism.offers.records import JobRecords
 from apportion.mechanism.offers.timer_book import TimerBook
@@ -17,14 +18,15 @@ from apportion.mechanism.offers.waiting import ClusterSize, WaitingJobs
 from apportion.mechanism.placement import Placer
 from apportion.mechanism.placements import Gang
 from apportion.mechanism.placements.by_speed import Pace, by_tier
-from apportion.mechanism.places import NETWORK, Placement, Room, room_of, tier_of
+from apportion.mechanism.places import Placement, Room, room_of, tier_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
     from apportion.cluster import Cluster
+    from apportion.mechanism.devices import Held
     from apportion.mechanism.offers.candidates import Takers
     from apportion.mechanism.offers.scheduler import OfferScheduler
 
@@ -41,7 +43,8 @@ class LeaseMechanism:
     `offer`, which tells who gets which GPUs. It ends when no waiting job accepts anything that is
     free, so nothing changes before the next such call or `next_change_s`.
 
-    Of the placements at the tiers that a job accepts it gets the fastest, as `pace` knows. If it
+    Of the accelerator types at whose free tiers it accepts GPUs a job gets that on which it is
+    fastest, and there, at the tiers that it accepts, the fastest placement, as `pace` knows. If it
     gave GPUs back in the same instant it gets these, as long as they are free and no others are
     faster or in a tighter tier: a gang spread in a crowd comes together at the end of a lease.
 
@@ -50,18 +53,18 @@ class LeaseMechanism:
     scheduler
         Order, rule, timers and lease.
     cluster
-        Whole racks of one accelerator type.
+        Whole racks, each of one accelerator type.
     seed
         Seed of placements at random.
     pace
-        How slow models are on placements; by default all that counts is the tier.
+        How slow models are on placements of any type; by default all that counts is the tier.
     candidates
         Decides who takes what; by default what the scheduler says.
 
     Raises
     ------
     InputError
-        If the cluster has several accelerator types, or machines or racks are not whole.
+        If machines or racks are not whole, or there are none of a type.
     """
 
     def __init__(
@@ -75,15 +78,23 @@ class LeaseMechanism:
     ) -> None:
         gpus = machines_of(cluster)
         self.scheduler = scheduler
-        self.jobs = JobRecords()
-        self.size = ClusterSize(cluster.gpus_per_machine, int(gpus[0].sum()), int(gpus.sum()))
-        self.timers = TimerBook(scheduler.timers, scheduler.lease_s, **asdict(self.size))
+        self.jobs = JobRecords(len(gpus))
+        of_type = tuple(int(each.sum()) for each in gpus)
+        rack = max(int(each[0].sum()) for each in gpus)
+        self.size = ClusterSize(cluster.gpus_per_machine, rack, max(of_type), of_type)
+        self.timers = TimerBook(
+            *(scheduler.timers, scheduler.lease_s),
+            gpus_per_machine=cluster.gpus_per_machine,
+            gpus_per_rack=rack,
+            gpus=self.size.gpus,
+        )
         self._rng = np.random.default_rng(seed)
         self.placer = Placer(cluster, scheduler.placement, self._rng, pace=pace)
-        self.placing = self.placer.placings[0]
-        self.racks = Racks(self.placer.devices)
+        self.held: dict[int, Placement] = {}
+        self.racks = [Racks(self.placer.devices, k, self.held) for k in range(len(gpus))]
         self._candidates = candidates or scheduler.candidates()
-        self._given_back: dict[int, list[int]] = {}
+        self._given_back: dict[int, Held] = {}
+        self._on_types = OnTypes(self.placer.placings, self.jobs)
 
     def arrive(
         self,
@@ -93,6 +104,7 @@ class LeaseMechanism:
         job_type: str,
         ideal_s: float,
         model: str | None = None,
+        speed: Sequence[float] | None = None,
     ) -> int:
         """Let a job in; it waits.
 
@@ -105,9 +117,13 @@ class LeaseMechanism:
         job_type
             The model that it trains, as the scheduler's rule knows it.
         ideal_s
-            Compute time from start to completion without exposed communication, seconds.
+            Compute time from start to completion on its fastest type, without exposed
+            communication, seconds.
         model
             The same as `pace` knows it; the job type by default.
+        speed
+            Steps/s on each accelerator type without exposed communication, or what is proportional
+            to them, 0 where it cannot run; shape (types,). The same on all by default.
 
         Returns
         -------
@@ -117,8 +133,10 @@ class LeaseMechanism:
         Raises
         ------
         InputError
-            If the cluster has fewer GPUs, or the rule does not know the job type.
+            If the cluster has fewer GPUs of any type on which it runs, or the rule does not know
+            the job type.
         """
+        times = step_times([1.0] * len(self.racks) if speed is None else speed)
         if not 1 <= scale_factor <= self.size.gpus:
             raise InputError(
                 f"Job {self.jobs.jobs} ({written(job_type)}) has scale factor {scale_factor}; it "
@@ -126,7 +144,13 @@ class LeaseMechanism:
             )
         self.scheduler.rule.check(job_type)
         model = job_type if model is None else model
-        slowdown = self.placing.slowdowns(model, scale_factor)
+        slowdown = self._on_types.slowdowns(model, scale_factor, times)
+        if np.isinf(slowdown).all():
+            raise InputError(
+                f"Job {self.jobs.jobs} ({written(job_type)}) has scale factor {scale_factor}; no "
+                f"type on which it runs has so many GPUs."
+            )
+        self._on_types.step_times.append(times)
         return self.jobs.add(now_s, scale_factor, job_type, ideal_s, model=model, slowdown=slowdown)
 
     def ran(self, jobs: Ints, compute_s: Floats, run_s: Floats) -> None:
@@ -137,38 +161,39 @@ class LeaseMechanism:
         jobs
             Numbers of the jobs, each once, shape (jobs,).
         compute_s
-            Compute time of the steps done since the last call, seconds, shape (jobs,).
+            Compute time of the steps done since the last call, on the job's fastest type, seconds,
+            shape (jobs,).
         run_s
-            The same with exposed communication.
+            How long they have taken on the GPUs that they hold, with exposed communication.
         """
         self.jobs.compute_s[jobs] += compute_s
-        self.jobs.run_s[jobs, self.jobs.tier[jobs]] += run_s
+        self.jobs.run_s[jobs, self.jobs.option(jobs)] += run_s
 
     def release(self, job: int, now_s: float) -> None:
         """End a lease: the job gives its GPUs back and waits, from now on."""
-        self._given_back[job] = self.placer.held[job][1]
-        self.racks.give_back(job)
+        self._given_back[job] = self.placer.held[job]
+        self._racks_of(job).give_back(job)
         self.jobs.tier[job], self.jobs.waiting[job] = -1, True
         self.jobs.released_s[job] = now_s
 
     def complete(self, job: int) -> None:
         """Let a job go that holds GPUs and is done."""
-        self.racks.give_back(job)
+        self._racks_of(job).give_back(job)
         self.jobs.tier[job], self.jobs.complete[job] = -1, True
 
     def offer(self, now_s: float) -> list[Lease]:
         """Offer what is free to the waiting jobs, until none accepts; return the new leases.
 
         After each acceptance the offers start again with the first job, as it may have changed
-        the delay timers. A job to whom the placement gives nothing, or nothing within the tiers
-        that it accepts, waits.
+        the delay timers. A job to whom the placement gives nothing on any type, or nothing within
+        the tiers that it accepts, waits.
         """
         leases: list[Lease] = []
-        without: list[int] = []
-        while served := first_served(self._candidates, now_s, self._waiting(without=without)):
+        declined: list[tuple[int, int]] = []
+        while served := first_served(self._candidates, now_s, self._waiting(declined=declined)):
             lease = self._lease(served, now_s)
             if lease is None:
-                without.append(served.job)
+                declined.append((served.job, served.kind))
             else:
                 leases.append(lease)
         self._given_back.clear()
@@ -186,25 +211,27 @@ class LeaseMechanism:
         better. With the scheduler's `keep_placement` it accepts the tier that it has, whatever its
         rule.
         """
-        free = self.racks.free_with(job)
-        served = self._served_again(job, now_s, room_of(free))
-        if served is None or served.widest < self.jobs.tier[job]:
+        kind, free = int(self.jobs.kind[job]), self._racks_of(job).free_with(job)
+        rooms = [room_of(free) if k == kind else each.room for k, each in enumerate(self.racks)]
+        served = self._served_again(job, now_s, _behind_each_other(rooms))
+        if served is None or served.kind != kind or served.widest < self.jobs.tier[job]:
             return False
         return self._better(job, free, served.widest) is None
 
     def surely_keeps(self, job: int, now_s: float) -> bool:
         """Whether a job would get the GPUs that it has at every end of a lease from now on.
 
-        That is if nobody waits, it accepts no tighter tier even if all were free, and nothing
-        faster is free. Then leases need not be told apart until a job arrives, completes, or waits.
+        That is if nobody waits, it accepts no tighter tier and no other type even if all were free,
+        and nothing faster is free. Then leases need not be told apart until a job arrives,
+        completes, or waits.
         """
         if self.jobs.waiting.any():
             return False
-        empty = Room(self.size.gpus_per_machine, self.size.gpus_per_rack, self.size.gpus)
-        served = self._served_again(job, now_s, empty)
-        if served is None or served.tightest < self.jobs.tier[job]:
+        kind, empty = int(self.jobs.kind[job]), [each.room_of_all for each in self.racks]
+        served = self._served_again(job, now_s, _behind_each_other(empty))
+        if served is None or served.kind != kind or served.tightest < self.jobs.tier[job]:
             return False
-        return self._better(job, self.racks.free_with(job), served.widest) is None
+        return self._better(job, self._racks_of(job).free_with(job), served.widest) is None
 
     def renewed(self, job: int, now_s: float) -> None:
         """Write down for the delay timers that a job has got again, at once, what it had."""
@@ -225,21 +252,24 @@ class LeaseMechanism:
             The jobs that have moved, on the GPUs that they have now.
         """
         moved: list[Lease] = []
-        if not self.racks.room.network:
+        if not any(each.room.network for each in self.racks):
             return moved
         for job in jobs:
-            if better := self._better(job, self.racks.free_with(job), NETWORK):
-                self.racks.give_back(job)
-                moved.append(self._held(job, better))
+            racks, own = self.racks, int(self.jobs.kind[job])
+            free = [each.free_with(job) if k == own else each.free for k, each in enumerate(racks)]
+            if better := self._on_types.better_anywhere(job, free, self.held[job]):
+                self._racks_of(job).give_back(job)
+                moved.append(self._held(job, *better))
         return moved
 
     def state(self) -> dict[str, Any]:
         """Return everything that later decisions depend on, in lists, numbers and texts."""
         return {
             "jobs": self.jobs.state(),
-            "racks": self.racks.state(),
+            "step_times": list(self._on_types.step_times),
+            "racks": self.racks[0].state(),
             "timers": self.timers.state(),
-            "given_back": [[job, devices] for job, devices in self._given_back.items()],
+            "given_back": [[job, *held] for job, held in self._given_back.items()],
             "takers": self._takers_state(),
             "random": self._rng.bit_generator.state,
         }
@@ -252,17 +282,19 @@ class LeaseMechanism:
         InputError
             If a part is missing, or jobs have come already.
         """
-        for part in ("jobs", "racks", "timers", "given_back", "takers", "random"):
+        for part in ("jobs", "step_times", "racks", "timers", "given_back", "takers", "random"):
             if part not in state:
                 raise InputError(f"The state of the lease mechanism has no {part!r}.")
         if self.jobs.jobs:
             raise InputError("A state can only be restored before the first job arrives.")
         self.jobs.restore(state["jobs"])
-        gangs = zip(self.jobs.models, self.jobs.scale_factor.tolist(), strict=True)
-        self.jobs.set_slowdown(np.array([self.placing.slowdowns(*gang) for gang in gangs]))
-        self.racks.restore(state["racks"])
+        on, times = self._on_types, [list(each) for each in state["step_times"]]
+        gangs = zip(self.jobs.models, self.jobs.scale_factor.tolist(), times, strict=True)
+        self.jobs.set_slowdown(np.array([on.slowdowns(*gang) for gang in gangs]))
+        on.step_times = times
+        self.racks[0].restore(state["racks"])
         self.timers.restore(state["timers"])
-        self._given_back = {job: list(devices) for job, devices in state["given_back"]}
+        self._given_back = {job: (kind, devices) for job, kind, devices in state["given_back"]}
         if state["takers"] is not None:
             self._candidates.restore(state["takers"])  # type: ignore[attr-defined]
         self._rng.bit_generator.state = state["random"]
@@ -272,30 +304,41 @@ class LeaseMechanism:
         state = getattr(self._candidates, "state", None)
         return None if state is None else state()
 
-    def _waiting(self, room: Room | None = None, without: Collection[int] = ()) -> WaitingJobs:
-        """Describe the waiting jobs that could have GPUs: those that are free, or so many."""
-        room = room or self.racks.room
-        job = np.flatnonzero(self.jobs.waiting & (self.jobs.scale_factor <= room.network))
-        if without:
-            job = job[~np.isin(job, list(without))]
-        return WaitingJobs(job, self.jobs, self.timers, self.size, room)
+    def _racks_of(self, job: int) -> Racks:
+        """Return the racks of the type of which a job holds GPUs."""
+        return self.racks[self.placer.held[job][0]]
 
-    def _served_again(self, job: int, now_s: float, room: Room) -> Served | None:
+    def _waiting(
+        self, room: Sequence[int] | None = None, declined: Sequence[tuple[int, int]] = ()
+    ) -> WaitingJobs:
+        """Describe the waiting jobs that could have GPUs: those that are free, or so many."""
+        room = room or _behind_each_other([each.room for each in self.racks])
+        job = np.flatnonzero(self.jobs.waiting & (self.jobs.scale_factor <= max(room)))
+        if not declined:
+            return WaitingJobs(job, self.jobs, self.timers, self.size, room)
+        has = np.zeros((self.jobs.jobs, len(self.racks)), dtype=bool)
+        has[tuple(np.transpose(declined))] = True
+        job = job[~has[job].all(axis=1)]
+        return WaitingJobs(job, self.jobs, self.timers, self.size, room, declined=has[job])
+
+    def _served_again(self, job: int, now_s: float, room: Sequence[int]) -> Served | None:
         """Say what a job that waits from now on would accept; None if another comes first."""
-        jobs, tier, released_s = self.jobs, self.jobs.tier[job], self.jobs.released_s[job]
+        jobs, option, released_s = self.jobs, self.jobs.option(job), self.jobs.released_s[job]
         jobs.waiting[job], jobs.released_s[job] = True, now_s
         waiting = self._waiting(room)
         if self.scheduler.keep_placement:
-            waiting = replace(waiting, held_tier=np.where(waiting.job == job, tier, -1))
+            waiting = replace(waiting, held_option=np.where(waiting.job == job, option, -1))
         served = first_served(self._candidates, now_s, waiting)
         jobs.waiting[job], jobs.released_s[job] = False, released_s
         return served if served is not None and served.job == job else None
 
     def _lease(self, served: Served, now_s: float) -> Lease | None:
         """Give a waiting job GPUs, if the placement has some that it accepts."""
-        job, before = served.job, self._given_back.get(served.job)
+        job, kind, had = served.job, served.kind, self._given_back.get(served.job)
+        before = had[1] if had is not None and had[0] == kind else None
         gpus, model = int(self.jobs.scale_factor[job]), self.jobs.models[job]
-        gang = Gang(job, gpus, model=model, tiers=served[1:], before=before)
+        tiers = (served.tightest, served.widest)
+        gang = Gang(job, gpus, kind, model=model, tiers=tiers, before=before)
         devices = self.placer.choose(gang)
         if devices is None:
             return None
@@ -305,23 +348,28 @@ class LeaseMechanism:
         self.jobs.waiting[job] = False
         waited_s = now_s - float(self.jobs.released_s[job])
         self.timers.record(max(served.tightest, tier_of(placement)), gpus, now_s, waited_s)
-        continued = before is not None and self.placer.pools[0].placement(before) == placement
-        return self._held(job, placement, devices, continued=continued)
+        continued = before is not None and self.placer.pools[kind].placement(before) == placement
+        return self._held(job, kind, placement, devices, continued=continued)
 
     def _better(self, job: int, free: Ints, widest: int) -> Placement | None:
-        """Return free GPUs that are better for a job than those it holds, within a tier."""
-        gpus, held = int(self.jobs.scale_factor[job]), self.racks.held[job]
-        return self.placing.better(free, self.jobs.models[job], gpus, widest, held)
+        """Return free GPUs of its type better for a job than those it holds, within a tier."""
+        return self._on_types.better(job, free, widest, self.held[job])
 
     def _held(
         self,
         job: int,
+        kind: int,
         placement: Placement,
         devices: Sequence[int] | None = None,
         *,
         continued: bool = False,
     ) -> Lease:
-        """Give a job GPUs and note their tier."""
-        self.racks.hold(job, placement, devices)
-        self.jobs.tier[job] = tier_of(placement)
-        return Lease(job, placement, int(self.jobs.tier[job]), continued)
+        """Give a job GPUs of a type and note it and their tier."""
+        self.racks[kind].hold(job, placement, devices)
+        self.jobs.kind[job], self.jobs.tier[job] = kind, tier_of(placement)
+        return Lease(job, placement, int(self.jobs.tier[job]), continued, kind)
+
+
+def _behind_each_other(rooms: Sequence[Room]) -> Sequence[int]:
+    """Return the room at every option, in the order of the types."""
+    return rooms[0] if len(rooms) == 1 else tuple(gpus for room in rooms for gpus in room)

@@ -118,19 +118,23 @@ class UnfairestFirst(Part):
     """The unfairest first: the largest rho, time in the shared over time in an isolated cluster.
 
     The shared time is the time since arrival and the time still to run; the isolated one what the
-    job would take alone on 1/n of the GPUs, n being the jobs in the cluster now, taking turns with
-    itself if it needs more. Both times are those on the fastest placement that the gang can have
-    alone on the whole cluster, communication included. Source: Themis (Mahajan et al., NSDI 2020),
-    section 3, without its auctions and their leases.
+    job would take alone on 1/n of the GPUs of each type, n being the jobs in the cluster now,
+    taking turns with itself if it needs more. Both times are those on the fastest placement that
+    the gang can have alone on the whole cluster, communication included. Source: Themis (Mahajan et
+    al., NSDI 2020), section 3, without its auctions and their leases.
     """
 
     rule: ClassVar[str] = "largest finish-time fairness first"
 
     def keys(self, now_s: float, waiting: WaitingJobs) -> tuple[Floats, ...]:
         """Return -rho."""
-        share = waiting.size.gpus / waiting.records.active / waiting.scale_factor
+        by_type = waiting.size.gpus_of_type
+        share = sum(by_type) / waiting.records.active / waiting.scale_factor
         slowdown = waiting.records.alone_slowdown[waiting.job]
-        isolated_s = waiting.ideal_s * slowdown / np.minimum(share, 1.0)
+        # Over the types of its share it is as fast as on the fastest one, or slower.
+        of_type = waiting.records.type_slowdown[waiting.job]
+        speed = np.average(slowdown[:, None] / of_type, axis=1, weights=by_type)
+        isolated_s = waiting.ideal_s * slowdown / (np.minimum(share, 1.0) * speed)
         left_s = np.maximum(waiting.ideal_s - waiting.compute_s, 0.0) * slowdown
         return (-(now_s - waiting.arrival_s + left_s) / isolated_s,)
 

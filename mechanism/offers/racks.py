@@ -9,7 +9,7 @@ import numpy as np
 from apportion.errors import InputError
 from apportion.mechanism.devices import Devices
 from apportion.mechanism.machines import MachinePool
-from apportion.mechanism.places import Placement, Room, can_hold
+from apportion.mechanism.places import Placement, Room, can_hold, room_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,20 +21,21 @@ if TYPE_CHECKING:
 __all__ = ["Racks", "machines_of"]
 
 
-def machines_of(cluster: Cluster) -> NDArray[np.int64]:
-    """Return the GPUs in each machine of a cluster, shape (racks, machines per rack).
+def machines_of(cluster: Cluster) -> list[NDArray[np.int64]]:
+    """Return the GPUs in each machine by type, each of shape (racks, machines per rack).
 
     Raises
     ------
     InputError
-        If the cluster has several accelerator types, or machines or racks are not whole.
+        If machines or racks are not whole, or there are none of a type.
     """
-    if len(cluster.accelerators) != 1:
-        raise InputError(
-            f"Leases are for clusters of one accelerator type; {cluster} has "
-            f"{len(cluster.accelerators)}. Valid: e.g. Cluster.of_racks(4)."
-        )
-    return np.array(cluster.racks(cluster.accelerators[0]))
+    for name, gpus in cluster.gpus.items():
+        if not gpus:
+            raise InputError(
+                f"Leases are for racks, and the cluster {cluster} has none of type {name!r}; "
+                f"leave it out. Valid: e.g. Cluster.of_racks(4)."
+            )
+    return [np.array(cluster.racks(name)) for name in cluster.accelerators]
 
 
 class Racks:
@@ -47,6 +48,8 @@ class Racks:
         one type.
     kind
         Position of that type.
+    held
+        Where to note the placements; several types may have one note of all jobs.
 
     Attributes
     ----------
@@ -54,12 +57,17 @@ class Racks:
         Placements by job.
     """
 
-    def __init__(self, gpus: ArrayLike | Devices, kind: int = 0) -> None:
+    def __init__(
+        self,
+        gpus: ArrayLike | Devices,
+        kind: int = 0,
+        held: dict[int, Placement] | None = None,
+    ) -> None:
         if not isinstance(gpus, Devices):
             table = np.array(gpus, dtype=np.int64)
             gpus = Devices([MachinePool(table.ravel().tolist(), table.shape[1])], ["gpu"])
         self.devices, self._kind, self._pool = gpus, kind, gpus.pools[kind]
-        self.held: dict[int, Placement] = {}
+        self.held: dict[int, Placement] = {} if held is None else held
 
     @property
     def free(self) -> NDArray[np.int64]:
@@ -70,6 +78,11 @@ class Racks:
     def room(self) -> Room:
         """Most GPUs that one gang can have at each tier."""
         return self._pool.room
+
+    @property
+    def room_of_all(self) -> Room:
+        """The same if all were free."""
+        return room_of(self._pool.gpus)
 
     def free_with(self, job: int) -> NDArray[np.int64]:
         """Free GPUs of each machine if a job gave its own back, in the shape of `free`."""
@@ -120,7 +133,7 @@ class Racks:
         return self.held.pop(job)
 
     def state(self) -> list[list[Any]]:
-        """Return who holds what, for JSON: job, type and devices."""
+        """Return who holds what of all types, for JSON: job, type and devices."""
         return [[job, *held] for job, held in self.devices.held.items()]
 
     def restore(self, state: list[list[Any]]) -> None:

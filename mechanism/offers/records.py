@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from apportion.cluster import TIERS
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -19,12 +21,19 @@ __all__ = ["JobRecords"]
 
 _ARRAYS = (
     *("scale_factor", "type_code", "arrival_s", "released_s"),
-    *("ideal_s", "compute_s", "run_s", "tier", "waiting", "complete"),
+    *("ideal_s", "compute_s", "run_s", "tier", "kind", "waiting", "complete"),
 )
 
 
 class JobRecords:
     """Entries by number of the job, in order of arrival.
+
+    Option ``type * 3 + tier`` is a tier of an accelerator type.
+
+    Parameters
+    ----------
+    types
+        Number of accelerator types.
 
     Attributes
     ----------
@@ -37,38 +46,43 @@ class JobRecords:
     released_s
         When its present wait began: at its arrival, or when its last lease ended.
     ideal_s
-        Compute time from start to completion, seconds: all steps without exposed communication.
+        Compute time from start to completion on its fastest type, seconds: all steps without
+        exposed communication.
     compute_s
-        Compute time of the steps that are done, seconds.
+        The same of the steps that are done, seconds.
     run_s
-        Seconds that the job has run at each tier, communication included, shape (jobs, tiers).
+        Seconds that the job has run at each option, communication included, shape (jobs, options).
     tier
         Tier of the GPUs that it holds; -1 for none.
+    kind
+        Position of the accelerator type of the GPUs that it holds, or has held last; 0 at first.
     waiting
         Whether the job is here and holds no GPUs.
     complete
         Whether it is done.
     slowdown
-        Time of a step on the best placement at each tier, everything being free, over its compute
-        time; infinite where the gang can have none, shape (jobs, tiers).
+        Time of a step on the best placement at each option, everything being free, over its compute
+        time on its fastest type; infinite where the gang can have none, shape (jobs, options).
     prefers_wider
-        Whether any gang is faster at a tier than at a tighter one.
+        Whether any gang is faster at a tier than at a tighter one of the same type.
     job_types, models
         Names of the job types, and what each job trains as the network knows it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, types: int = 1) -> None:
+        self.types, options = types, types * len(TIERS)
         self.scale_factor: Ints = np.empty(0, dtype=np.int64)
         self.type_code: Ints = np.empty(0, dtype=np.int64)
         self.arrival_s: Floats = np.empty(0)
         self.released_s: Floats = np.empty(0)
         self.ideal_s: Floats = np.empty(0)
         self.compute_s: Floats = np.empty(0)
-        self.run_s: Floats = np.empty((0, 3))
+        self.run_s: Floats = np.empty((0, options))
         self.tier: Ints = np.empty(0, dtype=np.int64)
+        self.kind: Ints = np.empty(0, dtype=np.intp)
         self.waiting: Bools = np.empty(0, dtype=bool)
         self.complete: Bools = np.empty(0, dtype=bool)
-        self.slowdown: Floats = np.empty((0, 3))
+        self.slowdown: Floats = np.empty((0, options))
         self.job_types: list[str] = []
         self.models: list[str] = []
         self.prefers_wider = False
@@ -87,6 +101,12 @@ class JobRecords:
         return least
 
     @property
+    def type_slowdown(self) -> Floats:
+        """Least time of a step on each type over its compute time, shape (jobs, types)."""
+        least: Floats = self.slowdown.reshape(-1, self.types, len(TIERS)).min(axis=2)
+        return least
+
+    @property
     def active(self) -> int:
         """Number of jobs that have arrived and are not complete."""
         return self.jobs - int(np.count_nonzero(self.complete))
@@ -99,13 +119,18 @@ class JobRecords:
         ideal_s: float,
         *,
         model: str | None = None,
-        slowdown: Sequence[float] = (1.0, np.inf, np.inf),
+        slowdown: Sequence[float] | Floats | None = None,
     ) -> int:
-        """Enter a job that arrives now and waits; return its number."""
+        """Enter a job that arrives now and waits; return its number.
+
+        By default it runs in machines only, as fast on every type.
+        """
+        if slowdown is None:
+            slowdown = [1.0, np.inf, np.inf] * self.types
         if job_type not in self.job_types:
             self.job_types.append(job_type)
         code = self.job_types.index(job_type)
-        progress = (0.0, np.zeros(3), -1, True, False)
+        progress = (0.0, np.zeros(self.run_s.shape[1]), -1, 0, True, False)
         values = (scale_factor, code, now_s, now_s, ideal_s, *progress, slowdown)
         number = self.jobs
         if number == len(self._room["scale_factor"]):
@@ -113,15 +138,23 @@ class JobRecords:
         for name, value in zip((*_ARRAYS, "slowdown"), values, strict=True):
             self._room[name][number] = value
             setattr(self, name, self._room[name][: number + 1])
-        self.prefers_wider |= _prefers_wider(slowdown)
+        self.prefers_wider |= _prefers_wider(np.asarray(slowdown))
         self.models.append(job_type if model is None else model)
         return number
 
     def set_slowdown(self, slowdown: Floats) -> None:
-        """Enter what `state` leaves out, shape (jobs, tiers)."""
-        self.slowdown = slowdown.reshape(-1, 3)
-        self.prefers_wider = any(map(_prefers_wider, slowdown.tolist()))
+        """Enter what `state` leaves out, shape (jobs, options)."""
+        self.slowdown = slowdown.reshape(-1, self.run_s.shape[1])
+        self.prefers_wider = any(map(_prefers_wider, self.slowdown))
         self._room = {name: getattr(self, name) for name in (*_ARRAYS, "slowdown")}
+
+    def option(self, jobs: Any) -> Any:
+        """Return the options of which jobs hold GPUs; one of a type with a tier of -1 for none."""
+        return self.kind[jobs] * len(TIERS) + self.tier[jobs]
+
+    def runs_on(self, jobs: Ints) -> Bools:
+        """Tell on which types some jobs can run at some tier, shape (jobs, types)."""
+        return np.isfinite(self.type_slowdown[jobs])
 
     def _make_room(self) -> None:
         """Double the arrays behind the entries."""
@@ -143,7 +176,9 @@ class JobRecords:
         self.job_types, self.models = list(state["job_types"]), list(state["models"])
 
 
-def _prefers_wider(slowdown: Sequence[float]) -> bool:
-    """Tell whether a gang is faster at a tier than at a tighter one at which it can lie."""
-    machine, rack, network = slowdown
-    return min(rack, network) < machine < np.inf or network < rack < np.inf
+def _prefers_wider(slowdown: Floats) -> bool:
+    """Tell whether a gang is faster at a tier than at a tighter one of a type where it can lie."""
+    return any(
+        min(rack, network) < machine < np.inf or network < rack < np.inf
+        for machine, rack, network in slowdown.reshape(-1, len(TIERS)).tolist()
+    )

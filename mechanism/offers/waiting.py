@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from apportion.cluster import TIERS
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from apportion.mechanism.offers.records import JobRecords
     from apportion.mechanism.offers.timer_book import TimerBook
-    from apportion.mechanism.places import Room
 
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float64]
@@ -23,11 +26,19 @@ __all__ = ["ClusterSize", "WaitingJobs"]
 
 @dataclass(frozen=True)
 class ClusterSize:
-    """GPUs of one machine, of one rack, and of the cluster."""
+    """GPUs of one machine, of the largest rack, and of the largest gang: all of one type.
+
+    And those of each type, by default of one.
+    """
 
     gpus_per_machine: int
     gpus_per_rack: int
     gpus: int
+    gpus_of_type: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.gpus_of_type:
+            object.__setattr__(self, "gpus_of_type", (self.gpus,))
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,23 +56,29 @@ class WaitingJobs:
     size
         GPUs per machine, per rack and in all.
     room
-        Most GPUs that one gang can have free at each tier.
-    held_tier
-        Tier at which each job may keep the GPUs that it has, whatever its rule; -1 for none.
+        Most GPUs that one gang can have free at each option, length (options,): a
+        `apportion.mechanism.places.Room`, or one for each accelerator type behind each other.
+    held_option
+        Option at which each job may keep the GPUs that it has, whatever its rule; -1 for none.
         ``None`` if no job may.
+    declined
+        Accelerator types on which the placement has no place for a job now, shape (waiting,
+        types); ``None`` for none.
     """
 
     job: Ints
     records: JobRecords
     timers: TimerBook
     size: ClusterSize
-    room: Room
-    held_tier: Ints | None = None
+    room: Sequence[int]
+    held_option: Ints | None = None
+    declined: Bools | None = None
 
     def at(self, positions: NDArray[np.intp]) -> WaitingJobs:
         """Return the jobs at some positions."""
-        held = None if self.held_tier is None else self.held_tier[positions]
-        return replace(self, job=self.job[positions], held_tier=held)
+        held = None if self.held_option is None else self.held_option[positions]
+        declined = None if self.declined is None else self.declined[positions]
+        return replace(self, job=self.job[positions], held_option=held, declined=declined)
 
     @property
     def scale_factor(self) -> Ints:
@@ -115,7 +132,20 @@ class WaitingJobs:
         return self.scale_factor > self.size.gpus_per_rack
 
     @property
+    def types(self) -> int:
+        """Number of accelerator types."""
+        return len(self.room) // len(TIERS)
+
+    @property
     def fits(self) -> Bools:
-        """Whether there are GPUs free for each job at each tier, shape (waiting, tiers)."""
+        """Whether there are GPUs free on which each job can run, shape (waiting, options).
+
+        Option ``type * 3 + tier`` is a tier of an accelerator type.
+        """
         enough: Bools = self.scale_factor[:, None] <= np.array(self.room)
+        if self.types > 1:
+            runs = self.records.runs_on(self.job)
+            if self.declined is not None:
+                runs = runs & ~self.declined
+            enough &= np.repeat(runs, len(TIERS), axis=1)
         return enough

@@ -1,4 +1,4 @@
-"""The simulator of lease-based schedulers on racks of one accelerator type."""
+"""The simulator of lease-based schedulers on racks."""
 
 from __future__ import annotations
 

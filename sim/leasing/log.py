@@ -9,6 +9,8 @@ import pandas as pd
 from apportion.cluster import TIERS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from apportion.mechanism.offers.timer_book import TimerBook
 
 __all__ = ["IntervalLog", "TimerLog"]
@@ -21,8 +23,8 @@ class IntervalLog:
 
     Parameters
     ----------
-    accelerator
-        Name of the accelerator type, for its ``_busy`` column.
+    accelerators
+        Names of the accelerator types, for their ``_busy`` columns.
     lease_s
         Least length of a row that holds several intervals, seconds.
 
@@ -31,20 +33,21 @@ class IntervalLog:
     active, running
         Jobs in the cluster, and jobs that hold GPUs, from now on.
     gpus
-        GPUs held in each tier, from now on.
+        GPUs held at each option, type by type and tier by tier, from now on.
     preemptions
         Jobs stopped or moved in this row.
     offered
         Whether GPUs have been offered in this row.
     """
 
-    def __init__(self, accelerator: str, lease_s: float) -> None:
-        self._names = ["start_s", "end_s", *_COUNTS, f"{accelerator}_busy"]
-        self._names += [f"{tier}_gpus" for tier in TIERS]
+    def __init__(self, accelerators: Sequence[str], lease_s: float) -> None:
+        self._names = ["start_s", "end_s", *_COUNTS]
+        self._busy = [f"{name}_busy" for name in accelerators]
+        self._names += [*self._busy, *(f"{tier}_gpus" for tier in TIERS)]
         self._lease_s = lease_s
         self._rows: list[tuple[float, ...]] = []
         self.active = self.running = 0
-        self.gpus = [0] * len(TIERS)
+        self.gpus = [0] * (len(TIERS) * len(self._busy))
         self._start_s = self._now_s = 0.0
         self._sums: list[float] = []
         self._clear()
@@ -70,7 +73,10 @@ class IntervalLog:
         if length_s > 0:
             active, running, *gpus = self._sums
             counts = (active / length_s, running / length_s, self.preemptions, self.offered)
-            self._rows.append((self._start_s, self._now_s, *counts, sum(gpus), *gpus))
+            of_type = [gpus[k : k + len(TIERS)] for k in range(0, len(gpus), len(TIERS))]
+            in_tier = map(sum, zip(*of_type, strict=True))
+            row = (self._start_s, self._now_s, *counts, *map(sum, of_type), *in_tier)
+            self._rows.append(row)
             self._start_s = self._now_s
             self._clear()
 
@@ -99,7 +105,7 @@ class IntervalLog:
         return rows.astype({"preemptions": int, "resolved": bool})
 
     def _clear(self) -> None:
-        self._sums = [0.0] * (2 + len(TIERS))
+        self._sums = [0.0] * (2 + len(self.gpus))
         self.preemptions = 0
         self.offered = False
 

@@ -53,7 +53,8 @@ class LeaseRecord:
     stays
         Who has held which GPUs.
     compute_s, communication_s
-        Seconds that each job has computed, and in which communication was exposed, shape (jobs,).
+        Seconds that each job has computed, on whatever type, and in which communication was
+        exposed, shape (jobs,).
     tier_s
         Seconds that it has held GPUs in each tier, checkpoints included, shape (jobs, tiers).
     """
@@ -70,16 +71,21 @@ class LeaseRecord:
         self._timers = timers
         self.stays = StaysOnRacks(truth.jobs)
         self._tier = np.zeros(truth.jobs, dtype=np.intp)
-        # What a job had to do is done when it completes, whatever the rounding of the sum.
-        self._left_s: Floats = truth.remaining / truth.speed[:, 0]
+        self._types = truth.capacity.size
+        self._fastest: Floats = truth.speed.max(axis=1)
+        # What a job had to do is done when it completes, whatever the rounding of the sum. It is
+        # counted on its fastest type, and what slower ones took beyond that by itself.
+        self._left_s: Floats = truth.remaining / self._fastest
         self._compute_s = self._left_s.copy()
+        self._beyond_s = np.zeros(truth.jobs)
+        self._kind = np.zeros(truth.jobs, dtype=np.intp)
         self.communication_s = np.zeros(truth.jobs)
         self.tier_s = np.zeros((truth.jobs, len(TIERS)))
 
     @property
     def compute_s(self) -> Floats:
         """Seconds that each job has computed, shape (jobs,)."""
-        done_s: Floats = self._compute_s - self._left_s
+        done_s: Floats = self._compute_s - self._left_s + self._beyond_s
         return done_s
 
     def changed(self, now_s: float, change: Change) -> None:
@@ -90,11 +96,13 @@ class LeaseRecord:
             self.stays.end(job, now_s)
         for line in np.flatnonzero(change.starts).tolist():
             job, placement = int(gangs.job[line]), self._held[int(gangs.gang[line])]
-            self.stays.begin(job, placement, now_s)
-            self._tier[job] = tier_of(placement)
+            kind = int(gangs.option[line])
+            self.stays.begin(job, kind, placement, now_s)
+            self._kind[job], self._tier[job] = kind, tier_of(placement)
         log.active, log.running = self._truth.active.size, gangs.job.size
-        in_tier = np.bincount(self._tier[gangs.job], gangs.gpus, len(TIERS))
-        log.gpus = in_tier.astype(int).tolist()
+        option = gangs.option * len(TIERS) + self._tier[gangs.job]
+        held = np.bincount(option, gangs.gpus, self._types * len(TIERS))
+        log.gpus = held.astype(int).tolist()
         log.preemptions += change.stop.size
         log.offered |= change.resolved
 
@@ -105,7 +113,9 @@ class LeaseRecord:
         self.tier_s[job, self._tier[job]] += ran.held_s
         slowdown = self._truth.speed[job, option] / ran.rate
         compute_s = ran.worked_s / slowdown
-        self._left_s[job] -= compute_s
+        least_s = compute_s * (self._truth.speed[job, option] / self._fastest[job])
+        self._left_s[job] -= least_s
+        self._beyond_s[job] += compute_s - least_s
         self.communication_s[job] += compute_s * (slowdown - 1)
         if ran.done.size:
             self._finish(end_s, ran)
@@ -114,14 +124,19 @@ class LeaseRecord:
 
     def _finish(self, end_s: float, ran: Ran) -> None:
         """Write down completions, and what rounding has left of the work."""
-        slowdown = np.zeros(self._truth.jobs)
-        slowdown[ran.gangs.job] = self._truth.speed[ran.gangs.job, ran.gangs.option] / ran.rate
+        slowdown, slower = np.zeros((2, self._truth.jobs))
+        speed = self._truth.speed[ran.gangs.job, ran.gangs.option]
+        slowdown[ran.gangs.job] = speed / ran.rate
+        slower[ran.gangs.job] = self._fastest[ran.gangs.job] / speed
         for job in ran.done.tolist():
             self.stays.end(job, end_s)
-            self.communication_s[job] += self._left_s[job] * (slowdown[job] - 1)
+            left_s = self._left_s[job] * slower[job]
+            self.communication_s[job] += left_s * (slowdown[job] - 1)
+            self._beyond_s[job] += left_s - self._left_s[job]
             self._left_s[job] = 0.0
             self._log.running -= 1
-            self._log.gpus[self._tier[job]] -= int(self._truth.scale[job])
+            option = self._kind[job] * len(TIERS) + self._tier[job]
+            self._log.gpus[option] -= int(self._truth.scale[job])
 
     def state(self) -> dict[str, Any]:
         """Return what was written down so far, for JSON."""
@@ -130,6 +145,8 @@ class LeaseRecord:
             "log": self._log.state(),
             "timers": None if self._timers is None else self._timers.state(),
             "tier": plain(self._tier),
+            "kind": plain(self._kind),
+            "beyond_s": plain(self._beyond_s),
             "left_s": plain(self._left_s),
             "communication_s": plain(self.communication_s),
             "tier_s": plain(self.tier_s),
@@ -142,6 +159,7 @@ class LeaseRecord:
         if self._timers is not None:
             self._timers.restore(state["timers"])
         self._tier, self._left_s = array_of(state["tier"]), array_of(state["left_s"])
+        self._kind, self._beyond_s = array_of(state["kind"]), array_of(state["beyond_s"])
         self.communication_s = array_of(state["communication_s"])
         self.tier_s = array_of(state["tier_s"])
 

@@ -6,7 +6,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from apportion.cluster import Cluster
+from apportion.cluster import TIERS, Cluster
 from apportion.errors import InputError, written
 from apportion.mechanism.offers import LeaseMechanism, get_scheduler
 from apportion.mechanism.offers.exact import TICK_S
@@ -16,12 +16,12 @@ from apportion.sim.engine.fluid import Fluid
 from apportion.sim.engine.loop import run
 from apportion.sim.engine.speeds import TableSpeeds
 from apportion.sim.engine.truth import Truth
-from apportion.sim.given_order import by_arrival_and_id, present_types
+from apportion.sim.given_order import by_arrival_and_id, of_types_given, present_types
 from apportion.sim.leasing.log import IntervalLog, TimerLog
 from apportion.sim.leasing.record import LeaseRecord
 from apportion.sim.network import get_network
 from apportion.sim.network.job_types import model_of
-from apportion.sim.network.pace import check_models, pace_of
+from apportion.sim.network.pace import check_models, least_slowdowns, pace_of
 from apportion.sim.network.speeds import NetworkSpeeds
 from apportion.sim.progress import Progress
 from apportion.sim.run import Run
@@ -59,7 +59,7 @@ def simulate_leases(
     workload
         The jobs, and their throughputs without exposed communication.
     cluster
-        Whole racks of one accelerator type, as `Cluster.of_racks` makes them.
+        Whole racks, each of one accelerator type, as `Cluster.of_racks` makes them.
     network
         How much communication is exposed: ``"table1"``, ``"alpha_beta"``, ``"none"`` or a model of
         your own, see `apportion.sim.network.get_network`.
@@ -71,7 +71,8 @@ def simulate_leases(
     Returns
     -------
     Run
-        Its jobs table has the further columns ``compute_s`` and ``communication_s`` (exposed), and
+        Its jobs table has the further columns ``compute_s`` (on whatever types the job had) and
+        ``communication_s`` (exposed), and
         ``machine_s``, ``rack_s`` and ``network_s``, the time that the job held GPUs in each tier;
         its rounds table ``machine_gpus``, ``rack_gpus`` and ``network_gpus`` (GPU-seconds). A row
         of the latter may hold several events, up to one lease; numbers of jobs are means over it.
@@ -80,7 +81,7 @@ def simulate_leases(
     Raises
     ------
     InputError
-        If a name is wrong, the cluster has several accelerator types or racks that are not whole,
+        If a name is wrong, the cluster has racks that are not whole,
         a job does not fit the cluster, or the scheduler or the network does not know its model.
     """
     return run_leases(scheduler, workload, cluster, network=network, seed=seed, progress=progress)
@@ -106,9 +107,10 @@ def run_leases(
     run goes on from `snapshots`, and leaves some.
     """
     started = time.perf_counter()
-    scheduler, cluster = get_scheduler(scheduler), present_types(Cluster.of(cluster))
+    scheduler, as_given = get_scheduler(scheduler), Cluster.of(cluster)
+    cluster = present_types(as_given)
     given, workload = workload.jobs.index, by_arrival_and_id(workload)
-    machines_of(cluster)  # or these are no whole racks of one type
+    machines_of(cluster)  # or these are no whole racks
     model = get_network(network, cluster=cluster)
     truth, reporter = Truth(workload, cluster, tick_s=TICK_S), Progress(progress)
     decides = None if takers is None else takers(truth, workload, model)
@@ -118,16 +120,15 @@ def run_leases(
     job_types = workload.jobs["job_type"].tolist()
     _check_restores(scheduler, workload)
     check_models(model, workload, cluster)
-    gangs = zip(job_types, truth.scale.tolist(), strict=True)
-    truth.alone_slowdown[:] = [mechanism.placing.least_slowdown(*gang) for gang in gangs]
-    log = IntervalLog(cluster.accelerators[0], scheduler.lease_s)
+    truth.alone_slowdown[:] = least_slowdowns(workload, mechanism.placer.placings)
+    log = IntervalLog(cluster.accelerators, scheduler.lease_s)
     timer_log = TimerLog(mechanism.timers) if scheduler.timers.tuned else None
     leases = LeaseScheduler(
         *(mechanism, truth.told, _judged(scheduler, job_types)),
         noted=None if timer_log is None else timer_log.note,
         every_lease=every_lease,
     )
-    held = mechanism.racks.held
+    held = mechanism.held
     record = LeaseRecord(truth, held, log, reporter, timer_log)
     free = TableSpeeds(truth, None)
     speeds = NetworkSpeeds(free, job_types, model, held, held.__getitem__)
@@ -142,9 +143,11 @@ def run_leases(
     return Run(
         policy=scheduler.label,
         workload=workload.name,
-        cluster=cluster,
-        jobs=record.table(workload, cluster).loc[given],
-        rounds=log.table(),
+        cluster=as_given,
+        jobs=of_types_given(
+            record.table(workload, cluster).loc[given], "_s", as_given, behind=len(TIERS) + 2
+        ),
+        rounds=of_types_given(log.table(), "_busy", as_given, behind=len(TIERS)),
         settings={"scheduler": repr(scheduler), "network": model.name, "seed": seed},
         policy_seconds=leases.seconds,
         wall_seconds=time.perf_counter() - started,

@@ -34,19 +34,25 @@ class StaysOnRacks:
 
     def __init__(self, jobs: int) -> None:
         self._job: list[int] = []
+        self._kind: list[int] = []
         self._placement: list[Placement] = []
         self._start_s: list[float] = []
         self._end_s: list[float] = []
         self._last = [-1] * jobs
 
-    def begin(self, job: int, placement: Placement, now_s: float) -> None:
-        """Write down that a job has got GPUs."""
-        last = self._last[job]
-        if last >= 0 and self._end_s[last] == now_s and self._placement[last] == placement:
+    def begin(self, job: int, kind: int, placement: Placement, now_s: float) -> None:
+        """Write down that a job has got GPUs of a type."""
+        last, place = self._last[job], (kind, placement)
+        if (
+            last >= 0
+            and self._end_s[last] == now_s
+            and (self._kind[last], self._placement[last]) == place
+        ):
             self._end_s[last] = np.nan
             return
         self._last[job] = len(self._job)
         self._job.append(job)
+        self._kind.append(kind)
         self._placement.append(placement)
         self._start_s.append(now_s)
         self._end_s.append(np.nan)
@@ -59,6 +65,7 @@ class StaysOnRacks:
         """Return the stays so far, for JSON."""
         return {
             "job": list(self._job),
+            "kind": list(self._kind),
             "placement": list(self._placement),
             "start_s": list(self._start_s),
             "end_s": list(self._end_s),
@@ -68,29 +75,32 @@ class StaysOnRacks:
     def restore(self, state: dict[str, Any]) -> None:
         """Take up a state of `state`."""
         self._job, self._last = list(state["job"]), list(state["last"])
+        self._kind = list(state["kind"])
         self._placement = [placement_of(rows) for rows in state["placement"]]
         self._start_s, self._end_s = list(state["start_s"]), list(state["end_s"])
 
     def table(self, cluster: Cluster, ids: pd.Index) -> pd.DataFrame:
-        """Return the schedule of whole racks of one type; `ids` are the names of the jobs."""
+        """Return the schedule of whole racks; `ids` are the names of the jobs."""
         log = ScheduleLog(cluster, len(ids))
-        machines = len(cluster.racks(cluster.accelerators[0])[0])  # of a rack
-        free = _Devices(cluster.gpus_per_machine)
+        machines = [len(cluster.racks(name)[0]) for name in cluster.accelerators]  # of a rack
+        free = [_Devices(cluster.gpus_per_machine) for _ in machines]
         held: list[tuple[float, int, list[int]]] = []
         for stay in np.argsort(self._start_s, kind="stable").tolist():
             start_s, end_s, job = self._start_s[stay], self._end_s[stay], self._job[stay]
             if end_s == start_s:  # moved on in the instant in which it came
                 continue
             while held and held[0][0] <= start_s:
-                free.give_back(heappop(held)[2])
+                _, over, devices = heappop(held)
+                free[self._kind[over]].give_back(devices)
+            kind = self._kind[stay]
             devices = [
                 device
                 for rack, machine, gpus in self._placement[stay]
-                for device in free.take(rack * machines + machine, gpus)
+                for device in free[kind].take(rack * machines[kind] + machine, gpus)
             ]
             heappush(held, (end_s, stay, devices))
             one = np.array([job])
-            log.begin(one, [(0, devices)], start_s)
+            log.begin(one, [(kind, devices)], start_s)
             log.end(one, end_s)
         return log.table(ids)
 

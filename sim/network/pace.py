@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from apportion.mechanism.devices import Devices
-from apportion.mechanism.offers.racks import machines_of
 from apportion.mechanism.placements.by_speed import Placing
 from apportion.sim.network.shapes import shape_of_placement
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from apportion.cluster import Cluster
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["check_models", "least_slowdowns", "pace_of", "placing_of"]
+__all__ = ["check_models", "least_slowdowns", "pace_of", "placings_of"]
 
 
 def pace_of(network: NetworkModel) -> Pace:
@@ -35,18 +36,16 @@ def pace_of(network: NetworkModel) -> Pace:
     return slowdown
 
 
-def placing_of(cluster: Cluster, network: NetworkModel) -> Placing:
-    """Return what chooses placements on a cluster of racks of one accelerator type."""
-    return Placing(machines_of(cluster), pace_of(network))
+def placings_of(cluster: Cluster, network: NetworkModel) -> list[Placing]:
+    """Return what chooses placements on a cluster, by accelerator type."""
+    return [Placing(pool.gpus, pace_of(network)) for pool in Devices.of(cluster).pools]
 
 
-def least_slowdowns(workload: Workload, cluster: Cluster, network: NetworkModel) -> Floats:
+def least_slowdowns(workload: Workload, placings: Sequence[Placing]) -> Floats:
     """Time of a step of gangs that are alone on a cluster, over its compute time, shape (jobs,).
 
     Where a gang can be on several types, on that on which it is slowed least.
     """
-    pools = Devices.of(cluster).pools
-    placings = [Placing(pool.gpus, pace_of(network)) for pool in pools]
     gangs = zip(
         workload.jobs["job_type"].tolist(), workload.jobs["scale_factor"].tolist(), strict=True
     )

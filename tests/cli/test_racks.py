@@ -142,8 +142,8 @@ def test_racks_of_several_types_are_repeated_by_the_command_that_is_recorded() -
         (["--arrivals", "batch", "--jobs-per-hour", "3"], "not for --arrivals batch"),
         (["--days", "3"], "it is for arrivals='diurnal'"),
         (["--machines-per-rack", "4"], "--machines-per-rack is for clusters of racks"),
-        (["--policies", "dally"], "one accelerator type"),
-        (["--lease-seconds", "60", "--policies", "fifo"], "one accelerator type"),
+        (["--policies", "dally", "--cluster", "v100=6"], "do not fill whole racks"),
+        (["--lease-seconds", "60", "--policies", "fifo", "--cluster", "v100=6"], "multiple of 4"),
         (["--workload", "mine.csv", "--arrivals", "batch"], "--arrivals is for generated"),
         (
             ["--racks", "1", "--machines-per-rack", "1", "--generate-jobs", "60"],

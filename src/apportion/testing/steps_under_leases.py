@@ -43,16 +43,16 @@ def check_steps_under_leases(
     checkpoint for each stay. Where the terms of the leases are not known, because the scheduler is
     not the one of that name in the registry, only the former, with nothing left out.
     """
-    speed = workload.throughput_of(stays.cluster).to_numpy(dtype=float)[:, 0]
+    speed = workload.throughput_of(stays.cluster).to_numpy(dtype=float)
     steps, job_types = steps_of(workload), workload.jobs["job_type"].tolist()
-    refuse_too_fast(stays, steps, speed)
+    refuse_too_fast(stays, steps, speed.max(axis=1))
     slowdown = np.array(
         [
             1 + network.overhead(job_types[stays.job[stay]], shape_of_stay(stays, stay))
             for stay in range(len(stays))
         ]
     )
-    rate = speed[stays.job] / slowdown
+    rate = speed[stays.job, stays.kind] / slowdown
     least_s, most_s = _useful_s(stays, workload, _terms(run))
     least, most = stays.total(least_s * rate), stays.total(most_s * rate)
     off = (steps > most * (1 + TOLERANCE)) | (steps < least * (1 - TOLERANCE))

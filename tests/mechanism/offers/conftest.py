@@ -22,7 +22,7 @@ class Bench:
         self.set_free(free)
 
     def set_free(self, free: Sequence[Sequence[int]]) -> None:
-        racks = self.mechanism.racks
+        racks = self.mechanism.racks[0]
         for filler in [job for job in racks.held if job < 0]:
             racks.give_back(filler)
         for rack, machines in enumerate(free):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from apportion.mechanism.offers import AutoTunedTimers, ManualTimers
-from apportion.mechanism.offers.candidates import InOrder, first_served
+from apportion.mechanism.offers.candidates import InOrder, Served, first_served
 from apportion.mechanism.offers.ends import End, Ends, next_tick, whole_ticks
 from apportion.mechanism.offers.exact import TICK_S, on_tick
 from apportion.mechanism.offers.orders import (
@@ -234,7 +234,7 @@ def test_the_first_in_order_to_accept_is_served(order: Order, rule: Rule) -> Non
             continue
         job = min(takers)[-1]
         tiers = accepted(rule, waiting, job, now_s)
-        assert served == (job, tiers[0], tiers[-1])
+        assert served == Served(job, tiers[0], tiers[-1])
 
 
 def test_what_a_job_holds_it_may_keep_whatever_its_rule() -> None:
@@ -246,6 +246,6 @@ def test_what_a_job_holds_it_may_keep_whatever_its_rule() -> None:
     assert first_served(InOrder(ByArrival(), NoWait()), 300.0, waiting) is None
     held = np.full(waiting.job.size, -1)
     held[1] = 2
-    keeps = replace(waiting, held_tier=held, room=Room(0, 0, 16))
+    keeps = replace(waiting, held_option=held, room=Room(0, 0, 16))
     served = first_served(InOrder(ByArrival(), FullyConsolidated()), 300.0, keeps.at(np.array([1])))
-    assert served == (int(waiting.job[1]), 2, 2)
+    assert served == Served(int(waiting.job[1]), 2, 2)

@@ -19,7 +19,7 @@ from apportion.mechanism.placements.by_speed import by_tier
 from apportion.mechanism.placements.spreading import evenly_over, fewest_places
 from apportion.mechanism.places import can_hold
 from apportion.sim.network import get_network
-from apportion.sim.network.pace import pace_of, placing_of
+from apportion.sim.network.pace import pace_of, placings_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,7 +81,7 @@ LOSS = {"none": 0.0, "table1": 0.0, "alpha_beta": 1e-3, "table1_model": 0.07}
 @pytest.mark.parametrize("network", LOSS)
 @pytest.mark.parametrize("cluster", [ONE_RACK, TWO_RACKS], ids=["one rack", "two racks"])
 def test_a_gang_alone_has_the_best_of_all_placements(network: str, cluster: Cluster) -> None:
-    placing = placing_of(cluster, get_network(network, cluster=cluster))
+    placing = placings_of(cluster, get_network(network, cluster=cluster))[0]
     whole = np.array(cluster.racks("gpu"))
     for gpus in range(1, cluster.total_gpus + 1):
         every = {str(shape_of(found)): found for found in all_placements(whole, gpus)}
@@ -101,7 +101,7 @@ def test_a_gang_in_a_crowd_has_the_best_of_what_is_free(
     free: list[int], gpus: int, model: str, network: str
 ) -> None:
     model_of = get_network(network, cluster=TWO_RACKS)
-    placing, pace = placing_of(TWO_RACKS, model_of), pace_of(model_of)
+    placing, pace = placings_of(TWO_RACKS, model_of)[0], pace_of(model_of)
     table = np.array(free).reshape(2, 2)
     if table.sum() < gpus:
         return

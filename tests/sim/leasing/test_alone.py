@@ -12,7 +12,7 @@ from apportion.cluster import Cluster
 from apportion.mechanism.offers import SCHEDULERS
 from apportion.sim import Workload, simulate
 from apportion.sim.network import get_network
-from apportion.sim.network.pace import placing_of
+from apportion.sim.network.pace import placings_of
 
 MODELS = ("VGG11", "AlexNet", "MobileNetV3", "ResNet18", "ResNet50", "BERT-large")
 NETWORKS = ("table1", "alpha_beta", "table1_model", "none")
@@ -46,7 +46,7 @@ def test_a_job_alone_is_as_fair_as_can_be_but_for_its_checkpoints(seed: int) -> 
     name = [*SCHEDULERS, *POLICIES][seed % (len(SCHEDULERS) + len(POLICIES))]
     load = workload_of([(0.0, model, gpus, 5 * HOUR_S)])
     job = simulate(name, load, cluster, mechanism="leases", network=network).jobs.iloc[0]
-    slowdown = placing_of(cluster, get_network(network, cluster=cluster)).least_slowdown(
+    slowdown = placings_of(cluster, get_network(network, cluster=cluster))[0].least_slowdown(
         model, gpus
     )
     run_s = 5 * HOUR_S * slowdown
@@ -72,7 +72,7 @@ def test_a_gang_left_alone_is_on_its_best_placement_within_a_lease(seed: int, ke
     jobs = simulate(replace(scheduler, keep_placement=keeps), load, cluster, network=network).jobs
     last_s = jobs.completion_s.iloc[:-1].max()
     gang = jobs.iloc[-1]
-    slowdown = placing_of(cluster, get_network(network, cluster=cluster)).least_slowdown(
+    slowdown = placings_of(cluster, get_network(network, cluster=cluster))[0].least_slowdown(
         model, gpus
     )
     left_s = 9 * HOUR_S * slowdown

@@ -1,0 +1,103 @@
+"""How fast each job is on placements of every accelerator type."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from apportion.mechanism.places import NETWORK, Placement
+from apportion.ties import significant
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from apportion.mechanism.offers.records import JobRecords
+    from apportion.mechanism.placements.by_speed import Placing
+
+    Ints = NDArray[np.int64]
+
+__all__ = ["OnTypes", "step_times"]
+
+
+def step_times(speed: Sequence[float]) -> list[float]:
+    """Return the compute time of a step on each type over that on the fastest one.
+
+    Infinite where the speed is 0: the job cannot run there.
+    """
+    most = max(speed)
+    return [most / each if each > 0 else np.inf for each in speed]
+
+
+class OnTypes:
+    """Compares placements across accelerator types.
+
+    A step takes its compute time on a type times what the network makes of it on a placement.
+
+    Parameters
+    ----------
+    placings
+        How slow models are on placements, by type.
+    records
+        Models, gangs and present types of the jobs.
+
+    Attributes
+    ----------
+    step_times
+        Compute time of a step on each type over that on the fastest one, by job.
+    """
+
+    def __init__(self, placings: Sequence[Placing], records: JobRecords) -> None:
+        self._placings, self._records = placings, records
+        self.step_times: list[list[float]] = []
+
+    def slowdowns(self, model: str, gpus: int, step_times: Sequence[float]) -> list[float]:
+        """Time of a step at each option, all being free, over the least compute time.
+
+        Option ``type * 3 + tier``; infinite where no such gang can lie or run.
+        """
+        return [
+            own * slowdown
+            for own, placing in zip(step_times, self._placings, strict=True)
+            for slowdown in placing.slowdowns(model, gpus)
+        ]
+
+    def better(self, job: int, free: Ints, widest: int, held: Placement) -> Placement | None:
+        """Return free GPUs of a job's type better for it than those it holds, within a tier."""
+        model, gpus = self._records.models[job], int(self._records.scale_factor[job])
+        placing = self._placings[int(self._records.kind[job])]
+        return placing.better(free, model, gpus, widest, held)
+
+    def better_anywhere(
+        self, job: int, free: Sequence[Ints], held: Placement
+    ) -> tuple[int, Placement] | None:
+        """Return the best free GPUs of any type, and the type, if better than those it holds.
+
+        Parameters
+        ----------
+        job
+            Number of a job that holds GPUs.
+        free
+            Free GPUs of the machines of each type, its own included.
+        held
+            Where its GPUs are.
+        """
+        model, gpus = self._records.models[job], int(self._records.scale_factor[job])
+        own, best = int(self._records.kind[job]), None
+        if found := self.better(job, free[own], NETWORK, held):
+            best, held = (own, found), found
+        least = self._worth(job, own, held)
+        for kind, placing in enumerate(self._placings):
+            if kind == own or not np.isfinite(self.step_times[job][kind]):
+                continue
+            found = placing.fastest(free[kind], model, gpus, NETWORK)
+            if found is not None and self._worth(job, kind, found) < least:
+                best, least = (kind, found), self._worth(job, kind, found)
+        return best
+
+    def _worth(self, job: int, kind: int, placement: Placement) -> tuple[float, int]:
+        """Time of a step on a placement of a type, and its tier: less is better."""
+        slowdown, tier = self._placings[kind].worth(self._records.models[job], placement)
+        return significant(self.step_times[job][kind] * slowdown), tier
