@@ -12,6 +12,7 @@ from apportion.errors import InputError
 from apportion.pairs import PairThroughputs
 from apportion.policies import HierarchicalFairness
 from apportion.sim import Run, Workload, generate_workload, simulate
+from apportion.sim.network import get_network
 from apportion.testing import check_schedule
 
 SHARED = "max_min_fairness_space_sharing"
@@ -46,6 +47,30 @@ def test_jobs_slow_each_other_down_until_one_is_done(mechanism: str) -> None:
     # Together for 3,600 s at 0.75 steps/s; the other 2,700 steps alone, one a second.
     np.testing.assert_allclose(jobs["completion_s"], [3600.0, 6300.0])
     assert jobs["gpu_seconds"].sum() == pytest.approx(6300.0)
+
+
+def test_pairs_on_racks_are_slowed_by_each_other_and_by_the_network() -> None:
+    """Gangs of 8 over two machines of a rack: 2.16 times as long by Table I, ResNet18."""
+    racks = Cluster.of_racks(1, machines_per_rack=2, gpus_per_machine=4)
+    keys = pd.MultiIndex.from_tuples([("ResNet18", 8)], names=["job_type", "scale_factor"])
+    steps = pd.DataFrame(
+        {"job_type": "ResNet18", "scale_factor": 8, "total_steps": [2700.0, 5400.0]},
+        index=["a", "b"],
+    )
+    pairs = PairThroughputs(np.full((1, 1, 1), 0.75), np.ones((1, 1)), keys, accelerators=("gpu",))
+    load = Workload("two", steps, pd.DataFrame({"gpu": [1.0]}, index=keys), pairs=pairs)
+    network = get_network("table1", cluster=racks)
+    assert 1 + network.overhead("ResNet18", ((4, 4),)) == pytest.approx(2.16)
+    shared = run(load, racks, mechanism="rounds", network="table1", round_seconds=72.0)
+    # Together for 3600 s at 0.75 steps/s, then the other's 2700 steps alone: all times 2.16.
+    np.testing.assert_allclose(shared.jobs["completion_s"], [3600 * 2.16, 6300 * 2.16])
+    assert shared.schedule["devices"].tolist() == [tuple(range(8))] * 2
+    assert shared.schedule["start_s"].tolist() == [0.0, 0.0]
+    # The GPUs are paid for once.
+    assert shared.jobs["gpu_seconds"].sum() == pytest.approx(8 * 6300 * 2.16)
+    check_schedule(shared, load, racks, sharing=True)
+    free = run(load, racks, mechanism="rounds", network="none", round_seconds=72.0)
+    np.testing.assert_allclose(free.jobs["completion_s"], [3600, 6300])
 
 
 def test_pairs_that_lose_take_turns() -> None:

@@ -1,0 +1,99 @@
+"""Which of several accelerator types a job is served on, against loops over the definition."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from apportion.cluster import Cluster
+from apportion.errors import InputError
+from apportion.mechanism.offers import LeaseMechanism, get_scheduler
+from apportion.mechanism.offers.candidates import InOrder, first_served
+from apportion.mechanism.offers.orders import ByArrival
+from apportion.mechanism.offers.records import JobRecords
+from apportion.mechanism.offers.rules import NoWait
+from apportion.mechanism.offers.timer_book import TimerBook
+from apportion.mechanism.offers.timers import ManualTimers
+from apportion.mechanism.offers.waiting import ClusterSize, WaitingJobs
+
+TYPES = Cluster.of_racks({"a": 1, "b": 2, "c": 1}, machines_per_rack=2, gpus_per_machine=4)
+
+
+def test_the_fastest_type_that_is_free_is_taken_then_the_tighter_tier_then_the_last_type() -> None:
+    rng = np.random.default_rng(0)
+    book = TimerBook(ManualTimers(), 3600.0, gpus_per_machine=4, gpus_per_rack=8, gpus=16)
+    for _ in range(300):
+        types = int(rng.integers(2, 4))
+        records = JobRecords(types)
+        slowdown = rng.choice([1.0, 1.5, 2.0, 3.0, np.inf], types * 3)
+        if np.isinf(slowdown).all():
+            continue
+        job = records.add(0.0, int(rng.integers(1, 6)), "m", 1.0, slowdown=slowdown)
+        records.kind[job] = last = int(rng.integers(types))
+        room = [int(rng.integers(0, 9)) for _ in range(types * 3)]
+        size = ClusterSize(4, 8, 16, (16,) * types)
+        waiting = WaitingJobs(np.array([job]), records, book, size, room)
+        choices = [
+            (slowdown[3 * kind + tier], tier, kind != last, kind)
+            for kind in range(types)
+            for tier in range(3)
+            if records.scale_factor[job] <= room[3 * kind + tier]
+            and any(np.isfinite(slowdown[3 * kind : 3 * kind + 3]))
+        ]
+        served = first_served(InOrder(ByArrival(), NoWait()), 0.0, waiting)
+        if not choices:
+            assert served is None
+            continue
+        assert served is not None
+        assert served.kind == min(choices)[-1]
+        tiers = [tier for _, tier, _, kind in choices if kind == served.kind]
+        assert (served.tightest, served.widest) == (min(tiers), max(tiers))
+
+
+def test_no_gpu_is_held_twice_and_a_state_goes_on_as_it_was() -> None:
+    rng = np.random.default_rng(1)
+    scheduler = get_scheduler("dally", placement="random")
+    mechanism = LeaseMechanism(scheduler, TYPES, seed=2)
+    resumed = mechanism
+    for step in range(60):
+        now_s, speed = 900.0 * step, rng.choice([0.0, 0.5, 1.0, 2.0], 3)
+        gpus = int(rng.integers(1, 9))
+        if speed.any():
+            for each in {mechanism, resumed}:
+                each.arrive(
+                    now_s, scale_factor=gpus, job_type="m", ideal_s=1e4, speed=speed.tolist()
+                )
+        for job in sorted(mechanism.held):
+            ends = rng.random()
+            for each in {mechanism, resumed}:
+                each.ran(np.array([job]), np.array([300.0]), np.array([400.0]))
+                if ends < 0.1:
+                    each.complete(job)
+                elif ends < 0.4:
+                    each.release(job, now_s)
+        leases = mechanism.offer(now_s)
+        if resumed is not mechanism:
+            assert resumed.offer(now_s) == leases
+        for racks in mechanism.racks:
+            assert (racks.free >= 0).all()
+        used = np.zeros(3)
+        for kind, devices in mechanism.placer.held.values():
+            used[kind] += len(devices)
+        free = np.array([racks.free.sum() for racks in mechanism.racks])
+        np.testing.assert_array_equal(used + free, TYPES.counts)
+        for lease in leases:
+            assert np.isfinite(mechanism.jobs.type_slowdown[lease.job, lease.kind])
+        if step == 30:
+            resumed = LeaseMechanism(scheduler, TYPES)
+            resumed.restore(mechanism.state())
+            assert resumed.state() == mechanism.state()
+    assert resumed.state() == mechanism.state()
+
+
+def test_a_gang_larger_than_any_type_on_which_it_runs_is_refused() -> None:
+    mechanism = LeaseMechanism(get_scheduler("dally"), TYPES)
+    with pytest.raises(InputError, match="no type on which it runs has so many"):
+        mechanism.arrive(0.0, scale_factor=9, job_type="m", ideal_s=1.0, speed=[1.0, 0.0, 1.0])
+    assert mechanism.arrive(0.0, scale_factor=9, job_type="m", ideal_s=1.0, speed=[1, 1, 1]) == 0
+    (lease,) = mechanism.offer(1e9)
+    assert lease.kind == 1
