@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from apportion.checks import seconds
+from apportion.checks import file_path, seconds
 from apportion.cluster import Cluster
 from apportion.errors import InputError, written
 from apportion.kinds import checked
@@ -85,7 +85,8 @@ def simulate(
     snapshot
         A file to which the state of the run is written from time to time. The same call goes on
         from there if it was stopped, and ends with the same results. The file is deleted in the
-        end.
+        end. A damaged file, or one of another call, is an error; a state that cannot be written
+        later on, as on a full disk, is a warning.
     snapshot_seconds
         Least time between two writings, seconds of the wall clock.
     progress
@@ -113,7 +114,7 @@ def simulate(
     if snapshot is not None:
         least_s = seconds("snapshot_seconds", snapshot_seconds)
         call = call_of(decider, workload, cluster, {**settings, "beliefs": beliefs})
-        snapshots = Snapshots(snapshot, call, least_s)
+        snapshots = Snapshots(file_path("snapshot", snapshot), call, least_s)
     leases = settings["mechanism"] == "leases"
     if isinstance(decider, OfferScheduler) or (isinstance(decider, Policy) and leases):
         run = run_leased(decider, workload, cluster, settings, progress, snapshots)

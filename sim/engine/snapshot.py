@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
+import logging
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -16,6 +16,7 @@ from apportion._version import __version__
 from apportion.errors import InputError
 from apportion.mechanism.scheduler import Gangs, Ran
 from apportion.plain_arrays import array_of, plain
+from apportion.whole_files import drop_drafts, replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,9 +25,15 @@ if TYPE_CHECKING:
     from apportion.sim.deciders import Decider
     from apportion.sim.workload import Workload
 
-__all__ = ["Resumable", "Snapshots", "call_of", "fields_of", "state_of"]
+__all__ = ["Resumable", "SnapshotError", "Snapshots", "call_of", "fields_of", "state_of"]
 
-_VERSION = 1
+logger = logging.getLogger(__name__)
+
+_VERSION = 2
+
+
+class SnapshotError(InputError):
+    """A file from which a run cannot go on: damaged, of another run, or no snapshot at all."""
 
 
 class Resumable(Protocol):
@@ -81,8 +88,10 @@ def call_of(
 class Snapshots:
     """Writes the state of a run between two steps of its loop, every so many seconds.
 
-    A file is replaced as a whole, so that whatever stops the run leaves one that is whole. It is
-    plain JSON: arrays are text of their bytes.
+    A file is replaced as a whole, so that whatever stops the run leaves one that is whole. It is a
+    line of JSON, in which arrays are text of their bytes, and a line with its SHA-256. What cannot
+    be written, as on a full disk, is a warning: the run goes on, and the last state that could be
+    written stays.
 
     Parameters
     ----------
@@ -106,7 +115,7 @@ class Snapshots:
             self._next = time.monotonic() + self.seconds
 
     def write(self, now_s: float, ran: Ran | None, parts: Mapping[str, Resumable]) -> None:
-        """Write down where the run is."""
+        """Write down where the run is; if that fails, warn."""
         last = None
         if ran is not None:
             last = state_of(ran) | {"gangs": state_of(ran.gangs)}
@@ -117,13 +126,13 @@ class Snapshots:
             "ran": last,
             "parts": {name: part.state() for name, part in parts.items()},
         }
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        draft = self.path.with_name(f"{self.path.name}.{os.getpid()}.tmp")
-        with draft.open("w", encoding="ascii") as file:
-            json.dump(state, file)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(self.path)
+        try:
+            replace_file(self.path, _sealed(json.dumps(state)))
+        except OSError as error:
+            logger.warning(
+                "The state of the run at %.0f s cannot be written to %s (%s). The run goes on.",
+                *(now_s, self.path, error.strerror or error),
+            )
 
     def resume(self, parts: Mapping[str, Resumable]) -> tuple[float, Ran | None] | None:
         """Bring the parts of a run to where the file says; return the time and what ran last.
@@ -132,25 +141,23 @@ class Snapshots:
 
         Raises
         ------
-        InputError
+        SnapshotError
             If it is no snapshot, or one of another call.
+        InputError
+            If it cannot be read, or its folder cannot be made.
         """
-        if not self.path.exists():
-            return None
         try:
-            state = json.loads(self.path.read_text(encoding="ascii"))
-            version, call = state["version"], dict(state["call"])
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            drop_drafts(self.path)
+            if not self.path.exists():
+                return None
+            content = self.path.read_bytes()
+        except OSError as error:
             raise InputError(
-                f"{self.path} is no snapshot of a run ({error}); delete it to begin anew."
+                f"The state of the run cannot be kept in {str(self.path)!r}: "
+                f"{error.strerror or error}."
             ) from error
-        other = [name for name in self._call | call if self._call.get(name) != call.get(name)]
-        if version != _VERSION or other:
-            what = ", ".join(other) or "program"
-            raise InputError(
-                f"{self.path} is the snapshot of another run: the {what} differs. Delete it to "
-                f"begin anew, or give the path of another file."
-            )
+        state = self._state_in(content)
         try:
             for name, part in parts.items():
                 part.restore(state["parts"][name])
@@ -160,10 +167,53 @@ class Snapshots:
                 ran = Ran(gangs=gangs, **fields_of(last))
             return float(state["now_s"]), ran
         except (ValueError, LookupError, TypeError, AttributeError) as error:
-            raise InputError(
+            raise SnapshotError(
                 f"{self.path} is damaged ({error}); delete it to begin anew."
             ) from error
 
+    def _state_in(self, content: bytes) -> dict[str, Any]:
+        """Return the state that a file holds, if it is one of this call."""
+        try:
+            state = json.loads(_unsealed(content))
+            version, call = state["version"], dict(state["call"])
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise SnapshotError(
+                f"{self.path} is no snapshot of a run, or damaged ({error}); delete it to begin "
+                f"anew."
+            ) from error
+        other = [name for name in self._call | call if self._call.get(name) != call.get(name)]
+        if version != _VERSION or other:
+            what = ", ".join(other) or "program"
+            raise SnapshotError(
+                f"{self.path} is the snapshot of another run: the {what} differs. Delete it to "
+                f"begin anew, or give the path of another file."
+            )
+        loaded: dict[str, Any] = state
+        return loaded
+
     def drop(self) -> None:
         """Delete the file: the run is over."""
-        self.path.unlink(missing_ok=True)
+        try:
+            self.path.unlink(missing_ok=True)
+        except OSError as error:
+            logger.warning("%s cannot be deleted (%s).", self.path, error.strerror or error)
+
+
+def _sealed(text: str) -> bytes:
+    """Add a line with the checksum of a text."""
+    body = text.encode("ascii")
+    return b"%b\n%b\n" % (body, hashlib.sha256(body).hexdigest().encode("ascii"))
+
+
+def _unsealed(content: bytes) -> bytes:
+    """Return what `_sealed` was given.
+
+    Raises
+    ------
+    ValueError
+        If the checksum is not that of the content.
+    """
+    body, _, seal = content.removesuffix(b"\n").rpartition(b"\n")
+    if hashlib.sha256(body).hexdigest().encode("ascii") != seal:
+        raise ValueError("its checksum does not fit")
+    return body

@@ -69,6 +69,25 @@ def test_a_comparison_goes_on_within_a_run(tmp_path: Path, monkeypatch: pytest.M
             )
 
 
+def test_a_damaged_state_begins_the_run_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def compare(**more: Any) -> ap.Comparison:
+        return ap.compare(POLICIES, LOAD, "v100=4,k80=4", n_jobs=1, **more)
+
+    with monkeypatch.context() as patch:
+        stop_in_the_second_run(patch)
+        with pytest.raises(Stopped):
+            compare(out=tmp_path)
+    (state,) = (tmp_path / ".partial" / "states").iterdir()
+    state.write_bytes(state.read_bytes()[:-100])
+    after = compare(out=tmp_path)
+    assert "The run begins anew." in caplog.text
+    assert not (tmp_path / ".partial").exists()
+    for policy, run in compare().runs.items():
+        pd.testing.assert_frame_equal(after[policy].jobs, run.jobs, check_exact=True)
+
+
 @pytest.mark.parametrize("resume", [True, False])
 def test_a_sweep_goes_on_within_a_run(
     resume: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

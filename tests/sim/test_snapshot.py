@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import json
+import os
+import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +20,7 @@ from tests.sim.generated import POLICIES, Case, draw
 import apportion as ap
 from apportion.errors import InputError
 from apportion.plain_arrays import array_of, plain
-from apportion.sim.engine.snapshot import Snapshots
+from apportion.sim.engine.snapshot import SnapshotError, Snapshots
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -143,15 +149,99 @@ def test_a_snapshot_of_another_call_and_a_damaged_one_are_refused(
         patch.setattr(Snapshots, "note", note)
         with pytest.raises(Stopped):
             case.run(settings={**case.settings, "snapshot": path})
-    state = json.loads(path.read_text())
-    assert state["version"] == 1
+    whole = path.read_bytes()
+    state = json.loads(whole.splitlines()[0])
     with pytest.raises(InputError, match="snapshot of another run: the policy, settings differs"):
         case.run(decider="fifo", settings={"round_seconds": 77.0, "snapshot": path})
     broken = {**state, "parts": {**state["parts"], "truth": {}}}
-    for text, what in (("{", "is no snapshot"), (json.dumps(broken), "is damaged")):
-        path.write_text(text)
-        with pytest.raises(InputError, match=what):
+    digit = whole.index(b'"data": "') + 12
+    flipped = whole[:digit] + bytes([whole[digit] ^ 1]) + whole[digit + 1 :]
+    cases = {
+        b"{": "is no snapshot",
+        b"": "is no snapshot",
+        b"\xff" + whole: "is no snapshot",
+        whole[:-70]: "is no snapshot",
+        whole[: len(whole) // 2]: "is no snapshot",
+        flipped: "checksum does not fit",
+        sealed({**state, "version": 1}): "the program differs",
+        sealed({**state, "call": {**state["call"], "program": "0"}}): "the program differs",
+        sealed(["version"]): "is no snapshot",
+        sealed(broken): "is damaged",
+    }
+    for content, what in cases.items():
+        path.write_bytes(content)
+        with pytest.raises(SnapshotError, match=what):
             case.run(settings={**case.settings, "snapshot": path})
+        assert path.read_bytes() == content
+    path.write_bytes(whole)
+    assert_equal(case.run(settings={**case.settings, "snapshot": path}), case.run())
+
+
+def sealed(state: Any) -> bytes:
+    body = json.dumps(state).encode()
+    return body + b"\n" + hashlib.sha256(body).hexdigest().encode() + b"\n"
+
+
+def test_a_disk_that_is_full_is_a_warning_and_leaves_the_last_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    case = long(draw("fifo", np.random.default_rng(1)), 5.0)
+    settings = {**case.settings, "snapshot": tmp_path / "run.json", "snapshot_seconds": 1e-9}
+    written: list[bytes] = []
+
+    def fsync(number: int) -> None:
+        found = list(tmp_path.glob("*.json"))
+        assert [file.read_bytes() for file in found] == written[-1:]
+        if len(written) == 3:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        written.append(next(tmp_path.glob(".*.tmp")).read_bytes())
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    assert_equal(case.run(settings=settings), case.run())
+    assert len(written) == 3
+    assert "No space left on device). The run goes on." in caplog.text
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_vanishes_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = long(draw("fifo", np.random.default_rng(1)), 5.0)
+    path, note, gone = tmp_path / "a" / "b" / "run.json", Snapshots.note, []
+
+    def and_vanish(snapshots: Snapshots, *where: Any) -> None:
+        note(snapshots, *where)
+        if len(gone) < 5:
+            gone.append(path.exists())
+            shutil.rmtree(tmp_path / "a")
+
+    monkeypatch.setattr(Snapshots, "note", and_vanish)
+    settings = {**case.settings, "snapshot": path, "snapshot_seconds": 1e-9}
+    run = case.run(settings=settings)
+    assert gone == [True] * 5
+    assert not path.exists()
+    assert_equal(run, case.run())
+
+
+@pytest.mark.parametrize("name", ["", "file/run.json", "folder"])
+def test_a_path_where_no_file_can_be_is_an_error_at_once(name: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "folder").mkdir()
+    case = draw("fifo", np.random.default_rng(1))
+    with pytest.raises(InputError, match="path of a file" if not name else "cannot be kept"):
+        case.run(settings={**case.settings, "snapshot": name and tmp_path / name})
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_drafts_of_dead_processes_are_removed_and_others_stay(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as dead:
+        pass
+    case = draw("fifo", np.random.default_rng(1))
+    left = [f".run.json.{dead.pid}.tmp", f".run.json.{os.getppid()}.tmp", ".run.json.mine.tmp"]
+    for name in left:
+        (tmp_path / name).write_text("half")
+    case.run(settings={**case.settings, "snapshot": tmp_path / "run.json"})
+    assert {file.name for file in tmp_path.iterdir()} == {*left[1:]}
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from apportion.experiments.machine.cells import Work
@@ -10,6 +13,7 @@ from apportion.experiments.provenance import plain
 from apportion.experiments.run_records import record_of, run_of
 from apportion.experiments.sources import made_for
 from apportion.sim import Run, simulate
+from apportion.sim.engine.snapshot import SnapshotError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,6 +25,8 @@ if TYPE_CHECKING:
     from apportion.sim.deciders import Decider
 
 __all__ = ["Setup", "Simulation", "figures_of", "runs_of"]
+
+logger = logging.getLogger(__name__)
 
 _NO_FIGURES = ("fingerprint", "error")
 
@@ -90,16 +96,25 @@ def figures_of(setup: Setup) -> Work:
 
 
 def _run(task: Simulation, report: Report | None, setup: Setup) -> Run:
-    """Make the workload and simulate, in a worker."""
+    """Make the workload and simulate, in a worker.
+
+    From a state that is damaged nothing can go on: the run begins anew.
+    """
     source = setup.sources[task.source]
     workload = made_for(source, setup.cluster, task.load, task.seed, resample=setup.resample)
-    return simulate(
-        *(task.policy, workload, setup.cluster),
+    run = partial(
+        *(simulate, task.policy, workload, setup.cluster),
         seed=task.seed,
         snapshot=task.snapshot,
         progress=report,
         **setup.settings,
     )
+    try:
+        return run()
+    except SnapshotError as error:
+        logger.warning("%s The run begins anew.", error)
+        Path(str(task.snapshot)).unlink()
+        return run()
 
 
 def _figures(task: Simulation, report: Report | None, setup: Setup) -> dict[str, Any]:

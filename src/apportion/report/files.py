@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import tempfile
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from apportion.csv_cells import to_csv
 from apportion.errors import ApportionError, InputError, unknown_name
+from apportion.whole_files import replace_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,14 +52,9 @@ def write_bytes(path: Path, content: bytes) -> Path:
     InputError
         If the folder or the file cannot be written.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(content)
-        temporary.replace(path)
+        replace_file(path, content)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
         raise InputError(f"Cannot write {str(path)!r}: {error.strerror or error}.") from error
     return path
 
