@@ -7,6 +7,7 @@ from apportion.sim.interference import generate_pair_throughputs
 from apportion.sim.rack_workloads import generate_rack_workload
 from apportion.sim.resampling import resample
 from apportion.sim.run import Run
+from apportion.sim.schedule_files import read_schedule
 from apportion.sim.simulate import simulate
 from apportion.sim.traces.read import read_workload
 from apportion.sim.workload import Workload
@@ -17,6 +18,7 @@ __all__ = [
     "generate_pair_throughputs",
     "generate_rack_workload",
     "generate_workload",
+    "read_schedule",
     "read_workload",
     "resample",
     "simulate",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,9 +10,10 @@ import pandas as pd
 from apportion.checks import file_path
 from apportion.csv_cells import to_csv
 from apportion.errors import InputError
+from apportion.sim.schedule_files import intervals
+from apportion.whole_files import replace_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
 
     from apportion.sim.run import Run
@@ -66,7 +66,7 @@ def batsim_jobs(run: Run) -> pd.DataFrame:
             "waiting_time": start - submitted,
             "turnaround_time": end - submitted,
             "stretch": stretch,
-            "allocated_resources": [_intervals(devices) for devices in numbers],
+            "allocated_resources": [intervals(devices) for devices in numbers],
             "consumed_energy": -1.0,
             "metadata": names,
         }
@@ -76,7 +76,7 @@ def batsim_jobs(run: Run) -> pd.DataFrame:
 def save_batsim(run: Run, path: str | Path) -> Path:
     """Write the schedule as a jobs file of Batsim; return where it is.
 
-    Examples of use: ``evalys.jobset.JobSet.from_csv(path).plot()``.
+    `apportion.Run.save_batsim` calls it.
 
     Raises
     ------
@@ -86,9 +86,9 @@ def save_batsim(run: Run, path: str | Path) -> Path:
     target = file_path("path", path)
     text = to_csv(batsim_jobs(run).set_index("job_id"))
     try:
-        target.write_text(text, encoding="utf-8", newline="\n")
+        replace_file(target, text.encode())
     except OSError as error:
-        raise InputError(f"Cannot write {error.filename}: {error.strerror}.") from error
+        raise InputError(f"Cannot write {str(target)!r}: {error.strerror or error}.") from error
     return target
 
 
@@ -98,15 +98,3 @@ def _numbered_through(run: Run, schedule: pd.DataFrame) -> list[list[int]]:
     first = dict(zip(types, np.cumsum([0, *run.cluster.counts[:-1]]).tolist(), strict=True))
     rows = zip(schedule["accelerator"], schedule["devices"], strict=True)
     return [sorted(first[kind] + device for device in devices) for kind, devices in rows]
-
-
-def _intervals(devices: Iterable[int]) -> str:
-    """Write ascending numbers as ``0-3 6``.
-
-    >>> _intervals([0, 1, 2, 3, 6])
-    '0-3 6'
-    """
-    runs = groupby(enumerate(devices), key=lambda pair: pair[1] - pair[0])
-    parts = [[device for _, device in run] for _, run in runs]
-    ends = [(part[0], part[-1]) for part in parts]
-    return " ".join(str(low) if low == high else f"{low}-{high}" for low, high in ends)

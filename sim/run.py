@@ -6,10 +6,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from apportion.errors import InputError
+from apportion.sim.batsim import save_batsim
 from apportion.sim.metrics import summarise
+from apportion.sim.schedule_files import save_schedule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     import pandas as pd
 
@@ -74,6 +77,31 @@ class Run:
             mechanism = self.settings.get("mechanism")
             raise InputError(f"A run by the mechanism {mechanism!r} has no schedule of devices.")
         return self.tables["schedule"]
+
+    def save_schedule(self, path: str | Path) -> Path:
+        """Write the schedule as csv, gzipped csv or parquet, as the name ends; return where it is.
+
+        `apportion.read_schedule` reads it.
+
+        Raises
+        ------
+        InputError
+            If the run has no schedule, for another ending, or if the file cannot be written.
+        """
+        return save_schedule(self.schedule, path)
+
+    def save_batsim(self, path: str | Path) -> Path:
+        """Write the schedule as a jobs file of Batsim, one row per stay; return where it is.
+
+        evalys draws it: ``evalys.jobset.JobSet.from_csv(path).plot()``. The columns are in
+        `apportion.sim.batsim.batsim_jobs` and in ``docs/data_formats.md``.
+
+        Raises
+        ------
+        InputError
+            If the run has no schedule, or the file cannot be written.
+        """
+        return save_batsim(self, path)
 
     @property
     def received(self) -> pd.DataFrame:

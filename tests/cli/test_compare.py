@@ -45,7 +45,7 @@ def test_end_to_end_in_a_pipe(tmp_path: Path) -> None:
     assert "out/compare/report.html" in lines[-1]
     assert max(map(len, lines)) <= 100
     made = sorted(file.name for file in (tmp_path / "out" / "compare").iterdir())
-    assert made == ["jobs.csv", "report.html", "run.json", "summary.csv"]
+    assert made == ["jobs.csv", "report.html", "run.json", "schedule.csv.gz", "summary.csv"]
 
 
 def test_the_recorded_command_repeats_the_comparison() -> None:

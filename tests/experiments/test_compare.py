@@ -154,7 +154,7 @@ def test_other_settings_are_no_resumption(
         with pytest.raises(KeyboardInterrupt):
             compare(["fifo", "makespan"], two_jobs(), "v100=1", n_jobs=1, out=tmp_path)
     counted: list[str] = request.getfixturevalue("counted")
-    (stored,) = (tmp_path / FOLDER).iterdir()
+    (stored,) = (tmp_path / FOLDER).glob("*.jsonl")
     content = stored.read_bytes()
     compare(["fifo"], two_jobs(), "v100=1", n_jobs=1, out=tmp_path, round_seconds=60.0)
     stored.parent.mkdir(exist_ok=True)
@@ -218,7 +218,7 @@ def test_saved_files_and_the_record(tmp_path: Path) -> None:
     )
     out = tmp_path / "deep" / "out"
     assert sorted(file.name for file in out.iterdir()) == [
-        *["jobs.csv", "report.html", "run.json", "summary.csv"]
+        *["jobs.csv", "report.html", "run.json", "schedule.csv.gz", "summary.csv"]
     ]
     pd.testing.assert_frame_equal(
         pd.read_csv(out / "summary.csv", dtype={"error": object}),
@@ -261,7 +261,7 @@ def test_fingerprint_follows_the_numbers_and_not_the_name() -> None:
 
 def test_parquet_holds_the_same_tables(tmp_path: Path) -> None:
     comparison = compare(["fifo"], two_jobs(), "v100=1", n_jobs=1)
-    summary, jobs = comparison.to_parquet(tmp_path)
+    summary, jobs, _ = comparison.to_parquet(tmp_path)
     pd.testing.assert_frame_equal(
         pd.read_parquet(summary).astype({"error": object}), comparison.summary()
     )

@@ -76,11 +76,11 @@ def work(kind: str, out: Path) -> None:
             print("went on", flush=True)
         return found
 
-    Snapshots.resume = told  # type: ignore[method-assign]
+    setattr(Snapshots, resume.__name__, told)
     print("begun", flush=True)
     if kind in COMMANDS:
         often = partial(ap.simulate, snapshot_seconds=0.2)
-        simulations.simulate = often  # type: ignore[assignment]
+        setattr(simulations, ap.simulate.__name__, often)
         sys.exit(command([*COMMANDS[kind].split(), "--out", str(out)]))
     run = KINDS[kind](snapshot=out / "state.json", snapshot_seconds=0.2)  # type: ignore[misc]
     for name, table in {"jobs": run.jobs, "rounds": run.rounds, **run.tables}.items():
@@ -171,7 +171,7 @@ if __name__ == "__main__":
         work(sys.argv[2], Path(sys.argv[3]))
         sys.exit(0)
     with tempfile.TemporaryDirectory(prefix="kills-") as name:
-        kind, kills, seed = sys.argv[1], int(sys.argv[2]), int((sys.argv[3:] or [0])[0])
+        kind, kills, seed = sys.argv[1], int(sys.argv[2]), int((sys.argv[3:] or ["0"])[0])
         begun = time.monotonic()
         result = killed(kind, kills, seed, Path(name))
         print(

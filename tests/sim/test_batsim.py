@@ -8,7 +8,7 @@ import pytest
 
 from apportion.errors import InputError
 from apportion.sim import generate_workload, simulate
-from apportion.sim.batsim import batsim_jobs, save_batsim
+from apportion.sim.batsim import batsim_jobs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +23,7 @@ def _devices(text: str) -> list[int]:
 
 def test_every_stay_is_a_job_and_gpu_seconds_are_kept(tmp_path: Path) -> None:
     run = simulate("max_min_fairness", generate_workload(jobs=30, seed=3), CLUSTER)
-    path = save_batsim(run, tmp_path / "jobs.csv")
+    path = run.save_batsim(tmp_path / "jobs.csv")
     table = pd.read_csv(path, dtype={"allocated_resources": str})
     schedule = run.schedule
     assert len(table) == len(schedule)

@@ -207,7 +207,8 @@ def test_a_folder_that_vanishes_is_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     case = long(draw("fifo", np.random.default_rng(1)), 5.0)
-    path, note, gone = tmp_path / "a" / "b" / "run.json", Snapshots.note, []
+    path, note = tmp_path / "a" / "b" / "run.json", Snapshots.note
+    gone: list[bool] = []
 
     def and_vanish(snapshots: Snapshots, *where: Any) -> None:
         note(snapshots, *where)

@@ -73,7 +73,8 @@ def _show(comparison: Comparison, notes: list[str], out: Path, seconds: float) -
     for note in [*workload.notes, *notes]:
         print(f"Note: {note}")
     sys.stdout.flush()
-    print(f"Report: {out / 'report.html'} (beside it summary.csv, jobs.csv, run.json)")
+    schedule = "schedule.csv.gz, " * comparison.has_schedule
+    print(f"Report: {out / 'report.html'} (beside it summary.csv, jobs.csv, {schedule}run.json)")
     if comparison.errors:
         failed = " ".join(f"{name!r}: {text}" for name, text in comparison.errors.items())
         raise ApportionError(

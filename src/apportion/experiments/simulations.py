@@ -103,7 +103,8 @@ def _run(task: Simulation, report: Report | None, setup: Setup) -> Run:
     source = setup.sources[task.source]
     workload = made_for(source, setup.cluster, task.load, task.seed, resample=setup.resample)
     run = partial(
-        *(simulate, task.policy, workload, setup.cluster),
+        simulate,
+        *(task.policy, workload, setup.cluster),
         seed=task.seed,
         snapshot=task.snapshot,
         progress=report,

@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from apportion.experiments.provenance import plain, record
 from apportion.report import human_table, plot, report_page, summary_html
 from apportion.report.files import write_table, write_text
 from apportion.report.plots import kinds_of
+from apportion.sim.schedule_files import save_schedule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -84,6 +86,25 @@ class Comparison:
             table.insert(0, "policy", label)
         return pd.concat(tables, ignore_index=True)
 
+    def schedule(self) -> pd.DataFrame:
+        """One row per policy and stay: the schedules of all runs under each other.
+
+        Raises
+        ------
+        InputError
+            If there are none, as nobody holds devices under ``mechanism="ideal"``.
+        """
+        tables = [run.schedule for run in self.runs.values()]
+        labels = np.repeat(np.array(list(self.runs), dtype=object), list(map(len, tables)))
+        table = pd.concat(tables, ignore_index=True)
+        table.insert(0, "policy", labels)
+        return table
+
+    @property
+    def has_schedule(self) -> bool:
+        """Whether there is a schedule of devices to save."""
+        return all("schedule" in run.tables for run in self.runs.values())
+
     def plot(self, kind: str = "completion_times") -> Figure:
         """Draw one plot; kinds are the keys of `plots`.
 
@@ -129,23 +150,25 @@ class Comparison:
         return text
 
     def to_csv(self, folder: str | Path) -> list[Path]:
-        """Write ``summary.csv`` and ``jobs.csv`` into a folder."""
-        return self._write_tables(folder, "csv")
+        """Write ``summary.csv``, ``jobs.csv`` and ``schedule.csv.gz`` into a folder."""
+        return self._write_tables(folder, "csv", "csv.gz")
 
     def to_parquet(self, folder: str | Path) -> list[Path]:
-        """Write ``summary.parquet`` and ``jobs.parquet`` into a folder.
+        """Write ``summary.parquet``, ``jobs.parquet`` and ``schedule.parquet`` into a folder.
 
         Raises
         ------
         ApportionError
             If pyarrow is not installed.
         """
-        return self._write_tables(folder, "parquet")
+        return self._write_tables(folder, "parquet", "parquet")
 
     def save(self, folder: str | Path) -> list[Path]:
-        """Write ``summary.csv``, ``jobs.csv``, ``run.json`` and ``report.html`` into a folder.
+        """Write the tables, ``run.json`` and ``report.html`` into a folder.
 
-        Each file is replaced in one step.
+        The tables are ``summary.csv``, ``jobs.csv`` and, if nobody shares time exactly, the
+        schedule of every run as ``schedule.csv.gz``, which `apportion.read_schedule` reads. Each
+        file is replaced in one step.
 
         Returns
         -------
@@ -163,11 +186,15 @@ class Comparison:
         self.to_html(folder / "report.html")
         return [*files, folder / "run.json", folder / "report.html"]
 
-    def _write_tables(self, folder: str | Path, format: str) -> list[Path]:
+    def _write_tables(self, folder: str | Path, format: str, of_schedule: str) -> list[Path]:
+        folder = Path(folder)
         tables = {"summary": self.summary(), "jobs": self.jobs()}
-        return [
-            write_table(Path(folder) / f"{name}.{format}", table) for name, table in tables.items()
-        ]
+        files = [write_table(folder / f"{name}.{format}", table) for name, table in tables.items()]
+        schedule = folder / f"schedule.{of_schedule}"
+        if self.has_schedule:
+            return [*files, save_schedule(self.schedule(), schedule)]
+        schedule.unlink(missing_ok=True)  # of another comparison that was here before
+        return files
 
     def __repr__(self) -> str:
         head = f"{len(self)} policies, {len(self.workload.jobs)} jobs of {self.workload.name!r}"

@@ -74,8 +74,9 @@ def compare(
     backend, address, n_jobs
         Where it is computed, as for `apportion.sweep`. One job at once runs in this process.
     out
-        Folder for ``summary.csv``, ``jobs.csv``, ``run.json`` and ``report.html``. Finished runs
-        are kept in it until the comparison is complete.
+        Folder for the files of `Comparison.save`: ``summary.csv``, ``jobs.csv``,
+        ``schedule.csv.gz``, ``run.json`` and ``report.html``. Finished runs are kept in it until
+        the comparison is complete.
     resume
         Take finished runs of the same comparison from `out` instead of running them again. They
         are plain text with a checksum; what is damaged is run again.

@@ -1,0 +1,159 @@
+"""Schedules as files: one row per stay, machines and devices as text such as ``0-3 6``."""
+
+from __future__ import annotations
+
+import gzip
+import io
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from apportion.checks import file_path
+from apportion.csv_cells import restored, to_csv
+from apportion.errors import InputError, unknown_name
+from apportion.sim.schedule import SCHEDULE_COLUMNS
+from apportion.whole_files import replace_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+__all__ = ["intervals", "numbers_in", "read_schedule", "save_schedule"]
+
+_TUPLES = ("machines", "devices")
+
+
+def intervals(numbers: Iterable[int]) -> str:
+    """Write numbers as text, those that count up by one as an interval; `numbers_in` reads it.
+
+    >>> intervals([0, 1, 2, 3, 6])
+    '0-3 6'
+    """
+    runs = groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0])
+    parts = [[number for _, number in run] for _, run in runs]
+    ends = [(part[0], part[-1]) for part in parts]
+    return " ".join(str(low) if low == high else f"{low}-{high}" for low, high in ends)
+
+
+def numbers_in(text: str) -> tuple[int, ...]:
+    """Return the numbers that `intervals` was given.
+
+    Raises
+    ------
+    ValueError
+        If it is no such text.
+
+    Examples
+    --------
+    >>> numbers_in("0-3 6")
+    (0, 1, 2, 3, 6)
+    """
+    ends = [part.partition("-")[::2] for part in text.split()]
+    return tuple(k for low, high in ends for k in range(int(low), int(high or low) + 1))
+
+
+def save_schedule(schedule: pd.DataFrame, path: str | Path) -> Path:
+    """Write a schedule, with a column ``policy`` or without; return where it is.
+
+    Same schedule, same bytes.
+
+    Parameters
+    ----------
+    schedule
+        As `apportion.Run.schedule` returns it.
+    path
+        A name that ends in ``.csv``, ``.csv.gz`` or ``.parquet``.
+
+    Raises
+    ------
+    InputError
+        For another ending, or if the file cannot be written.
+    """
+    target = file_path("path", path)
+    written = schedule.assign(**{name: _each_once(schedule[name], intervals) for name in _TUPLES})
+    try:
+        if target.suffix == ".parquet":
+            replace_file(target, written.to_parquet(index=False))
+        elif target.name.endswith((".csv", ".csv.gz")):
+            text = to_csv(written, index=False).encode()
+            packed = target.suffix == ".gz"
+            # A low level: most of the time goes into the text, and higher ones gain little.
+            replace_file(target, gzip.compress(text, 5, mtime=0) if packed else text)
+        else:
+            raise InputError(
+                f"Cannot save to {str(target)!r}: the name must end in .csv, .csv.gz or .parquet."
+            )
+    except ImportError as error:
+        raise InputError("Parquet files need pyarrow: pip install apportion[parquet].") from error
+    except OSError as error:
+        raise InputError(f"Cannot write {str(target)!r}: {error.strerror or error}.") from error
+    return target
+
+
+def read_schedule(path: str | Path, policy: str | None = None) -> pd.DataFrame:
+    """Read the schedule of a run, or those of a comparison, from a file.
+
+    Parameters
+    ----------
+    path
+        What `apportion.Comparison.save` or `apportion.Run.save_schedule` has written:
+        ``schedule.csv.gz``, ``.csv`` or ``.parquet``.
+    policy
+        Whose stays to return, without the column ``policy``; None for those of all.
+
+    Returns
+    -------
+    DataFrame
+        As `apportion.Run.schedule`, every number to the last bit. Csv files do not tell texts from
+        numbers: ids of jobs that are all whole numbers are read as numbers.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or is no schedule, or has no such policy.
+    """
+    source = file_path("path", path)
+    try:
+        table = _read(source)
+        for name in _TUPLES:
+            table[name] = _each_once(table[name], numbers_in)
+        columns = ["policy"] * ("policy" in table) + list(SCHEDULE_COLUMNS)
+        table = table[columns].astype({"start_s": float, "end_s": float})
+    except OSError as error:
+        raise InputError(f"Cannot read {str(source)!r}: {error.strerror or error}.") from error
+    except (ValueError, LookupError, EOFError) as error:
+        raise InputError(f"{str(source)!r} is no schedule of a run: {error}.") from error
+    if policy is None:
+        return table
+    known = table["policy"].unique().tolist() if "policy" in table else []
+    if policy not in known:
+        raise unknown_name("policy of the schedule", policy, known)
+    return table[table["policy"] == policy].drop(columns="policy").reset_index(drop=True)
+
+
+def _read(source: Path) -> pd.DataFrame:
+    """Read texts and numbers as they stand in a file."""
+    content = source.read_bytes()
+    if source.suffix == ".parquet":
+        return pd.read_parquet(io.BytesIO(content))
+    text = gzip.decompress(content) if source.suffix == ".gz" else content
+    # Numbers as texts, as the conversion of the reader is not exact in every version of pandas.
+    table = pd.read_csv(io.BytesIO(text), dtype=str, keep_default_na=False)
+    for name in ("policy", "job", "accelerator"):
+        if name in table:
+            table[name] = restored(table[name])
+    if table["job"].str.fullmatch(r"0|-?[1-9]\d{0,17}").all():
+        table["job"] = table["job"].astype(np.int64)
+    return table
+
+
+def _each_once(values: pd.Series, function: Callable[[Any], Any]) -> pd.Series:
+    """Return the values of a function, which is called once for equal ones."""
+    of = {value: function(value) for value in values.unique()}
+    made: NDArray[np.object_] = np.empty(len(values), dtype=object)
+    made[:] = [of[value] for value in values]
+    return pd.Series(made, index=values.index, dtype=object)
