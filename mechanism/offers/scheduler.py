@@ -26,6 +26,14 @@ class OfferScheduler(Part):
     placement that the cluster has for it within a lease. A scheduler of one's own that keeps gangs
     where they are says so by ``comes_together = False``.
 
+    On racks of several accelerator types an offer is a tier of a type. A job goes through the pairs
+    of type and tier from the fastest to the slowest for it, time of a step on the best placement
+    there, all being free: compute time on the type times 1 + overhead at the tier. It takes the
+    first one that is free and that it accepts by its rule, which knows tiers and not types: waits
+    and delay timers are by tier. So a job that holds out for a machine takes one of any type, but
+    never of a type on which it cannot run. Of equally fast pairs comes the tighter tier, then the
+    type that it had last, then the order of the cluster, which a simulation sorts by name.
+
     Parameters
     ----------
     name
