@@ -76,7 +76,8 @@ def draw(jobs: int) -> Workload:
     gpus = speeds.index.get_level_values("scale_factor").to_numpy()
     alone = speeds.to_numpy()
     beside = np.where((gpus[:, None] == gpus)[:, :, None], BESIDE * alone[:, None, :], 0.0)
-    pairs = PairThroughputs(beside, alone, speeds.index, ("v100", "k80"))
+    keys = pd.MultiIndex.from_tuples(speeds.index.tolist(), names=speeds.index.names)
+    pairs = PairThroughputs(beside, alone, keys, ("v100", "k80"))
     return replace(drawn, throughputs=speeds, pairs=pairs)
 
 
@@ -123,7 +124,7 @@ def _figures(workload: Workload, **arguments: Any) -> dict[str, float]:
     run = ap.simulate(workload=workload, cluster=CLUSTER, seed=SEED, **arguments)
     ap.check_schedule(run, workload, CLUSTER, sharing=arguments["policy"] == SHARED)
     jobs = run.jobs
-    figures = {
+    figures: dict[str, float] = {
         "mean JCT": jobs["jct_s"].mean() / 3600,
         "p95 JCT": jobs["jct_s"].quantile(0.95) / 3600,
     }

@@ -121,7 +121,9 @@ def test_a_job_moves_to_the_faster_type_at_the_end_of_a_lease(network: NetworkMo
     # slow type: it chooses first and makes 480 more on the V100s, and the rest after a pause. The
     # first does its last 20 on the K80s.
     np.testing.assert_allclose(run.jobs.completion_s, [304 + 20 / 0.8, 608 + 280 / 1.6])
-    assert run.jobs.loc[1, ["v100_s", "k80_s"]].tolist() == pytest.approx([479, 304])
+    assert run.jobs.loc[[1], ["v100_s", "k80_s"]].to_numpy()[0].tolist() == pytest.approx(
+        [479, 304]
+    )
 
 
 def test_a_policy_gives_types_and_tiers_to_those_that_gain_most(network: NetworkModel) -> None:
