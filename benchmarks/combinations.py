@@ -125,8 +125,8 @@ def _figures(workload: Workload, **arguments: Any) -> dict[str, float]:
     ap.check_schedule(run, workload, CLUSTER, sharing=arguments["policy"] == SHARED)
     jobs = run.jobs
     figures: dict[str, float] = {
-        "mean JCT": jobs["jct_s"].mean() / 3600,
-        "p95 JCT": jobs["jct_s"].quantile(0.95) / 3600,
+        "mean JCT": float(jobs["jct_s"].mean()) / 3600,
+        "p95 JCT": float(jobs["jct_s"].quantile(0.95)) / 3600,
     }
     figures["makespan"] = (jobs["completion_s"].max() - jobs["arrival_s"].min()) / 3600
     held = {name: (jobs[f"{name}_s"] * jobs["scale_factor"]).sum() for name in CLUSTER.gpus}
