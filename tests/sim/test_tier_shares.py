@@ -8,9 +8,12 @@ import pytest
 
 from apportion.cluster import TIERS, Cluster
 from apportion.errors import InputError
+from apportion.policies import get_policy, solve, solve_instance
 from apportion.sim import Workload, generate_rack_workload, simulate
 from apportion.sim.network import get_network
+from apportion.sim.tier_problem import tier_problem
 from apportion.sim.tier_speeds import tier_speeds
+from apportion.tensor import ThroughputTensor
 
 RACKS = Cluster.of_racks(2, machines_per_rack=2, gpus_per_machine=4)
 
@@ -94,3 +97,22 @@ def test_fewer_solves_with_time_between_them() -> None:
 def test_space_sharing_is_refused() -> None:
     with pytest.raises(InputError, match="lets jobs share GPUs; under leases"):
         simulate("max_min_fairness_space_sharing", jobs_of(1), RACKS, mechanism="leases")
+
+
+@pytest.mark.parametrize("policy", ["max_min_fairness", "max_total_throughput"])
+def test_types_and_tiers_are_posed_as_solve_poses_them_of_labels(policy: str) -> None:
+    cluster = Cluster.of_racks({"k80": 1, "v100": 2}, machines_per_rack=2, gpus_per_machine=4)
+    jobs = jobs_of(3, 3, 4, 6, 8, 1, 12)
+    types = pd.DataFrame({"k80": 0.4, "v100": 1.0}, index=jobs.throughputs.index)
+    jobs = Workload("by hand", jobs.jobs, types)
+    speed = tier_speeds(jobs, cluster, get_network("table1", cluster=cluster))
+    scale = jobs.jobs["scale_factor"]
+    names = pd.MultiIndex.from_tuples([(job, job) for job in scale.index], names=["row", "job"])
+    options = pd.MultiIndex.from_product(
+        [cluster.accelerators, TIERS], names=["accelerator", "tier"]
+    )
+    tensor = ThroughputTensor(pd.DataFrame(speed, index=names, columns=options))
+    posed = tier_problem(speed, scale.to_numpy(), cluster, {})
+    own = (solve_instance(get_policy(policy), posed).X * speed).sum(axis=1)
+    solved = solve(policy, tensor, workers=cluster, jobs=scale.to_frame())
+    np.testing.assert_allclose(own, (solved.X.to_numpy() * speed).sum(axis=1), rtol=1e-6)
