@@ -16,6 +16,7 @@ from apportion.estimators.scaling import (
     speedup,
 )
 from apportion.estimators.speeds import (
+    ColumnMeans,
     EstimatedSpeeds,
     EstimatedThroughputs,
     ImputedSpeeds,
@@ -27,6 +28,7 @@ __all__ = [
     "DISTRIBUTED_FAMILIES",
     "AlternatingLeastSquares",
     "BaseImputer",
+    "ColumnMeans",
     "EstimatedPairs",
     "EstimatedSpeeds",
     "EstimatedThroughputs",

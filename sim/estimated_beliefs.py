@@ -11,11 +11,13 @@ import pandas as pd
 from apportion.checks import choice, number, whole
 from apportion.checks import seed as check_seed
 from apportion.errors import InputError
-from apportion.estimators import EstimatedSpeeds
+from apportion.estimators import ColumnMeans, EstimatedSpeeds, ImputedSpeeds, SpeedModel
 from apportion.kinds import check_fields
 from apportion.mechanism.scheduler import NOBODY
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from apportion.cluster import Cluster
@@ -29,6 +31,12 @@ if TYPE_CHECKING:
     Ints = NDArray[np.intp]
 
 __all__ = ["Estimated"]
+
+_MODELS: dict[str, Callable[[], Any]] = {
+    "required": SpeedModel,
+    "log_additive": lambda: ImputedSpeeds("additive"),
+    "constant": ColumnMeans,
+}
 
 
 @dataclass(frozen=True)
@@ -50,6 +58,10 @@ class Estimated:
     rows
         ``"job"``: no job is recognised. ``"type"``: what one job teaches counts for all jobs of its
         type, and a type that is a reference is known from the beginning.
+    model
+        What completes a job's speeds: ``"required"``, `SpeedModel`; ``"log_additive"``, the job's
+        scale times a ratio for each column; ``"constant"``, what references make in the mean.
+        Optimism is for the first one: the other two know no deviations.
     seed
         Of the references and of the noise.
 
@@ -64,6 +76,7 @@ class Estimated:
     noise: float = 0.05
     rows: Literal["job", "type"] = "job"
     seed: int = 0
+    model: Literal["required", "log_additive", "constant"] = "required"
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -72,6 +85,7 @@ class Estimated:
         number("noise", self.noise, most=10.0)
         choice("rows", self.rows, ("job", "type"))
         check_seed(self.seed)
+        choice("model", self.model, tuple(_MODELS))
 
     def start(self, truth: Truth, workload: Workload, cluster: Cluster) -> Believed:
         """Profile the references, and estimate every job."""
@@ -88,6 +102,7 @@ class Estimated:
             optimism=self.optimism,
             noise=self.noise,
             rows=self.rows,
+            model=_MODELS[self.model](),
             seed=int(rng.integers(2**31)),
         )
         types = workload.jobs["job_type"].tolist()

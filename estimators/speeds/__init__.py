@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from apportion.estimators.speeds.column_means import ColumnMeans
 from apportion.estimators.speeds.columns import SpeedColumns
 from apportion.estimators.speeds.completed import EstimatedThroughputs, estimate_speeds
 from apportion.estimators.speeds.estimated import EstimatedSpeeds
@@ -9,6 +10,7 @@ from apportion.estimators.speeds.imputed import ImputedSpeeds
 from apportion.estimators.speeds.model import SpeedModel
 
 __all__ = [
+    "ColumnMeans",
     "EstimatedSpeeds",
     "EstimatedThroughputs",
     "ImputedSpeeds",

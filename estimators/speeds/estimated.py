@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -10,11 +11,10 @@ from apportion.checks import LARGEST_NUMBER, choice, number
 from apportion.checks import seed as check_seed
 from apportion.errors import InputError, written
 from apportion.estimators.speeds.columns import SpeedColumns
+from apportion.estimators.speeds.completion import completion_by
 from apportion.estimators.speeds.job_rows import JobRows
 from apportion.estimators.speeds.measurements import Measurements
 from apportion.estimators.speeds.model import noise_level
-from apportion.estimators.speeds.posterior import posterior
-from apportion.estimators.speeds.prior import SpeedPrior, learn_prior
 from apportion.estimators.speeds.runs import checked_columns, checked_jobs, checked_runs
 from apportion.estimators.speeds.tables import read_speeds
 from apportion.threads import one_thread
@@ -62,6 +62,9 @@ class EstimatedSpeeds:
     rows
         ``"job"``: no job is recognised, each has a row of its own. ``"type"``: jobs of one type
         (see `admit`) have one, and a type that is a reference starts as it.
+    model
+        What completes rows, with the calls of `SpeedModel`, which is the default: `ImputedSpeeds`
+        or `ColumnMeans`. Where one predicts no deviations, optimism does nothing.
     memory
         What a measurement counts for once a further one of its cell has come; 1 for no forgetting.
     seed
@@ -81,6 +84,7 @@ class EstimatedSpeeds:
         optimism: float = 1.0,
         noise: float = 0.05,
         rows: Literal["job", "type"] = "job",
+        model: Any = None,
         memory: float = 1.0,
         seed: int | None = None,
     ) -> None:
@@ -92,7 +96,8 @@ class EstimatedSpeeds:
         self._columns = read.columns
         self._references = read.logs
         self._known = {str(name): row for row, name in zip(read.speeds, read.rows, strict=True)}
-        self._prior = learn_prior(read.logs, read.columns, self._noise)
+        self._completion = completion_by(model, read.columns, self._noise)
+        self._completion.fit(read.logs)
         self._measured = Measurements(len(read.columns), number("memory", memory, most=1.0))
         self._rng = None if seed is None else np.random.default_rng(check_seed(seed))
         self._told = np.zeros((0, len(read.columns)))
@@ -202,7 +207,7 @@ class EstimatedSpeeds:
         rows = np.concatenate([self._references, own])
         # Jobs teach ratios and covariance; only the references given are imitated.
         imitated = np.arange(len(rows)) < len(self._references)
-        self._prior = learn_prior(rows, self._columns, self._noise, imitated)
+        self._completion.fit(rows, imitated)
         return self._tell(np.arange(len(self._measured)))
 
     def state(self) -> dict[str, Any]:
@@ -211,7 +216,7 @@ class EstimatedSpeeds:
             "measured": self._measured.state(),
             "told": self._told[: len(self._measured)].tolist(),
             "jobs": self._jobs.state(),
-            "prior": self._prior.state(),
+            "prior": self._completion.state(),
             "random": None if self._rng is None else self._rng.bit_generator.state,
         }
 
@@ -227,16 +232,17 @@ class EstimatedSpeeds:
         try:
             count = len(state["measured"]["rows"])
             told = np.array(state["told"], dtype=np.float64).reshape(count, size)
-            prior = SpeedPrior.of_state(state["prior"], size, self._noise)
             jobs = [(job, row) for job, row in state["jobs"]]
             rng = None if self._rng is None else np.random.default_rng()
             if rng is not None:
                 rng.bit_generator.state = state["random"]
+            completion = deepcopy(self._completion)
+            completion.restore(state["prior"])
             self._measured.restore(state["measured"])
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"This is no state of estimated speeds: {written(error)}.") from error
         self._jobs.restore(jobs)
-        self._told, self._prior, self._rng = told, prior, rng
+        self._told, self._completion, self._rng = told, completion, rng
 
     def _rows(self, jobs: list[int | str]) -> Ints:
         """Places of the rows of jobs; new ones are estimated and told at once."""
@@ -265,7 +271,7 @@ class EstimatedSpeeds:
 
     def _estimate(self, rows: Ints) -> tuple[Floats, Floats]:
         """Mean and standard deviation of the logarithms of rows."""
-        return posterior(self._prior, self._measured.log[rows], self._measured.count[rows])
+        return self._completion.estimate(self._measured.log[rows], self._measured.count[rows])
 
     def _to_tell(self, rows: Ints) -> Floats:
         """Return what there is to tell of rows, by what is known now."""

@@ -123,7 +123,10 @@ def test_what_cannot_be_told_is_refused(told: dict[str, Any], message: str) -> N
 
 @pytest.mark.parametrize(
     "option",
-    [{"references": -1}, {"optimism": "x"}, {"noise": -0.1}, {"rows": "jobs"}, {"seed": 1.5}],
+    [
+        *({"references": -1}, {"optimism": "x"}, {"noise": -0.1}),
+        *({"rows": "jobs"}, {"seed": 1.5}, {"model": "additive"}),
+    ],
 )
 def test_options_of_estimates_are_checked(option: dict[str, Any]) -> None:
     with pytest.raises(ap.InputError, match=next(iter(option))):

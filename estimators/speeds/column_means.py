@@ -1,0 +1,69 @@
+"""The plainest prediction of speeds: what references make in the mean."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from apportion.errors import InputError
+from apportion.estimators.options import WithOptions
+from apportion.estimators.speeds.columns import SpeedColumns
+from apportion.estimators.speeds.tables import read_speeds
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable
+
+__all__ = ["ColumnMeans"]
+
+
+class ColumnMeans(WithOptions):
+    """Predict for every row the geometric mean of each column over the references.
+
+    Nothing of a row changes what is predicted for its other cells: this is what `SpeedModel` is to
+    be compared with. A column that no reference was measured on gets 0.8 ln g above the mean.
+
+    Parameters
+    ----------
+    columns
+        Labels of the columns, see `SpeedModel`.
+    """
+
+    columns_: tuple[Hashable, ...]
+
+    def __init__(self, columns: Iterable[Hashable] | None = None) -> None:
+        self.columns = columns
+
+    def fit(self, table: Any, y: None = None) -> Self:
+        """Learn from reference jobs, see `SpeedModel.fit`.
+
+        Raises
+        ------
+        InputError
+            For what is no table of finite numbers >= 0, and a table without a number.
+        """
+        columns = None if self.columns is None else SpeedColumns.of(self.columns)
+        read = read_speeds("The table of speeds", table, columns)
+        known = ~np.isnan(read.logs)
+        if not known.any():
+            raise InputError("Nothing to learn from: the table of speeds has no number in it.")
+        count, total = known.sum(axis=0), np.where(known, read.logs, 0.0).sum(axis=0)
+        usual = read.columns.usual
+        level = np.where(known, read.logs - usual, 0.0).sum() / known.sum()
+        self._mean = np.where(count > 0, total / np.maximum(count, 1), usual + level)
+        self._columns, self.columns_ = read.columns, read.columns.labels
+        return self
+
+    def predict(self, rows: Any) -> Any:
+        """Complete rows; what was measured, and what cannot run (0), is returned as it is.
+
+        Raises
+        ------
+        InputError
+            Before `fit`, for columns that it did not see, and values that are no speeds.
+        """
+        if not hasattr(self, "columns_"):
+            raise InputError("The ColumnMeans have not been fitted yet: call fit first.")
+        read = read_speeds("The rows", rows, self._columns)
+        filled = np.where(np.isnan(read.speeds), np.exp(self._mean), read.speeds)
+        return read.like_given(filled)
