@@ -46,6 +46,7 @@ class Registry(MutableMapping[str, T], Generic[T]):
     ) -> None:
         self.kind, self.group = kind, group
         self._known = dict(built_in)
+        self._own: dict[str, T] = {}
         self._is_one = is_one
 
     def __getitem__(self, name: str) -> T:
@@ -68,6 +69,13 @@ class Registry(MutableMapping[str, T], Generic[T]):
         InputError
             If something else has the name, or the value is not of the kind.
         """
+        new = name not in self._known
+        self._enter(name, value)
+        if new:
+            self._own[name] = value
+
+    def _enter(self, name: str, value: T) -> None:
+        """Make something known by a name, after the checks of an assignment."""
         if self._known.get(name, value) is not value:
             raise InputError(f"There is already a {self.kind} {name!r}: {self._known[name]!r}.")
         if not self._is_one(value):
@@ -77,6 +85,18 @@ class Registry(MutableMapping[str, T], Generic[T]):
     def __delitem__(self, name: str) -> None:
         """Forget a name."""
         del self._known[name]
+        self._own.pop(name, None)
+
+    def own(self) -> dict[str, T]:
+        """Return what was assigned in this process, by name: no built-in and no entry point."""
+        return dict(self._own)
+
+    def take_over(self, own: Mapping[str, T]) -> None:
+        """Know what another process has assigned, in place of all that was assigned here."""
+        for name in self._own:
+            del self._known[name]
+        self._known.update(own)
+        self._own = dict(own)
 
     def __contains__(self, name: object) -> bool:
         """Tell whether a name is known, or offered by an installed package."""
@@ -84,7 +104,7 @@ class Registry(MutableMapping[str, T], Generic[T]):
             return False
         if name not in self._known:
             for entry in entry_points(group=self.group, name=name):
-                self[name] = entry.load()
+                self._enter(name, entry.load())
         return name in self._known
 
     def get(self, name: str, default: Any = None) -> Any:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from apportion.experiments.machine.backends import Where, active_backend
 from apportion.experiments.machine.cells import Failure, NotPlainError
+from apportion.experiments.machine.own_parts import OwnParts
 from apportion.experiments.machine.progress import progress_display, wants_display
 from apportion.experiments.machine.workers import as_they_finish
 
@@ -86,7 +87,7 @@ def carry_out(
     todo = list({c.fingerprint: c for c in cells if c.fingerprint not in results}.values())
     if not todo:
         return Outcome(results, failures, resumed)
-    function = partial(_carried_out, work.carry_out)
+    function = partial(_carried_out, work.carry_out, OwnParts.of_here())
     tasks = [cell.task for cell in todo]
     with (
         active_backend(where) as workers,
@@ -106,12 +107,14 @@ def carry_out(
 
 def _carried_out(
     function: Callable[[Any, Report | None, Any], Any],
+    own_parts: OwnParts,
     task: Any,
     report: Report | None,
     shared: Any,
 ) -> Any:
     """Carry out one task in a worker; whatever goes wrong is a result, so that others go on."""
     try:
+        own_parts.take_in()
         return function(task, report, shared)
     except Exception as error:  # e.g. of a policy of the user's; hours of others must not be lost
         logger.info("%s failed.", task, exc_info=error)
