@@ -109,7 +109,8 @@ def _check_heeded(mechanism: str, name: str, value: object) -> None:
         return
     homes = [home for home in MECHANISMS if name in _names(home)]
     if not homes:
-        raise unknown_name("setting", name, [each for home in MECHANISMS for each in _names(home)])
+        each = (setting.name for kind in MECHANISMS.values() for setting in kind.settings())
+        raise unknown_name("setting", name, list(dict.fromkeys(each)))
     raise _does_nothing(name, value, homes, mechanism)
 
 

@@ -14,7 +14,23 @@ from apportion.mechanisms import MECHANISMS
 from apportion.policies import FIFO
 from apportion.sim.settings import mechanism_for
 
+
+@dataclasses.dataclass(frozen=True)
+class InOrder(ap.QueueScheduler):
+    """First come, first served."""
+
+    name = "in_order"
+
+    def queue(self, jobs: Any, now_s: float) -> Any:
+        return ((job, [0]) for job in jobs.active)
+
+
 SETTINGS = {each.name: each for kind in MECHANISMS.values() for each in kind.settings()}
+
+
+def _decider(mechanism: str) -> Any:
+    """Return who may decide under a mechanism."""
+    return InOrder() if mechanism == "queue" else FIFO()
 
 
 def test_the_mechanism_follows_from_who_decides_and_from_settings() -> None:
@@ -41,8 +57,8 @@ def test_a_setting_that_a_mechanism_does_not_heed_is_refused_whatever_its_value(
         for value in (SETTINGS[name].default, object(), 77.0):
             if value is not None:
                 with pytest.raises(InputError, match=f"^{name}=.* does nothing to '{mechanism}'"):
-                    mechanism_for([FIFO()], mechanism, {name: value})
-        mechanism_for([FIFO()], mechanism, {name: None})
+                    mechanism_for([_decider(mechanism)], mechanism, {name: value})
+        mechanism_for([_decider(mechanism)], mechanism, {name: None})
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
@@ -56,13 +72,13 @@ def test_names_and_values_say_the_same(mechanism: str) -> None:
                 drawn = {"bool": bool(rng.random() < 0.5), "float": float(rng.uniform(1, 300))}
                 told[setting.name] = drawn.get(setting.kind.removesuffix(" | None"), "random")
         told |= _enough(told)
-        by_name = mechanism_for([FIFO()], mechanism, told)
+        by_name = mechanism_for([_decider(mechanism)], mechanism, told)
         fields = {each.field: each.name for each in kind.settings()}
         whole = by_name.by_name()
         assert whole.pop("mechanism") == mechanism
         assert kind(**{field: whole[name] for field, name in fields.items()}) == by_name
         assert {name: whole[name] for name in told} == told
-        assert mechanism_for([FIFO()], mechanism, whole) == by_name
+        assert mechanism_for([_decider(mechanism)], mechanism, whole) == by_name
         words = [
             word
             for name, value in whole.items()
@@ -130,3 +146,10 @@ def test_mechanisms_are_values() -> None:
     assert len({ap.Rounds(), ap.Rounds(), ap.Exact()}) == 2
     with pytest.raises(dataclasses.FrozenInstanceError):
         ap.Rounds().seconds = 3.0  # type: ignore[misc]
+
+
+def test_an_unknown_setting_is_answered_with_each_valid_name_once() -> None:
+    with pytest.raises(InputError) as error:
+        mechanism_for([FIFO()], None, {"round_second": 60})
+    valid = str(error.value).rstrip(".").partition("Valid: ")[2].split(", ")
+    assert valid == list(SETTINGS)
