@@ -15,31 +15,31 @@ if TYPE_CHECKING:
 __all__ = ["jobs_table", "makespan_s", "summarise"]
 
 
-def jobs_table(ledger: Truth, workload: Workload, cluster: Cluster) -> pd.DataFrame:
+def jobs_table(truth: Truth, workload: Workload, cluster: Cluster) -> pd.DataFrame:
     """Make the jobs table of a run, indexed by job.
 
     ``jct_s`` is the job completion time, from arrival to completion; ``queueing_s`` the part of
     it in which the job did not run; ``ftf`` its finish-time fairness, ``jct_s / isolated_s``.
     GPUs of types without a price make ``cost`` (US dollars) NaN for the jobs that used them.
     """
-    jct_s = ledger.completion_s - ledger.arrival_s
-    gpu_seconds = ledger.gpu_s
+    jct_s = truth.completion_s - truth.arrival_s
+    gpu_seconds = truth.gpu_s
     dollars = np.where(gpu_seconds > 0, gpu_seconds / 3600 * cluster.prices, 0.0)
     columns = {
         "job_type": workload.jobs["job_type"].to_numpy(),
-        "scale_factor": ledger.scale,
-        "arrival_s": ledger.arrival_s,
-        "start_s": ledger.start_s,
-        "completion_s": ledger.completion_s,
+        "scale_factor": truth.scale,
+        "arrival_s": truth.arrival_s,
+        "start_s": truth.start_s,
+        "completion_s": truth.completion_s,
         "jct_s": jct_s,
-        "queueing_s": np.maximum(jct_s - ledger.held_s.sum(axis=1), 0.0),
-        "isolated_s": ledger.isolated_s,
-        "ftf": jct_s / ledger.isolated_s,
+        "queueing_s": np.maximum(jct_s - truth.held_s.sum(axis=1), 0.0),
+        "isolated_s": truth.isolated_s,
+        "ftf": jct_s / truth.isolated_s,
         "gpu_seconds": gpu_seconds.sum(axis=1),
         "cost": dollars.sum(axis=1),
-        "preemptions": ledger.preemptions,
+        "preemptions": truth.preemptions,
     }
-    held = {f"{name}_s": ledger.held_s[:, k] for k, name in enumerate(cluster.accelerators)}
+    held = {f"{name}_s": truth.held_s[:, k] for k, name in enumerate(cluster.accelerators)}
     return pd.DataFrame(columns | held, index=workload.jobs.index.rename("job"))
 
 

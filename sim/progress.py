@@ -22,13 +22,13 @@ class Progress:
         self._report = report
         self._next = time.monotonic() + _LEAST_SECONDS
 
-    def update(self, ledger: Truth) -> None:
+    def update(self, truth: Truth) -> None:
         """Report now, unless the last report is too recent."""
         if self._report is not None and time.monotonic() >= self._next:
-            self._report(ledger.fraction_done, ledger.done)
+            self._report(truth.fraction_done, truth.done)
             self._next = time.monotonic() + _LEAST_SECONDS
 
-    def finish(self, ledger: Truth) -> None:
+    def finish(self, truth: Truth) -> None:
         """Report the end."""
         if self._report is not None:
-            self._report(1.0, ledger.done)
+            self._report(1.0, truth.done)
