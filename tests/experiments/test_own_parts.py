@@ -66,10 +66,10 @@ def test_workers_know_what_a_script_has_registered(tmp_path: Path) -> None:
         ap.sweep(["fifo", "max_min_fairness"], trace, racks, n_jobs=n_jobs, **SETTINGS)
         for n_jobs in (1, 2)
     )
-    assert here.errors.empty
-    assert there.errors.empty
+    assert here.errors().empty
+    assert there.errors().empty
     figures = ["policy", "mean_jct_s", "makespan_s"]
-    pd.testing.assert_frame_equal(here.table[figures], there.table[figures])
+    pd.testing.assert_frame_equal(here.table()[figures], there.table()[figures])
 
 
 @pytest.mark.usefixtures("own_parts")
@@ -88,9 +88,19 @@ def test_parts_of_another_process_take_the_place_of_those_before(
     assert "table1" in NETWORKS
 
 
+class _Locked:
+    """Makes no network, and cannot be sent."""
+
+    def __init__(self, lock: Any) -> None:
+        self.lock = lock
+
+    def __call__(self, profiles: Any) -> Any:
+        raise NotImplementedError
+
+
 def test_what_cannot_be_sent_stays_here() -> None:
     lock = threading.Lock()
-    NETWORKS["locked"] = lambda _profiles, _lock=lock: None  # type: ignore[misc]
+    NETWORKS["locked"] = _Locked(lock)
     try:
         assert "locked" not in {name for _, name, _ in OwnParts.of_here().parts}
     finally:
