@@ -55,6 +55,9 @@ def mechanism_for(
     if isinstance(mechanism, Mechanism):
         _refuse_beside(mechanism, told)
         name = mechanism.name
+    elif isinstance(mechanism, type) and mechanism in MECHANISMS.values():
+        kind = mechanism.__name__
+        raise InputError(f"mechanism is the class {kind}; write mechanism={kind}().")
     else:
         name = choice("mechanism", mechanism, MECHANISMS)
     _check_who_decides(deciders, name)

@@ -153,3 +153,9 @@ def test_an_unknown_setting_is_answered_with_each_valid_name_once() -> None:
         mechanism_for([FIFO()], None, {"round_second": 60})
     valid = str(error.value).rstrip(".").partition("Valid: ")[2].split(", ")
     assert valid == list(SETTINGS)
+
+
+@pytest.mark.parametrize("kind", MECHANISMS.values())
+def test_a_mechanism_that_is_not_called_is_named(kind: Any) -> None:
+    with pytest.raises(InputError, match=rf"write mechanism={kind.__name__}\(\)"):
+        mechanism_for([FIFO()], kind, {})

@@ -64,10 +64,10 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _show(comparison: Comparison, notes: list[str], out: Path, seconds: float) -> None:
-    workload = comparison.workload
+    workload, count = comparison.workload, len(comparison)
     print(
         f"{workload.name}: {len(workload.jobs):,} jobs on {comparison.cluster}, "
-        f"{len(comparison)} policies in {seconds:.0f} s\n"
+        f"{count} {'policy' if count == 1 else 'policies'} in {seconds:.0f} s\n"
     )
     print_summary(human_table(comparison.summary(), brief=True))
     for note in [*workload.notes, *notes]:
