@@ -45,8 +45,8 @@ LEAST_AGNOSTIC = 1.3
 
 def main() -> None:
     """Run every kind of knowledge on the same jobs, and print completion times over told."""
-    options = parser("estimator_speeds", "Estimated speeds, end to end.", "25 jobs").parse_args()
-    jobs, seeds = (25, 2) if options.quick else (100, 5)
+    options = parser("estimator_speeds", "Estimated speeds, end to end.", "12 jobs").parse_args()
+    jobs, seeds = (12, 2) if options.quick else (100, 5)
     print(f"Effect of estimated speeds on {machine()}")
     print(f"{jobs} jobs, {seeds} seeds, {CLUSTER}, {JOBS_PER_HOUR} jobs/h, max_min_fairness,")
     print(f"{REFERENCES} references, {NOISE:.0%} noise; mean and 95 % interval of paired ratios.")
@@ -65,7 +65,7 @@ def main() -> None:
     write_csv(table, options.out, "estimator_speeds")
     if not options.quick:
         _judge(ratios)
-    _plot(data, 25 if options.quick else 40, options.out)
+    _plot(data, 12 if options.quick else 40, options.out)
 
 
 def knowledge(kind: str, seed: int) -> Beliefs:
