@@ -48,9 +48,10 @@ def test_end_to_end_in_a_pipe(tmp_path: Path) -> None:
     assert made == ["jobs.csv", "report.html", "run.json", "schedule.csv.gz", "summary.csv"]
 
 
-def test_the_recorded_command_repeats_the_comparison() -> None:
+def test_the_recorded_command_repeats_the_comparison(capsys: pytest.CaptureFixture[str]) -> None:
     words = [*SMALL, "--policies", "fifo", "--seed", "7", "--jobs", "1", "--out", "first"]
     assert main(["compare", *words]) == 0
+    assert ", 1 policy in " in capsys.readouterr().out
     first = json.loads(Path("first/run.json").read_text())
     command = shlex.split(first["command"])
     assert command[:2] == ["apportion", "compare"]
