@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 SCHEDULERS = ap.scheduler_table()["name"].tolist()
 SINGLE_GPU = {"allox"}
-SIMULATE = import_module("apportion.sim.simulate")  # the function has the name of its module
+ON_DEVICES = import_module("apportion.sim.on_devices")
 SLOW = {"strategy_proof"}
 SHARING = ["max_min_fairness_space_sharing", "makespan_space_sharing"]
 
@@ -64,11 +64,11 @@ class Lazy(Mine):
 @pytest.fixture
 def types_as_given(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave the types of a simulation in the order in which they are given."""
-    monkeypatch.setattr(SIMULATE, "present_types", lambda cluster: cluster)
+    monkeypatch.setattr(ON_DEVICES, "present_types", lambda cluster: cluster)
 
 
 def test_a_simulator_that_breaks_ties_by_rows_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SIMULATE, "by_arrival_and_id", lambda workload: workload)
+    monkeypatch.setattr(ON_DEVICES, "by_arrival_and_id", lambda workload: workload)
     with pytest.raises(AssertionError, match="not indifferent to"):
         ap.check_scheduler("fifo")
 

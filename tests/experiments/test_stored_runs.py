@@ -180,11 +180,11 @@ def test_stored_files_are_never_carried_out(tmp_path: Path) -> None:
     compare(["fifo"], SMALL, CLUSTER, n_jobs=1, out=out)
     assert not trap.exists()
     assert not (out / FOLDER).exists()
-    # Policies are copied by their contract, workloads sent to workers: both in memory.
+    # Policies are copied by their contract, workloads and own parts sent to workers: in memory.
     package = Path(apportion.__file__).parent
     users = [file for file in package.rglob("*.py") if "pickle" in file.read_text()]
-    known = {"testing/policy.py", "experiments/machine/shipping.py"}
-    assert {file.relative_to(package).as_posix() for file in users} <= known
+    sent = {"experiments/machine/shipping.py", "experiments/machine/own_parts.py"}
+    assert {file.relative_to(package).as_posix() for file in users} <= {"testing/policy.py", *sent}
 
 
 def test_a_comparison_resumed_from_damaged_files_writes_the_same_bytes(
