@@ -73,8 +73,9 @@ class _Settings:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        if hasattr(self, "resolve_seconds"):
-            check_seconds("resolve_seconds", self.resolve_seconds, infinite=True)
+        least_s = getattr(self, "resolve_seconds", None)
+        if least_s is not None:
+            check_seconds("resolve_seconds", least_s, infinite=True)
 
     @classmethod
     def settings(cls) -> tuple[Setting, ...]:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -143,6 +143,7 @@ def test_bad_input_is_named() -> None:
         estimate_pairs(oracle, [("A3C", 1)], 0.5)
     with pytest.raises(InputError, match=r"Unknown key .*'A3D'.* Did you mean .*A3C"):
         estimate_pairs(oracle, [("A3D", 1)], 0.5)
+    options: dict[str, Any]
     for options in ({"noise": np.nan}, {"noise": -1}, {"noise": True}, {"noise": "q"}):
         with pytest.raises(InputError, match="noise is"):
             estimate_pairs(oracle, 4, 0.5, **options)

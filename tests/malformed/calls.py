@@ -306,7 +306,7 @@ def _predicted(table: Any, rows: Any, **options: Any) -> Any:
 
 
 def _observed(table: Any, job: Any, column: Any, steps: Any, seconds: Any) -> Any:
-    gangs = SimpleNamespace(job=job, column=column)
+    gangs: Any = SimpleNamespace(job=job, column=column)
     return ap.EstimatedSpeeds(table).observe(gangs, steps, seconds)
 
 

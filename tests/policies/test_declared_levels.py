@@ -67,7 +67,8 @@ def test_whoever_makes_what_is_demanded_has_the_level(
         instance = bench.random(seed).instance
         found, p = levels(policy(), instance), declared_levels.SpeedProblem(instance)
         level = 1.6 if found.inverse else 0.4
-        p.throughput.value = found.demand(1 / level if policy is Makespan else level)
+        u: Any = p.throughput
+        u.value = found.demand(1 / level if policy is Makespan else level)
         value = policy().objective(p).args[0].value
         assert value == pytest.approx(level, rel=1e-12)
 
@@ -161,10 +162,10 @@ def test_what_was_read_is_kept_as_long_as_the_instance(bench: type[Bench]) -> No
 class Dearest(MinCost):
     """The ratio turned over, with constraints that have constants."""
 
-    def objective(self, p: Problem) -> cp.Minimize:
+    def objective(self, p: Problem) -> Any:
         return cp.Minimize((p.cost_per_hour + 2.0) / (p.total(p.throughput) + 3.0))
 
-    def constraints(self, p: Problem) -> list[cp.Constraint]:
+    def constraints(self, p: Problem) -> list[Any]:
         most = 0.5 * p.fastest_throughput
         return [p.throughput <= most, cp.sum(p.time) >= 0.1, p.time[0] == 0.05]
 
@@ -179,7 +180,7 @@ def test_ratios_with_constants_are_those_of_dinkelbach(seed: int, bench: type[Be
         cost, made = p.cost_per_hour + 2.0, p.total(p.throughput) + 3.0
         constraints = [*p.constraints, *Dearest().constraints(p)]
         cp.Problem(cp.Minimize(cost - ratio * made), constraints).solve(solver=cp.CLARABEL)
-        ratio = float(cost.value / made.value)
+        ratio = float(np.asarray(cost.value) / np.asarray(made.value))
     assert solution.objective == pytest.approx(ratio, rel=1e-6)
     assert solution.gap <= 1e-6
     time = solution.X.sum(axis=1)

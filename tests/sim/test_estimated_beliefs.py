@@ -25,9 +25,10 @@ def some_jobs(seed: int, jobs: int = 25) -> Workload:
 
 @pytest.mark.parametrize("mechanism", ["rounds", "ideal"])
 def test_what_is_told_by_default_is_the_truth(mechanism: Any) -> None:
+    ways: list[dict[str, Any]] = [{}, {"speeds": "told"}, {"beliefs": Told()}]
     runs = [
         ap.simulate("max_min_fairness", some_jobs(1), CLUSTER, mechanism=mechanism, **told)
-        for told in ({}, {"speeds": "told"}, {"beliefs": Told()})
+        for told in ways
     ]
     assert runs[0].jobs.equals(runs[1].jobs)
     assert runs[0].jobs.equals(runs[2].jobs)

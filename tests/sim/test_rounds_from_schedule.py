@@ -80,7 +80,7 @@ def test_rows_of_leases_are_told_by_the_schedule(decider: str) -> None:
         running = sum(stay.within(*span) for stay in stays) / length_s
         assert row["running_jobs"] == pytest.approx(running, abs=1e-5)
         here_s = np.minimum(jobs["completion_s"], span[1]) - np.maximum(jobs["arrival_s"], span[0])
-        active = here_s.clip(lower=0).sum() / length_s
+        active = np.maximum(here_s, 0.0).sum() / length_s
         assert row["active_jobs"] == pytest.approx(active, abs=1e-5)
         for tier, name in enumerate(TIERS):
             held = gpu_seconds([stay for stay in stays if stay.tier(cluster) == tier], span)

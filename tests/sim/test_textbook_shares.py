@@ -120,7 +120,7 @@ def drawn(rng: np.random.Generator) -> tuple[list[Job], dict[str, int]]:
     arrival_s = np.sort(rng.uniform(0, 3000, count)) * (rng.random() < 0.7)
     jobs = []
     for k, at in enumerate(arrival_s.tolist()):
-        speed = dict(zip(TYPES, rng.uniform(0.2, 5, 3).tolist(), strict=True))
+        speed: dict[str, float] = dict(zip(TYPES, rng.uniform(0.2, 5, 3).tolist(), strict=True))
         total = float(rng.uniform(200, 4000) * max(speed.values()))
         jobs.append(Job(k, int(rng.choice([1, 1, 2])), at, total, speed, total))
     return jobs, gpus

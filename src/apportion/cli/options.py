@@ -206,6 +206,7 @@ def _add_beliefs(parser: argparse.ArgumentParser) -> None:
 def _add_setting(group: argparse._ArgumentGroup, setting: Setting, homes: str) -> None:
     """Add one setting of some mechanisms as an option."""
     kind = setting.kind.removesuffix(" | None")
+    how: dict[str, Any]
     if kind == "bool":
         how = _answer(setting.name)
     elif kind == "float":

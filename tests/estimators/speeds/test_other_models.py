@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -16,11 +15,18 @@ from apportion.estimators import ColumnMeans, EstimatedSpeeds, ImputedSpeeds, Sp
 REFERENCES = pd.DataFrame({"v100": [40.0, 10.0], "p100": [20.0, 5.0], "k80": [4.0, 1.0]})
 
 
+class Lines(NamedTuple):
+    """Who ran where."""
+
+    job: list[int]
+    column: list[int]
+
+
 def learnt(model: Any, **options: Any) -> EstimatedSpeeds:
     """Job 0 was measured on p100 with 60 steps/s, job 1 never."""
     beliefs = EstimatedSpeeds(REFERENCES, model=model, **options)
     beliefs.speeds([0, 1])
-    beliefs.observe(SimpleNamespace(job=[0], column=[1]), [6000.0], [100.0])
+    beliefs.observe(Lines([0], [1]), [6000.0], [100.0])
     return beliefs
 
 
@@ -52,7 +58,7 @@ def test_the_default_is_the_model_of_single_jobs() -> None:
 @pytest.mark.parametrize("model", [ImputedSpeeds("additive"), ImputedSpeeds(), ColumnMeans()])
 def test_states_go_on_where_they_were(model: Any) -> None:
     beliefs = learnt(model)
-    beliefs.observe(SimpleNamespace(job=[1, 1], column=[0, 2]), [900.0, 400.0], [100.0, 100.0])
+    beliefs.observe(Lines([1, 1], [0, 2]), [900.0, 400.0], [100.0, 100.0])
     beliefs.refit()
     other = EstimatedSpeeds(REFERENCES, model=model)
     other.restore(json.loads(json.dumps(beliefs.state())))

@@ -56,7 +56,8 @@ class ByTier:
     def overhead(self, job_type: str, shape: tuple[tuple[int, ...], ...]) -> float:
         if len(shape) > 1:
             return self.overheads[NETWORK]
-        return self.overheads[RACK if len(shape[0]) > 1 else MACHINE]
+        machines = sum(map(len, shape))
+        return self.overheads[RACK if machines > 1 else MACHINE]
 
 
 def terms_of(rng: np.random.Generator, order: str, rule: str) -> Terms:

@@ -105,7 +105,7 @@ def test_a_job_moves_to_the_faster_type_when_it_is_free(network: NetworkModel) -
     load = jobs_of([(0, 4, 500), (1, 4, 1000)])
     run = checked(at_once(migrates=True), load, ONE_MACHINE_EACH, network)
     # At 312.5 s the second has done 311.5 * 0.8 = 249.2 steps; the others at 1.6 a second.
-    second = run.jobs.loc[1]
+    second: Any = run.jobs.loc[1]
     assert second.completion_s == pytest.approx(312.5 + 750.8 / 1.6)
     assert (second.v100_s, second.k80_s) == pytest.approx((750.8 / 1.6, 311.5))
     assert second.compute_s == pytest.approx(249.2 + 750.8 / 2)
