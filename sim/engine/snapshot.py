@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
-import pandas as pd
 
 from apportion._version import __version__
 from apportion.errors import InputError
 from apportion.mechanism.scheduler import Gangs, Ran
 from apportion.plain_arrays import array_of, plain
+from apportion.sim.fingerprint import policy_text, settings_text, workload_fingerprint
 from apportion.whole_files import drop_drafts, replace_file
 
 if TYPE_CHECKING:
@@ -67,21 +67,12 @@ def call_of(
     policy: Decider, workload: Workload, cluster: Cluster, settings: Mapping[str, Any]
 ) -> dict[str, str]:
     """Return what a run depends on, by name, in texts that differ where it differs."""
-    digest = hashlib.sha256()
-    for pairs in (workload.pairs, settings.get("pair_estimates")):
-        if pairs is not None:
-            digest.update(repr([*pairs.keys, *pairs.accelerators]).encode() + pairs.own.tobytes())
-    for table in (workload.jobs, workload.throughputs, workload.unconsolidated):
-        if table is not None:
-            digest.update(repr([*map(str, table.columns), len(table)]).encode())
-            digest.update(pd.util.hash_pandas_object(table).to_numpy().tobytes())
-    told = {name: value for name, value in settings.items() if name != "pair_estimates"}
     return {
         "program": __version__,
-        "policy": repr(policy),
-        "workload": digest.hexdigest(),
+        "policy": hashlib.sha256(policy_text(policy).encode()).hexdigest(),
+        "workload": workload_fingerprint(workload),
         "cluster": repr(cluster),
-        "settings": repr(sorted(told.items())),
+        "settings": settings_text(settings),
     }
 
 

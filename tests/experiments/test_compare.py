@@ -12,11 +12,11 @@ from apportion.cluster import Cluster
 from apportion.errors import ApportionError, InputError, SolveError
 from apportion.experiments import compare, simulations
 from apportion.experiments.comparisons.run import FOLDER
-from apportion.experiments.fingerprint import run_fingerprint, workload_fingerprint
 from apportion.experiments.machine.store import FILE
 from apportion.pairs import PairThroughputs
 from apportion.policies import FIFO
 from apportion.sim import Run, Workload, generate_workload, simulate
+from apportion.sim.fingerprint import run_fingerprint, workload_fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Callable

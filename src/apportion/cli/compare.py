@@ -13,8 +13,8 @@ from apportion.cli.racks import cluster_of, policies_of
 from apportion.cli.recorded import fill_in, recorded_of, settings_of, workload_is_changed
 from apportion.errors import ApportionError
 from apportion.experiments import compare
-from apportion.experiments.fingerprint import workload_fingerprint
 from apportion.report import human_table
+from apportion.sim.fingerprint import workload_fingerprint
 
 if TYPE_CHECKING:
     import argparse

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from apportion.checks import listed
 from apportion.errors import InputError
-from apportion.experiments.fingerprint import run_fingerprint, workload_fingerprint
 from apportion.experiments.machine.cells import Cell
 from apportion.experiments.simulations import Setup, Simulation
 from apportion.experiments.sources import made_for
 from apportion.sim.deciders import Decider, get_decider
+from apportion.sim.fingerprint import run_fingerprint, workload_fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from apportion._version import __version__
 from apportion.cluster import Cluster
-from apportion.experiments.fingerprint import workload_fingerprint
+from apportion.sim.fingerprint import workload_fingerprint
 
 if TYPE_CHECKING:
     from apportion.sim import Workload

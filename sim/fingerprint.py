@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from apportion.sim import Workload
     from apportion.sim.deciders import Decider
 
-__all__ = ["run_fingerprint", "workload_fingerprint"]
+__all__ = ["policy_text", "run_fingerprint", "settings_text", "workload_fingerprint"]
 
 
 def workload_fingerprint(workload: Workload) -> str:
@@ -55,21 +55,23 @@ def run_fingerprint(
     cluster, settings
         What else `apportion.simulate` is given.
     """
+    parts = [__version__, policy_text(policy), workload, repr(cluster), settings_text(settings)]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+def policy_text(policy: Decider) -> str:
+    """Write a policy or scheduler: its class, its parameters and the code of the class."""
     kind = type(policy)
     try:
         source = inspect.getsource(kind)
     except (OSError, TypeError):  # a class typed into an interpreter has no file
         source = ""
-    parts = [
-        __version__,
-        f"{kind.__module__}.{kind.__qualname__}",
-        repr(policy),
-        source,
-        workload,
-        repr(cluster),
-        json.dumps(dict(settings), sort_keys=True, default=_mark),
-    ]
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+    return f"{kind.__module__}.{kind.__qualname__}\n{policy!r}\n{source}"
+
+
+def settings_text(settings: Mapping[str, object]) -> str:
+    """Write settings, in one order of names."""
+    return json.dumps(dict(settings), sort_keys=True, default=_mark)
 
 
 def _mark(value: object) -> str:
