@@ -25,7 +25,7 @@ from apportion.policies.nash_welfare import NashWelfare, StrategyProof
 from apportion.policies.network_sensitive import NetworkSensitive
 from apportion.policies.total_throughput import MaxTotalThroughput
 
-__all__ = ["BUILT_IN", "SPECIALISED", "get_policy", "policy_table", "register"]
+__all__ = ["BUILT_IN", "SPECIALISED", "get_policy", "is_known", "policy_table", "register"]
 
 BUILT_IN: tuple[type[Policy], ...] = (
     MaxMinFairness,
@@ -106,6 +106,11 @@ def get_policy(policy: Policy | str, **options: Any) -> Policy:
         if option not in valid:
             raise unknown_name(f"option of policy {base!r}", option, valid)
     return found(**options)
+
+
+def is_known(name: str) -> bool:
+    """Tell whether a name, endings included, is known without a look at installed packages."""
+    return _without_suffixes(name)[0] in _BY_NAME
 
 
 def policy_table() -> pd.DataFrame:

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import difflib
+from typing import TYPE_CHECKING
 
 from apportion.errors import unknown_name
 from apportion.mechanism.offers import SCHEDULERS, OfferScheduler
 from apportion.mechanism.queue import QUEUES, QueueScheduler
 from apportion.policies import Policy, get_policy, policy_table
+from apportion.policies.registry import is_known
+
+if TYPE_CHECKING:
+    from apportion.registry import Registry
 
 __all__ = ["Decider", "get_decider"]
 
 Decider = Policy | OfferScheduler | QueueScheduler
 """What a simulation can be run under."""
+
+_REGISTRIES: tuple[Registry[OfferScheduler] | Registry[QueueScheduler], ...] = (SCHEDULERS, QUEUES)
 
 
 def get_decider(decider: str | Decider) -> Decider:
@@ -27,10 +34,13 @@ def get_decider(decider: str | Decider) -> Decider:
         return decider
     if not isinstance(decider, str):
         return get_policy(decider)
-    if decider in SCHEDULERS:
-        return SCHEDULERS[decider]
-    if decider in QUEUES:
-        return QUEUES[decider]
+    known = next((each for each in _REGISTRIES if decider in list(each)), None)
+    if known is None and is_known(decider):
+        return get_policy(decider)
+    # Only a name that nobody knows yet is looked up among the installed packages, which takes long.
+    registry = known or next((each for each in _REGISTRIES if decider in each), None)
+    if registry is not None:
+        return registry[decider]
     near = difflib.get_close_matches(decider, [*policy_table()["name"], *SCHEDULERS], n=1)
     if near and near[0] in SCHEDULERS:
         raise unknown_name("scheduler", decider, SCHEDULERS)
