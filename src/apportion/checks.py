@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import numbers
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -150,11 +150,13 @@ def yes_no(name: str, value: Any) -> bool:
     return bool(value)
 
 
-def choice(kind: str, value: Any, valid: Iterable[str]) -> str:
-    """Return one of the valid names, or name the nearest of them."""
-    names = list(valid)
-    if not isinstance(value, str) or value not in names:
-        raise unknown_name(kind, value, names)
+def choice(kind: str, value: Any, valid: Collection[str]) -> str:
+    """Return one of the valid names, or name the nearest of them.
+
+    A registry is asked itself whether a name is valid: it knows those of installed packages.
+    """
+    if not isinstance(value, str) or value not in valid:
+        raise unknown_name(kind, value, valid)
     return value
 
 
