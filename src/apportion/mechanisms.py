@@ -7,19 +7,17 @@ fields; so a setting is spelt out once. Nothing here loads numpy.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from apportion.checks import number
 from apportion.checks import seconds as check_seconds
 from apportion.errors import InputError
-from apportion.kinds import check_fields, check_kind
+from apportion.mechanism_settings import MechanismSettings, about
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from dataclasses import Field
-
 
 __all__ = [
     "MECHANISMS",
@@ -29,86 +27,14 @@ __all__ = [
     "MechanismName",
     "Queue",
     "Rounds",
-    "Setting",
 ]
 
 _SHORTEST_S = 1e-3
 """Least length of a round or lease, seconds: each of them costs time to compute."""
 
 
-class Setting(NamedTuple):
-    """One setting of a mechanism.
-
-    Attributes
-    ----------
-    name
-        As an argument of `apportion.simulate` and, with hyphens, as an option.
-    field
-        As an argument of the mechanism.
-    kind
-        Annotation, as text.
-    default
-        Where it is not given.
-    help
-        What it is, in a line.
-    """
-
-    name: str
-    field: str
-    kind: str
-    default: Any
-    help: str
-
-
-def _about(text: str, name: str | None = None) -> dict[str, str | None]:
-    """Describe a field of a mechanism: its line of help, and its name outside of the value."""
-    return {"help": text, "name": name}
-
-
 @dataclass(frozen=True, kw_only=True)
-class _Settings:
-    """What every mechanism has: a name, and its fields as settings."""
-
-    name: ClassVar[str]
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-        least_s = getattr(self, "resolve_seconds", None)
-        if least_s is not None:
-            check_seconds("resolve_seconds", least_s, infinite=True)
-
-    @classmethod
-    def settings(cls) -> tuple[Setting, ...]:
-        """Return the settings of the mechanism in their order."""
-        return tuple(_described(each) for each in fields(cls))
-
-    @classmethod
-    def of(cls, settings: Mapping[str, Any]) -> Any:
-        """Make the mechanism of settings by name; None stands for the default.
-
-        Raises
-        ------
-        InputError
-            For a value that is out of range or not of its kind.
-        """
-        given = [each for each in cls.settings() if settings.get(each.name) is not None]
-        for each in given:
-            check_kind(each.name, settings[each.name], each.kind)
-        return cls(**{each.field: settings[each.name] for each in given})
-
-    def by_name(self) -> dict[str, Any]:
-        """Return ``mechanism``, its name, and its settings by name, as runs record them."""
-        values = {each.name: getattr(self, each.field) for each in self.settings()}
-        return {"mechanism": self.name, **values}
-
-
-def _described(entry: Field[Any]) -> Setting:
-    name = entry.metadata["name"] or entry.name
-    return Setting(name, entry.name, str(entry.type), entry.default, entry.metadata["help"])
-
-
-@dataclass(frozen=True, kw_only=True)
-class Rounds(_Settings):
+class Rounds(MechanismSettings):
     """Shares of time are carried out in rounds, as in Gavel.
 
     Parameters
@@ -147,24 +73,24 @@ class Rounds(_Settings):
 
     name: ClassVar[str] = "rounds"
 
-    seconds: float = field(default=360.0, metadata=_about("length of a round", "round_seconds"))
-    resolve_seconds: float = field(default=0.0, metadata=_about("least time between two solves"))
+    seconds: float = field(default=360.0, metadata=about("length of a round", "round_seconds"))
+    resolve_seconds: float = field(default=0.0, metadata=about("least time between two solves"))
     preemption_overhead_seconds: float = field(
-        default=0.0, metadata=_about("lost when a job starts, resumes or moves")
+        default=0.0, metadata=about("lost when a job starts, resumes or moves")
     )
-    placement: str = field(default="consolidated", metadata=_about("how gangs get their devices"))
+    placement: str = field(default="consolidated", metadata=about("how gangs get their devices"))
     placement_sensitive: bool = field(
-        default=False, metadata=_about("slow down gangs that are split over machines")
+        default=False, metadata=about("slow down gangs that are split over machines")
     )
     carry_over: bool | None = field(
         default=None,
-        metadata=_about("keep what jobs are owed at a new solve (default: yes, if on every event)"),
+        metadata=about("keep what jobs are owed at a new solve (default: yes, if on every event)"),
     )
     leases: bool = field(
-        default=True, metadata=_about("a job that runs again on the same type keeps its devices")
+        default=True, metadata=about("a job that runs again on the same type keeps its devices")
     )
     network: Any = field(
-        default=None, metadata=_about("table1, alpha_beta, ...: slow down gangs by their shapes")
+        default=None, metadata=about("table1, alpha_beta, ...: slow down gangs by their shapes")
     )
 
     def __post_init__(self) -> None:
@@ -181,7 +107,7 @@ class Rounds(_Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Leases(_Settings):
+class Leases(MechanismSettings):
     """GPUs in machines and racks are offered to waiting jobs and held for a lease.
 
     A network model says how much slower a gang is where it sits. The mechanism of schedulers;
@@ -210,18 +136,18 @@ class Leases(_Settings):
 
     name: ClassVar[str] = "leases"
 
-    network: Any = field(default="table1", metadata=_about("table1, alpha_beta, none, ..."))
+    network: Any = field(default="table1", metadata=about("table1, alpha_beta, none, ..."))
     seconds: float | None = field(
         default=None,
-        metadata=_about("length of a lease (default: 3600, or the scheduler's)", "lease_seconds"),
+        metadata=about("length of a lease (default: 3600, or the scheduler's)", "lease_seconds"),
     )
     checkpoint_seconds_per_gpu: float | None = field(
         default=None,
-        metadata=_about("from its end to the return of the GPUs (default: 1, or the scheduler's)"),
+        metadata=about("from its end to the return of the GPUs (default: 1, or the scheduler's)"),
     )
-    resolve_seconds: float = field(default=0.0, metadata=_about("least time between two solves"))
+    resolve_seconds: float = field(default=0.0, metadata=about("least time between two solves"))
     placement: str | None = field(
-        default=None, metadata=_about("how gangs get their devices (default: the scheduler's)")
+        default=None, metadata=about("how gangs get their devices (default: the scheduler's)")
     )
 
     def __post_init__(self) -> None:
@@ -233,7 +159,7 @@ class Leases(_Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Exact(_Settings):
+class Exact(MechanismSettings):
     """Every share is had exactly, from event to event: what the policy itself is worth.
 
     Parameters
@@ -249,11 +175,11 @@ class Exact(_Settings):
 
     name: ClassVar[str] = "ideal"
 
-    resolve_seconds: float = field(default=0.0, metadata=_about("least time between two solves"))
+    resolve_seconds: float = field(default=0.0, metadata=about("least time between two solves"))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Queue(_Settings):
+class Queue(MechanismSettings):
     """Jobs have devices in the order of a queue, which is asked whenever anything happens.
 
     The mechanism of every `QueueScheduler`.
@@ -276,11 +202,11 @@ class Queue(_Settings):
     name: ClassVar[str] = "queue"
 
     preemption_overhead_seconds: float = field(
-        default=0.0, metadata=_about("lost when a job starts, resumes or moves")
+        default=0.0, metadata=about("lost when a job starts, resumes or moves")
     )
-    placement: str = field(default="consolidated", metadata=_about("how gangs get their devices"))
+    placement: str = field(default="consolidated", metadata=about("how gangs get their devices"))
     network: Any = field(
-        default=None, metadata=_about("table1, alpha_beta, ...: slow down gangs by their shapes")
+        default=None, metadata=about("table1, alpha_beta, ...: slow down gangs by their shapes")
     )
 
     def __post_init__(self) -> None:

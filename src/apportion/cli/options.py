@@ -10,7 +10,7 @@ from apportion.mechanisms import MECHANISMS
 if TYPE_CHECKING:
     import argparse
 
-    from apportion.mechanisms import Setting
+    from apportion.mechanism_settings import Setting
 
 __all__ = [
     "add_backend",

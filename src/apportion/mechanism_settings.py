@@ -1,0 +1,86 @@
+"""What every mechanism has: a name, and settings that are checked, described and read by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from apportion.checks import seconds as check_seconds
+from apportion.kinds import check_fields, check_kind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from dataclasses import Field
+
+__all__ = ["MechanismSettings", "Setting", "about"]
+
+
+class Setting(NamedTuple):
+    """One setting of a mechanism.
+
+    Attributes
+    ----------
+    name
+        As an argument of `apportion.simulate` and, with hyphens, as an option.
+    field
+        As an argument of the mechanism.
+    kind
+        Annotation, as text.
+    default
+        Where it is not given.
+    help
+        What it is, in a line.
+    """
+
+    name: str
+    field: str
+    kind: str
+    default: Any
+    help: str
+
+
+def about(text: str, name: str | None = None) -> dict[str, str | None]:
+    """Describe a field of a mechanism: its line of help, and its name outside of the value."""
+    return {"help": text, "name": name}
+
+
+@dataclass(frozen=True, kw_only=True)
+class MechanismSettings:
+    """What every mechanism has: a name, and its fields as settings."""
+
+    name: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        least_s = getattr(self, "resolve_seconds", None)
+        if least_s is not None:
+            check_seconds("resolve_seconds", least_s, infinite=True)
+
+    @classmethod
+    def settings(cls) -> tuple[Setting, ...]:
+        """Return the settings of the mechanism in their order."""
+        return tuple(_described(each) for each in fields(cls))
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> Any:
+        """Make the mechanism of settings by name; None stands for the default.
+
+        Raises
+        ------
+        InputError
+            For a value that is out of range or not of its kind.
+        """
+        given = [each for each in cls.settings() if settings.get(each.name) is not None]
+        for each in given:
+            check_kind(each.name, settings[each.name], each.kind)
+        return cls(**{each.field: settings[each.name] for each in given})
+
+    def by_name(self) -> dict[str, Any]:
+        """Return ``mechanism``, its name, and its settings by name, as runs record them."""
+        values = {each.name: getattr(self, each.field) for each in self.settings()}
+        return {"mechanism": self.name, **values}
+
+
+def _described(entry: Field[Any]) -> Setting:
+    name = entry.metadata["name"] or entry.name
+    return Setting(name, entry.name, str(entry.type), entry.default, entry.metadata["help"])
