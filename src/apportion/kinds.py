@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 from apportion.checks import is_number, is_truth, is_whole
 from apportion.errors import InputError, unknown_name, written
 
-__all__ = ["check_fields", "check_kind", "checked"]
+__all__ = ["check_fields", "checked"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -115,7 +115,8 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
 def check_fields(value: Any) -> None:
     """Check the kinds of the fields of a dataclass, e.g. in its ``__post_init__``.
 
-    Numbers of numpy become those of Python.
+    Numbers of numpy become those of Python. A field that users know by another name too has that
+    in its metadata, as ``name``: errors call it so.
 
     Raises
     ------
@@ -126,22 +127,9 @@ def check_fields(value: Any) -> None:
         kinds = _kinds(str(field.type))
         given = getattr(value, field.name)
         if kinds is not None:
-            _check(field.name, given, kinds)
+            _check(field.metadata.get("name") or field.name, given, kinds)
         if _is_a(given, "generic"):
             object.__setattr__(value, field.name, _plain(given))
-
-
-def check_kind(name: str, value: Any, annotation: str) -> None:
-    """Check the kind of one value, under the name by which it was given.
-
-    Raises
-    ------
-    InputError
-        If it is not of the kind that the annotation says.
-    """
-    kinds = _kinds(annotation)
-    if kinds is not None:
-        _check(name, value, kinds)
 
 
 def _plain(value: Any) -> Any:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from apportion.checks import seconds as check_seconds
-from apportion.kinds import check_fields, check_kind
+from apportion.kinds import check_fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,7 +40,10 @@ class Setting(NamedTuple):
 
 
 def about(text: str, name: str | None = None) -> dict[str, str | None]:
-    """Describe a field of a mechanism: its line of help, and its name outside of the value."""
+    """Describe a field of a mechanism: its line of help, and its name outside of the value.
+
+    Errors call it by that name, whichever of the two the value was given by.
+    """
     return {"help": text, "name": name}
 
 
@@ -71,8 +74,6 @@ class MechanismSettings:
             For a value that is out of range or not of its kind.
         """
         given = [each for each in cls.settings() if settings.get(each.name) is not None]
-        for each in given:
-            check_kind(each.name, settings[each.name], each.kind)
         return cls(**{each.field: settings[each.name] for each in given})
 
     def by_name(self) -> dict[str, Any]:

@@ -116,10 +116,12 @@ def test_a_value_runs_as_its_names_do() -> None:
     ("call", "message"),
     [
         (lambda: ap.Rounds(seconds=0), "round_seconds is 0"),
-        (lambda: ap.Rounds(seconds="x"), "seconds is 'x'"),  # type: ignore[arg-type]
+        (lambda: ap.Rounds(seconds="x"), "^round_seconds is 'x'"),  # type: ignore[arg-type]
         (lambda: ap.Rounds(preemption_overhead_seconds=360), "less than round_seconds"),
         (lambda: ap.Rounds(leases="no"), "leases is 'no'"),  # type: ignore[arg-type]
-        (lambda: ap.Leases(seconds=-1), "lease_seconds is -1"),
+        (lambda: ap.Rounds(seconds=-1), "^round_seconds is -1"),
+        (lambda: ap.Leases(seconds=-1), "^lease_seconds is -1"),
+        (lambda: ap.Leases(seconds="60"), "^lease_seconds is '60'"),  # type: ignore[arg-type]
         (lambda: ap.Leases(checkpoint_seconds_per_gpu=np.nan), "checkpoint_seconds_per_gpu is nan"),
         (lambda: ap.Exact(resolve_seconds=-1), "resolve_seconds is -1"),
         (lambda: mechanism_for([FIFO()], "round", {}), "Did you mean 'rounds'"),
