@@ -95,7 +95,7 @@ def run_on_devices(
     truth = Truth(ordered, present, placement_sensitive=settings.get("placement_sensitive", False))
     log, devices, schedule = RoundLog(present.accelerators), None, None
     speeds: Speeds = TableSpeeds(truth, None)
-    if settings["mechanism"] != "ideal":
+    if settings["mechanism"] != "exact":
         devices = _devices(settings, present)
         schedule = ScheduleLog(present, len(ordered))
         speeds = TableSpeeds(truth, devices)

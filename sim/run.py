@@ -71,7 +71,7 @@ class Run:
         Raises
         ------
         InputError
-            If the run has none, as nobody holds devices under ``mechanism="ideal"``.
+            If the run has none, as nobody holds devices under ``mechanism="exact"``.
         """
         if "schedule" not in self.tables:
             mechanism = self.settings.get("mechanism")

@@ -9,7 +9,7 @@ from apportion.checks import choice, number, seed, whole, yes_no
 from apportion.errors import InputError, unknown_name, written
 from apportion.mechanism.offers import OfferScheduler
 from apportion.mechanism.queue import QueueScheduler
-from apportion.mechanisms import MECHANISMS, Mechanism
+from apportion.mechanisms import MECHANISMS, Mechanism, mechanism_name
 from apportion.policies import Policy
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def mechanism_for(
         kind = mechanism.__name__
         raise InputError(f"mechanism is the class {kind}; write mechanism={kind}().")
     else:
-        name = choice("mechanism", mechanism, MECHANISMS)
+        name = mechanism_name(mechanism)
     _check_who_decides(deciders, name)
     if isinstance(mechanism, Mechanism):
         return mechanism
@@ -158,7 +158,7 @@ def settings_for(
     chosen = mechanism_for(deciders, mechanism, own)
     settings = chosen.by_name() | {"seed": seed(given.get("seed") or 0)}
     for name, default in _BELIEFS.items():
-        homes = ["rounds"] if name in ("pair_estimates", "learn_pairs") else ["rounds", "ideal"]
+        homes = ["rounds"] if name in ("pair_estimates", "learn_pairs") else ["rounds", "exact"]
         value = given.get(name)
         if chosen.name in homes:
             settings[name] = default if value is None else value

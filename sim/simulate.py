@@ -66,7 +66,7 @@ def simulate(
         How decisions are carried out: `apportion.Rounds`, the default for policies,
         `apportion.Exact`; `apportion.Leases`, for policies too and the only one for schedulers that
         offer GPUs; or `apportion.Queue`, the only one for an `apportion.QueueScheduler`. Their
-        names ``"rounds"``, ``"ideal"``, ``"leases"`` and ``"queue"`` stand for them with the
+        names ``"rounds"``, ``"exact"``, ``"leases"`` and ``"queue"`` stand for them with the
         `settings`.
     pair_estimates
         What a policy with space sharing is told of pairs (see `apportion.estimators`), while the
@@ -127,5 +127,5 @@ def simulate(
 def _refuse_beliefs(beliefs: Beliefs | None) -> None:
     if beliefs is not None:
         raise InputError(
-            f"beliefs={written(beliefs)} is for the mechanisms 'rounds' and 'ideal'; leave it out."
+            f"beliefs={written(beliefs)} is for the mechanisms 'rounds' and 'exact'; leave it out."
         )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from apportion.checks import number
+from apportion.checks import choice, number
 from apportion.checks import seconds as check_seconds
 from apportion.errors import InputError
 from apportion.mechanism_settings import MechanismSettings, about
@@ -27,6 +27,7 @@ __all__ = [
     "MechanismName",
     "Queue",
     "Rounds",
+    "mechanism_name",
 ]
 
 _SHORTEST_S = 1e-3
@@ -173,7 +174,7 @@ class Exact(MechanismSettings):
         For a setting that is out of range or not of its kind.
     """
 
-    name: ClassVar[str] = "ideal"
+    name: ClassVar[str] = "exact"
 
     resolve_seconds: float = field(default=0.0, metadata=about("least time between two solves"))
 
@@ -217,10 +218,25 @@ class Queue(MechanismSettings):
 Mechanism = Rounds | Leases | Exact | Queue
 """A way in which decisions are carried out."""
 
-MechanismName = Literal["rounds", "ideal", "leases", "queue"]
-"""Their names."""
+MechanismName = Literal["rounds", "exact", "leases", "queue", "ideal"]
+"""Their names; ``"ideal"`` is an old one of ``"exact"``."""
 
 MECHANISMS: Mapping[str, type[Rounds] | type[Leases] | type[Exact] | type[Queue]] = (
     MappingProxyType({each.name: each for each in (Rounds, Exact, Leases, Queue)})
 )
 """The mechanisms by name."""
+
+_OLD_NAMES = {"ideal": "exact"}
+
+
+def mechanism_name(name: Any) -> str:
+    """Return the name of a mechanism, also for an old one.
+
+    Raises
+    ------
+    InputError
+        If there is none of that name, with the nearest one.
+    """
+    return choice(
+        "mechanism", _OLD_NAMES.get(name, name) if isinstance(name, str) else name, MECHANISMS
+    )

@@ -138,10 +138,20 @@ def test_what_a_file_does_not_hold_is_named(capsys: pytest.CaptureFixture[str]) 
     assert "'generate_job'. Did you mean 'generate_jobs'?" in refused(capsys, *config)
 
 
+def test_a_comparison_stored_under_an_old_name_is_repeated() -> None:
+    first = compared(*own_jobs())
+    record = json.loads(Path("first/run.json").read_text())
+    assert record["settings"]["mechanism"] == "exact"
+    record["settings"]["mechanism"] = "ideal"
+    Path("first/run.json").write_text(json.dumps(record))
+    assert again() == first
+    assert again("--mechanism", "ideal") == first
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--mechanism", "ideal"], "--mechanism ideal does not go with first/run.json, whose"),
+        (["--mechanism", "ideal"], "--mechanism exact does not go with first/run.json, whose"),
         (["--lease-seconds", "60"], "lease_seconds=60.0 is for the mechanism 'leases'"),
         (["--limit", "1"], "--limit is for a workload from a file"),
         (["--racks", "2"], "--racks does not go with first/run.json, whose cluster"),

@@ -227,7 +227,7 @@ def test_saved_files_and_the_record(tmp_path: Path) -> None:
     assert record["loads"] == [0.5, 2.0]
     assert record["seeds"] == [3]
     assert record["sources"]["two"]["jobs"] == 2
-    assert record["settings"]["mechanism"] == "ideal"
+    assert record["settings"]["mechanism"] == "exact"
     assert record["cluster"]["gpus"] == {"v100": 2, "k80": 2}
     assert any("generated" in note for note in record["notes"])
     files = swept.save(tmp_path / "parquet", format="parquet")

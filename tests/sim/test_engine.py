@@ -182,7 +182,7 @@ def test_interrupting_a_run_passes_through() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"mechanism": "idea"}, "Did you mean 'ideal'"),
+        ({"mechanism": "exactly"}, "Did you mean 'exact'"),
         ({"placement": "randon"}, "Did you mean 'random'"),
         ({"round_seconds": 0.0}, "round_seconds is 0.0"),
         ({"round_seconds": float("nan")}, "round_seconds is nan"),

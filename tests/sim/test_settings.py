@@ -161,3 +161,15 @@ def test_an_unknown_setting_is_answered_with_each_valid_name_once() -> None:
 def test_a_mechanism_that_is_not_called_is_named(kind: Any) -> None:
     with pytest.raises(InputError, match=rf"write mechanism={kind.__name__}\(\)"):
         mechanism_for([FIFO()], kind, {})
+
+
+def test_the_old_name_of_exact_shares_is_read_and_the_new_one_written() -> None:
+    workload = ap.generate_workload(jobs=2)
+    runs = [
+        ap.simulate("fifo", workload, "v100=2,k80=2", mechanism=each)
+        for each in (ap.Exact(), "exact", "ideal")
+    ]
+    assert [run.settings["mechanism"] for run in runs] == ["exact"] * 3
+    assert all(run.jobs.equals(runs[0].jobs) for run in runs)
+    with pytest.raises(InputError, match="Valid: rounds, exact, leases, queue"):
+        mechanism_for([FIFO()], "perfect", {})

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from apportion.cli.values import one_of, racks, real, whole
-from apportion.mechanisms import MECHANISMS
+from apportion.cli.values import one_of, racks, read_by, real, whole
+from apportion.mechanisms import MECHANISMS, mechanism_name
 
 if TYPE_CHECKING:
     import argparse
@@ -158,7 +158,7 @@ def add_simulation(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("the simulation")
     group.add_argument(
         "--mechanism",
-        type=one_of("mechanism", tuple(MECHANISMS)),
+        type=read_by(mechanism_name),
         metavar="|".join(MECHANISMS),
         help="in rounds, shares exactly as computed, or by leases on racks (default: rounds; "
         "leases for schedulers)",

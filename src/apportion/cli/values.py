@@ -5,13 +5,22 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from apportion.checks import number, read_number, read_whole
-from apportion.errors import InputError, unknown_name
+from apportion.checks import choice, number, read_number, read_whole
+from apportion.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["comma_separated", "ending", "one_of", "racks", "real", "refuse_blank", "whole"]
+__all__ = [
+    "comma_separated",
+    "ending",
+    "one_of",
+    "racks",
+    "read_by",
+    "real",
+    "refuse_blank",
+    "whole",
+]
 
 
 def comma_separated(kind: Callable[[str], float]) -> Callable[[str], list[float]]:
@@ -71,13 +80,19 @@ def real(*, strict: bool = False) -> Callable[[str], float]:
 
 def one_of(kind: str, valid: tuple[str, ...]) -> Callable[[str], str]:
     """Return a check that a word is one of the valid ones; argparse knows no nearest name."""
+    return read_by(lambda word: choice(kind, word, valid))
 
-    def check(word: str) -> str:
-        if word not in valid:
-            raise argparse.ArgumentTypeError(str(unknown_name(kind, word, valid)).rstrip("."))
-        return word
 
-    return check
+def read_by(check: Callable[[str], str]) -> Callable[[str], str]:
+    """Return a reader of words by a check that Python callers pass too."""
+
+    def read(word: str) -> str:
+        try:
+            return check(word)
+        except InputError as error:
+            raise argparse.ArgumentTypeError(str(error).rstrip(".")) from error
+
+    return read
 
 
 def refuse_blank(args: argparse.Namespace) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from apportion.cluster import Cluster
 from apportion.errors import InputError, unknown_name
 from apportion.experiments.provenance import INFINITE, versions
+from apportion.mechanisms import mechanism_name
 from apportion.sim.settings import settings_for
 
 if TYPE_CHECKING:
@@ -125,8 +126,9 @@ def _recorded(file: Path, content: Mapping[str, Any]) -> Recorded:
     for name in ("mechanism", "seed"):
         if name not in settings:
             raise InputError(f"{str(file)!r} has no setting {name!r}.")
+    settings["mechanism"] = mechanism_name(settings["mechanism"])
     told = {name: value for name, value in settings.items() if name != "mechanism"}
-    settings_for((), str(settings["mechanism"]), told)  # refuses what is none, and wrong values
+    settings_for((), settings["mechanism"], told)  # refuses what is none, and wrong values
     workload, cluster = content["workload"], content["cluster"]
     parts = Cluster.__dataclass_fields__
     for name in cluster:

@@ -92,7 +92,7 @@ class Comparison:
         Raises
         ------
         InputError
-            If there are none, as nobody holds devices under ``mechanism="ideal"``.
+            If there are none, as nobody holds devices under ``mechanism="exact"``.
         """
         tables = [run.schedule for run in self.runs.values()]
         labels = np.repeat(np.array(list(self.runs), dtype=object), list(map(len, tables)))
