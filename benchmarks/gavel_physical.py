@@ -68,7 +68,7 @@ GAVEL = {
 WAYS: dict[str, dict[str, Any]] = {
     "as Gavel": {"carry_over": False},
     "carried over": {"carry_over": True},
-    "ideal": {"mechanism": "ideal"},
+    "ideal": {"mechanism": "exact"},
 }
 
 
@@ -163,7 +163,7 @@ def _report(against: pd.DataFrame, ways: pd.DataFrame, out: Path | None) -> None
     print(
         "\n2. Hours with Gavel's way of counting, with what jobs are owed carried over when a "
         "policy is\nsolved again (carry_over=True), and with every share had exactly "
-        "(mechanism='ideal')."
+        "(mechanism='exact')."
     )
     show(ways, digits=4)
     write_csv(against, out, "gavel_physical")

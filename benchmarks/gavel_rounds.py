@@ -73,7 +73,7 @@ def _work(settings: Settings, data: Path | None) -> dict[str, float]:
     else:
         workload = read_trace(data, name, limit)
     if settings["round_s"] == 0:
-        return hours(ap.simulate(settings["policy"], workload, CLUSTER, mechanism="ideal"))
+        return hours(ap.simulate(settings["policy"], workload, CLUSTER, mechanism="exact"))
     return hours(
         ap.simulate(settings["policy"], workload, CLUSTER, round_seconds=settings["round_s"])
     )

@@ -106,7 +106,7 @@ def test_stays_go_on_while_a_job_keeps_its_devices() -> None:
 
 
 def test_an_ideal_run_has_no_schedule() -> None:
-    found = ap.simulate("fifo", crowd(), CLUSTER, mechanism="ideal")
+    found = ap.simulate("fifo", crowd(), CLUSTER, mechanism="exact")
     with pytest.raises(ap.InputError, match="'exact' has no schedule"):
         ap.check_schedule(found, crowd(), CLUSTER)
 

@@ -53,7 +53,7 @@ def own_jobs() -> list[str]:
     Path("mine.csv").write_text(JOBS)
     Path("speeds.csv").write_text("job_type,scale_factor,v100\na,1,1\n")
     words = ["--workload", "mine.csv", "--throughputs", "speeds.csv", "--cluster", "v100=1"]
-    return [*words, "--policies", "fifo", "--mechanism", "ideal"]
+    return [*words, "--policies", "fifo", "--mechanism", "exact"]
 
 
 def test_a_comparison_in_rounds_is_repeated_to_the_byte(
@@ -151,7 +151,7 @@ def test_a_comparison_stored_under_an_old_name_is_repeated() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--mechanism", "ideal"], "--mechanism exact does not go with first/run.json, whose"),
+        (["--mechanism", "exact"], "--mechanism exact does not go with first/run.json, whose"),
         (["--lease-seconds", "60"], "lease_seconds=60.0 is for the mechanism 'leases'"),
         (["--limit", "1"], "--limit is for a workload from a file"),
         (["--racks", "2"], "--racks does not go with first/run.json, whose cluster"),

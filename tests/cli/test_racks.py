@@ -200,7 +200,7 @@ def test_arrivals_of_generated_jobs_and_the_command_that_repeats_them(
     assert main(["workload", "generate", "jobs.csv", *few, *words]) == 0
     read = read_workload("jobs.csv").jobs.reset_index(drop=True)
     pd.testing.assert_frame_equal(read, expected.jobs.reset_index(drop=True), rtol=1e-12)
-    compared = ["compare", *few, *words, "--policies", "fifo", "--mechanism", "ideal"]
+    compared = ["compare", *few, *words, "--policies", "fifo", "--mechanism", "exact"]
     assert main([*compared, "--jobs", "1", "--out", "first"]) == 0
     command = shlex.split(str(record_of("first")["command"]))
     assert main([*command[1:], "--jobs", "1", "--out", "second"]) == 0

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from apportion.policies import Policy
     from apportion.sim import Run
 
-SMALL = ["--generate-jobs", "2", "--cluster", "v100=2,k80=2", "--mechanism", "ideal"]
+SMALL = ["--generate-jobs", "2", "--cluster", "v100=2,k80=2", "--mechanism", "exact"]
 SMALL += ["--scale-factors", "single", "--policies", "fifo,isolated", "--jobs", "1"]
 
 

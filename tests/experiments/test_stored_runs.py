@@ -59,7 +59,7 @@ def assert_same(found: Run, run: Run) -> None:
     assert found.jobs.to_csv() == run.jobs.to_csv()
 
 
-@pytest.mark.parametrize("settings", [{}, {"mechanism": "ideal"}, {"placement": "random"}])
+@pytest.mark.parametrize("settings", [{}, {"mechanism": "exact"}, {"placement": "random"}])
 def test_runs_come_back_bit_for_bit(settings: dict[str, Any], tmp_path: Path) -> None:
     run = simulate("fifo", SMALL, CLUSTER, **settings)
     assert_same(through_a_file(tmp_path, run, **settings), run)

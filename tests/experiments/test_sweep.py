@@ -23,7 +23,7 @@ CLOCKS = ["policy_seconds", "wall_seconds"]
 
 def small(**options: Any) -> Any:
     """Two policies, two loads, two seeds: eight short runs in this process."""
-    options = {"loads": [0.5, 2.0], "seeds": [0, 3], "n_jobs": 1, "mechanism": "ideal", **options}
+    options = {"loads": [0.5, 2.0], "seeds": [0, 3], "n_jobs": 1, "mechanism": "exact", **options}
     return sweep(["fifo", "isolated"], options.pop("workloads", JOBS), "v100=2,k80=2", **options)
 
 
@@ -41,7 +41,7 @@ def swept() -> Any:
 @pytest.fixture(scope="module")
 def any_run() -> Run:
     """A run that stands for others where only matters which there were."""
-    return simulate("fifo", generate_workload(jobs=2), "v100=2,k80=2", mechanism="ideal")
+    return simulate("fifo", generate_workload(jobs=2), "v100=2,k80=2", mechanism="exact")
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_every_row_is_what_a_simulation_by_itself_gives(swept: Any) -> None:
     assert table["error"].tolist() == [None] * 8
     for row in table.to_dict("records"):
         jobs = generate_workload(jobs=2, jobs_per_hour=6.0 * row["load"], seed=row["seed"])
-        run = simulate(row["policy"], jobs, "v100=2,k80=2", mechanism="ideal", seed=row["seed"])
+        run = simulate(row["policy"], jobs, "v100=2,k80=2", mechanism="exact", seed=row["seed"])
         for figure, value in run.summary().items():
             if figure not in [*CLOCKS, "policy"]:
                 assert row[figure] == value, figure

@@ -58,7 +58,7 @@ def _in_pairs(**more: Any) -> ap.Run:
 
 KINDS = {
     "rounds": partial(_crowded, 150, "max_min_fairness", placement="random", seed=4),
-    "exact": partial(_crowded, 150, "max_min_fairness", mechanism="ideal"),
+    "exact": partial(_crowded, 150, "max_min_fairness", mechanism="exact"),
     "dally": partial(_racked, 150, ap.get_scheduler("dally", history_s=20000.0)),
     "leases": partial(_racked, 40, "max_min_fairness", placement="random", seed=4),
     "pairs": _in_pairs,

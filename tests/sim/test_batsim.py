@@ -52,6 +52,6 @@ def test_no_device_is_used_twice_at_a_time() -> None:
 
 
 def test_exact_shares_have_no_schedule_to_write() -> None:
-    run = simulate("fifo", generate_workload(jobs=2), CLUSTER, mechanism="ideal")
+    run = simulate("fifo", generate_workload(jobs=2), CLUSTER, mechanism="exact")
     with pytest.raises(InputError, match="has no schedule"):
         batsim_jobs(run)

@@ -23,7 +23,7 @@ IN_ROUNDS = (
     *("max_min_fairness_space_sharing", "gandiva_packing"),
 )
 EXACT = ("max_min_fairness", "fifo", "makespan_agnostic", "makespan_space_sharing")
-CASES = [("rounds", each) for each in IN_ROUNDS] + [("ideal", each) for each in EXACT]
+CASES = [("rounds", each) for each in IN_ROUNDS] + [("exact", each) for each in EXACT]
 CASES += [("leases", each) for each in [*SCHEDULERS, "max_min_fairness", "network_sensitive"]]
 TIMES_S = ("round_seconds", "preemption_overhead_seconds", "resolve_seconds")
 LEASE_TIMES_S = ("lease_seconds", "checkpoint_seconds_per_gpu", "resolve_seconds")
@@ -39,7 +39,7 @@ def case_of(mechanism: str, decider: str) -> Case:
     case = draw(decider, rng, most_jobs=9)
     if mechanism == "rounds":
         return case
-    settings = {"mechanism": "ideal", "resolve_seconds": case.settings["resolve_seconds"]}
+    settings = {"mechanism": "exact", "resolve_seconds": case.settings["resolve_seconds"]}
     return replace(case, settings=settings)
 
 
@@ -84,7 +84,7 @@ def test_jobs_rounds_and_schedule_tell_of_the_same_gpu_seconds(
         assert busy <= held * (1 + 1e-9) + 1e-6 if sharing else busy == pytest.approx(held)
     every = sum(rounds[f"{name}_busy"].sum() for name in names)
     assert jobs["gpu_seconds"].sum() == pytest.approx(every, rel=1e-9)
-    if mechanism != "ideal" and not sharing:
+    if mechanism != "exact" and not sharing:
         used = gpu_seconds_of_schedule(run.schedule)
         for name in names:
             assert used.get(name, 0.0) == pytest.approx(rounds[f"{name}_busy"].sum(), rel=1e-9)

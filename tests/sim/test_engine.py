@@ -151,7 +151,7 @@ def test_shares_of_nothing_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("apportion.sim.resolve.solve_instance", lambda *_, **__: Nothing())
     with pytest.raises(SolveError, match="'max_min_fairness' gives none of the 1 active jobs"):
-        las(workload([10.0]), {"v100": 1}, mechanism="ideal")
+        las(workload([10.0]), {"v100": 1}, mechanism="exact")
     monkeypatch.setattr(MaxMinFairness, "traits", frozenset({"leaves_gpus_idle"}))
     with pytest.raises(SolveError, match="'max_min_fairness' gives none of the 1 active jobs"):
         las(workload([10.0]), {"v100": 1})
@@ -219,7 +219,7 @@ def test_invariants_of_every_run(data: st.DataObject) -> None:
     names = ["max_min_fairness", "fifo", "isolated_agnostic", "makespan"]
     policy = data.draw(st.sampled_from(names))
     resolve = data.draw(st.sampled_from([0.0, 700.0]))
-    mechanism = data.draw(st.sampled_from(["rounds", "ideal"]))
+    mechanism = data.draw(st.sampled_from(["rounds", "exact"]))
     run = simulate(policy, load, gpus, resolve_seconds=resolve, mechanism=mechanism)  # type: ignore[arg-type]
     steps = run.received.to_numpy() @ np.array(list(speed.values()))
     assert steps == pytest.approx(load.jobs.total_steps.to_numpy(), rel=1e-6)

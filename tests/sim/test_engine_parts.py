@@ -183,7 +183,7 @@ def crowd(jobs: int = 14) -> ap.Workload:
     return ap.generate_workload(jobs=jobs, seed=5, scale_factors="gavel", jobs_per_hour=6)
 
 
-@pytest.mark.parametrize("mechanism", ["rounds", "ideal"])
+@pytest.mark.parametrize("mechanism", ["rounds", "exact"])
 @pytest.mark.parametrize("policy", ["max_min_fairness", "max_min_fairness_space_sharing"])
 def test_beliefs_are_shown_all_that_ran(mechanism: Any, policy: str) -> None:
     case = draw(policy, np.random.default_rng(4), most_jobs=30)
@@ -212,7 +212,7 @@ def test_types_that_are_told_alike_are_used_alike() -> None:
     np.testing.assert_allclose(blind["k80_s"] * 1.0 + blind["v100_s"] * 4.0, 3600.0)
 
 
-@pytest.mark.parametrize("mechanism", ["rounds", "ideal"])
+@pytest.mark.parametrize("mechanism", ["rounds", "exact"])
 def test_what_is_learnt_of_single_jobs_is_heeded_from_then_on(mechanism: Any) -> None:
     load, cluster = crowd(), "v100=4,k80=4"
     ways: dict[str, Any] = {"told": Told(), "learnt": Watched(guess=True)}

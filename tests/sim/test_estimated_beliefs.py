@@ -23,7 +23,7 @@ def some_jobs(seed: int, jobs: int = 25) -> Workload:
     return ap.generate_workload(jobs=jobs, seed=seed, jobs_per_hour=8, scale_factors="gavel")
 
 
-@pytest.mark.parametrize("mechanism", ["rounds", "ideal"])
+@pytest.mark.parametrize("mechanism", ["rounds", "exact"])
 def test_what_is_told_by_default_is_the_truth(mechanism: Any) -> None:
     ways: list[dict[str, Any]] = [{}, {"speeds": "told"}, {"beliefs": Told()}]
     runs = [
@@ -43,7 +43,7 @@ def test_who_knows_every_type_by_heart_does_as_well_as_who_is_told() -> None:
         assert estimated.summary()["mean_jct_s"] == pytest.approx(expected, rel=0.02)
 
 
-@pytest.mark.parametrize("mechanism", ["rounds", "ideal"])
+@pytest.mark.parametrize("mechanism", ["rounds", "exact"])
 @pytest.mark.parametrize("rows", ["job", "type"])
 def test_jobs_are_as_fast_as_they_are_whatever_is_believed(mechanism: Any, rows: Any) -> None:
     workload = some_jobs(2)

@@ -88,7 +88,7 @@ def test_the_makespan_policy_comes_near_its_bound() -> None:
 
 @pytest.mark.parametrize(("policy", "trace"), [("max_min_fairness", DYNAMIC), ("isolated", STATIC)])
 def test_rounds_give_every_job_its_share(policy: str, trace: str) -> None:
-    ideal = run(policy, trace, mechanism="ideal")
+    ideal = run(policy, trace, mechanism="exact")
     rounds = run(policy, trace)
     off = (rounds.jobs.jct_s - ideal.jobs.jct_s).abs() / ideal.jobs.jct_s
     assert off.mean() < 0.06

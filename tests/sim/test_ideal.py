@@ -15,7 +15,7 @@ def jobs_of(work_s: list[float], arrival_s: list[float]) -> Workload:
 
 def test_completion_times_of_equal_sharing_by_hand() -> None:
     # Half of the GPU each: 200 steps take 200 s; then the other has it alone.
-    run = simulate("max_min_fairness", jobs_of([200, 400], [0, 0]), {"v100": 1}, mechanism="ideal")
+    run = simulate("max_min_fairness", jobs_of([200, 400], [0, 0]), {"v100": 1}, mechanism="exact")
     assert run.jobs.completion_s.tolist() == pytest.approx([200.0, 300.0])
     assert run.jobs.isolated_s.tolist() == pytest.approx([200.0, 300.0])
     assert run.jobs.queueing_s.tolist() == pytest.approx([100.0, 100.0])
@@ -25,7 +25,7 @@ def test_completion_times_of_equal_sharing_by_hand() -> None:
 
 def test_an_arrival_waits_for_the_next_solve() -> None:
     load = jobs_of([2000, 100], [0, 100])
-    run = simulate("max_min_fairness", load, {"v100": 2}, mechanism="ideal", resolve_seconds=300.0)
+    run = simulate("max_min_fairness", load, {"v100": 2}, mechanism="exact", resolve_seconds=300.0)
     assert run.jobs.start_s.tolist() == [0.0, 300.0]
     assert run.jobs.completion_s.tolist() == pytest.approx([1000.0, 350.0])
 
@@ -44,7 +44,7 @@ def test_rounds_follow_the_shares_when_the_policy_is_solved_again_and_again() ->
     index = pd.MultiIndex.from_product([["m"], [1, 4]])
     load = Workload("busy", jobs, pd.DataFrame({"v100": 1.0, "k80": 0.5}, index=index))
     policy, cluster = "isolated", {"v100": 8, "k80": 8}
-    ideal = simulate(policy, load, cluster, mechanism="ideal").jobs
+    ideal = simulate(policy, load, cluster, mechanism="exact").jobs
     assert ideal.ftf.to_numpy() == pytest.approx(np.ones(60))
 
     def distance(carry_over: bool) -> float:

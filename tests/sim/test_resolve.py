@@ -20,9 +20,9 @@ def crowd() -> ap.Workload:
 def test_keeping_a_policy_warm_does_not_change_what_jobs_get(
     policy: str, crowd: ap.Workload, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    warm = ap.simulate(policy, crowd, "v100=8,p100=8,k80=8", mechanism="ideal")
+    warm = ap.simulate(policy, crowd, "v100=8,p100=8,k80=8", mechanism="exact")
     monkeypatch.setattr(StandingClasses, "of", lambda *_: None)
-    anew = ap.simulate(policy, crowd, "v100=8,p100=8,k80=8", mechanism="ideal")
+    anew = ap.simulate(policy, crowd, "v100=8,p100=8,k80=8", mechanism="exact")
     assert warm.solves == anew.solves
     np.testing.assert_allclose(warm.jobs["jct_s"], anew.jobs["jct_s"], rtol=1e-7)
 
@@ -38,5 +38,5 @@ def test_only_policies_over_counts_are_kept_warm(
 
     monkeypatch.setattr(StandingClasses, "of", noted)
     for policy in ("max_min_fairness", "makespan"):
-        ap.simulate(policy, crowd, "v100=8,p100=8,k80=8", mechanism="ideal")
+        ap.simulate(policy, crowd, "v100=8,p100=8,k80=8", mechanism="exact")
     assert [standing is None for standing in kept] == [False, True]

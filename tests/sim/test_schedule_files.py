@@ -77,11 +77,11 @@ def test_exact_shares_leave_no_schedule_not_even_an_old_one(tmp_path: Path) -> N
     crowd = ap.generate_workload(jobs=3, seed=2)
     ap.compare(["fifo"], crowd, "v100=2", n_jobs=1, out=tmp_path)
     assert (tmp_path / "schedule.csv.gz").exists()
-    ap.compare(["fifo"], crowd, "v100=2", n_jobs=1, out=tmp_path, mechanism="ideal")
+    ap.compare(["fifo"], crowd, "v100=2", n_jobs=1, out=tmp_path, mechanism="exact")
     assert sorted(file.name for file in tmp_path.iterdir()) == [
         *["jobs.csv", "report.html", "run.json", "summary.csv"]
     ]
-    run = ap.simulate("fifo", crowd, "v100=2", mechanism="ideal")
+    run = ap.simulate("fifo", crowd, "v100=2", mechanism="exact")
     with pytest.raises(InputError, match="has no schedule"):
         run.save_schedule(tmp_path / "a.csv")
     with pytest.raises(InputError, match="has no schedule"):

@@ -38,7 +38,7 @@ def test_the_mechanism_follows_from_who_decides_and_from_settings() -> None:
     assert mechanism_for([FIFO()], None, {}) == ap.Rounds()
     assert mechanism_for([FIFO(), dally], None, {}) == ap.Leases()
     assert mechanism_for([FIFO()], None, {"lease_seconds": 60.0}) == ap.Leases(seconds=60.0)
-    assert mechanism_for([FIFO()], "ideal", {}) == ap.Exact()
+    assert mechanism_for([FIFO()], "exact", {}) == ap.Exact()
     assert mechanism_for([FIFO()], ap.Rounds(seconds=9.0), {}) == ap.Rounds(seconds=9.0)
 
 

@@ -32,7 +32,7 @@ def run(workload: Workload, cluster: Any, policy: Any = SHARED, **options: Any) 
     return simulate(policy, workload, cluster, **options)
 
 
-@pytest.mark.parametrize("mechanism", ["rounds", "ideal"])
+@pytest.mark.parametrize("mechanism", ["rounds", "exact"])
 def test_jobs_that_do_not_interfere_run_together(mechanism: str) -> None:
     jobs = run(two_jobs(1.0), {"v100": 1}, mechanism=mechanism).jobs
     np.testing.assert_allclose(jobs["completion_s"], 3600.0)
@@ -41,7 +41,7 @@ def test_jobs_that_do_not_interfere_run_together(mechanism: str) -> None:
     np.testing.assert_allclose(jobs["gpu_seconds"], 1800.0)
 
 
-@pytest.mark.parametrize("mechanism", ["rounds", "ideal"])
+@pytest.mark.parametrize("mechanism", ["rounds", "exact"])
 def test_jobs_slow_each_other_down_until_one_is_done(mechanism: str) -> None:
     jobs = run(two_jobs(0.75, (2700.0, 5400.0)), {"v100": 1}, mechanism=mechanism).jobs
     # Together for 3,600 s at 0.75 steps/s; the other 2,700 steps alone, one a second.
@@ -104,7 +104,7 @@ def test_space_sharing_in_rounds_comes_near_the_ideal() -> None:
     cluster = {"v100": 2, "p100": 2, "k80": 2}
     rounds, ideal = (
         run(workload, cluster, mechanism=mechanism).summary()["mean_jct_s"]
-        for mechanism in ("rounds", "ideal")
+        for mechanism in ("rounds", "exact")
     )
     assert rounds == pytest.approx(ideal, rel=0.1)
 
@@ -167,7 +167,7 @@ def test_entities_share_by_weight_in_the_simulator() -> None:
     )
     workload = Workload("entities", jobs, pd.DataFrame({"v100": [1.0]}, index=keys))
     policy = HierarchicalFairness(weights={"x": 2, "y": 2})
-    result = run(workload, {"v100": 1}, policy, mechanism="ideal")
+    result = run(workload, {"v100": 1}, policy, mechanism="exact")
     # y has half of the GPU, a and b a quarter each: y is done first, the others together last.
     np.testing.assert_allclose(result.jobs["completion_s"], [108000.0, 108000.0, 72000.0])
 
@@ -208,7 +208,7 @@ def test_two_jobs_that_were_only_believed_to_fit_are_parted() -> None:
 def test_estimates_need_rounds_to_try_them() -> None:
     load = two_jobs(0.4)
     with pytest.raises(InputError, match="rounds"):
-        run(load, {"v100": 1}, pair_estimates=believing(load, 0.9), mechanism="ideal")
+        run(load, {"v100": 1}, pair_estimates=believing(load, 0.9), mechanism="exact")
 
 
 def test_who_joins_a_running_job_pays_its_own_start() -> None:

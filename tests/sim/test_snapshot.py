@@ -79,7 +79,7 @@ def test_a_run_that_was_killed_ends_the_same(
     policy = shared[seed // 4 % 2] if seed % 4 == 0 else POLICIES[seed % len(POLICIES)]
     case = long(draw(policy, rng, most_jobs=30), factor=1.0 + 5 * (seed % 3))
     if seed % 4 == 3:
-        settings = {"mechanism": "ideal", "resolve_seconds": case.settings["resolve_seconds"]}
+        settings = {"mechanism": "exact", "resolve_seconds": case.settings["resolve_seconds"]}
         case = replace(case, settings=settings)
     elif case.workload.pairs is not None and seed % 8 == 4:
         pairs = case.workload.pairs
@@ -93,7 +93,7 @@ def test_a_run_that_was_killed_ends_the_same(
     assert_equal(killed, case.run())
 
 
-@pytest.mark.parametrize("mechanism", ["rounds", "ideal"])
+@pytest.mark.parametrize("mechanism", ["rounds", "exact"])
 def test_a_policy_that_is_kept_warm_goes_on_to_the_last_bit(
     mechanism: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

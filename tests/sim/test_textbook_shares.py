@@ -138,7 +138,7 @@ def simulated(policy: str, jobs: list[Job], gpus: dict[str, int], resolve_s: flo
     index = pd.MultiIndex.from_frame(table[["job_type", "scale_factor"]])
     speeds = pd.DataFrame([job.speed for job in jobs], index)
     load = ap.Workload("drawn", table, speeds)
-    return ap.simulate(policy, load, gpus, mechanism="ideal", resolve_seconds=resolve_s)
+    return ap.simulate(policy, load, gpus, mechanism="exact", resolve_seconds=resolve_s)
 
 
 @pytest.mark.parametrize("resolve_s", [0.0, 500.0])

@@ -92,6 +92,6 @@ def test_a_network_alone_chooses_leases_and_shares_had_exactly_know_none() -> No
     run = simulate("max_min_fairness", load, SMALL, network="table1")
     assert run.settings["mechanism"] == "leases"
     with pytest.raises(InputError, match="network='table1' is for the mechanism"):
-        simulate("max_min_fairness", load, SMALL, mechanism="ideal", network="table1")
+        simulate("max_min_fairness", load, SMALL, mechanism="exact", network="table1")
     with pytest.raises(InputError, match="Unknown network 'table2'"):
         simulate("max_min_fairness", load, SMALL, mechanism="rounds", network="table2")

@@ -35,7 +35,7 @@ def test_models_steps_and_deadlines_are_kept(write: Callable[..., Path]) -> None
     assert speeds == {("bert (batch size 64)", 2): 5.0, ("vgg16 (batch size 32)", 1): 5.0}
     assert not workload.job_types_drawn
     # Alone, every job takes the duration that the trace tells.
-    run = simulate("fifo", workload, {"a100": 4}, mechanism="ideal")
+    run = simulate("fifo", workload, {"a100": 4}, mechanism="exact")
     assert run.jobs["jct_s"].tolist() == pytest.approx([100.0, 60.0])
 
 
