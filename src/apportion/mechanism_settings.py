@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from apportion.checks import seconds as check_seconds
 from apportion.kinds import check_fields
+from apportion.names import check_known
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,6 +59,10 @@ class MechanismSettings:
         least_s = getattr(self, "resolve_seconds", None)
         if least_s is not None:
             check_seconds("resolve_seconds", least_s, infinite=True)
+        for kind in ("placement", "network"):
+            named, default = getattr(self, kind, None), getattr(type(self), kind, None)
+            if isinstance(named, str) and named != default:
+                check_known(kind, named)
 
     @classmethod
     def settings(cls) -> tuple[Setting, ...]:

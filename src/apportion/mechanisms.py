@@ -69,7 +69,7 @@ class Rounds(MechanismSettings):
     Raises
     ------
     InputError
-        For a setting that is out of range or not of its kind.
+        For a setting that is out of range or not of its kind, and an unknown name.
     """
 
     name: ClassVar[str] = "rounds"
@@ -132,7 +132,7 @@ class Leases(MechanismSettings):
     Raises
     ------
     InputError
-        For a setting that is out of range or not of its kind.
+        For a setting that is out of range or not of its kind, and an unknown name.
     """
 
     name: ClassVar[str] = "leases"
@@ -197,7 +197,7 @@ class Queue(MechanismSettings):
     Raises
     ------
     InputError
-        For a setting that is out of range or not of its kind.
+        For a setting that is out of range or not of its kind, and an unknown name.
     """
 
     name: ClassVar[str] = "queue"

@@ -1,12 +1,14 @@
 """Names of policies and schedulers, so that either registry knows what the other would take.
 
 The registries are `apportion.policies.registry` and `apportion.mechanism.offers.registry`, which
-do not import each other.
+do not import each other. Settings that name a placement or a network are checked here as well.
 """
 
 from __future__ import annotations
 
-__all__ = ["POLICY_NAMES", "SCHEDULER_NAMES", "is_policy_name"]
+from pkgutil import resolve_name
+
+__all__ = ["POLICY_NAMES", "SCHEDULER_NAMES", "check_known", "is_policy_name"]
 
 POLICY_NAMES = (
     "max_min_fairness",
@@ -40,7 +42,33 @@ SCHEDULER_NAMES = (
 )
 """Schedulers that come with the package."""
 
+_HOMES = {
+    "placement": "apportion.mechanism.placements:PLACEMENTS",
+    "network": "apportion.sim.network.registry:NETWORKS",
+}
+"""Where the registry of a kind stands. It is imported when a name is checked, and not before: the
+registries stand above those who write their names down.
+"""
+
 
 def is_policy_name(name: str) -> bool:
     """Tell whether a name is that of a policy, endings for its variants included."""
     return name.removesuffix("_space_sharing").removesuffix("_agnostic") in POLICY_NAMES
+
+
+def check_known(kind: str, name: str) -> None:
+    """Refuse a name that nothing of a kind has.
+
+    Parameters
+    ----------
+    kind
+        ``"placement"`` or ``"network"``.
+    name
+        As it was given.
+
+    Raises
+    ------
+    InputError
+        With the nearest name and all valid ones.
+    """
+    resolve_name(_HOMES[kind])[name]

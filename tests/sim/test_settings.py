@@ -70,7 +70,8 @@ def test_names_and_values_say_the_same(mechanism: str) -> None:
         for setting in kind.settings():
             if rng.random() < 0.5:
                 drawn = {"bool": bool(rng.random() < 0.5), "float": float(rng.uniform(1, 300))}
-                told[setting.name] = drawn.get(setting.kind.removesuffix(" | None"), "random")
+                named = {"network": "alpha_beta", "placement": "random"}.get(setting.name)
+                told[setting.name] = named or drawn[setting.kind.removesuffix(" | None")]
         told |= _enough(told)
         by_name = mechanism_for([_decider(mechanism)], mechanism, told)
         fields = {each.field: each.name for each in kind.settings()}
@@ -124,6 +125,13 @@ def test_a_value_runs_as_its_names_do() -> None:
         (lambda: ap.Leases(seconds="60"), "^lease_seconds is '60'"),  # type: ignore[arg-type]
         (lambda: ap.Leases(checkpoint_seconds_per_gpu=np.nan), "checkpoint_seconds_per_gpu is nan"),
         (lambda: ap.Exact(resolve_seconds=-1), "resolve_seconds is -1"),
+        (lambda: ap.Rounds(network="tabel1"), "Unknown network 'tabel1'. Did you mean 'table1'"),
+        (lambda: ap.Leases(network="tabel1"), "Did you mean 'table1'.* Valid: none, table1,"),
+        (lambda: ap.Queue(network="alphabeta"), "Did you mean 'alpha_beta'"),
+        (lambda: ap.Rounds(placement="x"), "Unknown placement 'x'. Valid: consolidated, "),
+        (lambda: ap.Leases(placement="bestfit"), "Did you mean 'best_fit'"),
+        (lambda: ap.Queue(placement="radnom"), "Did you mean 'random'"),
+        (lambda: mechanism_for([FIFO()], "rounds", {"network": "x"}), "Unknown network 'x'"),
         (lambda: mechanism_for([FIFO()], "round", {}), "Did you mean 'rounds'"),
         (lambda: mechanism_for([FIFO()], 3, {}), "mechanism"),  # type: ignore[arg-type]
         (lambda: mechanism_for([FIFO()], "rounds", {"round_seconds": "x"}), "round_seconds is 'x'"),

@@ -29,6 +29,12 @@ _KEYS: Mapping[str, type | tuple[type, ...]] = {
 }
 
 
+_NAMES = ("mechanism", "placement", "network")
+"""Settings that are checked on their own, or only once options in their place are read: what was
+made known by a script need not be known here.
+"""
+
+
 @dataclass(frozen=True)
 class Recorded:
     """What it takes to repeat a comparison.
@@ -127,7 +133,7 @@ def _recorded(file: Path, content: Mapping[str, Any]) -> Recorded:
         if name not in settings:
             raise InputError(f"{str(file)!r} has no setting {name!r}.")
     settings["mechanism"] = mechanism_name(settings["mechanism"])
-    told = {name: value for name, value in settings.items() if name != "mechanism"}
+    told = {name: value for name, value in settings.items() if name not in _NAMES}
     settings_for((), settings["mechanism"], told)  # refuses what is none, and wrong values
     workload, cluster = content["workload"], content["cluster"]
     parts = Cluster.__dataclass_fields__
