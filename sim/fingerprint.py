@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from apportion._version import __version__
+from apportion.errors import written
 from apportion.pairs import PairThroughputs
 
 if TYPE_CHECKING:
@@ -19,7 +20,13 @@ if TYPE_CHECKING:
     from apportion.sim import Workload
     from apportion.sim.deciders import Decider
 
-__all__ = ["policy_text", "run_fingerprint", "settings_text", "workload_fingerprint"]
+__all__ = [
+    "changed_settings",
+    "policy_text",
+    "run_fingerprint",
+    "settings_text",
+    "workload_fingerprint",
+]
 
 
 def workload_fingerprint(workload: Workload) -> str:
@@ -72,6 +79,21 @@ def policy_text(policy: Decider) -> str:
 def settings_text(settings: Mapping[str, object]) -> str:
     """Write settings, in one order of names."""
     return json.dumps(dict(settings), sort_keys=True, default=_mark)
+
+
+def changed_settings(before: str, now: str) -> list[str]:
+    """Say which settings differ in two texts of `settings_text`, with what they were and are."""
+    old, new = json.loads(before), json.loads(now)
+    return [
+        f"{name} was {_shown(old, name)} and is {_shown(new, name)} now"
+        for name in sorted({*old, *new})
+        if (name in old) != (name in new) or old.get(name) != new.get(name)
+    ]
+
+
+def _shown(settings: Mapping[str, object], name: str) -> str:
+    """Write the value of a setting that may not be among them."""
+    return written(settings[name]) if name in settings else "not there"
 
 
 def _mark(value: object) -> str:

@@ -15,7 +15,12 @@ from apportion._version import __version__
 from apportion.errors import InputError
 from apportion.mechanism.scheduler import Gangs, Ran
 from apportion.plain_arrays import array_of, plain
-from apportion.sim.fingerprint import policy_text, settings_text, workload_fingerprint
+from apportion.sim.fingerprint import (
+    changed_settings,
+    policy_text,
+    settings_text,
+    workload_fingerprint,
+)
 from apportion.whole_files import drop_drafts, replace_file
 
 if TYPE_CHECKING:
@@ -174,10 +179,9 @@ class Snapshots:
             ) from error
         other = [name for name in self._call | call if self._call.get(name) != call.get(name)]
         if version != _VERSION or other:
-            what = ", ".join(other) or "program"
             raise SnapshotError(
-                f"{self.path} is the snapshot of another run: the {what} differs. Delete it to "
-                f"begin anew, or give the path of another file."
+                f"{self.path} is the snapshot of another run: {_differences(call, self._call)}. "
+                f"Delete it to begin anew, or give the path of another file."
             )
         loaded: dict[str, Any] = state
         return loaded
@@ -188,6 +192,15 @@ class Snapshots:
             self.path.unlink(missing_ok=True)
         except OSError as error:
             logger.warning("%s cannot be deleted (%s).", self.path, error.strerror or error)
+
+
+def _differences(before: Mapping[str, str], now: Mapping[str, str]) -> str:
+    """Say in what two calls differ, settings one by one."""
+    other = [name for name in now if before.get(name) != now[name]] or ["program"]
+    told = [f"the {name} differs" for name in other if name != "settings"]
+    if "settings" in other:
+        told += changed_settings(before.get("settings", "{}"), now["settings"])
+    return "; ".join(told)
 
 
 def _sealed(text: str) -> bytes:

@@ -150,9 +150,16 @@ def test_a_snapshot_of_another_call_and_a_damaged_one_are_refused(
         with pytest.raises(Stopped):
             case.run(settings={**case.settings, "snapshot": path})
     whole = path.read_bytes()
+    length_s = case.settings.get("round_seconds", 360.0)
+    changed = f"another run: the policy differs; round_seconds was {length_s} and is 77.0 now. "
     state = json.loads(whole.splitlines()[0])
-    with pytest.raises(InputError, match="snapshot of another run: the policy, settings differs"):
-        case.run(decider="fifo", settings={"round_seconds": 77.0, "snapshot": path})
+    settings = {**case.settings, "round_seconds": 77.0, "snapshot": path}
+    with pytest.raises(InputError, match=changed):
+        case.run(decider="fifo", settings=settings)
+    with pytest.raises(
+        InputError, match=r"mechanism was 'rounds' and is 'exact' now; .* not there"
+    ):
+        case.run(settings={"mechanism": "exact", "snapshot": path})
     broken = {**state, "parts": {**state["parts"], "truth": {}}}
     digit = whole.index(b'"data": "') + 12
     flipped = whole[:digit] + bytes([whole[digit] ^ 1]) + whole[digit + 1 :]
