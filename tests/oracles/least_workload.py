@@ -1,0 +1,170 @@
+"""LWF-kappa (Algorithm 1) word for word, and the variant with a true cap on servers.
+
+    J needs n GPUs with room for its memory; avail = all GPUs with that much free memory.
+    n > |avail|:  none.
+    n <= kappa:   the n of avail with the least L_g.
+    else:         servers by L_S = sum_g L_g ascending, each one's available GPUs by L_g ascending
+                  appended; the first n.
+    chosen:       L_g += L_J,  L_J = (C_J + E_J) |G(J)|,  E_J = 0 on one server.
+
+GPUs are numbered through all servers in order. Equal loads go by number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tests.oracles.whole_choices import Number
+
+Gpus = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Servers:
+    """By server, by GPU: load (seconds of work) and free memory."""
+
+    load: Sequence[Sequence[Number]]
+    free: Sequence[Sequence[Number]]
+
+    @property
+    def server_of(self) -> list[int]:
+        """Server of every GPU."""
+        return [s for s, row in enumerate(self.load) for _ in row]
+
+    @property
+    def loads(self) -> list[Fraction]:
+        """L_g of every GPU."""
+        return [Fraction(x) for row in self.load for x in row]
+
+    def available(self, memory: Number) -> list[int]:
+        """GPUs with that much free memory."""
+        free = [x for row in self.free for x in row]
+        return [g for g, x in enumerate(free) if x >= memory]
+
+
+def least_workload(
+    servers: Servers,
+    n: int,
+    memory: Number,
+    kappa: int,
+    *,
+    strict_servers: bool = False,
+    server_load: str = "sum",
+    order: Sequence[int] | None = None,
+) -> Gpus | None:
+    """GPUs in the order in which Algorithm 1 takes them; None where the job waits.
+
+    Disputed points: ``strict_servers`` takes GPUs of the ceil(n / N_g) least loaded servers only
+    (line 13) and waits where they lack memory, else all servers are gone over (line 15; N_g is
+    the most GPUs of a server). ``server_load`` is "sum", "mean" (as released) or "available" (the
+    sum over available GPUs only). ``order`` is the order of servers before the stable sort
+    (as released it stays from call to call), by number unless given.
+    """
+    load, at, avail = servers.loads, servers.server_of, servers.available(memory)
+    if not 0 < n <= len(avail):
+        return None
+    by_load = sorted(avail, key=lambda g: (load[g], g))
+    if n <= kappa:
+        return tuple(by_load[:n])
+    ranked = sorted(
+        range(len(servers.load)) if order is None else order,
+        key=lambda s: _server_load(servers, s, avail, server_load),
+    )
+    if strict_servers:
+        ranked = ranked[: -(-n // max(len(row) for row in servers.load))]
+    found = tuple(g for s in ranked for g in by_load if at[g] == s)
+    return found[:n] if len(found) >= n else None
+
+
+def _server_load(servers: Servers, s: int, avail: Sequence[int], kind: str) -> Fraction:
+    load, at = servers.loads, servers.server_of
+    own = [load[g] for g in range(len(load)) if at[g] == s and (kind != "available" or g in avail)]
+    total = sum(own, Fraction(0))
+    return total / len(own) if kind == "mean" and own else total
+
+
+def workload(
+    compute: Number,
+    network: Number,
+    n: int,
+    spans: int,
+    *,
+    with_network: bool = True,
+    times_n: bool = True,
+) -> Fraction:
+    """L_J = (C_J + E_J) n with E_J = 0 on one server; without E or without n as options."""
+    seconds = Fraction(compute) + (Fraction(network) if with_network and spans > 1 else 0)
+    return seconds * (n if times_n else 1)
+
+
+def first_fit(servers: Servers, n: int, memory: Number) -> Gpus | None:
+    """Take the first n available GPUs by number."""
+    avail = servers.available(memory)
+    return tuple(avail[:n]) if 0 < n <= len(avail) else None
+
+
+def list_scheduling(servers: Servers, n: int, memory: Number) -> Gpus | None:
+    """Take the n least loaded available GPUs (LWF with kappa >= n)."""
+    return least_workload(servers, n, memory, n)
+
+
+@dataclass(frozen=True)
+class Cap:
+    """What the capped variant charges: tie on mean load, E for several servers, rho per neighbour.
+
+    minimise  u + tie * L'x / n + several * z + rho * N'y,   u >= L_g x_g, u >= 0,
+    subject to 1'x = n, x_g <= avail_g, x_g <= y_s(g), 1'y <= servers, z = [1'y > 1].
+    """
+
+    servers: int
+    several: Number = 0
+    rho: Number = 0
+    tie: Number = Fraction(1, 1000)
+
+    def cost(self, servers: Servers, chosen: Gpus, networked: Sequence[int]) -> Fraction:
+        """What a choice of GPUs costs; networked is N_s, jobs with traffic by server."""
+        load, at = servers.loads, servers.server_of
+        used = {at[g] for g in chosen}
+        return (
+            max([Fraction(0), *(load[g] for g in chosen)])
+            + Fraction(self.tie) * sum(load[g] for g in chosen) / len(chosen)
+            + (Fraction(self.several) if len(used) > 1 else 0)
+            + Fraction(self.rho) * sum(networked[s] for s in used)
+        )
+
+
+def capped_by_gpus(
+    servers: Servers, n: int, memory: Number, cap: Cap, networked: Sequence[int]
+) -> tuple[Fraction, Gpus] | None:
+    """Least cost by trying every set of n available GPUs on at most cap.servers servers."""
+    at = servers.server_of
+    every = (
+        (cap.cost(servers, chosen, networked), chosen)
+        for chosen in combinations(servers.available(memory), n)
+        if chosen and len({at[g] for g in chosen}) <= cap.servers
+    )
+    return min(every, default=None)
+
+
+def capped(
+    servers: Servers, n: int, memory: Number, cap: Cap, networked: Sequence[int]
+) -> tuple[Fraction, Gpus] | None:
+    """Compute the same by trying every set of servers: on one, the n least loaded GPUs are best.
+
+    They have the least greatest load, the least sum, and use no server beyond the set.
+    """
+    load, at, avail = servers.loads, servers.server_of, servers.available(memory)
+    found = []
+    for size in range(1, cap.servers + 1):
+        for group in combinations(range(len(servers.load)), size):
+            own = sorted((g for g in avail if at[g] in group), key=lambda g: (load[g], g))
+            if 0 < n <= len(own):
+                chosen = tuple(sorted(own[:n]))
+                found.append((cap.cost(servers, chosen, networked), chosen))
+    return min(found, default=None)
