@@ -1,0 +1,96 @@
+"""Contended job sets, links with running transfers, drawn at random. Same seed, same case."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+from tests.oracles.contention import Cluster, Job
+from tests.oracles.shared_links import Law
+
+LAWS = (
+    Law(0, 1, Fraction(1, 4)),
+    Law(0, 1, 0),
+    Law(Fraction(1, 8), 1, Fraction(1, 2)),
+    Law(0, Fraction(1, 2), 1),
+)
+JOB_SETS = (
+    *("plain", "equal jobs", "one job", "one GPU each", "zero size", "zero compute", "crowded"),
+    *("lockstep", "tiny", "huge", "racks"),
+)
+
+
+@dataclass(frozen=True)
+class JobSet:
+    """A cluster and the jobs that run on it."""
+
+    cluster: Cluster
+    jobs: list[Job]
+
+    def scaled(self, by: Fraction) -> JobSet:
+        """All times and bytes by a factor: with no latency all ends scale alike."""
+        return replace(
+            self,
+            jobs=[
+                replace(
+                    j,
+                    arrival=j.arrival * by,
+                    forward=j.forward * by,
+                    backward=j.backward * by,
+                    size=j.size * by,
+                )
+                for j in self.jobs
+            ],
+        )
+
+    def shuffled(self, seed: int) -> JobSet:
+        """List the same jobs in another order, which must change nothing."""
+        order = np.random.default_rng(seed).permutation(len(self.jobs)).tolist()
+        return replace(self, jobs=[self.jobs[i] for i in order])
+
+
+def draw_jobs(seed: int, kind: str = "plain", jobs: int = 5, iterations: int = 4) -> JobSet:
+    """Draw jobs with GPUs fixed (``at_fixed``) and memory, so that a placement may also choose.
+
+    Times and bytes are whole plus k / 1009 with a k of its own, so that events coincide only
+    where they must; in "lockstep" and "equal jobs" they are whole and coincide everywhere.
+    """
+    rng = np.random.default_rng([seed, *kind.encode()])
+    servers, width = int(rng.integers(2, 4)), int(rng.integers(1, 3))
+    racks = tuple(s % 2 for s in range(servers)) if kind == "racks" else None
+    size = {"tiny": Fraction(1, 2**20), "huge": Fraction(2**20)}.get(kind, Fraction(1))
+
+    def some(low: int, high: int) -> Fraction:
+        parts = 0 if kind in ("lockstep", "equal jobs") else int(rng.integers(1, 1009))
+        return (int(rng.integers(low, high)) + Fraction(parts, 1009)) * size
+
+    found = []
+    for name in range(1 if kind == "one job" else jobs):
+        n = 1 if kind == "one GPU each" else int(rng.integers(1, servers * width + 1))
+        found.append(
+            Job(
+                name,
+                Fraction(0) if kind in ("lockstep", "equal jobs") else some(0, 20),
+                n,
+                Fraction(0) if kind == "zero compute" else some(1, 6),
+                Fraction(0) if kind == "zero compute" else some(1, 9),
+                Fraction(0) if kind == "zero size" else some(1, 12),
+                int(rng.integers(1, iterations + 1)),
+                Fraction(int(rng.integers(2, 9)), 16 if kind != "crowded" else 8),
+                tuple(int(g) for g in rng.permutation(servers * width)[:n]),
+            )
+        )
+    if kind == "equal jobs":
+        found = [replace(found[0], name=i) for i in range(jobs)]
+    return JobSet(Cluster((width,) * servers, Fraction(1), racks), found)
+
+
+def draw_link(seed: int, running: int, waiting: int) -> tuple[list[Fraction], list[Fraction], Law]:
+    """Draw rests of running transfers, sizes of waiting ones, and a law without latency."""
+    rng = np.random.default_rng([seed, running, waiting])
+    ties = seed % 3 == 0
+    most, (of_rests, of_sizes) = (9, (1, 1)) if ties else (60, (7, 5))
+    rests = [Fraction(int(x), of_rests) for x in rng.integers(1, most, running)]
+    sizes = [Fraction(int(x), of_sizes) for x in rng.integers(1, most, waiting)]
+    return rests, sizes, replace(LAWS[seed % len(LAWS)], a=0)
