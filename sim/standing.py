@@ -65,7 +65,7 @@ class StandingClasses:
         own = self.class_of[active]
         count = np.bincount(own, minlength=self._warm.classes.jobs).astype(float)
         self._asked.append(count)
-        return np.asarray(self._warm.solve(count).X[own], dtype=float)
+        return np.asarray(self._warm.solve(count, least_prices=False).X[own], dtype=float)
 
     def state(self) -> dict[str, Any]:
         """Return all counts that were solved for, for JSON."""
@@ -76,4 +76,4 @@ class StandingClasses:
         """Solve for all of them again: the last digits of a warm solve hang on those before it."""
         for count in array_of(state["asked"]).astype(float):
             self._asked.append(count)
-            self._warm.solve(count)
+            self._warm.solve(count, least_prices=False)

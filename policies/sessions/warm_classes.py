@@ -97,7 +97,12 @@ class WarmClasses:
         return None if stated is None else cls(policy, classes, *stated)
 
     def solve(
-        self, count: Floats, *, second_stage: bool = True, route: Route = "direct deltas"
+        self,
+        count: Floats,
+        *,
+        second_stage: bool = True,
+        least_prices: bool = True,
+        route: Route = "direct deltas",
     ) -> Solution:
         """Solve for new counts.
 
@@ -107,6 +112,8 @@ class WarmClasses:
             Jobs of each class, >= 0, shape (classes,).
         second_stage
             Whether the choice among equal optima is the one of `solve_instance`.
+        least_prices
+            Whether the prices are, where several are right; if not, they are any of those.
         route
             How the counts reach HiGHS; the result is the same.
 
@@ -146,7 +153,8 @@ class WarmClasses:
             "solve_s": clock[2] - clock[1],
             "second_stage_s": clock[3] - clock[2],
         }
-        return self._solution(first, chosen, stats)
+        y = self._least_duals(first) if least_prices else first.y
+        return self._solution(first, chosen, y, stats)
 
     def _change(self, count: Floats, route: Route) -> int:
         """Bring new counts into HiGHS; return how many numbers of the problem they moved."""
@@ -229,14 +237,15 @@ class WarmClasses:
         self._set_aside(self._spending)
         return self._spending
 
-    def _solution(self, first: Point, chosen: Point, stats: dict[str, Any]) -> Solution:
+    def _solution(
+        self, first: Point, chosen: Point, duals: Floats, stats: dict[str, Any]
+    ) -> Solution:
         """Read shares, prices and the certified gap off the points of both stages."""
         program, X_at = self._solver.highs.program, self._cells
         x = (self._scales.column[X_at] * chosen.x[X_at]).reshape(self._p.X.shape, order="F")
         X = self._limits.clip(x, self._count)
         value, bound = program.value(chosen.x), self._bound(first)
-        y = self._least_duals(first)[self._capacity]
-        y = self._scales.row[self._capacity] * y * self._scales.cost
+        y = self._scales.row[self._capacity] * duals[self._capacity] * self._scales.cost
         maximised = isinstance(self._declared.objective, cp.Maximize)
         gap = relative_gap(value, bound)
         return Solution(
