@@ -10,6 +10,7 @@ from apportion.mechanism.repetition import running_sums
 from apportion.mechanism.scheduler import NO_GANGS, NOBODY, Change, Gangs, Ran, Spells
 from apportion.plain_arrays import array_of, plain
 from apportion.sim.engine.snapshot import fields_of, state_of
+from apportion.sim.engine.spells import SpellClock
 from apportion.sim.engine.truth import ROUNDING
 
 if TYPE_CHECKING:
@@ -43,11 +44,9 @@ class Fluid:
     def __init__(self, truth: Truth, speeds: Speeds, *, tick_s: float = 0.0) -> None:
         self._truth, self._speeds, self._tick_s = truth, speeds, tick_s
         self._gangs: Gangs = NO_GANGS
-        self._spells: Spells | None = None
+        self._gpus: Floats = np.empty(0)  # for which each line accounts
+        self._clock: SpellClock | None = None
         self._rate: Floats = np.zeros(0)
-        # What each line has worked in its spells by a time, in which nobody else has started.
-        self._worked_s: Floats = np.zeros(0)
-        self._worked_by_s = np.nan
         # Seconds that each line still loses from now on; None for nothing at all.
         self._lost_s: Floats | None = None
 
@@ -60,7 +59,7 @@ class Fluid:
         if new.size:
             truth.start_s[new] = np.fmin(truth.start_s[new], now_s)
         self._lost_s = self._still_lost(change)
-        self._gangs, self._spells, self._worked_by_s = gangs, change.spells, np.nan
+        self._take(gangs, change.spells)
         self._rate = self._speeds.rates(gangs)
 
     def run(
@@ -81,10 +80,10 @@ class Fluid:
         else:
             needed_s = lost_s + needed_s
         own_s = np.minimum(needed_s, length_s)
-        held_s, part = _until_last(own_s, gangs.mate)
+        held_s = own_s if gangs.mate is None else np.maximum(own_s, own_s[gangs.mate])
         worked_s = own_s if lost_s is None else np.maximum(own_s - lost_s, 0.0)
         self._truth.work(gangs.job, self._rate * worked_s)
-        self._truth.hold(gangs.job, gangs.option, own_s, held_s * gangs.gpus * part)
+        self._truth.hold(gangs.job, gangs.option, own_s, held_s * self._gpus)
         finished = (needed_s <= length_s * (1 + ROUNDING)).nonzero()[0]
         done = gangs.job[finished]
         if done.size:
@@ -97,7 +96,7 @@ class Fluid:
         """Return who has devices, and what they still lose, for JSON."""
         return {
             "gangs": state_of(self._gangs),
-            "spells": None if self._spells is None else state_of(self._spells),
+            "spells": None if self._clock is None else state_of(self._clock.spells),
             "rate": plain(self._rate),
             "lost_s": None if self._lost_s is None else plain(self._lost_s),
         }
@@ -105,73 +104,79 @@ class Fluid:
     def restore(self, state: dict[str, Any]) -> None:
         """Take up a state of `state`."""
         spells, lost_s = state["spells"], state["lost_s"]
-        self._gangs = Gangs(**fields_of(state["gangs"]))
-        self._spells = None if spells is None else Spells(**fields_of(spells))
+        gangs = Gangs(**fields_of(state["gangs"]))
+        self._take(gangs, None if spells is None else Spells(**fields_of(spells)))
         self._rate = array_of(state["rate"])
         self._lost_s = None if lost_s is None else array_of(lost_s)
 
+    def _take(self, gangs: Gangs, spells: Spells | None) -> None:
+        """Let these gangs have devices; of a pair, each accounts for half of them."""
+        self._gangs, self._gpus = gangs, gangs.gpus.astype(float)
+        if gangs.mate is not None:
+            alone = gangs.mate == np.arange(gangs.mate.size)
+            self._gpus *= np.where(alone, 1.0, 0.5)
+        self._clock = None if spells is None else SpellClock(spells)
+
     def _repeated(self, length_s: float, times: int) -> Ran:
         """Book so many stretches in which everybody works all the time and nobody is done."""
-        job, option, gpus = self._gangs.job, self._gangs.option, self._gangs.gpus
+        job, option = self._gangs.job, self._gangs.option
         each_s = np.full(job.size, length_s)
-        held_s, part = _until_last(each_s, self._gangs.mate)
         self._truth.work(job, self._rate * length_s, times=times)
-        self._truth.hold(job, option, each_s, held_s * gpus * part, times=times)
+        self._truth.hold(job, option, each_s, each_s * self._gpus, times=times)
         return self._ran(each_s, each_s, length_s, times=times)
 
     def _run_to_completion(self, now_s: float, length_s: float) -> tuple[float, Ran]:
         """Run to a time or until the first job is done."""
         truth, gangs = self._truth, self._gangs
-        jobs, rate = gangs.job, self._rate
-        if gangs.share is not None:
-            jobs = np.flatnonzero(np.bincount(gangs.job))
-            of_job = np.bincount(gangs.job, weights=rate * gangs.share, minlength=truth.jobs)
+        jobs, rate, share = gangs.job, self._rate, gangs.share
+        if share is not None:
+            jobs = np.bincount(jobs).nonzero()[0]
+            of_job = np.bincount(gangs.job, weights=rate * share, minlength=truth.jobs)
             rate = of_job[jobs].astype(float)
-        with np.errstate(divide="ignore"):
-            needed_s = self._by_the_clock(now_s, truth.remaining[jobs] / rate)
+        remaining = truth.remaining[jobs]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            needed_s = self._by_the_clock(now_s, remaining / rate)
         # From the least time needed and not from two readings of a clock: rounding could stop it.
         passed_s = min(float(needed_s.min(initial=np.inf)), length_s)
-        if np.isinf(passed_s):
+        if passed_s == np.inf:
             return np.inf, self._ran(needed_s, needed_s, length_s)
         worked_s = self._worked(now_s, passed_s, jobs.size)
-        truth.work(jobs, np.minimum(rate * worked_s, truth.remaining[jobs]))
-        self._hold(passed_s)
-        held_s: Floats = np.full(gangs.job.size, passed_s)
-        if gangs.share is not None:
-            held_s = worked_s = gangs.share * passed_s
+        truth.work(jobs, np.minimum(rate * worked_s, remaining))
+        held_s = self._hold(passed_s)
+        if share is not None:
+            worked_s = held_s
         done = jobs[needed_s <= passed_s * (1 + ROUNDING)]
         if done.size:
             truth.complete(done, np.full(done.size, now_s + passed_s))
         self._pass(passed_s)
         return now_s + passed_s, self._ran(worked_s, held_s, passed_s, done)
 
-    def _hold(self, passed_s: float) -> None:
-        """Book devices had all the time, or a share of it, perhaps by a job on several types."""
-        truth, gangs = self._truth, self._gangs
-        gpus = gangs.gpus * _until_last(self._rate, gangs.mate)[1]
-        if gangs.share is None:
-            each_s = np.full(gangs.job.size, passed_s)
-            truth.hold(gangs.job, gangs.option, each_s, each_s * gpus)
-            return
-        if gangs.mate is None:  # a job has one line on each type
-            held_s = gangs.share * passed_s
-            truth.hold(gangs.job, gangs.option, held_s, gangs.share * gpus * passed_s)
-            return
-        cells, place = np.unique(
-            gangs.job * truth.capacity.size + gangs.option, return_inverse=True
-        )
-        time, used = np.zeros((2, cells.size))
-        np.add.at(time, place, gangs.share)
-        np.add.at(used, place, gangs.share * gpus)
-        truth.hold(*np.divmod(cells, truth.capacity.size), time * passed_s, used * passed_s)
+    def _hold(self, passed_s: float) -> Floats:
+        """Book devices had all the time, or a share of it, perhaps by a job on several types.
+
+        Return the seconds for which each line had its own.
+        """
+        truth, (job, _, option, _, mate, share), used = self._truth, self._gangs, self._gpus
+        if share is None:
+            each_s: Floats = np.full(job.size, passed_s)
+            truth.hold(job, option, each_s, each_s * used)
+            return each_s
+        held_s = share * passed_s
+        if mate is None:  # a job has one line on each type
+            truth.hold(job, option, held_s, share * used * passed_s)
+            return held_s
+        cells, place = np.unique(job * truth.capacity.size + option, return_inverse=True)
+        time, taken = np.zeros((2, cells.size))
+        np.add.at(time, place, share)
+        np.add.at(taken, place, share * used)
+        truth.hold(*np.divmod(cells, truth.capacity.size), time * passed_s, taken * passed_s)
+        return held_s
 
     def _by_the_clock(self, now_s: float, work_s: Floats) -> Floats:
         """Return when so much work is done, rests and losses included, in seconds from now."""
         needed_s = work_s
-        if self._spells is not None:
-            if self._worked_by_s != now_s:
-                self._worked_s = _at_work(self._spells, now_s)
-            needed_s = _through_spells(self._spells, now_s, self._worked_s, work_s)
+        if self._clock is not None:
+            needed_s = self._clock.needed_s(now_s, work_s)
         elif self._lost_s is not None:
             needed_s = self._lost_s + work_s
         if self._tick_s:
@@ -180,10 +185,9 @@ class Fluid:
 
     def _worked(self, now_s: float, passed_s: float, lines: int) -> Floats:
         """Return how long each line works in the next so many seconds."""
-        if self._spells is not None:
-            before_s, self._worked_by_s = self._worked_s, now_s + passed_s
-            self._worked_s = _at_work(self._spells, self._worked_by_s)
-            return np.asarray(self._worked_s - before_s)
+        if self._clock is not None:
+            before_s = self._clock.worked_s(now_s)
+            return self._clock.worked_s(now_s + passed_s) - before_s
         if self._lost_s is not None:
             return np.maximum(passed_s - self._lost_s, 0.0)
         return np.full(lines, passed_s)
@@ -225,44 +229,3 @@ def _repeats(now_s: float, length_s: float, until_s: float, needed_s: Floats) ->
     ends_s = running_sums(now_s, length_s, whole)
     begun = 1 + int(np.searchsorted(ends_s[:-1], until_s))
     return ends_s[:begun]
-
-
-def _until_last(own_s: Floats, mate: Ints | None) -> tuple[Floats, Floats | float]:
-    """Return the seconds for which each line's devices are held, and its job's part of them.
-
-    Devices are held until the last of a pair is done, and the two account for half each.
-    """
-    if mate is None:
-        return own_s, 1.0
-    alone = mate == np.arange(mate.size)
-    return np.maximum(own_s, own_s[mate]), np.where(alone, 1.0, 0.5)
-
-
-def _at_work(spells: Spells, at_s: float) -> Floats:
-    """Return the seconds that each line has worked since its first spell began."""
-    since_s = np.maximum(at_s - spells.ready_s, 0.0)
-    cycle_s = spells.work_s + spells.rest_s
-    if (since_s < cycle_s).all():
-        return np.asarray(np.minimum(since_s, spells.work_s), dtype=float)
-    whole = np.where(np.isfinite(cycle_s), since_s // cycle_s, 0.0)
-    with np.errstate(invalid="ignore"):
-        past_s = np.where(whole > 0, whole * cycle_s, 0.0)
-        worked_s = np.where(whole > 0, whole * spells.work_s, 0.0)
-    return np.asarray(worked_s + np.minimum(since_s - past_s, spells.work_s), dtype=float)
-
-
-def _through_spells(spells: Spells, now_s: float, worked_s: Floats, work_s: Floats) -> Floats:
-    """Return when so many more seconds of work are done, in seconds from now.
-
-    `worked_s` is what was done in these spells before. What is left after a spell but for rounding
-    is done with it.
-    """
-    total_s = worked_s + work_s
-    ends_s = spells.ready_s + total_s - now_s
-    again = total_s > spells.work_s
-    if again.any():
-        with np.errstate(divide="ignore", invalid="ignore"):
-            rests = np.ceil(total_s[again] / spells.work_s[again] - ROUNDING) - 1
-            resting_s = np.where(rests > 0, rests * spells.rest_s[again], 0.0)
-        ends_s[again] += resting_s
-    return np.asarray(ends_s, dtype=float)

@@ -168,8 +168,12 @@ class Truth:
         Gavel accounts for finish-time fairness in this way (Narayanan et al., OSDI 2020,
         section 4.2), n being the number of active jobs at the time.
         """
-        self.remaining[jobs] = add_repeatedly(self.remaining[jobs], -steps, times)
         alone_s = steps / self._rate_alone()[jobs]
+        if times == 1:
+            self.remaining[jobs] -= steps
+            self.isolated_s[jobs] += alone_s
+            return
+        self.remaining[jobs] = add_repeatedly(self.remaining[jobs], -steps, times)
         self.isolated_s[jobs] = add_repeatedly(self.isolated_s[jobs], alone_s, times)
 
     def hold(
@@ -178,6 +182,10 @@ class Truth:
         """Book the time and the GPU-seconds of jobs on their types, in so many equal rounds."""
         cells = jobs * self.capacity.size + types
         held, used = self.held_s.reshape(-1), self.gpu_s.reshape(-1)
+        if times == 1:
+            held[cells] += seconds
+            used[cells] += gpu_seconds
+            return
         held[cells] = add_repeatedly(held[cells], seconds, times)
         used[cells] = add_repeatedly(used[cells], gpu_seconds, times)
 

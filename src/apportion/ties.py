@@ -66,11 +66,11 @@ def significant(value: float) -> float:
 def _differs(ascending: Floats, absolute: float, relative: float = RELATIVE) -> NDArray[np.bool_]:
     """Tell which of some sorted values differ from the one before, shape (n - 1,)."""
     before, after = ascending[:-1], ascending[1:]
-    size = np.maximum(after, -before)  # of both, as they are sorted
-    least = relative * size
+    least = relative * np.maximum(after, -before)  # the larger size of both, as they are sorted
     if absolute:
         least = np.maximum(least, absolute)
+    if not after.size or (ascending[0] > -np.inf and ascending[-1] < np.inf):
+        return np.asarray(after - before > least)
     with np.errstate(invalid="ignore"):
-        apart = after - before
-    differs: NDArray[np.bool_] = (before != after) & ~((apart <= least) & (apart < np.inf))
-    return differs
+        apart = after - before  # equal infinities are NaN apart
+    return np.asarray((apart > least) | (apart == np.inf))

@@ -1,0 +1,66 @@
+"""When gangs work that have their devices but rest now and then: the arithmetic of `Spells`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from apportion.sim.engine.truth import ROUNDING
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from apportion.mechanism.scheduler import Spells
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["SpellClock"]
+
+
+class SpellClock:
+    """Tells how long each line has worked by a time, and when so much more work is done.
+
+    Parameters
+    ----------
+    spells
+        When each line works and rests.
+    """
+
+    def __init__(self, spells: Spells) -> None:
+        self.spells = spells
+        self._cycle_s: Floats = spells.work_s + spells.rest_s
+        self._at_s = np.nan
+        self._worked_s: Floats = self._cycle_s
+
+    def worked_s(self, at_s: float) -> Floats:
+        """Return the seconds that each line has worked since its first spell began."""
+        if at_s != self._at_s:  # the end of one stretch is the start of the next
+            self._at_s, self._worked_s = at_s, self._work_until(at_s)
+        return self._worked_s
+
+    def needed_s(self, now_s: float, work_s: Floats) -> Floats:
+        """Return when so many more seconds of work are done, in seconds from now.
+
+        What is left after a spell but for rounding is done with it. Divisions by zero and of
+        infinities are to be expected: a line that never works is never done.
+        """
+        spells = self.spells
+        total_s = self.worked_s(now_s) + work_s
+        ends_s = spells.ready_s + total_s - now_s
+        if (total_s > spells.work_s).any():
+            rests = np.ceil(total_s / spells.work_s - ROUNDING) - 1
+            again = (rests > 0) & (total_s > spells.work_s)
+            ends_s += np.where(again, rests * spells.rest_s, 0.0)
+        return ends_s
+
+    def _work_until(self, at_s: float) -> Floats:
+        spells, cycle_s = self.spells, self._cycle_s
+        since_s = np.maximum(at_s - spells.ready_s, 0.0)
+        if not (since_s >= cycle_s).any():
+            return np.minimum(since_s, spells.work_s)
+        whole = since_s // cycle_s
+        with np.errstate(invalid="ignore"):
+            past_s = np.where(whole > 0, whole * cycle_s, 0.0)
+            worked_s = np.where(whole > 0, whole * spells.work_s, 0.0)
+        return np.asarray(worked_s + np.minimum(since_s - past_s, spells.work_s), dtype=float)
