@@ -52,12 +52,11 @@ class Holders:
 
     def change(self, spells: SpellBook, kind: Ints, *, offered: bool) -> Change:
         """Return who has GPUs from now on, by the type of each job, and forget what was new."""
-        job = np.fromiter(self._there, dtype=np.intp, count=len(self._there))
-        coming = np.zeros(self._scale.size, dtype=bool)
-        coming[list(self._coming)] = True
+        there = list(self._there)
+        job = np.array(there, dtype=np.intp)
         change = Change(
             Gangs(job, job, kind[job], self._scale[job]),
-            starts=coming[job],
+            starts=np.array([*map(self._coming.__contains__, there)], dtype=bool),
             stop=np.array(sorted(self._stopped), dtype=np.intp),
             spells=spells.of(job),
             resolved=offered,

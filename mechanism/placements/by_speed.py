@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Pace", "Placing", "by_tier"]
 
+# Placements whose worth is known by heart: those of a cluster come again and again.
+_REMEMBERED = 50_000
+
 
 class Pace(Protocol):
     """How long a step takes on a placement, in units of its compute time: 1 or more."""
@@ -70,13 +73,20 @@ class Placing:
     def __init__(self, gpus: Ints, pace: Pace) -> None:
         self._all, self._pace, self._best_fit = gpus, pace, BestFit()
         self._recipes: dict[tuple[str, int, int], list[_Recipe]] = {}
+        self._worths: dict[tuple[str, Placement], Worth] = {}
 
     def worth(self, model: str, placement: Placement) -> Worth:
         """Time of a step over its compute time, and tier: less is better.
 
         Rounded, or the last digits of a sum would tell equal shapes apart.
         """
-        return significant(self._pace(model, placement)), tier_of(placement)
+        worth = self._worths.get((model, placement))
+        if worth is None:
+            if len(self._worths) > _REMEMBERED:
+                self._worths.clear()
+            worth = significant(self._pace(model, placement)), tier_of(placement)
+            self._worths[model, placement] = worth
+        return worth
 
     def slowdowns(self, model: str, gpus: int) -> list[float]:
         """Time of a step on the best placement at each tier, everything being free.

@@ -60,6 +60,9 @@ class SpellClock:
         if not (since_s >= cycle_s).any():
             return np.minimum(since_s, spells.work_s)
         whole = since_s // cycle_s
+        if cycle_s.max() < np.inf:
+            in_spell_s = np.minimum(since_s - whole * cycle_s, spells.work_s)
+            return np.asarray(whole * spells.work_s + in_spell_s)
         with np.errstate(invalid="ignore"):
             past_s = np.where(whole > 0, whole * cycle_s, 0.0)
             worked_s = np.where(whole > 0, whole * spells.work_s, 0.0)

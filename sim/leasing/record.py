@@ -111,11 +111,13 @@ class LeaseRecord:
         job, option = ran.gangs.job, ran.gangs.option
         self._log.advance(end_s)
         self.tier_s[job, self._tier[job]] += ran.held_s
-        slowdown = self._truth.speed[job, option] / ran.rate
-        compute_s = ran.worked_s / slowdown
-        least_s = compute_s * (self._truth.speed[job, option] / self._fastest[job])
+        speed = self._truth.speed[job, option]
+        slowdown = speed / ran.rate
+        compute_s = least_s = ran.worked_s / slowdown
+        if self._types > 1:
+            least_s = compute_s * (speed / self._fastest[job])
+            self._beyond_s[job] += compute_s - least_s
         self._left_s[job] -= least_s
-        self._beyond_s[job] += compute_s - least_s
         self.communication_s[job] += compute_s * (slowdown - 1)
         if ran.done.size:
             self._finish(end_s, ran)

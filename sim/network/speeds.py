@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import compress
+from operator import is_not
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -58,12 +60,13 @@ class NetworkSpeeds:
 
     def rates(self, gangs: Gangs) -> Floats:
         """Return the steps/s of every line, shape (lines,)."""
-        held, seen = self._held, self._seen
-        for job, gang in zip(gangs.job.tolist(), gangs.gang.tolist(), strict=True):
-            has = held[gang]
-            if has is not seen[job] and has != seen[job]:
-                seen[job] = has
+        jobs, names, seen = gangs.job.tolist(), gangs.gang.tolist(), self._seen
+        held = [*map(self._held.__getitem__, names)]
+        others = map(is_not, held, map(seen.__getitem__, jobs))
+        for job, gang, has in compress(zip(jobs, names, held, strict=True), others):
+            if has != seen[job]:
                 shape = shape_of_placement(self._where(gang))
                 self._slowdown[job] = 1 + self._network.overhead(self._job_types[job], shape)
+            seen[job] = has
         rates: Floats = self._free.rates(gangs) / self._slowdown[gangs.job]
         return rates
