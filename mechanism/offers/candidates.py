@@ -9,7 +9,7 @@ import numpy as np
 
 from apportion.cluster import TIERS
 from apportion.mechanism.offers.exact import DIGITS, on_tick
-from apportion.ties import ranks
+from apportion.ties import first_of, ranks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,7 +42,8 @@ class Takers(Protocol):
         -------
         positions : ndarray
             Positions in `waiting`, who is to be served first standing first, shape (candidates,).
-            A job may stand there several times, with different options.
+            A job may stand there several times, with different options. Only the first who finds
+            something free is served, so those behind it may be left out.
         options : ndarray
             Tiers of accelerator types that each accepts now, shape (candidates, options): option
             ``type * 3 + tier``. It gets the type on which it is fastest at one of them that is
@@ -76,12 +77,12 @@ def first_served(takers: Takers, now_s: float, waiting: WaitingJobs) -> Served |
         return None
     positions, options = takers.candidates(now_s, waiting)
     free = options & waiting.fits[positions]
-    rows = np.flatnonzero(free.any(axis=1))
-    if not rows.size:
+    if not free.any():
         return None
-    job, accepted = int(waiting.job[positions[rows[0]]]), free[rows[0]]
+    row = int(free.any(axis=1).argmax())
+    job, accepted = int(waiting.job[positions[row]]), free[row]
     kind = 0 if waiting.types == 1 else _fastest_type(waiting.records, job, accepted)
-    tiers = np.flatnonzero(accepted[kind * len(TIERS) : (kind + 1) * len(TIERS)])
+    tiers = accepted[kind * len(TIERS) : (kind + 1) * len(TIERS)].nonzero()[0]
     return Served(job, int(tiers[0]), int(tiers[-1]), kind)
 
 
@@ -113,16 +114,18 @@ class InOrder:
     rule: Rule
 
     def candidates(self, now_s: float, waiting: WaitingJobs) -> tuple[Positions, Bools]:
-        """Return the jobs that accept something that is free, in order."""
-        accepts = waiting.fits & (self._accepts_from_s(waiting) <= now_s)
+        """Return the first of the jobs that accept something that is free."""
+        accepts = self._accepts_from_s(waiting) <= now_s
         if waiting.held_option is not None:
             accepts |= waiting.held_option[:, None] == np.arange(accepts.shape[1])
-        serves = np.flatnonzero(accepts.any(axis=1))
-        able = waiting.at(serves)
-        keys = (*self.order.keys(now_s, able), able.released_s, able.arrival_s)
-        ranked = [ranks(key, relative=10.0**-DIGITS) for key in reversed(keys)]
-        order = serves[np.lexsort((able.job, *ranked))]
-        return order, accepts[order]
+        accepts &= waiting.fits
+        serves = accepts.any(axis=1).nonzero()[0]
+        if serves.size > 1:
+            able = waiting.at(serves)
+            keys = (*self.order.keys(now_s, able), able.released_s, able.arrival_s)
+            first = first_of(keys, relative=10.0**-DIGITS)
+            serves = serves[first : first + 1]
+        return serves, accepts[serves]
 
     def next_change_s(self, now_s: float, waiting: WaitingJobs) -> float:
         """Return when the next timer ends for which GPUs are free."""

@@ -190,7 +190,7 @@ class LeaseMechanism:
         """
         leases: list[Lease] = []
         declined: list[tuple[int, int]] = []
-        while served := first_served(self._candidates, now_s, self._waiting(declined=declined)):
+        while served := self._first_served(now_s, declined):
             lease = self._lease(served, now_s)
             if lease is None:
                 declined.append((served.job, served.kind))
@@ -201,6 +201,8 @@ class LeaseMechanism:
 
     def next_change_s(self, now_s: float) -> float:
         """Return when a waiting job will accept what is free and rejected now, seconds."""
+        if not any(each.room.network for each in self.racks):
+            return np.inf
         waiting = self._waiting()
         return self._candidates.next_change_s(now_s, waiting) if waiting.job.size else np.inf
 
@@ -313,13 +315,19 @@ class LeaseMechanism:
     ) -> WaitingJobs:
         """Describe the waiting jobs that could have GPUs: those that are free, or so many."""
         room = room or _behind_each_other([each.room for each in self.racks])
-        job = np.flatnonzero(self.jobs.waiting & (self.jobs.scale_factor <= max(room)))
+        job = (self.jobs.waiting & (self.jobs.scale_factor <= max(room))).nonzero()[0]
         if not declined:
             return WaitingJobs(job, self.jobs, self.timers, self.size, room)
         has = np.zeros((self.jobs.jobs, len(self.racks)), dtype=bool)
         has[tuple(np.transpose(declined))] = True
         job = job[~has[job].all(axis=1)]
         return WaitingJobs(job, self.jobs, self.timers, self.size, room, declined=has[job])
+
+    def _first_served(self, now_s: float, declined: Sequence[tuple[int, int]]) -> Served | None:
+        """Return the first waiting job to accept anything that is free, but for what it declined."""
+        if not any(each.room.network for each in self.racks):
+            return None
+        return first_served(self._candidates, now_s, self._waiting(declined=declined))
 
     def _served_again(self, job: int, now_s: float, room: Sequence[int]) -> Served | None:
         """Say what a job that waits from now on would accept; None if another comes first."""

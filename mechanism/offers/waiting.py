@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -48,7 +49,7 @@ class WaitingJobs:
     Parameters
     ----------
     job
-        Numbers of the jobs.
+        Numbers of the jobs, ascending.
     records
         Entries of all jobs, those that run included.
     timers
@@ -78,9 +79,10 @@ class WaitingJobs:
         """Return the jobs at some positions."""
         held = None if self.held_option is None else self.held_option[positions]
         declined = None if self.declined is None else self.declined[positions]
-        return replace(self, job=self.job[positions], held_option=held, declined=declined)
+        parts = (self.records, self.timers, self.size, self.room)
+        return WaitingJobs(self.job[positions], *parts, held, declined)
 
-    @property
+    @cached_property
     def scale_factor(self) -> Ints:
         """GPUs of each gang."""
         return self.records.scale_factor[self.job]
@@ -136,7 +138,7 @@ class WaitingJobs:
         """Number of accelerator types."""
         return len(self.room) // len(TIERS)
 
-    @property
+    @cached_property
     def fits(self) -> Bools:
         """Whether there are GPUs free on which each job can run, shape (waiting, options).
 

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
 
-__all__ = ["order_of", "ranks", "significant"]
+__all__ = ["first_of", "order_of", "ranks", "significant"]
 
 RELATIVE = 1e-7
 """Numbers of a schedule that differ by less, relatively, are equal: far more than the rounding of
@@ -56,6 +58,32 @@ def ranks(values: Floats, *, absolute: float = 0.0, relative: float = RELATIVE) 
     rank = np.zeros(values.size, dtype=np.intp)
     rank[order[1:]] = _differs(values[order], absolute, relative).cumsum()
     return rank
+
+
+def first_of(keys: Iterable[Floats], *, relative: float = RELATIVE) -> int:
+    """Return the position that comes first: by the first key, of equal ones by the next, and so on.
+
+    Of those that are equal by all keys, the first position. It is the first of the order by `ranks`
+    of all keys, but for values that only a third one between them makes equal.
+
+    Parameters
+    ----------
+    keys
+        Numbers that are not NaN, each of shape (n,), n > 0; the most significant first.
+    relative
+        Differences that are none, as a part of the larger size.
+    """
+    first = np.zeros(1, dtype=np.intp)
+    for place, key in enumerate(keys):
+        values = key[first] if place else key
+        if values.size == 1:
+            break
+        order = values.argsort(kind="stable")
+        ends = _differs(values[order], 0.0, relative).nonzero()[0]
+        if ends.size:
+            order = order[: ends[0] + 1]
+        first = first[order] if place else order
+    return int(first.min())
 
 
 def significant(value: float) -> float:
