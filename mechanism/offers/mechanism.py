@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.cluster import Cluster
-    from apportion.mechanism.devices import Held
     from apportion.mechanism.offers.candidates import Takers
     from apportion.mechanism.offers.scheduler import OfferScheduler
 
@@ -93,7 +92,7 @@ class LeaseMechanism:
         self.held: dict[int, Placement] = {}
         self.racks = [Racks(self.placer.devices, k, self.held) for k in range(len(gpus))]
         self._candidates = candidates or scheduler.candidates()
-        self._given_back: dict[int, Held] = {}
+        self._given_back: dict[int, tuple[int, list[int], Placement]] = {}
         self._on_types = OnTypes(self.placer.placings, self.jobs)
 
     def arrive(
@@ -171,8 +170,7 @@ class LeaseMechanism:
 
     def release(self, job: int, now_s: float) -> None:
         """End a lease: the job gives its GPUs back and waits, from now on."""
-        self._given_back[job] = self.placer.held[job]
-        self._racks_of(job).give_back(job)
+        self._given_back[job] = (*self.placer.held[job], self._racks_of(job).give_back(job))
         self.jobs.tier[job], self.jobs.waiting[job] = -1, True
         self.jobs.released_s[job] = now_s
 
@@ -201,9 +199,10 @@ class LeaseMechanism:
 
     def next_change_s(self, now_s: float) -> float:
         """Return when a waiting job will accept what is free and rejected now, seconds."""
-        if not any(each.room.network for each in self.racks):
+        room = self._room()
+        if not any(room):
             return np.inf
-        waiting = self._waiting()
+        waiting = self._waiting(room)
         return self._candidates.next_change_s(now_s, waiting) if waiting.job.size else np.inf
 
     def keeps(self, job: int, now_s: float) -> bool:
@@ -271,7 +270,7 @@ class LeaseMechanism:
             "step_times": list(self._on_types.step_times),
             "racks": self.racks[0].state(),
             "timers": self.timers.state(),
-            "given_back": [[job, *held] for job, held in self._given_back.items()],
+            "given_back": [[job, *held[:2]] for job, held in self._given_back.items()],
             "takers": self._takers_state(),
             "random": self._rng.bit_generator.state,
         }
@@ -296,7 +295,10 @@ class LeaseMechanism:
         on.step_times = times
         self.racks[0].restore(state["racks"])
         self.timers.restore(state["timers"])
-        self._given_back = {job: (kind, devices) for job, kind, devices in state["given_back"]}
+        self._given_back = {
+            job: (kind, devices, self.placer.pools[kind].placement(devices))
+            for job, kind, devices in state["given_back"]
+        }
         if state["takers"] is not None:
             self._candidates.restore(state["takers"])  # type: ignore[attr-defined]
         self._rng.bit_generator.state = state["random"]
@@ -310,11 +312,14 @@ class LeaseMechanism:
         """Return the racks of the type of which a job holds GPUs."""
         return self.racks[self.placer.held[job][0]]
 
+    def _room(self) -> Sequence[int]:
+        """Return the room that is free at every option."""
+        return _behind_each_other([each.room for each in self.racks])
+
     def _waiting(
-        self, room: Sequence[int] | None = None, declined: Sequence[tuple[int, int]] = ()
+        self, room: Sequence[int], declined: Sequence[tuple[int, int]] = ()
     ) -> WaitingJobs:
-        """Describe the waiting jobs that could have GPUs: those that are free, or so many."""
-        room = room or _behind_each_other([each.room for each in self.racks])
+        """Describe the waiting jobs that could have GPUs if there is so much room."""
         job = (self.jobs.waiting & (self.jobs.scale_factor <= max(room))).nonzero()[0]
         if not declined:
             return WaitingJobs(job, self.jobs, self.timers, self.size, room)
@@ -324,10 +329,11 @@ class LeaseMechanism:
         return WaitingJobs(job, self.jobs, self.timers, self.size, room, declined=has[job])
 
     def _first_served(self, now_s: float, declined: Sequence[tuple[int, int]]) -> Served | None:
-        """Return the first waiting job to accept anything that is free, but for what it declined."""
-        if not any(each.room.network for each in self.racks):
+        """Return the first waiting job to accept anything that is free and not declined."""
+        room = self._room()
+        if not any(room):
             return None
-        return first_served(self._candidates, now_s, self._waiting(declined=declined))
+        return first_served(self._candidates, now_s, self._waiting(room, declined))
 
     def _served_again(self, job: int, now_s: float, room: Sequence[int]) -> Served | None:
         """Say what a job that waits from now on would accept; None if another comes first."""
@@ -350,13 +356,17 @@ class LeaseMechanism:
         devices = self.placer.choose(gang)
         if devices is None:
             return None
-        placement = self.placer.where(gang, devices)
-        if tier_of(placement) > served.widest:
+        if devices is before and had is not None:
+            placement = had[2]
+        else:
+            placement = self.placer.where(gang, devices)
+        tier = tier_of(placement)
+        if tier > served.widest:
             return None
         self.jobs.waiting[job] = False
         waited_s = now_s - float(self.jobs.released_s[job])
-        self.timers.record(max(served.tightest, tier_of(placement)), gpus, now_s, waited_s)
-        continued = before is not None and self.placer.pools[kind].placement(before) == placement
+        self.timers.record(max(served.tightest, tier), gpus, now_s, waited_s)
+        continued = before is not None and had is not None and had[2] == placement
         return self._held(job, kind, placement, devices, continued=continued)
 
     def _better(self, job: int, free: Ints, widest: int) -> Placement | None:

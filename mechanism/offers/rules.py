@@ -90,8 +90,7 @@ class DelayScheduling(_AnyJobType):
 
     def patience_s(self, waiting: WaitingJobs) -> Floats:
         """Return the delay timers."""
-        patience_s = np.zeros((waiting.job.size, 3))
-        patience_s[:, 1], patience_s[:, 2] = waiting.machine_timer_s, waiting.rack_timer_s
+        patience_s: Floats = waiting.timers.waits_until_s[waiting.scale_factor]
         return patience_s
 
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from apportion.mechanism.places import MACHINE, RACK
+from apportion.cluster import TIERS
+from apportion.mechanism.places import MACHINE, NETWORK, RACK
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,8 +36,13 @@ class TimerBook:
 
     Attributes
     ----------
+    waits_until_s
+        Wait after which a gang accepts each tier, by number of GPUs, seconds, shape (gpus + 1,
+        tiers): nothing for a machine, and the timers.
     machine_s, rack_s
-        Timers by number of GPUs, seconds, shape (gpus + 1,).
+        The timers in it, shape (gpus + 1,).
+    of_size
+        Machine and rack timer by number of GPUs.
     """
 
     def __init__(
@@ -51,7 +57,9 @@ class TimerBook:
         self._timers, self._lease_s = timers, lease_s
         self._machine, self._rack = gpus_per_machine, gpus_per_rack
         self._windows: dict[tuple[int, int], _Window] = {}
-        self.machine_s, self.rack_s = np.zeros((2, gpus + 1))
+        self.waits_until_s: Floats = np.zeros((gpus + 1, len(TIERS)))
+        self.machine_s, self.rack_s = self.waits_until_s[:, RACK], self.waits_until_s[:, NETWORK]
+        self.of_size = [(0.0, 0.0)] * (gpus + 1)
         for scale_factor in range(1, gpus + 1):
             self._settle(scale_factor)
 
@@ -98,8 +106,10 @@ class TimerBook:
             machine_s = 0.0
         elif self._timers.nested:
             rack_s = max(rack_s, machine_s)
-        self.machine_s[scale_factor] = machine_s
-        self.rack_s[scale_factor] = 0.0 if scale_factor > self._rack else rack_s
+        if scale_factor > self._rack:
+            rack_s = 0.0
+        self.of_size[scale_factor] = machine_s, rack_s
+        self.machine_s[scale_factor], self.rack_s[scale_factor] = machine_s, rack_s
 
 
 class _Window:

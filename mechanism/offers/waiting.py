@@ -114,16 +114,6 @@ class WaitingJobs:
         return total
 
     @property
-    def machine_timer_s(self) -> Floats:
-        """Time after which each job accepts a rack, seconds."""
-        return self.timers.machine_s[self.scale_factor]
-
-    @property
-    def rack_timer_s(self) -> Floats:
-        """Time after which it accepts several racks, seconds."""
-        return self.timers.rack_s[self.scale_factor]
-
-    @property
     def larger_than_machine(self) -> Bools:
         """Whether no machine holds the gang."""
         return self.scale_factor > self.size.gpus_per_machine
@@ -133,7 +123,7 @@ class WaitingJobs:
         """Whether no rack holds it."""
         return self.scale_factor > self.size.gpus_per_rack
 
-    @property
+    @cached_property
     def types(self) -> int:
         """Number of accelerator types."""
         return len(self.room) // len(TIERS)

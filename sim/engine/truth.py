@@ -9,6 +9,7 @@ import pandas as pd
 
 from apportion.mechanism.job_table import JobTable
 from apportion.mechanism.repetition import add_repeatedly
+from apportion.mechanism.scheduler import NOBODY
 from apportion.plain_arrays import array_of, plain
 from apportion.policies import isolated_share
 from apportion.sim.sharing import PairSpeeds
@@ -97,6 +98,7 @@ class Truth:
         self.held_s, self.gpu_s = np.zeros((2, *self.speed.shape))
         self._arrived = 0
         self._heard_s = np.ceil(self.arrival_s / tick_s) * tick_s if tick_s else self.arrival_s
+        self._times_heard: list[float] = [*self._heard_s.tolist(), np.inf]
         facts, entities = _facts(table)
         self.told = JobTable(
             *(table["job_type"].tolist(), self.arrival_s, self.scale, self.total, self.remaining),
@@ -141,7 +143,7 @@ class Truth:
     @property
     def next_arrival_s(self) -> float:
         """When the next job is heard of, seconds; infinite after the last."""
-        return float(self._heard_s[self._arrived]) if self._arrived < self.jobs else np.inf
+        return self._times_heard[self._arrived]
 
     @property
     def fraction_done(self) -> float:
@@ -152,7 +154,7 @@ class Truth:
     def admit(self, now_s: float) -> Ints:
         """Move the jobs that have arrived into the cluster and return them."""
         if now_s < self.next_arrival_s:
-            return np.empty(0, dtype=np.intp)
+            return NOBODY
         until = int(np.searchsorted(self._heard_s, now_s, side="right"))
         arrived = np.arange(self._arrived, until)
         self._arrived = until

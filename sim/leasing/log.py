@@ -59,6 +59,8 @@ class IntervalLog:
     def advance(self, now_s: float) -> None:
         """Let time pass in which nothing changed."""
         passed_s = now_s - self._now_s
+        if not passed_s:
+            return
         counts = (self.active, self.running, *self.gpus)
         self._sums = [
             total + count * passed_s for total, count in zip(self._sums, counts, strict=True)
@@ -126,7 +128,7 @@ class TimerLog:
 
     def note(self, now_s: float, scale_factor: int) -> None:
         """Write down the timers of one size, if they are not what they were."""
-        timers = float(self._book.machine_s[scale_factor]), float(self._book.rack_s[scale_factor])
+        timers = self._book.of_size[scale_factor]
         if self._last.get(scale_factor) != timers:
             self._last[scale_factor] = timers
             self._rows.append((now_s, scale_factor, *timers))
