@@ -54,7 +54,10 @@ class Policy(ABC):
     that a job runs at its average speed on every type. With ``space_sharing=True`` pairs of jobs
     that run faster together than by taking turns may share devices. With ``lexicographic=True``
     (a field of policies about the worst off job) also the second worst off job is as well off as
-    can be, and so on. What few policies need beyond this is in `apportion.policies.extensions`.
+    can be, and so on. With ``integral = True`` each job has one option at most, all of the time:
+    ``count * X`` is whole, so that a class of identical jobs divides among options job by job. The
+    objective must be linear, or become so with `cp.pos`, `cp.abs`, `cp.max` and the like. What few
+    policies need beyond this is in `apportion.policies.extensions`.
     """
 
     name: ClassVar[str]
@@ -70,6 +73,8 @@ class Policy(ABC):
     """
     traits: ClassVar[frozenset[Trait]] = frozenset()
     """What is true of the policy beside its problem."""
+    integral: ClassVar[bool] = False
+    """Whether decisions are whole: each job has one option, or none, instead of shares of time."""
 
     heterogeneity_aware: bool = True
     space_sharing: bool = False

@@ -46,12 +46,14 @@ class Instance:
         What a row holds while it runs under an option, sparse, shape (rows, options * resources),
         resources fastest.
     capacity
-        Hard capacity of each resource, shape (resources,). The accelerator types come first.
+        Hard capacity of each resource, infinite for one that has none, shape (resources,). The
+        accelerator types come first.
     option_accelerator
         Accelerator type of each option, an index into the resources, shape (options,).
     columns
         Columns of the jobs table that are known, each of shape (jobs,); ``weight``, ``count`` and
-        ``scale_factor`` always are.
+        ``scale_factor`` always are. ``current_option`` is the place of the option that a job has
+        now, -1 for none; ``pinned`` is 1 where it must keep it.
     prices
         US dollars per hour of one unit of each resource, shape (resources,).
     entities
@@ -78,6 +80,7 @@ class Instance:
     entities: tuple[str, ...] = ()
     member_share: Floats = field(default_factory=lambda: np.ones(0))
     types: int | None = None
+    resource_names: tuple[str, ...] = ()
     plain_usage: sparse.csr_array | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -133,6 +136,76 @@ class Instance:
             plain_usage=usage,
         )
 
+    @classmethod
+    def of_options(
+        cls,
+        throughput: ArrayLike,
+        gpus: ArrayLike,
+        capacity: ArrayLike,
+        *,
+        option_accelerator: ArrayLike | None = None,
+        columns: Mapping[str, ArrayLike] | None = None,
+        usage: sparse.csr_array | None = None,
+        resource_capacity: ArrayLike = (),
+        resource_names: tuple[str, ...] = (),
+    ) -> Instance:
+        """Pose a problem whose rows are jobs and whose options hold GPUs of one type each.
+
+        Quick, for callers that decide many times: nothing is checked.
+
+        Parameters
+        ----------
+        throughput
+            Steps/s of each job under each option, shape (jobs, options); 0 = cannot run.
+        gpus
+            GPUs that a job holds under an option, shape (options,) or (jobs, options).
+        capacity
+            GPUs of each type, shape (types,).
+        option_accelerator
+            Type of each option, shape (options,); the first by default.
+        columns
+            Columns of the jobs table, each of shape (jobs,); see `Instance`.
+        usage
+            What a job holds of resources beside the GPUs, shape (jobs, options * resources),
+            resources fastest.
+        resource_capacity
+            Capacity of each of those, infinite where it has none, shape (resources,).
+        resource_names
+            Names of all resources, types first.
+        """
+        speed, types = np.asarray(throughput, dtype=float), np.asarray(capacity, dtype=float)
+        jobs, options = speed.shape
+        accelerator = np.zeros(options, dtype=np.intp)
+        if option_accelerator is not None:
+            accelerator[:] = option_accelerator
+        held = np.broadcast_to(np.asarray(gpus, dtype=float), speed.shape)
+        beside = np.asarray(resource_capacity, dtype=float)
+        resources = types.size + beside.size
+        place = np.arange(options, dtype=np.int64) * resources + accelerator
+        starts = np.arange(0, held.size + 1, options, dtype=np.int64)
+        own = sparse.csr_array(
+            (held.ravel(), np.tile(place, jobs), starts), shape=(jobs, options * resources)
+        )
+        if usage is not None:
+            used = usage.tocoo()
+            option, resource = np.divmod(used.coords[1], beside.size)
+            column = option * resources + types.size + resource
+            own = own + sparse.csr_array((used.data, (used.coords[0], column)), shape=own.shape)
+        ones = np.ones(jobs)
+        known = {name: np.asarray(each, dtype=float) for name, each in (columns or {}).items()}
+        return cls(
+            throughput=speed,
+            member_row=np.arange(jobs),
+            member_job=np.arange(jobs),
+            usage=own,
+            capacity=np.append(types, beside),
+            option_accelerator=accelerator,
+            columns={"weight": ones, "count": ones, "scale_factor": ones} | known,
+            prices=np.full(resources, np.nan),
+            types=types.size,
+            resource_names=resource_names,
+        )
+
     def subset(self, jobs: Ints, count: Floats) -> Instance:
         """Keep some jobs of a problem whose rows are single jobs, each with a new count."""
         own = np.arange(jobs.size)
@@ -177,6 +250,35 @@ class Instance:
     def holds_gpus_only(self) -> bool:
         """Whether a row is known to hold its scale factor in GPUs of an option, nothing else."""
         return self.usage is self.plain_usage
+
+    @cached_property
+    def hard(self) -> Ints:
+        """Places of the resources with a hard capacity."""
+        return np.flatnonzero(np.isfinite(self.capacity))
+
+    @cached_property
+    def soft(self) -> Ints:
+        """Places of the resources without one."""
+        return np.flatnonzero(np.isinf(self.capacity))
+
+    @cached_property
+    def current(self) -> Floats:
+        """1 where a row is under the option that it has now, else 0; shape (rows, options)."""
+        now = np.zeros((self.rows, self.options))
+        if "current_option" in self.columns:
+            option = self.columns["current_option"].astype(np.intp)
+            job = np.flatnonzero((option >= 0) & (self.row_alone >= 0))
+            now[self.row_alone[job], option[job]] = 1.0
+        return now
+
+    @cached_property
+    def pinned(self) -> NDArray[np.bool_]:
+        """Whether a row must keep the option that it has now, shape (rows,)."""
+        kept = np.zeros(self.rows, dtype=bool)
+        if "pinned" in self.columns:
+            job = np.flatnonzero((self.columns["pinned"] > 0) & (self.row_alone >= 0))
+            kept[self.row_alone[job]] = True
+        return kept
 
     @cached_property
     def solo(self) -> bool:

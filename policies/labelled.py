@@ -54,6 +54,8 @@ def solve(
     partitions: int = 1,
     seed: int = 0,
     fallback: Fallback = "raise",
+    time_limit_s: float | None = None,
+    gap: float = 1e-9,
 ) -> Allocation:
     """Decide what share of time every job gets under every option.
 
@@ -87,6 +89,8 @@ def solve(
         See `solve_instance`; the defaults are right for all but comparisons.
     partitions, seed, fallback
         See `solve_instance`: solve in parts, and what to do when every solver fails.
+    time_limit_s, gap
+        See `solve_instance`: how long to search for a whole decision, and how good it has to be.
 
     Raises
     ------
@@ -116,6 +120,8 @@ def solve(
         partitions=partitions,
         seed=seed,
         fallback=fallback,
+        time_limit_s=time_limit_s,
+        gap=gap,
     )
     return _labelled(chosen, tensor, table, resources, packing.note, given.restore(solution))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ import cvxpy as cp
 import numpy as np
 from scipy import sparse
 
-from apportion.errors import InputError
+from apportion.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -17,8 +18,44 @@ if TYPE_CHECKING:
     from apportion.policies.instance import Instance
 
     Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
 
-__all__ = ["Problem"]
+__all__ = ["OwnVariable", "Problem"]
+
+
+@dataclass(frozen=True, eq=False)
+class OwnVariable:
+    """A variable of a policy's own.
+
+    Attributes
+    ----------
+    variable
+        The variable; continuous here, `boolean` is left to who solves.
+    asked
+        Shape, nonneg and boolean, as asked for.
+    limits
+        Constraints that keep it in its range.
+    """
+
+    variable: cp.Variable
+    asked: tuple[tuple[int, ...], bool, bool]
+    limits: list[cp.Constraint]
+
+    @classmethod
+    def of(cls, name: str, shape: tuple[int, ...], nonneg: bool, boolean: bool) -> OwnVariable:
+        """Make a variable."""
+        variable = cp.Variable(shape, name=name)
+        limits: list[cp.Constraint] = []
+        if nonneg or boolean:
+            limits.append((variable >= 0).set_label(f"{name} >= 0"))
+        if boolean:
+            limits.append((variable <= 1).set_label(f"{name} <= 1"))
+        return cls(variable, (shape, nonneg, boolean), limits)
+
+    @property
+    def boolean(self) -> bool:
+        """Whether it is 0 or 1."""
+        return self.asked[2]
 
 
 class Problem:
@@ -37,6 +74,8 @@ class Problem:
     inexact
         Certified relative error of numbers that the policy took from problems of its own; a policy
         that does so raises it, and the gap of the result is no smaller.
+    variables
+        What `variable` made, by name.
     """
 
     def __init__(self, instance: Instance, *, fractional: bool = False) -> None:
@@ -44,15 +83,23 @@ class Problem:
         self.X = cp.Variable((instance.rows, instance.options), name="X")
         self.scale = cp.Variable(name="scale") if fractional else 1.0
         self.inexact = 0.0
+        self.variables: dict[str, OwnVariable] = {}
 
     @cached_property
     def capacity(self) -> cp.Constraint:
-        """What is held of each resource is no more than there is."""
-        return (self._held <= self.instance.capacity * self.scale).set_label("capacity")
+        """What is held of each resource is no more than there is; soft ones have no such limit."""
+        hard = self.instance.hard
+        held = self.held if hard.size == self.instance.capacity.size else self.held[hard]
+        return (held <= self.instance.capacity[hard] * self.scale).set_label("capacity")
 
-    @cached_property
+    @property
     def constraints(self) -> list[cp.Constraint]:
         """What holds for every policy: shares of time, capacities, where jobs can run."""
+        own = [each.limits for each in self.variables.values()]
+        return [*self._shared, *(limit for limits in own for limit in limits)]
+
+    @cached_property
+    def _shared(self) -> list[cp.Constraint]:
         nonnegative = (self.X >= 0).set_label("X >= 0")
         time = (self.time <= self.scale).set_label("time of a job <= 1")
         cannot = np.nonzero(~self.instance.can_run.ravel())[0]
@@ -63,9 +110,48 @@ class Problem:
             shared.append((cp.vec(self.X, order="C")[cannot] == 0).set_label("cannot run"))
         return shared
 
-    @property
-    def _held(self) -> cp.Expression:
-        """Units of each resource in use on average, shape (resources,)."""
+    def variable(
+        self,
+        name: str,
+        shape: int | tuple[int, ...] = (),
+        *,
+        nonneg: bool = False,
+        boolean: bool = False,
+    ) -> cp.Variable:
+        """Return a variable of the policy's own: the same one wherever it asks for the name.
+
+        Parameters
+        ----------
+        name
+            How the policy calls it, in its objective and its constraints alike.
+        shape
+            Its shape, a number or a tuple.
+        nonneg, boolean
+            Whether it is at least 0; 0 or 1, which only a policy with ``integral = True`` can ask
+            for.
+
+        Raises
+        ------
+        InputError
+            If it was asked for before and was another kind of variable.
+        """
+        asked = (shape if isinstance(shape, tuple) else (shape,), nonneg, boolean)
+        if name not in self.variables:
+            self.variables[name] = OwnVariable.of(name, *asked)
+        if self.variables[name].asked != asked:
+            raise InputError(
+                f"The variable {name!r} was asked for with other dimensions or limits before; a "
+                f"name stands for one variable."
+            )
+        return self.variables[name].variable
+
+    @cached_property
+    def held(self) -> cp.Expression:
+        """Units of each resource in use on average, shape (resources,), in their order.
+
+        The accelerator types come first. ``p.held[p.resource("link 1")]`` is one by name,
+        ``p.held[p.soft]`` are all without a hard capacity.
+        """
         instance, resources = self.instance, self.instance.capacity.size
         usage = instance.usage.tocoo()
         option, resource = np.divmod(usage.coords[1], resources)
@@ -75,6 +161,45 @@ class Problem:
             (held, (resource, cell)), shape=(resources, instance.rows * instance.options)
         )
         return matrix @ cp.vec(self.X, order="C")
+
+    @property
+    def soft(self) -> Ints:
+        """Places of the resources without a hard capacity, for `held`, shape (soft,)."""
+        return self.instance.soft
+
+    def resource(self, *names: str) -> Ints:
+        """Places of resources by name, for `held`, shape (names,).
+
+        Raises
+        ------
+        InputError
+            If there is none of that name.
+        """
+        known = {name: place for place, name in enumerate(self.instance.resource_names)}
+        for name in names:
+            if name not in known:
+                raise unknown_name("resource", name, known)
+        return np.array([known[name] for name in names], dtype=np.intp)
+
+    @property
+    def current(self) -> Floats:
+        """1 where a row is under the option that it has now, else 0; shape (rows, options)."""
+        return self.instance.current
+
+    @property
+    def pinned(self) -> NDArray[np.bool_]:
+        """Whether a row must keep the option that it has now, shape (rows,)."""
+        return self.instance.pinned
+
+    @property
+    def gpus(self) -> Floats:
+        """GPUs that a row holds under each option, shape (rows, options)."""
+        return self.instance.gpus
+
+    @property
+    def speed(self) -> Floats:
+        """Steps/s of each job by itself under each option; 0 = cannot run; (jobs, options)."""
+        return self.instance.solo_speeds.speed
 
     @cached_property
     def throughput(self) -> cp.Expression:

@@ -110,9 +110,9 @@ def test_few_files_stand_beside_the_policies() -> None:
     assert len(list(FOLDERS["apportion.policies"].glob("*.py"))) <= 25
 
 
-def test_a_policy_has_at_most_ten_public_members() -> None:
+def test_a_policy_has_at_most_eleven_public_members() -> None:
     members = {*vars(apportion.Policy), *apportion.Policy.__annotations__}
-    assert len([name for name in members if not name.startswith("_")]) <= 10
+    assert len([name for name in members if not name.startswith("_")]) <= 11
 
 
 @pytest.mark.parametrize("package", sorted(FOLDERS))

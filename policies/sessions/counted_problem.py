@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import warnings
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
@@ -47,8 +48,9 @@ class CountedProblem(Problem):
         """Jobs behind each class, a parameter."""
         return self._parameter
 
-    @property
-    def _held(self) -> cp.Expression:
+    @cached_property
+    def held(self) -> cp.Expression:
+        """Units of each resource in use on average, at the parameter's counts."""
         instance, resources = self.instance, self.instance.capacity.size
         usage = instance.usage.tocoo()
         option, resource = np.divmod(usage.coords[1], resources)
@@ -86,7 +88,8 @@ def declare(
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # of cvxpy, where it takes an expression another way
-            declared = cp.Problem(policy.objective(p), [*p.constraints, *policy.constraints(p)])
+            objective, own = policy.objective(p), policy.constraints(p)
+            declared = cp.Problem(objective, [*p.constraints, *own])
             follows = checked or _follows_counts(policy, p, declared)
     except Exception as error:  # a policy may do with its numbers what no parameter allows
         _LOG.info("%r is solved anew each time: %s", policy, error)

@@ -206,11 +206,14 @@ class Compiled:
         more unit of a resource is `scale` more on that side. An interior point leaves a rounding
         error where a resource is not used up.
         """
-        dual = np.maximum(self.duals(self.p.capacity, point), 0.0)
+        priced = np.maximum(self.duals(self.p.capacity, point), 0.0)
         if point.solver != "highs":
             rows = self.program.rows[self.p.capacity.id]
             slack = self.program.b[rows] - (self.program.A @ point.x)[rows]
-            dual[point.y[rows] < slack] = 0.0
+            priced[point.y[rows] < slack] = 0.0
+        instance = self.p.instance
+        dual = np.zeros(instance.capacity.size)  # nothing for what has no capacity
+        dual[instance.hard] = priced
         if not isinstance(self.p.scale, cp.Variable):
             return dual
         place = self.program.columns[self.p.scale.id]
@@ -220,7 +223,7 @@ class Compiled:
         self, point: Point, slopes: Callable[[], ConeProgram] | None = None
     ) -> Floats | None:
         """Prices at a kink, see `solvers.kinks`; ``None`` where there is none."""
-        rows = self.program.rows[self.p.capacity.id]
-        priced = Priced.of(rows, self.p.instance.capacity, self.row)
+        rows, instance = self.program.rows[self.p.capacity.id], self.p.instance
+        priced = Priced.of(rows, instance.capacity[instance.hard], self.row)
         y = least_duals(self.program, point, Bounds.of(self.program), priced, slopes)
         return None if y is None else self.prices(replace(point, y=y))

@@ -16,11 +16,13 @@ from apportion.policies.solving.certificate import relative_gap
 from apportion.policies.solving.choice import choose, choose_with_levels
 from apportion.policies.solving.compiled import Compiled
 from apportion.policies.solving.fallback import isolated_solution
-from apportion.policies.solving.options import Fallback, check_options
+from apportion.policies.solving.options import Fallback, check_options, check_whole
 from apportion.policies.solving.posed import pose, posed_value, reported
 from apportion.policies.solving.rows.random_partition import solve_in_parts
 from apportion.policies.solving.rows.reduction import Reduction, reduce
 from apportion.policies.solving.solvable import solvable
+from apportion.policies.solving.whole.decide import decide
+from apportion.policies.solving.whole.fallback import kept_options
 from apportion.policies.solving.worst_off.common_share import ArrowShare
 from apportion.policies.solving.worst_off.levels import reach_level, takes_levels
 from apportion.threads import one_thread
@@ -53,6 +55,8 @@ def solve_instance(
     partitions: int = 1,
     seed: int = 0,
     fallback: Fallback = "raise",
+    time_limit_s: float | None = None,
+    gap: float = 1e-9,
 ) -> Solution:
     """Solve one allocation problem.
 
@@ -81,7 +85,14 @@ def solve_instance(
         Seed of that split.
     fallback
         "isolated" returns the isolated share if every solver failed, with the status "fallback";
-        by default that is an error.
+        by default that is an error. Of a policy that decides in whole numbers it is what jobs
+        have now, as far as it fits.
+    time_limit_s
+        Seconds that the search for a whole decision may take, by default `TIME_LIMIT_S`; with a
+        decision that is not proved the status is "time_limit". Only for policies with
+        ``integral = True``.
+    gap
+        Relative distance from its bound at which a whole decision is good enough.
 
     Raises
     ------
@@ -93,6 +104,9 @@ def solve_instance(
         If no solver found an optimum; the message tells what was tried.
     """
     check_options(solver, fallback, partitions)
+    limit_s = check_whole(
+        policy, solver, partitions, pairs=pairs is not None, time_limit_s=time_limit_s, gap=gap
+    )
     if instance.jobs == 0:
         empty = np.zeros((instance.rows, instance.options))
         return Solution(empty, np.zeros(0), float("nan"), np.zeros_like(instance.capacity), 0.0)
@@ -105,6 +119,8 @@ def solve_instance(
         solver=solver,
     )
     try:
+        if policy.integral:
+            return decide(policy, instance, group=group, time_limit_s=limit_s, gap=gap)
         if partitions > 1:
             return solve_in_parts(whole, policy, instance, min(partitions, instance.jobs), seed)
         return whole(instance, pairs=pairs)
@@ -113,6 +129,8 @@ def solve_instance(
     except SolveError as error:
         if fallback == "raise":
             raise
+        if policy.integral:
+            return kept_options(policy, instance, str(error))
         return isolated_solution(policy, instance, str(error))
 
 

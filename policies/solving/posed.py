@@ -59,7 +59,14 @@ def pose(policy: Policy, instance: Instance) -> Posed:
     if is_ratio(policy, instance):
         return _over_scale(policy, instance)
     p = Problem(instance)
-    return Posed(p, posed_objective(policy, p), policy.constraints(p))
+    posed = Posed(p, posed_objective(policy, p), policy.constraints(p))
+    for name, own in p.variables.items():
+        if own.boolean:
+            raise InputError(
+                f"{policy!r} asks for the boolean variable {name!r}, which only a policy with "
+                f"integral = True can have."
+            )
+    return posed
 
 
 def posed_objective(policy: Policy, p: Problem) -> Objective:

@@ -72,7 +72,7 @@ def evenness(instance: Instance) -> Floats:
     weighs like the largest type: its weights must not dwarf those of the others.
     """
     there = np.where(instance.capacity > 0, instance.capacity, np.inf)
-    largest = instance.capacity.max(initial=0.0) or 1.0
+    largest = instance.capacity[instance.hard].max(initial=0.0) or 1.0
     capacity = np.where(np.isfinite(there), there, largest)[instance.option_accelerator]
     return instance.row_count[:, None] * np.maximum(instance.gpus, 1e-9) / capacity
 

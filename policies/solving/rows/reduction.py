@@ -101,6 +101,8 @@ def reduce(
     true, class_of = full, np.arange(full.jobs)
     pairs = np.empty((0, 2), dtype=np.intp)
     columns = ("weight", "scale_factor", *policy.columns)
+    if policy.integral:
+        columns += ("current_option", "pinned")
     reason = _why_not(policy, full, group)
     if table is not None and full.solo:
         if not reason:

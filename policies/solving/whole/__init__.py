@@ -1,0 +1,1 @@
+"""Whole decisions: relaxation, dynamic programme, branch and bound, and what each proves."""

@@ -1,0 +1,136 @@
+"""Whole decisions by HiGHS: branch and bound from a start, in one thread, with a fixed seed."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+import highspy
+import numpy as np
+from scipy import sparse
+
+from apportion.errors import InfeasibleError, SolveError
+from apportion.policies.solving.solvers.highs_model import pass_model
+from apportion.policies.solving.whole.ties import without_noise
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from apportion.policies.solving.whole.program import WholeProgram
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["Found", "branch_and_bound"]
+
+_OPTIONS = {
+    "output_flag": False,
+    "threads": 1,
+    "parallel": "off",
+    "random_seed": 0,
+    "mip_abs_gap": 0.0,
+    "mip_feasibility_tolerance": 1e-8,
+    "primal_feasibility_tolerance": 1e-9,
+}
+_WORDS = {
+    highspy.HighsModelStatus.kOptimal: "optimal",
+    highspy.HighsModelStatus.kTimeLimit: "time_limit",
+    highspy.HighsModelStatus.kInfeasible: "infeasible",
+    highspy.HighsModelStatus.kUnboundedOrInfeasible: "infeasible",
+}
+_FEASIBLE = 2
+"""HiGHS's word for a point that meets all constraints."""
+
+
+class Found(NamedTuple):
+    """What HiGHS found.
+
+    Attributes
+    ----------
+    x
+        Its best point, whole numbers rounded, over the columns of the program.
+    bound
+        Its bound of the objective as it is minimised.
+    status
+        "optimal" or "time_limit".
+    nodes
+        Nodes of the search.
+    """
+
+    x: Floats
+    bound: float
+    status: str
+    nodes: int
+
+
+def branch_and_bound(
+    whole: WholeProgram, start: Floats | None, *, budget_s: float, gap: float
+) -> Found:
+    """Search for the best whole decision.
+
+    Parameters
+    ----------
+    start
+        A whole decision to begin with, over the first columns or all of them.
+    budget_s
+        Seconds that the search may take.
+    gap
+        Relative distance from the bound at which it stops.
+
+    Raises
+    ------
+    InfeasibleError
+        If no whole decision meets the constraints.
+    SolveError
+        If the seconds ran out before there was any decision, or HiGHS failed.
+    """
+    solver = highspy.Highs()
+    for name, value in _OPTIONS.items():
+        solver.setOptionValue(name, value)
+    solver.setOptionValue("mip_rel_gap", gap)
+    solver.setOptionValue("time_limit", budget_s)
+    cost = without_noise(whole.program.c)
+    scale = float(np.abs(cost).max(initial=0.0)) or 1.0
+    pass_model(solver, _model(whole, cost / scale))
+    places = np.flatnonzero(whole.whole).astype(np.int32)
+    kinds = np.full(places.size, int(highspy.HighsVarType.kInteger), dtype=np.uint8)
+    solver.changeColsIntegrality(places.size, places, kinds)
+    if start is not None:
+        solver.setSolution(start.size, np.arange(start.size, dtype=np.int32), start)
+    started = time.perf_counter()
+    solver.run()
+    status, info = solver.getModelStatus(), solver.getInfo()
+    word = _WORDS.get(status, str(solver.modelStatusToString(status)))
+    name = repr(whole.policy)
+    if word == "infeasible":
+        raise InfeasibleError(
+            f"No whole decision meets the constraints of {name}, though shares of time would."
+        )
+    if info.primal_solution_status != _FEASIBLE:
+        spent = time.perf_counter() - started
+        reason = "time_limit_s struck" if word == "time_limit" else f"HiGHS stopped ({word})"
+        raise SolveError(f"{reason} after {spent:.3g} s and {name} has no decision yet.")
+    x = np.array(solver.getSolution().col_value)
+    x[whole.whole] = np.rint(x[whole.whole])
+    bound = info.mip_dual_bound * scale + whole.program.offset
+    return Found(x, bound, word, int(info.mip_node_count))
+
+
+def _model(whole: WholeProgram, cost: Floats) -> highspy.HighsLp:
+    """Write the program for HiGHS; rows that are bounds of columns are left to the bounds."""
+    program, k = whole.program, whole.cells.size
+    row = np.concatenate([np.arange(whole.own), np.arange(whole.own + k, program.b.size)]).astype(
+        np.intp
+    )
+    A = sparse.csc_array(program.A.tocsr()[row])
+    A.eliminate_zeros()
+    b = program.b[row]
+    lp = highspy.HighsLp()
+    lp.num_col_, lp.num_row_ = program.c.size, row.size
+    lp.col_cost_ = cost
+    lp.col_lower_, lp.col_upper_ = whole.lower, whole.upper
+    lp.row_lower_ = np.where(program.equality[row], b, -np.inf)
+    lp.row_upper_ = b
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+    lp.a_matrix_.start_, lp.a_matrix_.index_ = A.indptr, A.indices
+    lp.a_matrix_.value_ = A.data
+    return lp

@@ -1,0 +1,175 @@
+"""From a policy and an instance to a whole decision, proved where it can be."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from apportion.policies.solution import Solution
+from apportion.policies.solving.attempts import ACCURATE
+from apportion.policies.solving.certificate import relative_gap
+from apportion.policies.solving.rows.reduction import reduce
+from apportion.policies.solving.whole.branch_and_bound import branch_and_bound
+from apportion.policies.solving.whole.dynamic_programme import chain_of
+from apportion.policies.solving.whole.expansion import of_jobs
+from apportion.policies.solving.whole.price import price_of
+from apportion.policies.solving.whole.program import WholeProgram
+from apportion.policies.solving.whole.relaxation import relax
+from apportion.policies.solving.whole.rounding import rounded_down
+from apportion.policies.solving.whole.valid import check_decision, check_pins
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from apportion.policies.base import Policy
+    from apportion.policies.instance import Instance
+    from apportion.policies.solving.rows.reduction import Reduction
+    from apportion.policies.solving.whole.dynamic_programme import Chain
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["decide"]
+
+
+class Decided(NamedTuple):
+    """A whole decision about classes, over the columns of a program, and what is known of it.
+
+    `bound` is of the objective as it is minimised; `proved_by` is empty where a limit struck.
+    """
+
+    x: Floats
+    bound: float
+    prices: Floats
+    proved_by: str
+    stats: dict[str, Any]
+
+
+def decide(
+    policy: Policy, instance: Instance, *, group: bool, time_limit_s: float, gap: float
+) -> Solution:
+    """Decide for each job which option it has, if any.
+
+    Parameters
+    ----------
+    policy
+        A policy with ``integral = True``.
+    group
+        Whether identical jobs are solved as one, where the objective is a sum over jobs.
+    time_limit_s
+        Seconds that the search may take.
+    gap
+        Relative distance from the bound at which it stops.
+
+    Raises
+    ------
+    InputError
+        If the problem is not linear, or pins cannot hold.
+    InfeasibleError
+        If no whole decision meets the constraints.
+    SolveError
+        If the limit struck before there was a decision.
+    """
+    started = time.perf_counter()
+    check_pins(instance)
+    reduction, whole = _posed(policy, instance, group)
+    posed = time.perf_counter()
+    chain = chain_of(whole)
+    if chain is not None:
+        decided = _by_chain(whole, chain)
+    else:
+        decided = _by_search(whole, started + time_limit_s, gap)
+    return _solution(reduction, whole, decided, posed - started, gap)
+
+
+def _posed(policy: Policy, instance: Instance, group: bool) -> tuple[Reduction, WholeProgram]:
+    """State the problem over classes if that is exact: if the objective is a sum over jobs."""
+    reduction = reduce(policy, instance, group, None)
+    whole = WholeProgram.of(policy, reduction.believed)
+    if whole.separable or reduction.believed.jobs == instance.jobs:
+        return reduction, whole
+    reduction = reduce(policy, instance, False, None)
+    return reduction, WholeProgram.of(policy, reduction.believed)
+
+
+def _by_chain(whole: WholeProgram, chain: Chain) -> Decided:
+    """Solve by the dynamic programme."""
+    started = time.perf_counter()
+    taken = chain.decide()
+    x = np.zeros(whole.program.c.size)
+    np.add.at(x, taken[taken >= 0], 1.0)
+    instance, program = whole.p.instance, whole.program
+    held = program.A[whole.priced].tocsc()
+    resource = int(held.indices[0])
+    price, _ = price_of(
+        -program.c, held.data, whole.row_of_cell, instance.count, float(instance.capacity[resource])
+    )
+    prices = np.zeros(instance.capacity.size)
+    prices[instance.hard[resource]] = price
+    value = program.value(x)
+    bound = value - chain.slack
+    stats = {"solver": "dynamic programme", "solve_s": time.perf_counter() - started}
+    return Decided(x, bound, prices, "dynamic programme", stats)
+
+
+def _by_search(whole: WholeProgram, deadline: float, gap: float) -> Decided:
+    """Solve the relaxation and, where that is not whole, by branch and bound."""
+    started = time.perf_counter()
+    relaxed = relax(whole, max(deadline - started, 0.0))
+    relaxed_s = time.perf_counter() - started
+    stats: dict[str, Any] = {"solver": "highs", "relaxation_s": relaxed_s, "nodes": 0}
+    if relaxed.whole:
+        x = relaxed.x.copy()
+        x[whole.whole] = np.rint(x[whole.whole])
+        stats["solve_s"] = time.perf_counter() - started
+        return Decided(x, relaxed.bound, relaxed.prices, "relaxation", stats)
+    start = rounded_down(whole, relaxed.x)
+    left_s = max(deadline - time.perf_counter(), 0.0)
+    narrow = whole if start is None else relaxed.narrowed(whole, start)
+    found = branch_and_bound(narrow, start, budget_s=left_s, gap=gap)
+    stats["solve_s"], stats["nodes"] = time.perf_counter() - started, found.nodes
+    value = whole.program.value(found.x)
+    by_relaxation = relative_gap(value, relaxed.bound) <= max(gap, 1e-12)
+    proved_by = "relaxation" if by_relaxation else "highs" if found.status == "optimal" else ""
+    bound = max(relaxed.bound, found.bound)
+    return Decided(found.x, bound, relaxed.prices, proved_by, stats)
+
+
+def _solution(
+    reduction: Reduction, whole: WholeProgram, decided: Decided, posed_s: float, asked: float
+) -> Solution:
+    """Bring a decision back to jobs, once it is known to be one."""
+    objective = whole.evaluate(decided.x)
+    check_decision(whole, decided.x)
+    value = -objective if whole.maximises else objective
+    gap = 0.0 if decided.bound >= value else relative_gap(value, decided.bound)
+    gap = max(gap, whole.p.inexact)
+    units, full = whole.units(decided.x), reduction.full
+    X = of_jobs(units, reduction.class_of, full.count) if full.solo else units
+    status = "optimal" if gap <= max(ACCURATE, asked) else "optimal_inaccurate"
+    if not decided.proved_by:
+        status = "time_limit"
+    stats = {
+        "jobs": full.jobs,
+        "classes": reduction.believed.jobs,
+        "options": full.options,
+        "reduction": reduction.kind,
+        "proved_by": decided.proved_by or "nobody: the time limit struck",
+        "compile_s": posed_s,
+        **decided.stats,
+    }
+    message = "" if decided.proved_by else f"The time limit struck: the decision is {_within(gap)}."
+    throughput = _throughput(reduction, X)
+    return Solution(X, throughput, objective, decided.prices, gap, status, message, stats)
+
+
+def _within(gap: float) -> str:
+    return f"within {gap:.1e} of the best"
+
+
+def _throughput(reduction: Reduction, X: Floats) -> Floats:
+    """Steps/s of each job at the speeds that jobs have."""
+    full = reduction.full
+    by_member = (full.throughput * X[full.member_row]).sum(axis=1) * full.member_share
+    return np.bincount(full.member_job, weights=by_member, minlength=full.jobs).astype(float)

@@ -1,0 +1,121 @@
+"""The relaxation of a problem over whole numbers: its optimum bounds what whole decisions reach."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from apportion.errors import InfeasibleError, SolveError
+from apportion.policies.solving.certificate import dual_bound
+from apportion.policies.solving.solvers.cone_program import equilibrate
+from apportion.policies.solving.solvers.highs import PersistentHighs
+from apportion.policies.solving.solvers.kinks import Bounds, Priced, least_duals
+from apportion.policies.solving.solvers.optimise import optimise
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from apportion.policies.solving.solvers.point import Point
+    from apportion.policies.solving.whole.program import WholeProgram
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["Relaxed", "relax"]
+
+_ROUNDING = 1e-9
+"""Part of a bound that rounding may amount to."""
+_WHOLE = 1e-7
+"""Distance from a whole number up to which a number of an exact vertex is one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Relaxed:
+    """An optimum of the relaxation.
+
+    Attributes
+    ----------
+    x
+        Its point, over the columns of the program.
+    bound
+        Certified bound of the objective as it is minimised.
+    prices
+        What one more unit of each resource would improve the relaxation by, shape (resources,).
+    reduced
+        Least by which the minimised objective rises for a unit of each column, shape (columns,).
+    whole
+        Whether the columns that must be whole numbers are.
+    """
+
+    x: Floats
+    bound: float
+    prices: Floats
+    reduced: Floats
+    whole: bool
+
+    def narrowed(self, whole: WholeProgram, known: Floats) -> WholeProgram:
+        """Leave out the columns that no decision as good as a known one has above zero."""
+        slack = whole.program.value(known) - self.bound
+        slack += _ROUNDING * max(abs(self.bound), 1.0)
+        upper = whole.upper.copy()
+        first = slice(0, whole.cells.size)
+        upper[first][(self.reduced[first] > slack) & (whole.lower[first] == 0)] = 0.0
+        return replace(whole, upper=upper)
+
+
+def relax(whole: WholeProgram, budget_s: float) -> Relaxed:
+    """Solve the relaxation.
+
+    Raises
+    ------
+    InfeasibleError
+        If nothing meets the constraints; it names those that cannot hold together.
+    SolveError
+        If the seconds do not suffice, or no solver finds an optimum.
+    """
+    program, column, row = equilibrate(whole.program)
+    point = PersistentHighs(program).solve(budget_s)
+    if "ime limit" in point.status:
+        raise SolveError(
+            f"time_limit_s struck while the relaxation of {whole.policy!r} was solved: there is no "
+            f"decision yet."
+        )
+    if point.status != "optimal":
+        point = optimise(program, "clarabel")
+    if point.status != "optimal":
+        raise _why(whole, point)
+    x = column * point.x
+    room = 10 * np.maximum(np.abs(x), 1e-6)
+    lower = np.where(np.isfinite(whole.lower), whole.lower, -room) / column
+    upper = np.where(np.isfinite(whole.upper), whole.upper, room) / column
+    bound = dual_bound(program, point.x, point.y, lower, upper)
+    y = row * point.y * program.cost_scale
+    others = y.copy()
+    others[whole.own : whole.own + whole.cells.size] = 0.0  # those that say z >= 0
+    prices = np.zeros(whole.p.instance.capacity.size)
+    units = Priced.of(whole.priced, whole.program.b[whole.priced], row)
+    least = least_duals(program, point, Bounds.of(program), units)
+    dual = point.y if least is None else least
+    prices[whole.p.instance.hard] = np.maximum((row * dual * program.cost_scale)[whole.priced], 0.0)
+    reduced = whole.program.c + whole.program.A.T @ others
+    must = x[whole.whole]
+    return Relaxed(
+        x, bound, prices, reduced, bool(np.abs(must - np.rint(must)).max(initial=0.0) <= _WHOLE)
+    )
+
+
+def _why(whole: WholeProgram, point: Point) -> SolveError:
+    """Say why there is no optimum."""
+    name = repr(whole.policy)
+    if point.status == "unbounded":
+        return SolveError(f"The objective of {name} is unbounded on this problem.")
+    if point.status != "infeasible":
+        return SolveError(f"No solver found an optimum of the relaxation ({point.status}).")
+    try:
+        whole.compiled().optimum("auto", name)
+    except InfeasibleError as error:
+        return error
+    return InfeasibleError(
+        f"No allocation meets the constraints of {name} with the pinned jobs where they are."
+    )

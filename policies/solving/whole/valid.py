@@ -1,0 +1,81 @@
+"""What must be true of whole decisions, of those asked for (pins) and of those found."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from apportion.errors import InputError, SolveError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from apportion.policies.instance import Instance
+    from apportion.policies.solving.whole.program import WholeProgram
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["check_decision", "check_pins"]
+
+_ROUNDING = 1e-9
+"""Part of a capacity that sums of amounts may miss it by; whole amounts miss it by nothing."""
+_MISSED = 1e-6
+
+
+def check_pins(instance: Instance) -> None:
+    """Refuse pins that cannot hold: without an option, on an impossible one, above capacity.
+
+    Raises
+    ------
+    InputError
+        It names the first such job, or the resource and what the pinned jobs hold of it.
+    """
+    pinned = np.flatnonzero(instance.pinned)
+    if not pinned.size:
+        return
+    now = instance.current[pinned] > 0
+    nowhere = pinned[~now.any(axis=1)]
+    if nowhere.size:
+        raise InputError(
+            f"Job number {nowhere[0]} is pinned and has no current_option that it could keep."
+        )
+    cannot = pinned[(now & ~instance.can_run[pinned]).any(axis=1)]
+    if cannot.size:
+        raise InputError(
+            f"Job number {cannot[0]} is pinned to an option under which it cannot run."
+        )
+    resources = instance.capacity.size
+    X = np.where(instance.pinned[:, None], instance.current, 0.0) * instance.row_count[:, None]
+    held = held_by(instance, X)
+    over = np.flatnonzero(held > instance.capacity * (1 + _ROUNDING))
+    if over.size:
+        names = instance.resource_names or tuple(map(str, range(resources)))
+        raise InputError(
+            f"The pinned jobs hold {held[over[0]]:g} of {names[over[0]]!r}, of which there are "
+            f"{instance.capacity[over[0]]:g}: job numbers {', '.join(map(str, pinned[:10]))}."
+        )
+
+
+def held_by(instance: Instance, units: Floats) -> Floats:
+    """Return what units of rows hold of each resource, shape (resources,)."""
+    usage = instance.usage.tocoo()
+    resources = instance.capacity.size
+    option, resource = np.divmod(usage.coords[1], resources)
+    weights = usage.data * units[usage.coords[0], option]
+    return np.bincount(resource, weights=weights, minlength=resources).astype(float)
+
+
+def check_decision(whole: WholeProgram, x: Floats) -> None:
+    """Make sure that a rounded decision meets every constraint; the variables hold its values.
+
+    Raises
+    ------
+    SolveError
+        If it does not, which is the solver's fault.
+    """
+    program, shared = whole.program, slice(whole.own, None)
+    excess = program.A[shared] @ x - program.b[shared]
+    allowed = _ROUNDING * np.maximum(np.abs(program.b[shared]), 1.0)
+    if (excess > allowed).any() or whole.violation() > _MISSED:
+        raise SolveError(f"What HiGHS found for {whole.policy!r} meets its constraints not quite.")
