@@ -1,0 +1,25 @@
+"""Gates: which of the transfers that could start may, on links that others use."""
+
+from __future__ import annotations
+
+from apportion.mechanism.gates.built_in import AdaDual, AllOf, AtMost, KWay, TimeShift
+from apportion.mechanism.gates.gate import HOLD, START, Flow, Gate, LinksView
+from apportion.mechanism.gates.registry import GATES, get_gate
+from apportion.mechanism.gates.rollout import Rollout, WhatIf
+
+__all__ = [
+    "GATES",
+    "HOLD",
+    "START",
+    "AdaDual",
+    "AllOf",
+    "AtMost",
+    "Flow",
+    "Gate",
+    "KWay",
+    "LinksView",
+    "Rollout",
+    "TimeShift",
+    "WhatIf",
+    "get_gate",
+]

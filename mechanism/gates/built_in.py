@@ -1,0 +1,224 @@
+"""Gates: at most so many transfers on a link, AdaDUAL, the rule for k transfers, time shifts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from apportion.checks import choice, number, whole
+from apportion.errors import InputError
+from apportion.mechanism.gates.gate import HOLD, START
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from apportion.mechanism.gates.gate import Flow, Gate, LinksView
+
+__all__ = ["TIE", "AdaDual", "AllOf", "AtMost", "KWay", "TimeShift"]
+
+TIE = 1e-9
+"""Bytes and seconds that differ by less, relatively, are equal: no start hangs on rounding."""
+
+
+@dataclass(frozen=True)
+class AtMost:
+    """Let a transfer start if fewer than n are under way on every link that it uses.
+
+    With the order by remaining service it is SRSF(n) of Wang et al., section 5. The text speaks of
+    links between two nodes; here, as in the released code, servers are counted.
+
+    Parameters
+    ----------
+    transfers
+        n; infinite lets everything start.
+    """
+
+    transfers: float = 1
+
+    def __post_init__(self) -> None:
+        if self.transfers != math.inf:
+            whole("transfers", self.transfers, 1)
+
+    @property
+    def name(self) -> str:
+        """``at_most_n``, or ``always``."""
+        return "always" if self.transfers == math.inf else f"at_most_{self.transfers:g}"
+
+    def decide(self, now_s: float, flow: Flow, links: LinksView) -> float:
+        """Count the transfers on the busiest link."""
+        for link in flow.links:
+            if len(links.on(link)) >= self.transfers:
+                return HOLD
+        return START
+
+
+@dataclass(frozen=True)
+class AdaDual:
+    """Let a transfer join one other if it is small enough, and never a third (Algorithm 2).
+
+    It starts on idle links; beside one transfer, of which ``R`` bytes are left, if
+
+        size < R b / (2 (b + eta)),
+
+    when starting at once, and not after the other has ended, makes the sum of the two completion
+    times smaller (Theorem 2). Where two are under way on a link, it waits.
+
+    Parameters
+    ----------
+    conflicts
+        ``"all"``: the rule must hold against every transfer that it would meet. ``"first"``: as
+        Algorithm 2 is written, against that on the first of its links that has one; the result
+        then depends on how servers are numbered.
+
+    References
+    ----------
+    Wang et al., "Communication Contention Aware Scheduling of Multiple Deep Learning Training
+    Jobs", section 4.
+    """
+
+    conflicts: str = "all"
+
+    def __post_init__(self) -> None:
+        choice("conflicts", self.conflicts, ("all", "first"))
+
+    @property
+    def name(self) -> str:
+        """``ada_dual``, or ``ada_dual_as_written``."""
+        return "ada_dual" if self.conflicts == "all" else "ada_dual_as_written"
+
+    def decide(self, now_s: float, flow: Flow, links: LinksView) -> float:
+        """Compare the transfer with those that it would share links with."""
+        met = []
+        for link in flow.links:
+            on = links.on(link)
+            if len(on) > 1:
+                return HOLD
+            met += on
+        if self.conflicts == "first":
+            met = met[:1]
+        b, eta = links.s_per_byte, links.penalty_s_per_byte
+        share = b / (2 * (b + eta)) * (1 - TIE)
+        return START if all(flow.size < share * other.left for other in met) else HOLD
+
+
+@dataclass(frozen=True)
+class KWay:
+    """Let a transfer start if that is better than after any of those under way has ended.
+
+    Beside k transfers of which ``R_1 <= ... <= R_k`` bytes are left on one link, starting M bytes
+    after the j-th has ended adds
+
+        D_j = T_j + b M + 2 (b + eta) sum over l > j of min(M, R_l - R_j)
+
+    to the sum of completion times, where ``T_j = sum over i <= j of (R_i - R_(i-1)) c(k - i + 1)``,
+    ``c(m) = m b + (m - 1) eta`` and ``R_0 = T_0 = 0``. Between completions the sum is concave in
+    the time of the start, so it is best to start now or just after one of them. A transfer starts
+    if ``D_0 < D_j`` for every j; over several links, if that holds on each. For k = 1 it is
+    AdaDUAL's rule.
+    """
+
+    name: str = field(default="k_way", init=False)
+
+    def decide(self, now_s: float, flow: Flow, links: LinksView) -> float:
+        """Compare starting now with every later start, link by link."""
+        for link in flow.links:
+            rests = sorted(other.left for other in links.on(link))
+            now, *later = start_costs(flow.size, rests, links.s_per_byte, links.penalty_s_per_byte)
+            if any(now >= cost * (1 - TIE) for cost in later):
+                return HOLD
+        return START
+
+
+def start_costs(size: float, rests: Sequence[float], b: float, eta: float) -> list[float]:
+    """Return what starting now, or after the j-th completion, adds to the sum of completion times.
+
+    Parameters
+    ----------
+    size
+        Bytes of the transfer that could start.
+    rests
+        Bytes left of those on its link, ascending, shape (k,).
+    b, eta
+        Seconds per byte, and what each further transfer adds, see `KWay`.
+
+    Returns
+    -------
+    list of float
+        ``D_0 ... D_k``, seconds.
+    """
+    k, before, begun_s = len(rests), 0.0, 0.0
+    costs = []
+    for j, rest in enumerate([0.0, *rests]):
+        if j:
+            together = k - j + 1
+            begun_s += (rest - before) * (together * b + (together - 1) * eta)
+            before = rest
+        shared = sum(min(size, other - before) for other in rests[j:])
+        costs.append(begun_s + b * size + 2 * (b + eta) * shared)
+    return costs
+
+
+@dataclass(frozen=True)
+class TimeShift:
+    """Let a job's transfers start at its own times only: a shift, and every period after it.
+
+    Parameters
+    ----------
+    shifts
+        (shift, period) by job, seconds. Other jobs start at once.
+
+    Raises
+    ------
+    InputError
+        For a period that is not above 0, or a shift that is not within it.
+    """
+
+    shifts: Mapping[int, tuple[float, float]]
+    name: str = field(default="time_shift", init=False)
+
+    def __post_init__(self) -> None:
+        for job, (shift_s, period_s) in self.shifts.items():
+            number(f"The period of job {job}", period_s, strict=True)
+            if not 0 <= shift_s < period_s:
+                raise InputError(
+                    f"The shift of job {job} is {shift_s!r}; valid: from 0 to below its period, "
+                    f"{period_s:g} s."
+                )
+
+    def decide(self, now_s: float, flow: Flow, links: LinksView) -> float:
+        """Return the job's next own time."""
+        if flow.job not in self.shifts:
+            return START
+        return next_turn(now_s, *self.shifts[flow.job])
+
+
+def next_turn(now_s: float, shift_s: float, period_s: float) -> float:
+    """Return `START` at shift + n period, up to rounding, and else the next such time."""
+    turns = (now_s - shift_s) / period_s
+    if abs(turns - round(turns)) * period_s <= TIE * max(1.0, now_s):
+        return START
+    return shift_s + math.ceil(turns) * period_s
+
+
+@dataclass(frozen=True)
+class AllOf:
+    """Let a transfer start when several gates do.
+
+    Parameters
+    ----------
+    gates
+        Each may let it start, hold it, or name a time; the latest answer counts.
+    """
+
+    gates: tuple[Gate, ...]
+
+    @property
+    def name(self) -> str:
+        """Names of all of them."""
+        return " and ".join(gate.name for gate in self.gates)
+
+    def decide(self, now_s: float, flow: Flow, links: LinksView) -> float:
+        """Return the latest of the answers."""
+        answers: Iterable[float] = (gate.decide(now_s, flow, links) for gate in self.gates)
+        return max(answers, default=START)

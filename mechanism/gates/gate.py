@@ -1,0 +1,93 @@
+"""What a gate is: it sees a transfer that could start, and the links, and says when it may."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["HOLD", "START", "Flow", "Gate", "LinksView"]
+
+START = -math.inf
+"""The transfer may start at once."""
+
+HOLD = math.inf
+"""It may not, until another transfer starts, ends, or wants to start: then the gate is asked again.
+
+Any other time is that at which the gate is to be asked again, whatever happens until then. So the
+latest of several answers is what all of them together say.
+"""
+
+
+class Flow(NamedTuple):
+    """A transfer, as gates and links see it.
+
+    Attributes
+    ----------
+    job
+        Whose it is.
+    links
+        Links that it uses all the time: servers, ascending, then racks. None within one server.
+    size, left
+        Bytes in all, and still to go.
+    most
+        Highest bytes/s that it can use; infinite for all that it gets.
+    """
+
+    job: int
+    links: tuple[int, ...]
+    size: float
+    left: float
+    most: float = math.inf
+
+
+class LinksView(Protocol):
+    """The links as a gate sees them; nothing of it changes what happens.
+
+    Attributes
+    ----------
+    s_per_byte, penalty_s_per_byte
+        The cost of a byte that k transfers share a link for is ``k s_per_byte + (k - 1)
+        penalty_s_per_byte``: b and eta.
+    """
+
+    s_per_byte: float
+    penalty_s_per_byte: float
+
+    @property
+    def flows(self) -> Sequence[Flow]:
+        """Transfers under way, with what is left of them now."""
+        ...
+
+    @property
+    def waiting(self) -> Sequence[Flow]:
+        """Transfers that wait to start, first served first, that which is asked about included."""
+        ...
+
+    def on(self, link: int) -> Sequence[Flow]:
+        """Transfers under way on a link, in the order in which they started."""
+        ...
+
+    def rates(self, flows: Sequence[Flow]) -> Sequence[float]:
+        """Bytes/s that such transfers would get if they were under way together."""
+        ...
+
+
+@runtime_checkable
+class Gate(Protocol):
+    """Says when a transfer may start; asked in the order of the jobs' priorities.
+
+    Whenever a transfer ends or another wants to start, all that wait are asked about, one by one,
+    and see those that were let in before them.
+    """
+
+    @property
+    def name(self) -> str:
+        """Name of the gate."""
+        ...
+
+    def decide(self, now_s: float, flow: Flow, links: LinksView) -> float:
+        """Return `START`, `HOLD`, or the time, seconds, at which to ask again."""
+        ...

@@ -1,0 +1,35 @@
+"""Iterations of jobs whose GPUs and links are shared: engines, how links share, what is done.
+
+`iteration` says what a job does in an iteration, `links` how transfers share links, `plain` is the
+engine to read, `fast` the compiled one of the same meaning, `record` what a timeline is made of.
+"""
+
+from __future__ import annotations
+
+from apportion.sim.contention.iteration import (
+    Iteration,
+    Phase,
+    Send,
+    all_reduced,
+    in_phases,
+    overlapped,
+)
+from apportion.sim.contention.links import ETHERNET_10G, FairSharing, LinkSharing, SharedCost
+from apportion.sim.contention.plain import Engine, PlainEngine
+from apportion.sim.contention.record import Timeline
+
+__all__ = [
+    "ETHERNET_10G",
+    "Engine",
+    "FairSharing",
+    "Iteration",
+    "LinkSharing",
+    "Phase",
+    "PlainEngine",
+    "Send",
+    "SharedCost",
+    "Timeline",
+    "all_reduced",
+    "in_phases",
+    "overlapped",
+]

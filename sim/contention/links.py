@@ -1,0 +1,190 @@
+"""How transfers share links: at a cost per byte that grows with their number, or fairly."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from apportion.checks import choice, number
+from apportion.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from apportion.mechanism.gates import Flow
+
+__all__ = ["ETHERNET_10G", "FairSharing", "LinkSharing", "SharedCost", "busiest"]
+
+
+class LinkSharing(Protocol):
+    """Says how many bytes/s each of the transfers under way gets.
+
+    Attributes
+    ----------
+    s_per_byte, penalty_s_per_byte
+        b and eta as gates know them, see `apportion.mechanism.gates.LinksView`.
+    """
+
+    @property
+    def s_per_byte(self) -> float:
+        """Seconds of a byte of a transfer that is alone."""
+        ...
+
+    @property
+    def penalty_s_per_byte(self) -> float:
+        """Seconds that each further transfer adds to it beside its share."""
+        ...
+
+    def rates(self, flows: Sequence[Flow]) -> list[float]:
+        """Return the bytes/s of every transfer, each above 0, given all that are under way."""
+        ...
+
+
+@dataclass(frozen=True)
+class SharedCost:
+    """A byte costs ``k b + (k - 1) eta`` seconds where k transfers share a link.
+
+    A transfer of M bytes to which nothing changes so takes ``a + k b M + (k - 1) eta M`` seconds
+    (Wang et al., Equation 5, by default with its figures for 10 Gb Ethernet). Of several links the
+    slowest counts.
+
+    Parameters
+    ----------
+    s_per_byte
+        b.
+    penalty_s_per_byte
+        eta. The text has no figure; 2.35e-10 is in the released code.
+    startup_s
+        a.
+    counted_over
+        What k is the most of: ``"task"``, the links of the transfer itself, as in the released
+        code; or ``"cluster"``, all links, as the text can be read.
+    slower
+        By how much links are slower than others, by number, such as oversubscribed uplinks of
+        racks: a factor to both b and eta.
+
+    Raises
+    ------
+    InputError
+        For numbers out of range.
+    """
+
+    s_per_byte: float = 8.53e-10
+    penalty_s_per_byte: float = 2.35e-10
+    startup_s: float = 6.69e-4
+    counted_over: str = "task"
+    slower: tuple[tuple[int, float], ...] = ()
+
+    def __post_init__(self) -> None:
+        number("s_per_byte", self.s_per_byte, strict=True)
+        number("penalty_s_per_byte", self.penalty_s_per_byte)
+        number("startup_s", self.startup_s)
+        choice("counted_over", self.counted_over, ("task", "cluster"))
+        for link, factor in self.slower:
+            number(f"The factor of link {link}", factor, strict=True)
+
+    def cost(self, transfers: int) -> float:
+        """Seconds of a byte where so many transfers share a link."""
+        return transfers * self.s_per_byte + (transfers - 1) * self.penalty_s_per_byte
+
+    def rates(self, flows: Sequence[Flow]) -> list[float]:
+        """Return 1 over the cost of a byte, or the highest rate of a transfer if that is less."""
+        on = Counter(link for flow in flows for link in flow.links)
+        if self.counted_over == "cluster" and on:
+            most = max(on.values())
+            on = Counter(dict.fromkeys(on, most))
+        factor = dict(self.slower)
+        rates = []
+        for flow in flows:
+            costs = [self.cost(on[link]) * factor.get(link, 1.0) for link in flow.links]
+            rates.append(min(1 / max(costs), flow.most) if costs else flow.most)
+        return rates
+
+
+ETHERNET_10G = SharedCost()
+"""10 Gb Ethernet as measured by Wang et al."""
+
+
+@dataclass(frozen=True)
+class FairSharing:
+    """Links of given bytes/s are shared max-min fairly, and nobody gets more than it can use.
+
+    All rates are raised together until a link is full or a transfer has its highest rate; that one
+    is settled, and the others go on (Bertsekas and Gallager, Data Networks, section 6.5.2).
+
+    Parameters
+    ----------
+    capacity
+        Bytes/s of each link, by number.
+
+    Raises
+    ------
+    InputError
+        For a link without capacity.
+    """
+
+    capacity: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if not self.capacity:
+            raise InputError("There is no link: capacity must have one number of bytes/s for each.")
+        for link, most in enumerate(self.capacity):
+            number(f"Bytes/s of link {link}", most, strict=True)
+
+    @property
+    def s_per_byte(self) -> float:
+        """Seconds of a byte on the slowest link."""
+        return 1 / min(self.capacity)
+
+    @property
+    def penalty_s_per_byte(self) -> float:
+        """Nothing is lost by sharing."""
+        return 0.0
+
+    @property
+    def startup_s(self) -> float:
+        """The first byte moves at once."""
+        return 0.0
+
+    def rates(self, flows: Sequence[Flow]) -> list[float]:
+        """Raise all rates together, again and again."""
+        left = list(self.capacity)
+        rates = [0.0] * len(flows)
+        open_ = list(range(len(flows)))
+        while open_:
+            on = Counter(link for place in open_ for link in self._links(flows[place]))
+            fair = {link: left[link] / count for link, count in on.items()}
+            share = [
+                min((fair[link] for link in flows[place].links), default=math.inf)
+                for place in open_
+            ]
+            own = [flows[place].most for place in open_]
+            level = min(min(share), min(own))
+            closed = [
+                place
+                for place, fits, wants in zip(open_, share, own, strict=True)
+                if min(fits, wants) <= level * (1 + 1e-12)
+            ]
+            for place in closed:
+                rates[place] = level
+                for link in flows[place].links:
+                    left[link] = max(left[link] - level, 0.0)
+            open_ = [place for place in open_ if place not in closed]
+        return rates
+
+    def _links(self, flow: Flow) -> Iterable[int]:
+        for link in flow.links:
+            if not 0 <= link < len(self.capacity):
+                raise InputError(
+                    f"Job {flow.job} sends over link {link}; there are {len(self.capacity)} links, "
+                    f"numbered from 0."
+                )
+        return flow.links
+
+
+def busiest(flow: Flow, flows: Sequence[Flow]) -> int:
+    """Return the number of transfers on the busiest link of one of them: its k."""
+    on = Counter(link for other in flows for link in other.links)
+    return max((on[link] for link in flow.links), default=1)

@@ -1,0 +1,520 @@
+"""The engine of iterations, for reading: GPUs, links and what happens on them, event by event.
+
+Everything is exact in continuous time. Nothing happens between events: a task of a GPU ends, a
+transfer's first or last byte moves, a job gets ready, or a gate wants to be asked. All events of
+one instant are taken in first; then the gate is asked, then links are shared anew if transfers
+have come or gone, then idle GPUs begin tasks.
+"""
+
+from __future__ import annotations
+
+import math
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Any, Protocol
+
+from apportion.errors import InputError, SolveError
+from apportion.mechanism.gates import Flow
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from apportion.mechanism.gates import Gate
+    from apportion.sim.contention.iteration import Iteration, Send
+    from apportion.sim.contention.links import LinkSharing
+    from apportion.sim.contention.record import Timeline
+
+__all__ = ["INSTANT_S", "Engine", "PlainEngine", "Turn", "instant_s"]
+
+INSTANT_S = 1e-9
+"""Events that are less apart are one instant: ties of sums of seconds must not hang on rounding."""
+
+Turn = tuple[int, int]
+"""Whose turn it is on GPUs and at the gate: the least of ``first * iterations left + second``,
+of equal ones the lower job. Whole numbers, so that no turn hangs on rounding."""
+
+_READY, _TASKS, _FIRST_BYTE, _LAST_BYTE, _ASK = range(5)
+
+
+def instant_s(now_s: float) -> float:
+    """Return how far ahead events are still of this instant."""
+    return max(INSTANT_S, now_s * 2.0**-47)
+
+
+class Engine(Protocol):
+    """What lets iterations run; `PlainEngine` and the fast one, with the same outcome."""
+
+    events: int
+    """Ends of tasks and transfers so far."""
+
+    def add(
+        self,
+        job: int,
+        iteration: Iteration,
+        times: int,
+        gpus: Sequence[int],
+        links: Sequence[int],
+        turn: Turn,
+        ready_s: float,
+    ) -> None:
+        """Put a job on GPUs: so many iterations, from a time on, which is now or later."""
+        ...
+
+    def drop(self, job: int) -> None:
+        """Take a job off its GPUs; what it has done of an iteration is lost."""
+        ...
+
+    def run(
+        self, now_s: float, until_s: float, *, to_completion: bool
+    ) -> tuple[float, list[tuple[int, float]]]:
+        """Let jobs run to a time, or until some are done; return when that is, and who and when."""
+        ...
+
+    def left(self, job: int) -> int:
+        """Return the iterations that are not over."""
+        ...
+
+    def computed_s(self, job: int) -> float:
+        """Return the GPU-seconds of the tasks that are over."""
+        ...
+
+    def sent(self, job: int) -> float:
+        """Return the bytes that have moved, by rates and times."""
+        ...
+
+    def state(self) -> dict[str, Any]:
+        """Return everything that later steps depend on, for JSON."""
+        ...
+
+
+class _OnGPUs:
+    """A job that has GPUs."""
+
+    __slots__ = (
+        *("number", "iteration", "gpus", "links", "left", "turn", "key", "done", "sent", "lag"),
+        *("transfer", "computed_s", "moved", "here"),
+    )
+
+    def __init__(
+        self, number: int, iteration: Iteration, times: int, gpus: list[int], links: tuple[int, ...]
+    ) -> None:
+        self.number, self.iteration, self.left = number, iteration, times
+        self.gpus, self.links = gpus, links
+        self.turn: Turn = (0, 0)
+        self.key = (0, 0)
+        self.done = [0] * len(gpus)  # tasks of this iteration, by worker
+        self.sent = 0  # transfers of this iteration
+        self.lag = 0  # workers that have yet to get to the barrier before the next transfer
+        self.transfer: _Transfer | None = None
+        self.computed_s = self.moved = 0.0
+        self.here = True
+
+    def set_key(self) -> None:
+        first, second = self.turn
+        self.key = (first * self.left + second, self.number)
+
+    def set_lag(self) -> None:
+        """Count the workers before the next barrier; the last one is the end of the iteration."""
+        self.lag = sum(map(self.barrier().__gt__, self.done))
+
+    def barrier(self) -> int:
+        iteration = self.iteration
+        if self.sent < len(iteration.sends):
+            return iteration.sends[self.sent].after
+        return len(iteration.gpu_s)
+
+
+class _Transfer:
+    """A transfer that waits or is under way."""
+
+    __slots__ = ("begun", "flow", "job", "left", "rate", "since_s", "stamp")
+
+    def __init__(self, job: _OnGPUs, send: Send) -> None:
+        self.job, self.left = job, send.size
+        self.flow = Flow(job.number, job.links, send.size, send.size, send.most)
+        self.rate, self.since_s = 0.0, 0.0  # no byte moves before `begun`
+        self.begun = False
+        self.stamp = 0  # events of other stamps are void
+
+    def seen(self, now_s: float) -> Flow:
+        job, links, size, _, most = self.flow
+        return Flow(job, links, size, self.left - self.rate * (now_s - self.since_s), most)
+
+
+def _turn_of(transfer: _Transfer) -> tuple[int, int]:
+    return transfer.job.key
+
+
+class _View:
+    """What a gate sees, see `apportion.mechanism.gates.LinksView`."""
+
+    def __init__(self, engine: PlainEngine, now_s: float) -> None:
+        self._engine, self._now_s = engine, now_s
+        self._on: dict[int, list[Flow]] = {}
+        self.s_per_byte = engine.sharing.s_per_byte
+        self.penalty_s_per_byte = engine.sharing.penalty_s_per_byte
+
+    @property
+    def flows(self) -> list[Flow]:
+        return [each.seen(self._now_s) for each in self._engine.under_way if each.job.links]
+
+    @property
+    def waiting(self) -> list[Flow]:
+        return [each.flow for each in self._engine.waiting]
+
+    def on(self, link: int) -> list[Flow]:
+        if link not in self._on:
+            self._on[link] = [each.seen(self._now_s) for each in self._engine.on_link[link]]
+        return self._on[link]
+
+    def started(self, flow: Flow) -> None:
+        """Look again at links that have one more transfer now."""
+        for link in flow.links:
+            self._on.pop(link, None)
+
+    def rates(self, flows: Sequence[Flow]) -> list[float]:
+        return self._engine.sharing.rates(flows)
+
+
+class PlainEngine:
+    """Lets iterations run on GPUs and links, see `Engine`.
+
+    Parameters
+    ----------
+    gpus, links
+        How many there are.
+    sharing
+        How transfers share links.
+    gate
+        When they may start.
+    timeline
+        Takes down who computes and who sends, if anybody wants to know.
+
+    Attributes
+    ----------
+    waiting, under_way
+        Transfers that wait for the gate, first served first, and those that it has let in.
+    on_link
+        Transfers under way on each link.
+    """
+
+    def __init__(
+        self,
+        gpus: int,
+        links: int,
+        sharing: LinkSharing,
+        gate: Gate,
+        timeline: Timeline | None = None,
+    ) -> None:
+        self.sharing, self.gate, self._timeline = sharing, gate, timeline
+        self.events = 0
+        self.waiting: list[_Transfer] = []
+        self.under_way: list[_Transfer] = []
+        self.on_link: list[list[_Transfer]] = [[] for _ in range(links)]
+        self._jobs: dict[int, _OnGPUs] = {}
+        self._heap: list[tuple[float, int, int, Any, Any]] = []
+        self._count = 0  # of events ever planned: of equal times, first planned first served
+        self._ready: list[list[tuple[tuple[int, int], int, _OnGPUs]]] = [[] for _ in range(gpus)]
+        self._busy: list[_OnGPUs | None] = [None] * gpus
+        self._look: set[int] = set()  # GPUs that may have something to begin
+        self._new: list[_Transfer] = []  # of those that wait: nobody was asked about them
+        self._ask = self._share_anew = False
+        self._ask_at: set[float] = set()  # times that gates have named
+        self._finished: list[tuple[int, float]] = []
+
+    # ---------------------------------------------------------------- who is there
+
+    def add(
+        self,
+        job: int,
+        iteration: Iteration,
+        times: int,
+        gpus: Sequence[int],
+        links: Sequence[int],
+        turn: Turn,
+        ready_s: float,
+    ) -> None:
+        """Put a job on GPUs, see `Engine`."""
+        for link in links:
+            if not 0 <= link < len(self.on_link):
+                raise InputError(
+                    f"Job {job} sends over link {link}, which is not there; there are "
+                    f"{len(self.on_link)} links, numbered from 0."
+                )
+        new = _OnGPUs(job, iteration, times, list(gpus), tuple(links))
+        new.turn = turn
+        new.set_key()
+        self._jobs[job] = new
+        self._plan(ready_s, _READY, new)
+
+    def drop(self, job: int) -> None:
+        """Take a job off its GPUs, see `Engine`."""
+        gone = self._jobs.pop(job)
+        gone.here = False
+        for gpu in gone.gpus:
+            self._ready[gpu] = [each for each in self._ready[gpu] if each[2] is not gone]
+            if self._busy[gpu] is gone:
+                self._busy[gpu] = None
+                self._look.add(gpu)
+        transfer = gone.transfer
+        if transfer is not None:
+            if transfer in self.waiting:
+                self.waiting.remove(transfer)
+                self._new = [each for each in self._new if each is not transfer]
+            else:
+                self._take_off(transfer)
+
+    def left(self, job: int) -> int:
+        """Return the iterations that are not over."""
+        return self._jobs[job].left
+
+    def computed_s(self, job: int) -> float:
+        """Return the GPU-seconds of the tasks that are over."""
+        return self._jobs[job].computed_s
+
+    def sent(self, job: int) -> float:
+        """Return the bytes that had moved when its rate was last looked at."""
+        return self._jobs[job].moved
+
+    # ---------------------------------------------------------------- time goes by
+
+    def run(
+        self, now_s: float, until_s: float, *, to_completion: bool
+    ) -> tuple[float, list[tuple[int, float]]]:
+        """Let jobs run, see `Engine`.
+
+        Raises
+        ------
+        SolveError
+            If they would stand still for ever; it says who waits for what.
+        """
+        heap, self._finished = self._heap, []
+        while True:
+            self._take_in(now_s)
+            if to_completion and self._finished:
+                return now_s, self._finished
+            self._settle(now_s)
+            if not heap and self._jobs:
+                self._stand_still(now_s)
+            if not heap or heap[0][0] > until_s + instant_s(until_s):
+                return until_s, self._finished
+            now_s = max(heap[0][0], now_s)
+
+    def _take_in(self, now_s: float) -> None:
+        """Take in all events of an instant."""
+        heap, until_s = self._heap, now_s + instant_s(now_s)
+        while heap and heap[0][0] <= until_s:
+            when_s, _, kind, subject, detail = heappop(heap)
+            if kind == _TASKS:
+                if subject.here:
+                    self._end_tasks(subject, detail, now_s)
+            elif kind == _ASK:
+                self._ask = True
+                self._ask_at.discard(when_s)
+            elif kind == _READY:
+                if subject.here:
+                    self._begin_iteration(subject, now_s)
+            elif subject.job.here and subject.stamp == detail:
+                if kind == _FIRST_BYTE:
+                    subject.begun = self._share_anew = True
+                    subject.since_s = now_s
+                else:
+                    self._end_transfer(subject, now_s)
+
+    def _settle(self, now_s: float) -> None:
+        """Ask the gate, share the links, and let idle GPUs begin."""
+        if self._ask or self._new:
+            self._ask_gate(now_s)
+        if self._share_anew:
+            self._share(now_s)
+        if self._look:
+            self._begin_tasks(now_s)
+
+    def _plan(self, when_s: float, kind: int, subject: Any, detail: Any = None) -> None:
+        self._count += 1
+        heappush(self._heap, (when_s, self._count, kind, subject, detail))
+
+    # ---------------------------------------------------------------- jobs
+
+    def _begin_iteration(self, job: _OnGPUs, now_s: float) -> None:
+        job.sent = 0
+        job.done = [0] * len(job.gpus)
+        job.set_key()
+        job.lag = len(job.gpus) if job.barrier() else 0
+        self._let_workers(job, 0)
+        if not job.lag:
+            self._pass_barriers(job, now_s)
+
+    def _let_workers(self, job: _OnGPUs, sent: int) -> None:
+        """Let workers go on whose next task has waited for so many transfers."""
+        needs, key, gpus, ready = job.iteration.needs, job.key, job.gpus, self._ready
+        if sent and sent not in needs:
+            return
+        tasks = len(needs)
+        for worker, done in enumerate(job.done):
+            if done < tasks and needs[done] == sent:
+                ready[gpus[worker]].append((key, worker, job))
+        self._look.update(gpus)
+
+    def _pass_barriers(self, job: _OnGPUs, now_s: float) -> None:
+        """Go on where all workers have come to the next barrier."""
+        while not job.lag and job.transfer is None:
+            sends = job.iteration.sends
+            if job.sent == len(sends):
+                job.left -= 1
+                if job.left:
+                    self._begin_iteration(job, now_s)
+                else:
+                    job.here = False
+                    del self._jobs[job.number]
+                    self._finished.append((job.number, now_s))
+                return
+            send = sends[job.sent]
+            if send.size and (job.links or math.isfinite(send.most)):
+                job.transfer = _Transfer(job, send)
+                if job.links:
+                    self.waiting.append(job.transfer)
+                    self._new.append(job.transfer)
+                else:
+                    self._start(job.transfer, now_s)
+                return
+            self._sent_one(job)
+
+    def _sent_one(self, job: _OnGPUs) -> None:
+        job.sent += 1
+        job.transfer = None
+        job.set_lag()
+        self._let_workers(job, job.sent)
+
+    # ---------------------------------------------------------------- GPUs
+
+    def _begin_tasks(self, now_s: float) -> None:
+        """Let idle GPUs begin the task of the job whose turn it is; equal ones end as one event."""
+        together: dict[tuple[_OnGPUs, int], list[int]] = {}
+        all_ready, busy = self._ready, self._busy
+        for gpu in self._look:
+            ready = all_ready[gpu]
+            if not ready or busy[gpu] is not None:
+                continue
+            first = 0 if len(ready) == 1 else ready.index(min(ready))
+            _, worker, job = ready.pop(first)
+            busy[gpu] = job
+            group = (job, job.done[worker])
+            if group in together:
+                together[group].append(worker)
+            else:
+                together[group] = [worker]
+        self._look.clear()
+        for (job, task), workers in together.items():
+            self._plan(now_s + job.iteration.gpu_s[task], _TASKS, job, workers)
+            if self._timeline is not None:
+                for worker in workers:
+                    self._timeline.begins(job.number, job.gpus[worker], task, now_s)
+
+    def _end_tasks(self, job: _OnGPUs, workers: list[int], now_s: float) -> None:
+        """Let workers that began together go on."""
+        done, needs, barrier, sent = job.done, job.iteration.needs, job.barrier(), job.sent
+        task = done[workers[0]] + 1
+        goes_on = task < len(needs) and needs[task] <= sent
+        self.events += len(workers)
+        job.computed_s += job.iteration.gpu_s[task - 1] * len(workers)
+        gpus, ready, busy, key = job.gpus, self._ready, self._busy, job.key
+        for worker in workers:
+            gpu = gpus[worker]
+            done[worker] = task
+            busy[gpu] = None
+            if goes_on:
+                ready[gpu].append((key, worker, job))
+            if self._timeline is not None:
+                self._timeline.ends(job.number, gpu, now_s)
+        self._look.update([gpus[worker] for worker in workers])
+        if task == barrier:
+            job.lag -= len(workers)
+            if not job.lag:
+                self._pass_barriers(job, now_s)
+
+    # ---------------------------------------------------------------- links
+
+    def _ask_gate(self, now_s: float) -> None:
+        """Ask about transfers in the order of the jobs: the new ones, or, after an end, all."""
+        self.waiting.sort(key=_turn_of)
+        asked = list(self.waiting) if self._ask else sorted(self._new, key=_turn_of)
+        self._ask, self._new = False, []
+        view = _View(self, now_s)
+        for transfer in asked:
+            when_s = self.gate.decide(now_s, transfer.flow, view)
+            if when_s <= now_s:
+                self.waiting.remove(transfer)
+                self._start(transfer, now_s)
+                view.started(transfer.flow)
+            elif when_s < math.inf and when_s not in self._ask_at:
+                self._ask_at.add(when_s)
+                self._plan(when_s, _ASK, None)
+
+    def _start(self, transfer: _Transfer, now_s: float) -> None:
+        job = transfer.job
+        self.under_way.append(transfer)
+        for link in job.links:
+            self.on_link[link].append(transfer)
+        self._share_anew = True
+        startup_s = job.iteration.sends[job.sent].startup_s if job.links else 0.0
+        transfer.since_s, transfer.begun = now_s, not startup_s
+        if startup_s:
+            self._plan(now_s + startup_s, _FIRST_BYTE, transfer, transfer.stamp)
+
+    def _end_transfer(self, transfer: _Transfer, now_s: float) -> None:
+        job = transfer.job
+        self.events += 1
+        job.moved += transfer.rate * (now_s - transfer.since_s)
+        self._take_off(transfer)
+        if self._timeline is not None:
+            self._timeline.sent(job.number, now_s)
+        self._sent_one(job)
+        self._pass_barriers(job, now_s)
+
+    def _take_off(self, transfer: _Transfer) -> None:
+        self.under_way.remove(transfer)
+        for link in transfer.job.links:
+            self.on_link[link].remove(transfer)
+        self._share_anew = self._ask = True
+
+    def _share(self, now_s: float) -> None:
+        """Give every transfer under way its rate; touch only those whose rate changes."""
+        self._share_anew = False
+        flows = [transfer.seen(now_s) for transfer in self.under_way]
+        for transfer, rate in zip(self.under_way, self.sharing.rates(flows), strict=True):
+            if self._timeline is not None:
+                self._timeline.sends(transfer.seen(now_s), flows, now_s)
+            if rate == transfer.rate or not transfer.begun:
+                continue
+            transfer.job.moved += transfer.rate * (now_s - transfer.since_s)
+            transfer.left = max(transfer.left - transfer.rate * (now_s - transfer.since_s), 0.0)
+            transfer.rate, transfer.since_s = rate, now_s
+            transfer.stamp = self._count
+            self._plan(now_s + transfer.left / rate, _LAST_BYTE, transfer, transfer.stamp)
+
+    # ---------------------------------------------------------------- nothing happens
+
+    def _stand_still(self, now_s: float) -> None:
+        """Say who waits for what."""
+        words = []
+        for transfer in self.waiting[:5]:
+            links = ", ".join(map(str, transfer.job.links))
+            words.append(
+                f"job {transfer.job.number} waits for the gate {self.gate.name!r} to let it send "
+                f"{transfer.left:.3g} bytes over the links {links}"
+            )
+        more = len(self.waiting) - len(words)
+        raise SolveError(
+            f"Nothing would ever happen again at {now_s:.6g} s: {'; '.join(words)}"
+            f"{f'; and {more} more' if more else ''}. No transfer is under way that could end."
+        )
+
+    def state(self) -> dict[str, Any]:
+        """Return everything that later steps depend on, for JSON.
+
+        Raises
+        ------
+        InputError
+            Always: runs of iterations leave no snapshots yet.
+        """
+        raise InputError("Runs of iterations leave no snapshots; leave out snapshot.")

@@ -1,0 +1,67 @@
+"""Who computes, who sends, and with whom: what a timeline of GPUs and links is drawn from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from apportion.sim.contention.links import busiest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from apportion.mechanism.gates import Flow
+
+__all__ = ["Timeline"]
+
+
+class Timeline:
+    """Takes down tasks of GPUs and transfers, with how many shared their busiest link.
+
+    For small cases: there is a line for every task.
+    """
+
+    def __init__(self) -> None:
+        self._tasks: list[tuple[int, int, int, float, float]] = []
+        self._sends: list[tuple[int, tuple[int, ...], float, float, int]] = []
+        self._task: dict[tuple[int, int], tuple[int, float]] = {}
+        self._send: dict[int, tuple[tuple[int, ...], float, int]] = {}
+
+    def begins(self, job: int, gpu: int, task: int, now_s: float) -> None:
+        """Take down that a GPU begins a task."""
+        self._task[job, gpu] = (task, now_s)
+
+    def ends(self, job: int, gpu: int, now_s: float) -> None:
+        """Take down that it has ended."""
+        task, begun_s = self._task.pop((job, gpu))
+        self._tasks.append((job, gpu, task, begun_s, now_s))
+
+    def sends(self, flow: Flow, flows: Sequence[Flow], now_s: float) -> None:
+        """Take down that a transfer goes on beside others."""
+        sharing = busiest(flow, flows)
+        if flow.job in self._send:
+            if self._send[flow.job][2] == sharing:
+                return
+            self.sent(flow.job, now_s)
+        self._send[flow.job] = (flow.links, now_s, sharing)
+
+    def sent(self, job: int, now_s: float) -> None:
+        """Take down that it has ended, or goes on beside others than before."""
+        links, begun_s, sharing = self._send.pop(job)
+        if now_s > begun_s:
+            self._sends.append((job, links, begun_s, now_s, sharing))
+
+    def tasks(self) -> pd.DataFrame:
+        """Return a row for each task: ``job, gpu, task, start_s, end_s``; task 0 is forward.
+
+        A GPU that a job holds and that is in none of its tasks waits.
+        """
+        return pd.DataFrame(self._tasks, columns=["job", "gpu", "task", "start_s", "end_s"])
+
+    def transfers(self) -> pd.DataFrame:
+        """Return a row for each stretch of a transfer: ``job, links, start_s, end_s, sharing``.
+
+        ``sharing`` is the number of transfers on the busiest of its links, itself included.
+        """
+        return pd.DataFrame(self._sends, columns=["job", "links", "start_s", "end_s", "sharing"])
