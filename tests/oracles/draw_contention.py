@@ -17,7 +17,7 @@ LAWS = (
 )
 JOB_SETS = (
     *("plain", "equal jobs", "one job", "one GPU each", "zero size", "zero compute", "crowded"),
-    *("lockstep", "tiny", "huge", "racks"),
+    *("lockstep", "tiny", "huge", "racks", "busy links"),
 )
 
 
@@ -54,36 +54,51 @@ def draw_jobs(seed: int, kind: str = "plain", jobs: int = 5, iterations: int = 4
     """Draw jobs with GPUs fixed (``at_fixed``) and memory, so that a placement may also choose.
 
     Times and bytes are whole plus k / 1009 with a k of its own, so that events coincide only
-    where they must; in "lockstep" and "equal jobs" they are whole and coincide everywhere.
+    where they must; in "lockstep" and "equal jobs" they are whole and coincide everywhere. In
+    "busy links" all jobs have a GPU on each of two servers and send much or little.
     """
     rng = np.random.default_rng([seed, *kind.encode()])
-    servers, width = int(rng.integers(2, 4)), int(rng.integers(1, 3))
+    servers, width = int(rng.integers(2, 5)), int(rng.integers(1, 5))
+    if kind == "busy links":
+        servers, width = servers + 2, 4
     racks = tuple(s % 2 for s in range(servers)) if kind == "racks" else None
+    names = range(1 if kind == "one job" else jobs)
+    found = [_job(rng, kind, name, servers, width, iterations) for name in names]
+    if kind == "equal jobs":
+        found = [replace(found[0], name=j.name) for j in found]
+        where = [tuple(int(g) for g in rng.permutation(servers * width)) for _ in found]
+        found = [replace(j, fixed=g[: j.n]) for j, g in zip(found, where, strict=True)]
+    return JobSet(Cluster((width,) * servers, Fraction(1), racks), found)
+
+
+def _job(
+    rng: np.random.Generator, kind: str, name: int, servers: int, width: int, iterations: int
+) -> Job:
     size = {"tiny": Fraction(1, 2**20), "huge": Fraction(2**20)}.get(kind, Fraction(1))
+    whole = kind in ("lockstep", "equal jobs")
 
     def some(low: int, high: int) -> Fraction:
-        parts = 0 if kind in ("lockstep", "equal jobs") else int(rng.integers(1, 1009))
+        parts = 0 if whole else int(rng.integers(1, 1009))
         return (int(rng.integers(low, high)) + Fraction(parts, 1009)) * size
 
-    found = []
-    for name in range(1 if kind == "one job" else jobs):
-        n = 1 if kind == "one GPU each" else int(rng.integers(1, servers * width + 1))
-        found.append(
-            Job(
-                name,
-                Fraction(0) if kind in ("lockstep", "equal jobs") else some(0, 20),
-                n,
-                Fraction(0) if kind == "zero compute" else some(1, 6),
-                Fraction(0) if kind == "zero compute" else some(1, 9),
-                Fraction(0) if kind == "zero size" else some(1, 12),
-                int(rng.integers(1, iterations + 1)),
-                Fraction(int(rng.integers(2, 9)), 16 if kind != "crowded" else 8),
-                tuple(int(g) for g in rng.permutation(servers * width)[:n]),
-            )
+    n = 1 if kind == "one GPU each" else int(rng.integers(1, min(servers * width, 5) + 1))
+    gpus = tuple(int(g) for g in rng.permutation(servers * width)[:n])
+    if kind == "busy links":
+        gpus = tuple(
+            int(s) * width + int(rng.integers(width)) for s in rng.permutation(servers)[:2]
         )
-    if kind == "equal jobs":
-        found = [replace(found[0], name=i) for i in range(jobs)]
-    return JobSet(Cluster((width,) * servers, Fraction(1), racks), found)
+    idle, silent = kind == "zero compute", kind == "zero size"
+    return Job(
+        name,
+        Fraction(0) if whole else some(0, 20),
+        len(gpus),
+        Fraction(0) if idle else some(1, 6),
+        Fraction(0) if idle else some(1, 9),
+        Fraction(0) if silent else some(1, 80 if kind == "busy links" else 12),
+        int(rng.integers(1, iterations + 1)),
+        Fraction(int(rng.integers(2, 9)), 8 if kind == "crowded" else 16),
+        gpus,
+    )
 
 
 def draw_link(seed: int, running: int, waiting: int) -> tuple[list[Fraction], list[Fraction], Law]:

@@ -18,6 +18,7 @@ CHOICES = (
     *("plain", "ties", "zeros", "one job", "no capacity", "equal jobs", "kinks", "huge", "tiny"),
     *("barred", "pinned", "one type", "exactly one", "soft", "negative"),
 )
+ELASTIC = ("plain", "newcomers", "worn", "falling", "equal jobs", "barred")
 SERVERS = ("plain", "ties", "zeros", "one GPU each", "no memory", "uneven", "huge")
 LINKS = ("plain", "equal jobs", "harmonic", "loop", "always on", "silent", "full", "one job")
 ROUNDS = ("plain", "ties", "full", "empty", "oversize", "one job", "blocking", "two types")
@@ -96,8 +97,8 @@ def draw_elastic(
 ) -> list[ElasticJob]:
     """Draw goodputs that need not be concave, with current options, ages and restarts.
 
-    Kinds: plain, "newcomers" (nobody holds anything, age 0), "worn" (so many restarts that r is
-    0), "falling" (goodput falls beyond a point), "equal jobs", "barred".
+    "newcomers" hold nothing at age 0, "worn" jobs have so many restarts that r is 0, "falling"
+    goodput falls beyond a point.
     """
     rng = _rng(seed, kind)
     found = []

@@ -87,7 +87,7 @@ def test_motivating_measurement(model: str) -> None:
     assert float(turn / (alone.finished[0] / 6)) == pytest.approx(MODELS[model][4], abs=0.06)
 
 
-def invariants(case: JobSet, out: Outcome) -> None:
+def invariants(case: JobSet, law: Law, out: Outcome) -> None:
     jobs = {j.name: j for j in case.jobs}
     assert set(out.finished) == set(jobs)
     for gpu in range(sum(case.cluster.gpus)):
@@ -100,6 +100,8 @@ def invariants(case: JobSet, out: Outcome) -> None:
         assert len(own_tasks) == 2 * j.n * j.iterations
         assert sum(s.size for s in sent) == (j.size * j.iterations if spans else 0)
         assert out.placed[name] >= j.arrival
+        for x in sent:
+            assert law.seconds(j.size) <= x.end - x.start <= law.seconds(j.size, x.most)
         for i in range(j.iterations):
             ends = [t.end for t in own_tasks if t.iteration == i]
             later = [t.start for t in own_tasks if t.iteration > i]
@@ -116,7 +118,7 @@ def test_invariants(kind: str, gate: str) -> None:
     for law in LAWS[:3:2]:
         rules = Rules(law, GATES[gate])
         out = simulate(case.cluster, case.jobs, rules)
-        invariants(case, out)
+        invariants(case, law, out)
         limit = {"SRSF(1)": 1, "SRSF(2)": 2, "AdaDUAL": 2, "AdaDUAL as written": 2}.get(gate, 9)
         assert all(s.most <= limit for s in out.sent)
         assert simulate(case.cluster, case.shuffled(1).jobs, rules) == out
@@ -137,7 +139,7 @@ def test_with_least_workload_first(exclusive: bool) -> None:
             exclusive=exclusive,
         )
         out = simulate(case.cluster, case.jobs, rules)
-        invariants(case, out)
+        invariants(case, LAWS[0], out)
         for a in out.finished:
             for b in out.finished:
                 apart = out.finished[a] <= out.placed[b] or out.finished[b] <= out.placed[a]
