@@ -175,3 +175,21 @@ def test_racks_are_links() -> None:
     racks = simulate(Cluster((1,) * 4, rack_of=(0, 1, 0, 1)), jobs, Rules(Law(), always)).finished
     assert flat == {0: 12, 1: 12}
     assert racks == {0: 20, 1: 20}
+
+
+def test_orders_by_hand() -> None:
+    """Gates and placement go by remaining service, not by name; E counts or does not."""
+    law = Law(0, 1, 0)
+    long, late = replace(job(0, 2, 1, 4, (0, 2)), iterations=3), job(1, 1, 1, 4, (1, 3))
+    late = replace(late, arrival=Fraction(1), iterations=1)
+    sent = simulate(Cluster((2, 2)), [long, late], Rules(law, srsf(1))).sent
+    assert [(s.job, s.ready == 3) for s in sent[:2]] == [(1, True), (0, True)]
+    queue = [job(0, 1, 1, 0, (0,)), job(1, 5, 5, 0, (0,)), job(2, 2, 2, 0, (0,))]
+    out = simulate(Cluster((1,)), queue, Rules(law, srsf(1), exclusive=True))
+    assert out.placed == {0: 0, 2: 4, 1: 12}
+    wide, narrow = job(0, 1, 1, 100, (0, 1)), job(1, 3, 3, 0, (0,))
+    starts = [
+        next(t.job for t in simulate(Cluster((1, 1)), [wide, narrow], rules).tasks if t.gpu == 0)
+        for rules in (Rules(law, srsf(1)), Rules(law, srsf(1), network_counts=False))
+    ]
+    assert starts == [1, 0]

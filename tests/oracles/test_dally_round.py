@@ -50,6 +50,13 @@ def test_timers() -> None:
     assert timers([], 10, 5) == 0
 
 
+def test_the_network_comes_after_the_rack() -> None:
+    """A rack timer below the machine timer does not open the network before the rack."""
+    cluster = Cluster((((2, 1), (1, 0)),), 4, 8)
+    assert algorithm_1(cluster, [Waiting(0, 4, 8.0, 12.0, 6.0)]) == {0: None}
+    assert algorithm_1(cluster, [Waiting(0, 4, 12.0, 12.0, 6.0)]) == {0: (0, NETWORK)}
+
+
 def test_oversize() -> None:
     assert tier([[4, 2], [1, 0]], 6, 0) == RACK
     assert tier([[3, 2], [1, 0]], 6, 23.9) is None

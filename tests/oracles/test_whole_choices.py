@@ -70,6 +70,9 @@ def test_greedy_rules() -> None:
     assert values.lyra_base([5, 1, 3], [2, 3, 2], 5) == [False, True, True]
     assert values.afs([[1, 1.9, 2.7], [1, 1.1, 1.15]], [10, 1], 3) == [2, 1]
     assert values.afs([[1, 1.9]], [10], 0) == [0]
+    two, left = [[1, 1.6], [1.0, 2.0]], [1, 10]
+    assert values.afs(two, left, 3) == [1, 2]
+    assert values.afs(two, left, 3, a_over="before") == [2, 1]
 
 
 @pytest.mark.parametrize("kind", CHOICES)
