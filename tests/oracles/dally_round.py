@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import statistics
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING
 
 from tests.sim.leasing.packing import MACHINE, NETWORK, RACK, Place, spot
@@ -124,12 +125,13 @@ def placeable(free: Sequence[Sequence[int]], gangs: Sequence[tuple[int, int]]) -
     """Whether (GPUs, tier) of one type all find room at once, by trying machines and racks.
 
     Machine gangs first, each on any machine; then rack gangs, each in any rack's rest; the network
-    gangs need the sum only. Equal machines of a rack (equal racks) are tried once.
+    gangs need the sum only. Equal machines of a rack (equal racks) are tried once. Meant for a few racks of a few machines: the search grows exponentially.
     """
     machines = sorted((g for g, tier in gangs if tier == MACHINE), reverse=True)
     racks = sorted((g for g, tier in gangs if tier == RACK), reverse=True)
     rest = sum(g for g, tier in gangs if tier == NETWORK)
 
+    @cache
     def on_racks(left: tuple[int, ...], at: int) -> bool:
         if at == len(racks):
             return sum(left) >= rest
@@ -138,6 +140,7 @@ def placeable(free: Sequence[Sequence[int]], gangs: Sequence[tuple[int, int]]) -
         }
         return any(on_racks(row, at + 1) for row in sorted({tuple(sorted(t)) for t in tries}))
 
+    @cache
     def on_machines(left: tuple[tuple[int, ...], ...], at: int) -> bool:
         if at == len(machines):
             return on_racks(tuple(sum(row) for row in left), 0)
@@ -157,7 +160,9 @@ def placeable(free: Sequence[Sequence[int]], gangs: Sequence[tuple[int, int]]) -
         }
         return any(on_machines(state, at + 1) for state in sorted(tries))
 
-    return on_machines(tuple(tuple(row) for row in free), 0)
+    if sum(g for g, _ in gangs) > sum(n for row in free for n in row):
+        return False
+    return on_machines(tuple(sorted(tuple(sorted(row)) for row in free)), 0)
 
 
 def realisable(
@@ -188,7 +193,10 @@ def lexicographic(cluster: Cluster, jobs: Sequence[Waiting]) -> dict[int, Option
 def ranks(
     cluster: Cluster, jobs: Sequence[Waiting], decision: dict[int, Option | None]
 ) -> tuple[int, ...]:
-    """Rank of each job's option in its preferences, jobs in order; waiting is one past the end."""
+    """Rank of each job's option in its preferences, jobs in order; waiting is one past the end.
+
+    ValueError for an option that its timers do not allow.
+    """
     row = []
     for job in in_order(jobs):
         liked, option = preferences(job, cluster), decision[job.name]

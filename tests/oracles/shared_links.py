@@ -135,3 +135,20 @@ def completions(network: Network, starts: Sequence[Start] = ()) -> dict[int, Fra
             net.advance(min(steps))
             now += min(steps)
     return ends
+
+
+def fluid_iteration(
+    compute: Number,
+    size: Number,
+    links: Sequence[LinkName],
+    others: Sequence[Sequence[LinkName]],
+    law: Law,
+) -> Fraction:
+    """Seconds of an iteration if every job with traffic always sends: t_f + t_b + a + c(k) M.
+
+    k is the number of jobs, this one too, on the busiest of its links; no links, no transfer.
+    """
+    if not links:
+        return Fraction(compute)
+    k = 1 + max(sum(x in theirs for theirs in others) for x in links)
+    return Fraction(compute) + law.seconds(size, k)

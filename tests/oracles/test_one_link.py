@@ -16,7 +16,7 @@ from tests.oracles.one_link import (
     on_one_link,
     together,
 )
-from tests.oracles.shared_links import Law, completions
+from tests.oracles.shared_links import Law, completions, fluid_iteration
 from tests.oracles.transfer_gates import Asking, adadual, k_way, srsf, what_if
 
 PAPER = Law(6.69e-4, 8.53e-10, 2.35e-10)
@@ -120,3 +120,10 @@ def test_several_waiting_are_not_additive() -> None:
         best = best_starts(rests, sizes, law)
         ends = [Fraction(0), *completions(on_one_link(rests, law)).values()]
         assert all(best <= cost_of_starts(rests, sizes, [a, b], law) for a in ends for b in ends)
+
+
+def test_fluid_iteration() -> None:
+    law, near = Law(1, 2, 3), [(0, 1), (1, 2), (3, 4), ()]
+    assert fluid_iteration(10, 5, (1, 3), near, law) == 10 + 1 + (3 * 2 + 2 * 3) * 5
+    assert fluid_iteration(10, 5, (5, 6), near, law) == 10 + 1 + 2 * 5
+    assert fluid_iteration(10, 5, (), near, law) == 10
