@@ -125,7 +125,8 @@ def placeable(free: Sequence[Sequence[int]], gangs: Sequence[tuple[int, int]]) -
     """Whether (GPUs, tier) of one type all find room at once, by trying machines and racks.
 
     Machine gangs first, each on any machine; then rack gangs, each in any rack's rest; the network
-    gangs need the sum only. Equal machines of a rack (equal racks) are tried once. Meant for a few racks of a few machines: the search grows exponentially.
+    gangs need the sum only. Equal machines of a rack (equal racks) are tried once. Still, the
+    search grows exponentially with gangs that nearly fit.
     """
     machines = sorted((g for g, tier in gangs if tier == MACHINE), reverse=True)
     racks = sorted((g for g, tier in gangs if tier == RACK), reverse=True)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -32,12 +33,12 @@ class Servers:
     load: Sequence[Sequence[Number]]
     free: Sequence[Sequence[Number]]
 
-    @property
+    @cached_property
     def server_of(self) -> list[int]:
         """Server of every GPU."""
         return [s for s, row in enumerate(self.load) for _ in row]
 
-    @property
+    @cached_property
     def loads(self) -> list[Fraction]:
         """L_g of every GPU."""
         return [Fraction(x) for row in self.load for x in row]
@@ -159,11 +160,12 @@ def capped(
 
     They have the least greatest load, the least sum, and use no server beyond the set.
     """
-    load, at, avail = servers.loads, servers.server_of, servers.available(memory)
+    load, at = servers.loads, servers.server_of
+    by_load = sorted(servers.available(memory), key=lambda g: (load[g], g))
     found = []
     for size in range(1, cap.servers + 1):
         for group in combinations(range(len(servers.load)), size):
-            own = sorted((g for g in avail if at[g] in group), key=lambda g: (load[g], g))
+            own = [g for g in by_load if at[g] in group]
             if 0 < n <= len(own):
                 chosen = tuple(sorted(own[:n]))
                 found.append((cap.cost(servers, chosen, networked), chosen))
