@@ -34,7 +34,6 @@ from apportion.policies.in_order import FIFO, ShortestJobFirst
 from apportion.policies.instance import Instance
 from apportion.policies.isolated import isolated_share
 from apportion.policies.labelled import solve
-from apportion.policies.labels import Resource
 from apportion.policies.makespan import Makespan
 from apportion.policies.max_min_fairness import MaxMinFairness
 from apportion.policies.nash_welfare import NashWelfare, StrategyProof
@@ -43,6 +42,7 @@ from apportion.policies.placements.place_round import RoundPlacement, place_roun
 from apportion.policies.placements.tiers import Eligible, eligible
 from apportion.policies.problem import Problem
 from apportion.policies.registry import BUILT_IN, SPECIALISED, get_policy, policy_table, register
+from apportion.policies.resource import Resource
 from apportion.policies.sessions.session import Session, session
 from apportion.policies.solving.driver import Solution, solve_instance
 from apportion.policies.solving.rows.pairs import PairTable

@@ -10,11 +10,12 @@ import pandas as pd
 from apportion.allocation import Allocation
 from apportion.errors import InputError, written
 from apportion.kinds import checked
-from apportion.policies.labels import Resource, instance_of, jobs_of, pair_table
+from apportion.policies.labels import instance_of, jobs_of, pair_table
 from apportion.policies.placements.tiers import GangPacking, pack_gangs
 from apportion.policies.registry import get_policy
 from apportion.policies.solving.driver import Solution, solve_instance
 from apportion.policies.solving.rows.given_order import GivenOrder
+from apportion.policies.solving.whole.valid import check_pins
 from apportion.tensor import COMBINATION, ThroughputTensor
 from apportion.threads import one_thread
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from apportion.pairs import PairThroughputs
     from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
+    from apportion.policies.resource import Resource
     from apportion.policies.solving.driver import Fallback
     from apportion.policies.solving.rows.pairs import PairTable
     from apportion.policies.solving.solvers.optimise import SolverName
@@ -107,8 +109,10 @@ def solve(
     resources = [*resources, *packing.resources]
     instance = instance_of(tensor, cluster, table, resources, packing.largest_gang)
     _check_alone(chosen, tensor, instance)
-    names = [*cluster.accelerators, *(str(resource.name) for resource in resources)]
-    given = GivenOrder.of(instance, names, [_texts(option) for option in tensor.options])
+    _check_pinned(chosen, tensor, instance)
+    given = GivenOrder.of(
+        instance, instance.resource_names, [_texts(option) for option in tensor.options]
+    )
     solution = solve_instance(
         chosen,
         given.apply(instance),
@@ -154,6 +158,7 @@ def _labelled(
         unit=policy.unit,
         message=" ".join(filter(None, notes)),
         stats=solution.stats,
+        integral=policy.integral,
     )
 
 
@@ -166,8 +171,7 @@ def _resources(
     tensor: ThroughputTensor, cluster: Cluster, resources: Sequence[Resource]
 ) -> list[Any]:
     """Labels of the prices: types as the tensor has them, then what there is beside the GPUs."""
-    own = tensor.options.get_level_values(0)
-    label = dict(zip(tensor.accelerator_of_option, own, strict=True))
+    label = dict(zip(tensor.accelerator_of_option, tensor.type_labels, strict=True))
     types = [label.get(name, name) for name in cluster.accelerators]
     return [*types, *(resource.name for resource in resources)]
 
@@ -182,6 +186,17 @@ def _check_alone(policy: Policy, tensor: ThroughputTensor, instance: Instance) -
             f"combinations only; give its throughputs alone, or use a policy such as "
             f"'max_min_fairness'."
         )
+
+
+def _check_pinned(policy: Policy, tensor: ThroughputTensor, instance: Instance) -> None:
+    """Name jobs whose pins cannot hold, or that are pinned where shares of time are given."""
+    if instance.pinned.any() and not policy.integral:
+        job = tensor.rows[instance.pinned][0]
+        raise InputError(
+            f"Job {written(job)} is pinned, which is for policies that decide in whole numbers; "
+            f"{policy!r} gives shares of time. Leave the column out."
+        )
+    check_pins(instance, tensor.rows.tolist())
 
 
 def _sharing(

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from scipy import sparse
 
-from apportion.checks import LARGEST_NUMBER, label, number
 from apportion.errors import InputError, unknown_name, written
 from apportion.jobs import check_jobs
-from apportion.kinds import check_fields
 from apportion.policies.extensions import ChecksJobs
 from apportion.policies.instance import Instance
+from apportion.policies.resource import Resource, usage_of
 from apportion.policies.solving.rows.pairs import PairTable
-from apportion.table_checks import as_floats
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +24,7 @@ if TYPE_CHECKING:
     from apportion.policies.base import Policy
     from apportion.tensor import ThroughputTensor
 
-__all__ = ["Resource", "instance_of", "jobs_of", "pair_table"]
+__all__ = ["instance_of", "jobs_of", "pair_table"]
 
 _DEFAULTS = {
     "weight": 1.0,
@@ -37,40 +33,6 @@ _DEFAULTS = {
     "elapsed_s": 0.0,
     "network_priority": 0.0,
 }
-
-
-@dataclass(frozen=True)
-class Resource:
-    """A resource beside the GPUs: anything with a hard capacity that running rows hold units of.
-
-    Parameters
-    ----------
-    name
-        How it is called in `Allocation.prices`.
-    capacity
-        Units that there are.
-    usage
-        Units that a row holds while it runs under an option; rows and options as in the tensor.
-
-    Raises
-    ------
-    InputError
-        For a capacity or usage that is no finite number >= 0.
-    """
-
-    name: str
-    capacity: float
-    usage: pd.DataFrame
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-        label("name of a resource", self.name)
-        number(f"The capacity of resource {self.name!r}", self.capacity, words="a finite number")
-        used = as_floats(self.usage)
-        if not ((used >= 0) & (used <= LARGEST_NUMBER)).all():
-            raise InputError(
-                f"The usage of resource {self.name!r} holds a value that is no finite number >= 0."
-            )
 
 
 def jobs_of(tensor: ThroughputTensor, jobs: pd.DataFrame | None, policy: Policy) -> pd.DataFrame:
@@ -162,21 +124,26 @@ def instance_of(
             f"{_least_gpus(gpus[row], tensor, job == first):g} GPUs of a type on which it runs, "
             f"and the cluster has {cluster}."
         )
-    capacity = np.append(cluster.counts, [resource.capacity for resource in resources])
+    capacity = np.append(cluster.counts, [resource.limit for resource in resources])
     columns, entities = _numbers(table)
+    if "current_option" in table:
+        columns["current_option"] = _places_of_options(table["current_option"], tensor.options)
+    if "pinned" in table:
+        columns["pinned"] = table["pinned"].to_numpy(dtype=float)
     if "running_on" in table:
         columns["running_on"] = _places_of_types(table["running_on"], cluster)
     return Instance(
         throughput=speed,
         member_row=row,
         member_job=job,
-        usage=_usage(tensor, gpus, accelerator, resources, len(cluster.gpus)),
+        usage=usage_of(tensor, gpus, accelerator, resources, len(cluster.gpus)),
         capacity=capacity.astype(float),
         option_accelerator=accelerator,
         columns=columns,
         prices=np.append(cluster.prices, np.zeros(len(resources))),
         entities=entities,
         types=len(cluster.gpus),
+        resource_names=(*cluster.accelerators, *(str(resource.name) for resource in resources)),
     )
 
 
@@ -208,28 +175,16 @@ def _places_of_types(names: pd.Series, cluster: Cluster) -> NDArray[np.float64]:
     return pd.Index(cluster.accelerators).get_indexer(pd.Index(names)).astype(float)
 
 
-def _usage(
-    tensor: ThroughputTensor,
-    gpus: NDArray[np.float64],
-    accelerator: NDArray[np.intp],
-    resources: Sequence[Resource],
-    types: int,
-) -> sparse.csr_array:
-    """Units of each resource by row and option, shape (rows, options * resources)."""
-    rows, options = gpus.shape
-    usage = np.zeros((rows, options, types + len(resources)))
-    usage[:, np.arange(options), accelerator] = gpus
-    for place, resource in enumerate(resources, start=types):
-        same = resource.usage.index.equals(tensor.rows) and resource.usage.columns.equals(
-            tensor.options
-        )
-        if not same:
+def _places_of_options(labels: pd.Series, options: pd.Index) -> NDArray[np.float64]:
+    """Places of options in a tensor, -1 for none, shape (jobs,)."""
+    places = {option: place for place, option in enumerate(options)}
+    for job, option in labels.items():
+        if option is not None and option not in places:
             raise InputError(
-                f"The usage of resource {resource.name!r} must have the rows and options of the "
-                f"throughput tensor, in its order."
+                f"Job {written(job)} has current_option = {written(option)}; it must be one of "
+                f"{', '.join(map(written, options[:20]))}, or None."
             )
-        usage[:, :, place] = as_floats(resource.usage)
-    return sparse.csr_array(usage.reshape(rows, options * usage.shape[2]))
+    return np.array([-1 if option is None else places[option] for option in labels], dtype=float)
 
 
 def pair_table(pairs: PairThroughputs, tensor: ThroughputTensor, table: pd.DataFrame) -> PairTable:

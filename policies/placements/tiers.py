@@ -16,8 +16,8 @@ from apportion.cluster import TIERS
 from apportion.errors import InputError, unknown_name, written
 from apportion.jobs import check_jobs
 from apportion.kinds import checked
-from apportion.policies.labels import Resource
 from apportion.policies.placements.packing_limits import packing_limits
+from apportion.policies.resource import Resource
 from apportion.table_checks import as_floats, check_unique
 from apportion.tensor import ThroughputTensor
 
@@ -105,7 +105,8 @@ def pack_gangs(tensor: ThroughputTensor, cluster: Cluster, jobs: pd.DataFrame) -
     largest = of_tier[tier]
     gang = _gangs(tensor, jobs)
     runs = (tensor.values > 0).groupby(level=0, sort=False).all().loc[tensor.rows].to_numpy()
-    gangs = np.where(runs & (gang[:, None] <= largest), gang[:, None], 0)
+    each = gang[:, None] if tensor.gpus_of_option is None else tensor.gpus_of_option.astype(int)
+    gangs = np.where(runs & (each <= largest), each, 0)
     resources, notes = [], []
     for accelerator in tensor.accelerator_of_option.unique():
         for inside, gpus in enumerate((cluster.gpus_per_machine, cluster.gpus_per_rack)):
@@ -225,9 +226,9 @@ def eligible(
 
 def _tier_of_option(tensor: ThroughputTensor) -> NDArray[np.intp] | None:
     """Place of each option's tier in `TIERS`; None if the options are something else."""
-    if tensor.options.nlevels == 1:
+    names = tensor.option_level("tier")
+    if names is None:
         return None
-    names = tensor.options.get_level_values(1)
     tier = np.asarray(pd.Index(TIERS).get_indexer(names), dtype=np.intp)
     if (tier < 0).all():
         return None

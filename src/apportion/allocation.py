@@ -7,14 +7,15 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+import pandas as pd
+
 from apportion.allocation_files import fields_of, from_json, to_json, to_plain
 from apportion.csv_cells import to_csv
 from apportion.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    import pandas as pd
 
 __all__ = ["Allocation"]
 
@@ -33,19 +34,25 @@ class Allocation:
         The policy's objective at `X`, in `unit`.
     prices
         What one more GPU of each type would improve the objective by, at the equal and isolated
-        shares as they are. Where the objective has a kink they lie between the loss by a GPU less
-        and the gain by a GPU more; of all that prove the objective, those with the least sum of
-        squares over single GPUs, so that they are the same from every solver and in every order.
+        shares as they are; of whole decisions what it would improve the relaxation by, in which
+        jobs could divide their time. Where the objective has a kink they lie between the loss by a
+        GPU less and the gain by a GPU more; of all that prove the objective, those with the least
+        sum of squares over single GPUs, so that they are the same from every solver and in every
+        order.
     gap
         Certified relative distance of the objective from the optimum, recomputed from the prices.
     status
-        "optimal", or "optimal_inaccurate" where the gap is above 1e-6.
+        "optimal", or "optimal_inaccurate" where the gap is above 1e-6; "time_limit" for a whole
+        decision that was not proved in time, "fallback" where no solver found any.
     policy
         The policy, as it would be written.
     message
         What a reader should know beside the numbers.
     stats
-        Jobs, classes of identical jobs, options, solver, seconds by stage.
+        Jobs, classes of identical jobs, options, solver, seconds by stage; of whole decisions
+        ``proved_by``: "relaxation", "highs", or "dynamic programme".
+    integral
+        Whether decisions are whole; `choice` then tells the option of each row.
     """
 
     X: pd.DataFrame
@@ -58,15 +65,48 @@ class Allocation:
     unit: str = ""
     message: str = ""
     stats: dict[str, Any] = field(default_factory=dict)
+    integral: bool = False
+
+    @property
+    def choice(self) -> pd.Series:
+        """Option that each row has, None where it has none; rows are jobs, or combinations.
+
+        Raises
+        ------
+        InputError
+            If the policy gave shares of time, or a row stands for several jobs of several options.
+        """
+        X = self.X.to_numpy()
+        if not self.integral:
+            raise InputError(
+                f"{self.policy} gives shares of time: there is no one option for a job. Read X."
+            )
+        if not np.isin(X, (0.0, 1.0)).all():
+            raise InputError(
+                "The row of a job with a count above 1 has several options, or one for some of "
+                "its jobs; read X."
+            )
+        taken = np.where(X.any(axis=1), X.argmax(axis=1), -1)
+        labels = [None if place < 0 else self.X.columns[place] for place in taken.tolist()]
+        chosen = np.empty(len(labels), dtype=object)
+        chosen[:] = labels
+        return pd.Series(chosen, index=self.X.index, name="choice")
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one line per row and option: its labels and its ``share`` of time."""
+        """Return one line per row and option: its labels and its ``share`` of time.
+
+        Options of several levels have a column for each, by name where they have names. Of whole
+        decisions there are only the lines of options that are taken.
+        """
         levels = list(range(self.X.columns.nlevels))
-        names = ["option"] if self.X.columns.nlevels == 1 else ["accelerator", "variant"]
+        names = ["option"] if self.X.columns.nlevels == 1 else list(self.X.columns.names)
+        if len(names) > 1 and None in names:
+            names = ["accelerator", "variant"]
         frame = self.X.rename_axis(index="row")
         frame.columns = frame.columns.set_names(names)
         stacked = cast("pd.Series", frame.stack(levels, future_stack=True))
-        return stacked.rename("share").reset_index()
+        lines = stacked.rename("share").reset_index()
+        return lines[lines["share"] > 0].reset_index(drop=True) if self.integral else lines
 
     def to_parquet(self, path: str | Path) -> None:
         """Write `to_frame` as Parquet; job ids as text."""
@@ -154,19 +194,34 @@ class Allocation:
 
     def __repr__(self) -> str:
         unit = f" {self.unit}" if self.unit else ""
-        table = self.X.copy()
-        column = ("steps/s", *[""] * (table.columns.nlevels - 1))
-        table[column if len(column) > 1 else "steps/s"] = self.throughput.reindex(table.index)
+        table = self._table()
+        relaxed = ", of the relaxation" if self.integral else ""
         prices = ", ".join(f"{name} {price:.4g}" for name, price in self.prices.items())
         lines = [
             f"{self.policy}: {self.status}, objective {self.objective:.6g}{unit}, "
             f"gap {self.gap:.1e}",
             table.to_string(max_rows=20, float_format=lambda value: f"{value:.4g}"),
-            f"prices of one more GPU: {prices}",
+            f"prices of one more GPU{relaxed}: {prices}",
         ]
         return "\n".join([*lines, self.message] if self.message else lines)
 
+    def _table(self) -> pd.DataFrame:
+        """Shares, or the choice where there is one, beside steps/s."""
+        if self.integral and np.isin(self.X.to_numpy(), (0.0, 1.0)).all():
+            table = self.choice.map(_written, na_action="ignore").fillna("-").to_frame()
+        else:
+            table = self.X.copy()
+        column = ("steps/s", *[""] * (table.columns.nlevels - 1))
+        table[column if len(column) > 1 else "steps/s"] = self.throughput.reindex(table.index)
+        return table
+
     def _repr_html_(self) -> str:
         head, *_ = repr(self).splitlines()
-        table = self.X.to_html(max_rows=20, float_format="{:.4g}".format, escape=True)
+        shown = self._table() if self.integral else self.X
+        table = shown.to_html(max_rows=20, float_format="{:.4g}".format, escape=True)
         return f"<p>{escape(head)}</p>{table}"
+
+
+def _written(option: Any) -> str:
+    """Write an option on one line."""
+    return ", ".join(map(str, option)) if isinstance(option, tuple) else str(option)

@@ -7,12 +7,14 @@
 ``policy``      the policy as it would be written; also ``objective``, ``unit``, ``gap``,
                 ``status``, ``message`` and ``stats``, as in `Allocation`
 ``options``     label of each column of X; a list of two where they are pairs with a type first
+``levels``      names of the levels of those labels, or None
 ``rows``        label of each row of X
 ``X``           share of time, a list for each row
 ``jobs``        job ids
 ``throughput``  steps/s of each of the jobs
 ``resources``   what has a price
 ``prices``      price of each
+``integral``    whether decisions are whole; then also ``choice``, the option of each row or None
 ==============  ============================================================================
 
 Labels are texts, whole numbers, floats or truth values; a tuple of them is a list. JSON has no NaN
@@ -53,13 +55,23 @@ def to_plain(allocation: Allocation) -> dict[str, Any]:
         "format": FORMAT,
         **{name: _plain(getattr(allocation, name)) for name in _PLAIN},
         "options": [_label(option) for option in allocation.X.columns],
+        "levels": [None if name is None else str(name) for name in allocation.X.columns.names],
         "rows": [_label(row) for row in allocation.X.index],
         "X": allocation.X.to_numpy(dtype=float).tolist(),
         "jobs": [_label(job) for job in allocation.throughput.index],
         "throughput": allocation.throughput.to_numpy(dtype=float).tolist(),
         "resources": [_label(name) for name in allocation.prices.index],
         "prices": allocation.prices.to_numpy(dtype=float).tolist(),
+        "integral": allocation.integral,
+        **_choice(allocation),
     }
+
+
+def _choice(allocation: Allocation) -> dict[str, Any]:
+    """Return the option of each row, where each has one or none."""
+    if not (allocation.integral and np.isin(allocation.X.to_numpy(), (0.0, 1.0)).all()):
+        return {}
+    return {"choice": [None if each is None else _label(each) for each in allocation.choice]}
 
 
 def fields_of(content: Mapping[str, Any]) -> dict[str, Any]:
@@ -75,12 +87,15 @@ def fields_of(content: Mapping[str, Any]) -> dict[str, Any]:
         raise InputError(f"An allocation has the format {FORMAT!r}, not {written(found)}.")
     try:
         rows, options = _index(content["rows"]), _index(content["options"], levels=True)
+        names = content.get("levels")
+        options = options if names is None else options.set_names(names)
         X = np.asarray(content["X"], dtype=float).reshape(len(rows), len(options))
         return {
             **{name: content[name] for name in _PLAIN},
             "X": pd.DataFrame(X, index=rows, columns=options),
             "throughput": _series("throughput", content["throughput"], content["jobs"]),
             "prices": _series("price", content["prices"], content["resources"]),
+            "integral": bool(content.get("integral", False)),
         }
     except KeyError as error:
         raise InputError(f"The allocation has no {error.args[0]!r}.") from error

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import pandas as pd
 
-from apportion.checks import LARGEST_COUNT, LARGEST_NUMBER, at_most
+from apportion.checks import LARGEST_COUNT, LARGEST_NUMBER, at_most, is_truth
 from apportion.errors import InputError, unknown_name, written
 from apportion.table_checks import as_floats, check_unique, table
 
@@ -23,7 +23,7 @@ class JobColumn:
     """One column of the jobs table: its meaning, unit and range."""
 
     meaning: str
-    kind: Literal["number", "count", "text"] = "number"
+    kind: Literal["number", "count", "text", "option", "truth"] = "number"
     least: float = 0.0
     strict: bool = False
     optional: bool = False
@@ -36,11 +36,13 @@ class JobColumn:
     @property
     def valid(self) -> str:
         """The range in words, for error messages."""
-        if self.kind == "text":
-            return "a text"
+        if self.kind in _WORDS:
+            return _WORDS[self.kind]
         number = "a whole number" if self.kind == "count" else "a finite number"
         return f"{number} {'>' if self.strict else '>='} {self.least:g}"
 
+
+_WORDS = {"text": "a text", "option": "the label of an option", "truth": "True or False"}
 
 JOB_COLUMNS: Mapping[str, JobColumn] = {
     "arrival_s": JobColumn("when the job arrives, seconds from the start of the workload"),
@@ -70,6 +72,12 @@ JOB_COLUMNS: Mapping[str, JobColumn] = {
         "text",
         optional=True,
     ),
+    "current_option": JobColumn(
+        "option that the job has now, as the throughputs call it; None, NaN or empty for none",
+        "option",
+        optional=True,
+    ),
+    "pinned": JobColumn("whether the job must keep its current option", "truth"),
 }
 """Every column that a jobs table may have, by name."""
 
@@ -110,10 +118,15 @@ def check_jobs(jobs: pd.DataFrame, *, required: Iterable[str] = ()) -> pd.DataFr
 def _checked(name: str, values: pd.Series) -> pd.Series:
     """Convert one column to its type and check its range."""
     column = JOB_COLUMNS[name]
-    if column.kind == "text":
+    if column.kind == "option":
+        return values.astype(object).map(_option)
+    if column.kind == "truth":
+        wrong = ~np.array([is_truth(value) for value in values], dtype=bool)
+        checked: pd.Series = values if wrong.any() else values.astype(bool)
+    elif column.kind == "text":
         blank = (values.astype(str).str.strip() == "").to_numpy() & (not column.optional)
         wrong = values.isna().to_numpy() | blank
-        checked: pd.Series = values.astype(str)
+        checked = values.astype(str)
     else:
         array = as_floats(values)
         low = array <= column.least if column.strict else array < column.least
@@ -125,9 +138,24 @@ def _checked(name: str, values: pd.Series) -> pd.Series:
         checked = pd.Series(array, index=values.index, name=name)
     if wrong.any():
         place = int(np.argmax(wrong))
-        valid = column.valid + at_most(as_floats(values.iloc[[place]])[0], column.most)
+        number = column.kind in ("number", "count")
+        value = as_floats(values.iloc[[place]])[0] if number else 0.0
+        valid = column.valid + at_most(value, column.most)
         raise InputError(
             f"Job {written(values.index[place])} has {name} = {written(values.iloc[place])}; it "
             f"must be {valid} ({column.meaning})."
         )
     return checked.astype(np.int64) if column.kind == "count" else checked
+
+
+def _option(value: object) -> object:
+    """Return the label of an option, lists as tuples; None for none."""
+    if isinstance(value, (list, tuple)):
+        return tuple(value)
+    missing = (
+        value is None
+        or value is pd.NA
+        or value != value
+        or (isinstance(value, str) and not value.strip())
+    )
+    return None if missing else value

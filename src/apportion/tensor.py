@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import numpy as np
 import pandas as pd
 
-from apportion.checks import LARGEST_NUMBER, hashable, listed, mapping
+from apportion.checks import LARGEST_COUNT, LARGEST_NUMBER, hashable, listed, mapping
 from apportion.errors import InputError, written
 from apportion.given import cluster_of, jobs_table, labelled_array, no_workers
 from apportion.table_checks import as_floats, check_unique, table
@@ -27,9 +27,11 @@ if TYPE_CHECKING:
 
     Throughputs: TypeAlias = "ThroughputTensor | pd.DataFrame | Mapping[Any, Any] | Sequence[Sequence[float]] | NDArray[Any]"  # noqa: E501
 
-__all__ = ["COMBINATION", "ThroughputTensor"]
+__all__ = ["COMBINATION", "OPTION_LEVELS", "ThroughputTensor"]
 
 COMBINATION = " + "
+OPTION_LEVELS = ("accelerator", "tier", "gpus")
+"""What an option can say, the names of the levels of the columns."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -42,8 +44,9 @@ class ThroughputTensor:
         One row per member (a job in a row), one column per option, in steps/s of the whole job;
         0 where it cannot run. Rows are indexed by ``(row, job)``, where `row` is the job's own id
         or, for a combination that shares devices, the ids joined by ``" + "``. Columns are
-        accelerator types, or pairs with a type first: ``(accelerator, tier)``,
-        ``(accelerator, gpus)``.
+        accelerator types, or have several levels with names out of `OPTION_LEVELS`, in any order:
+        a level ``gpus`` says how many GPUs a row holds under an option. Levels without names are
+        ``(accelerator, gpus)`` where all in the second are numbers, else ``(accelerator, tier)``.
     workers
         The GPUs of each type, if they are to come with the throughputs: a `Cluster`, a mapping, or
         text such as ``"v100=8,k80=16"``.
@@ -65,11 +68,13 @@ class ThroughputTensor:
 
     def __post_init__(self) -> None:
         values = table("The throughputs", self.values)
-        if values.index.nlevels != 2 or values.columns.nlevels > 2:
+        if values.index.nlevels != 2 or _level_names(values.columns) is None:
             raise InputError(
                 "A throughput tensor has rows (row, job) and columns accelerator, (accelerator, "
-                f"tier) or (accelerator, gpus); got {values.index.nlevels} row and "
-                f"{values.columns.nlevels} column levels."
+                "tier) or (accelerator, gpus), or levels with names out of "
+                f"{', '.join(OPTION_LEVELS)}, accelerator among them; got {values.index.nlevels} "
+                f"row and {values.columns.nlevels} column levels"
+                f"{_called(values.columns)}."
             )
         check_unique("option", values.columns)
         check_unique("option", pd.Index([_name_of(option) for option in values.columns]))
@@ -233,23 +238,31 @@ class ThroughputTensor:
         """Labels of the options."""
         return self.values.columns
 
+    def option_level(self, name: str) -> pd.Index | None:
+        """Return what each option says at a level out of `OPTION_LEVELS`; None without it."""
+        names = _level_names(self.options) or ()
+        return self.options.get_level_values(names.index(name)) if name in names else None
+
+    @cached_property
+    def type_labels(self) -> pd.Index:
+        """Accelerator type of each option, as the columns have it."""
+        return cast("pd.Index", self.option_level("accelerator")).rename(None)
+
     @cached_property
     def accelerator_of_option(self) -> pd.Index:
         """Name of the accelerator type of each option, as in a cluster."""
-        return self.options.get_level_values(0).map(str)
+        return self.type_labels.map(str)
 
     @property
     def gpus_of_option(self) -> NDArray[np.float64] | None:
-        """GPUs that an option holds, where options are (accelerator, gpus); else None."""
-        if self.options.nlevels == 1:
+        """GPUs that an option holds, where options say so; else None."""
+        level = self.option_level("gpus")
+        if level is None:
             return None
-        level = self.options.get_level_values(1)
-        if not pd.api.types.is_numeric_dtype(level):
-            return None
-        gpus = level.to_numpy(dtype=float)
-        if (gpus < 1).any() or (gpus != np.floor(gpus)).any():
+        gpus = as_floats(level)
+        if not ((gpus >= 1) & (gpus == np.floor(gpus)) & (gpus <= LARGEST_COUNT)).all():
             raise InputError(f"GPUs in the options must be whole numbers >= 1, not {list(level)}.")
-        return np.asarray(gpus, dtype=float)
+        return gpus
 
     def to_frame(self) -> pd.DataFrame:
         """Return the table, rows ``(row, job)`` and one column per option."""
@@ -274,6 +287,25 @@ class ThroughputTensor:
 def _name_of(option: Any) -> Any:
     """Return an option under the name that its type has in a cluster."""
     return (str(option[0]), *option[1:]) if isinstance(option, tuple) else str(option)
+
+
+def _level_names(options: pd.Index) -> tuple[str, ...] | None:
+    """Return what the levels of options say, out of `OPTION_LEVELS`; None where that is unknown."""
+    if options.nlevels == 1:
+        return ("accelerator",)
+    named = tuple(map(str, options.names))
+    if any(name in OPTION_LEVELS for name in named):
+        right = {"accelerator"} <= set(named) <= set(OPTION_LEVELS)
+        return named if right and len(set(named)) == len(named) else None
+    if options.nlevels > 2:
+        return None
+    numbers = pd.api.types.is_numeric_dtype(options.get_level_values(1))
+    return ("accelerator", "gpus" if numbers else "tier")
+
+
+def _called(options: pd.Index) -> str:
+    """Write the names of levels that have any."""
+    return f" called {list(options.names)}" if any(options.names) else ""
 
 
 def _frame(table: Mapping[Any, Any]) -> pd.DataFrame:

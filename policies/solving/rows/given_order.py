@@ -101,6 +101,11 @@ class GivenOrder:
         if "running_on" in columns:
             on = columns["running_on"].astype(np.intp)
             columns["running_on"] = np.where(on < 0, -1.0, new_type[on])
+        if "current_option" in columns:
+            now = columns["current_option"].astype(np.intp)
+            new_option = np.full(self.all_options, -1.0)
+            new_option[self.options] = np.arange(self.options.size)
+            columns["current_option"] = np.where(now < 0, -1.0, new_option[now])
         return replace(
             instance,
             throughput=instance.throughput[member][:, self.options],
@@ -114,6 +119,7 @@ class GivenOrder:
             option_accelerator=new_type[instance.option_accelerator[self.options]],
             columns=columns,
             types=int((self.resources < instance.accelerators).sum()),
+            resource_names=tuple(instance.resource_names[place] for place in self.resources),
         )
 
     def _usage(self, instance: Instance) -> sparse.csr_array:

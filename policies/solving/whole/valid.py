@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from apportion.errors import InputError, SolveError
+from apportion.errors import InputError, SolveError, written
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from apportion.policies.instance import Instance
@@ -23,8 +25,15 @@ _ROUNDING = 1e-9
 _MISSED = 1e-6
 
 
-def check_pins(instance: Instance) -> None:
+def check_pins(instance: Instance, jobs: Sequence[Any] | None = None) -> None:
     """Refuse pins that cannot hold: without an option, on an impossible one, above capacity.
+
+    Parameters
+    ----------
+    instance
+        A problem.
+    jobs
+        What its jobs are called; by default they have numbers.
 
     Raises
     ------
@@ -34,16 +43,21 @@ def check_pins(instance: Instance) -> None:
     pinned = np.flatnonzero(instance.pinned)
     if not pinned.size:
         return
+
+    def called(row: int) -> str:
+        return f"Job number {row}" if jobs is None else f"Job {written(jobs[row])}"
+
     now = instance.current[pinned] > 0
     nowhere = pinned[~now.any(axis=1)]
     if nowhere.size:
         raise InputError(
-            f"Job number {nowhere[0]} is pinned and has no current_option that it could keep."
+            f"{called(nowhere[0])} is pinned and has no current_option that it could keep."
         )
     cannot = pinned[(now & ~instance.can_run[pinned]).any(axis=1)]
     if cannot.size:
         raise InputError(
-            f"Job number {cannot[0]} is pinned to an option under which it cannot run."
+            f"{called(cannot[0])} is pinned to an option under which it cannot run: its throughput "
+            f"there is 0, or there are too few GPUs."
         )
     resources = instance.capacity.size
     X = np.where(instance.pinned[:, None], instance.current, 0.0) * instance.row_count[:, None]
@@ -51,9 +65,12 @@ def check_pins(instance: Instance) -> None:
     over = np.flatnonzero(held > instance.capacity * (1 + _ROUNDING))
     if over.size:
         names = instance.resource_names or tuple(map(str, range(resources)))
+        of_it = instance.usage[:, over[0] :: resources].toarray()
+        holders = pinned[(of_it * X).sum(axis=1)[pinned] > 0]
+        first = ", ".join(map(called, holders[:10]))
         raise InputError(
             f"The pinned jobs hold {held[over[0]]:g} of {names[over[0]]!r}, of which there are "
-            f"{instance.capacity[over[0]]:g}: job numbers {', '.join(map(str, pinned[:10]))}."
+            f"{instance.capacity[over[0]]:g}: {first}."
         )
 
 

@@ -1,0 +1,143 @@
+"""Resources beside the GPUs, and what rows hold of all of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+
+from apportion.checks import LARGEST_NUMBER, label, number
+from apportion.errors import InputError, written
+from apportion.kinds import check_fields
+from apportion.table_checks import as_floats
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from apportion.tensor import ThroughputTensor
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
+
+__all__ = ["Resource", "usage_of"]
+
+
+@dataclass(frozen=True)
+class Resource:
+    """A resource beside the GPUs: anything that running rows hold units of.
+
+    Parameters
+    ----------
+    name
+        How it is called in `Allocation.prices`, and by policies.
+    capacity
+        Units that there are; None for a soft resource, of which any number may be held: policies
+        read in `Problem.held` how many are.
+    usage
+        Units that a row holds while it runs under an option: a table with the rows and options of
+        the tensor, or a sparse array of scipy of that shape.
+
+    Raises
+    ------
+    InputError
+        For a capacity or usage that is no finite number >= 0.
+    """
+
+    name: str
+    capacity: float | None
+    usage: pd.DataFrame | sparse.sparray
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        label("name of a resource", self.name)
+        if self.capacity is not None:
+            words = "a finite number"
+            number(f"The capacity of resource {self.name!r}", self.capacity, words=words)
+        if not isinstance(self.usage, pd.DataFrame) and not sparse.issparse(self.usage):
+            raise InputError(
+                f"The usage of resource {self.name!r} is {written(self.usage)}; it must be a "
+                f"DataFrame or a sparse array of scipy."
+            )
+        usage = self.usage
+        used = as_floats(usage) if isinstance(usage, pd.DataFrame) else _entries(usage)[2]
+        if not ((used >= 0) & (used <= LARGEST_NUMBER)).all():
+            raise InputError(
+                f"The usage of resource {self.name!r} holds a value that is no finite number >= 0."
+            )
+
+    @property
+    def limit(self) -> float:
+        """Units that may be held: infinitely many of a soft resource."""
+        return np.inf if self.capacity is None else float(self.capacity)
+
+    def entries(self, tensor: ThroughputTensor) -> tuple[Ints, Ints, Floats]:
+        """Return row, option and units of what is held, rows and options as in the tensor.
+
+        Raises
+        ------
+        InputError
+            If the usage has others.
+        """
+        if isinstance(self.usage, pd.DataFrame):
+            index, columns = self.usage.index, self.usage.columns
+            same = index.equals(tensor.rows) and columns.equals(tensor.options)
+        else:
+            usage: Any = self.usage  # of scipy, whose types do not tell of shapes
+            same = usage.shape == (len(tensor.rows), len(tensor.options))
+        if not same:
+            raise InputError(
+                f"The usage of resource {self.name!r} must have the rows and options of the "
+                f"throughput tensor, in its order."
+            )
+        return _entries(self.usage)
+
+
+def _entries(usage: pd.DataFrame | sparse.sparray) -> tuple[Ints, Ints, Floats]:
+    """Row, column and value of what is not zero in a table or a sparse array."""
+    if isinstance(usage, pd.DataFrame):
+        values = as_floats(usage)
+        row, column = np.nonzero(values)
+        return row, column, values[row, column]
+    held: Any = usage.tocoo()  # type: ignore[attr-defined]
+    row, column = (np.asarray(place, dtype=np.intp) for place in (held.row, held.col))
+    return row, column, np.asarray(held.data, dtype=float)
+
+
+def usage_of(
+    tensor: ThroughputTensor,
+    gpus: Floats,
+    accelerator: Ints,
+    resources: Sequence[Resource],
+    types: int,
+) -> sparse.csr_array:
+    """Return units of each resource by row and option, shape (rows, options * resources).
+
+    Parameters
+    ----------
+    tensor
+        Rows and options.
+    gpus
+        GPUs that rows hold, shape (rows, options).
+    accelerator
+        Type of each option, shape (options,).
+    resources
+        What there is beside the GPUs.
+    types
+        Number of types, the first resources.
+    """
+    rows, options = gpus.shape
+    width = types + len(resources)
+    row, option = np.divmod(np.arange(gpus.size), options)
+    held = [(row, option * width + accelerator[option], gpus.ravel())]
+    for place, resource in enumerate(resources, start=types):
+        row, option, units = resource.entries(tensor)
+        held.append((row, option * width + place, units))
+    row, column, units = (np.concatenate(each) for each in zip(*held, strict=True))
+    usage = sparse.csr_array((units, (row, column)), shape=(rows, options * width))
+    usage.eliminate_zeros()
+    return usage
