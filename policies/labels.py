@@ -13,6 +13,7 @@ from apportion.policies.extensions import ChecksJobs
 from apportion.policies.instance import Instance
 from apportion.policies.resource import Resource, usage_of
 from apportion.policies.solving.rows.pairs import PairTable
+from apportion.submission import order_of_submission
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,17 +62,13 @@ def jobs_of(tensor: ThroughputTensor, jobs: pd.DataFrame | None, policy: Policy)
     check_jobs(table[[name for name in needed if name in table]], required=needed)
     if isinstance(policy, ChecksJobs):
         policy.check_jobs(table)
-    return table.assign(order=_order_of_submission(table))
+    return table.assign(order=_place_in_order(table))
 
 
-def _order_of_submission(table: pd.DataFrame) -> NDArray[np.float64]:
-    """Place of each job by arrival, jobs of one time by id."""
+def _place_in_order(table: pd.DataFrame) -> NDArray[np.float64]:
+    """Place of each job by arrival, jobs of one time by the numbers in their ids."""
     arrival = table.get("arrival_s", pd.Series(0.0, index=table.index))
-    try:
-        by_id = np.argsort(table.index.to_numpy(), kind="stable")
-    except TypeError:  # ids of several kinds do not compare
-        by_id = np.argsort(table.index.astype(str).to_numpy(), kind="stable")
-    by_arrival = by_id[np.argsort(arrival.to_numpy()[by_id], kind="stable")]
+    by_arrival = order_of_submission(table.index, np.asarray(arrival, dtype=float))
     order = np.empty(len(table))
     order[by_arrival] = np.arange(len(table))
     return order

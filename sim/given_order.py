@@ -7,9 +7,12 @@ simulation puts jobs and types in an order of its own first, and its tables back
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
+
+import numpy as np
+
+from apportion.submission import order_of_submission
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,8 +21,6 @@ if TYPE_CHECKING:
     from apportion.sim.workload import Workload
 
 __all__ = ["by_arrival_and_id", "of_types_given", "present_types"]
-
-_NUMBERS = re.compile(r"(\d+)")
 
 
 def by_arrival_and_id(workload: Workload) -> Workload:
@@ -31,19 +32,10 @@ def by_arrival_and_id(workload: Workload) -> Workload:
     arrival_s = workload.jobs["arrival_s"]
     if arrival_s.is_unique:  # a workload is sorted by arrival
         return workload
-    ids = map(_natural, workload.jobs.index.tolist())
-    keys = list(zip(arrival_s.tolist(), ids, strict=True))
-    order = sorted(range(len(keys)), key=keys.__getitem__)
-    if order == list(range(len(keys))):
+    order = order_of_submission(workload.jobs.index, arrival_s.to_numpy(dtype=float))
+    if (order == np.arange(order.size)).all():
         return workload
     return replace(workload, jobs=workload.jobs.iloc[order])
-
-
-def _natural(job: object) -> tuple[list[tuple[int, str]], str]:
-    """Return what ids are compared by: ``job2`` comes before ``job10``."""
-    text = str(job)
-    parts = _NUMBERS.split(text)
-    return [(int(part) if part.isdecimal() else -1, part) for part in parts if part], text
 
 
 def present_types(cluster: Cluster) -> Cluster:
