@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import cvxpy as cp
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["AlloX", "best_matching", "matching_problem"]
+__all__ = ["AlloX", "best_matching"]
 
 
 @dataclass(frozen=True)
@@ -106,29 +105,6 @@ def _matched(duration: Floats, gpus: NDArray[np.intp]) -> tuple[float, Floats]:
     runs = (place == last_place[gpu]) & np.isfinite(duration[job, queue[gpu]])
     first[job[runs], queue[gpu[runs]]] = 1.0
     return float(cost[job, slot].sum()), first
-
-
-def matching_problem(p: Problem, places: int) -> cp.Problem:
-    """State the matching as a linear program; its optimum is integral.
-
-    Parameters
-    ----------
-    p
-        A problem of single-GPU jobs.
-    places
-        Longest queue considered.
-    """
-    duration = _durations(p)
-    jobs, types = duration.shape
-    runs = np.isfinite(duration)
-    cost = np.where(runs, duration, 0.0)
-    chosen = [cp.Variable((jobs, types), nonneg=True) for _ in range(places)]
-    total = sum((place + 1) * cp.sum(cp.multiply(cost, chosen[place])) for place in range(places))
-    gpus = p.instance.capacity[: p.instance.accelerators]
-    constraints: list[Any] = [cp.sum(sum(chosen), axis=1) == 1]
-    constraints += [cp.sum(each, axis=0) <= gpus for each in chosen]
-    constraints += [cp.multiply(~runs, each) == 0 for each in chosen]
-    return cp.Problem(cp.Minimize(total), constraints)
 
 
 def _durations(p: Problem) -> Floats:

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
+import cvxpy as cp
 import numpy as np
 import pandas as pd
 import pytest
 
 import apportion as ap
 from apportion.policies import AlloX, Instance, Problem, solve_instance
-from apportion.policies.allox import best_matching, matching_problem
+from apportion.policies.allox import best_matching
 
 
 def instance(seed: int, jobs: int, gpus: list[int]) -> Instance:
@@ -20,10 +22,23 @@ def instance(seed: int, jobs: int, gpus: list[int]) -> Instance:
     return Instance.of_jobs(speed, np.ones(jobs), gpus, columns=columns)
 
 
+def matching(p: Problem, places: int) -> cp.Problem:
+    """State the matching as a linear program; its optimum is integral."""
+    alone = p.instance.alone
+    cost = np.divide(p.steps_remaining[:, None], alone, out=np.zeros_like(alone), where=alone > 0)
+    chosen = [cp.Variable(alone.shape, nonneg=True) for _ in range(places)]
+    total = sum((place + 1) * cp.sum(cp.multiply(cost, chosen[place])) for place in range(places))
+    gpus = p.instance.capacity[: p.instance.accelerators]
+    constraints: list[Any] = [cp.sum(sum(chosen), axis=1) == 1]
+    constraints += [cp.sum(each, axis=0) <= gpus for each in chosen]
+    constraints += [cp.multiply(alone == 0, each) == 0 for each in chosen]
+    return cp.Problem(cp.Minimize(total), constraints)
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_matching_equals_its_linear_program(seed: int) -> None:
     p = Problem(instance(seed, 6, [1, 2]))
-    problem = matching_problem(p, places=6)
+    problem = matching(p, places=6)
     problem.solve(solver="HIGHS")
     cost, _ = best_matching(p)
     assert cost == pytest.approx(problem.value, rel=1e-9)
