@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import zlib
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 __all__ = ["intervals", "numbers_in", "read_schedule", "save_schedule"]
 
 _TUPLES = ("machines", "devices")
+
+_MOST_DEVICES = 10**7
+"""Numbers of devices and machines in a file are below: a mistyped interval fills no memory."""
 
 
 def intervals(numbers: Iterable[int]) -> str:
@@ -53,7 +57,10 @@ def numbers_in(text: str) -> tuple[int, ...]:
     (0, 1, 2, 3, 6)
     """
     ends = [part.partition("-")[::2] for part in text.split()]
-    return tuple(k for low, high in ends for k in range(int(low), int(high or low) + 1))
+    runs = [(int(low), int(high or low)) for low, high in ends]
+    if any(not low <= high < _MOST_DEVICES for low, high in runs):
+        raise ValueError(f"{text[:80]!r} are no numbers from 0 to {_MOST_DEVICES:,}")
+    return tuple(k for low, high in runs for k in range(low, high + 1))
 
 
 def save_schedule(schedule: pd.DataFrame, path: str | Path) -> Path:
@@ -123,9 +130,11 @@ def read_schedule(path: str | Path, policy: str | None = None) -> pd.DataFrame:
             table[name] = _each_once(table[name], numbers_in)
         columns = ["policy"] * ("policy" in table) + list(SCHEDULE_COLUMNS)
         table = table[columns].astype({"start_s": float, "end_s": float})
+        if not np.isfinite(table[["start_s", "end_s"]].to_numpy()).all():
+            raise ValueError("a stay has no start or no end in seconds")
     except OSError as error:
         raise InputError(f"Cannot read {str(source)!r}: {error.strerror or error}.") from error
-    except (ValueError, LookupError, EOFError) as error:
+    except (ValueError, LookupError, EOFError, zlib.error) as error:
         raise InputError(f"{str(source)!r} is no schedule of a run: {error}.") from error
     if policy is None:
         return table

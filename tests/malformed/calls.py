@@ -261,6 +261,7 @@ def _simulating(folder: Path) -> list[Call]:
     whole = {"name": "w", "jobs": made.jobs, "throughputs": made.throughputs, "notes": ("a",)}
     file = folder / "right.csv"
     made.save(file)
+    kept = ap.simulate("fifo", made, "v100=2").save_schedule(folder / "schedule.csv.gz")
     read = {"path": file, "throughputs": None, "format": "jobs", "seed": 0, "limit": 2}
     return [
         Call("generate_workload", ap.generate_workload, drawn),
@@ -275,6 +276,7 @@ def _simulating(folder: Path) -> list[Call]:
         Call("describe", made.describe, {"cluster": "v100=3", "reference": "v100"}),
         Call("save", made.save, {"path": folder / "saved.csv"}),
         Call("resample", ap.resample, {"workload": made, "seed": 0}),
+        Call("read_schedule", ap.read_schedule, {"path": kept, "policy": None}),
         Call("read_workload", ap.read_workload, {**read, "reference": "v100", "missing": "drop"}),
     ]
 

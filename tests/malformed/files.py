@@ -39,6 +39,8 @@ RIGHT: dict[str, str] = {
     "oracle.json": json.dumps(_ORACLE),
     "astra.txt": "DATA\n2\n"
     "one -1 5 NONE 0 6 NONE 0 7 ALLREDUCE 100 10\ntwo -1 5 NONE 0 6 NONE 0 7 ALLREDUCE 100 10\n",
+    "schedule.csv": "policy,job,accelerator,machines,devices,start_s,end_s\n"
+    "fifo,a,v100,0,0-3 6,0,60\nfifo,b,v100,1,7,0.5,90\n",
     "speeds.csv": "job,v100,k80\na,4,1\nb,2,1\n",
     "table.csv": "job,weight,scale_factor,entity\na,1,1,x\nb,2,1,y\n",
 }
@@ -61,6 +63,7 @@ _READERS: dict[str, Callable[[Path], Any]] = {
     "throughputs.csv": read_throughputs,
     "oracle.json": read_pair_oracle,
     "astra.txt": read_astra_workload,
+    "schedule.csv": ap.read_schedule,
 }
 _CELLS = (
     *("", " ", "NA", "null", "nan", "NaN", "inf", "-inf", "None", "-1", "0", "0.5", "1e400", "x"),

@@ -94,6 +94,9 @@ BAD: dict[str, Any] = {
     "no column": GOOD.replace("devices", "device").encode(),
     "no number": GOOD.replace("1.0", "soon").encode(),
     "no devices": GOOD.replace("v100,0,0", "v100,0,x").encode(),
+    "far too many devices": GOOD.replace("v100,0,0", "v100,0,0-99999999999").encode(),
+    "backwards": GOOD.replace("v100,0,0", "v100,0,3-1").encode(),
+    "no end": GOOD.replace("1.0", "nan").encode(),
     "no text": b"\xff\xfe\x00" + GOOD.encode(),
 }
 
@@ -107,6 +110,11 @@ def test_what_is_no_schedule_is_said_to_be_none(what: str, tmp_path: Path) -> No
     for name in ("a.csv", "a.csv.gz", "b.csv.gz", "a.parquet"):
         with pytest.raises(InputError, match=f"{name}' is no schedule"):
             read_schedule(tmp_path / name)
+    packed = bytearray(gzip.compress(GOOD.encode()))
+    packed[10] = 0xFF  # a kind of block that there is not
+    (tmp_path / "a.csv.gz").write_bytes(packed)
+    with pytest.raises(InputError, match="is no schedule"):
+        read_schedule(tmp_path / "a.csv.gz")
 
 
 def test_places_where_no_file_can_be(tmp_path: Path) -> None:
