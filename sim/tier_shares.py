@@ -9,12 +9,14 @@ import numpy as np
 
 from apportion.cluster import TIERS
 from apportion.errors import InputError
-from apportion.mechanism.priority import Candidates, idle_first, time_at_start
+from apportion.mechanism.priority import Candidates, time_at_start
+from apportion.mechanism.scheduler import NOBODY
 from apportion.plain_arrays import array_of, plain
 from apportion.sim.beliefs import Told
 from apportion.sim.resolve import Resolver
 from apportion.sim.tier_problem import tier_problem
 from apportion.sim.tier_speeds import tier_speeds
+from apportion.ties import first_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -107,17 +109,17 @@ class TierShares:
         self._solved_s = -np.inf
 
     def candidates(self, now_s: float, waiting: WaitingJobs) -> tuple[Ints, Bools]:
-        """Return waiting jobs and an option for each, who is owed most first."""
+        """Return the waiting job that is owed most, and one option that is free for it."""
         self._look()
         if self.resolver.due(now_s):
             self._solve(now_s, waiting.records)
-        jobs, options = self._in_order(waiting.records)
-        position = np.full(waiting.records.jobs, -1)
-        position[waiting.job] = np.arange(waiting.job.size)
-        here = position[jobs] >= 0
-        serves, options = position[jobs[here]], options[here]
-        free = waiting.fits[serves, options]
-        return serves[free], np.eye(self._fastest.shape[1], dtype=bool)[options[free]]
+        pair = self._most_owed(waiting)
+        if pair is None and "leaves_gpus_idle" not in self._policy.traits:
+            pair = self._least_served(waiting)
+        if pair is None:
+            return NOBODY, np.empty((0, self._fastest.shape[1]), dtype=bool)
+        position, option = pair
+        return np.array([position]), np.arange(self._fastest.shape[1])[None, :] == option
 
     def next_change_s(self, now_s: float, waiting: WaitingJobs) -> float:
         """Return when the policy may be solved again, if it is due; infinite if not."""
@@ -144,17 +146,28 @@ class TierShares:
             self._seen = self._told.active
             self.resolver.changed = not np.array_equal(self._seen, self._active)
 
-    def _in_order(self, records: JobRecords) -> tuple[Ints, Ints]:
-        """Return (job, option) pairs by priority, those to which idle GPUs are lent behind."""
-        known = records.jobs
-        received = self._at_start.copy()
-        received[:known] += records.run_s - self._run_s[:known]
-        jobs, options = self._wanted.by_priority(received)
-        if "leaves_gpus_idle" in self._policy.traits:
-            return jobs, options
-        served = records.run_s.sum(axis=1)
-        idle, at = idle_first(served, self._fastest[:known], records.waiting)
-        return np.concatenate([jobs, idle]), np.concatenate([options, at])
+    def _most_owed(self, waiting: WaitingJobs) -> tuple[int, int] | None:
+        """Return the first by priority of those with a share: its position, and the option."""
+        wanted, position = self._wanted, np.full(self._target.shape[0], -1)
+        position[waiting.job] = np.arange(waiting.job.size)
+        here = position[wanted.rows]
+        free = ((here >= 0) & waiting.fits[here, wanted.types]).nonzero()[0]
+        if not free.size:
+            return None
+        cells = wanted.cells[free]
+        run_s = waiting.records.run_s.take(cells) - self._run_s.take(cells)
+        first = free[first_of([-wanted.share[free] / (self._at_start.take(cells) + run_s)])]
+        return int(here[first]), int(wanted.types[first])
+
+    def _least_served(self, waiting: WaitingJobs) -> tuple[int, int] | None:
+        """Return to whom idle GPUs are lent: its position, and the option."""
+        speed = np.where(waiting.fits, self._fastest[waiting.job], 0.0)
+        able = speed.any(axis=1).nonzero()[0]
+        if not able.size:
+            return None
+        served = waiting.records.run_s[waiting.job[able]].sum(axis=1)
+        first = int(able[first_of([served], absolute=1e-3)])
+        return first, int(speed[first].argmax())
 
     def _solve(self, now_s: float, records: JobRecords) -> None:
         """Ask the policy for new shares of the jobs that are here now."""

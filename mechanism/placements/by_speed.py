@@ -73,6 +73,7 @@ class Placing:
     def __init__(self, gpus: Ints, pace: Pace) -> None:
         self._all, self._pace, self._best_fit = gpus, pace, BestFit()
         self._recipes: dict[tuple[str, int, int], list[_Recipe]] = {}
+        self._simple: dict[tuple[str, int], list[tuple[int, _Recipe]]] = {}
         self._worths: dict[tuple[str, Placement], Worth] = {}
 
     def worth(self, model: str, placement: Placement) -> Worth:
@@ -140,11 +141,24 @@ class Placing:
         """Ways to place a gang within a tier, the best first."""
         known = self._recipes.get((model, gpus, tier))
         if known is None:
-            simple = list(self._where_all_is_free(self._kinds(tier), model, gpus))
-            best = min((way.worth for way in simple), default=(math.inf, 0))
-            finer = self._where_all_is_free(self._finer_kinds(tier, gpus), model, gpus)
-            recipes = [*simple, *(way for way in finer if way.worth < best)]
+            simple = self._simple_ways(model, gpus)
+            recipes = [way for widest, way in simple if widest <= tier]
+            if tier >= NETWORK:
+                best = min((way.worth for way in recipes), default=(math.inf, 0))
+                finer = self._where_all_is_free(self._finer_kinds(gpus), model, gpus)
+                recipes += [way for way in finer if way.worth < best]
             known = self._recipes[model, gpus, tier] = sorted(recipes, key=lambda way: way.worth)
+        return known
+
+    def _simple_ways(self, model: str, gpus: int) -> list[tuple[int, _Recipe]]:
+        """Tiers within which gangs are packed or spread evenly, and in which ways."""
+        known = self._simple.get((model, gpus))
+        if known is None:
+            known = self._simple[model, gpus] = [
+                (tier, way)
+                for tier in (MACHINE, RACK, NETWORK)
+                for way in self._where_all_is_free(self._kinds(tier), model, gpus)
+            ]
         return known
 
     def _where_all_is_free(
@@ -158,35 +172,46 @@ class Placing:
                 yield way._replace(worth=self.worth(model, placement))
 
     def _kinds(self, tier: int) -> Iterator[tuple[int, int]]:
-        """Racks and machines of all ways within a tier; ties are broken in this order."""
+        """Racks and machines of all ways just within a tier; ties are broken in this order."""
         racks, machines = self._all.shape
-        yield 1, 1
-        if tier >= RACK:
+        if tier == MACHINE:
+            yield 1, 1
+        elif tier == RACK:
             yield from ((1, count) for count in (0, *range(2, machines + 1)))
-        if tier >= NETWORK:
+        else:
             yield 0, 0
             yield from ((count, inside) for count in range(2, racks + 1) for inside in (0, 1))
 
-    def _finer_kinds(self, tier: int, gpus: int) -> Iterator[tuple[int, int]]:
+    def _finer_kinds(self, gpus: int) -> Iterator[tuple[int, int]]:
         """Racks, up to twice as many as it takes, and machines in all, not as few as can be."""
-        if tier >= NETWORK:
-            held, inside = self._all.sum(axis=1), self._all.shape[1]
-            for racks in range(2, min(held.size, 2 * fewest_places(held, gpus)) + 1):
-                yield from ((racks, machines) for machines in range(racks, racks * inside + 1))
+        held, inside = self._all.sum(axis=1), self._all.shape[1]
+        for racks in range(2, min(held.size, 2 * fewest_places(held, gpus)) + 1):
+            yield from ((racks, machines) for machines in range(racks, racks * inside + 1))
 
     def _realised(self, way: _Recipe, free: Ints, gpus: int) -> Iterator[Placement]:
         """Placements on what is free in one way, as near to it as that allows."""
-        if way[1:] == (1, 1):
-            if free.max() >= gpus:
-                yield choose(free, gpus, MACHINE, self._best_fit)
-        elif way.racks == 1:
-            held = free.sum(axis=1)
-            for rack in held.argsort(kind="stable").tolist():
-                if held[rack] >= gpus:
-                    shares = self._inside(free[rack], gpus, way.machines)
-                    if shares is not None and len(shares) > 1:
-                        yield _placement({rack: shares})
-        elif way.racks == 0:
+        if way.racks == 1:
+            if way.machines == 1:
+                return self._in_a_machine(free, gpus)
+            return self._in_a_rack(way, free, gpus)
+        return self._over_racks(way, free, gpus)
+
+    def _in_a_machine(self, free: Ints, gpus: int) -> Iterator[Placement]:
+        if free.max() >= gpus:
+            yield choose(free, gpus, MACHINE, self._best_fit)
+
+    def _in_a_rack(self, way: _Recipe, free: Ints, gpus: int) -> Iterator[Placement]:
+        """Placements over several machines of one rack, in the fullest racks first."""
+        held = free.sum(axis=1)
+        for rack in held.argsort(kind="stable").tolist():
+            if held[rack] >= gpus:
+                shares = self._inside(free[rack], gpus, way.machines)
+                if shares is not None and len(shares) > 1:
+                    yield _placement({rack: shares})
+
+    def _over_racks(self, way: _Recipe, free: Ints, gpus: int) -> Iterator[Placement]:
+        """At most one placement over several racks."""
+        if way.racks == 0:
             if free.sum() >= gpus:
                 yield choose(free, gpus, NETWORK, self._best_fit)
         elif way.machines > 1:
@@ -194,16 +219,15 @@ class Placing:
             if spread is not None:
                 yield _placement(spread)
         else:
-            by_rack = evenly_over(free.sum(axis=1).tolist(), way.racks, gpus)
-            if by_rack is not None:
-                yield _placement(
-                    {
-                        rack: self._inside(
-                            free[rack], part, way.machines and fewest_places(free[rack], part)
-                        )
-                        for rack, part in by_rack.items()
-                    }
+            by_rack = evenly_over(free.sum(axis=1).tolist(), way.racks, gpus) or {}
+            parts = {
+                rack: self._inside(
+                    free[rack], part, way.machines and fewest_places(free[rack], part)
                 )
+                for rack, part in by_rack.items()
+            }
+            if parts:
+                yield _placement(parts)
 
     def _inside(self, free: Ints, gpus: int, machines: int) -> Mapping[int, int] | None:
         """Share GPUs over machines of a rack: so many evenly, or packed for 0; None if it fails."""

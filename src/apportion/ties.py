@@ -60,7 +60,7 @@ def ranks(values: Floats, *, absolute: float = 0.0, relative: float = RELATIVE) 
     return rank
 
 
-def first_of(keys: Iterable[Floats], *, relative: float = RELATIVE) -> int:
+def first_of(keys: Iterable[Floats], *, absolute: float = 0.0, relative: float = RELATIVE) -> int:
     """Return the position that comes first: by the first key, of equal ones by the next, and so on.
 
     Of those that are equal by all keys, the first position. It is the first of the order by `ranks`
@@ -70,8 +70,8 @@ def first_of(keys: Iterable[Floats], *, relative: float = RELATIVE) -> int:
     ----------
     keys
         Numbers that are not NaN, each of shape (n,), n > 0; the most significant first.
-    relative
-        Differences that are none, as a part of the larger size.
+    absolute, relative
+        Differences that are none, the latter as a part of the larger size.
     """
     first = np.zeros(1, dtype=np.intp)
     for place, key in enumerate(keys):
@@ -79,7 +79,7 @@ def first_of(keys: Iterable[Floats], *, relative: float = RELATIVE) -> int:
         if values.size == 1:
             break
         order = values.argsort(kind="stable")
-        ends = _differs(values[order], 0.0, relative).nonzero()[0]
+        ends = _differs(values[order], absolute, relative).nonzero()[0]
         if ends.size:
             order = order[: ends[0] + 1]
         first = first[order] if place else order
