@@ -42,14 +42,12 @@ def evenly_over(free: Sequence[int], places: int, gpus: int) -> dict[int, int] |
         return None
     whole, rest = divmod(gpus, places)
     ascending = sorted(range(len(free)), key=lambda place: free[place])
-    shares: dict[int, int] = {}
-    for part in [whole + 1] * rest + [whole] * (places - rest):
-        fits = (place for place in ascending if free[place] >= part and place not in shares)
-        place = next(fits, None)
-        if place is None:
-            return _as_evenly_as_can_be(free, ascending[-places:], gpus)
-        shares[place] = part
-    return shares
+    larger = [place for place in ascending if free[place] > whole][:rest] if rest else []
+    taken = set(larger)
+    others = [place for place in ascending if free[place] >= whole and place not in taken]
+    if len(larger) < rest or len(others) < places - rest:
+        return _as_evenly_as_can_be(free, ascending[-places:], gpus)
+    return dict.fromkeys(larger, whole + 1) | dict.fromkeys(others[: places - rest], whole)
 
 
 def evenly_over_machines(
