@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from apportion.mechanism.gang_round import GangRound
-from apportion.mechanism.priority import Candidates, idle_first, preferences, time_at_start
+from apportion.mechanism.orders.by_share import Candidates, idle_first, preferences, time_at_start
 from apportion.mechanism.repetition import add_repeatedly
 from apportion.mechanism.selection import select
 

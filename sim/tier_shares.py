@@ -9,7 +9,7 @@ import numpy as np
 
 from apportion.cluster import TIERS
 from apportion.errors import InputError
-from apportion.mechanism.priority import Candidates, time_at_start
+from apportion.mechanism.orders.by_share import Candidates, time_at_start
 from apportion.mechanism.scheduler import NOBODY
 from apportion.plain_arrays import array_of, plain
 from apportion.sim.beliefs import Told

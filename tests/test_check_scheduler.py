@@ -13,7 +13,7 @@ from tests.own_policies import FirstColumnFirst, Mine
 
 import apportion as ap
 from apportion.mechanism import core
-from apportion.mechanism.offers.parts import Part
+from apportion.mechanism.parts import Part
 from apportion.policies import BUILT_IN
 from apportion.sim.network import get_network
 from apportion.testing.lone_gangs import best_overhead

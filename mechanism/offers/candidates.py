@@ -14,10 +14,10 @@ from apportion.ties import first_of, ranks
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from apportion.mechanism.offers.orders import Order
     from apportion.mechanism.offers.records import JobRecords
     from apportion.mechanism.offers.rules import Rule
     from apportion.mechanism.offers.waiting import WaitingJobs
+    from apportion.mechanism.orders.by_past import Order
 
     Positions = NDArray[np.intp]
     Bools = NDArray[np.bool_]

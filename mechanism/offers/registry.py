@@ -8,13 +8,6 @@ from typing import Any
 import pandas as pd
 
 from apportion.errors import InputError, unknown_name, written
-from apportion.mechanism.offers.orders import (
-    DiscretizedLeastAttainedService,
-    LeastAttainedService,
-    MostSlowedFirst,
-    RoundRobin,
-    UnfairestFirst,
-)
 from apportion.mechanism.offers.rules import (
     DelayScheduling,
     FullyConsolidated,
@@ -24,6 +17,13 @@ from apportion.mechanism.offers.rules import (
 )
 from apportion.mechanism.offers.scheduler import OfferScheduler
 from apportion.mechanism.offers.timers import AutoTunedTimers, ManualTimers
+from apportion.mechanism.orders.by_past import (
+    DiscretizedLeastAttainedService,
+    LeastAttainedService,
+    MostSlowedFirst,
+    RoundRobin,
+    UnfairestFirst,
+)
 from apportion.names import is_policy_name
 from apportion.registry import Registry
 

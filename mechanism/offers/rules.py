@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 import numpy as np
 
 from apportion.errors import unknown_name
-from apportion.mechanism.offers.parts import Part
+from apportion.mechanism.parts import Part
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -7,10 +7,10 @@ from typing import ClassVar
 
 from apportion.checks import seconds
 from apportion.mechanism.offers.candidates import InOrder, Takers
-from apportion.mechanism.offers.orders import ByArrival, Order
-from apportion.mechanism.offers.parts import Part
 from apportion.mechanism.offers.rules import NoWait, Rule
 from apportion.mechanism.offers.timers import ManualTimers, Timers
+from apportion.mechanism.orders.by_past import ByArrival, Order
+from apportion.mechanism.parts import Part
 from apportion.mechanism.placements import PLACEMENTS
 
 __all__ = ["OfferScheduler"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 import numpy as np
 
 from apportion.checks import choice, seconds
-from apportion.mechanism.offers.parts import Part
+from apportion.mechanism.parts import Part
 from apportion.mechanism.places import MACHINE
 
 if TYPE_CHECKING:

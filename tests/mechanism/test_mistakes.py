@@ -23,8 +23,8 @@ from apportion.mechanism.offers import (
     OfferScheduler,
     get_scheduler,
 )
-from apportion.mechanism.offers.orders import DiscretizedLeastAttainedService
 from apportion.mechanism.offers.rules import SkewBased
+from apportion.mechanism.orders.by_past import DiscretizedLeastAttainedService
 from apportion.mechanism.placement import Placer
 from apportion.mechanism.placements import PLACEMENTS, Gang, Strategy, register
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import apportion as ap
-from apportion.mechanism.priority import Candidates, idle_first, preferences
+from apportion.mechanism.orders.by_share import Candidates, idle_first, preferences
 from apportion.ties import order_of, ranks
 
 LEVELS = st.lists(st.integers(-5, 5), min_size=1, max_size=30)

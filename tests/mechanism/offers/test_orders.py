@@ -4,7 +4,11 @@ import numpy as np
 import pytest
 
 from apportion.errors import InputError
-from apportion.mechanism.offers.orders import (
+from apportion.mechanism.offers.records import JobRecords
+from apportion.mechanism.offers.timer_book import TimerBook
+from apportion.mechanism.offers.timers import ManualTimers
+from apportion.mechanism.offers.waiting import ClusterSize, WaitingJobs
+from apportion.mechanism.orders.by_past import (
     ByArrival,
     DiscretizedLeastAttainedService,
     LeastAttainedService,
@@ -13,10 +17,6 @@ from apportion.mechanism.offers.orders import (
     RoundRobin,
     UnfairestFirst,
 )
-from apportion.mechanism.offers.records import JobRecords
-from apportion.mechanism.offers.timer_book import TimerBook
-from apportion.mechanism.offers.timers import ManualTimers
-from apportion.mechanism.offers.waiting import ClusterSize, WaitingJobs
 from apportion.mechanism.places import Room
 
 Job = tuple[float, int, float, float, float]

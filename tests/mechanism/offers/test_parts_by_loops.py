@@ -15,7 +15,12 @@ from apportion.mechanism.offers import AutoTunedTimers, ManualTimers
 from apportion.mechanism.offers.candidates import InOrder, Served, first_served
 from apportion.mechanism.offers.ends import End, Ends, next_tick, whole_ticks
 from apportion.mechanism.offers.exact import TICK_S, on_tick
-from apportion.mechanism.offers.orders import (
+from apportion.mechanism.offers.records import JobRecords
+from apportion.mechanism.offers.renewals import Renewals
+from apportion.mechanism.offers.rules import DelayScheduling, FullyConsolidated, NoWait
+from apportion.mechanism.offers.timer_book import TimerBook
+from apportion.mechanism.offers.waiting import ClusterSize, WaitingJobs
+from apportion.mechanism.orders.by_past import (
     ByArrival,
     DiscretizedLeastAttainedService,
     LeastAttainedService,
@@ -23,16 +28,11 @@ from apportion.mechanism.offers.orders import (
     RoundRobin,
     UnfairestFirst,
 )
-from apportion.mechanism.offers.records import JobRecords
-from apportion.mechanism.offers.renewals import Renewals
-from apportion.mechanism.offers.rules import DelayScheduling, FullyConsolidated, NoWait
-from apportion.mechanism.offers.timer_book import TimerBook
-from apportion.mechanism.offers.waiting import ClusterSize, WaitingJobs
 from apportion.mechanism.places import Room
 
 if TYPE_CHECKING:
-    from apportion.mechanism.offers.orders import Order
     from apportion.mechanism.offers.rules import Rule
+    from apportion.mechanism.orders.by_past import Order
 
 LEASE_S = 100.0
 

@@ -7,7 +7,7 @@ import pytest
 
 from apportion.errors import InputError
 from apportion.mechanism.offers import SCHEDULERS, AutoTunedTimers, get_scheduler, scheduler_table
-from apportion.mechanism.offers.orders import LeastAttainedService
+from apportion.mechanism.orders.by_past import LeastAttainedService
 
 
 @pytest.mark.parametrize("name", sorted(SCHEDULERS))

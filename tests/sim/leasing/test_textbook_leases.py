@@ -10,15 +10,6 @@ from tests.sim.leasing.textbook import Job, Terms, Textbook
 
 import apportion as ap
 from apportion.mechanism.offers import AutoTunedTimers, ManualTimers, OfferScheduler
-from apportion.mechanism.offers.orders import (
-    ByArrival,
-    DiscretizedLeastAttainedService,
-    LeastAttainedService,
-    MostSlowedFirst,
-    Order,
-    RoundRobin,
-    UnfairestFirst,
-)
 from apportion.mechanism.offers.rules import (
     DelayScheduling,
     FullyConsolidated,
@@ -26,6 +17,15 @@ from apportion.mechanism.offers.rules import (
     NoWait,
     Rule,
     SkewBased,
+)
+from apportion.mechanism.orders.by_past import (
+    ByArrival,
+    DiscretizedLeastAttainedService,
+    LeastAttainedService,
+    MostSlowedFirst,
+    Order,
+    RoundRobin,
+    UnfairestFirst,
 )
 
 MODELS = ("VGG11", "AlexNet", "ResNet50", "BERT-large")

@@ -12,7 +12,7 @@ import pytest
 from apportion.cluster import Cluster
 from apportion.mechanism.offers import SCHEDULERS
 from apportion.mechanism.offers.exact import DIGITS
-from apportion.mechanism.offers.parts import Part
+from apportion.mechanism.parts import Part
 from apportion.sim import Workload, generate_rack_workload, resample, simulate
 from apportion.ties import ranks as ranks_of
 from apportion.ties import significant
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.mechanism.offers import WaitingJobs
-    from apportion.mechanism.offers.orders import Order
+    from apportion.mechanism.orders.by_past import Order
 
     Floats = NDArray[np.float64]
 

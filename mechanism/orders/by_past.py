@@ -14,7 +14,7 @@ import numpy as np
 
 from apportion.errors import InputError
 from apportion.mechanism.offers.exact import DIGITS
-from apportion.mechanism.offers.parts import Part
+from apportion.mechanism.parts import Part
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
