@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from apportion.errors import InputError, SolveError
 from apportion.mechanism.gates import Flow
+from apportion.sim.contention.links import FairSharing, SharedCost
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from apportion.sim.contention.links import LinkSharing
     from apportion.sim.contention.record import Timeline
 
-__all__ = ["INSTANT_S", "Engine", "PlainEngine", "Turn", "instant_s"]
+__all__ = ["INSTANT_S", "Engine", "PlainEngine", "Turn", "check_links", "instant_s", "standstill"]
 
 INSTANT_S = 1e-9
 """Events that are less apart are one instant: ties of sums of seconds must not hang on rounding."""
@@ -84,6 +85,48 @@ class Engine(Protocol):
     def state(self) -> dict[str, Any]:
         """Return everything that later steps depend on, for JSON."""
         ...
+
+
+def check_links(
+    sharing: LinkSharing | None, count: int, job: int | None = None, links: Sequence[int] = ()
+) -> None:
+    """Refuse links that are not there: of a job, or in what is said of how they are shared.
+
+    Raises
+    ------
+    InputError
+        Naming the link, and how many there are.
+    """
+    named = [(f"Job {job} sends over", link) for link in links]
+    if isinstance(sharing, SharedCost):
+        named += [("slower names", link) for link, _ in sharing.slower]
+    for what, link in named:
+        if not 0 <= link < count:
+            raise InputError(
+                f"{what} link {link}, which is not there; there are {count} links, numbered from 0."
+            )
+    if isinstance(sharing, FairSharing) and len(sharing.capacity) < count:
+        raise InputError(
+            f"Link {len(sharing.capacity)} has no capacity; each of the {count} links must have "
+            f"its bytes/s."
+        )
+
+
+def standstill(
+    now_s: float, gate: str, waiting: Sequence[tuple[int, float, Sequence[int]]]
+) -> SolveError:
+    """Say that nothing would ever happen again, and who (job, bytes, links) waits for the gate."""
+    words = [
+        f"job {job} waits for the gate {gate!r} to let it send {size:.3g} bytes over the links "
+        f"{', '.join(map(str, links))}"
+        for job, size, links in waiting[:5]
+    ]
+    if len(waiting) > 5:
+        words.append(f"and {len(waiting) - 5} more wait")
+    return SolveError(
+        f"Nothing would ever happen again at {now_s:.6g} s: {'; '.join(words)}. No transfer is "
+        f"under way that could end."
+    )
 
 
 class _OnGPUs:
@@ -205,6 +248,7 @@ class PlainEngine:
         gate: Gate,
         timeline: Timeline | None = None,
     ) -> None:
+        check_links(sharing, links)
         self.sharing, self.gate, self._timeline = sharing, gate, timeline
         self.events = 0
         self.waiting: list[_Transfer] = []
@@ -234,12 +278,7 @@ class PlainEngine:
         ready_s: float,
     ) -> None:
         """Put a job on GPUs, see `Engine`."""
-        for link in links:
-            if not 0 <= link < len(self.on_link):
-                raise InputError(
-                    f"Job {job} sends over link {link}, which is not there; there are "
-                    f"{len(self.on_link)} links, numbered from 0."
-                )
+        check_links(None, len(self.on_link), job, links)
         new = _OnGPUs(job, iteration, times, list(gpus), tuple(links))
         new.turn = turn
         new.set_key()
@@ -496,18 +535,8 @@ class PlainEngine:
 
     def _stand_still(self, now_s: float) -> None:
         """Say who waits for what."""
-        words = []
-        for transfer in self.waiting[:5]:
-            links = ", ".join(map(str, transfer.job.links))
-            words.append(
-                f"job {transfer.job.number} waits for the gate {self.gate.name!r} to let it send "
-                f"{transfer.left:.3g} bytes over the links {links}"
-            )
-        more = len(self.waiting) - len(words)
-        raise SolveError(
-            f"Nothing would ever happen again at {now_s:.6g} s: {'; '.join(words)}"
-            f"{f'; and {more} more' if more else ''}. No transfer is under way that could end."
-        )
+        waiting = [(each.job.number, each.left, each.job.links) for each in self.waiting]
+        raise standstill(now_s, self.gate.name, waiting)
 
     def state(self) -> dict[str, Any]:
         """Return everything that later steps depend on, for JSON.

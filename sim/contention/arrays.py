@@ -1,0 +1,99 @@
+"""The state of the compiled engine: records of jobs, workers and transfers, lists, and settings."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    *("ASK", "CLUSTER", "DONE", "EVENTS", "FAIR", "HERE", "JOB", "LOOK", "LOOKED_AT", "NEW", "PENDING", "READY"),
+    *("REST", "RUNNING", "SEND", "SENDING", "SHARE", "STARTUP", "TASK", "UNDER_WAY", "WAITING"),
+    *("WAITS", "WORKER", "Arrays"),
+]
+
+_INT, _FLOAT = np.int64, np.float64
+
+JOB = np.dtype(
+    [
+        *((name, _INT) for name in ("here", "n", "at", "links_at", "n_links", "tasks_at")),
+        *((name, _INT) for name in ("n_tasks", "sends_at", "n_sends", "left", "first", "second")),
+        *((name, _INT) for name in ("key", "sent", "lag", "flow", "asked")),
+        *((name, _FLOAT) for name in ("begin_s", "ask_s", "flow_s", "rate", "since_s")),
+        *((name, _FLOAT) for name in ("size", "rest", "most", "computed_s", "moved")),
+        *((name, _FLOAT) for name in ("shift_s", "period_s")),
+    ]
+)
+"""A job: where its workers, links, tasks and transfers begin and how many there are; how far it is;
+its transfer, if it has one: `flow` tells whether it waits, starts up or sends."""
+
+WORKER = np.dtype([("gpu", _INT), ("job", _INT), ("done", _INT), ("state", _INT)])
+"""A worker: tasks done in this iteration; whether it waits, is ready, or runs."""
+
+TASK = np.dtype([("seconds", _FLOAT), ("needs", _INT)])
+"""A task of an iteration."""
+
+SEND = np.dtype([("size", _FLOAT), ("after", _INT), ("most", _FLOAT), ("startup_s", _FLOAT)])
+"""A transfer of an iteration."""
+
+REST, READY, RUNNING = range(3)
+"""States of a worker."""
+
+WAITS, STARTUP, SENDING = 1, 2, 3
+"""States of a transfer; 0 if there is none."""
+
+UNDER_WAY, WAITING, PENDING, LOOK, DONE, LOOKED_AT = range(6)
+"""Lists: jobs whose transfers are let in, or wait; jobs to begin; GPUs to look at; jobs done.
+The last row tells of every GPU whether it is to be looked at."""
+
+HERE, EVENTS, ASK, NEW, SHARE = range(6, 11)
+"""Behind the lengths of the lists: jobs that are here, ends of tasks and transfers, and whether to
+ask the gate about all, or about new ones, and to share links anew."""
+
+CLUSTER, FAIR = 1, 2
+"""Ways to share links, beside the cost by the links of the task, 0."""
+
+
+class Arrays(NamedTuple):
+    """All of it, in the order in which functions take it.
+
+    Attributes
+    ----------
+    jobs, workers, tasks, sends
+        Records, see `JOB`, `WORKER`, `TASK` and `SEND`.
+    links_of
+        Links of every job, one after the other.
+    gpu_end_s, gpu_worker
+        When each GPU ends its task, infinite if it has none; and whose it is.
+    residents
+        Workers on each GPU; their number is in the first column.
+    on
+        Jobs whose transfers are on each link; their number is in the first column.
+    lists, counts
+        See `UNDER_WAY`, `HERE`.
+    done_s
+        When the jobs of the list `DONE` were done.
+    law
+        How links are shared: the way, b, eta.
+    of_link
+        Factor of each link to b and eta; its bytes/s if they are shared fairly.
+    gate
+        The gate's number and its parameter.
+    """
+
+    jobs: NDArray[np.void]
+    workers: NDArray[np.void]
+    tasks: NDArray[np.void]
+    sends: NDArray[np.void]
+    links_of: NDArray[np.int64]
+    gpu_end_s: NDArray[np.float64]
+    gpu_worker: NDArray[np.int64]
+    residents: NDArray[np.int64]
+    on: NDArray[np.int64]
+    lists: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    done_s: NDArray[np.float64]
+    law: NDArray[np.float64]
+    of_link: NDArray[np.float64]
+    gate: NDArray[np.float64]

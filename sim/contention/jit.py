@@ -1,0 +1,29 @@
+"""Compiled if numba is there, and plain Python of the same meaning if it is not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    Function = TypeVar("Function", bound=Callable[..., Any])
+
+try:
+    from numba import njit
+except ImportError:
+    njit = None
+
+__all__ = ["compiled", "jit"]
+
+compiled = njit is not None
+"""Whether functions are compiled."""
+
+
+def jit(function: Function) -> Function:
+    """Compile a function, once for all processes."""
+    if njit is None:
+        return function
+    result: Function = njit(cache=True, error_model="numpy")(function)
+    return result

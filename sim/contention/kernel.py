@@ -1,0 +1,502 @@
+"""The engine of iterations in arrays, compiled if numba is there.
+
+It does what `apportion.sim.contention.plain` does, stage by stage: take in all events of an
+instant, ask the gate, share the links, let idle GPUs begin. A look at all GPUs and transfers finds
+the next event: with some dozens of them that is quicker than a heap.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from apportion.sim.contention.arrays import (
+    ASK,
+    DONE,
+    EVENTS,
+    HERE,
+    LOOK,
+    LOOKED_AT,
+    NEW,
+    PENDING,
+    READY,
+    REST,
+    RUNNING,
+    SENDING,
+    SHARE,
+    STARTUP,
+    UNDER_WAY,
+    WAITING,
+    WAITS,
+)
+from apportion.sim.contention.jit import jit
+from apportion.sim.contention.plain import INSTANT_S
+from apportion.sim.contention.sharing_kernel import decide, rates_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
+    Floats = NDArray[np.float64]
+
+__all__ = ["REACHED", "STANDSTILL", "advance", "begin_iteration", "take_away"]
+
+REACHED, STANDSTILL = 0, 1
+"""Why `advance` comes back: the time is reached or somebody is done, or nothing would happen."""
+
+
+@jit
+def _append(which: int, value: int, lists: Ints, counts: Ints) -> None:
+    lists[which, counts[which]] = value
+    counts[which] += 1
+
+
+@jit
+def _look_at(gpu: int, lists: Ints, counts: Ints) -> None:
+    """Remember a GPU that may have something to begin."""
+    if not lists[LOOKED_AT, gpu]:
+        lists[LOOKED_AT, gpu] = 1
+        _append(LOOK, gpu, lists, counts)
+
+
+@jit
+def _remove(which: int, value: int, lists: Ints, counts: Ints) -> None:
+    """Take a value out of a list, the others in the same order."""
+    kept = 0
+    for place in range(counts[which]):
+        if lists[which, place] != value:
+            lists[which, kept] = lists[which, place]
+            kept += 1
+    counts[which] = kept
+
+
+@jit
+def _remove_from(row: Ints, value: int) -> None:
+    """Take a value out of a row whose first number is its length."""
+    kept = 1
+    for place in range(1, row[0] + 1):
+        if row[place] != value:
+            row[kept] = row[place]
+            kept += 1
+    row[0] = kept - 1
+
+
+@jit
+def _let_workers(job: Any, sent: int, workers: Any, tasks: Any, lists: Ints, counts: Ints) -> None:
+    """Let workers go on whose next task has waited for so many transfers."""
+    for at in range(job.at, job.at + job.n):
+        worker = workers[at]
+        if worker.done < job.n_tasks and tasks[job.tasks_at + worker.done].needs == sent:
+            worker.state = READY
+            _look_at(worker.gpu, lists, counts)
+
+
+@jit
+def _barrier(job: Any, sends: Any) -> int:
+    if job.sent < job.n_sends:
+        barrier: int = sends[job.sends_at + job.sent].after
+        return barrier
+    everything: int = job.n_tasks
+    return everything
+
+
+@jit
+def begin_iteration(
+    job: Any, workers: Any, tasks: Any, sends: Any, lists: Ints, counts: Ints
+) -> None:
+    """Let all workers begin anew."""
+    job.sent = 0
+    job.key = job.first * job.left + job.second
+    job.lag = job.n if _barrier(job, sends) > 0 else 0
+    for at in range(job.at, job.at + job.n):
+        workers[at].done = 0
+        workers[at].state = REST
+    _let_workers(job, 0, workers, tasks, lists, counts)
+
+
+@jit
+def _sent_one(job: Any, workers: Any, tasks: Any, sends: Any, lists: Ints, counts: Ints) -> None:
+    job.sent += 1
+    job.flow = 0
+    job.flow_s = job.ask_s = math.inf
+    barrier, lag = _barrier(job, sends), 0
+    for at in range(job.at, job.at + job.n):
+        lag += workers[at].done < barrier
+    job.lag = lag
+    _let_workers(job, job.sent, workers, tasks, lists, counts)
+
+
+@jit
+def _pass_barriers(
+    number: int,
+    now_s: float,
+    jobs: Any,
+    workers: Any,
+    tasks: Any,
+    sends: Any,
+    residents: Ints,
+    lists: Ints,
+    counts: Ints,
+    done_s: Floats,
+) -> None:
+    """Go on where all workers have come to the next barrier."""
+    job = jobs[number]
+    while job.lag == 0 and job.flow == 0:
+        if job.sent == job.n_sends:
+            job.left -= 1
+            if job.left == 0:
+                job.here = 0
+                counts[HERE] -= 1
+                done_s[counts[DONE]] = now_s
+                _append(DONE, number, lists, counts)
+                for at in range(job.at, job.at + job.n):
+                    _remove_from(residents[workers[at].gpu], at)
+                return
+            begin_iteration(job, workers, tasks, sends, lists, counts)
+            continue
+        send = sends[job.sends_at + job.sent]
+        if send.size > 0 and (job.n_links > 0 or send.most < math.inf):
+            job.size = job.rest = send.size
+            job.most, job.rate, job.asked = send.most, 0.0, 0
+            if job.n_links > 0:
+                job.flow = WAITS
+                _append(WAITING, number, lists, counts)
+                counts[NEW] = 1
+            else:
+                job.flow, job.since_s = SENDING, now_s
+                _append(UNDER_WAY, number, lists, counts)
+                counts[SHARE] = 1
+            return
+        _sent_one(job, workers, tasks, sends, lists, counts)
+
+
+@jit
+def _take_off(number: int, job: Any, links_of: Ints, on: Ints, lists: Ints, counts: Ints) -> None:
+    """Let a transfer leave its links."""
+    _remove(UNDER_WAY, number, lists, counts)
+    for at in range(job.links_at, job.links_at + job.n_links):
+        _remove_from(on[links_of[at]], number)
+    counts[SHARE] = counts[ASK] = 1
+
+
+@jit
+def _move(
+    number: int,
+    now_s: float,
+    jobs: Any,
+    workers: Any,
+    tasks: Any,
+    sends: Any,
+    links_of: Ints,
+    residents: Ints,
+    on: Ints,
+    lists: Ints,
+    counts: Ints,
+    done_s: Floats,
+) -> None:
+    """Take in the first byte of a transfer, or its last one."""
+    job = jobs[number]
+    if job.flow == STARTUP:
+        job.flow, job.since_s, job.flow_s = SENDING, now_s, math.inf
+        counts[SHARE] = 1
+        return
+    counts[EVENTS] += 1
+    job.moved += job.rate * (now_s - job.since_s)
+    _take_off(number, job, links_of, on, lists, counts)
+    _sent_one(job, workers, tasks, sends, lists, counts)
+    _pass_barriers(
+        number, now_s, jobs, workers, tasks, sends, residents, lists, counts, done_s
+    )
+
+
+@jit
+def _end_task(
+    gpu: int,
+    now_s: float,
+    jobs: Any,
+    workers: Any,
+    tasks: Any,
+    sends: Any,
+    gpu_end_s: Floats,
+    gpu_worker: Ints,
+    residents: Ints,
+    lists: Ints,
+    counts: Ints,
+    done_s: Floats,
+) -> None:
+    """Let the worker on a GPU go on."""
+    worker = workers[gpu_worker[gpu]]
+    number = worker.job
+    job = jobs[number]
+    gpu_end_s[gpu], gpu_worker[gpu] = math.inf, -1
+    _look_at(gpu, lists, counts)
+    counts[EVENTS] += 1
+    job.computed_s += tasks[job.tasks_at + worker.done].seconds
+    worker.done += 1
+    goes_on = worker.done < job.n_tasks and tasks[job.tasks_at + worker.done].needs <= job.sent
+    worker.state = READY if goes_on else REST
+    if worker.done == _barrier(job, sends):
+        job.lag -= 1
+        if job.lag == 0:
+            _pass_barriers(
+                number, now_s, jobs, workers, tasks, sends, residents, lists, counts, done_s
+            )
+
+
+@jit
+def _begin_tasks(
+    now_s: float,
+    jobs: Any,
+    workers: Any,
+    tasks: Any,
+    gpu_end_s: Floats,
+    gpu_worker: Ints,
+    residents: Ints,
+    lists: Ints,
+    counts: Ints,
+) -> None:
+    """Let idle GPUs begin the task of the job whose turn it is."""
+    for place in range(counts[LOOK]):
+        gpu = lists[LOOK, place]
+        lists[LOOKED_AT, gpu] = 0
+        if gpu_worker[gpu] >= 0:
+            continue
+        best, key, whose = -1, 0, 0
+        for slot in range(1, residents[gpu, 0] + 1):
+            at = residents[gpu, slot]
+            if workers[at].state == READY:
+                number = workers[at].job
+                own = jobs[number].key
+                if best < 0 or own < key or (own == key and number < whose):
+                    best, key, whose = at, own, number
+        if best >= 0:
+            worker = workers[best]
+            worker.state = RUNNING
+            gpu_worker[gpu] = best
+            gpu_end_s[gpu] = now_s + tasks[jobs[whose].tasks_at + worker.done].seconds
+    counts[LOOK] = 0
+
+
+@jit
+def _sort_waiting(jobs: Any, lists: Ints, counts: Ints) -> None:
+    """Sort the transfers that wait by the turn of their jobs."""
+    row = lists[WAITING]
+    for place in range(1, counts[WAITING]):
+        number, before = row[place], place - 1
+        key = jobs[number].key
+        while before >= 0 and (
+            jobs[row[before]].key > key or (jobs[row[before]].key == key and row[before] > number)
+        ):
+            row[before + 1] = row[before]
+            before -= 1
+        row[before + 1] = number
+
+
+@jit
+def _ask_gate(
+    now_s: float,
+    jobs: Any,
+    sends: Any,
+    links_of: Ints,
+    on: Ints,
+    lists: Ints,
+    counts: Ints,
+    law: Floats,
+    of_link: Floats,
+    gate: Floats,
+) -> None:
+    """Ask about transfers in the order of the jobs: the new ones, or, after an end, all."""
+    _sort_waiting(jobs, lists, counts)
+    everybody, kept = counts[ASK], 0
+    counts[ASK] = counts[NEW] = 0
+    for place in range(counts[WAITING]):
+        number = lists[WAITING, place]
+        job = jobs[number]
+        lists[WAITING, kept] = number
+        kept += 1
+        if job.asked and not everybody:
+            continue
+        job.asked = 1
+        flows, under_way = lists[UNDER_WAY], counts[UNDER_WAY]
+        when_s = decide(number, now_s, flows, under_way, jobs, links_of, on, law, of_link, gate)
+        job.ask_s = when_s
+        if when_s > now_s:
+            continue
+        kept -= 1
+        job.ask_s = math.inf
+        startup_s = sends[job.sends_at + job.sent].startup_s
+        job.flow, job.since_s = SENDING, now_s
+        if startup_s > 0:
+            job.flow, job.flow_s = STARTUP, now_s + startup_s
+        _append(UNDER_WAY, number, lists, counts)
+        for at in range(job.links_at, job.links_at + job.n_links):
+            row = on[links_of[at]]
+            row[0] += 1
+            row[row[0]] = number
+        counts[SHARE] = 1
+    counts[WAITING] = kept
+
+
+@jit
+def _share(
+    now_s: float,
+    jobs: Any,
+    links_of: Ints,
+    lists: Ints,
+    counts: Ints,
+    law: Floats,
+    of_link: Floats,
+) -> None:
+    """Give every transfer under way its rate; touch only those whose rate changes."""
+    counts[SHARE] = 0
+    rates = np.empty(counts[UNDER_WAY])
+    rates_of(lists[UNDER_WAY], counts[UNDER_WAY], jobs, links_of, law, of_link, rates)
+    for place in range(counts[UNDER_WAY]):
+        job = jobs[lists[UNDER_WAY, place]]
+        if job.flow != SENDING or rates[place] == job.rate:
+            continue
+        job.moved += job.rate * (now_s - job.since_s)
+        job.rest = max(job.rest - job.rate * (now_s - job.since_s), 0.0)
+        job.rate, job.since_s = rates[place], now_s
+        job.flow_s = now_s + job.rest / job.rate
+
+
+@jit
+def _next_s(jobs: Any, gpu_end_s: Floats, lists: Ints, counts: Ints) -> float:
+    """Return when the next event is."""
+    next_s = math.inf
+    for end_s in gpu_end_s:
+        next_s = min(next_s, end_s)
+    for place in range(counts[UNDER_WAY]):
+        next_s = min(next_s, jobs[lists[UNDER_WAY, place]].flow_s)
+    for place in range(counts[WAITING]):
+        ask_s = jobs[lists[WAITING, place]].ask_s
+        next_s = min(next_s, ask_s)
+    for place in range(counts[PENDING]):
+        next_s = min(next_s, jobs[lists[PENDING, place]].begin_s)
+    return next_s
+
+
+@jit
+def _take_in(
+    now_s: float,
+    jobs: Any,
+    workers: Any,
+    tasks: Any,
+    sends: Any,
+    links_of: Ints,
+    gpu_end_s: Floats,
+    gpu_worker: Ints,
+    residents: Ints,
+    on: Ints,
+    lists: Ints,
+    counts: Ints,
+    done_s: Floats,
+) -> None:
+    """Take in all events of an instant."""
+    until_s = now_s + max(INSTANT_S, now_s * 2.0**-47)
+    for gpu in range(gpu_end_s.size):
+        if gpu_end_s[gpu] <= until_s:
+            _end_task(
+                *(gpu, now_s, jobs, workers, tasks, sends, gpu_end_s, gpu_worker, residents),
+                *(lists, counts, done_s),
+            )
+    for place in range(counts[UNDER_WAY] - 1, -1, -1):
+        number = lists[UNDER_WAY, place]
+        if jobs[number].flow_s <= until_s:
+            _move(
+                *(number, now_s, jobs, workers, tasks, sends, links_of, residents, on),
+                *(lists, counts, done_s),
+            )
+    for place in range(counts[WAITING]):
+        if jobs[lists[WAITING, place]].ask_s <= until_s:
+            counts[ASK] = 1
+    for place in range(counts[PENDING] - 1, -1, -1):
+        number = lists[PENDING, place]
+        job = jobs[number]
+        if job.begin_s <= until_s:
+            _remove(PENDING, number, lists, counts)
+            begin_iteration(job, workers, tasks, sends, lists, counts)
+            _pass_barriers(
+                *(number, now_s, jobs, workers, tasks, sends, residents, lists, counts, done_s)
+            )
+
+
+@jit
+def advance(
+    now_s: float,
+    until_s: float,
+    to_completion: bool,
+    jobs: Any,
+    workers: Any,
+    tasks: Any,
+    sends: Any,
+    links_of: Ints,
+    gpu_end_s: Floats,
+    gpu_worker: Ints,
+    residents: Ints,
+    on: Ints,
+    lists: Ints,
+    counts: Ints,
+    done_s: Floats,
+    law: Floats,
+    of_link: Floats,
+    gate: Floats,
+) -> tuple[float, int]:
+    """Let jobs run to a time, or until some are done; return when that is, and why."""
+    counts[DONE] = 0
+    last_s = until_s + max(INSTANT_S, until_s * 2.0**-47)
+    while True:
+        _take_in(
+            *(now_s, jobs, workers, tasks, sends, links_of, gpu_end_s, gpu_worker, residents),
+            *(on, lists, counts, done_s),
+        )
+        if to_completion and counts[DONE]:
+            return now_s, REACHED
+        if counts[ASK] or counts[NEW]:
+            _ask_gate(now_s, jobs, sends, links_of, on, lists, counts, law, of_link, gate)
+        if counts[SHARE]:
+            _share(now_s, jobs, links_of, lists, counts, law, of_link)
+        if counts[LOOK]:
+            _begin_tasks(
+                *(now_s, jobs, workers, tasks, gpu_end_s, gpu_worker, residents, lists, counts)
+            )
+        next_s = _next_s(jobs, gpu_end_s, lists, counts)
+        if next_s == math.inf and counts[HERE]:
+            return now_s, STANDSTILL
+        if next_s > last_s or next_s == math.inf:
+            return until_s, REACHED
+        now_s = max(next_s, now_s)
+
+
+@jit
+def take_away(
+    number: int,
+    jobs: Any,
+    workers: Any,
+    links_of: Ints,
+    gpu_end_s: Floats,
+    gpu_worker: Ints,
+    residents: Ints,
+    on: Ints,
+    lists: Ints,
+    counts: Ints,
+) -> None:
+    """Take a job off its GPUs and links."""
+    job = jobs[number]
+    job.here = 0
+    counts[HERE] -= 1
+    for at in range(job.at, job.at + job.n):
+        gpu = workers[at].gpu
+        _remove_from(residents[gpu], at)
+        if gpu_worker[gpu] == at:
+            gpu_end_s[gpu], gpu_worker[gpu] = math.inf, -1
+            _look_at(gpu, lists, counts)
+    if job.flow == WAITS:
+        _remove(WAITING, number, lists, counts)
+    elif job.flow:
+        _take_off(number, job, links_of, on, lists, counts)
+    _remove(PENDING, number, lists, counts)
+    job.flow = 0
