@@ -38,6 +38,11 @@ if TYPE_CHECKING:
     from apportion.mechanism import RoundScheduler
     from apportion.mechanism.offers import OfferScheduler, get_scheduler, scheduler_table
     from apportion.mechanism.queue import QueueScheduler
+    from apportion.mechanism.time_shifts import (
+        CommunicationProfile,
+        Compatibility,
+        compatibility,
+    )
     from apportion.mechanisms import Exact, Leases, Queue, Rounds
     from apportion.pairs import PairThroughputs
     from apportion.policies import (
@@ -97,6 +102,11 @@ _HOMES = {
     "apportion.mechanism": ["RoundScheduler"],
     "apportion.mechanism.offers": ["OfferScheduler", "get_scheduler", "scheduler_table"],
     "apportion.mechanism.queue": ["QueueScheduler"],
+    "apportion.mechanism.time_shifts": [
+        "CommunicationProfile",
+        "Compatibility",
+        "compatibility",
+    ],
     "apportion.mechanisms": ["Exact", "Leases", "Queue", "Rounds"],
     "apportion.pairs": ["PairThroughputs"],
     "apportion.policies": [
@@ -149,7 +159,9 @@ __all__ = [
     "Allocation",
     "ApportionError",
     "Cluster",
+    "CommunicationProfile",
     "Comparison",
+    "Compatibility",
     "EstimatedSpeeds",
     "Exact",
     "FinishTimeFairness",
@@ -190,6 +202,7 @@ __all__ = [
     "check_schedule",
     "check_scheduler",
     "compare",
+    "compatibility",
     "eligible",
     "estimate_pairs",
     "estimate_speeds",

@@ -1,0 +1,242 @@
+"""How well jobs share a link, and when each should start: CASSINI's compatibility score."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from apportion.checks import listed, number, yes_no
+from apportion.errors import InputError
+from apportion.mechanism.time_shifts.best_shifts import best_shifts
+from apportion.mechanism.time_shifts.circle import TOLERANCE
+from apportion.mechanism.time_shifts.mixed import Mixture
+from apportion.mechanism.time_shifts.profile import profiles_of
+from apportion.mechanism.time_shifts.turning import wrapped
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from apportion.mechanism.time_shifts.profile import CommunicationProfile
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["Compatibility", "capacity_of", "compatibility", "jensen_bound", "score_of"]
+
+
+@dataclass(frozen=True)
+class Compatibility:
+    """How well jobs share a link, and the shifts with which they do so best.
+
+    ``score = 1 - mean over time of max(0, demand - capacity) / capacity``. It is 1 where the link
+    carries everything at once, and below 0 where more than twice its capacity is wanted.
+
+    Attributes
+    ----------
+    profiles
+        Of the jobs, as given; all tuples are in this order.
+    capacity_gbps
+        Of the link.
+    score, unshifted_score
+        With the shifts, and with none.
+    bound
+        No shifts have a larger score: by Jensen's inequality, or by an integer program.
+    proof
+        ``"exact"``: no shifts are better. ``"best known; bound Jensen"``: none are known, and none
+        are above `bound`, that of Jensen's inequality. ``"best known; bound integer program"``:
+        likewise, with the bound of an integer program.
+    shifts_s
+        Seconds by which every job starts later, in [0, period); 0 for the first job.
+    rotations_deg
+        The same as angles on the unified circle, in [0, 360 / repetitions); NaN without one.
+    perimeter_s
+        Of the unified circle: least common multiple of the periods; infinite if incommensurate.
+    repetitions
+        Iterations of each job on the circle; 0 if incommensurate.
+
+    Source: Rajasekaran et al., CASSINI, NSDI 2024, sections 3 and 4.
+    """
+
+    profiles: tuple[CommunicationProfile, ...]
+    capacity_gbps: float
+    score: float
+    unshifted_score: float
+    bound: float
+    proof: str
+    shifts_s: tuple[float, ...]
+    rotations_deg: tuple[float, ...]
+    perimeter_s: float
+    repetitions: tuple[int, ...]
+
+    @property
+    def jobs(self) -> tuple[str, ...]:
+        """Names of the profiles."""
+        return tuple(profile.name for profile in self.profiles)
+
+    @property
+    def commensurate(self) -> bool:
+        """Whether the jobs are ever again where they were.
+
+        Otherwise the score is the mean over all ways in which they meet in the long run, and
+        shifts matter only between jobs whose periods are commensurate.
+        """
+        return bool(np.isfinite(self.perimeter_s))
+
+    def load(self, *, shifted: bool = True) -> tuple[Floats, Floats]:
+        """Return the load of the link over the circle, as steps, for pictures.
+
+        Returns
+        -------
+        tuple
+            Times, seconds, from 0 on, and the Gb/s wanted from each to the next; the last time is
+            the perimeter, or four of the longest period if there is none.
+        """
+        end_s = self.perimeter_s
+        if not self.commensurate:
+            end_s = 4 * max(profile.period_s for profile in self.profiles)
+        shifts = self.shifts_s if shifted else (0.0,) * len(self.profiles)
+        times = [np.array([0.0, end_s])]
+        for profile, shift in zip(self.profiles, shifts, strict=True):
+            turns = np.arange(-2, np.ceil(end_s / profile.period_s) + 1) * profile.period_s
+            for phase in profile.phases:
+                start = shift + phase.start_s + turns
+                times += [start, start + phase.duration_s]
+        at = np.unique(np.concatenate(times))
+        at = at[(at >= 0) & (at <= end_s)]
+        middles = (at[1:] + at[:-1]) / 2
+        demands = [
+            profile.demand(middles - shift)
+            for profile, shift in zip(self.profiles, shifts, strict=True)
+        ]
+        steps: Floats = np.sum(demands, axis=0)
+        return at, np.append(steps, steps[-1])
+
+
+def compatibility(
+    profiles: Iterable[CommunicationProfile],
+    capacity: float,
+    *,
+    tolerance: float = TOLERANCE,
+    certify: bool = False,
+    seed: int = 0,
+) -> Compatibility:
+    """Find shifts with which jobs share a link best, and say how well they do.
+
+    The optimum for up to three jobs, and where few edges can meet or Jensen's bound is reached also
+    for more; else iterated local search. Scores are integrated exactly between the edges of the
+    demands, never on a grid. Jobs whose periods have no common multiple within 300 iterations
+    meet in all ways whatever their shifts: the score says how it is on average.
+
+    Parameters
+    ----------
+    profiles
+        Of the jobs on the link, one or more.
+    capacity
+        Of the link, Gb/s.
+    tolerance
+        Part of a period that is neglected in looking for a common multiple, see `unified_circle`.
+    certify
+        Try to prove by an integer program (see `certificate`) that the shifts of four jobs
+        are optimal where it is not clear already; up to 5 s.
+    seed
+        Of the random numbers of the local search.
+
+    Raises
+    ------
+    InputError
+        If there is no job, something is no profile, or the link has no capacity.
+
+    Warns
+    -----
+    UserWarning
+        If a job alone wants more than the link has: it is compatible with nobody.
+
+    Examples
+    --------
+    >>> half = CommunicationProfile("a", 0.1, [(0.0, 0.05, 50.0)])
+    >>> together = compatibility([half, half.named("b")], 50)
+    >>> together.unshifted_score, together.score, together.shifts_s
+    (0.5, 1.0, (0.0, 0.05))
+    """
+    given = profiles_of(profiles)
+    capacity_gbps = capacity_of(capacity)
+    number("tolerance", tolerance, most=0.01)
+    yes_no("certify", certify)
+    for profile in given:
+        if profile.peak_gbps > capacity_gbps:
+            warnings.warn(
+                f"The job {profile.name!r} wants {profile.peak_gbps:g} Gb/s of a link of "
+                f"{capacity_gbps:g} Gb/s; it is never compatible.",
+                stacklevel=2,
+            )
+    order = sorted(range(len(given)), key=lambda job: _order_of(given[job]))
+    mixture = Mixture([given[job] for job in order], capacity_gbps, tolerance)
+    jensen = jensen_bound(given, capacity_gbps)
+    found, proof, bound = best_shifts(mixture, jensen, certify=certify, seed=seed)
+    reached, unshifted = mixture.score(found), mixture.score(np.zeros(len(given)))
+    shifts = np.empty(len(given))
+    shifts[order] = found
+    shifts = np.array(
+        [
+            wrapped(np.array([shift - shifts[0]]), profile.period_s)[0]
+            for shift, profile in zip(shifts, given, strict=True)
+        ]
+    )
+    circle = mixture.circle
+    perimeter_s = circle.perimeter_s if circle else np.inf
+    turns = dict(zip(order, circle.repetitions, strict=True)) if circle else {}
+    return Compatibility(
+        profiles=tuple(given),
+        capacity_gbps=capacity_gbps,
+        score=min(reached, bound),
+        unshifted_score=min(unshifted, reached, bound),
+        bound=bound,
+        proof=proof,
+        shifts_s=tuple(shifts.tolist()),
+        rotations_deg=tuple((360 * shifts / perimeter_s if circle else shifts * np.nan).tolist()),
+        perimeter_s=float(perimeter_s),
+        repetitions=tuple(turns.get(job, 0) for job in range(len(given))),
+    )
+
+
+def score_of(
+    profiles: Iterable[CommunicationProfile],
+    capacity: float,
+    shifts_s: Iterable[float],
+    *,
+    tolerance: float = TOLERANCE,
+) -> float:
+    """Return the compatibility score of jobs with given shifts, seconds, one for each.
+
+    Raises
+    ------
+    InputError
+        As `compatibility`, and if the number of shifts is not that of the jobs.
+    """
+    given = profiles_of(profiles)
+    shifts = np.array(
+        [number("A shift", each, least=-np.inf) for each in listed("shifts_s", shifts_s)]
+    )
+    if len(shifts) != len(given):
+        raise InputError(f"{len(shifts)} shifts for {len(given)} jobs; there must be one for each.")
+    return Mixture(given, capacity_of(capacity), tolerance).score(shifts)
+
+
+def jensen_bound(profiles: Iterable[CommunicationProfile], capacity: float) -> float:
+    """Return ``1 - max(0, sum of mean demands - capacity) / capacity``, which no shifts exceed."""
+    wanted = sum(profile.mean_gbps for profile in profiles_of(profiles))
+    return 1 - max(0.0, wanted - capacity) / capacity
+
+
+def capacity_of(capacity: Any) -> float:
+    """Check the capacity of a link, Gb/s."""
+    return number("A link has no capacity: its Gb/s", capacity, strict=True)
+
+
+def _order_of(profile: CommunicationProfile) -> tuple[Any, ...]:
+    """Return what jobs are ordered by, so that results do not hang on how they are given."""
+    return (-profile.period_s, profile.phases, profile.name)
