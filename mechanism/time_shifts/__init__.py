@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from apportion.mechanism.time_shifts.affinity import AffinityGraph
+from apportion.mechanism.time_shifts.candidates import (
+    RankedPlacement,
+    best_placement,
+    rank_placements,
+)
+from apportion.mechanism.time_shifts.certificate import Certificate, certificate
 from apportion.mechanism.time_shifts.circle import UnifiedCircle, unified_circle
 from apportion.mechanism.time_shifts.compatibility import (
     Compatibility,
@@ -10,14 +17,23 @@ from apportion.mechanism.time_shifts.compatibility import (
     score_of,
 )
 from apportion.mechanism.time_shifts.profile import CommunicationPhase, CommunicationProfile
+from apportion.mechanism.time_shifts.slowdown import iteration_s, law_is_exact
 
 __all__ = [
+    "AffinityGraph",
+    "Certificate",
     "CommunicationPhase",
     "CommunicationProfile",
     "Compatibility",
+    "RankedPlacement",
     "UnifiedCircle",
+    "best_placement",
+    "certificate",
     "compatibility",
+    "iteration_s",
     "jensen_bound",
+    "law_is_exact",
+    "rank_placements",
     "score_of",
     "unified_circle",
 ]

@@ -67,6 +67,7 @@ def best_shifts(
 
 def _of_group(turning: TurningJobs, least: float, seed: int) -> tuple[Floats, float, bool]:
     """Shifts of jobs on a circle, their excess, and whether it is proved to be the least."""
-    if ways(turning) <= _MOST_WAYS.get(len(turning.jobs), 0):
+    worth = _MOST_WAYS.get(len(turning.jobs), 0)
+    if worth and ways(turning) <= worth:  # there are as many orders as permutations
         return (*enumerated(turning, least), True)
     return (*searched(turning, least, seed=seed), False)

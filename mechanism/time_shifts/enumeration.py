@@ -103,8 +103,9 @@ def _meetings(turning: TurningJobs, placed: Sequence[int], place: int, shifts_s:
         turns = np.arange(modulus // math.gcd(other.units, modulus)) * other.period_s
         edges = shifts_s[at] + (turns[:, None] + other.edges_s).ravel()
         found.append((edges[:, None] - job.edges_s).ravel())
-    meetings = np.unique(wrapped(np.concatenate(found), modulus * unit_s))
-    return meetings[np.append(True, np.diff(meetings) > EQUAL * job.period_s)]
+    meetings: Floats = np.unique(wrapped(np.concatenate(found), modulus * unit_s))
+    distinct: Floats = meetings[np.append(True, np.diff(meetings) > EQUAL * job.period_s)]
+    return distinct
 
 
 def _modulus(turning: TurningJobs, placed: Sequence[int], place: int) -> int:

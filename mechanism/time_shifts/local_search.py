@@ -83,7 +83,8 @@ class _Chains:
     def over(self, load: Floats) -> Floats:
         """Return what exceeds the capacity, as `TurningJobs.over`."""
         if self._gbps.size == 1:
-            return np.maximum(0.0, load + (self._gbps[0] - _WHOLE))
+            over: Floats = np.maximum(0.0, load + (self._gbps[0] - _WHOLE))
+            return over
         total = np.zeros(load.shape)
         for gbps, share in zip(self._gbps, self._share, strict=True):
             total += share * np.maximum(0.0, load + (gbps - _WHOLE))
@@ -92,7 +93,8 @@ class _Chains:
     def load(self, rotations: Ints) -> Floats:
         """Return the load of all jobs, shape (chains, slots)."""
         turned = [job.turned(rotations[:, place]) for place, job in enumerate(self.jobs)]
-        return np.sum(turned, axis=0)
+        total: Floats = np.sum(turned, axis=0)
+        return total
 
     def excess_of_rotations(self, job: _SlottedJob, load: Floats) -> Floats:
         """Excess for every rotation of a job beside a load, shape (chains, slots of its period)."""
@@ -102,7 +104,12 @@ class _Chains:
             more = self.over(load + runs.demand) - base
             folded = more.reshape(len(load), job.repetitions, job.slots).sum(axis=1)
             until = np.zeros((len(load), 2 * job.slots + 1))
-            np.cumsum(np.hstack((folded, folded)), axis=1, out=until[:, 1:])
+            np.cumsum(folded, axis=1, out=until[:, 1 : job.slots + 1])
+            np.add(
+                until[:, 1 : job.slots + 1],
+                until[:, job.slots, None],
+                out=until[:, job.slots + 1 :],
+            )
             for start, length in zip(runs.starts, runs.lengths, strict=True):
                 windows = until[:, length : length + job.slots] - until[:, : job.slots]
                 total[:, : job.slots - start] += windows[:, start:]
@@ -112,7 +119,7 @@ class _Chains:
     def descend(self, rotations: Ints, rounds: int = 8) -> Floats:
         """Turn one job after the other, in place, until no chain gains; return the excess."""
         load = self.load(rotations)
-        reached = self.over(load).sum(axis=1)
+        reached: Floats = self.over(load).sum(axis=1)
         chains = np.arange(len(rotations))
         for _ in range(rounds):
             before = reached

@@ -100,7 +100,7 @@ def _gathered(load: Background, capacity_gbps: float) -> Background:
     order = load.gbps.argsort(kind="stable")
     gbps, share = load.gbps[order], load.share[order]
     starts = np.append(True, np.diff(gbps) > ROUNDING * capacity_gbps)
-    share = np.add.reduceat(share, np.flatnonzero(starts))
+    share = np.add.reduceat(share, np.flatnonzero(starts)).astype(float)
     gbps = gbps[starts]
     gbps, share = gbps[share > 0], share[share > 0]
     if gbps.size <= _MOST_LEVELS:
@@ -110,4 +110,4 @@ def _gathered(load: Background, capacity_gbps: float) -> Background:
     part = (gbps - grid[above - 1]) / (grid[above] - grid[above - 1])
     split = np.bincount(above, share * part, grid.size)
     split += np.bincount(above - 1, share * (1 - part), grid.size)
-    return Background(grid, split)
+    return Background(grid, split.astype(float))

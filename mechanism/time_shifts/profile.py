@@ -41,7 +41,7 @@ class CommunicationPhase(NamedTuple):
     gbps: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class CommunicationProfile:
     """What one iteration of a job sends over a link; every iteration is the same.
 
@@ -73,18 +73,20 @@ class CommunicationProfile:
 
     name: str
     period_s: float
-    phases: tuple[CommunicationPhase, ...] = ()
+    phases: tuple[CommunicationPhase, ...]
 
-    def __post_init__(self) -> None:
-        name = label("name of a communication profile", self.name)
+    def __init__(
+        self, name: str, period_s: float, phases: Iterable[tuple[float, float, float]] = ()
+    ) -> None:
+        name = label("name of a communication profile", name)
         where = f"of the communication profile {name!r}"
-        period_s = seconds(f"The period {where}", self.period_s, strict=True)
-        given = [_phase(each, where) for each in listed(f"The phases {where}", self.phases)]
-        phases = sorted(each for each in given if each.duration_s > 0 and each.gbps > 0)
-        _check_phases(phases, period_s, where)
+        period_s = seconds(f"The period {where}", period_s, strict=True)
+        given = [_phase(each, where) for each in listed(f"The phases {where}", phases)]
+        kept = sorted(each for each in given if each.duration_s > 0 and each.gbps > 0)
+        _check_phases(kept, period_s, where)
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "period_s", period_s)
-        object.__setattr__(self, "phases", tuple(phases))
+        object.__setattr__(self, "phases", tuple(kept))
 
     @classmethod
     def in_turn(cls, name: str, phases: Iterable[tuple[float, float]]) -> CommunicationProfile:

@@ -117,7 +117,8 @@ class TurningJobs:
         """Return what exceeds the capacity at some loads, on average over the background, Gb/s."""
         capacity, (gbps, share) = self.capacity_gbps, self.background
         if gbps.size == 1:
-            return np.maximum(0.0, load_gbps + (gbps[0] - capacity))
+            over: Floats = np.maximum(0.0, load_gbps + (gbps[0] - capacity))
+            return over
         mean: Floats = np.maximum(0.0, load_gbps[..., None] + (gbps - capacity)) @ share
         return mean
 

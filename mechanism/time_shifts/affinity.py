@@ -1,0 +1,162 @@
+"""The affinity graph of jobs and links, and shifts that suit all links at once (Algorithm 1)."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from apportion.checks import hashable, mapping, number, seconds
+from apportion.errors import InputError, unknown_name, written
+from apportion.mechanism.time_shifts.turning import wrapped
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Mapping
+
+__all__ = ["AffinityGraph", "jobs_by_link"]
+
+
+@dataclass(frozen=True)
+class AffinityGraph:
+    """Which jobs share which links: a graph whose nodes are jobs on one side, links on the other.
+
+    An edge joins a job and a link that it uses with others; its weight is the time shift that the
+    job should have on that link, see `Compatibility.shifts_s`. Links that one job has for itself
+    are no nodes (Rajasekaran et al., CASSINI, NSDI 2024, section 4).
+
+    Parameters
+    ----------
+    jobs_of
+        Jobs on each link, by link.
+
+    Raises
+    ------
+    InputError
+        If a link names a job twice or something is no list of jobs.
+    """
+
+    jobs_of: Mapping[Hashable, tuple[Hashable, ...]]
+
+    def __post_init__(self) -> None:
+        shared = {link: jobs for link, jobs in jobs_by_link(self.jobs_of).items() if len(jobs) > 1}
+        object.__setattr__(self, "jobs_of", shared)
+
+    @property
+    def links_of(self) -> dict[Hashable, tuple[Hashable, ...]]:
+        """Shared links of each job that has one, by job."""
+        found: dict[Hashable, tuple[Hashable, ...]] = {}
+        for link, jobs in self.jobs_of.items():
+            for job in jobs:
+                found[job] = (*found.get(job, ()), link)
+        return found
+
+    @property
+    def components(self) -> list[tuple[Hashable, ...]]:
+        """Jobs that hang together, each component in the order in which it is walked."""
+        links_of, seen, found = self.links_of, set[object](), []
+        for first in links_of:
+            if first not in seen:
+                walk = [job for job, _, _ in self._walk(first)]
+                seen.update(walk)
+                found.append(tuple(walk))
+        return found
+
+    @property
+    def loops(self) -> int:
+        """Independent loops: edges beyond those of a forest. Two jobs on two links make one."""
+        edges = sum(map(len, self.jobs_of.values()))
+        nodes = len(self.links_of) + len(self.jobs_of)
+        return edges - nodes + len(self.components)
+
+    def shifts(
+        self,
+        weights_s: Mapping[Hashable, Mapping[Hashable, float]],
+        periods_s: Mapping[Hashable, float],
+    ) -> dict[Hashable, float]:
+        """Return one shift for each job, with which the jobs on every link stand as they should.
+
+        From the first job of a component, whose shift is 0, along the edges (Algorithm 1)::
+
+            t_k = (t_j - w(j, l) + w(k, l)) mod T_k
+
+        Without loops every pair of jobs on a link then has its relative shift, modulo the greatest
+        common divisor of their periods; all that is left to choose is a common shift of each
+        component (Theorem 1).
+
+        Parameters
+        ----------
+        weights_s
+            w(j, l): seconds by which each job is to be shifted on a link, by link and job.
+        periods_s
+            T_j, seconds, by job.
+
+        Raises
+        ------
+        InputError
+            If the graph has a loop, or a link, job or period is missing.
+        """
+        if self.loops:
+            raise InputError(
+                f"The affinity graph has {self.loops} loops; shifts that suit one link then need "
+                "not suit another. Choose another placement, or optimise all links together."
+            )
+        self._check(weights_s, periods_s)
+        found: dict[Hashable, float] = {}
+        for component in self.components:
+            for job, link, before in self._walk(component[0]):
+                shift = 0.0
+                if before is not None:
+                    weights = weights_s[link]
+                    shift = found[before] - weights[before] + weights[job]
+                found[job] = float(wrapped(np.array([shift]), periods_s[job])[0])
+        return found
+
+    def _walk(self, first: Hashable) -> Iterable[tuple[Hashable, Hashable, Hashable | None]]:
+        """Visit jobs breadth first: each with the link by which, and the job from which."""
+        links_of, seen = self.links_of, {first}
+        queue: deque[Hashable] = deque([first])
+        yield first, None, None
+        while queue:
+            job = queue.popleft()
+            for link in links_of[job]:
+                for other in self.jobs_of[link]:
+                    if other not in seen:
+                        seen.add(other)
+                        queue.append(other)
+                        yield other, link, job
+
+    def _check(
+        self,
+        weights_s: Mapping[Hashable, Mapping[Hashable, float]],
+        periods_s: Mapping[Hashable, float],
+    ) -> None:
+        for link, jobs in self.jobs_of.items():
+            if link not in weights_s:
+                raise unknown_name("link without shifts", link, weights_s)
+            for job in jobs:
+                if job not in weights_s[link]:
+                    raise InputError(f"Link {written(link)} has no shift of {written(job)}.")
+                if job not in periods_s:
+                    raise InputError(f"The job {written(job)} has no period.")
+                number(f"The shift of job {written(job)}", weights_s[link][job], least=-np.inf)
+                seconds(f"The period of job {written(job)}", periods_s[job], strict=True)
+
+
+def jobs_by_link(links: object) -> dict[Hashable, tuple[Hashable, ...]]:
+    """Check which jobs are on which link.
+
+    Raises
+    ------
+    InputError
+        If it is no mapping from links to lists of jobs, or a link names a job twice.
+    """
+    found: dict[Hashable, tuple[Hashable, ...]] = {}
+    for link, given in mapping("links", links, "a mapping from links to their jobs").items():
+        jobs = tuple(hashable(f"job on link {written(link)}", given))
+        if len(set(jobs)) < len(jobs):
+            twice = next(job for job in jobs if jobs.count(job) > 1)
+            raise InputError(f"The link {written(link)} names the job {written(twice)} twice.")
+        found[link] = jobs
+    return found
