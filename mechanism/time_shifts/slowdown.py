@@ -21,9 +21,9 @@ def iteration_s(isolated_s: float, score: float) -> float:
 
     What a link cannot carry in its time it carries later, and everyone waits for it. The law is
     exact where `law_is_exact` says so, and for any number of identical jobs that send at the full
-    rate and are not shifted. Elsewhere it is an approximation: with 40 and 20 Gb/s on a link of
-    50, both half of the time, it says 1.10 for both; fair sharing makes the first iteration 1.125 and
-    1 times as long, and later ones drift apart until they meet no more.
+    rate and are not shifted. Elsewhere it is an approximation: of two jobs that send half of the
+    time, at 40 and 20 Gb/s on a link of 50, it says 1.10 for both; fair sharing makes the first
+    iteration 1.125 and 1 times as long, and later ones drift apart until they meet no more.
 
     Parameters
     ----------

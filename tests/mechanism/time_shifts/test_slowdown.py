@@ -8,9 +8,11 @@ import pytest
 import apportion as ap
 from apportion.mechanism.time_shifts import iteration_s, law_is_exact, score_of
 
+Job = tuple[float, float, float]
 
-def iterations(jobs: list[Job], capacity: float, shift: float) -> list[float]:
-    """Seconds of a late iteration of two jobs (compute s, send s, Gb/s), by max-min sharing.
+
+def iterations(jobs: list[Job], capacity: float, shift: float, first: bool = False) -> list[float]:
+    """Seconds of a late, or the first, iteration of two jobs (compute s, send s, Gb/s).
 
     Each computes, then sends; the second starts later. The link is shared max-min; events are
     followed one by one.
@@ -46,9 +48,7 @@ def iterations(jobs: list[Job], capacity: float, shift: float) -> list[float]:
     return [(ends[job][-1] - ends[job][-11]) / 10 for job in (0, 1)]
 
 
-def profiles(
-    jobs: list[Job],
-) -> list[ap.CommunicationProfile]:
+def profiles(jobs: list[Job]) -> list[ap.CommunicationProfile]:
     return [
         ap.CommunicationProfile.in_turn(str(place), [(compute, 0), (send, rate)])
         for place, (compute, send, rate) in enumerate(jobs)
