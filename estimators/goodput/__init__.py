@@ -1,0 +1,35 @@
+"""Goodput: training progress per second, from step times and the noise of gradients."""
+
+from __future__ import annotations
+
+from apportion.estimators.goodput.best_batch import BatchLimits, BestBatches, best_batches
+from apportion.estimators.goodput.bootstrap import bootstrapped
+from apportion.estimators.goodput.fit import StepTimeFit, fit_step_times
+from apportion.estimators.goodput.fitness import fitness
+from apportion.estimators.goodput.goodput import Goodput
+from apportion.estimators.goodput.learning_rate import LEARNING_RATE_RULES, learning_rate_factor
+from apportion.estimators.goodput.noise import efficiency, gain, noise_scale
+from apportion.estimators.goodput.observations import StepObservations
+from apportion.estimators.goodput.step_times import StepTimes
+from apportion.estimators.goodput.table import GangConfiguration, GoodputTable, goodput_table
+
+__all__ = [
+    "LEARNING_RATE_RULES",
+    "BatchLimits",
+    "BestBatches",
+    "GangConfiguration",
+    "Goodput",
+    "GoodputTable",
+    "StepObservations",
+    "StepTimeFit",
+    "StepTimes",
+    "best_batches",
+    "bootstrapped",
+    "efficiency",
+    "fit_step_times",
+    "fitness",
+    "gain",
+    "goodput_table",
+    "learning_rate_factor",
+    "noise_scale",
+]

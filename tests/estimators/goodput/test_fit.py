@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+from dataclasses import astuple
+
+import numpy as np
+import pytest
+from tests.estimators.goodput.drawn import drawn_goodput
+
+from apportion import InputError
+from apportion.estimators.goodput import StepObservations, StepTimes, fit_step_times
+from apportion.estimators.goodput.fit_error import error_and_gradient
+
+
+def observed(
+    times: StepTimes, gangs: list[tuple[int, int, int]], noise: float = 0.0, seed: int = 0
+) -> StepObservations:
+    rng = np.random.default_rng(seed)
+    gpus, nodes, local = np.array(gangs).T
+    gradient_s = times.gradient_s(local) * np.exp(noise * rng.normal(size=len(gangs)))
+    step_s = times.step_s(gpus, nodes, local) * np.exp(noise * rng.normal(size=len(gangs)))
+    return StepObservations(gpus, nodes, local, gradient_s, np.maximum(step_s, gradient_s))
+
+
+EVERYWHERE = [
+    (gpus, nodes, local)
+    for gpus, nodes in ((1, 1), (2, 1), (4, 1), (2, 2), (8, 2), (16, 4))
+    for local in (16, 64, 256)
+]
+
+
+def error_by_definition(values: np.ndarray, seen: StepObservations) -> float:
+    times = StepTimes(*values)
+    step_s = times.step_s(seen.gpus, seen.nodes, seen.local_batch)
+    first = np.log(times.gradient_s(seen.local_batch)) - np.log(seen.gradient_s)
+    second = np.log(step_s) - np.log(seen.step_s)
+    ratios = (values[3] / values[2]) ** 2 + (values[5] / values[4]) ** 2
+    squares = np.sqrt(np.mean(first**2)) + np.sqrt(np.mean(second**2))
+    return float(squares + 1e-3 * (values[6] - 1) ** 2 + 1e-2 * ratios)
+
+
+def test_error_and_gradient_are_those_of_the_definition() -> None:
+    rng = np.random.default_rng(2)
+    for seed in range(5):
+        seen = observed(drawn_goodput(rng).times, EVERYWHERE, 0.1, seed)
+        values = np.array(astuple(drawn_goodput(rng).times), dtype=float)
+        error, gradient = error_and_gradient(values, seen)
+        assert error == pytest.approx(error_by_definition(values, seen), rel=1e-6)
+        for place in range(7):
+            step = np.zeros(7)
+            step[place] = 1e-6 * values[place]
+            above, below = (error_and_gradient(values + sign * step, seen)[0] for sign in (1, -1))
+            rounding = 1e-14 * error / step[place]
+            slope = (above - below) / (2 * step[place])
+            assert gradient[place] == pytest.approx(slope, rel=1e-3, abs=rounding)
+
+
+def test_a_fit_predicts_steps_that_it_never_saw() -> None:
+    rng = np.random.default_rng(11)
+    for seed in range(6):
+        times = drawn_goodput(rng).times.scaled(10.0 ** rng.integers(-2, 3))
+        fit = fit_step_times(observed(times, EVERYWHERE, 0.02, seed))
+        assert fit.pinned == ()
+        others = np.array([(3, 1, 100), (6, 2, 30), (12, 3, 200)]).T
+        ratio = fit.times.step_s(*others) / times.step_s(*others)
+        assert np.all(np.abs(np.log(ratio)) < 0.3)
+        assert fit.error <= error_by_definition(
+            np.array(astuple(times), dtype=float), observed(times, EVERYWHERE, 0.02, seed)
+        ) * (1 + 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("gangs", "pinned"),
+    [
+        ([(1, 1, 8)], "alpha_c alpha_n beta_n alpha_r beta_r gamma"),
+        ([(1, 1, 8), (1, 1, 16)], "alpha_n beta_n alpha_r beta_r gamma"),
+        ([(1, 1, 8), (2, 1, 16)], "alpha_n beta_n beta_r"),
+        ([(1, 1, 8), (4, 1, 16)], "alpha_n beta_n"),
+        ([(1, 1, 8), (2, 2, 16)], "alpha_r beta_r beta_n"),
+        ([(1, 1, 8), (4, 2, 16)], "alpha_r beta_r"),
+        ([(2, 1, 8), (8, 2, 8)], "alpha_c"),
+    ],
+)
+def test_what_was_never_seen_is_pinned(gangs: list[tuple[int, int, int]], pinned: str) -> None:
+    times = StepTimes(0.1, 0.01, 0.5, 0.03, 0.3, 0.02, 1.5)
+    seen = observed(times, gangs)
+    fit = fit_step_times(seen)
+    assert set(fit.pinned) == set(pinned.split())
+    values = dict(zip(StepTimes.__dataclass_fields__, map(float, astuple(fit.times)), strict=True))
+    for name in set(fit.pinned) - {"alpha_c", "gamma"}:
+        floor = 1.1 * values[f"{name[:-1]}r"] if name.endswith("n") else 1e-8
+        several = any(nodes > 1 for _, nodes, _ in gangs)
+        assert values[name] == pytest.approx(1e-8 if several else max(1e-8, floor))
+    if "alpha_c" in fit.pinned:
+        assert values["alpha_c"] == pytest.approx(float(np.mean(np.asarray(seen.gradient_s))) / 2)
+    if not any(nodes > 1 for _, nodes, _ in gangs):
+        assert values["alpha_n"] >= 1.1 * values["alpha_r"]
+        assert values["beta_n"] >= 1.1 * values["beta_r"]
+
+
+def test_after_one_step_on_one_gpu_growing_looks_free() -> None:
+    fit = fit_step_times(observed(StepTimes(0.1, 0.01), [(1, 1, 32)]))
+    one, many = fit.times.throughput([1, 64], [1, 16], 32)
+    assert many / one == pytest.approx(64, rel=1e-4)
+
+
+def test_measured_steps_are_checked() -> None:
+    with pytest.raises(InputError, match="one length"):
+        StepObservations([1, 2], [1], [1], [1], [1])
+    with pytest.raises(InputError, match="at least one long"):
+        StepObservations([], [], [], [], [])
+    with pytest.raises(InputError, match="step_s of measured step 1 is -1"):
+        StepObservations([1, 1], [1, 1], [8, 8], [1, 1], [1, -1])
+    with pytest.raises(InputError, match="1 GPUs on 2 nodes"):
+        StepObservations([1], [2], [8], [1], [1])
