@@ -6,10 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from apportion.errors import InputError
-from apportion.estimators.options import WithOptions
-from apportion.estimators.speeds.columns import SpeedColumns
-from apportion.estimators.speeds.tables import read_speeds
+from apportion.estimators.speeds.of_tables import OfTables, nothing_to_learn
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
@@ -17,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["ColumnMeans"]
 
 
-class ColumnMeans(WithOptions):
+class ColumnMeans(OfTables):
     """Predict for every row the geometric mean of each column over the references.
 
     Nothing of a row changes what is predicted for its other cells: this is what `SpeedModel` is to
@@ -28,8 +25,6 @@ class ColumnMeans(WithOptions):
     columns
         Labels of the columns, see `SpeedModel`.
     """
-
-    columns_: tuple[Hashable, ...]
 
     def __init__(self, columns: Iterable[Hashable] | None = None) -> None:
         self.columns = columns
@@ -42,16 +37,15 @@ class ColumnMeans(WithOptions):
         InputError
             For what is no table of finite numbers >= 0, and a table without a number.
         """
-        columns = None if self.columns is None else SpeedColumns.of(self.columns)
-        read = read_speeds("The table of speeds", table, columns)
+        read = self._read_table(table)
         known = ~np.isnan(read.logs)
         if not known.any():
-            raise InputError("Nothing to learn from: the table of speeds has no number in it.")
+            raise nothing_to_learn()
         count, total = known.sum(axis=0), np.where(known, read.logs, 0.0).sum(axis=0)
         usual = read.columns.usual
         level = np.where(known, read.logs - usual, 0.0).sum() / known.sum()
         self._mean = np.where(count > 0, total / np.maximum(count, 1), usual + level)
-        self._columns, self.columns_ = read.columns, read.columns.labels
+        self._learnt(read.columns)
         return self
 
     def predict(self, rows: Any) -> Any:
@@ -62,8 +56,6 @@ class ColumnMeans(WithOptions):
         InputError
             Before `fit`, for columns that it did not see, and values that are no speeds.
         """
-        if not hasattr(self, "columns_"):
-            raise InputError("The ColumnMeans have not been fitted yet: call fit first.")
-        read = read_speeds("The rows", rows, self._columns)
+        read = self._read_rows(rows)
         filled = np.where(np.isnan(read.speeds), np.exp(self._mean), read.speeds)
         return read.like_given(filled)

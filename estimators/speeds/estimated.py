@@ -173,8 +173,9 @@ class EstimatedSpeeds:
         if self._rng is not None:
             logs = logs + self._noise * self._rng.standard_normal(logs.size)
         self._measured.enter(rows[counts], runs.columns[counts], logs)
-        self._measured.fail(rows[~counts], runs.columns[~counts])
-        return self._tell(np.unique(rows))
+        if logs.size < rows.size:
+            self._measured.fail(rows[~counts], runs.columns[~counts])
+        return self._tell(np.unique(rows) if rows.size > 1 else rows)
 
     @one_thread
     def cannot_run(self, jobs: Iterable[int | str], columns: ArrayLike) -> list[int | str]:

@@ -59,11 +59,11 @@ def contrasts(covariance: Floats, seen: Mask) -> Contrasts:
         Which cells were measured, one in every row at least, shape (..., cells). The others have no
         part: their entries of the result are 0.
     """
-    both = seen[..., :, None] & seen[..., None, :]
-    own = np.eye(seen.shape[-1])
-    # Cells not seen get a variance of one and no covariance: the determinant stays what it is.
-    filled = np.where(both, covariance, own)
-    inverse = np.where(both, np.linalg.inv(filled), 0.0)
+    whole = covariance.ndim > seen.ndim and bool(seen.all())
+    filled = covariance if whole else _without_holes(covariance, seen)
+    inverse = np.linalg.inv(filled)
+    if not whole:
+        inverse = np.where(seen[..., :, None] & seen[..., None, :], inverse, 0.0)
     inverse = (inverse + np.swapaxes(inverse, -1, -2)) / 2
     row_sums = inverse.sum(axis=-1)
     total = row_sums.sum(axis=-1)
@@ -71,6 +71,12 @@ def contrasts(covariance: Floats, seen: Mask) -> Contrasts:
     precision = inverse - row_sums[..., :, None] * weights[..., None, :]
     log_volume = np.linalg.slogdet(filled)[1] + np.log(total)
     return Contrasts(precision, weights, total, log_volume)
+
+
+def _without_holes(covariance: Floats, seen: Mask) -> Floats:
+    """Give cells not seen a variance of one and no covariance: the determinant stays."""
+    both = seen[..., :, None] & seen[..., None, :]
+    return np.where(both, covariance, np.eye(seen.shape[-1]))
 
 
 def contrasts_of_rows(covariance: Floats, known: Mask, noise: float) -> tuple[Floats, Floats]:

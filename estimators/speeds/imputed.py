@@ -10,9 +10,7 @@ from apportion.checks import LARGEST_NUMBER
 from apportion.errors import InputError, written
 from apportion.estimators.imputer import BaseImputer
 from apportion.estimators.mixture import MixtureImputer
-from apportion.estimators.options import WithOptions
-from apportion.estimators.speeds.columns import SpeedColumns
-from apportion.estimators.speeds.tables import read_speeds
+from apportion.estimators.speeds.of_tables import OfTables, nothing_to_learn
 from apportion.threads import one_thread
 
 if TYPE_CHECKING:
@@ -27,7 +25,7 @@ __all__ = ["ImputedSpeeds"]
 _SWEEPS = 50
 
 
-class ImputedSpeeds(WithOptions):
+class ImputedSpeeds(OfTables):
     r"""Predict steps/s by a scale for every row, a ratio for every column, and an imputer.
 
     Logarithms of speeds are :math:`b_i + \mu_c` by least squares, and what is left of them is
@@ -41,8 +39,6 @@ class ImputedSpeeds(WithOptions):
     columns
         Labels of the columns, see `SpeedModel`.
     """
-
-    columns_: tuple[Hashable, ...]
 
     def __init__(
         self,
@@ -68,12 +64,10 @@ class ImputedSpeeds(WithOptions):
                 f"imputer is {written(imputer)}; it must be an imputer of this package such as "
                 f"MixtureImputer(), or 'additive'."
             )
-        columns = None if self.columns is None else SpeedColumns.of(self.columns)
-        read = read_speeds("The table of speeds", table, columns)
+        read = self._read_table(table)
         rows = read.logs[~np.isnan(read.logs).all(axis=1)]
         if not len(rows):
-            raise InputError("Nothing to learn from: the table of speeds has no number in it.")
-        self._columns, self.columns_ = read.columns, read.columns.labels
+            raise nothing_to_learn()
         self._ratios = _ratios(rows, read.columns.usual)
         self._imputer = imputer if isinstance(imputer, BaseImputer) else None
         if self._imputer is not None:
@@ -82,6 +76,7 @@ class ImputedSpeeds(WithOptions):
             # References with holes are as the ratios say there: mixtures need complete rows.
             mixed = isinstance(imputer, MixtureImputer)
             self._imputer.fit(np.nan_to_num(rest) if mixed else rest)
+        self._learnt(read.columns)
         return self
 
     @one_thread
@@ -93,9 +88,7 @@ class ImputedSpeeds(WithOptions):
         InputError
             Before `fit`, for columns that it did not see, and values that are no speeds.
         """
-        if not hasattr(self, "columns_"):
-            raise InputError("The ImputedSpeeds have not been fitted yet: call fit first.")
-        read = read_speeds("The rows", rows, self._columns)
+        read = self._read_rows(rows)
         rest = read.logs - self._ratios
         many = np.count_nonzero(~np.isnan(rest), axis=1)
         scale = np.nan_to_num(rest).sum(axis=1, keepdims=True) / np.maximum(many, 1)[:, None]

@@ -78,16 +78,18 @@ class Measurements:
 
     def enter(self, rows: Ints, columns: Ints, logs: Floats) -> None:
         """Average measurements into their cells; what has run can run."""
-        cells = rows * self._log.shape[1] + columns
-        of_cell, line = np.unique(cells, return_inverse=True)
-        new = np.bincount(line).astype(np.float64)
-        total = np.bincount(line, weights=logs)
-        row, column = np.divmod(of_cell, self._log.shape[1])
-        kept = self._count[row, column] * self._memory
+        new: Floats = np.ones(rows.size)
+        if rows.size > 1:
+            cells = rows * self._log.shape[1] + columns
+            of_cell, line = np.unique(cells, return_inverse=True)
+            new = np.bincount(line).astype(np.float64)
+            logs = np.bincount(line, weights=logs).astype(np.float64)
+            rows, columns = np.divmod(of_cell, self._log.shape[1])
+        kept = self._count[rows, columns] * self._memory
         count = kept + new
-        self._log[row, column] = (self._log[row, column] * kept + total) / count
-        self._count[row, column] = count
-        self._failed[row, column] = False
+        self._log[rows, columns] = (self._log[rows, columns] * kept + logs) / count
+        self._count[rows, columns] = count
+        self._failed[rows, columns] = False
 
     def fail(self, rows: Ints, columns: Ints) -> None:
         """Note that rows do not run; what was measured there is forgotten."""

@@ -46,6 +46,9 @@ _SIZES = (0, 1, 4, 8, 16)
 _MANY = 100
 """So many patterns are sorted by their very number of measured cells."""
 
+_FIRST: Ints = np.zeros(1, dtype=np.intp)
+"""Place of the only pattern."""
+
 _LEAST_COUNT = 1e-12
 """Measurements that a measured cell has at the least: older ones may have faded."""
 
@@ -97,10 +100,12 @@ def posterior(prior: SpeedPrior, rows: Floats, counts: Floats) -> tuple[Floats, 
         The shape of `rows`, measured cells included. Where a row has no measurement, its scale is
         the references' mean and the standard deviation that of its deviations.
     """
-    patterns, of_row = counts, np.arange(len(counts))
-    if len(counts) > 1:
-        patterns, of_row = np.unique(counts, axis=0, return_inverse=True)
-        of_row = of_row.reshape(-1)
+    if len(rows) == 1 and counts.any():  # as when one job was measured: nothing to sort
+        column = counts[0].nonzero()[0][None]
+        many = np.maximum(counts[:, column[0]], _LEAST_COUNT)
+        return _given(prior, rows, _Cells(column, many > 0, many), _FIRST)
+    patterns, of_row = np.unique(counts, axis=0, return_inverse=True)
+    of_row = of_row.reshape(-1)
     mean = np.tile(prior.mean + prior.scale, (len(rows), 1))
     sd = np.tile(np.sqrt(np.diag(prior.covariance)), (len(rows), 1))
     kind = np.count_nonzero(patterns, axis=1)
@@ -127,7 +132,7 @@ def _cells(patterns: Floats) -> _Cells:
 def _given(prior: SpeedPrior, rows: Floats, cells: _Cells, place: Ints) -> tuple[Floats, Floats]:
     """Posterior of rows with some measured cells each; `place` is the pattern of each."""
     of_row, seen = cells.column[place], cells.seen[place]
-    measured = np.where(seen, np.take_along_axis(rows, of_row, axis=1), 0.0)
+    measured = np.where(seen, rows[np.arange(len(rows))[:, None], of_row], 0.0)
     level = measured.sum(axis=1, keepdims=True) / seen.sum(axis=1, keepdims=True)
     rest = np.where(seen, measured - level - prior.mean[of_row], 0.0)
     noise = prior.noise**2 / cells.many
@@ -173,10 +178,11 @@ def _components(
     share = np.array(shares)[:, None, None, None]
     inside = share * covariance[column[:, :, None], column[:, None, :]]
     across = share * covariance[:, column].transpose(1, 0, 2)
-    parts = contrasts(inside + noise[:, :, None] * np.eye(column.shape[1]), cells.seen)
+    inside += noise[:, :, None] * np.eye(column.shape[1])
+    parts = contrasts(inside, cells.seen)
     weights = parts.weights[:, :, None, :]
     gain = across @ parts.precision
-    explained = (gain * across).sum(axis=3) + 2.0 * (across * weights).sum(axis=3)
+    explained = (across * (gain + 2.0 * weights)).sum(axis=3)
     gain += weights
     variance = share[:, :, 0] * np.diag(covariance) - explained + 1.0 / parts.total[:, :, None]
     found = zip(parts.precision, parts.log_volume, gain, variance, strict=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from apportion.estimators.speeds.covariance import expectation_maximization
+from apportion.estimators.speeds.covariance import most_likely_covariance
 from apportion.estimators.speeds.flat_scale import contrasts, contrasts_of_rows
 from apportion.estimators.speeds.variances import (
     DEFAULT_VARIANCES,
@@ -116,7 +116,9 @@ def learn_prior(
         variances = restricted_likelihood(used, columns, noise)
     mean, covariance = columns.usual, np.tensordot(variances, columns.terms(), axes=1)
     if len(used):
-        mean, covariance = expectation_maximization(used, covariance, Ratios(columns), noise)
+        mean, covariance = most_likely_covariance(used, covariance, Ratios(columns), noise)
+        # Ratios are the mean of so many rows only: a further row is as much further from them.
+        covariance = covariance * (1 + 1 / len(used))
     references, closeness = np.zeros((0, len(columns))), _CLOSENESS[0]
     if np.count_nonzero(chosen) >= _FEWEST_REFERENCES:
         references, _ = _of_rows(rows[chosen], mean, covariance, noise)

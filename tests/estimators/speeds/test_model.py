@@ -11,6 +11,7 @@ from tests.estimators.speeds.drawn import COLUMNS, drawn_covariance, drawn_rows,
 
 from apportion.errors import InputError
 from apportion.estimators import SpeedModel
+from apportion.estimators.speeds.columns import SpeedColumns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,14 +33,28 @@ def drawn_tables(seed: int, references: int = 10, jobs: int = 8) -> tuple[Any, A
     return pd.DataFrame(tables[0], columns=labels), pd.DataFrame(tables[1], columns=labels)
 
 
-@pytest.mark.parametrize(("references", "factors"), [(12, 3), (26, 3), (26, 20), (60, 20)])
+STRUCTURED = ((0.1, 0.01, 0.01, 0.02), (0.3, 0.005, 0.005, 0.001), (0.01, 0.001, 0.001, 0.1))
+
+
+@pytest.mark.parametrize(
+    ("references", "drawn_by"),
+    [
+        *[(12, 3), (26, 3), (26, 20), (60, 20)],
+        *[(count, variances) for count in (12, 26, 60) for variances in STRUCTURED],
+    ],
+)
 def test_one_standard_deviation_covers_two_thirds_of_what_is_drawn(
-    references: int, factors: int
+    references: int, drawn_by: int | tuple[float, ...]
 ) -> None:
+    """Whether S has factors without structure, or is T itself."""
     inside = []
     for seed in range(4):
         rng = np.random.default_rng(seed)
-        covariance, mean = drawn_covariance(rng, factors=factors), rng.normal(size=12)
+        if isinstance(drawn_by, int):
+            covariance = drawn_covariance(rng, factors=drawn_by)
+        else:
+            covariance = np.tensordot(drawn_by, SpeedColumns.of(COLUMNS).terms(), axes=1)
+        mean = rng.normal(size=12)
         truth, rows = drawn_rows(rng, references + 100, covariance, mean)
         model = SpeedModel(COLUMNS).fit(np.exp(rows[:references]))
         asked = with_holes(rng, rows, 0.65, least=2)[references:]
