@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["ChecksJobs", "DrawsPairs", "HasFloors", "PassesRatesOn", "Rates"]
+__all__ = ["ChecksJobs", "DrawsPairs", "HasFloors", "PassesRatesOn", "Rates", "ServesInOrder"]
 
 
 @runtime_checkable
@@ -74,4 +74,17 @@ class PassesRatesOn(Protocol):
 
     def rates(self, p: Problem) -> Rates:
         """Return how fast the utilities rise."""
+        ...
+
+
+@runtime_checkable
+class ServesInOrder(Protocol):
+    """A policy of whole decisions that serves one job after the other.
+
+    Its objective is a sum of a value for each job and option. What the first job gets is as good as
+    can be, what the second gets is as good as the first one's leaves possible, and so on.
+    """
+
+    def serves_in_order(self, p: Problem) -> NDArray[np.intp]:
+        """Return all jobs, the one that is served first in front, shape (jobs,)."""
         ...

@@ -64,6 +64,11 @@ class Instance:
     types
         Number of accelerator types of the cluster, which are the first resources, whether or not
         an option is of each; by default up to the last that an option is of.
+    resource_names
+        Names of all resources, types first.
+    option_tier
+        Tier of each option, its place in `apportion.cluster.TIERS`, shape (options,); ``None``
+        where options are no tiers.
     plain_usage
         The same object as ``usage`` where a row holds its scale factor of the accelerators of an
         option and nothing else, as `of_jobs` poses it; another or ``None`` if that is not known.
@@ -81,6 +86,7 @@ class Instance:
     member_share: Floats = field(default_factory=lambda: np.ones(0))
     types: int | None = None
     resource_names: tuple[str, ...] = ()
+    option_tier: Ints | None = None
     plain_usage: sparse.csr_array | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -148,6 +154,7 @@ class Instance:
         usage: sparse.csr_array | None = None,
         resource_capacity: ArrayLike = (),
         resource_names: tuple[str, ...] = (),
+        option_tier: Ints | None = None,
     ) -> Instance:
         """Pose a problem whose rows are jobs and whose options hold GPUs of one type each.
 
@@ -172,6 +179,8 @@ class Instance:
             Capacity of each of those, infinite where it has none, shape (resources,).
         resource_names
             Names of all resources, types first.
+        option_tier
+            Tier of each option, if it has one, shape (options,).
         """
         speed, types = np.asarray(throughput, dtype=float), np.asarray(capacity, dtype=float)
         jobs, options = speed.shape
@@ -204,6 +213,7 @@ class Instance:
             prices=np.full(resources, np.nan),
             types=types.size,
             resource_names=resource_names,
+            option_tier=option_tier,
         )
 
     def subset(self, jobs: Ints, count: Floats) -> Instance:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -11,7 +12,7 @@ from apportion.allocation import Allocation
 from apportion.errors import InputError, written
 from apportion.kinds import checked
 from apportion.policies.labels import instance_of, jobs_of, pair_table
-from apportion.policies.placements.tiers import GangPacking, pack_gangs
+from apportion.policies.placements.tiers import GangPacking, pack_gangs, tiers_of_options
 from apportion.policies.registry import get_policy
 from apportion.policies.solving.driver import Solution, solve_instance
 from apportion.policies.solving.rows.given_order import GivenOrder
@@ -108,6 +109,7 @@ def solve(
     packing = pack_gangs(tensor, cluster, table) if gang_packing else GangPacking.none(tensor)
     resources = [*resources, *packing.resources]
     instance = instance_of(tensor, cluster, table, resources, packing.largest_gang)
+    instance = replace(instance, option_tier=tiers_of_options(tensor))
     _check_alone(chosen, tensor, instance)
     _check_pinned(chosen, tensor, instance)
     given = GivenOrder.of(

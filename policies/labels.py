@@ -33,6 +33,7 @@ _DEFAULTS = {
     "scale_factor": 1.0,
     "elapsed_s": 0.0,
     "network_priority": 0.0,
+    "waited_s": 0.0,
 }
 
 

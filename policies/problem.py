@@ -197,6 +197,13 @@ class Problem:
         return self.instance.gpus
 
     @property
+    def tier(self) -> NDArray[np.intp]:
+        """Tier of each option, its place in `apportion.cluster.TIERS`, shape (options,)."""
+        if self.instance.option_tier is None:
+            raise InputError("This policy needs options (accelerator, tier).")
+        return self.instance.option_tier
+
+    @property
     def speed(self) -> Floats:
         """Steps/s of each job by itself under each option; 0 = cannot run; (jobs, options)."""
         return self.instance.solo_speeds.speed

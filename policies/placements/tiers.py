@@ -37,6 +37,7 @@ __all__ = [
     "gang_limits",
     "pack_gangs",
     "tier_eligibility",
+    "tiers_of_options",
 ]
 
 
@@ -98,7 +99,7 @@ def pack_gangs(tensor: ThroughputTensor, cluster: Cluster, jobs: pd.DataFrame) -
     InputError
         For an unknown tier, and for GPUs that do not fill whole machines and racks.
     """
-    tier = _tier_of_option(tensor)
+    tier = tiers_of_options(tensor)
     if tier is None:
         return GangPacking.none(tensor)
     of_tier = np.array([cluster.gpus_per_machine, cluster.gpus_per_rack or np.inf, np.inf])
@@ -203,7 +204,7 @@ def eligible(
     """
     tensor = ThroughputTensor.of(throughput_tensor, workers=workers, jobs=jobs)
     cluster = tensor.cluster
-    tier = _tier_of_option(tensor)
+    tier = tiers_of_options(tensor)
     if tier is None:
         raise InputError(
             f"Delay timers need options (accelerator, tier), with the tiers {', '.join(TIERS)}; "
@@ -224,7 +225,7 @@ def eligible(
     return Eligible(still, [job for job in tensor.jobs if job not in there])
 
 
-def _tier_of_option(tensor: ThroughputTensor) -> NDArray[np.intp] | None:
+def tiers_of_options(tensor: ThroughputTensor) -> NDArray[np.intp] | None:
     """Place of each option's tier in `TIERS`; None if the options are something else."""
     names = tensor.option_level("tier")
     if names is None:

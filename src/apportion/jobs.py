@@ -67,6 +67,7 @@ JOB_COLUMNS: Mapping[str, JobColumn] = {
         "seconds that the steps done would have taken without network delay, over the seconds "
         "that they took; 0 for a job that never ran"
     ),
+    "waited_s": JobColumn("seconds since the job arrived or last gave up its GPUs, if it waits"),
     "running_on": JobColumn(
         "accelerator type on which the job has been running all the time; empty for none",
         "text",

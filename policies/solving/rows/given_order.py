@@ -106,6 +106,7 @@ class GivenOrder:
             new_option = np.full(self.all_options, -1.0)
             new_option[self.options] = np.arange(self.options.size)
             columns["current_option"] = np.where(now < 0, -1.0, new_option[now])
+        tier = instance.option_tier
         return replace(
             instance,
             throughput=instance.throughput[member][:, self.options],
@@ -120,6 +121,7 @@ class GivenOrder:
             columns=columns,
             types=int((self.resources < instance.accelerators).sum()),
             resource_names=tuple(instance.resource_names[place] for place in self.resources),
+            option_tier=tier if tier is None else tier[self.options],
         )
 
     def _usage(self, instance: Instance) -> sparse.csr_array:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from apportion.policies.extensions import ServesInOrder
+from apportion.policies.problem import Problem
 from apportion.policies.solution import Solution
 from apportion.policies.solving.attempts import ACCURATE
 from apportion.policies.solving.certificate import relative_gap
@@ -14,6 +16,7 @@ from apportion.policies.solving.rows.reduction import reduce
 from apportion.policies.solving.whole.branch_and_bound import branch_and_bound
 from apportion.policies.solving.whole.dynamic_programme import chain_of
 from apportion.policies.solving.whole.expansion import of_jobs
+from apportion.policies.solving.whole.in_order import decide_in_order
 from apportion.policies.solving.whole.price import price_of
 from apportion.policies.solving.whole.program import WholeProgram
 from apportion.policies.solving.whole.relaxation import relax
@@ -47,7 +50,12 @@ class Decided(NamedTuple):
 
 
 def decide(
-    policy: Policy, instance: Instance, *, group: bool, time_limit_s: float, gap: float
+    policy: Policy,
+    instance: Instance,
+    *,
+    group: bool,
+    time_limit_s: float,
+    gap: float,
 ) -> Solution:
     """Decide for each job which option it has, if any.
 
@@ -73,6 +81,9 @@ def decide(
     """
     started = time.perf_counter()
     check_pins(instance)
+    if isinstance(policy, ServesInOrder):
+        order = policy.serves_in_order(Problem(instance))
+        return decide_in_order(policy, instance, order, decide, time_limit_s=time_limit_s)
     reduction, whole = _posed(policy, instance, group)
     posed = time.perf_counter()
     chain = chain_of(whole)

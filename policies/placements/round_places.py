@@ -1,0 +1,190 @@
+"""The problem of one round of gangs: who gets which machine, rack or network, of what is free.
+
+Options are (type, tier, place): each machine, each rack, and a type as a whole. Resources are the
+free GPUs of types, racks and machines: a gang in a machine holds GPUs of all three, one in a rack
+of the rack and the type, one over the network of the type only. What meets these capacities can be
+placed, since gangs in a rack may be split over its machines as they come.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from apportion.policies.instance import Instance
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
+
+__all__ = ["RoundPlaces", "Taken"]
+
+_MACHINE, _RACK, _NETWORK = range(3)
+
+
+class Taken(NamedTuple):
+    """GPUs of one gang: the type, and how many in which machine of which rack."""
+
+    kind: int
+    gpus: dict[tuple[int, int], int]
+
+
+@dataclass(frozen=True, eq=False)
+class RoundPlaces:
+    """What is free, and the options that it gives.
+
+    Attributes
+    ----------
+    free
+        Free GPUs by type, rack and machine.
+    kind, tier
+        Type and tier of each option, shape (options,).
+    rack, machine
+        Its rack and machine, -1 where it has none; shape (options,).
+    """
+
+    free: Sequence[Sequence[Sequence[int]]]
+    kind: Ints
+    tier: Ints
+    rack: Ints
+    machine: Ints
+
+    @classmethod
+    def of(cls, free: Sequence[Sequence[Sequence[int]]]) -> RoundPlaces:
+        """List the options of what is free by type, rack and machine; places without any are none.
+
+        Within a type come machines, then racks, then all of it.
+        """
+        options = []
+        for kind, racks in enumerate(free):
+            options += [
+                (kind, _MACHINE, rack, machine)
+                for rack, machines in enumerate(racks)
+                for machine, gpus in enumerate(machines)
+                if gpus > 0
+            ]
+            options += [(kind, _RACK, rack, -1) for rack, each in enumerate(racks) if sum(each)]
+            options.append((kind, _NETWORK, -1, -1))
+        return cls(free, *np.array(options, dtype=np.intp).T)
+
+    def problem(
+        self, speed: Floats, scale: Ints, columns: Mapping[str, Floats] | None = None
+    ) -> Instance:
+        """Pose the problem of a round.
+
+        Parameters
+        ----------
+        speed
+            Steps/s of each job at each (type, tier), shape (jobs, types * 3), tiers fastest; 0
+            where it cannot run or may not yet.
+        scale
+            GPUs of each gang, shape (jobs,).
+        columns
+            Columns of the jobs table, each of shape (jobs,).
+        """
+        of_type = np.array([sum(map(sum, racks)) for racks in self.free], dtype=float)
+        inside = self._resources()
+        room = np.where(self.tier == _NETWORK, of_type[self.kind], 0.0)
+        held = inside.capacity[inside.narrowest]
+        room[self.tier < _NETWORK] = held[self.tier < _NETWORK]
+        lies = scale[:, None] <= room
+        shown = np.where(lies, speed[:, self.kind * 3 + self.tier], 0.0)
+        gangs = sparse.csr_array(scale[:, None].astype(float))
+        return Instance.of_options(
+            shown,
+            scale[:, None].astype(float),
+            of_type,
+            option_accelerator=self.kind,
+            columns={"scale_factor": scale.astype(float)} | dict(columns or {}),
+            usage=sparse.csr_array(sparse.kron(gangs, inside.within, format="csr")),
+            resource_capacity=inside.capacity,
+            option_tier=self.tier,
+        )
+
+    def devices(self, option: Ints, scale: Ints) -> list[Taken | None]:
+        """Find the GPUs of gangs under a decision, ``None`` for who has no option.
+
+        Gangs in machines come first; those in racks, the largest first, take machines with most
+        GPUs free; the others what is left, racks with most GPUs free first.
+        """
+        left = [[list(machines) for machines in racks] for racks in self.free]
+        taken: list[Taken | None] = [None] * option.size
+        order = sorted(
+            np.flatnonzero(option >= 0).tolist(), key=lambda j: (self.tier[option[j]], -scale[j], j)
+        )
+        for job in order:
+            at = int(option[job])
+            kind, rack, machine = int(self.kind[at]), int(self.rack[at]), int(self.machine[at])
+            racks = left[kind]
+            places = [(r, m) for r in range(len(racks)) for m in range(len(racks[r]))]
+            if rack >= 0:
+                places = [(r, m) for r, m in places if r == rack and machine in (-1, m)]
+            taken[job] = Taken(kind, _take(racks, places, int(scale[job])))
+        return taken
+
+    def _resources(self) -> _Inside:
+        """Racks and machines as resources, and which of them a GPU under each option is of."""
+        racks: dict[tuple[int, int], int] = {}
+        capacity: list[float] = []
+        for kind, each in enumerate(self.free):
+            for rack, machines in enumerate(each):
+                racks[kind, rack] = len(capacity)
+                capacity.append(float(sum(machines)))
+        options, resources, narrowest = [], [], np.zeros(self.kind.size, dtype=np.intp)
+        places = zip(self.kind.tolist(), self.rack.tolist(), self.machine.tolist(), strict=True)
+        for option, (kind, rack, machine) in enumerate(places):
+            if rack < 0:
+                continue
+            mine = [racks[kind, rack]]
+            if machine >= 0:
+                mine.append(len(capacity))
+                capacity.append(float(self.free[kind][rack][machine]))
+            narrowest[option] = mine[-1]
+            options += [option] * len(mine)
+            resources += mine
+        cells = np.array(options) * len(capacity) + np.array(resources)
+        shape = (1, self.kind.size * len(capacity))
+        within = sparse.csr_array(
+            (np.ones(cells.size), (np.zeros(cells.size, dtype=np.intp), cells)), shape=shape
+        )
+        return _Inside(within, np.array(capacity), narrowest)
+
+
+class _Inside(NamedTuple):
+    """Racks and machines as resources.
+
+    Attributes
+    ----------
+    within
+        1 where an option is inside of a resource, shape (1, options * resources).
+    capacity
+        Free GPUs of each, shape (resources,).
+    narrowest
+        The smallest that each option is inside of, shape (options,).
+    """
+
+    within: sparse.csr_array
+    capacity: Floats
+    narrowest: Ints
+
+
+def _take(
+    racks: list[list[int]], places: Sequence[tuple[int, int]], gpus: int
+) -> dict[tuple[int, int], int]:
+    """Take GPUs out of machines: of racks with most free, there of machines with most."""
+    free = {at: (-sum(racks[at[0]]), -racks[at[0]][at[1]], at) for at in places}
+    found: dict[tuple[int, int], int] = {}
+    for rack, machine in sorted(places, key=free.__getitem__):
+        some = min(gpus, racks[rack][machine])
+        if some:
+            racks[rack][machine] -= some
+            found[rack, machine] = some
+            gpus -= some
+    return found

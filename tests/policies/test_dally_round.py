@@ -1,0 +1,115 @@
+"""Dally's round as a program, against enumeration and against Algorithm 1."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from tests.oracles.dally_round import (
+    Cluster,
+    Waiting,
+    algorithm_1,
+    eligible,
+    lexicographic,
+    ranks,
+)
+from tests.oracles.draw_whole import ROUNDS, draw_round
+
+from apportion.policies import solve_instance
+from apportion.policies.dally_round import DallyRound
+from apportion.policies.placements.round_places import RoundPlaces
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+    from tests.oracles.dally_round import Option
+
+TIERS = 3
+
+
+def decided(
+    cluster: Cluster, jobs: Sequence[Waiting]
+) -> tuple[dict[int, Option | None], NDArray[np.intp], RoundPlaces]:
+    """Ask the policy; return (type, tier) by job, and what the places are made of."""
+    places, types = RoundPlaces.of(cluster.free), len(cluster.free)
+    speed = np.zeros((len(jobs), types * TIERS))
+    for row, job in enumerate(jobs):
+        for kind in range(types):
+            for tier in eligible(job, cluster):
+                speed[row, kind * TIERS + tier] = job.speed[kind][tier]
+    columns = {
+        "network_priority": np.array([job.priority for job in jobs]),
+        "waited_s": np.array([100.0 - job.released for job in jobs]),
+        "order": np.array([float(job.name) for job in jobs]),
+    }
+    scale = np.array([job.gpus for job in jobs])
+    solution = solve_instance(DallyRound(), places.problem(speed, scale, columns))
+    assert solution.status == "optimal"
+    option = np.where(solution.X.any(axis=1), solution.X.argmax(axis=1), -1)
+    found = {
+        job.name: None if at < 0 else (int(places.kind[at]), int(places.tier[at]))
+        for job, at in zip(jobs, option, strict=True)
+    }
+    check_devices(cluster, jobs, option, places)
+    return found, option, places
+
+
+def check_devices(
+    cluster: Cluster, jobs: Sequence[Waiting], option: NDArray[np.intp], places: RoundPlaces
+) -> None:
+    """Every gang has its GPUs, within its tier, and nobody's twice."""
+    held: dict[tuple[int, int, int], int] = {}
+    scale = np.array([job.gpus for job in jobs])
+    for job, taken, at in zip(jobs, places.devices(option, scale), option, strict=True):
+        assert (taken is None) == (at < 0)
+        if taken is None:
+            continue
+        assert sum(taken.gpus.values()) == job.gpus
+        assert len(taken.gpus) == 1 or places.tier[at] > 0
+        assert len({rack for rack, _ in taken.gpus}) == 1 or places.tier[at] == 2
+        for place, gpus in taken.gpus.items():
+            held[taken.kind, *place] = held.get((taken.kind, *place), 0) + gpus
+    for (kind, rack, machine), gpus in held.items():
+        assert gpus <= cluster.free[kind][rack][machine]
+
+
+@pytest.mark.parametrize("kind", ROUNDS)
+def test_equals_enumeration(kind: str) -> None:
+    for seed in range(25):
+        cluster, jobs = draw_round(seed, kind)
+        found, _, _ = decided(cluster, jobs)
+        best = lexicographic(cluster, jobs)
+        assert ranks(cluster, jobs, found) == ranks(cluster, jobs, best), (kind, seed)
+        assert ranks(cluster, jobs, found) <= ranks(cluster, jobs, algorithm_1(cluster, jobs))
+
+
+def test_order_of_jobs_does_not_matter() -> None:
+    for seed in range(30):
+        cluster, jobs = draw_round(seed, "blocking")
+        shuffled = [jobs[at] for at in np.random.default_rng(seed).permutation(len(jobs))]
+        a, b = decided(cluster, jobs)[0], decided(cluster, shuffled)[0]
+        assert ranks(cluster, jobs, a) == ranks(cluster, jobs, b)
+
+
+def test_a_best_fit_in_the_way() -> None:
+    """Best fit puts the first 2 on the machine of 3, so that 3 waits; here all three run."""
+    cluster = Cluster((((4, 3),),), 4, 8)
+    jobs = [Waiting(j, n, 0, 12, 24, j) for j, n in enumerate((2, 2, 3))]
+    assert algorithm_1(cluster, jobs)[2] is None
+    found, option, places = decided(cluster, jobs)
+    assert None not in found.values()
+    assert places.machine[option].tolist() == [0, 0, 1]
+
+
+def test_no_time_is_said() -> None:
+    """Without any time to search later jobs take what is free, and the status says so."""
+    cluster = Cluster((((4, 3),),), 4, 8)
+    places = RoundPlaces.of(cluster.free)
+    speed, scale = np.ones((3, TIERS)) * [1, 0, 0], np.array([2, 2, 3])
+    columns = {"network_priority": np.zeros(3), "waited_s": np.zeros(3), "order": np.arange(3.0)}
+    problem = places.problem(speed, scale, columns)
+    solution = solve_instance(DallyRound(), problem, time_limit_s=1e-9)
+    assert solution.status == "time_limit"
+    assert solution.X.any(axis=1).tolist() == [True, True, False]
