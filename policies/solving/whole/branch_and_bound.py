@@ -1,4 +1,9 @@
-"""Whole decisions by HiGHS: branch and bound from a start, in one thread, with a fixed seed."""
+"""Whole decisions by HiGHS: branch and bound from a start, in one thread, with a fixed seed.
+
+Costs are scaled to a largest of 1e4, for HiGHS counts what is below some 1e-8 as nothing. Of
+decisions that are equal but for 1e-10 of the largest cost for each job, the one is taken in which
+more jobs keep the option that they have: to stay is worth as much.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +25,10 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["Found", "branch_and_bound"]
+__all__ = ["STAYING", "Found", "branch_and_bound"]
+
+STAYING = 1e-10
+"""What it is worth to keep an option, in parts of the largest cost of a unit."""
 
 _OPTIONS = {
     "output_flag": False,
@@ -31,6 +39,19 @@ _OPTIONS = {
     "mip_feasibility_tolerance": 1e-8,
     "primal_feasibility_tolerance": 1e-9,
 }
+_OPTIONS_FOR_SUMS = {
+    "mip_heuristic_effort": 0.0,
+    "mip_allow_restart": False,
+    "mip_detect_symmetry": False,
+    "mip_heuristic_run_feasibility_jump": False,
+    "mip_heuristic_run_rins": False,
+    "mip_heuristic_run_rens": False,
+    "mip_heuristic_run_root_reduced_cost": False,
+}
+"""Where the objective is a sum over cells, good decisions lie near the relaxation: HiGHS's own
+search for some takes longer than the proof (2,048 GPUs and 240 jobs: 1.2 s of 1.6 s)."""
+_LARGEST, _STAY = 1e4, 1e-6
+"""Largest cost that HiGHS sees, and what it is worth to keep an option."""
 _WORDS = {
     highspy.HighsModelStatus.kOptimal: "optimal",
     highspy.HighsModelStatus.kTimeLimit: "time_limit",
@@ -84,13 +105,16 @@ def branch_and_bound(
         If the seconds ran out before there was any decision, or HiGHS failed.
     """
     solver = highspy.Highs()
-    for name, value in _OPTIONS.items():
+    options = _OPTIONS | (_OPTIONS_FOR_SUMS if whole.separable else {})
+    for name, value in options.items():
         solver.setOptionValue(name, value)
     solver.setOptionValue("mip_rel_gap", gap)
     solver.setOptionValue("time_limit", budget_s)
     cost = without_noise(whole.program.c)
-    scale = float(np.abs(cost).max(initial=0.0)) or 1.0
-    pass_model(solver, _model(whole, cost / scale))
+    scale = (float(np.abs(cost).max(initial=0.0)) or 1.0) / _LARGEST
+    cost /= scale
+    cost[: whole.cells.size] -= _STAY * whole.stays
+    pass_model(solver, _model(whole, cost))
     places = np.flatnonzero(whole.whole).astype(np.int32)
     kinds = np.full(places.size, int(highspy.HighsVarType.kInteger), dtype=np.uint8)
     solver.changeColsIntegrality(places.size, places, kinds)

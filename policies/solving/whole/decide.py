@@ -13,14 +13,13 @@ from apportion.policies.solution import Solution
 from apportion.policies.solving.attempts import ACCURATE
 from apportion.policies.solving.certificate import relative_gap
 from apportion.policies.solving.rows.reduction import reduce
-from apportion.policies.solving.whole.branch_and_bound import branch_and_bound
+from apportion.policies.solving.whole.core import search
 from apportion.policies.solving.whole.dynamic_programme import chain_of
 from apportion.policies.solving.whole.expansion import of_jobs
 from apportion.policies.solving.whole.in_order import decide_in_order
 from apportion.policies.solving.whole.price import price_of
 from apportion.policies.solving.whole.program import WholeProgram
 from apportion.policies.solving.whole.relaxation import relax
-from apportion.policies.solving.whole.rounding import rounded_down
 from apportion.policies.solving.whole.valid import check_decision, check_pins
 
 if TYPE_CHECKING:
@@ -130,15 +129,12 @@ def _by_search(whole: WholeProgram, deadline: float, gap: float) -> Decided:
     relaxed = relax(whole, max(deadline - started, 0.0))
     relaxed_s = time.perf_counter() - started
     stats: dict[str, Any] = {"solver": "highs", "relaxation_s": relaxed_s, "nodes": 0}
-    if relaxed.whole:
+    if relaxed.whole and not relaxed.leaves_open(whole):
         x = relaxed.x.copy()
         x[whole.whole] = np.rint(x[whole.whole])
         stats["solve_s"] = time.perf_counter() - started
         return Decided(x, relaxed.bound, relaxed.prices, "relaxation", stats)
-    start = rounded_down(whole, relaxed.x)
-    left_s = max(deadline - time.perf_counter(), 0.0)
-    narrow = whole if start is None else relaxed.narrowed(whole, start)
-    found = branch_and_bound(narrow, start, budget_s=left_s, gap=gap)
+    found = search(whole, relaxed, deadline, gap)
     stats["solve_s"], stats["nodes"] = time.perf_counter() - started, found.nodes
     value = whole.program.value(found.x)
     by_relaxation = relative_gap(value, relaxed.bound) <= max(gap, 1e-12)

@@ -106,7 +106,7 @@ def _chain(whole: WholeProgram, amounts: Ints, units: Ints, room: int) -> Chain:
     value = without_noise(-whole.program.c)
     bits = min(_MOST_BITS, _ALL_BITS - int(units.sum()).bit_length())
     step = 2.0 ** (np.ceil(np.log2(value.max())) - bits) if value.max() > 0 else 1.0
-    stays = whole.p.instance.current.ravel()[whole.cells] > 0
+    stays = whole.stays
     worth = np.rint(value / step).astype(np.int64) + _STAY * stays
     shape = (units.size, min(int(amounts.max()), room) + 1)
     values, cell = np.full(shape, _NEVER // 2, dtype=np.int64), np.full(shape, -1, dtype=np.int64)

@@ -106,6 +106,11 @@ class WholeProgram:
         """Row of X of each of the first columns."""
         return self.cells // self.p.instance.options
 
+    @property
+    def stays(self) -> Bools:
+        """Which of the first columns are options that rows have now."""
+        return np.asarray(self.p.instance.current.ravel()[self.cells] > 0)
+
     def units(self, x: Floats) -> Floats:
         """Units of each row under each option at a point, shape (rows, options)."""
         instance = self.p.instance

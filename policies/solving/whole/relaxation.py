@@ -13,6 +13,7 @@ from apportion.policies.solving.solvers.cone_program import equilibrate
 from apportion.policies.solving.solvers.highs import PersistentHighs
 from apportion.policies.solving.solvers.kinks import Bounds, Priced, least_duals
 from apportion.policies.solving.solvers.optimise import optimise
+from apportion.policies.solving.whole.branch_and_bound import STAYING
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Relaxed", "relax"]
 
-_ROUNDING = 1e-9
+_ROUNDING = 1e-10
 """Part of a bound that rounding may amount to."""
 _WHOLE = 1e-7
 """Distance from a whole number up to which a number of an exact vertex is one."""
@@ -54,14 +55,25 @@ class Relaxed:
     reduced: Floats
     whole: bool
 
-    def narrowed(self, whole: WholeProgram, known: Floats) -> WholeProgram:
-        """Leave out the columns that no decision as good as a known one has above zero."""
-        slack = whole.program.value(known) - self.bound
-        slack += _ROUNDING * max(abs(self.bound), 1.0)
-        upper = whole.upper.copy()
-        first = slice(0, whole.cells.size)
-        upper[first][(self.reduced[first] > slack) & (whole.lower[first] == 0)] = 0.0
+    def narrowed(self, whole: WholeProgram, slack: float) -> WholeProgram:
+        """Leave out the cells of which a unit costs more than `slack` above the bound."""
+        upper, k = whole.upper.copy(), whole.cells.size
+        upper[:k][(self.reduced[:k] > slack) & (whole.lower[:k] == 0)] = 0.0
         return replace(whole, upper=upper)
+
+    def slack(self, whole: WholeProgram, known: Floats) -> float:
+        """Return what a decision as good as a known one may cost above the bound at most."""
+        largest = float(np.abs(whole.program.c).max(initial=0.0))
+        staying = STAYING * largest * float(whole.lower.size) * bool(whole.stays.any())
+        rounding = _ROUNDING * max(abs(self.bound), largest)
+        return whole.program.value(known) - self.bound + staying + rounding
+
+    def leaves_open(self, whole: WholeProgram) -> bool:
+        """Whether a job that has another option now than at a whole optimum could keep its own."""
+        k = whole.cells.size
+        count = whole.p.instance.row_count[whole.row_of_cell]
+        moves = whole.stays & (self.x[:k] < count - _WHOLE)
+        return bool((moves & (self.reduced[:k] <= self.slack(whole, self.x))).any())
 
 
 def relax(whole: WholeProgram, budget_s: float) -> Relaxed:

@@ -60,6 +60,15 @@ def test_names_of_levels_say_what_numbers_mean() -> None:
         _ = ap.ThroughputTensor.of(few).gpus_of_option
 
 
+def test_of_equal_decisions_the_one_without_changes_is_taken() -> None:
+    for workers in ("v100=3,k80=1", "v100=3,k80=0"):
+        for now in ("ben", "cid"):
+            jobs = {"current_option": {"ana": None, "ben": None, "cid": None} | {now: (1, "v100")}}
+            found = solve(Knapsack(), SPEED, workers=workers, jobs=jobs)
+            assert found.choice[now] == (1, "v100"), (workers, now, found.choice.to_dict())
+            assert found.objective == pytest.approx(8.5 if "k80=1" in workers else 7.0)
+
+
 def test_pins_hold_and_are_named_where_they_cannot() -> None:
     now = {"ana": (1, "k80"), "ben": (2, "v100"), "cid": None}
     jobs = {"current_option": now, "pinned": {"ana": True, "ben": False, "cid": False}}
