@@ -70,7 +70,7 @@ def session(
     Raises
     ------
     InputError
-        If a name is unknown or the policy lets jobs share GPUs.
+        If a name is unknown, the policy lets jobs share GPUs, or it decides in whole numbers.
 
     Examples
     --------
@@ -96,6 +96,11 @@ class Session:
     ) -> None:
         if policy.space_sharing:
             raise InputError(f"{policy!r} lets jobs share GPUs, which a session cannot; use solve.")
+        if policy.integral:
+            raise InputError(
+                f"{policy!r} decides in whole numbers, of which nothing is kept from one solve to "
+                f"the next; use solve."
+            )
         choice("route", route, _ROUTES)
         self.policy, self.cluster = policy, cluster
         self._second_stage = second_stage

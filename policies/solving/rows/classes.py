@@ -6,6 +6,7 @@ shares (average any optimum over their permutations), so one row for all of them
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,12 +16,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
+    from scipy import sparse
 
     from apportion.policies.instance import Instance
 
 __all__ = ["group_identical", "group_rows"]
 
 
+_WIDE = 4096
+"""Columns of usage above which rows are compared by what is stored of them."""
 _CHUNK = 4096
 """Rows that are hashed or compared at a time, so that they stay in the processor's cache."""
 
@@ -52,11 +56,25 @@ def group_identical(
     elif usage.nnz == instance.rows * instance.options:
         keys += [usage.data.reshape(instance.rows, -1)]
         keys += [usage.indices.reshape(instance.rows, -1).astype(float)]
-    else:
+    elif usage.shape[1] <= _WIDE:
         keys += [usage.toarray()]
+    else:
+        keys += [_equal_sparse_rows(usage)]
     first, class_of = group_rows(*keys)
     count = np.bincount(class_of, weights=instance.count, minlength=first.size)
     return instance.subset(first, count.astype(float)), class_of
+
+
+def _equal_sparse_rows(usage: sparse.csr_array) -> NDArray[np.float64]:
+    """Number the different rows of a sparse array in the order in which they appear."""
+    usage.sort_indices()
+    seen: dict[tuple[bytes, bytes], int] = {}
+    starts = usage.indptr.tolist()
+    numbers = [
+        seen.setdefault((usage.indices[a:b].tobytes(), usage.data[a:b].tobytes()), len(seen))
+        for a, b in pairwise(starts)
+    ]
+    return np.array(numbers, dtype=float)
 
 
 def group_rows(*keys: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

@@ -17,7 +17,7 @@ import numpy as np
 from apportion.errors import SolveError
 from apportion.policies.solving.certificate import relative_gap
 from apportion.policies.solving.whole.branch_and_bound import Found, branch_and_bound
-from apportion.policies.solving.whole.rounding import rounded_down
+from apportion.policies.solving.whole.rounding import likely, rounded_down
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -53,7 +53,8 @@ def search(whole: WholeProgram, relaxed: Relaxed, deadline: float, gap: float) -
         )
     best = rounded_down(whole, relaxed.x)
     if best is None:
-        return branch_and_bound(whole, None, budget_s=_left(deadline), gap=gap)
+        start = likely(whole, relaxed.x)
+        return branch_and_bound(whole, start, budget_s=_left(deadline), gap=gap)
     return _from_core(whole, relaxed, best, deadline, gap)
 
 

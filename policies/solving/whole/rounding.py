@@ -1,4 +1,4 @@
-"""Whole decisions near a point that is none: where branch and bound begins."""
+"""Whole decisions to begin with: what holds now, and what lies near a point that is none."""
 
 from __future__ import annotations
 
@@ -13,11 +13,33 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["rounded_down"]
+__all__ = ["likely", "rounded_down"]
+
+
+def likely(whole: WholeProgram, x: Floats) -> Floats:
+    """Return a decision that may well break a constraint, over the first columns.
+
+    It is what holds now, if anything does; else the largest cell of each row of one unit at a
+    point, and what is whole of the others.
+    """
+    k = whole.cells.size
+    count = whole.p.instance.row_count[whole.row_of_cell]
+    if whole.stays.any():
+        return np.where(whole.stays, count, 0.0)
+    z = np.floor(x[:k] + 1e-7)
+    row = whole.row_of_cell
+    largest = np.lexsort((-np.arange(k), x[:k], row))
+    last = largest[np.flatnonzero(np.diff(row[largest], append=-1))]
+    single = last[count[last] == 1]
+    z[np.isin(row, row[single])] = 0.0
+    z[single] = 1.0
+    return z
 
 
 def rounded_down(whole: WholeProgram, x: Floats) -> Floats | None:
     """Round a relaxed decision down and give what is left to the best units that still fit.
+
+    Where what holds now is better, that is what is returned.
 
     Returns
     -------
@@ -26,6 +48,15 @@ def rounded_down(whole: WholeProgram, x: Floats) -> Floats | None:
     """
     if not whole.separable:
         return None
+    rounded = _filled(whole, x)
+    now = likely(whole, x)
+    value = whole.program.value
+    fits = (whole.program.A @ now <= whole.program.b + 1e-9).all()
+    return now if fits and value(now) < value(rounded) else rounded
+
+
+def _filled(whole: WholeProgram, x: Floats) -> Floats:
+    """Round down and fill up."""
     program, k = whole.program, whole.cells.size
     shared = program.A[whole.own + k :].tocsc()
     z = np.maximum(np.floor(x[:k] + 1e-7), whole.lower[:k])
