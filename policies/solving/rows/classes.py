@@ -66,7 +66,7 @@ def group_identical(
 
 
 def _equal_sparse_rows(usage: sparse.csr_array) -> NDArray[np.float64]:
-    """Number the different rows of a sparse array in the order in which they appear."""
+    """Give equal rows of a sparse array a number, in the order in which they appear."""
     usage.sort_indices()
     seen: dict[tuple[bytes, bytes], int] = {}
     starts = usage.indptr.tolist()

@@ -17,8 +17,8 @@ import pandas as pd
 
 from apportion.checks import seed as check_seed
 from apportion.cluster import Cluster
-from apportion.errors import InputError
-from apportion.policies import get_policy, solve, solve_instance
+from apportion.errors import InfeasibleError, InputError
+from apportion.policies import Resource, get_policy, solve, solve_instance
 from apportion.policies.labels import instance_of, jobs_of
 from apportion.tensor import ThroughputTensor
 
@@ -38,7 +38,10 @@ def check_policy(policy: Policy | str, *, seed: int = 0) -> None:
     jobs and types and to grouping; identical jobs get the same; the edge cases (no job, one job,
     a job that fits nowhere) end as documented; it pickles; every one of its `Policy.traits` is
     true, and without ``depends_on_step_size`` it is scale invariant; and its agnostic variant, if
-    it has one, sees no difference between types.
+    it has one, sees no difference between types. With ``integral = True`` its decisions are whole;
+    what says that it gives identical jobs the same is left out then. Where not all jobs fit, so
+    that no decision meets its constraints, there is room for all of them; beside the GPUs there is
+    a soft resource.
 
     Parameters
     ----------
@@ -57,6 +60,8 @@ def check_policy(policy: Policy | str, *, seed: int = 0) -> None:
     policy = get_policy(policy)
     rng = np.random.default_rng(check_seed(seed))
     cases = [_Case.random(rng, jobs, types) for jobs, types in ((5, 2), (8, 3))]
+    if policy.integral:
+        cases = [case.for_whole_decisions(policy) for case in cases]
     _traits_are_true(policy, cases, np.random.default_rng([seed, 1]))
     for case in cases:
         allocation = case.solve(policy)
@@ -81,6 +86,7 @@ class _Case:
     speed: pd.DataFrame
     jobs: pd.DataFrame
     cluster: Cluster
+    soft: bool = False
 
     @classmethod
     def random(cls, rng: np.random.Generator, jobs: int, types: int) -> _Case:
@@ -115,15 +121,39 @@ class _Case:
                 "isolated_elapsed_s": elapsed_s * rng.uniform(0.5, 1.5, jobs),
                 "network_priority": rng.choice([0.0, 0.2, 0.5, 1.0], jobs),
                 "running_on": [names[int(speed[0].argmax())], *[""] * (jobs - 1)],
+                "current_option": [names[place] for place in speed.argmax(axis=1)],
+                "pinned": False,
             },
             index=ids,
         )
         cluster = Cluster(dict(zip(names, gpus.tolist(), strict=True)), prices_per_gpu_hour=price)
         return cls(pd.DataFrame(speed, index=ids, columns=names), table, cluster)
 
+    def for_whole_decisions(self, policy: Policy) -> _Case:
+        """Add a soft resource, and GPUs for all jobs if they are needed."""
+        own = replace(self, soft=True)
+        try:
+            own.solve(policy)
+        except InfeasibleError:
+            room = 3 * int(self.jobs["scale_factor"].sum())  # for three of each, too
+            gpus = dict.fromkeys(self.cluster.gpus, room)
+            own = replace(own, cluster=replace(self.cluster, gpus=gpus))
+        return own
+
+    @property
+    def resources(self) -> list[Resource]:
+        """A soft resource, of which a job of more weight holds more on types of a higher price."""
+        if not self.soft:
+            return []
+        price = [self.cluster.prices_per_gpu_hour[name] for name in self.speed.columns]
+        weight = self.jobs["weight"].loc[self.speed.index].to_numpy()
+        held = pd.DataFrame(np.outer(weight, price), self.speed.index, self.speed.columns)
+        return [Resource("link", None, held)]
+
     def solve(self, policy: Policy, **options: Any) -> Allocation:
         """Solve the problem."""
-        return solve(policy, self.speed, workers=self.cluster, jobs=self.jobs, **options)
+        given = {"resources": self.resources, **options}
+        return solve(policy, self.speed, workers=self.cluster, jobs=self.jobs, **given)
 
     def solve_as_given(self, policy: Policy) -> pd.DataFrame:
         """Return the shares without the order that `solve` brings everything into first."""
@@ -176,6 +206,8 @@ def _compare(policy: Policy, broken: str, expected: pd.DataFrame, got: pd.DataFr
 
 def _feasible(policy: Policy, case: _Case, allocation: Allocation) -> None:
     X = allocation.X.to_numpy()
+    if policy.integral and not np.isin(X, (0.0, 1.0)).all():
+        _fail(policy, "whole", f"the shares {np.unique(X)} are not all 0 or 1")
     if not ((X >= 0) & (X <= 1)).all():
         _fail(policy, "feasible", f"shares range from {X.min()} to {X.max()}, not within [0, 1]")
     time = allocation.X.sum(axis=1)
@@ -208,12 +240,15 @@ def _permutation_equivariant(
     ids = rng.permutation(case.speed.index).tolist()
     types = rng.permutation(case.speed.columns).tolist()
     gpus = {name: case.cluster.gpus[name] for name in types}
-    shuffled = _Case(
-        case.speed.loc[ids][types],
-        case.jobs.loc[rng.permutation(ids)],
-        replace(case.cluster, gpus=gpus),
+    shuffled = replace(
+        case,
+        speed=case.speed.loc[ids][types],
+        jobs=case.jobs.loc[rng.permutation(ids)],
+        cluster=replace(case.cluster, gpus=gpus),
     )
-    _compare(policy, "permutation-equivariant", allocation.X, shuffled.solve_as_given(policy))
+    # Of equal whole decisions one is as good as the other: solve takes the same in every order.
+    other = shuffled.solve(policy).X if policy.integral else shuffled.solve_as_given(policy)
+    _compare(policy, "permutation-equivariant", allocation.X, other)
 
 
 def _scale_invariant(
@@ -312,6 +347,8 @@ def _groups_exactly(policy: Policy, case: _Case) -> None:
             "indifferent to grouping",
             f"the objective is {grouped.objective} with and {single.objective} without",
         )
+    if policy.integral:  # identical jobs cannot all have the same
+        return
     _compare(policy, "indifferent to grouping", single.X, grouped.X)
     if "order" in policy.columns:  # identical jobs still have their places in a queue
         return

@@ -43,6 +43,22 @@ class Rotations(Policy):
         return [(p.time == 1).set_label("an option for each job")]
 
 
+class LeastLoaded(Policy):
+    """Give every job an option, those of most GPUs and of the first types before others."""
+
+    name = "least_loaded_in_spirit"
+    source = "a test"
+    integral = True
+
+    def objective(self, p: Problem) -> cp.Minimize:
+        """Sum ranks, which are the same for many decisions."""
+        return cp.Minimize(p.total(cp.sum(cp.multiply(np.round(p.gpus), p.X), axis=1)))
+
+    def constraints(self, p: Problem) -> list[cp.Constraint]:
+        """Choose one for each job."""
+        return [(p.time == 1).set_label("an option for each job")]
+
+
 def random_instance(rng: np.random.Generator, *, types: int = 2, jobs: int = 4) -> Instance:
     """Draw jobs with options of 1, 2 and 4 GPUs of each type, some of them impossible."""
     gpus = np.tile([1, 2, 4], types)
