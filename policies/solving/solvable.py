@@ -38,5 +38,6 @@ def solvable(policy: Policy) -> Iterator[None]:
         reason = " ".join(str(error).split())
         raise InputError(
             f"The problem of {policy!r} is none that a solver here can take: variables must be "
-            f"continuous, not integer or boolean. cvxpy says: {reason}"
+            f"continuous, not integer or boolean; a policy with integral = True has boolean ones "
+            f"of p.variable(name, shape, boolean=True). cvxpy says: {reason}"
         ) from error

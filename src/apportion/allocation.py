@@ -90,7 +90,7 @@ class Allocation:
         labels = [None if place < 0 else self.X.columns[place] for place in taken.tolist()]
         chosen = np.empty(len(labels), dtype=object)
         chosen[:] = labels
-        return pd.Series(chosen, index=self.X.index, name="choice")
+        return pd.Series(chosen, index=self.X.index, name="choice", dtype=object)
 
     def to_frame(self) -> pd.DataFrame:
         """Return one line per row and option: its labels and its ``share`` of time.

@@ -16,7 +16,6 @@ from scipy import sparse
 
 from apportion.errors import InfeasibleError, SolveError
 from apportion.policies.solving.solvers.highs_model import pass_model
-from apportion.policies.solving.whole.ties import without_noise
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -110,9 +109,8 @@ def branch_and_bound(
         solver.setOptionValue(name, value)
     solver.setOptionValue("mip_rel_gap", gap)
     solver.setOptionValue("time_limit", budget_s)
-    cost = without_noise(whole.program.c)
-    scale = (float(np.abs(cost).max(initial=0.0)) or 1.0) / _LARGEST
-    cost /= scale
+    scale = (float(np.abs(whole.program.c).max(initial=0.0)) or 1.0) / _LARGEST
+    cost = whole.program.c / scale
     cost[: whole.cells.size] -= _STAY * whole.stays
     pass_model(solver, _model(whole, cost))
     places = np.flatnonzero(whole.whole).astype(np.int32)

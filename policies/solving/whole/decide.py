@@ -18,8 +18,8 @@ from apportion.policies.solving.whole.dynamic_programme import chain_of
 from apportion.policies.solving.whole.expansion import of_jobs
 from apportion.policies.solving.whole.in_order import decide_in_order
 from apportion.policies.solving.whole.price import price_of
-from apportion.policies.solving.whole.program import WholeProgram
 from apportion.policies.solving.whole.relaxation import relax
+from apportion.policies.solving.whole.statement import state
 from apportion.policies.solving.whole.valid import check_decision, check_pins
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from apportion.policies.instance import Instance
     from apportion.policies.solving.rows.reduction import Reduction
     from apportion.policies.solving.whole.dynamic_programme import Chain
+    from apportion.policies.solving.whole.program import WholeProgram
 
     Floats = NDArray[np.float64]
 
@@ -96,11 +97,11 @@ def decide(
 def _posed(policy: Policy, instance: Instance, group: bool) -> tuple[Reduction, WholeProgram]:
     """State the problem over classes if that is exact: if the objective is a sum over jobs."""
     reduction = reduce(policy, instance, group, None)
-    whole = WholeProgram.of(policy, reduction.believed)
+    whole = state(policy, reduction.believed)
     if whole.separable or reduction.believed.jobs == instance.jobs:
         return reduction, whole
     reduction = reduce(policy, instance, False, None)
-    return reduction, WholeProgram.of(policy, reduction.believed)
+    return reduction, state(policy, reduction.believed)
 
 
 def _by_chain(whole: WholeProgram, chain: Chain) -> Decided:
@@ -150,8 +151,7 @@ def _solution(
     objective = whole.evaluate(decided.x)
     check_decision(whole, decided.x)
     value = -objective if whole.maximises else objective
-    gap = 0.0 if decided.bound >= value else relative_gap(value, decided.bound)
-    gap = max(gap, whole.p.inexact)
+    gap = max(_gap(whole, value, decided.bound), whole.p.inexact)
     units, full = whole.units(decided.x), reduction.full
     X = of_jobs(units, reduction.class_of, full.count) if full.solo else units
     status = "optimal" if gap <= max(ACCURATE, asked) else "optimal_inaccurate"
@@ -169,6 +169,14 @@ def _solution(
     message = "" if decided.proved_by else f"The time limit struck: the decision is {_within(gap)}."
     throughput = _throughput(reduction, X)
     return Solution(X, throughput, objective, decided.prices, gap, status, message, stats)
+
+
+def _gap(whole: WholeProgram, value: float, bound: float) -> float:
+    """Distance of a minimised value from its bound, relative to them and, about zero, to costs."""
+    largest = float(np.abs(whole.program.c).max(initial=0.0))
+    if bound >= value or largest == 0.0:
+        return 0.0
+    return (value - bound) / max(abs(value), abs(bound), 1e-3 * largest)
 
 
 def _within(gap: float) -> str:

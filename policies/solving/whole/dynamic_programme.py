@@ -2,7 +2,7 @@
 
 Values are whole numbers of some 2**-46 of the largest here, so that sums are exact and which
 decision is the best hangs on no rounding. Keeping the option that a job has is worth 64 of those:
-of decisions that are equal but for 1e-12 of the largest value, more jobs keep their option. Then
+of decisions that are equal but for rounding, more jobs keep their option. Then
 the last job in order takes the fewest units, so that earlier jobs are served first.
 """
 
@@ -11,8 +11,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-
-from apportion.policies.solving.whole.ties import without_noise
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -103,7 +101,7 @@ def chain_of(whole: WholeProgram) -> Chain | None:
 def _chain(whole: WholeProgram, amounts: Ints, units: Ints, room: int) -> Chain:
     """Write the values of a problem whose cells hold whole amounts of one resource."""
     row = whole.row_of_cell
-    value = without_noise(-whole.program.c)
+    value = -whole.program.c
     bits = min(_MOST_BITS, _ALL_BITS - int(units.sum()).bit_length())
     step = 2.0 ** (np.ceil(np.log2(value.max())) - bits) if value.max() > 0 else 1.0
     stays = whole.stays

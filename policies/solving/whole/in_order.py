@@ -25,7 +25,7 @@ from apportion.errors import InputError, SolveError
 from apportion.policies.base import Policy
 from apportion.policies.problem import Problem
 from apportion.policies.solution import Solution
-from apportion.policies.solving.whole.program import WholeProgram
+from apportion.policies.solving.whole.statement import state
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,7 +83,7 @@ def decide_in_order(
 
 def _values(policy: Policy, instance: Instance) -> Floats:
     """Return the value of each option to each job, 0 or less where it is better off without."""
-    whole = WholeProgram.of(policy, instance)
+    whole = state(policy, instance)
     if not (whole.separable and instance.solo) or (instance.count != 1).any():
         raise InputError(
             f"{policy!r} serves jobs in order: its objective must be a sum of a value for each job "

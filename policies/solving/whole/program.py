@@ -1,8 +1,7 @@
 """A policy's problem over whole numbers, in arrays: what every way to solve it begins with.
 
 Columns are the units of a row that have an option, ``z = count * X``, of which only those are
-there that can be more than zero; behind them come the variables of the policy and of cvxpy. Only
-what the policy states itself is compiled by cvxpy. What holds for every policy is written here.
+there that can be more than zero; behind them come the variables of the policy and of cvxpy.
 """
 
 from __future__ import annotations
@@ -12,13 +11,8 @@ from typing import TYPE_CHECKING
 
 import cvxpy as cp
 import numpy as np
-from scipy import sparse
 
-from apportion.errors import InputError
-from apportion.policies.problem import Problem
 from apportion.policies.solving.compiled import Compiled
-from apportion.policies.solving.solvable import solvable
-from apportion.policies.solving.solvers.cone_program import ConeProgram, canonicalise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +20,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.policies.base import Policy
-    from apportion.policies.instance import Instance
+    from apportion.policies.problem import Problem
+    from apportion.policies.solving.solvers.cone_program import ConeProgram
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
@@ -46,7 +41,8 @@ class WholeProgram:
     objective, constraints
         What it stated.
     program
-        Its rows: those of the policy, ``z >= 0``, capacities, units of each row.
+        Its costs, of which those that differ by rounding are equal. Its rows: those of the policy,
+        ``z >= 0``, capacities, units of each row.
     cells
         Cell of X, counted row by row, of each of the first columns.
     whole
@@ -68,28 +64,6 @@ class WholeProgram:
     upper: Floats
     own: int
     priced: slice
-
-    @classmethod
-    def of(cls, policy: Policy, instance: Instance) -> WholeProgram:
-        """State a policy's problem on an instance.
-
-        Raises
-        ------
-        InputError
-            If it is not linear once cvxpy has rewritten it.
-        """
-        p = Problem(instance)
-        with solvable(policy):
-            objective, constraints = policy.objective(p), policy.constraints(p)
-            limits = [limit for own in p.variables.values() for limit in own.limits]
-            raw = canonicalise(cp.Problem(objective, [*limits, *constraints]))
-        if not raw.is_linear_program:
-            raise InputError(
-                f"{policy!r} decides in whole numbers: its objective and constraints must be "
-                f"linear, or of atoms that cvxpy makes linear (abs, max, min, pos, norm1), and "
-                f"they are not."
-            )
-        return _Assembly(policy, p, objective, constraints, raw).program()
 
     @property
     def maximises(self) -> bool:
@@ -142,126 +116,3 @@ class WholeProgram:
     def compiled(self) -> Compiled:
         """Compile the relaxation with names for all constraints, to tell which cannot hold."""
         return Compiled.of(self.p, self.objective, self.constraints)
-
-
-@dataclass(frozen=True, eq=False)
-class _Assembly:
-    """Rows and columns put together from what cvxpy compiled."""
-
-    policy: Policy
-    p: Problem
-    objective: cp.Maximize | cp.Minimize
-    constraints: Sequence[cp.Constraint]
-    raw: ConeProgram
-
-    def program(self) -> WholeProgram:
-        """Put the program together."""
-        instance, raw = self.p.instance, self.raw
-        c_cell, own_cells, others = self._columns()
-        separable = others.size == 0 and raw.b.size == 0 and not self.constraints
-        cells = self._cells(c_cell, separable)
-        row = cells // instance.options
-        beside = others.size
-        count = instance.row_count[row]
-        own = sparse.hstack(
-            [own_cells[:, cells] @ sparse.diags_array(1 / count), raw.A[:, others]], format="csr"
-        )
-        held, capacity = self._capacities(cells)
-        units, most = self._units(row)
-        k = cells.size
-        nonnegative = sparse.csr_array((-np.ones(k), (np.arange(k), np.arange(k))), shape=(k, k))
-        shared = sparse.vstack([nonnegative, held, units], format="csr")
-        if beside:
-            shared = sparse.hstack(
-                [shared, sparse.csr_array((shared.shape[0], beside))], format="csr"
-            )
-        A = sparse.csc_array(sparse.vstack([own, shared], format="csr"))
-        starts = {each: k + int(np.searchsorted(others, at)) for each, at in raw.columns.items()}
-        starts.pop(self.p.X.id, None)
-        whole = np.zeros(k + beside, dtype=bool)
-        whole[:k] = True
-        upper = np.append(count, np.full(beside, np.inf))
-        lower = np.append(np.zeros(k), np.full(beside, -np.inf))
-        for variable in self.p.variables.values():
-            start = starts.get(variable.variable.id)
-            if variable.boolean and start is not None:
-                mine = slice(start, start + variable.variable.size)
-                whole[mine], lower[mine], upper[mine] = True, 0.0, 1.0
-        kept = instance.pinned[row]
-        lower[:k][kept] = count[kept]
-        b = np.concatenate([raw.b, -lower[:k], capacity, most])
-        program = ConeProgram(
-            P=sparse.csc_array((k + beside, k + beside)),
-            c=np.append(c_cell[cells] / count, raw.c[others]),
-            A=A,
-            b=b,
-            equality=np.append(raw.equality, np.zeros(b.size - raw.b.size, dtype=bool)),
-            second_order=(),
-            exponential=0,
-            offset=raw.offset,
-            cost_scale=1.0,
-            columns=starts,
-            rows={},
-        )
-        priced = slice(raw.b.size + k, raw.b.size + k + capacity.size)
-        stated = (self.policy, self.p, self.objective, self.constraints)
-        return WholeProgram(*stated, program, cells, whole, lower, upper, raw.b.size, priced)
-
-    def _columns(self) -> tuple[Floats, sparse.csr_array, Ints]:
-        """Costs and coefficients of the cells of X, row by row, and places of other columns."""
-        instance, raw = self.p.instance, self.raw
-        size = instance.rows * instance.options
-        start = raw.columns.get(self.p.X.id)
-        if start is None:  # the policy does not read X
-            return np.zeros(size), sparse.csr_array((raw.b.size, size)), np.arange(raw.c.size)
-        place = np.arange(size).reshape(instance.options, instance.rows).T.ravel() + start
-        others = np.concatenate([np.arange(start), np.arange(start + size, raw.c.size)])
-        own = raw.A[:, place] if raw.b.size else sparse.csr_array((0, size))
-        return raw.c[place], sparse.csr_array(own), others.astype(np.intp)
-
-    def _cells(self, cost: Floats, separable: bool) -> Ints:
-        """Cells that can be above zero: where rows can run, are pinned to, and can be of use.
-
-        Where the objective is a sum over cells, one that makes it no better is never needed, but
-        for a row that is there now.
-        """
-        instance = self.p.instance
-        open_ = instance.can_run & (~instance.pinned[:, None] | (instance.current > 0))
-        if separable:
-            cost = cost.reshape(open_.shape)
-            useful = (cost < 0) | ((cost == 0) & (instance.current > 0))
-            open_ &= useful | instance.pinned[:, None]
-        return np.flatnonzero(open_)
-
-    def _capacities(self, cells: Ints) -> tuple[sparse.csr_array, Floats]:
-        """Units of each hard resource that a unit of a cell holds, and how many there are."""
-        instance = self.p.instance
-        resources = instance.capacity.size
-        column_of = np.full(instance.rows * instance.options, -1, dtype=np.intp)
-        column_of[cells] = np.arange(cells.size)
-        hard_of = np.full(resources, -1, dtype=np.intp)
-        hard_of[instance.hard] = np.arange(instance.hard.size)
-        usage = instance.usage.tocoo()
-        option, resource = np.divmod(usage.coords[1], resources)
-        column = column_of[usage.coords[0].astype(np.intp) * instance.options + option]
-        hard = hard_of[resource]
-        kept = (column >= 0) & (hard >= 0) & (usage.data != 0)
-        shape = (instance.hard.size, cells.size)
-        held = sparse.csr_array((usage.data[kept], (hard[kept], column[kept])), shape=shape)
-        return held, instance.capacity[instance.hard]
-
-    def _units(self, row: Ints) -> tuple[sparse.csr_array, Floats]:
-        """Units that each job has, and those that a unit of a cell takes."""
-        instance = self.p.instance
-        column = np.arange(row.size)
-        if instance.solo:
-            shape = (instance.rows, row.size)
-            return sparse.csr_array((np.ones(row.size), (row, column)), shape=shape), instance.count
-        in_row = sparse.csr_array(
-            (np.ones(row.size), (row, column)), shape=(instance.rows, row.size)
-        )
-        members = sparse.csr_array(
-            (instance.member_share, (instance.member_job, instance.member_row)),
-            shape=(instance.jobs, instance.rows),
-        )
-        return sparse.csr_array(members @ in_row), instance.count

@@ -20,11 +20,11 @@ _NOISE = 1e-12
 
 
 def without_noise(numbers: Floats) -> Floats:
-    """Return numbers of which those that differ by rounding only are equal, to about 13 digits."""
+    """Return numbers of which those that differ by rounding only are equal, to about 12 digits."""
     largest = float(np.abs(numbers).max(initial=0.0))
     if largest == 0.0:
         return np.zeros_like(numbers)
-    step = 2.0 ** (np.ceil(np.log2(largest)) - 46)
+    step = 2.0 ** (np.ceil(np.log2(largest)) - 40)
     rank = ranks(numbers, absolute=_NOISE * largest, relative=0.0)
     first = np.full(int(rank.max()) + 1, np.inf)
     np.minimum.at(first, rank, numbers)
