@@ -49,6 +49,13 @@ def test_policy_runtime_agrees_with_plain_cvxpy(tmp_path: Path) -> None:
     assert "Gain below" in shown
 
 
+def test_whole_decisions_are_proved(tmp_path: Path) -> None:
+    run("whole", "--out", str(tmp_path))
+    table = pd.read_csv(tmp_path / "whole.csv")
+    assert len(table) == 5
+    assert (table["gap"] <= 1e-6).all()
+
+
 def test_the_speed_suite_runs_where_there_are_neither_data_nor_gavel(tmp_path: Path) -> None:
     parts = ("--parts", "decisions", "water_filling", "sharing", "events", "--markdown")
     shown = run("speed", "--data", str(tmp_path / "nowhere"), "--out", str(tmp_path), *parts)
