@@ -29,6 +29,7 @@ from apportion.policies.solving.solvers.backward_error import backward_error
 from apportion.policies.solving.solvers.highs import PersistentHighs
 from apportion.policies.solving.solvers.iterative_refinement import refine
 from apportion.policies.solving.solvers.optimise import optimise
+from apportion.policies.solving.worst_off.bottlenecks import pays_for_time
 from apportion.policies.solving.worst_off.demand_scaling import demand_scales
 
 if TYPE_CHECKING:
@@ -230,7 +231,13 @@ class _Fill:
                 break
             self._count_in(np.where(far, reached, self._unit))
         dual = self._point.y[self._rows] * self._compiled.row[self._rows] * rate
-        self.binding = active & (dual > _BOTTLENECK[self._point.solver] * dual.max())
+        within = _BOTTLENECK[self._point.solver]
+        self.binding = active & (dual > within * dual.max())
+        unsure = active & ~self.binding & (dual > 0)
+        if unsure.any():
+            self.binding |= unsure & pays_for_time(
+                self._compiled.program, self._compiled.column, self._point.y, self._rows, within
+            )
         risen = float((rate * abs(step) / self._unit).max())
         return step if risen > _RISEN else 0.0
 
