@@ -44,11 +44,11 @@ _MET = 1e-7
 class Chosen(NamedTuple):
     """An allocation, and by what part of itself it misses a level that it must have.
 
-    `missed` is ``None`` for a policy that has an objective only.
+    `missed` is 0 for a policy that has an objective only.
     """
 
     X: Floats
-    missed: float | None = None
+    missed: float = 0.0
 
 
 def choose(
@@ -94,12 +94,14 @@ def choose_with_levels(
     filled = np.asarray(p.X.value, dtype=float)
     settled = all(isinstance(each, Equality) and each.size == p.count.size for each in levels)
     choices = _even if settled else _spent
-    for X in choices(policy, p, levels, solver) if second_stage else ():
+    best = Chosen(filled, _missed(levels))
+    for X in choices(policy, p, levels, solver) if second_stage or best.missed > _MET else ():
         missed = _missed(levels)
         if missed <= _MET:
             return Chosen(X, missed)
-    p.X.value = filled
-    return Chosen(filled, _missed(levels))
+        best = min(best, Chosen(X, missed), key=lambda each: each.missed)
+    p.X.value = best.X
+    return best
 
 
 def _even(

@@ -83,11 +83,15 @@ def posed_value(policy: Policy, p: Problem) -> float:
 
 
 def reported(policy: Policy, instance: Instance, value: float) -> tuple[float, float]:
-    """Turn a posed optimal value into that of the declared problem, and give the slope there."""
+    """Turn a posed optimal value into that of the declared problem, and give the slope there.
+
+    Where a solver leaves a job without any throughput the declared value is infinite, and nothing
+    that prices would say is known.
+    """
     levels = levels_of(policy, instance)
     if levels is None or not (levels.proportional and levels.inverse):
         return value, 1.0
-    return 1 / value, 1 / value**2
+    return (1 / value, 1 / value**2) if value > 0 else (np.inf, 0.0)
 
 
 def _over_scale(policy: Policy, instance: Instance) -> Posed:

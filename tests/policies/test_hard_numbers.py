@@ -13,6 +13,7 @@ import apportion as ap
 from apportion.policies import (
     FinishTimeFairness,
     Instance,
+    Makespan,
     MaxMinFairness,
     NashWelfare,
     Policy,
@@ -20,6 +21,7 @@ from apportion.policies import (
     StrategyProof,
     solve_instance,
 )
+from benchmarks.trust.run import record
 
 
 @pytest.mark.parametrize("second", [0, 1])
@@ -99,3 +101,21 @@ def test_a_problem_that_cannot_be_solved_names_its_policy(policy: Any, word: str
         session.add(T)
         with pytest.raises(ap.InputError, match=word):
             session.solve()
+
+
+def test_a_job_that_needs_a_millionth_of_a_gpu_is_no_exception() -> None:
+    line = record("makespan", 3515, 200)
+    assert line["certified"], line
+
+
+@pytest.mark.parametrize("seed", [*range(0, 60, 4), 5, 83, 104, 134])
+def test_jobs_alike_but_for_their_size_are_done_together_or_the_gap_says_no(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    speed = np.exp(rng.normal(0, 1, (6, 3)))
+    steps = np.concatenate([10 ** rng.uniform(0, 1, 3), 10 ** rng.uniform(-11, -6, 3)])
+    speed[4], steps[4] = speed[3], 2 * steps[3]
+    columns = {"steps_remaining": steps}
+    instance = Instance.of_jobs(speed, np.ones(6), [1.0, 1.0, 1.0], columns=columns)
+    solution = solve_instance(Makespan(lexicographic=True), instance)
+    one, other = solution.throughput[3:5] / steps[3:5]
+    assert solution.gap > 1e-6 or abs(one - other) <= 1e-6 * other
