@@ -23,7 +23,7 @@ from apportion.policies.solving.rows.reduction import Reduction, reduce
 from apportion.policies.solving.solvable import solvable
 from apportion.policies.solving.whole.decide import decide
 from apportion.policies.solving.whole.fallback import kept_options
-from apportion.policies.solving.worst_off.common_share import ArrowShare
+from apportion.policies.solving.worst_off.arrow_share import ArrowShare
 from apportion.policies.solving.worst_off.levels import reach_level, takes_levels
 from apportion.threads import one_thread
 

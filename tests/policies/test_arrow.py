@@ -20,7 +20,8 @@ from apportion.policies import (
 )
 from apportion.policies.solving.solvers.arrow_interior_point import ArrowProgram, solve_arrow
 from apportion.policies.solving.solvers.arrow_kkt import PAIRS, ArrowPoint, Eliminated, Residuals
-from apportion.policies.solving.worst_off.common_share import ArrowShare, DeclaredShare
+from apportion.policies.solving.worst_off.arrow_share import ArrowShare
+from apportion.policies.solving.worst_off.common_share import DeclaredShare
 
 if TYPE_CHECKING:
     from tests.policies.conftest import Bench

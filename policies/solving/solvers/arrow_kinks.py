@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import sparse
 
-from apportion.policies.solving.solvers.kinks import DualFace
+from apportion.policies.solving.solvers.dual_face import DualFace
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,14 +5,12 @@ off job comes down to at a level of its objective. The limit ``t <= 1`` is left 
 demands turn out to be met: at the level that is looked for it would be tight together with the
 capacities, and the dual values, which are the prices, could then be those of the limit: zero. It
 is declared once, in cvxpy, and compiled like any policy. Where every option draws on one resource,
-the interior point of `apportion.policies.solving.solvers.arrow_interior_point` takes the arrays as
-they are.
+`apportion.policies.solving.worst_off.arrow_share` takes the arrays as they are.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, cast
 
 import cvxpy as cp
@@ -26,8 +24,6 @@ from apportion.policies.solving.second_stage import (
     evenness,
     relative_throughput,
 )
-from apportion.policies.solving.solvers.arrow_interior_point import ArrowProgram, solve_arrow
-from apportion.policies.solving.solvers.arrow_kinks import least_arrow_prices
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,16 +35,12 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["ArrowShare", "CommonShare", "DeclaredShare", "SharePoint"]
+__all__ = ["HAIR", "CommonShare", "DeclaredShare", "SharePoint", "meeting", "reached"]
 
-_HAIR = 1e-9
+HAIR = 1e-9
 """How far, relatively, the share may give way when what is left is spent."""
-_EVEN = 1e-6
-"""Weight of evenness against throughput, both relative, where one program sees to both."""
 _NO_LIMIT = 2.0
 """A share of the demands that is out of reach where it counts, so that no limit takes its price."""
-_POOR = 1e-6
-"""Relative error from which on what was chosen is not used."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +118,7 @@ class DeclaredShare:
         """Find the largest share."""
         self._demand = demand
         point = self._optimum(_NO_LIMIT)
-        return self._optimum(1.0) if alone and point.bound >= 1.0 - _HAIR else point
+        return self._optimum(1.0) if alone and point.bound >= 1.0 - HAIR else point
 
     def _optimum(self, limit: float) -> SharePoint:
         """Find the largest share up to a limit."""
@@ -137,11 +129,11 @@ class DeclaredShare:
         scale = float(dual @ demand) or 1.0
         bound = -self._compiled.bound(self._first)
         self._target = demand * min(bound, 1.0)
-        X = _meeting(self._p.instance, self._compiled.X_at(self._first), self._target)
+        X = meeting(self._p.instance, self._compiled.X_at(self._first), self._target)
         prices = self._compiled.prices(self._first) / scale
         return SharePoint(
             X=X,
-            share=_reached(self._p.instance, X, demand),
+            share=reached(self._p.instance, X, demand),
             bound=bound,
             dual=dual / scale,
             prices=prices if limit > 1.0 else np.zeros_like(prices),
@@ -154,7 +146,7 @@ class DeclaredShare:
         gain = compiled.over_columns(relative_throughput(instance))
         squares = compiled.over_columns(evenness(instance), power=2)
         point = choose_among_optima(compiled.program, self._first, gain, squares, self._solver)
-        return _meeting(instance, compiled.X_at(point), self._target)
+        return meeting(instance, compiled.X_at(point), self._target)
 
     def prices_at_kink(self, rise: Callable[[], Floats]) -> Floats | None:
         """Choose as `apportion.policies.solving.solvers.kinks` says."""
@@ -181,100 +173,7 @@ class DeclaredShare:
         return replace(compiled, program=replace(program, A=A, b=b))
 
 
-class ArrowShare:
-    """The problem for the interior point, where every option draws on one resource."""
-
-    def __init__(self, instance: Instance) -> None:
-        self._instance = instance
-
-    @staticmethod
-    def fits(instance: Instance) -> bool:
-        """Whether rows are single jobs and options draw on one resource each, that there is of."""
-        used = _draws_on(instance)
-        return bool(
-            instance.solo
-            and (used.sum(axis=1) == 1).all()
-            and (instance.capacity[used.any(axis=0)] > 0).all()
-            and (instance.fastest_throughput > 0).all()
-        )
-
-    @cached_property
-    def _program(self) -> ArrowProgram:
-        instance = self._instance
-        resource = _draws_on(instance).argmax(axis=1)
-        _, place = np.unique(resource, return_inverse=True)
-        usage = _held_cells(instance, resource) * instance.row_count
-        nothing = np.zeros(instance.jobs)
-        return ArrowProgram(
-            throughput=np.ascontiguousarray((instance.throughput / self._fastest[:, None]).T),
-            usage=usage / instance.capacity[resource][:, None],
-            resource=place,
-            base=nothing,
-            rate=nothing,
-        )
-
-    @property
-    def _fastest(self) -> Floats:
-        return np.asarray(self._instance.throughput.max(axis=1), dtype=float)
-
-    def optimum(self, demand: Floats, *, alone: bool = True) -> SharePoint:
-        """Find the largest share."""
-        instance, program = self._instance, self._program
-        rate = demand / self._fastest
-        unit = float(rate.max())
-        rate = rate / unit
-        point = solve_arrow(replace(program, rate=rate, reward=float(rate.sum())))
-        scale = float(rate @ point.need)
-        need, price = point.need / scale, point.price / scale
-        worth = program.throughput * need - program.usage * price[program.resource][:, None]
-        bound = float(price.sum() + np.maximum(worth.max(axis=0), 0.0).sum()) / unit
-        self._target = demand * min(bound, 1.0)
-        X = _meeting(instance, make_feasible(point.x.T, instance), self._target)
-        self._point, self._all_met = point, alone and bound >= 1.0 - _HAIR
-        self._X, share = X, min(_reached(instance, X, demand), 1.0)
-        prices = self._of_resources(price) / unit
-        dual = need / self._fastest / unit
-        prices = np.zeros_like(prices) if self._all_met else prices  # no capacity is short
-        return SharePoint(X, share, min(bound, 1.0), dual, prices, "arrow")
-
-    def _of_resources(self, worth: Floats) -> Floats:
-        """Return the price of a unit of each resource from the worth of all units in use."""
-        capacity = self._instance.capacity
-        used = _draws_on(self._instance).any(axis=0)
-        prices = np.zeros(capacity.size)
-        prices[used] = worth / capacity[used]
-        return prices
-
-    def prices_at_kink(self, rise: Callable[[], Floats]) -> Floats | None:
-        """Choose as `apportion.policies.solving.solvers.kinks` says."""
-        if self._all_met:
-            return None
-        used = _draws_on(self._instance).any(axis=0)
-        worth = least_arrow_prices(
-            self._program,
-            self._point,
-            lambda: rise() / self._fastest,
-            self._instance.capacity[used],
-        )
-        return None if worth is None else self._of_resources(worth)
-
-    def chosen(self) -> Floats:
-        """Spend and even out in one program, throughput a million times before evenness."""
-        instance = self._instance
-        gain, squares = relative_throughput(instance).T, evenness(instance).T
-        spending = replace(
-            self._program,
-            base=self._target / self._fastest * (1 - _HAIR),
-            gain=gain / gain.mean(),
-            squares=squares * (_EVEN / squares.mean()),
-        )
-        point = solve_arrow(spending)
-        if point.error > _POOR:
-            return self._X
-        return _meeting(instance, make_feasible(point.x.T, instance), self._target)
-
-
-def _meeting(instance: Instance, X: Floats, demand: Floats) -> Floats:
+def meeting(instance: Instance, X: Floats, demand: Floats) -> Floats:
     """Make up for the rounding errors by which jobs miss their demands; small demands need it."""
     made = np.einsum("mj,mj->m", instance.throughput, X)
     short = (made > 0) & (made < demand)
@@ -282,24 +181,8 @@ def _meeting(instance: Instance, X: Floats, demand: Floats) -> Floats:
     return make_feasible(X * factor[:, None], instance) if short.any() else X
 
 
-def _reached(instance: Instance, X: Floats, demand: Floats) -> float:
+def reached(instance: Instance, X: Floats, demand: Floats) -> float:
     """Part of every demand that an allocation of single jobs meets."""
     wanted = demand > 0
     made = np.einsum("mj,mj->m", instance.throughput, X)
     return float((made[wanted] / demand[wanted]).min(initial=np.inf))
-
-
-def _draws_on(instance: Instance) -> NDArray[np.bool_]:
-    """Whether any row holds a resource under an option, shape (options, resources)."""
-    cells = np.bincount(
-        instance.usage.indices,
-        weights=instance.usage.data != 0,
-        minlength=instance.options * instance.capacity.size,
-    )
-    return (cells > 0).reshape(instance.options, instance.capacity.size)
-
-
-def _held_cells(instance: Instance, resource: NDArray[np.intp]) -> Floats:
-    """Units of its resource that each cell holds, shape (options, rows)."""
-    columns = np.arange(instance.options) * instance.capacity.size + resource
-    return np.ascontiguousarray(instance.usage[:, columns].toarray().T)

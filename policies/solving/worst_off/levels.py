@@ -24,8 +24,8 @@ from apportion.policies.problem import Problem
 from apportion.policies.solving.certificate import relative_gap
 from apportion.policies.solving.posed import posed_objective
 from apportion.policies.solving.rows.demand_intervals import Bins, DemandIntervals, worth_merging
+from apportion.policies.solving.worst_off.arrow_share import ArrowShare
 from apportion.policies.solving.worst_off.common_share import (
-    ArrowShare,
     CommonShare,
     DeclaredShare,
     SharePoint,

@@ -1,0 +1,164 @@
+"""The dual vectors that go with an optimum, and the one among them with the least prices.
+
+They form a polytope, and a sum of squares is strictly convex: there is one such point. It is found
+from corners of the polytope, each the answer to one linear program, as in Wolfe, "Finding the
+nearest point in a polytope", Mathematical Programming 11 (1976).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import highspy
+import numpy as np
+from scipy import sparse
+from scipy.optimize import nnls
+from scipy.sparse.linalg import splu
+
+from apportion.errors import SolveError
+from apportion.policies.solving.solvers.highs_model import pass_model, simplex_solver
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
+    Bools = NDArray[np.bool_]
+
+__all__ = ["DualFace"]
+
+_PROVES = 1e-8
+"""Largest part of its bound that a dual vector may have on constraints that are not quite tight."""
+_NEAREST = 1e-14
+"""How much nearer, in squares relative to the largest, another corner has to lead."""
+_MOST_CORNERS = 100
+_REGULAR, _MOVES = 1e-14, 1e-6
+"""Squared weight of a dual vector's size, and squared part of a price in directions left open."""
+
+
+@dataclass(frozen=True, eq=False)
+class DualFace:
+    """The dual vectors y of a linear program that go with one of its optima.
+
+    The program is: minimise ``c'x`` subject to ``A x <= b``, ``x >= 0`` for some columns.
+
+    Attributes
+    ----------
+    A, c
+        The numbers of the program, shape (rows, columns) and (columns,).
+    tight
+        Rows that may have a dual value, shape (rows,).
+    free
+        Rows whose dual value has either sign: equalities.
+    idle
+        Columns that are zero at the optimum, whose reduced cost ``c + A'y`` may be positive.
+    held
+        Columns without such a condition.
+    priced, units
+        Rows of the capacities, with the weights of their squares.
+    """
+
+    A: sparse.csc_array
+    c: Floats
+    tight: Bools
+    free: Bools
+    idle: Bools
+    held: Bools
+    priced: Ints
+    units: Floats
+
+    def leaves_prices_open(self) -> bool:
+        """Whether the conditions that hold with equality leave more prices than one.
+
+        Each price is asked for with a tiny weight on the size of the dual vector. Where the
+        equations determine it the answer is tiny too; where they do not, it moves.
+        """
+        rows = np.flatnonzero(self.tight)
+        B = sparse.csc_array(self.A[rows][:, np.flatnonzero(~(self.idle | self._met()))].T)
+        equations, unknowns = B.shape
+        system = sparse.block_array(
+            [[sparse.eye_array(equations), B], [B.T, -_REGULAR * sparse.eye_array(unknowns)]],
+            format="csc",
+        )
+        priced = equations + np.searchsorted(rows, self.priced[self.tight[self.priced]])
+        right = np.zeros((equations + unknowns, priced.size))
+        right[priced, np.arange(priced.size)] = -1.0
+        try:
+            moved = splu(system).solve(right)[priced]
+        except RuntimeError:  # a pivot that rounding made zero: there is a direction to move in
+            return True
+        return bool((np.diagonal(moved) * _REGULAR > _MOVES).any())
+
+    def least(self, slack: Floats, limit: Floats) -> Floats | None:
+        """Return the dual vector with the least prices, shape (rows,).
+
+        ``None`` if rounding errors leave no dual vector at all, or none that proves the optimum.
+
+        Parameters
+        ----------
+        slack, limit
+            What the optimum leaves of the rows, and their right-hand sides.
+        """
+        y = self._nearest_to_zero()
+        if y is None or np.abs(y * slack).sum() > _PROVES * np.abs(y * limit).sum():
+            return None
+        return y
+
+    def _nearest_to_zero(self) -> Floats | None:
+        """Go from corner to corner until none leads nearer to prices of zero."""
+        try:
+            solver = self._solver()
+        except SolveError:  # numbers that HiGHS does not take
+            return None
+        priced, root = self.priced.astype(np.int32), np.sqrt(self.units)
+        toward, weight = root, np.ones(1)
+        found = np.zeros((0, self.tight.size))
+        for _ in range(_MOST_CORNERS):
+            cost = toward * root
+            solver.changeColsCost(priced.size, priced, cost / float(cost.max()))
+            solver.run()
+            if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+                return None
+            new = np.array(solver.getSolution().col_value)
+            new = np.where(self.free, new, np.maximum(new, 0.0))
+            if found.size:
+                size = float(((found[:, self.priced] * root) ** 2).sum(axis=1).max())
+                if float(toward @ (toward - new[self.priced] * root)) <= _NEAREST * size:
+                    break
+            found = np.vstack([found, new])
+            weight = _nearest(found[:, self.priced] * root)
+            toward = weight @ found[:, self.priced] * root
+            if not toward.any():
+                break
+        return np.asarray(weight @ found)
+
+    def _solver(self) -> highspy.Highs:
+        """Pass the polytope to HiGHS: its columns are the dual values, its rows the conditions."""
+        lp = highspy.HighsLp()
+        lp.num_col_, lp.num_row_ = self.tight.size, self.c.size
+        lp.col_cost_ = np.zeros(self.tight.size)
+        lp.col_lower_ = np.where(self.tight & self.free, -np.inf, 0.0)
+        lp.col_upper_ = np.where(self.tight, np.inf, 0.0)
+        met = self._met()
+        lp.row_lower_ = np.where(met, -np.inf, -self.c)
+        lp.row_upper_ = np.where(met | self.idle, np.inf, -self.c)
+        lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+        lp.a_matrix_.start_, lp.a_matrix_.index_ = self.A.indptr, self.A.indices
+        lp.a_matrix_.value_ = self.A.data
+        solver = simplex_solver()
+        pass_model(solver, lp)
+        return solver
+
+    def _met(self) -> Bools:
+        """Columns whose condition holds whatever the dual values: none of them is in it."""
+        counted = np.append(0, np.cumsum(self.tight[self.A.indices] & (self.A.data != 0)))
+        return np.asarray(self.held | (np.diff(counted[self.A.indptr]) == 0))
+
+
+def _nearest(corners: Floats) -> Floats:
+    """Weights of the point nearest to zero in the convex hull of corners, one a row."""
+    size = float(np.abs(corners).max()) or 1.0
+    system = np.vstack([corners.T / size, np.ones(corners.shape[0])])
+    weight, _ = nnls(system, np.append(np.zeros(corners.shape[1]), 1.0))
+    return np.asarray(weight / weight.sum())

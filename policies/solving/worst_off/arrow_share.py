@@ -1,0 +1,144 @@
+"""The largest common share of given demands, where every option draws on one resource.
+
+The interior point of `apportion.policies.solving.solvers.arrow_interior_point` takes the arrays as
+they are; what is found is as `apportion.policies.solving.worst_off.common_share` says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from apportion.policies.solving.certificate import make_feasible
+from apportion.policies.solving.second_stage import evenness, relative_throughput
+from apportion.policies.solving.solvers.arrow_interior_point import ArrowProgram, solve_arrow
+from apportion.policies.solving.solvers.arrow_kinks import least_arrow_prices
+from apportion.policies.solving.worst_off.common_share import HAIR, SharePoint, meeting, reached
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from apportion.policies.instance import Instance
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["ArrowShare"]
+
+_EVEN = 1e-6
+"""Weight of evenness against throughput, both relative, where one program sees to both."""
+_POOR = 1e-6
+"""Relative error from which on what was chosen is not used."""
+
+
+class ArrowShare:
+    """The problem for the interior point, where every option draws on one resource."""
+
+    def __init__(self, instance: Instance) -> None:
+        self._instance = instance
+
+    @staticmethod
+    def fits(instance: Instance) -> bool:
+        """Whether rows are single jobs and options draw on one resource each, that there is of."""
+        used = _draws_on(instance)
+        return bool(
+            instance.solo
+            and (used.sum(axis=1) == 1).all()
+            and (instance.capacity[used.any(axis=0)] > 0).all()
+            and (instance.fastest_throughput > 0).all()
+        )
+
+    @cached_property
+    def _program(self) -> ArrowProgram:
+        instance = self._instance
+        resource = _draws_on(instance).argmax(axis=1)
+        _, place = np.unique(resource, return_inverse=True)
+        usage = _held_cells(instance, resource) * instance.row_count
+        nothing = np.zeros(instance.jobs)
+        return ArrowProgram(
+            throughput=np.ascontiguousarray((instance.throughput / self._fastest[:, None]).T),
+            usage=usage / instance.capacity[resource][:, None],
+            resource=place,
+            base=nothing,
+            rate=nothing,
+        )
+
+    @property
+    def _fastest(self) -> Floats:
+        return np.asarray(self._instance.throughput.max(axis=1), dtype=float)
+
+    def optimum(self, demand: Floats, *, alone: bool = True) -> SharePoint:
+        """Find the largest share."""
+        instance, program = self._instance, self._program
+        rate = demand / self._fastest
+        unit = float(rate.max())
+        rate = rate / unit
+        point = solve_arrow(replace(program, rate=rate, reward=float(rate.sum())))
+        scale = float(rate @ point.need)
+        need, price = point.need / scale, point.price / scale
+        worth = program.throughput * need - program.usage * price[program.resource][:, None]
+        bound = float(price.sum() + np.maximum(worth.max(axis=0), 0.0).sum()) / unit
+        self._target = demand * min(bound, 1.0)
+        X = meeting(instance, make_feasible(point.x.T, instance), self._target)
+        self._point, self._all_met = point, alone and bound >= 1.0 - HAIR
+        self._X, share = X, min(reached(instance, X, demand), 1.0)
+        prices = self._of_resources(price) / unit
+        dual = need / self._fastest / unit
+        prices = np.zeros_like(prices) if self._all_met else prices  # no capacity is short
+        return SharePoint(X, share, min(bound, 1.0), dual, prices, "arrow")
+
+    def _of_resources(self, worth: Floats) -> Floats:
+        """Return the price of a unit of each resource from the worth of all units in use."""
+        capacity = self._instance.capacity
+        used = _draws_on(self._instance).any(axis=0)
+        prices = np.zeros(capacity.size)
+        prices[used] = worth / capacity[used]
+        return prices
+
+    def prices_at_kink(self, rise: Callable[[], Floats]) -> Floats | None:
+        """Choose as `apportion.policies.solving.solvers.kinks` says."""
+        if self._all_met:
+            return None
+        used = _draws_on(self._instance).any(axis=0)
+        worth = least_arrow_prices(
+            self._program,
+            self._point,
+            lambda: rise() / self._fastest,
+            self._instance.capacity[used],
+        )
+        return None if worth is None else self._of_resources(worth)
+
+    def chosen(self) -> Floats:
+        """Spend and even out in one program, throughput a million times before evenness."""
+        instance = self._instance
+        gain, squares = relative_throughput(instance).T, evenness(instance).T
+        spending = replace(
+            self._program,
+            base=self._target / self._fastest * (1 - HAIR),
+            gain=gain / gain.mean(),
+            squares=squares * (_EVEN / squares.mean()),
+        )
+        point = solve_arrow(spending)
+        if point.error > _POOR:
+            return self._X
+        return meeting(instance, make_feasible(point.x.T, instance), self._target)
+
+
+def _draws_on(instance: Instance) -> NDArray[np.bool_]:
+    """Whether any row holds a resource under an option, shape (options, resources)."""
+    cells = np.bincount(
+        instance.usage.indices,
+        weights=instance.usage.data != 0,
+        minlength=instance.options * instance.capacity.size,
+    )
+    return (cells > 0).reshape(instance.options, instance.capacity.size)
+
+
+def _held_cells(instance: Instance, resource: NDArray[np.intp]) -> Floats:
+    """Units of its resource that each cell holds, shape (options, rows)."""
+    columns = np.arange(instance.options) * instance.capacity.size + resource
+    return np.ascontiguousarray(instance.usage[:, columns].toarray().T)
