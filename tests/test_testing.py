@@ -13,7 +13,8 @@ from apportion.allocation import Allocation
 from apportion.errors import InputError
 from apportion.jobs import JOB_COLUMNS
 from apportion.policies import MaxMinFairness
-from apportion.testing.policy import _Case, _certified, _feasible, check_policy
+from apportion.testing.policy import _certified, _feasible, check_policy
+from apportion.testing.policy_case import PolicyCase
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -148,7 +149,7 @@ def test_what_is_broken_is_named(policy: Policy, broken: str) -> None:
     assert "pickling" in broken or any(character.isdigit() for character in text)
 
 
-def allocation_of(case: _Case, X: np.ndarray[Any, np.dtype[np.float64]]) -> Allocation:
+def allocation_of(case: PolicyCase, X: np.ndarray[Any, np.dtype[np.float64]]) -> Allocation:
     shares = pd.DataFrame(X, index=case.speed.index, columns=case.speed.columns)
     return Allocation(
         X=shares,
@@ -166,7 +167,7 @@ def allocation_of(case: _Case, X: np.ndarray[Any, np.dtype[np.float64]]) -> Allo
     [(-0.1, "within"), (1.2, "within"), (0.7, "of the time"), (0.5, "are in use")],
 )
 def test_shares_that_are_not_feasible_are_told(share: float, complaint: str) -> None:
-    case = _Case.random(np.random.default_rng(0), 12, 2)
+    case = PolicyCase.random(np.random.default_rng(0), 12, 2)
     allocation = allocation_of(case, np.full((12, 2), share))
     with pytest.raises(AssertionError, match=rf"Mine.* is not feasible: .*{complaint}"):
         _feasible(Mine(), case, allocation)
@@ -175,7 +176,7 @@ def test_shares_that_are_not_feasible_are_told(share: float, complaint: str) -> 
 
 
 def test_throughput_that_is_not_that_of_the_shares_is_told() -> None:
-    case = _Case.random(np.random.default_rng(0), 4, 2)
+    case = PolicyCase.random(np.random.default_rng(0), 4, 2)
     allocation = allocation_of(case, np.full((4, 2), 0.1))
     wrong = replace(allocation, throughput=allocation.throughput * 1.01)
     _feasible(Mine(), case, allocation)
@@ -184,7 +185,7 @@ def test_throughput_that_is_not_that_of_the_shares_is_told() -> None:
 
 
 def test_the_problems_are_those_of_the_seed() -> None:
-    one, same, other = (_Case.random(np.random.default_rng(seed), 5, 3) for seed in (1, 1, 2))
+    one, same, other = (PolicyCase.random(np.random.default_rng(seed), 5, 3) for seed in (1, 1, 2))
     pd.testing.assert_frame_equal(one.speed, same.speed)
     assert not one.speed.equals(other.speed)
     assert set(JOB_COLUMNS) <= set(one.jobs.columns)

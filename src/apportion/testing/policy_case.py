@@ -1,0 +1,136 @@
+"""Problems in labels on which a policy is checked, and how it is said that it fails."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+import pandas as pd
+
+from apportion.cluster import Cluster
+from apportion.errors import InfeasibleError
+from apportion.policies import Resource, solve, solve_instance
+from apportion.policies.labels import instance_of, jobs_of
+from apportion.tensor import ThroughputTensor
+
+if TYPE_CHECKING:
+    from apportion.allocation import Allocation
+    from apportion.policies import Policy
+
+__all__ = ["SHARE_TOLERANCE", "PolicyCase", "fail"]
+
+SHARE_TOLERANCE = 1e-5
+"""Shares of time that differ by less are the same, but for rounding."""
+
+
+@dataclass(frozen=True, eq=False)
+class PolicyCase:
+    """One problem in labels: steps/s, jobs table, cluster."""
+
+    speed: pd.DataFrame
+    jobs: pd.DataFrame
+    cluster: Cluster
+    soft: bool = False
+
+    @classmethod
+    def random(cls, rng: np.random.Generator, jobs: int, types: int) -> PolicyCase:
+        """Draw a problem in which every deadline can be met."""
+        names = [f"type-{j}" for j in range(types)]
+        ids = [f"job-{i}" for i in range(jobs)]
+        gpus = rng.integers(2, 4, types)  # fewer than the jobs want, so that shares matter
+        price = dict(zip(names, rng.uniform(0.5, 3.0, types), strict=True))
+        speed = rng.uniform(0.5, 20.0, (jobs, types)) * 10.0 ** rng.integers(-1, 2, (jobs, 1))
+        speed[rng.random((jobs, types)) < 0.2] = 0.0
+        speed[np.arange(jobs), rng.integers(0, types, jobs)] += 1.0
+        scale_factor = rng.choice([1, 2], jobs)
+        steps = rng.uniform(1e3, 1e5, jobs)
+        elapsed_s = rng.uniform(0, 600, jobs)
+        slice_of_each = np.minimum(gpus / (jobs * scale_factor[:, None]), 1 / types)
+        pace = (speed * slice_of_each).sum(axis=1)
+        deadline_s = elapsed_s + steps / pace * rng.uniform(1.2, 4.0, jobs)
+        deadline_s[0] = np.nan
+        table = pd.DataFrame(
+            {
+                "arrival_s": rng.uniform(0, 600, jobs),
+                "job_type": "a model",
+                "scale_factor": scale_factor,
+                "total_steps": steps * 1.5,
+                "steps_remaining": steps,
+                "weight": rng.choice([1.0, 2.0, 5.0], jobs),
+                "entity": rng.choice(["red", "blue"], jobs),
+                "deadline_s": deadline_s,
+                "duration_s": 1.5 * steps / speed.max(axis=1),
+                "elapsed_s": elapsed_s,
+                "count": 1,
+                "isolated_elapsed_s": elapsed_s * rng.uniform(0.5, 1.5, jobs),
+                "network_priority": rng.choice([0.0, 0.2, 0.5, 1.0], jobs),
+                "running_on": [names[int(speed[0].argmax())], *[""] * (jobs - 1)],
+                "current_option": [names[place] for place in speed.argmax(axis=1)],
+                "pinned": False,
+                "waited_s": rng.choice([0.0, 60.0, 600.0], jobs),
+            },
+            index=ids,
+        )
+        cluster = Cluster(dict(zip(names, gpus.tolist(), strict=True)), prices_per_gpu_hour=price)
+        return cls(pd.DataFrame(speed, index=ids, columns=names), table, cluster)
+
+    def for_whole_decisions(self, policy: Policy) -> PolicyCase:
+        """Add a soft resource, and GPUs for all jobs if they are needed."""
+        own = replace(self, soft=True)
+        try:
+            own.solve(policy)
+        except InfeasibleError:
+            room = 3 * int(self.jobs["scale_factor"].sum())  # for three of each, too
+            gpus = dict.fromkeys(self.cluster.gpus, room)
+            own = replace(own, cluster=replace(self.cluster, gpus=gpus))
+        return own
+
+    @property
+    def resources(self) -> list[Resource]:
+        """A soft resource, of which a job of more weight holds more on types of a higher price."""
+        if not self.soft:
+            return []
+        price = [self.cluster.prices_per_gpu_hour[name] for name in self.speed.columns]
+        weight = self.jobs["weight"].loc[self.speed.index].to_numpy()
+        held = pd.DataFrame(np.outer(weight, price), self.speed.index, self.speed.columns)
+        return [Resource("link", None, held)]
+
+    def solve(self, policy: Policy, **options: Any) -> Allocation:
+        """Solve the problem."""
+        given = {"resources": self.resources, **options}
+        return solve(policy, self.speed, workers=self.cluster, jobs=self.jobs, **given)
+
+    def solve_as_given(self, policy: Policy) -> pd.DataFrame:
+        """Return the shares without the order that `solve` brings everything into first."""
+        tensor = ThroughputTensor.of(self.speed)
+        table = jobs_of(tensor, self.jobs, policy)
+        every_gang = np.full(len(tensor.options), np.inf)
+        found = solve_instance(policy, instance_of(tensor, self.cluster, table, (), every_gang))
+        return pd.DataFrame(found.X, index=tensor.rows, columns=tensor.options)
+
+    def counting_other_steps(self, rng: np.random.Generator) -> tuple[PolicyCase, pd.Series[float]]:
+        """Count the steps of each job otherwise; return by what factor, too."""
+        jobs = self.jobs.copy()
+        factor = pd.Series(rng.choice([1 / 128, 128.0], len(jobs)), index=jobs.index)
+        steps = ["total_steps", "steps_remaining"]
+        jobs[steps] = jobs[steps].mul(factor, axis=0)
+        return replace(self, speed=self.speed.mul(factor, axis=0), jobs=jobs), factor
+
+    def only(self, ids: list[str]) -> PolicyCase:
+        """Keep some of the jobs."""
+        return replace(self, speed=self.speed.loc[ids], jobs=self.jobs.loc[ids])
+
+    def repeated(self, times: int) -> PolicyCase:
+        """Put several identical jobs in the place of each."""
+        ids = [f"{job}-{copy}" for copy in range(times) for job in self.jobs.index]
+        return replace(
+            self,
+            speed=pd.concat([self.speed] * times).set_axis(ids),
+            jobs=pd.concat([self.jobs] * times).set_axis(ids),
+        )
+
+
+def fail(policy: Policy, broken: str, numbers: str) -> NoReturn:
+    """Say what a policy breaks, with the numbers."""
+    raise AssertionError(f"{policy!r} is not {broken}: {numbers}.")
