@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -99,13 +100,12 @@ def _together(stays: Stays, lost_s: float, ends_s: Floats) -> list[tuple[int, in
     slack = 1e-9 * max(1.0, float(ends_s[-1]))
     until_s = ends_s[np.minimum(np.searchsorted(ends_s, stays.end_s - slack), ends_s.size - 1)]
     for there in stays.by_place().values():
-        for place, one in enumerate(there):
-            for other in there[place + 1 :]:
-                if stays.start_s[other] >= until_s[one] - slack:
-                    continue
-                for me, partner in ((one, other), (other, one)):
-                    begin_s = max(stays.start_s[me] + lost_s, stays.start_s[partner])
-                    end_s = min(stays.end_s[me], until_s[partner])
-                    if end_s > begin_s:
-                        found.append((me, partner, float(end_s - begin_s)))
+        for one, other in combinations(there, 2):
+            if stays.start_s[other] >= until_s[one] - slack:
+                continue
+            for me, partner in ((one, other), (other, one)):
+                begin_s = max(stays.start_s[me] + lost_s, stays.start_s[partner])
+                end_s = min(stays.end_s[me], until_s[partner])
+                if end_s > begin_s:
+                    found.append((me, partner, float(end_s - begin_s)))
     return found
