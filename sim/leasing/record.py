@@ -92,18 +92,20 @@ class LeaseRecord:
         """Write down who gives GPUs back and who gets some."""
         gangs, log = change.gangs, self._log
         log.advance(now_s)
+        log.preemptions += change.stop.size
         for job in change.stop.tolist():
             self.stays.end(job, now_s)
         for line in np.flatnonzero(change.starts).tolist():
             job, placement = int(gangs.job[line]), self._held[int(gangs.gang[line])]
             kind = int(gangs.option[line])
-            self.stays.begin(job, kind, placement, now_s)
+            if not self.stays.begin(job, kind, placement, now_s):  # so it was not preempted
+                self._truth.preemptions[job] -= 1
+                log.preemptions -= 1
             self._kind[job], self._tier[job] = kind, tier_of(placement)
         log.active, log.running = self._truth.active.size, gangs.job.size
         option = gangs.option * len(TIERS) + self._tier[gangs.job]
         held = np.bincount(option, gangs.gpus, self._types * len(TIERS))
         log.gpus = held.astype(int).tolist()
-        log.preemptions += change.stop.size
         log.offered |= change.resolved
 
     def ran(self, now_s: float, end_s: float, ran: Ran, active: int) -> None:

@@ -40,8 +40,8 @@ class StaysOnRacks:
         self._end_s: list[float] = []
         self._last = [-1] * jobs
 
-    def begin(self, job: int, kind: int, placement: Placement, now_s: float) -> None:
-        """Write down that a job has got GPUs of a type."""
+    def begin(self, job: int, kind: int, placement: Placement, now_s: float) -> bool:
+        """Write down that a job has got GPUs of a type; tell whether it has come, not stayed."""
         last, place = self._last[job], (kind, placement)
         if (
             last >= 0
@@ -49,13 +49,14 @@ class StaysOnRacks:
             and (self._kind[last], self._placement[last]) == place
         ):
             self._end_s[last] = np.nan
-            return
+            return False
         self._last[job] = len(self._job)
         self._job.append(job)
         self._kind.append(kind)
         self._placement.append(placement)
         self._start_s.append(now_s)
         self._end_s.append(np.nan)
+        return True
 
     def end(self, job: int, now_s: float) -> None:
         """Write down that a job holds its GPUs no longer."""

@@ -44,6 +44,13 @@ def _racked(jobs: int, decider: Any, **more: Any) -> ap.Run:
     return ap.simulate(decider, crowd, racks, mechanism="leases", **more)
 
 
+def _on_racks_of_types(jobs: int, decider: Any, **more: Any) -> ap.Run:
+    crowd = ap.generate_workload(jobs=jobs, seed=6, scale_factors="gavel", jobs_per_hour=12)
+    racks = ap.Cluster.of_racks({"v100": 2, "k80": 1}, machines_per_rack=2, gpus_per_machine=4)
+    free = ap.Leases(network="none", seconds=600.0)
+    return ap.simulate(decider, crowd, racks, mechanism=free, **more)
+
+
 def _crowded(jobs: int, decider: Any, **more: Any) -> ap.Run:
     crowd = ap.generate_workload(jobs=jobs, seed=3, scale_factors="gavel", jobs_per_hour=12)
     return ap.simulate(decider, crowd, "v100=8,p100=8,k80=8", **more)
@@ -61,6 +68,8 @@ KINDS = {
     "exact": partial(_crowded, 150, "max_min_fairness", mechanism="exact"),
     "dally": partial(_racked, 150, ap.get_scheduler("dally", history_s=20000.0)),
     "leases": partial(_racked, 40, "max_min_fairness", placement="random", seed=4),
+    "types": partial(_on_racks_of_types, 80, "themis"),
+    "shared types": partial(_on_racks_of_types, 40, "max_min_fairness"),
     "pairs": _in_pairs,
     **dict.fromkeys(COMMANDS),
 }

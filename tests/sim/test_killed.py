@@ -10,7 +10,7 @@ import pytest
 
 pytestmark = pytest.mark.slow
 SCRIPT = Path(__file__).with_name("kills.py")
-KINDS = ["rounds", "exact", "dally", "leases", "pairs", "compare", "sweep"]
+KINDS = ["rounds", "exact", "dally", "leases", "pairs", "compare", "sweep", "types", "shared types"]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
