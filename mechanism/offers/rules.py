@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 
-from apportion.errors import unknown_name
+from apportion.errors import InputError, unknown_name, written
 from apportion.mechanism.parts import Part
 
 if TYPE_CHECKING:
@@ -151,7 +151,11 @@ class SkewBased(Part):
             It names the job type and the known ones.
         """
         if job_type not in self.skews:
-            raise unknown_name("job type in skews", job_type, self.skews)
+            error = unknown_name("job type in skews", job_type, self.skews)
+            raise InputError(
+                f"{error} The skew of a model, from 0 to 1, is given with the scheduler, e.g. "
+                f"get_scheduler('tiresias', skews={{{written(job_type)}: 0.2}})."
+            )
 
     def patience_s(self, waiting: WaitingJobs) -> Floats:
         """Return the patience of full consolidation, or 0."""
