@@ -69,20 +69,7 @@ class SumOfLogarithms:
             return None
         terms, unit = head.indices, -head.data
         holds, zero, by = _held(program, A)
-        bounds, bounded, sign = rows_that_are_bounds(
-            replace(program, A=A[:linear].tocsc(), b=b[:linear])
-        )
-        empty = _empty(program, A, bounds)
-        inside = np.zeros(program.c.size, dtype=bool)
-        inside[bounded] = True
-        inside[zero] = False
-        kept = inside[bounded]
-        bounds, bounded, sign = bounds[kept], bounded[kept], sign[kept]
-        inside[A[empty].indices] = False
-        opened = inside[bounded]
-        shut = bounded[~opened]
-        order = np.concatenate([np.flatnonzero(opened), np.flatnonzero(~opened)])
-        bounds, sign, cells = bounds[order], sign[order], bounded[opened]
+        bounds, sign, cells, shut, empty = _shares(program, A, zero)
         others = np.ones(linear, dtype=bool)
         others[bounds] = False
         others[empty] = False
@@ -142,6 +129,36 @@ class SumOfLogarithms:
         dual[self.bounds] = np.maximum(missing[bounded], 0.0) / self.sign
         dual[self.holds] = -missing[self.zero] / self.by
         return primal, dual
+
+
+def _shares(
+    program: ConeProgram, A: sparse.csr_array, zero: Ints
+) -> tuple[Ints, Floats, Ints, Ints, Ints]:
+    """Find the columns that are shares: those that x takes, and those for which there is nothing.
+
+    Returns
+    -------
+    bounds, sign
+        Rows ``x >= 0`` of the ones and then of the others, and their coefficients.
+    cells, shut
+        The ones and the others.
+    empty
+        Limits of zero.
+    """
+    linear = program.linear
+    bounds, bounded, sign = rows_that_are_bounds(
+        replace(program, A=A[:linear].tocsc(), b=program.b[:linear])
+    )
+    empty = _empty(program, A, bounds)
+    inside = np.zeros(program.c.size, dtype=bool)
+    inside[bounded] = True
+    inside[zero] = False
+    kept = inside[bounded]
+    bounds, bounded, sign = bounds[kept], bounded[kept], sign[kept]
+    inside[A[empty].indices] = False
+    opened = inside[bounded]
+    order = np.concatenate([np.flatnonzero(opened), np.flatnonzero(~opened)])
+    return bounds[order], sign[order], bounded[opened], bounded[~opened], empty
 
 
 def _empty(program: ConeProgram, A: sparse.csr_array, bounds: Ints) -> Ints:
