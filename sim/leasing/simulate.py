@@ -30,6 +30,8 @@ from apportion.threads import one_thread
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    import pandas as pd
+
     from apportion.mechanism.offers import OfferScheduler, Takers
     from apportion.sim.engine.snapshot import Snapshots
     from apportion.sim.network import NetworkModel
@@ -123,37 +125,40 @@ def run_leases(
     truth.alone_slowdown[:] = least_slowdowns(workload, mechanism.placer.placings)
     log = IntervalLog(cluster.accelerators, scheduler.lease_s)
     timer_log = TimerLog(mechanism.timers) if scheduler.timers.tuned else None
+    held = mechanism.held
     leases = LeaseScheduler(
         *(mechanism, truth.told, _judged(scheduler, job_types)),
         noted=None if timer_log is None else timer_log.note,
         every_lease=every_lease,
     )
-    held = mechanism.held
     record = LeaseRecord(truth, held, log, reporter, timer_log)
-    free = TableSpeeds(truth, None)
-    speeds = NetworkSpeeds(free, job_types, model, held, held.__getitem__)
+    speeds = NetworkSpeeds(TableSpeeds(truth, None), job_types, model, held, held.__getitem__)
     log.start(truth.next_arrival_s)
     run(truth, leases, Fluid(truth, speeds, tick_s=TICK_S), record, snapshots)
     log.close()
     leases.wake(float(truth.completion_s.max()))
     reporter.finish(truth)
-    tables = {"schedule": record.stays.table(cluster, workload.jobs.index)}
-    if timer_log is not None:
-        tables["timers"] = timer_log.table()
+    jobs = record.table(workload, cluster).loc[given]
     return Run(
         policy=scheduler.label,
         workload=workload.name,
         cluster=as_given,
-        jobs=of_types_given(
-            record.table(workload, cluster).loc[given], "_s", as_given, behind=len(TIERS) + 2
-        ),
+        jobs=of_types_given(jobs, "_s", as_given, behind=len(TIERS) + 2),
         rounds=of_types_given(log.table(), "_busy", as_given, behind=len(TIERS)),
         settings={"scheduler": repr(scheduler), "network": model.name, "seed": seed},
         policy_seconds=leases.seconds,
         wall_seconds=time.perf_counter() - started,
         solves=leases.offers,
-        tables=tables,
+        tables=_tables(record, timer_log, workload, cluster),
     )
+
+
+def _tables(
+    record: LeaseRecord, timers: TimerLog | None, workload: Workload, cluster: Cluster
+) -> dict[str, pd.DataFrame]:
+    """Return the schedule, and the timers over time if there are any that change."""
+    schedule = {"schedule": record.stays.table(cluster, workload.jobs.index)}
+    return schedule if timers is None else {**schedule, "timers": timers.table()}
 
 
 def _judged(scheduler: OfferScheduler, job_types: list[str]) -> list[str]:
