@@ -132,9 +132,9 @@ def _recorded(file: Path, content: Mapping[str, Any]) -> Recorded:
     for name in ("mechanism", "seed"):
         if name not in settings:
             raise InputError(f"{str(file)!r} has no setting {name!r}.")
-    settings["mechanism"] = mechanism_name(settings["mechanism"])
+    mechanism = settings["mechanism"] = mechanism_name(settings["mechanism"])
     told = {name: value for name, value in settings.items() if name not in _NAMES}
-    settings_for((), settings["mechanism"], told)  # refuses what is none, and wrong values
+    settings_for((), mechanism, told)  # refuses what is none, and wrong values
     workload, cluster = content["workload"], content["cluster"]
     parts = Cluster.__dataclass_fields__
     for name in cluster:
