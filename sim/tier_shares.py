@@ -16,7 +16,7 @@ from apportion.sim.beliefs import Told
 from apportion.sim.resolve import Resolver
 from apportion.sim.tier_problem import tier_problem
 from apportion.sim.tier_speeds import tier_speeds
-from apportion.ties import first_of
+from apportion.ties import OWED_S, first_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -166,7 +166,7 @@ class TierShares:
         if not able.size:
             return None
         served = waiting.records.run_s[waiting.job[able]].sum(axis=1)
-        first = int(able[first_of([served], absolute=1e-3)])
+        first = int(able[first_of([served], absolute=OWED_S)])
         return first, int(speed[first].argmax())
 
     def _solve(self, now_s: float, records: JobRecords) -> None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 
 from apportion.cluster import TIERS
-from apportion.mechanism.offers.exact import DIGITS, on_tick
-from apportion.ties import first_of, ranks
+from apportion.mechanism.offers.exact import on_tick
+from apportion.ties import EXACT, first_of, ranks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -94,7 +94,7 @@ def _fastest_type(records: JobRecords, job: int, accepted: Bools) -> int:
     """
     options = np.flatnonzero(accepted)
     kinds, tiers = np.divmod(options, len(TIERS))
-    speed = ranks(records.slowdown[job, options], relative=10.0**-DIGITS)
+    speed = ranks(records.slowdown[job, options], relative=EXACT)
     return int(kinds[np.lexsort((kinds, kinds != records.kind[job], tiers, speed))[0]])
 
 
@@ -123,7 +123,7 @@ class InOrder:
         if serves.size > 1:
             able = waiting.at(serves)
             keys = (*self.order.keys(now_s, able), able.released_s, able.arrival_s)
-            first = first_of(keys, relative=10.0**-DIGITS)
+            first = first_of(keys, relative=EXACT)
             serves = serves[first : first + 1]
         return serves, accepts[serves]
 

@@ -1,4 +1,4 @@
-"""Numbers that the rounding of floats cannot tell apart count as equal."""
+"""Times that the rounding of floats cannot tell apart are one instant."""
 
 from __future__ import annotations
 
@@ -11,15 +11,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["DIGITS", "TICK_S", "on_tick"]
-
-DIGITS = 9
-"""Digits in which numbers must differ.
-
-Times, progress and priorities are sums of up to some million floats, which leaves them some 10 of
-their 16 digits at worst, and what sums in another order differ by is far below the ninth. What
-jobs really differ by is far above: a second in thirty years.
-"""
+__all__ = ["TICK_S", "on_tick"]
 
 TICK_S = 2.0**-20
 """Least time between two instants, seconds: about a microsecond.

@@ -1,6 +1,6 @@
 """In which order waiting jobs are offered free GPUs: the lowest key first.
 
-Keys that differ in their last digits only count as equal (`apportion.mechanism.offers.exact`).
+Keys that differ in their last digits only count as equal (`apportion.ties.EXACT`).
 Jobs of equal keys come in the order in which their waits began, then in that of their arrival, then
 in that of their numbers.
 """
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 import numpy as np
 
 from apportion.errors import InputError
-from apportion.mechanism.offers.exact import DIGITS
 from apportion.mechanism.parts import Part
+from apportion.ties import EXACT
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -108,7 +108,7 @@ class DiscretizedLeastAttainedService(Part):
         """Return the number of the queue, and the time of arrival."""
         attained = waiting.run_s * waiting.scale_factor
         # Whole leases often add up to a limit just but for rounding; then they have reached it.
-        limits = np.array(self.queue_limits) * (1 - 10.0**-DIGITS)
+        limits = np.array(self.queue_limits) * (1 - EXACT)
         queue = np.searchsorted(limits, attained, side="right")
         return queue.astype(float), waiting.arrival_s
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from apportion.ties import order_of, ranks
+from apportion.ties import EXACT, OWED_S, SHARE, order_of, ranks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,7 +28,7 @@ class Candidates:
 
     The most owed come first, then larger shares, then earlier submission, then the types as
     `preferences` says. ``cells`` are the places of the pairs in an array of shape (rows, types),
-    counted line by line. Owed times are equal up to a millisecond, shares up to 1e-7.
+    counted line by line. Owed times are equal up to `OWED_S`, shares up to `SHARE`.
     """
 
     rows: Ints
@@ -51,7 +51,7 @@ class Candidates:
         last = types if preference is None else preference.take(cells)
         # Shares and what is owed come out of solvers and long sums, whose last digits mean nothing.
         order = np.lexsort(
-            [last, rows, ranks(-share, absolute=1e-7), ranks(-owed.take(cells), absolute=1e-3)]
+            [last, rows, ranks(-share, absolute=SHARE), ranks(-owed.take(cells), absolute=OWED_S)]
         )
         return cls(rows[order], types[order], cells[order], share[order])
 
@@ -79,7 +79,7 @@ class Candidates:
         own = received.take(self.cells)
         order = order_of(-self.share / own)
         if end_s < np.inf:
-            behind = self.share * end_s > (own - half_round_s) * (1 + 1e-9)
+            behind = self.share * end_s > (own - half_round_s) * (1 + EXACT)
             order = order[behind[order]]
         return self.rows[order], self.types[order]
 
@@ -104,7 +104,7 @@ def idle_first(
         fastest without, and of equal ones the first column.
     """
     rows = np.flatnonzero(waiting)
-    rows = rows[order_of(served[rows], absolute=1e-3)]
+    rows = rows[order_of(served[rows], absolute=OWED_S)]
     liking = -speed[rows] if preference is None else preference[rows]
     fastest = np.argsort(liking, axis=1, kind="stable")
     each, types = np.repeat(rows, speed.shape[1]), fastest.ravel()

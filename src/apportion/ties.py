@@ -14,11 +14,34 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
 
-__all__ = ["first_of", "order_of", "ranks", "significant"]
+__all__ = [
+    "EXACT",
+    "OWED_S",
+    "RELATIVE",
+    "SHARE",
+    "first_of",
+    "order_of",
+    "ranks",
+    "significant",
+]
 
 RELATIVE = 1e-7
 """Numbers of a schedule that differ by less, relatively, are equal: far more than the rounding of
 sums of seconds and what solvers leave open, far less than anybody would notice."""
+
+EXACT = 1e-9
+"""The same for numbers that no solver had a hand in.
+
+Times, progress and keys of orders are sums of up to some million floats, which leaves them some 10
+of their 16 digits at worst, and what sums in another order differ by is far below the ninth. What
+jobs really differ by is far above: a second in thirty years.
+"""
+
+SHARE = 1e-7
+"""Shares of time that differ by less are equal: solvers leave that much open."""
+
+OWED_S = 1e-3
+"""Seconds owed to jobs, or had by them, that differ by less are equal: long sums of shares."""
 
 
 def order_of(values: Floats, *, absolute: float = 0.0) -> Ints:

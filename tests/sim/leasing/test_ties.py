@@ -11,11 +11,10 @@ import pytest
 
 from apportion.cluster import Cluster
 from apportion.mechanism.offers import SCHEDULERS
-from apportion.mechanism.offers.exact import DIGITS
 from apportion.mechanism.parts import Part
 from apportion.sim import Workload, generate_rack_workload, resample, simulate
+from apportion.ties import EXACT, significant
 from apportion.ties import ranks as ranks_of
-from apportion.ties import significant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -83,7 +82,7 @@ def test_the_order_of_rows_changes_nothing(name: str) -> None:
 
 
 def ranks(values: Floats) -> NDArray[np.intp]:
-    return ranks_of(values, relative=10.0**-DIGITS)
+    return ranks_of(values, relative=EXACT)
 
 
 def by_kind(jobs: pd.DataFrame) -> Mapping[object, list[float]]:
