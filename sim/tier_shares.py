@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from apportion.cluster import Cluster
     from apportion.mechanism.offers import WaitingJobs
-    from apportion.mechanism.offers.records import JobRecords
+    from apportion.mechanism.offers.leased_jobs import LeasedJobs
     from apportion.policies import Instance, Policy
     from apportion.sim.engine import Truth
     from apportion.sim.network import NetworkModel
@@ -162,14 +162,14 @@ class TierShares:
     def _least_served(self, waiting: WaitingJobs) -> tuple[int, int] | None:
         """Return to whom idle GPUs are lent: its position, and the option."""
         speed = np.where(waiting.fits, self._fastest[waiting.job], 0.0)
-        able = speed.any(axis=1).nonzero()[0]
+        able = speed.max(axis=1).nonzero()[0]
         if not able.size:
             return None
         served = waiting.records.run_s[waiting.job[able]].sum(axis=1)
         first = int(able[first_of([served], absolute=OWED_S)])
         return first, int(speed[first].argmax())
 
-    def _solve(self, now_s: float, records: JobRecords) -> None:
+    def _solve(self, now_s: float, records: LeasedJobs) -> None:
         """Ask the policy for new shares of the jobs that are here now."""
         self._settle(now_s, records)
         self._active = self._table.active = self._told.active
@@ -181,11 +181,9 @@ class TierShares:
         self._wanted = Candidates.of(self._target, self._table.speed, self._owed)
         self._solved_s = now_s
 
-    def _settle(self, now_s: float, records: JobRecords) -> None:
+    def _settle(self, now_s: float, records: LeasedJobs) -> None:
         """Close the books of the last shares: what is owed."""
-        known = records.jobs
-        run_s = np.zeros_like(self._run_s)
-        run_s[:known] = records.run_s
+        run_s = records.run_s.copy()
         if self._active.size:
             wanted_s = self._target * (now_s - self._solved_s)
             owed = self._owed + wanted_s - (run_s - self._run_s)

@@ -14,7 +14,7 @@ from apportion.ties import EXACT, first_of, ranks
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from apportion.mechanism.offers.records import JobRecords
+    from apportion.mechanism.offers.leased_jobs import LeasedJobs
     from apportion.mechanism.offers.rules import Rule
     from apportion.mechanism.offers.waiting import WaitingJobs
     from apportion.mechanism.orders.by_past import Order
@@ -86,7 +86,7 @@ def first_served(takers: Takers, now_s: float, waiting: WaitingJobs) -> Served |
     return Served(job, int(tiers[0]), int(tiers[-1]), kind)
 
 
-def _fastest_type(records: JobRecords, job: int, accepted: Bools) -> int:
+def _fastest_type(records: LeasedJobs, job: int, accepted: Bools) -> int:
     """Return the type on which a job is fastest, of the options that it accepts.
 
     Of equally fast options that in the tighter tier, then the type on which the job was last, then
@@ -119,7 +119,7 @@ class InOrder:
         if waiting.held_option is not None:
             accepts |= waiting.held_option[:, None] == np.arange(accepts.shape[1])
         accepts &= waiting.fits
-        serves = accepts.any(axis=1).nonzero()[0]
+        serves = np.logical_or.reduce(accepts, axis=1).nonzero()[0]
         if serves.size > 1:
             able = waiting.at(serves)
             keys = (*self.order.keys(now_s, able), able.released_s, able.arrival_s)

@@ -102,7 +102,7 @@ class LeaseScheduler:
             for job in done.tolist():
                 self._complete(job)
             for job in news.arrived.tolist():
-                self._arrive(job, now_s)
+                self._mechanism.admit(job, now_s, self._judged_as[job])
         elif self._change_s != now_s and not self._ends.due(now_s, End.RETURN):
             self._expire(now_s)
         offered = self._take_back(now_s, all_sure=not happened) or happened
@@ -164,17 +164,6 @@ class LeaseScheduler:
         steps = ran.rate * ran.worked_s
         compute_s = steps / self._fastest[gangs.job]
         self._mechanism.ran(gangs.job, compute_s, ran.worked_s)
-
-    def _arrive(self, job: int, now_s: float) -> None:
-        told = self._told
-        self._mechanism.arrive(
-            now_s,
-            scale_factor=self._scale[job],
-            job_type=self._judged_as[job],
-            ideal_s=float(told.total[job] / self._fastest[job]),
-            model=told.job_type[job],
-            speed=told.speed[job].tolist(),
-        )
 
     def _complete(self, job: int) -> None:
         self._ends.drop(job)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from apportion.mechanism.offers.records import JobRecords
+    from apportion.mechanism.offers.leased_jobs import LeasedJobs
     from apportion.mechanism.placements.by_speed import Placing
 
     Ints = NDArray[np.int64]
@@ -40,18 +40,12 @@ class OnTypes:
     ----------
     placings
         How slow models are on placements, by type.
-    records
-        Models, gangs and present types of the jobs.
-
-    Attributes
-    ----------
-    step_times
-        Compute time of a step on each type over that on the fastest one, by job.
+    jobs
+        Models, gangs, speeds and present types of the jobs.
     """
 
-    def __init__(self, placings: Sequence[Placing], records: JobRecords) -> None:
-        self._placings, self._records = placings, records
-        self.step_times: list[list[float]] = []
+    def __init__(self, placings: Sequence[Placing], jobs: LeasedJobs) -> None:
+        self._placings, self._jobs, self._told = placings, jobs, jobs.told
 
     def slowdowns(self, model: str, gpus: int, step_times: Sequence[float]) -> list[float]:
         """Time of a step at each option, all being free, over the least compute time.
@@ -66,8 +60,8 @@ class OnTypes:
 
     def better(self, job: int, free: Ints, widest: int, held: Placement) -> Placement | None:
         """Return free GPUs of a job's type better for it than those it holds, within a tier."""
-        model, gpus = self._records.models[job], int(self._records.scale_factor[job])
-        placing = self._placings[int(self._records.kind[job])]
+        model, gpus = self._told.job_type[job], int(self._told.scale[job])
+        placing = self._placings[int(self._jobs.kind[job])]
         return placing.better(free, model, gpus, widest, held)
 
     def better_anywhere(
@@ -84,20 +78,25 @@ class OnTypes:
         held
             Where its GPUs are.
         """
-        model, gpus = self._records.models[job], int(self._records.scale_factor[job])
-        own, best = int(self._records.kind[job]), None
+        model, gpus = self._told.job_type[job], int(self._told.scale[job])
+        own, best = int(self._jobs.kind[job]), None
         if found := self.better(job, free[own], NETWORK, held):
             best, held = (own, found), found
-        least = self._worth(job, own, held)
+        times = step_times(self._told.speed[job].tolist())
+        least = self._worth(model, times[own], own, held)
         for kind, placing in enumerate(self._placings):
-            if kind == own or not np.isfinite(self.step_times[job][kind]):
+            if kind == own or not np.isfinite(times[kind]):
                 continue
             found = placing.fastest(free[kind], model, gpus, NETWORK)
-            if found is not None and self._worth(job, kind, found) < least:
-                best, least = (kind, found), self._worth(job, kind, found)
+            if found is not None:
+                worth = self._worth(model, times[kind], kind, found)
+                if worth < least:
+                    best, least = (kind, found), worth
         return best
 
-    def _worth(self, job: int, kind: int, placement: Placement) -> tuple[float, int]:
+    def _worth(
+        self, model: str, step_time: float, kind: int, placement: Placement
+    ) -> tuple[float, int]:
         """Time of a step on a placement of a type, and its tier: less is better."""
-        slowdown, tier = self._placings[kind].worth(self._records.models[job], placement)
-        return significant(self.step_times[job][kind] * slowdown), tier
+        slowdown, tier = self._placings[kind].worth(model, placement)
+        return significant(step_time * slowdown), tier

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from apportion.mechanism.offers.records import JobRecords
+    from apportion.mechanism.offers.leased_jobs import LeasedJobs
     from apportion.mechanism.offers.timer_book import TimerBook
 
     Ints = NDArray[np.int64]
@@ -68,7 +68,7 @@ class WaitingJobs:
     """
 
     job: Ints
-    records: JobRecords
+    records: LeasedJobs
     timers: TimerBook
     size: ClusterSize
     room: Sequence[int]
@@ -85,12 +85,12 @@ class WaitingJobs:
     @cached_property
     def scale_factor(self) -> Ints:
         """GPUs of each gang."""
-        return self.records.scale_factor[self.job]
+        return self.records.told.scale[self.job]
 
     @property
     def arrival_s(self) -> Floats:
         """When each job arrived, seconds."""
-        return self.records.arrival_s[self.job]
+        return self.records.told.arrival_s[self.job]
 
     @property
     def released_s(self) -> Floats:
@@ -100,7 +100,7 @@ class WaitingJobs:
     @property
     def ideal_s(self) -> Floats:
         """Compute time from start to completion, seconds."""
-        return self.records.ideal_s[self.job]
+        return self.records.ideal_s(self.job)
 
     @property
     def compute_s(self) -> Floats:

@@ -129,10 +129,10 @@ class UnfairestFirst(Part):
     def keys(self, now_s: float, waiting: WaitingJobs) -> tuple[Floats, ...]:
         """Return -rho."""
         by_type = waiting.size.gpus_of_type
-        share = sum(by_type) / waiting.records.active / waiting.scale_factor
-        slowdown = waiting.records.alone_slowdown[waiting.job]
+        share = sum(by_type) / waiting.records.told.active.size / waiting.scale_factor
+        slowdown = waiting.records.alone_slowdown(waiting.job)
         # Over the types of its share it is as fast as on the fastest one, or slower.
-        of_type = waiting.records.type_slowdown[waiting.job]
+        of_type = waiting.records.type_slowdown(waiting.job)
         speed = np.average(slowdown[:, None] / of_type, axis=1, weights=by_type)
         isolated_s = waiting.ideal_s * slowdown / (np.minimum(share, 1.0) * speed)
         left_s = np.maximum(waiting.ideal_s - waiting.compute_s, 0.0) * slowdown

@@ -117,7 +117,12 @@ def run_leases(
     truth, reporter = Truth(workload, cluster, tick_s=TICK_S), Progress(progress)
     decides = None if takers is None else takers(truth, workload, model)
     mechanism = LeaseMechanism(
-        scheduler, cluster, seed=seed, pace=pace_of(model), candidates=decides
+        scheduler,
+        cluster,
+        seed=seed,
+        pace=pace_of(model),
+        candidates=decides,
+        told=truth.told,
     )
     job_types = workload.jobs["job_type"].tolist()
     _check_restores(scheduler, workload)

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from apportion.errors import InputError
-from apportion.mechanism.offers.records import JobRecords
+from apportion.mechanism.job_table import JobTable
+from apportion.mechanism.offers.leased_jobs import LeasedJobs
 from apportion.mechanism.offers.timer_book import TimerBook
 from apportion.mechanism.offers.timers import ManualTimers
 from apportion.mechanism.offers.waiting import ClusterSize, WaitingJobs
@@ -24,9 +25,12 @@ Job = tuple[float, int, float, float, float]
 
 def waiting_jobs(jobs: list[Job], gpus: int = 16) -> WaitingJobs:
     """Jobs of (arrival_s, scale_factor, ideal_s, compute_s, run_s)."""
-    records = JobRecords()
+    records = LeasedJobs(JobTable.empty(np.array([float(gpus)])))
     for number, (arrival_s, scale_factor, ideal_s, compute_s, run_s) in enumerate(jobs):
-        records.add(arrival_s, scale_factor, "m", ideal_s)
+        records.told.add(
+            arrival_s=arrival_s, job_type="m", scale=scale_factor, total=ideal_s, speed=[1.0]
+        )
+        records.enter(number, arrival_s, "m")
         records.compute_s[number], records.run_s[number, 2] = compute_s, run_s
     book = TimerBook(ManualTimers(), 3600.0, gpus_per_machine=4, gpus_per_rack=8, gpus=gpus)
     return WaitingJobs(np.arange(len(jobs)), records, book, ClusterSize(4, 8, gpus), Room(4, 8, 16))

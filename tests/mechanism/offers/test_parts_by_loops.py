@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from apportion.mechanism.job_table import JobTable
 from apportion.mechanism.offers import AutoTunedTimers, ManualTimers
 from apportion.mechanism.offers.candidates import InOrder, Served, first_served
 from apportion.mechanism.offers.ends import End, Ends, next_tick, whole_ticks
 from apportion.mechanism.offers.exact import TICK_S, on_tick
-from apportion.mechanism.offers.records import JobRecords
+from apportion.mechanism.offers.leased_jobs import LeasedJobs
 from apportion.mechanism.offers.renewals import Renewals
 from apportion.mechanism.offers.rules import DelayScheduling, FullyConsolidated, NoWait
 from apportion.mechanism.offers.timer_book import TimerBook
@@ -160,18 +161,21 @@ RULES: list[Rule] = [NoWait(), FullyConsolidated(), DelayScheduling()]
 
 def crowd(rng: np.random.Generator) -> WaitingJobs:
     """Jobs with a past, some of which wait, on 2 racks of 2 machines of 4 GPUs."""
-    records = JobRecords()
+    told = JobTable.empty(np.array([16.0]))
+    records = LeasedJobs(told)
     for _ in range(int(rng.integers(1, 8))):
         gpus = int(rng.integers(1, 17))
         at_s, ideal_s = float(rng.integers(0, 100)), float(rng.integers(100, 1000))
         slowdown = [1.0 if gpus <= 4 else np.inf, 2.0 if gpus <= 8 else np.inf, 3.0]
-        records.add(at_s, gpus, "m", ideal_s, slowdown=slowdown)
-    count = records.jobs
+        number = told.add(arrival_s=at_s, job_type="m", scale=gpus, total=ideal_s, speed=[1.0])
+        records.enter(number, at_s, "m", slowdown)
+    count = told.jobs
     records.compute_s[:] = rng.choice([0.0, 30.0, 60.0], count)
     records.run_s[:, 1] = records.compute_s * rng.choice([1.0, 1.5, 2.0], count)
-    records.released_s[:] = records.arrival_s + rng.choice([0.0, 40.0], count)
+    records.released_s[:] = told.arrival_s + rng.choice([0.0, 40.0], count)
     records.waiting[:] = rng.random(count) < 0.8
-    records.complete[:] = ~records.waiting & (rng.random(count) < 0.5)
+    for done in np.flatnonzero(~records.waiting & (rng.random(count) < 0.5)).tolist():
+        told.complete(done)
     free = rng.integers(0, 5, (2, 2))
     room = Room(int(free.max()), int(free.sum(axis=1).max()), int(free.sum()))
     book = TimerBook(
@@ -191,14 +195,14 @@ def key_of(order: Order, waiting: WaitingJobs, job: int, now_s: float) -> float:
         return float(run_s * gpus)
     if isinstance(order, DiscretizedLeastAttainedService):
         queue = sum(1 for limit in order.queue_limits if run_s * gpus >= limit)
-        return queue * 1e6 + float(known.arrival_s[job])
+        return queue * 1e6 + float(known.told.arrival_s[job])
     if isinstance(order, UnfairestFirst):
-        active = sum(not done for done in known.complete)
+        active = known.told.active.size
         slow = min(known.slowdown[job])
-        alone_s = known.ideal_s[job] * slow / min(1.0, 16 / active / gpus)
-        left_s = (known.ideal_s[job] - known.compute_s[job]) * slow
-        return -float((now_s - known.arrival_s[job] + left_s) / alone_s)
-    return float(known.arrival_s[job]) if isinstance(order, ByArrival) else 0.0
+        alone_s = known.told.total[job] * slow / min(1.0, 16 / active / gpus)
+        left_s = (known.told.total[job] - known.compute_s[job]) * slow
+        return -float((now_s - known.told.arrival_s[job] + left_s) / alone_s)
+    return float(known.told.arrival_s[job]) if isinstance(order, ByArrival) else 0.0
 
 
 def accepted(rule: Rule, waiting: WaitingJobs, job: int, now_s: float) -> list[int]:
@@ -223,7 +227,7 @@ def test_the_first_in_order_to_accept_is_served(order: Order, rule: Rule) -> Non
         takers = [
             (
                 round(key_of(order, waiting, job, now_s), 9),
-                *(known.released_s[job], known.arrival_s[job], job),
+                *(known.released_s[job], known.told.arrival_s[job], job),
             )
             for job in waiting.job.tolist()
             if accepted(rule, waiting, job, now_s)

@@ -7,9 +7,10 @@ import pytest
 
 from apportion.cluster import Cluster
 from apportion.errors import InputError
+from apportion.mechanism.job_table import JobTable
 from apportion.mechanism.offers import LeaseMechanism, get_scheduler
 from apportion.mechanism.offers.candidates import InOrder, first_served
-from apportion.mechanism.offers.records import JobRecords
+from apportion.mechanism.offers.leased_jobs import LeasedJobs
 from apportion.mechanism.offers.rules import NoWait
 from apportion.mechanism.offers.timer_book import TimerBook
 from apportion.mechanism.offers.timers import ManualTimers
@@ -24,11 +25,18 @@ def test_the_fastest_type_that_is_free_is_taken_then_the_tighter_tier_then_the_l
     book = TimerBook(ManualTimers(), 3600.0, gpus_per_machine=4, gpus_per_rack=8, gpus=16)
     for _ in range(300):
         types = int(rng.integers(2, 4))
-        records = JobRecords(types)
+        records = LeasedJobs(JobTable.empty(np.ones(types)), types)
         slowdown = rng.choice([1.0, 1.5, 2.0, 3.0, np.inf], types * 3)
         if np.isinf(slowdown).all():
             continue
-        job = records.add(0.0, int(rng.integers(1, 6)), "m", 1.0, slowdown=slowdown)
+        job = records.told.add(
+            arrival_s=0.0,
+            job_type="m",
+            scale=int(rng.integers(1, 6)),
+            total=1.0,
+            speed=[1.0] * types,
+        )
+        records.enter(job, 0.0, "m", slowdown)
         records.kind[job] = last = int(rng.integers(types))
         room = [int(rng.integers(0, 9)) for _ in range(types * 3)]
         size = ClusterSize(4, 8, 16, (16,) * types)
@@ -82,7 +90,7 @@ def test_no_gpu_is_held_twice_and_a_state_goes_on_as_it_was() -> None:
         free = np.array([racks.free.sum() for racks in mechanism.racks])
         np.testing.assert_array_equal(used + free, TYPES.counts)
         for lease in leases:
-            assert np.isfinite(mechanism.jobs.type_slowdown[lease.job, lease.kind])
+            assert np.isfinite(mechanism.jobs.type_slowdown(np.array([lease.job]))[0, lease.kind])
         if step == 30:
             resumed = LeaseMechanism(scheduler, TYPES)
             resumed.restore(mechanism.state())

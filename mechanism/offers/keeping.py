@@ -1,0 +1,85 @@
+"""Whether a job whose lease ends would get the GPUs again that it has."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from apportion.mechanism.offers.candidates import Served, first_served
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from apportion.mechanism.offers.candidates import Takers
+    from apportion.mechanism.offers.holdings import Holdings
+    from apportion.mechanism.offers.leased_jobs import LeasedJobs
+    from apportion.mechanism.offers.on_types import OnTypes
+    from apportion.mechanism.offers.waiting import WaitingJobs
+
+__all__ = ["Keeping"]
+
+
+class Keeping:
+    """Asks what would come of an offer if a job gave its GPUs back, and leaves all as it is.
+
+    Parameters
+    ----------
+    jobs, holdings, on_types
+        What is known of jobs, GPUs, and speeds.
+    candidates
+        Decides who takes what.
+    describe
+        Returns the waiting jobs that could have GPUs if there is so much room.
+    whatever_the_rule
+        Whether a job accepts the tier that it has, whatever its rule.
+    """
+
+    def __init__(
+        self,
+        jobs: LeasedJobs,
+        holdings: Holdings,
+        on_types: OnTypes,
+        candidates: Takers,
+        describe: Callable[[Sequence[int]], WaitingJobs],
+        *,
+        whatever_the_rule: bool,
+    ) -> None:
+        self._jobs, self._holdings, self._on_types = jobs, holdings, on_types
+        self._candidates, self._describe = candidates, describe
+        self._whatever_the_rule = whatever_the_rule
+
+    def keeps(self, job: int, now_s: float) -> bool:
+        """Whether a job whose lease ends now would get the GPUs that it has."""
+        served = self._served_again(job, now_s, self._holdings.room_with(job))
+        kind, tier = self._jobs.kind[job], self._jobs.tier[job]
+        if served is None or served.kind != kind or served.widest < tier:
+            return False
+        return self._is_best(job, served)
+
+    def surely_keeps(self, job: int, now_s: float) -> bool:
+        """Whether it would at every end of a lease from now on."""
+        if self._jobs.waiting.any():
+            return False
+        served = self._served_again(job, now_s, self._holdings.room_of_all)
+        kind, tier = self._jobs.kind[job], self._jobs.tier[job]
+        if served is None or served.kind != kind or served.tightest < tier:
+            return False
+        return self._is_best(job, served)
+
+    def _is_best(self, job: int, served: Served) -> bool:
+        """Whether no free GPUs of its type are better for a job than those it holds."""
+        free, held = self._holdings.free_with(job)[served.kind], self._holdings.held[job]
+        return self._on_types.better(job, free, served.widest, held) is None
+
+    def _served_again(self, job: int, now_s: float, room: Sequence[int]) -> Served | None:
+        """Say what a job that waits from now on would accept; None if another comes first."""
+        jobs, option, released_s = self._jobs, self._jobs.option(job), self._jobs.released_s[job]
+        jobs.waiting[job], jobs.released_s[job] = True, now_s
+        waiting = self._describe(room)
+        if self._whatever_the_rule:
+            waiting = replace(waiting, held_option=np.where(waiting.job == job, option, -1))
+        served = first_served(self._candidates, now_s, waiting)
+        jobs.waiting[job], jobs.released_s[job] = False, released_s
+        return served if served is not None and served.job == job else None

@@ -1,0 +1,173 @@
+"""What leases add to a job table: who waits and since when, who holds what, what was run where."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from apportion.cluster import TIERS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from apportion.mechanism.job_table import JobTable
+
+    Ints = NDArray[np.int64]
+    Floats = NDArray[np.float64]
+    Bools = NDArray[np.bool_]
+
+__all__ = ["LeasedJobs"]
+
+_KEPT = ("released_s", "compute_s", "run_s", "tier", "kind", "waiting", "type_code")
+
+
+class LeasedJobs:
+    """Columns beside those of a job table, with an entry for each job that it has room for.
+
+    Option ``type * 3 + tier`` is a tier of an accelerator type. Only entries of jobs that have been
+    let in (`enter`) mean anything.
+
+    Parameters
+    ----------
+    told
+        The job table; jobs may be added to it.
+    types
+        Number of accelerator types.
+
+    Attributes
+    ----------
+    type_code
+        Job types as the scheduler's rule spells them, as positions in `job_types`, shape (jobs,),
+        as all that follow.
+    released_s
+        When the job's present wait began: at its arrival, or when its last lease ended.
+    compute_s
+        Compute time of the steps that are done on its fastest type, without exposed communication,
+        seconds.
+    run_s
+        Seconds that the job has run at each option, communication included, shape (jobs, options).
+    tier
+        Tier of the GPUs that it holds; -1 for none.
+    kind
+        Position of the accelerator type of the GPUs that it holds, or has held last; 0 at first.
+    waiting
+        Whether the job is here and holds no GPUs.
+    slowdown
+        Time of a step on the best placement at each option, everything being free, over its compute
+        time on its fastest type; infinite where the gang can have none, shape (jobs, options).
+    prefers_wider
+        Whether any gang is faster at a tier than at a tighter one of the same type.
+    job_types
+        Names of the job types.
+    """
+
+    def __init__(self, told: JobTable, types: int = 1) -> None:
+        self.told, self.types, options = told, types, types * len(TIERS)
+        self.type_code: Ints = np.empty(0, dtype=np.int64)
+        self.released_s: Floats = np.empty(0)
+        self.compute_s: Floats = np.empty(0)
+        self.run_s: Floats = np.empty((0, options))
+        self.tier: Ints = np.empty(0, dtype=np.int64)
+        self.kind: Ints = np.empty(0, dtype=np.intp)
+        self.waiting: Bools = np.empty(0, dtype=bool)
+        self.slowdown: Floats = np.empty((0, options))
+        self.job_types: list[str] = []
+        self.prefers_wider = False
+        self.entered = 0
+        # What the entries are the first of.
+        self._room = {name: getattr(self, name) for name in (*_KEPT, "slowdown")}
+        self._fit()
+
+    @property
+    def scale_factor(self) -> NDArray[np.intp]:
+        """GPUs of each gang, shape (jobs,)."""
+        return self.told.scale
+
+    def ideal_s(self, jobs: Ints) -> Floats:
+        """Compute time of some jobs from start to completion on their fastest types, seconds."""
+        seconds: Floats = self.told.total[jobs] / self.told.speed[jobs].max(axis=1)
+        return seconds
+
+    def alone_slowdown(self, jobs: Ints) -> Floats:
+        """Least time of a step over its compute time, shape (jobs,)."""
+        least: Floats = self.slowdown[jobs].min(axis=1)
+        return least
+
+    def type_slowdown(self, jobs: Ints) -> Floats:
+        """Least time of a step on each type over its compute time, shape (jobs, types)."""
+        least: Floats = self.slowdown[jobs].reshape(-1, self.types, len(TIERS)).min(axis=2)
+        return least
+
+    def runs_on(self, jobs: Ints) -> Bools:
+        """Tell on which types some jobs can run at some tier, shape (jobs, types)."""
+        return np.isfinite(self.type_slowdown(jobs))
+
+    def option(self, jobs: Any) -> Any:
+        """Return the options of which jobs hold GPUs; one of a type with a tier of -1 for none."""
+        return self.kind[jobs] * len(TIERS) + self.tier[jobs]
+
+    def able(self, most_gpus: int) -> Ints:
+        """Return the waiting jobs that need no more GPUs than so many, ascending."""
+        here = self.told.active
+        able: Ints = here[self.waiting[here] & (self.told.scale[here] <= most_gpus)]
+        return able
+
+    def enter(
+        self,
+        job: int,
+        now_s: float,
+        job_type: str,
+        slowdown: Sequence[float] | Floats | None = None,
+    ) -> None:
+        """Let in a job of the table that waits from now on.
+
+        By default it runs in machines only, as fast on every type.
+        """
+        if slowdown is None:
+            slowdown = [1.0, np.inf, np.inf] * self.types
+        if self.waiting.size < self.told.jobs:
+            self._fit()
+        if job_type not in self.job_types:
+            self.job_types.append(job_type)
+        self.type_code[job] = self.job_types.index(job_type)
+        self.released_s[job], self.waiting[job], self.tier[job] = now_s, True, -1
+        self.set_slowdown(job, slowdown)
+        self.entered = max(self.entered, job + 1)
+
+    def set_slowdown(self, job: int, slowdown: Sequence[float] | Floats) -> None:
+        """Enter how slow a job is at each option."""
+        self.slowdown[job] = slowdown
+        self.prefers_wider |= _prefers_wider(self.slowdown[job])
+
+    def state(self) -> dict[str, Any]:
+        """Return the entries, for JSON, but for `slowdown`, which follows from models and gangs."""
+        arrays = {name: getattr(self, name)[: self.entered].tolist() for name in _KEPT}
+        return arrays | {"job_types": list(self.job_types), "entered": self.entered}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a state of `state`, beside a table that has the same jobs."""
+        self._fit()
+        self.entered, self.job_types = state["entered"], list(state["job_types"])
+        for name in _KEPT if self.entered else ():
+            getattr(self, name)[: self.entered] = state[name]
+
+    def _fit(self) -> None:
+        """Have an entry for each job of the table, and room for as many again if it grows."""
+        jobs = self.told.jobs
+        for name, column in self._room.items():
+            if column.shape[0] < jobs:
+                room = jobs if not column.shape[0] else max(jobs, 2 * column.shape[0])
+                blank = np.zeros((room - column.shape[0], *column.shape[1:]), dtype=column.dtype)
+                self._room[name] = np.concatenate([column, blank])
+            setattr(self, name, self._room[name][:jobs])
+
+
+def _prefers_wider(slowdown: Floats) -> bool:
+    """Tell whether a gang is faster at a tier than at a tighter one of a type where it can lie."""
+    return any(
+        min(rack, network) < machine < np.inf or network < rack < np.inf
+        for machine, rack, network in slowdown.reshape(-1, len(TIERS)).tolist()
+    )
