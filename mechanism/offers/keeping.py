@@ -51,7 +51,11 @@ class Keeping:
         self._whatever_the_rule = whatever_the_rule
 
     def keeps(self, job: int, now_s: float) -> bool:
-        """Whether a job whose lease ends now would get the GPUs that it has."""
+        """Whether a job whose lease ends now would get the GPUs that it has.
+
+        That is if, with these given back, it is the first to accept anything and finds nothing
+        better.
+        """
         served = self._served_again(job, now_s, self._holdings.room_with(job))
         kind, tier = self._jobs.kind[job], self._jobs.tier[job]
         if served is None or served.kind != kind or served.widest < tier:
@@ -59,7 +63,12 @@ class Keeping:
         return self._is_best(job, served)
 
     def surely_keeps(self, job: int, now_s: float) -> bool:
-        """Whether it would at every end of a lease from now on."""
+        """Whether a job would get the GPUs that it has at every end of a lease from now on.
+
+        That is if nobody waits, it accepts no tighter tier and no other type even if all were free,
+        and nothing faster is free. Then leases need not be told apart until a job arrives,
+        completes, or waits.
+        """
         if self._jobs.waiting.any():
             return False
         served = self._served_again(job, now_s, self._holdings.room_of_all)

@@ -81,11 +81,6 @@ class LeasedJobs:
         self._room = {name: getattr(self, name) for name in (*_KEPT, "slowdown")}
         self._fit()
 
-    @property
-    def scale_factor(self) -> NDArray[np.intp]:
-        """GPUs of each gang, shape (jobs,)."""
-        return self.told.scale
-
     def ideal_s(self, jobs: Ints) -> Floats:
         """Compute time of some jobs from start to completion on their fastest types, seconds."""
         seconds: Floats = self.told.total[jobs] / self.told.speed[jobs].max(axis=1)

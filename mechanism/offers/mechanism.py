@@ -8,18 +8,15 @@ import numpy as np
 
 from apportion.errors import InputError, written
 from apportion.mechanism.job_table import JobTable
-from apportion.mechanism.offers.candidates import Served, first_served
 from apportion.mechanism.offers.holdings import Holdings
 from apportion.mechanism.offers.keeping import Keeping
-from apportion.mechanism.offers.lease import Lease
 from apportion.mechanism.offers.leased_jobs import LeasedJobs
+from apportion.mechanism.offers.offering import Offering
 from apportion.mechanism.offers.on_types import OnTypes, step_times
 from apportion.mechanism.offers.racks import machines_of
 from apportion.mechanism.offers.timer_book import TimerBook
-from apportion.mechanism.offers.waiting import ClusterSize, WaitingJobs
-from apportion.mechanism.placements import Gang
+from apportion.mechanism.offers.waiting import ClusterSize
 from apportion.mechanism.placements.by_speed import Pace, by_tier
-from apportion.mechanism.places import tier_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -28,6 +25,7 @@ if TYPE_CHECKING:
 
     from apportion.cluster import Cluster
     from apportion.mechanism.offers.candidates import Takers
+    from apportion.mechanism.offers.lease import Lease
     from apportion.mechanism.offers.scheduler import OfferScheduler
     from apportion.mechanism.places import Placement
 
@@ -86,23 +84,22 @@ class LeaseMechanism:
         self._own_table = told is None
         told = JobTable.empty(cluster.counts.astype(float)) if told is None else told
         self.jobs = LeasedJobs(told, len(gpus))
-        of_type = tuple(int(each.sum()) for each in gpus)
-        rack = max(int(each[0].sum()) for each in gpus)
-        self.size = ClusterSize(cluster.gpus_per_machine, rack, max(of_type), of_type)
+        self.size = ClusterSize.of(gpus, cluster.gpus_per_machine)
         self.timers = TimerBook(
             *(scheduler.timers, scheduler.lease_s),
             gpus_per_machine=cluster.gpus_per_machine,
-            gpus_per_rack=rack,
+            gpus_per_rack=self.size.gpus_per_rack,
             gpus=self.size.gpus,
         )
         self._rng = np.random.default_rng(seed)
         self._holdings = Holdings(cluster, scheduler.placement, self._rng, pace)
         self.placer, self.racks = self._holdings.placer, self._holdings.racks
         self.held: Mapping[int, Placement] = self._holdings.held
-        self._candidates = candidates or scheduler.candidates()
+        self._takers = takers = candidates or scheduler.candidates()
+        self._offering = Offering(takers, self.jobs, self._holdings, self.timers, self.size)
         self._on_types = OnTypes(self.placer.placings, self.jobs)
         self._keeping = Keeping(
-            *(self.jobs, self._holdings, self._on_types, self._candidates, self._waiting),
+            *(self.jobs, self._holdings, self._on_types, takers, self._offering.waiting),
             whatever_the_rule=scheduler.keep_placement,
         )
 
@@ -161,7 +158,7 @@ class LeaseMechanism:
         return job
 
     def admit(self, job: int, now_s: float, job_type: str) -> None:
-        """Let in a job that has arrived in the job table; it waits.
+        """Let in a job that has arrived in the job table; it waits. Errors are those of `arrive`.
 
         Parameters
         ----------
@@ -171,11 +168,6 @@ class LeaseMechanism:
             The time, seconds.
         job_type
             The model that it trains, as the scheduler's rule knows it.
-
-        Raises
-        ------
-        InputError
-            As `arrive` does.
         """
         told = self.jobs.told
         gpus, model, speed = int(told.scale[job]), told.job_type[job], told.speed[job].tolist()
@@ -185,11 +177,9 @@ class LeaseMechanism:
         self, job: int, gpus: int, job_type: str, model: str, speed: Sequence[float]
     ) -> list[float]:
         """Return how slow a new job is at each option, if it can be served at all."""
-        who = f"Job {job} ({written(job_type)}) has scale factor {gpus}"
-        if not 1 <= gpus <= self.size.gpus:
-            raise InputError(
-                f"{who}; it must be from 1 to the {self.size.gpus} GPUs of the cluster."
-            )
+        who, most = f"Job {job} ({written(job_type)}) has scale factor {gpus}", self.size.gpus
+        if not 1 <= gpus <= most:
+            raise InputError(f"{who}; it must be from 1 to the {most} GPUs of the cluster.")
         self.scheduler.rule.check(job_type)
         slowdown = self._on_types.slowdowns(model, gpus, step_times(speed))
         if np.isinf(slowdown).all():
@@ -232,47 +222,23 @@ class LeaseMechanism:
         the delay timers. A job to whom the placement gives nothing on any type, or nothing within
         the tiers that it accepts, waits.
         """
-        leases: list[Lease] = []
-        declined: list[tuple[int, int]] = []
-        while served := self._first_served(now_s, declined):
-            lease = self._lease(served, now_s)
-            if lease is None:
-                declined.append((served.job, served.kind))
-            else:
-                leases.append(lease)
-        self._holdings.forget()
-        return leases
+        return self._offering.offer(now_s)
 
     def next_change_s(self, now_s: float) -> float:
         """Return when a waiting job will accept what is free and rejected now, seconds."""
-        room = self._holdings.room
-        if not any(room):
-            return np.inf
-        waiting = self._waiting(room)
-        return self._candidates.next_change_s(now_s, waiting) if waiting.job.size else np.inf
+        return self._offering.next_change_s(now_s)
 
     def keeps(self, job: int, now_s: float) -> bool:
-        """Whether a job whose lease ends now would get the GPUs that it has.
-
-        That is if, with these given back, it is the first to accept anything and finds nothing
-        better. With the scheduler's `keep_placement` it accepts the tier that it has, whatever its
-        rule.
-        """
+        """Whether a job whose lease ends now would get the GPUs that it has; see `Keeping`."""
         return self._keeping.keeps(job, now_s)
 
     def surely_keeps(self, job: int, now_s: float) -> bool:
-        """Whether a job would get the GPUs that it has at every end of a lease from now on.
-
-        That is if nobody waits, it accepts no tighter tier and no other type even if all were free,
-        and nothing faster is free. Then leases need not be told apart until a job arrives,
-        completes, or waits.
-        """
+        """Whether it would at every end of a lease from now on; see `Keeping`."""
         return self._keeping.surely_keeps(job, now_s)
 
     def renewed(self, job: int, now_s: float) -> None:
         """Write down for the delay timers that a job has got again, at once, what it had."""
-        gpus = int(self.jobs.scale_factor[job])
-        self.timers.record(int(self.jobs.tier[job]), gpus, now_s, 0.0)
+        self.timers.record(int(self.jobs.tier[job]), int(self.jobs.told.scale[job]), now_s, 0.0)
 
     def migrate(self, jobs: Iterable[int]) -> list[Lease]:
         """Move running jobs to faster placements that are free, their own GPUs included.
@@ -294,7 +260,7 @@ class LeaseMechanism:
             free = self._holdings.free_with(job)
             if better := self._on_types.better_anywhere(job, free, self.held[job]):
                 self._holdings.give_back(job)
-                moved.append(self._held(job, *better))
+                moved.append(self._offering.give(job, *better))
         return moved
 
     def state(self) -> dict[str, Any]:
@@ -304,7 +270,8 @@ class LeaseMechanism:
             "jobs": self.jobs.state(),
             **self._holdings.state(),
             "timers": self.timers.state(),
-            "takers": self._takers_state(),
+            # What who decides depends on, if it keeps anything.
+            "takers": getattr(self._takers, "state", lambda: None)(),
             "random": self._rng.bit_generator.state,
         }
 
@@ -321,67 +288,13 @@ class LeaseMechanism:
                 raise InputError(f"The state of the lease mechanism has no {part!r}.")
         if self.jobs.entered:
             raise InputError("A state can only be restored before the first job arrives.")
-        told, on = self.jobs.told, self._on_types
         if state["table"] is not None:
-            told.restore(state["table"])
+            self.jobs.told.restore(state["table"])
         self.jobs.restore(state["jobs"])
         for job in range(self.jobs.entered):
-            times = step_times(told.speed[job].tolist())
-            slowdown = on.slowdowns(told.job_type[job], int(told.scale[job]), times)
-            self.jobs.set_slowdown(job, slowdown)
+            self.jobs.set_slowdown(job, self._on_types.slowdowns_of(job))
         self._holdings.restore(state)
         self.timers.restore(state["timers"])
         if state["takers"] is not None:
-            self._candidates.restore(state["takers"])  # type: ignore[attr-defined]
+            self._takers.restore(state["takers"])  # type: ignore[attr-defined]
         self._rng.bit_generator.state = state["random"]
-
-    def _takers_state(self) -> dict[str, Any] | None:
-        """Return what who decides depends on, if it keeps anything."""
-        state = getattr(self._candidates, "state", None)
-        return None if state is None else state()
-
-    def _waiting(
-        self, room: Sequence[int], declined: Sequence[tuple[int, int]] = ()
-    ) -> WaitingJobs:
-        """Describe the waiting jobs that could have GPUs if there is so much room."""
-        job = self.jobs.able(max(room))
-        if not declined:
-            return WaitingJobs(job, self.jobs, self.timers, self.size, room)
-        has = np.zeros((self.jobs.told.jobs, len(self.racks)), dtype=bool)
-        has[tuple(np.transpose(declined))] = True
-        job = job[~has[job].all(axis=1)]
-        return WaitingJobs(job, self.jobs, self.timers, self.size, room, declined=has[job])
-
-    def _first_served(self, now_s: float, declined: Sequence[tuple[int, int]]) -> Served | None:
-        """Return the first waiting job to accept anything that is free and not declined."""
-        room = self._holdings.room
-        if not any(room):
-            return None
-        return first_served(self._candidates, now_s, self._waiting(room, declined))
-
-    def _lease(self, served: Served, now_s: float) -> Lease | None:
-        """Give a waiting job GPUs, if the placement has some that it accepts."""
-        job, jobs, tiers = served.job, self.jobs, (served.tightest, served.widest)
-        gpus, model = int(jobs.told.scale[job]), jobs.told.job_type[job]
-        found = self._holdings.choose(Gang(job, gpus, served.kind, model=model, tiers=tiers))
-        if found is None:
-            return None
-        devices, placement, continued = found
-        jobs.waiting[job] = False
-        waited_s = now_s - float(jobs.released_s[job])
-        self.timers.record(max(served.tightest, tier_of(placement)), gpus, now_s, waited_s)
-        return self._held(job, served.kind, placement, devices, continued=continued)
-
-    def _held(
-        self,
-        job: int,
-        kind: int,
-        placement: Placement,
-        devices: Sequence[int] | None = None,
-        *,
-        continued: bool = False,
-    ) -> Lease:
-        """Give a job GPUs of a type and note it and their tier."""
-        self._holdings.hold(job, kind, placement, devices)
-        self.jobs.kind[job], self.jobs.tier[job] = kind, tier_of(placement)
-        return Lease(job, placement, int(self.jobs.tier[job]), continued, kind)

@@ -58,6 +58,11 @@ class OnTypes:
             for slowdown in placing.slowdowns(model, gpus)
         ]
 
+    def slowdowns_of(self, job: int) -> list[float]:
+        """Return the same of a job of the table."""
+        told, times = self._told, step_times(self._told.speed[job].tolist())
+        return self.slowdowns(told.job_type[job], int(told.scale[job]), times)
+
     def better(self, job: int, free: Ints, widest: int, held: Placement) -> Placement | None:
         """Return free GPUs of a job's type better for it than those it holds, within a tier."""
         model, gpus = self._told.job_type[job], int(self._told.scale[job])

@@ -37,6 +37,13 @@ class ClusterSize:
     gpus: int
     gpus_of_type: tuple[int, ...] = ()
 
+    @classmethod
+    def of(cls, gpus: Sequence[Ints], gpus_per_machine: int) -> ClusterSize:
+        """Return that of machines by type, each of shape (racks, machines per rack)."""
+        of_type = tuple(int(each.sum()) for each in gpus)
+        rack = max(int(each[0].sum()) for each in gpus)
+        return cls(gpus_per_machine, rack, max(of_type), of_type)
+
     def __post_init__(self) -> None:
         if not self.gpus_of_type:
             object.__setattr__(self, "gpus_of_type", (self.gpus,))

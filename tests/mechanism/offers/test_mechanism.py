@@ -254,7 +254,7 @@ def test_no_gpu_is_held_twice_and_nobody_left_waiting_would_accept(
         drive(mechanism, seed, range(step, step + 1))
         used = np.zeros((2, 2), dtype=int)
         for job, placement in mechanism.held.items():
-            assert sum(gpus for _, _, gpus in placement) == mechanism.jobs.scale_factor[job]
+            assert sum(gpus for _, _, gpus in placement) == mechanism.jobs.told.scale[job]
             for rack, machine, gpus in placement:
                 used[rack, machine] += gpus
         assert (used + mechanism.racks[0].free == 4).all()

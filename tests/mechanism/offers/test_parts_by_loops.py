@@ -188,7 +188,7 @@ def crowd(rng: np.random.Generator) -> WaitingJobs:
 def key_of(order: Order, waiting: WaitingJobs, job: int, now_s: float) -> float:
     """Whose turn it is, from the definitions of the papers."""
     known = waiting.records
-    run_s, gpus = known.run_s[job].sum(), known.scale_factor[job]
+    run_s, gpus = known.run_s[job].sum(), known.told.scale[job]
     if isinstance(order, MostSlowedFirst):
         return float(known.compute_s[job] / run_s) if run_s else 0.0
     if isinstance(order, LeastAttainedService):
@@ -206,7 +206,7 @@ def key_of(order: Order, waiting: WaitingJobs, job: int, now_s: float) -> float:
 
 
 def accepted(rule: Rule, waiting: WaitingJobs, job: int, now_s: float) -> list[int]:
-    gpus = int(waiting.records.scale_factor[job])
+    gpus = int(waiting.records.told.scale[job])
     tightest = 0 if gpus <= 4 else 1 if gpus <= 8 else 2
     waits = [0.0, 0.0, 0.0]
     if isinstance(rule, FullyConsolidated):

@@ -45,7 +45,7 @@ def test_the_fastest_type_that_is_free_is_taken_then_the_tighter_tier_then_the_l
             (slowdown[3 * kind + tier], tier, kind != last, kind)
             for kind in range(types)
             for tier in range(3)
-            if records.scale_factor[job] <= room[3 * kind + tier]
+            if records.told.scale[job] <= room[3 * kind + tier]
             and any(np.isfinite(slowdown[3 * kind : 3 * kind + 3]))
         ]
         served = first_served(InOrder(ByArrival(), NoWait()), 0.0, waiting)
