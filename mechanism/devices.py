@@ -175,12 +175,14 @@ class Devices:
     def release(self, gangs: Iterable[int]) -> None:
         """Free the devices of several gangs that have some."""
         free: list[list[int]] = [[] for _ in self.pools]
+        held, split, memory = self.held, self._split, self._memory if self.shared else None
         for gang in gangs:
-            kind, devices = self.held.pop(gang)
-            if self.shared and self._memory is not None:
-                devices = self._memory.leave(gang, kind, devices)
+            kind, devices = held.pop(gang)
+            if memory is not None:
+                devices = memory.leave(gang, kind, devices)
             free[kind] += devices
-            self._split.discard(gang)
+            if gang in split:
+                split.remove(gang)
             if self._needs:
                 self._needs.pop(gang, None)
         for pool, devices in zip(self.pools, free, strict=True):

@@ -94,14 +94,14 @@ class Placer:
         order: Iterable[int] = range(len(gangs))
         if self._choice.largest_first:
             order = sorted(order, key=gpus.__getitem__, reverse=True)
-        choose, devices, declined = self._choice.choose, self.devices, []
+        choose, hold, devices, declined = self._choice.choose, self._hold, self.devices, []
         for k in order:
             gang = Gang(gangs[k], gpus[k], types[k], models[k] if models else "")
             chosen = choose(gang, devices)
             if chosen is None:
                 declined.append(k)
             else:
-                self._hold(gang, chosen)
+                hold(gang, chosen)
         return declined
 
     def give(self, gang: Gang) -> Sequence[int] | None:

@@ -41,9 +41,9 @@ class Consolidated(Strategy):
         """Look for the fastest placement, or for the fullest machines."""
         free = devices.free_for(gang)
         if not self.placings:
-            if gang.tiers is not None:
-                return _within_tier(gang, free, BestFit())
-            return _packed(free, gang.gpus)
+            if gang.tiers is None:
+                return _packed(free, gang.gpus)
+            return _within_tier(gang, free, BestFit())
         widest = NETWORK if gang.tiers is None else gang.tiers[1]
         fastest = self.placings[gang.kind].fastest(free.free, gang.model, gang.gpus, widest)
         return free.lowest(fastest) if fastest else _within_tier(gang, free, BestFit())
@@ -119,8 +119,7 @@ BUILT_IN: dict[str, type[Strategy]] = {
 
 def _packed(pool: MachinePool, gpus: int) -> list[int] | None:
     """Fill whole machines while the gang is too large for one, then the best fit."""
-    best = pool.tightest(gpus)
-    if best is not None:
+    if (best := pool.tightest(gpus)) is not None:
         return pool.free_on(best)[:gpus]
     devices: list[int] = []
     used: list[int] = []

@@ -222,9 +222,11 @@ class Fluid:
 
 def _repeats(now_s: float, length_s: float, until_s: float, needed_s: Floats) -> Floats:
     """Return the ends of stretches that begin before a time and in which nobody is done."""
+    if until_s <= now_s + length_s:
+        return np.empty(0)
     # One less than fits, whatever the rounding of a long sum.
     whole = int(min(needed_s.min(initial=np.inf) / length_s - 1, _AT_ONCE))
-    if whole < 2 or until_s <= now_s + length_s:
+    if whole < 2:
         return np.empty(0)
     ends_s = running_sums(now_s, length_s, whole)
     begun = 1 + int(np.searchsorted(ends_s[:-1], until_s))
