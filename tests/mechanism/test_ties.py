@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import apportion as ap
 from apportion.mechanism.orders.by_share import Candidates, idle_first, preferences
-from apportion.ties import order_of, ranks
+from apportion.ties import first_of, order_of, ranks
 
 LEVELS = st.lists(st.integers(-5, 5), min_size=1, max_size=30)
 
@@ -28,6 +28,33 @@ def test_values_that_differ_by_rounding_keep_their_order(
     assert order_of(noisy).tolist() == exact.argsort(kind="stable").tolist()
     _, expected = np.unique(exact, return_inverse=True)
     assert ranks(noisy).tolist() == expected.tolist()
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.integers(1, 3),
+    st.integers(1, 12),
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([1e-12, 1.0, 1 / 1024, np.inf]),
+)
+def test_the_first_is_that_of_the_whole_order(
+    keys: int, count: int, seed: int, unit: float
+) -> None:
+    """Of values on few levels, whose last digits mean nothing, and infinite ones."""
+    rng = np.random.default_rng(seed)
+    levels = rng.integers(-2, 3, (keys, count)).astype(float)
+    exact = levels
+    exact[levels != 0] *= unit
+    noisy = exact * (1 + 1e-12 * rng.uniform(-1, 1, exact.shape))
+    by_key = sorted(range(count), key=lambda place: (*exact[:, place], place))
+    assert first_of(noisy) == by_key[0]
+    assert first_of(noisy) == np.lexsort([ranks(key) for key in noisy[::-1]])[0]
+
+
+def test_within_an_absolute_difference_the_first_position_counts() -> None:
+    served_s = np.array([5.0, 0.0009, 0.0, 2.0])
+    assert first_of([served_s]) == 2
+    assert first_of([served_s], absolute=1e-3) == 1
 
 
 def test_values_on_two_sides_of_a_step_of_rounding_are_equal() -> None:

@@ -1,0 +1,42 @@
+"""The arithmetic of work and rest, against a clock that is moved second by second."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from apportion.mechanism.scheduler import Spells
+from apportion.sim.engine.spells import SpellClock
+
+
+def at_work(ready_s: float, work_s: float, rest_s: float, second: int) -> bool:
+    """Whether a line works in the second that begins then."""
+    if second < ready_s:
+        return False
+    cycle_s = work_s + rest_s
+    into_s = second - ready_s if np.isinf(cycle_s) else (second - ready_s) % cycle_s
+    return bool(into_s < work_s)
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("for_good", [0.0, 0.5])
+def test_work_done_and_work_needed_are_those_of_a_ticking_clock(seed: int, for_good: float) -> None:
+    rng = np.random.default_rng(seed)
+    lines = int(rng.integers(1, 6))
+    ready_s = rng.integers(-30, 30, lines).astype(float)
+    ready_s[rng.random(lines) < for_good / 2] = np.inf
+    work_s, rest_s = rng.integers(1, 9, lines) * 1.0, rng.integers(1, 6, lines) * 1.0
+    endless = rng.random(lines) < for_good
+    work_s[endless] = rest_s[endless] = np.inf
+    clock = SpellClock(Spells(ready_s, work_s, rest_s))
+    spells = list(zip(ready_s, work_s, rest_s, strict=True))
+    for now_s in (0, int(rng.integers(1, 40)), int(rng.integers(40, 90))):
+        needed = rng.integers(1, 30, lines).astype(float)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found_s = clock.needed_s(float(now_s), needed)
+        worked_s = clock.worked_s(now_s + 17.0) - clock.worked_s(float(now_s))
+        for line, spell in enumerate(spells):
+            seconds = [at_work(*spell, second) for second in range(now_s, now_s + 1000)]
+            assert worked_s[line] == sum(seconds[:17])
+            done = np.cumsum(seconds) >= needed[line]
+            assert found_s[line] == (done.argmax() + 1 if done.any() else np.inf)
