@@ -101,6 +101,13 @@ class MachinePool:
                     return machine
         return None
 
+    def best_fit(self, gpus: int) -> list[int] | None:
+        """Return the lowest free devices of the `tightest` machine, or None if there is none."""
+        for machines in self._bins[gpus:]:
+            if machines:
+                return self._free[machines[0]][:gpus]
+        return None
+
     def lowest(self, placement: Placement) -> list[int]:
         """Return the free devices with the lowest numbers in the machines of a placement.
 

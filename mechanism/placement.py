@@ -94,14 +94,19 @@ class Placer:
         order: Iterable[int] = range(len(gangs))
         if self._choice.largest_first:
             order = sorted(order, key=gpus.__getitem__, reverse=True)
-        choose, hold, devices, declined = self._choice.choose, self._hold, self.devices, []
+        choose, devices, declined = self._choice.choose, self.devices, []
         for k in order:
             gang = Gang(gangs[k], gpus[k], types[k], models[k] if models else "")
             chosen = choose(gang, devices)
             if chosen is None:
                 declined.append(k)
+            elif len(chosen) == gpus[k]:  # as `_hold` does, in which many gangs spend their time
+                try:
+                    devices.hold(gangs[k], types[k], chosen)
+                except InputError as error:
+                    raise self._refused(gang, chosen, error) from error
             else:
-                hold(gang, chosen)
+                self._hold(gang, chosen)
         return declined
 
     def give(self, gang: Gang) -> Sequence[int] | None:

@@ -42,7 +42,7 @@ class Consolidated(Strategy):
         free = devices.free_for(gang)
         if not self.placings:
             if gang.tiers is None:
-                return _packed(free, gang.gpus)
+                return free.best_fit(gang.gpus) or _packed(free, gang.gpus)
             return _within_tier(gang, free, BestFit())
         widest = NETWORK if gang.tiers is None else gang.tiers[1]
         fastest = self.placings[gang.kind].fastest(free.free, gang.model, gang.gpus, widest)
@@ -119,8 +119,6 @@ BUILT_IN: dict[str, type[Strategy]] = {
 
 def _packed(pool: MachinePool, gpus: int) -> list[int] | None:
     """Fill whole machines while the gang is too large for one, then the best fit."""
-    if (best := pool.tightest(gpus)) is not None:
-        return pool.free_on(best)[:gpus]
     devices: list[int] = []
     used: list[int] = []
     emptiest = pool.emptiest_first()
