@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -49,6 +50,7 @@ def model_of(job_type: str, known: Collection[str]) -> str:
     return model
 
 
+@lru_cache(maxsize=4096)
 def _letters(name: str) -> str:
     """Letters and digits of a name, lower case."""
     return re.sub(r"[^a-z0-9]", "", name.lower())
