@@ -25,7 +25,8 @@ def test_work_done_and_work_needed_are_those_of_a_ticking_clock(seed: int, for_g
     lines = int(rng.integers(1, 6))
     ready_s = rng.integers(-30, 30, lines).astype(float)
     ready_s[rng.random(lines) < for_good / 2] = np.inf
-    work_s, rest_s = rng.integers(1, 9, lines) * 1.0, rng.integers(1, 6, lines) * 1.0
+    work_s = rng.integers(1, 9, lines).astype(float)
+    rest_s = rng.integers(1, 6, lines).astype(float)
     endless = rng.random(lines) < for_good
     work_s[endless] = rest_s[endless] = np.inf
     clock = SpellClock(Spells(ready_s, work_s, rest_s))
