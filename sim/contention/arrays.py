@@ -8,7 +8,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
-    *("ASK", "CLUSTER", "DONE", "EVENTS", "FAIR", "HERE", "JOB", "LOOK", "LOOKED_AT", "NEW", "PENDING", "READY"),
+    *(
+        "ASK",
+        "CLUSTER",
+        "DONE",
+        "EVENTS",
+        "FAIR",
+        "HERE",
+        "JOB",
+        "LOOK",
+        "LOOKED_AT",
+        "NEW",
+        "PENDING",
+        "READY",
+    ),
     *("REST", "RUNNING", "SEND", "SENDING", "SHARE", "STARTUP", "TASK", "UNDER_WAY", "WAITING"),
     *("WAITS", "WORKER", "Arrays"),
 ]
@@ -80,6 +93,8 @@ class Arrays(NamedTuple):
         Factor of each link to b and eta; its bytes/s if they are shared fairly.
     gate
         The gate's number and its parameter.
+    used, rates
+        Room for sums by link, and for rates of transfers.
     """
 
     jobs: NDArray[np.void]
@@ -97,3 +112,5 @@ class Arrays(NamedTuple):
     law: NDArray[np.float64]
     of_link: NDArray[np.float64]
     gate: NDArray[np.float64]
+    used: NDArray[np.int64]
+    rates: NDArray[np.float64]

@@ -113,6 +113,8 @@ class FastEngine:
             law=law,
             of_link=of_link,
             gate=np.array(number, dtype=float),
+            used=np.zeros(links, dtype=np.int64),
+            rates=np.zeros(_ROOM),
         )
 
     @property
@@ -199,8 +201,9 @@ class FastEngine:
     def _enter(self, iteration: Iteration) -> tuple[int, int]:
         """Return where the tasks and the transfers of an iteration are, equal ones once."""
         if iteration not in self._iterations:
-            at = self._take("tasks", len(iteration.gpu_s)), self._take(
-                "sends", len(iteration.sends)
+            at = (
+                self._take("tasks", len(iteration.gpu_s)),
+                self._take("sends", len(iteration.sends)),
             )
             state = self._arrays
             for place, task in enumerate(zip(iteration.gpu_s, iteration.needs, strict=True)):
@@ -240,6 +243,7 @@ class FastEngine:
         self._arrays = state._replace(
             jobs=jobs,
             done_s=_grown(state.done_s, size),
+            rates=_grown(state.rates, size),
             lists=_widened(state.lists, size),
             on=_widened(state.on, size + 1),
         )

@@ -10,8 +10,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from apportion.sim.contention.arrays import (
     ASK,
     DONE,
@@ -31,7 +29,7 @@ from apportion.sim.contention.arrays import (
     WAITING,
     WAITS,
 )
-from apportion.sim.contention.jit import jit
+from apportion.sim.contention.jit import jit_borrowing
 from apportion.sim.contention.plain import INSTANT_S
 from apportion.sim.contention.sharing_kernel import decide, rates_of
 
@@ -47,13 +45,13 @@ REACHED, STANDSTILL = 0, 1
 """Why `advance` comes back: the time is reached or somebody is done, or nothing would happen."""
 
 
-@jit
+@jit_borrowing
 def _append(which: int, value: int, lists: Ints, counts: Ints) -> None:
     lists[which, counts[which]] = value
     counts[which] += 1
 
 
-@jit
+@jit_borrowing
 def _look_at(gpu: int, lists: Ints, counts: Ints) -> None:
     """Remember a GPU that may have something to begin."""
     if not lists[LOOKED_AT, gpu]:
@@ -61,7 +59,7 @@ def _look_at(gpu: int, lists: Ints, counts: Ints) -> None:
         _append(LOOK, gpu, lists, counts)
 
 
-@jit
+@jit_borrowing
 def _remove(which: int, value: int, lists: Ints, counts: Ints) -> None:
     """Take a value out of a list, the others in the same order."""
     kept = 0
@@ -72,7 +70,7 @@ def _remove(which: int, value: int, lists: Ints, counts: Ints) -> None:
     counts[which] = kept
 
 
-@jit
+@jit_borrowing
 def _remove_from(row: Ints, value: int) -> None:
     """Take a value out of a row whose first number is its length."""
     kept = 1
@@ -83,7 +81,7 @@ def _remove_from(row: Ints, value: int) -> None:
     row[0] = kept - 1
 
 
-@jit
+@jit_borrowing
 def _let_workers(job: Any, sent: int, workers: Any, tasks: Any, lists: Ints, counts: Ints) -> None:
     """Let workers go on whose next task has waited for so many transfers."""
     for at in range(job.at, job.at + job.n):
@@ -93,7 +91,7 @@ def _let_workers(job: Any, sent: int, workers: Any, tasks: Any, lists: Ints, cou
             _look_at(worker.gpu, lists, counts)
 
 
-@jit
+@jit_borrowing
 def _barrier(job: Any, sends: Any) -> int:
     if job.sent < job.n_sends:
         barrier: int = sends[job.sends_at + job.sent].after
@@ -102,7 +100,7 @@ def _barrier(job: Any, sends: Any) -> int:
     return everything
 
 
-@jit
+@jit_borrowing
 def begin_iteration(
     job: Any, workers: Any, tasks: Any, sends: Any, lists: Ints, counts: Ints
 ) -> None:
@@ -116,7 +114,7 @@ def begin_iteration(
     _let_workers(job, 0, workers, tasks, lists, counts)
 
 
-@jit
+@jit_borrowing
 def _sent_one(job: Any, workers: Any, tasks: Any, sends: Any, lists: Ints, counts: Ints) -> None:
     job.sent += 1
     job.flow = 0
@@ -128,7 +126,7 @@ def _sent_one(job: Any, workers: Any, tasks: Any, sends: Any, lists: Ints, count
     _let_workers(job, job.sent, workers, tasks, lists, counts)
 
 
-@jit
+@jit_borrowing
 def _pass_barriers(
     number: int,
     now_s: float,
@@ -172,7 +170,7 @@ def _pass_barriers(
         _sent_one(job, workers, tasks, sends, lists, counts)
 
 
-@jit
+@jit_borrowing
 def _take_off(number: int, job: Any, links_of: Ints, on: Ints, lists: Ints, counts: Ints) -> None:
     """Let a transfer leave its links."""
     _remove(UNDER_WAY, number, lists, counts)
@@ -181,7 +179,7 @@ def _take_off(number: int, job: Any, links_of: Ints, on: Ints, lists: Ints, coun
     counts[SHARE] = counts[ASK] = 1
 
 
-@jit
+@jit_borrowing
 def _move(
     number: int,
     now_s: float,
@@ -206,12 +204,10 @@ def _move(
     job.moved += job.rate * (now_s - job.since_s)
     _take_off(number, job, links_of, on, lists, counts)
     _sent_one(job, workers, tasks, sends, lists, counts)
-    _pass_barriers(
-        number, now_s, jobs, workers, tasks, sends, residents, lists, counts, done_s
-    )
+    _pass_barriers(number, now_s, jobs, workers, tasks, sends, residents, lists, counts, done_s)
 
 
-@jit
+@jit_borrowing
 def _end_task(
     gpu: int,
     now_s: float,
@@ -245,7 +241,7 @@ def _end_task(
             )
 
 
-@jit
+@jit_borrowing
 def _begin_tasks(
     now_s: float,
     jobs: Any,
@@ -279,7 +275,7 @@ def _begin_tasks(
     counts[LOOK] = 0
 
 
-@jit
+@jit_borrowing
 def _sort_waiting(jobs: Any, lists: Ints, counts: Ints) -> None:
     """Sort the transfers that wait by the turn of their jobs."""
     row = lists[WAITING]
@@ -294,7 +290,7 @@ def _sort_waiting(jobs: Any, lists: Ints, counts: Ints) -> None:
         row[before + 1] = number
 
 
-@jit
+@jit_borrowing
 def _ask_gate(
     now_s: float,
     jobs: Any,
@@ -339,7 +335,7 @@ def _ask_gate(
     counts[WAITING] = kept
 
 
-@jit
+@jit_borrowing
 def _share(
     now_s: float,
     jobs: Any,
@@ -348,11 +344,13 @@ def _share(
     counts: Ints,
     law: Floats,
     of_link: Floats,
+    used: Ints,
+    rates: Floats,
 ) -> None:
     """Give every transfer under way its rate; touch only those whose rate changes."""
     counts[SHARE] = 0
-    rates = np.empty(counts[UNDER_WAY])
-    rates_of(lists[UNDER_WAY], counts[UNDER_WAY], jobs, links_of, law, of_link, rates)
+    flows, under_way = lists[UNDER_WAY], counts[UNDER_WAY]
+    rates_of(flows, under_way, jobs, links_of, law, of_link, used, rates)
     for place in range(counts[UNDER_WAY]):
         job = jobs[lists[UNDER_WAY, place]]
         if job.flow != SENDING or rates[place] == job.rate:
@@ -363,7 +361,7 @@ def _share(
         job.flow_s = now_s + job.rest / job.rate
 
 
-@jit
+@jit_borrowing
 def _next_s(jobs: Any, gpu_end_s: Floats, lists: Ints, counts: Ints) -> float:
     """Return when the next event is."""
     next_s = math.inf
@@ -379,7 +377,7 @@ def _next_s(jobs: Any, gpu_end_s: Floats, lists: Ints, counts: Ints) -> float:
     return next_s
 
 
-@jit
+@jit_borrowing
 def _take_in(
     now_s: float,
     jobs: Any,
@@ -424,7 +422,7 @@ def _take_in(
             )
 
 
-@jit
+@jit_borrowing
 def advance(
     now_s: float,
     until_s: float,
@@ -444,6 +442,8 @@ def advance(
     law: Floats,
     of_link: Floats,
     gate: Floats,
+    used: Ints,
+    rates: Floats,
 ) -> tuple[float, int]:
     """Let jobs run to a time, or until some are done; return when that is, and why."""
     counts[DONE] = 0
@@ -458,7 +458,7 @@ def advance(
         if counts[ASK] or counts[NEW]:
             _ask_gate(now_s, jobs, sends, links_of, on, lists, counts, law, of_link, gate)
         if counts[SHARE]:
-            _share(now_s, jobs, links_of, lists, counts, law, of_link)
+            _share(now_s, jobs, links_of, lists, counts, law, of_link, used, rates)
         if counts[LOOK]:
             _begin_tasks(
                 *(now_s, jobs, workers, tasks, gpu_end_s, gpu_worker, residents, lists, counts)
@@ -471,7 +471,7 @@ def advance(
         now_s = max(next_s, now_s)
 
 
-@jit
+@jit_borrowing
 def take_away(
     number: int,
     jobs: Any,

@@ -9,7 +9,7 @@ import numpy as np
 
 from apportion.mechanism.gates.built_in import TIE
 from apportion.sim.contention.arrays import CLUSTER, FAIR
-from apportion.sim.contention.jit import jit
+from apportion.sim.contention.jit import jit, jit_borrowing
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,20 +23,29 @@ AT_MOST, DUAL, DUAL_FIRST, K_WAY, WHAT_IF, SHIFTED = range(6)
 """Numbers of the gates."""
 
 
-@jit
+@jit_borrowing
 def rates_of(
-    flows: Ints, count: int, jobs: Any, links_of: Ints, law: Floats, of_link: Floats, rates: Floats
+    flows: Ints,
+    count: int,
+    jobs: Any,
+    links_of: Ints,
+    law: Floats,
+    of_link: Floats,
+    on: Ints,
+    rates: Floats,
 ) -> None:
-    """Write the bytes/s of transfers that are under way together into `rates`."""
-    on = np.zeros(of_link.size, dtype=np.int64)
+    """Write the bytes/s of transfers that are under way together into `rates`; `on` is overwritten."""
+    most = 0
+    for link in range(on.size):
+        on[link] = 0
     for place in range(count):
         job = jobs[flows[place]]
         for at in range(job.links_at, job.links_at + job.n_links):
             on[links_of[at]] += 1
+            most = max(most, on[links_of[at]])
     if law[0] == FAIR:
         _share_fairly(flows, count, jobs, links_of, of_link, on, rates)
         return
-    most = on.max() if on.size else 0
     for place in range(count):
         job = jobs[flows[place]]
         cost = 0.0
@@ -77,7 +86,7 @@ def _share_fairly(
                     on[links_of[at]] -= 1
 
 
-@jit
+@jit_borrowing
 def decide(
     new: int,
     now_s: float,
@@ -106,7 +115,7 @@ def decide(
     return -math.inf if starts else math.inf
 
 
-@jit
+@jit_borrowing
 def _next_turn(now_s: float, shift_s: float, period_s: float) -> float:
     if period_s <= 0:
         return -math.inf
@@ -116,7 +125,7 @@ def _next_turn(now_s: float, shift_s: float, period_s: float) -> float:
     return shift_s + math.ceil(turns) * period_s
 
 
-@jit
+@jit_borrowing
 def _busiest(links: Ints, on: Ints) -> int:
     most = 0
     for link in links:
@@ -124,13 +133,13 @@ def _busiest(links: Ints, on: Ints) -> int:
     return most
 
 
-@jit
+@jit_borrowing
 def _rest(job: Any, now_s: float) -> float:
     """Bytes that a transfer under way still has to send."""
     return job.rest - job.rate * (now_s - job.since_s)
 
 
-@jit
+@jit_borrowing
 def _dual(
     size: float, now_s: float, links: Ints, jobs: Any, on: Ints, law: Floats, first: bool
 ) -> bool:
@@ -201,7 +210,7 @@ def _what_if(
     return True
 
 
-@jit
+@jit_borrowing
 def _meet(one: Any, other: Any, links_of: Ints) -> bool:
     """Tell whether two transfers share a link."""
     for at in range(one.links_at, one.links_at + one.n_links):
@@ -261,10 +270,11 @@ def _sum_of_ends(
     running = n_near if wait else n_near + 1
     at_s = total_s = 0.0
     ids, rates = np.empty(n_near + 1, dtype=np.int64), np.empty(n_near + 1)
+    on = np.empty(of_link.size, dtype=np.int64)
     while running:
         for place in range(running):
             ids[place] = near[active[place]]
-        rates_of(ids, running, jobs, links_of, law, of_link, rates)
+        rates_of(ids, running, jobs, links_of, law, of_link, on, rates)
         step_s = math.inf
         for place in range(running):
             step_s = min(step_s, rest[active[place]] / rates[place])
