@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from apportion.errors import unknown_name
 from apportion.mechanism.offers import SCHEDULERS, OfferScheduler
 from apportion.mechanism.queue import QUEUES, QueueScheduler
+from apportion.mechanism.stay import GATED, GatedScheduler
 from apportion.policies import Policy, get_policy, policy_table
 from apportion.policies.registry import is_known
 
@@ -16,10 +17,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Decider", "get_decider"]
 
-Decider = Policy | OfferScheduler | QueueScheduler
+Decider = Policy | OfferScheduler | QueueScheduler | GatedScheduler
 """What a simulation can be run under."""
 
-_REGISTRIES: tuple[Registry[OfferScheduler] | Registry[QueueScheduler], ...] = (SCHEDULERS, QUEUES)
+_REGISTRIES: tuple[
+    Registry[OfferScheduler] | Registry[QueueScheduler] | Registry[GatedScheduler], ...
+] = (SCHEDULERS, QUEUES, GATED)
 
 
 def get_decider(decider: str | Decider) -> Decider:
@@ -30,7 +33,7 @@ def get_decider(decider: str | Decider) -> Decider:
     InputError
         For an unknown name, with the nearest one.
     """
-    if isinstance(decider, OfferScheduler | QueueScheduler):
+    if isinstance(decider, OfferScheduler | QueueScheduler | GatedScheduler):
         return decider
     if not isinstance(decider, str):
         return get_policy(decider)
@@ -41,7 +44,9 @@ def get_decider(decider: str | Decider) -> Decider:
     registry = known or next((each for each in _REGISTRIES if decider in each), None)
     if registry is not None:
         return registry[decider]
-    near = difflib.get_close_matches(decider, [*policy_table()["name"], *SCHEDULERS], n=1)
+    near = difflib.get_close_matches(decider, [*policy_table()["name"], *SCHEDULERS, *GATED], n=1)
     if near and near[0] in SCHEDULERS:
         raise unknown_name("scheduler", decider, SCHEDULERS)
+    if near and near[0] in GATED:
+        raise unknown_name("scheduler", decider, GATED)
     return get_policy(decider)

@@ -9,6 +9,7 @@ from apportion.checks import choice, number, seed, whole, yes_no
 from apportion.errors import InputError, unknown_name, written
 from apportion.mechanism.offers import OfferScheduler
 from apportion.mechanism.queue import QueueScheduler
+from apportion.mechanism.stay import GatedScheduler
 from apportion.mechanisms import MECHANISMS, Mechanism, mechanism_name
 from apportion.policies import Policy
 
@@ -33,7 +34,8 @@ def mechanism_for(
     deciders
         Policies and schedulers that are to run, all by the same mechanism.
     mechanism
-        A value, or the name of one. None chooses ``"queue"`` if there is a queue, ``"leases"`` if
+        A value, or the name of one. None chooses ``"iterations"`` if a
+        scheduler has a gate, ``"queue"`` if there is a queue, ``"leases"`` if
         there is a scheduler that offers GPUs, or a setting that only leases heed, or a network,
         else ``"rounds"``.
     given
@@ -49,9 +51,11 @@ def mechanism_for(
     deciders = list(deciders)
     by_leases = [each.label for each in deciders if isinstance(each, OfferScheduler)]
     in_queues = [each.label for each in deciders if isinstance(each, QueueScheduler)]
+    gated = [each.label for each in deciders if isinstance(each, GatedScheduler)]
     if mechanism is None:
         of_leases = told.keys() & (_names("leases") - _names("rounds") | {"network"})
         mechanism = "queue" if in_queues else "leases" if by_leases or of_leases else "rounds"
+        mechanism = "iterations" if gated else mechanism
     if isinstance(mechanism, Mechanism):
         _refuse_beside(mechanism, told)
         name = mechanism.name
@@ -74,6 +78,7 @@ def _check_who_decides(deciders: Iterable[Decider], mechanism: str) -> None:
     kinds = (
         (OfferScheduler, "leases", "is a scheduler, which works by leases"),
         (QueueScheduler, "queue", "is a scheduler, which works by a queue"),
+        (GatedScheduler, "iterations", "is a scheduler, which works by iterations"),
     )
     for decider in deciders:
         for kind, own, words in kinds:
@@ -82,10 +87,10 @@ def _check_who_decides(deciders: Iterable[Decider], mechanism: str) -> None:
                     f"{decider.label!r} {words}; mechanism={mechanism!r} is for others. Leave out "
                     f"one of the two."
                 )
-        if isinstance(decider, Policy) and mechanism == "queue":
+        if isinstance(decider, Policy) and mechanism in ("queue", "iterations"):
             raise InputError(
-                f"{decider.label!r} is a policy, which shares out time; mechanism='queue' is for "
-                f"schedulers of that kind. Leave out one of the two."
+                f"{decider.label!r} is a policy, which shares out time; mechanism={mechanism!r} is "
+                f"for schedulers of that kind. Leave out one of the two."
             )
 
 

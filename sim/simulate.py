@@ -11,9 +11,11 @@ from apportion.cluster import Cluster
 from apportion.errors import InputError, written
 from apportion.kinds import checked
 from apportion.mechanism.offers import OfferScheduler
+from apportion.mechanism.stay import GatedScheduler
 from apportion.policies import Policy
 from apportion.sim.deciders import get_decider
 from apportion.sim.engine.snapshot import Snapshots, call_of
+from apportion.sim.iterated import run_iterated
 from apportion.sim.leased import run_leased
 from apportion.sim.on_devices import run_on_devices
 from apportion.sim.progress import Progress
@@ -65,9 +67,10 @@ def simulate(
     mechanism
         How decisions are carried out: `apportion.Rounds`, the default for policies,
         `apportion.Exact`; `apportion.Leases`, for policies too and the only one for schedulers that
-        offer GPUs; or `apportion.Queue`, the only one for an `apportion.QueueScheduler`. Their
-        names ``"rounds"``, ``"exact"``, ``"leases"`` and ``"queue"`` stand for them with the
-        `settings`.
+        offer GPUs; `apportion.Queue`, the only one for an `apportion.QueueScheduler`; or
+        `apportion.Iterations`, the only one for an `apportion.GatedScheduler`. Their names
+        ``"rounds"``, ``"exact"``, ``"leases"``, ``"queue"`` and ``"iterations"`` stand for them
+        with the `settings`.
     pair_estimates
         What a policy with space sharing is told of pairs (see `apportion.estimators`), while the
         workload's own pair throughputs decide how fast they run.
@@ -108,13 +111,18 @@ def simulate(
     cluster, decider = Cluster.of(cluster), get_decider(policy)
     given = {**settings, "pair_estimates": pair_estimates, "learn_pairs": learn_pairs, "seed": seed}
     settings = settings_for([decider], mechanism, given)
-    if settings["mechanism"] in ("leases", "queue"):
+    if settings["mechanism"] in ("leases", "queue", "iterations"):
         _refuse_beliefs(beliefs)
     snapshots = None
     if snapshot is not None:
         least_s = seconds("snapshot_seconds", snapshot_seconds)
         call = call_of(decider, workload, cluster, {**settings, "beliefs": beliefs})
         snapshots = Snapshots(file_path("snapshot", snapshot), call, least_s)
+    if isinstance(decider, GatedScheduler):
+        if snapshot is not None:
+            raise InputError("Runs of iterations leave no snapshots; leave out snapshot.")
+        run = run_iterated(decider, workload, cluster, settings, Progress(progress))
+        return replace(run, wall_seconds=time.perf_counter() - started)
     leases = settings["mechanism"] == "leases"
     if isinstance(decider, OfferScheduler) or (isinstance(decider, Policy) and leases):
         run = run_leased(decider, workload, cluster, settings, progress, snapshots)

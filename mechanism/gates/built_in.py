@@ -89,7 +89,7 @@ class AdaDual:
 
     def decide(self, now_s: float, flow: Flow, links: LinksView) -> float:
         """Compare the transfer with those that it would share links with."""
-        met = []
+        met: list[Flow] = []
         for link in flow.links:
             on = links.on(link)
             if len(on) > 1:

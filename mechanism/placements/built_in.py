@@ -12,6 +12,7 @@ from apportion.mechanism.placements.counts import (
     RandomDraw,
     choose,
 )
+from apportion.mechanism.placements.least_workload import BY_WORKLOAD
 from apportion.mechanism.placements.strategy import Gang, Strategy
 from apportion.mechanism.places import NETWORK
 
@@ -113,6 +114,7 @@ BUILT_IN: dict[str, type[Strategy]] = {
     "first_fit": FirstFit,
     "emptiest": Emptiest,
     "random": RandomDevices,
+    **BY_WORKLOAD,
 }
 """Placements by name; best fit is another name for keeping gangs together."""
 

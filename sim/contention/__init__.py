@@ -6,6 +6,7 @@ engine to read, `fast` the compiled one of the same meaning, `record` what a tim
 
 from __future__ import annotations
 
+from apportion.sim.contention.engine import Engine
 from apportion.sim.contention.iteration import (
     Iteration,
     Phase,
@@ -15,7 +16,7 @@ from apportion.sim.contention.iteration import (
     overlapped,
 )
 from apportion.sim.contention.links import ETHERNET_10G, FairSharing, LinkSharing, SharedCost
-from apportion.sim.contention.plain import Engine, PlainEngine
+from apportion.sim.contention.plain import PlainEngine
 from apportion.sim.contention.record import Timeline
 
 __all__ = [

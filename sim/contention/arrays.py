@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = [
-    *(
-        "ASK",
-        "CLUSTER",
-        "DONE",
-        "EVENTS",
-        "FAIR",
-        "HERE",
-        "JOB",
-        "LOOK",
-        "LOOKED_AT",
-        "NEW",
-        "PENDING",
-        "READY",
-    ),
-    *("REST", "RUNNING", "SEND", "SENDING", "SHARE", "STARTUP", "TASK", "UNDER_WAY", "WAITING"),
-    *("WAITS", "WORKER", "Arrays"),
+    *("ASK", "CLUSTER", "DONE", "EVENTS", "FAIR", "HERE", "JOB", "LOOK", "LOOKED_AT", "NEW"),
+    *("PENDING", "READY", "REST", "RUNNING", "SEND", "SENDING", "SHARE", "STARTUP", "TASK"),
+    *("UNDER_WAY", "WAITING", "WAITS", "WORKER", "Arrays"),
 ]
 
 _INT, _FLOAT = np.int64, np.float64

@@ -9,10 +9,10 @@ import numpy as np
 
 from apportion.errors import InputError, written
 from apportion.mechanism.gates import AdaDual, AtMost, KWay, TimeShift, WhatIf
-from apportion.sim.contention import arrays, kernel, sharing_kernel
+from apportion.sim.contention import arrays, kernel, kernel_jobs, sharing_kernel
+from apportion.sim.contention.engine import check_links, standstill
 from apportion.sim.contention.jit import compiled
 from apportion.sim.contention.links import FairSharing, SharedCost
-from apportion.sim.contention.plain import check_links, standstill
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.mechanism.gates import Gate
+    from apportion.sim.contention.engine import Turn
     from apportion.sim.contention.iteration import Iteration
     from apportion.sim.contention.links import LinkSharing
-    from apportion.sim.contention.plain import Turn
 
 __all__ = ["FastEngine", "why_not_fast"]
 
@@ -100,8 +100,10 @@ class FastEngine:
         self._iterations: dict[Iteration, tuple[int, int]] = {}
         self._used = dict.fromkeys(("workers", "links_of", "tasks", "sends"), 0)
         self._arrays = arrays.Arrays(
-            *(_records(_ROOM, kind) for kind in (arrays.JOB, arrays.WORKER)),
-            *(_records(_ROOM, kind) for kind in (arrays.TASK, arrays.SEND)),
+            jobs=_records(_ROOM, arrays.JOB),
+            workers=_records(_ROOM, arrays.WORKER),
+            tasks=_records(_ROOM, arrays.TASK),
+            sends=_records(_ROOM, arrays.SEND),
             links_of=np.zeros(_ROOM, dtype=np.int64),
             gpu_end_s=np.full(gpus, np.inf),
             gpu_worker=np.full(gpus, -1, dtype=np.int64),
@@ -158,7 +160,7 @@ class FastEngine:
     def drop(self, job: int) -> None:
         """Take a job off its GPUs, see `apportion.sim.contention.Engine`."""
         s = self._arrays
-        kernel.take_away(
+        kernel_jobs.take_away(
             *(job, s.jobs, s.workers, s.links_of, s.gpu_end_s, s.gpu_worker, s.residents),
             *(s.on, s.lists, s.counts),
         )

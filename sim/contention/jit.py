@@ -1,4 +1,8 @@
-"""Compiled if numba is there, and plain Python of the same meaning if it is not."""
+"""Compiled if numba is there, and plain Python of the same meaning if it is not.
+
+What is compiled is kept beside the source until that file changes. Who changes one of several files
+that call each other, or a constant of `arrays`, empties ``sim/contention/__pycache__``.
+"""
 
 from __future__ import annotations
 

@@ -27,156 +27,32 @@ from apportion.sim.contention.arrays import (
     STARTUP,
     UNDER_WAY,
     WAITING,
-    WAITS,
 )
+from apportion.sim.contention.engine import INSTANT_S
 from apportion.sim.contention.jit import jit_borrowing
-from apportion.sim.contention.plain import INSTANT_S
+from apportion.sim.contention.kernel_jobs import (
+    append,
+    barrier_of,
+    begin_iteration,
+    look_at,
+    pass_barriers,
+    remove,
+    sent_one,
+    take_off,
+)
 from apportion.sim.contention.sharing_kernel import decide, rates_of
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float64]
 
-__all__ = ["REACHED", "STANDSTILL", "advance", "begin_iteration", "take_away"]
+__all__ = ["REACHED", "STANDSTILL", "advance"]
 
 REACHED, STANDSTILL = 0, 1
 """Why `advance` comes back: the time is reached or somebody is done, or nothing would happen."""
-
-
-@jit_borrowing
-def _append(which: int, value: int, lists: Ints, counts: Ints) -> None:
-    lists[which, counts[which]] = value
-    counts[which] += 1
-
-
-@jit_borrowing
-def _look_at(gpu: int, lists: Ints, counts: Ints) -> None:
-    """Remember a GPU that may have something to begin."""
-    if not lists[LOOKED_AT, gpu]:
-        lists[LOOKED_AT, gpu] = 1
-        _append(LOOK, gpu, lists, counts)
-
-
-@jit_borrowing
-def _remove(which: int, value: int, lists: Ints, counts: Ints) -> None:
-    """Take a value out of a list, the others in the same order."""
-    kept = 0
-    for place in range(counts[which]):
-        if lists[which, place] != value:
-            lists[which, kept] = lists[which, place]
-            kept += 1
-    counts[which] = kept
-
-
-@jit_borrowing
-def _remove_from(row: Ints, value: int) -> None:
-    """Take a value out of a row whose first number is its length."""
-    kept = 1
-    for place in range(1, row[0] + 1):
-        if row[place] != value:
-            row[kept] = row[place]
-            kept += 1
-    row[0] = kept - 1
-
-
-@jit_borrowing
-def _let_workers(job: Any, sent: int, workers: Any, tasks: Any, lists: Ints, counts: Ints) -> None:
-    """Let workers go on whose next task has waited for so many transfers."""
-    for at in range(job.at, job.at + job.n):
-        worker = workers[at]
-        if worker.done < job.n_tasks and tasks[job.tasks_at + worker.done].needs == sent:
-            worker.state = READY
-            _look_at(worker.gpu, lists, counts)
-
-
-@jit_borrowing
-def _barrier(job: Any, sends: Any) -> int:
-    if job.sent < job.n_sends:
-        barrier: int = sends[job.sends_at + job.sent].after
-        return barrier
-    everything: int = job.n_tasks
-    return everything
-
-
-@jit_borrowing
-def begin_iteration(
-    job: Any, workers: Any, tasks: Any, sends: Any, lists: Ints, counts: Ints
-) -> None:
-    """Let all workers begin anew."""
-    job.sent = 0
-    job.key = job.first * job.left + job.second
-    job.lag = job.n if _barrier(job, sends) > 0 else 0
-    for at in range(job.at, job.at + job.n):
-        workers[at].done = 0
-        workers[at].state = REST
-    _let_workers(job, 0, workers, tasks, lists, counts)
-
-
-@jit_borrowing
-def _sent_one(job: Any, workers: Any, tasks: Any, sends: Any, lists: Ints, counts: Ints) -> None:
-    job.sent += 1
-    job.flow = 0
-    job.flow_s = job.ask_s = math.inf
-    barrier, lag = _barrier(job, sends), 0
-    for at in range(job.at, job.at + job.n):
-        lag += workers[at].done < barrier
-    job.lag = lag
-    _let_workers(job, job.sent, workers, tasks, lists, counts)
-
-
-@jit_borrowing
-def _pass_barriers(
-    number: int,
-    now_s: float,
-    jobs: Any,
-    workers: Any,
-    tasks: Any,
-    sends: Any,
-    residents: Ints,
-    lists: Ints,
-    counts: Ints,
-    done_s: Floats,
-) -> None:
-    """Go on where all workers have come to the next barrier."""
-    job = jobs[number]
-    while job.lag == 0 and job.flow == 0:
-        if job.sent == job.n_sends:
-            job.left -= 1
-            if job.left == 0:
-                job.here = 0
-                counts[HERE] -= 1
-                done_s[counts[DONE]] = now_s
-                _append(DONE, number, lists, counts)
-                for at in range(job.at, job.at + job.n):
-                    _remove_from(residents[workers[at].gpu], at)
-                return
-            begin_iteration(job, workers, tasks, sends, lists, counts)
-            continue
-        send = sends[job.sends_at + job.sent]
-        if send.size > 0 and (job.n_links > 0 or send.most < math.inf):
-            job.size = job.rest = send.size
-            job.most, job.rate, job.asked = send.most, 0.0, 0
-            if job.n_links > 0:
-                job.flow = WAITS
-                _append(WAITING, number, lists, counts)
-                counts[NEW] = 1
-            else:
-                job.flow, job.since_s = SENDING, now_s
-                _append(UNDER_WAY, number, lists, counts)
-                counts[SHARE] = 1
-            return
-        _sent_one(job, workers, tasks, sends, lists, counts)
-
-
-@jit_borrowing
-def _take_off(number: int, job: Any, links_of: Ints, on: Ints, lists: Ints, counts: Ints) -> None:
-    """Let a transfer leave its links."""
-    _remove(UNDER_WAY, number, lists, counts)
-    for at in range(job.links_at, job.links_at + job.n_links):
-        _remove_from(on[links_of[at]], number)
-    counts[SHARE] = counts[ASK] = 1
 
 
 @jit_borrowing
@@ -202,9 +78,9 @@ def _move(
         return
     counts[EVENTS] += 1
     job.moved += job.rate * (now_s - job.since_s)
-    _take_off(number, job, links_of, on, lists, counts)
-    _sent_one(job, workers, tasks, sends, lists, counts)
-    _pass_barriers(number, now_s, jobs, workers, tasks, sends, residents, lists, counts, done_s)
+    take_off(number, job, links_of, on, lists, counts)
+    sent_one(job, workers, tasks, sends, lists, counts)
+    pass_barriers(number, now_s, jobs, workers, tasks, sends, residents, lists, counts, done_s)
 
 
 @jit_borrowing
@@ -227,16 +103,16 @@ def _end_task(
     number = worker.job
     job = jobs[number]
     gpu_end_s[gpu], gpu_worker[gpu] = math.inf, -1
-    _look_at(gpu, lists, counts)
+    look_at(gpu, lists, counts)
     counts[EVENTS] += 1
     job.computed_s += tasks[job.tasks_at + worker.done].seconds
     worker.done += 1
     goes_on = worker.done < job.n_tasks and tasks[job.tasks_at + worker.done].needs <= job.sent
     worker.state = READY if goes_on else REST
-    if worker.done == _barrier(job, sends):
+    if worker.done == barrier_of(job, sends):
         job.lag -= 1
         if job.lag == 0:
-            _pass_barriers(
+            pass_barriers(
                 number, now_s, jobs, workers, tasks, sends, residents, lists, counts, done_s
             )
 
@@ -326,7 +202,7 @@ def _ask_gate(
         job.flow, job.since_s = SENDING, now_s
         if startup_s > 0:
             job.flow, job.flow_s = STARTUP, now_s + startup_s
-        _append(UNDER_WAY, number, lists, counts)
+        append(UNDER_WAY, number, lists, counts)
         for at in range(job.links_at, job.links_at + job.n_links):
             row = on[links_of[at]]
             row[0] += 1
@@ -415,9 +291,9 @@ def _take_in(
         number = lists[PENDING, place]
         job = jobs[number]
         if job.begin_s <= until_s:
-            _remove(PENDING, number, lists, counts)
+            remove(PENDING, number, lists, counts)
             begin_iteration(job, workers, tasks, sends, lists, counts)
-            _pass_barriers(
+            pass_barriers(
                 *(number, now_s, jobs, workers, tasks, sends, residents, lists, counts, done_s)
             )
 
@@ -469,34 +345,3 @@ def advance(
         if next_s > last_s or next_s == math.inf:
             return until_s, REACHED
         now_s = max(next_s, now_s)
-
-
-@jit_borrowing
-def take_away(
-    number: int,
-    jobs: Any,
-    workers: Any,
-    links_of: Ints,
-    gpu_end_s: Floats,
-    gpu_worker: Ints,
-    residents: Ints,
-    on: Ints,
-    lists: Ints,
-    counts: Ints,
-) -> None:
-    """Take a job off its GPUs and links."""
-    job = jobs[number]
-    job.here = 0
-    counts[HERE] -= 1
-    for at in range(job.at, job.at + job.n):
-        gpu = workers[at].gpu
-        _remove_from(residents[gpu], at)
-        if gpu_worker[gpu] == at:
-            gpu_end_s[gpu], gpu_worker[gpu] = math.inf, -1
-            _look_at(gpu, lists, counts)
-    if job.flow == WAITS:
-        _remove(WAITING, number, lists, counts)
-    elif job.flow:
-        _take_off(number, job, links_of, on, lists, counts)
-    _remove(PENDING, number, lists, counts)
-    job.flow = 0

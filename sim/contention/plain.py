@@ -10,212 +10,24 @@ from __future__ import annotations
 
 import math
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from apportion.errors import InputError, SolveError
-from apportion.mechanism.gates import Flow
-from apportion.sim.contention.links import FairSharing, SharedCost
+from apportion.errors import InputError
+from apportion.sim.contention.engine import check_links, instant_s, standstill
+from apportion.sim.contention.plain_parts import OnGPUs, Transfer, View, turn_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from apportion.mechanism.gates import Gate
-    from apportion.sim.contention.iteration import Iteration, Send
+    from apportion.sim.contention.engine import Turn
+    from apportion.sim.contention.iteration import Iteration
     from apportion.sim.contention.links import LinkSharing
     from apportion.sim.contention.record import Timeline
 
-__all__ = ["INSTANT_S", "Engine", "PlainEngine", "Turn", "check_links", "instant_s", "standstill"]
-
-INSTANT_S = 1e-9
-"""Events that are less apart are one instant: ties of sums of seconds must not hang on rounding."""
-
-Turn = tuple[int, int]
-"""Whose turn it is on GPUs and at the gate: the least of ``first * iterations left + second``,
-of equal ones the lower job. Whole numbers, so that no turn hangs on rounding."""
+__all__ = ["PlainEngine"]
 
 _READY, _TASKS, _FIRST_BYTE, _LAST_BYTE, _ASK = range(5)
-
-
-def instant_s(now_s: float) -> float:
-    """Return how far ahead events are still of this instant."""
-    return max(INSTANT_S, now_s * 2.0**-47)
-
-
-class Engine(Protocol):
-    """What lets iterations run; `PlainEngine` and the fast one, with the same outcome."""
-
-    events: int
-    """Ends of tasks and transfers so far."""
-
-    def add(
-        self,
-        job: int,
-        iteration: Iteration,
-        times: int,
-        gpus: Sequence[int],
-        links: Sequence[int],
-        turn: Turn,
-        ready_s: float,
-    ) -> None:
-        """Put a job on GPUs: so many iterations, from a time on, which is now or later."""
-        ...
-
-    def drop(self, job: int) -> None:
-        """Take a job off its GPUs; what it has done of an iteration is lost."""
-        ...
-
-    def run(
-        self, now_s: float, until_s: float, *, to_completion: bool
-    ) -> tuple[float, list[tuple[int, float]]]:
-        """Let jobs run to a time, or until some are done; return when that is, and who and when."""
-        ...
-
-    def left(self, job: int) -> int:
-        """Return the iterations that are not over."""
-        ...
-
-    def computed_s(self, job: int) -> float:
-        """Return the GPU-seconds of the tasks that are over."""
-        ...
-
-    def sent(self, job: int) -> float:
-        """Return the bytes that have moved, by rates and times."""
-        ...
-
-    def state(self) -> dict[str, Any]:
-        """Return everything that later steps depend on, for JSON."""
-        ...
-
-
-def check_links(
-    sharing: LinkSharing | None, count: int, job: int | None = None, links: Sequence[int] = ()
-) -> None:
-    """Refuse links that are not there: of a job, or in what is said of how they are shared.
-
-    Raises
-    ------
-    InputError
-        Naming the link, and how many there are.
-    """
-    named = [(f"Job {job} sends over", link) for link in links]
-    if isinstance(sharing, SharedCost):
-        named += [("slower names", link) for link, _ in sharing.slower]
-    for what, link in named:
-        if not 0 <= link < count:
-            raise InputError(
-                f"{what} link {link}, which is not there; there are {count} links, numbered from 0."
-            )
-    if isinstance(sharing, FairSharing) and len(sharing.capacity) < count:
-        raise InputError(
-            f"Link {len(sharing.capacity)} has no capacity; each of the {count} links must have "
-            f"its bytes/s."
-        )
-
-
-def standstill(
-    now_s: float, gate: str, waiting: Sequence[tuple[int, float, Sequence[int]]]
-) -> SolveError:
-    """Say that nothing would ever happen again, and who (job, bytes, links) waits for the gate."""
-    words = [
-        f"job {job} waits for the gate {gate!r} to let it send {size:.3g} bytes over the links "
-        f"{', '.join(map(str, links))}"
-        for job, size, links in waiting[:5]
-    ]
-    if len(waiting) > 5:
-        words.append(f"and {len(waiting) - 5} more wait")
-    return SolveError(
-        f"Nothing would ever happen again at {now_s:.6g} s: {'; '.join(words)}. No transfer is "
-        f"under way that could end."
-    )
-
-
-class _OnGPUs:
-    """A job that has GPUs."""
-
-    __slots__ = (
-        *("number", "iteration", "gpus", "links", "left", "turn", "key", "done", "sent", "lag"),
-        *("transfer", "computed_s", "moved", "here"),
-    )
-
-    def __init__(
-        self, number: int, iteration: Iteration, times: int, gpus: list[int], links: tuple[int, ...]
-    ) -> None:
-        self.number, self.iteration, self.left = number, iteration, times
-        self.gpus, self.links = gpus, links
-        self.turn: Turn = (0, 0)
-        self.key = (0, 0)
-        self.done = [0] * len(gpus)  # tasks of this iteration, by worker
-        self.sent = 0  # transfers of this iteration
-        self.lag = 0  # workers that have yet to get to the barrier before the next transfer
-        self.transfer: _Transfer | None = None
-        self.computed_s = self.moved = 0.0
-        self.here = True
-
-    def set_key(self) -> None:
-        first, second = self.turn
-        self.key = (first * self.left + second, self.number)
-
-    def set_lag(self) -> None:
-        """Count the workers before the next barrier; the last one is the end of the iteration."""
-        self.lag = sum(map(self.barrier().__gt__, self.done))
-
-    def barrier(self) -> int:
-        iteration = self.iteration
-        if self.sent < len(iteration.sends):
-            return iteration.sends[self.sent].after
-        return len(iteration.gpu_s)
-
-
-class _Transfer:
-    """A transfer that waits or is under way."""
-
-    __slots__ = ("begun", "flow", "job", "left", "rate", "since_s", "stamp")
-
-    def __init__(self, job: _OnGPUs, send: Send) -> None:
-        self.job, self.left = job, send.size
-        self.flow = Flow(job.number, job.links, send.size, send.size, send.most)
-        self.rate, self.since_s = 0.0, 0.0  # no byte moves before `begun`
-        self.begun = False
-        self.stamp = 0  # events of other stamps are void
-
-    def seen(self, now_s: float) -> Flow:
-        job, links, size, _, most = self.flow
-        return Flow(job, links, size, self.left - self.rate * (now_s - self.since_s), most)
-
-
-def _turn_of(transfer: _Transfer) -> tuple[int, int]:
-    return transfer.job.key
-
-
-class _View:
-    """What a gate sees, see `apportion.mechanism.gates.LinksView`."""
-
-    def __init__(self, engine: PlainEngine, now_s: float) -> None:
-        self._engine, self._now_s = engine, now_s
-        self._on: dict[int, list[Flow]] = {}
-        self.s_per_byte = engine.sharing.s_per_byte
-        self.penalty_s_per_byte = engine.sharing.penalty_s_per_byte
-
-    @property
-    def flows(self) -> list[Flow]:
-        return [each.seen(self._now_s) for each in self._engine.under_way if each.job.links]
-
-    @property
-    def waiting(self) -> list[Flow]:
-        return [each.flow for each in self._engine.waiting]
-
-    def on(self, link: int) -> list[Flow]:
-        if link not in self._on:
-            self._on[link] = [each.seen(self._now_s) for each in self._engine.on_link[link]]
-        return self._on[link]
-
-    def started(self, flow: Flow) -> None:
-        """Look again at links that have one more transfer now."""
-        for link in flow.links:
-            self._on.pop(link, None)
-
-    def rates(self, flows: Sequence[Flow]) -> list[float]:
-        return self._engine.sharing.rates(flows)
 
 
 class PlainEngine:
@@ -251,16 +63,17 @@ class PlainEngine:
         check_links(sharing, links)
         self.sharing, self.gate, self._timeline = sharing, gate, timeline
         self.events = 0
-        self.waiting: list[_Transfer] = []
-        self.under_way: list[_Transfer] = []
-        self.on_link: list[list[_Transfer]] = [[] for _ in range(links)]
-        self._jobs: dict[int, _OnGPUs] = {}
+        self.waiting: list[Transfer] = []
+        self.under_way: list[Transfer] = []
+        self.on_link: list[list[Transfer]] = [[] for _ in range(links)]
+        self._jobs: dict[int, OnGPUs] = {}  # those that are done or gone included
+        self._here = 0
         self._heap: list[tuple[float, int, int, Any, Any]] = []
         self._count = 0  # of events ever planned: of equal times, first planned first served
-        self._ready: list[list[tuple[tuple[int, int], int, _OnGPUs]]] = [[] for _ in range(gpus)]
-        self._busy: list[_OnGPUs | None] = [None] * gpus
+        self._ready: list[list[tuple[tuple[int, int], int, OnGPUs]]] = [[] for _ in range(gpus)]
+        self._busy: list[OnGPUs | None] = [None] * gpus
         self._look: set[int] = set()  # GPUs that may have something to begin
-        self._new: list[_Transfer] = []  # of those that wait: nobody was asked about them
+        self._new: list[Transfer] = []  # of those that wait: nobody was asked about them
         self._ask = self._share_anew = False
         self._ask_at: set[float] = set()  # times that gates have named
         self._finished: list[tuple[int, float]] = []
@@ -279,15 +92,17 @@ class PlainEngine:
     ) -> None:
         """Put a job on GPUs, see `Engine`."""
         check_links(None, len(self.on_link), job, links)
-        new = _OnGPUs(job, iteration, times, list(gpus), tuple(links))
+        new = OnGPUs(job, iteration, times, list(gpus), tuple(links))
         new.turn = turn
         new.set_key()
         self._jobs[job] = new
+        self._here += 1
         self._plan(ready_s, _READY, new)
 
     def drop(self, job: int) -> None:
         """Take a job off its GPUs, see `Engine`."""
-        gone = self._jobs.pop(job)
+        gone = self._jobs[job]
+        self._here -= 1
         gone.here = False
         for gpu in gone.gpus:
             self._ready[gpu] = [each for each in self._ready[gpu] if each[2] is not gone]
@@ -332,7 +147,7 @@ class PlainEngine:
             if to_completion and self._finished:
                 return now_s, self._finished
             self._settle(now_s)
-            if not heap and self._jobs:
+            if not heap and self._here:
                 self._stand_still(now_s)
             if not heap or heap[0][0] > until_s + instant_s(until_s):
                 return until_s, self._finished
@@ -374,7 +189,7 @@ class PlainEngine:
 
     # ---------------------------------------------------------------- jobs
 
-    def _begin_iteration(self, job: _OnGPUs, now_s: float) -> None:
+    def _begin_iteration(self, job: OnGPUs, now_s: float) -> None:
         job.sent = 0
         job.done = [0] * len(job.gpus)
         job.set_key()
@@ -383,7 +198,7 @@ class PlainEngine:
         if not job.lag:
             self._pass_barriers(job, now_s)
 
-    def _let_workers(self, job: _OnGPUs, sent: int) -> None:
+    def _let_workers(self, job: OnGPUs, sent: int) -> None:
         """Let workers go on whose next task has waited for so many transfers."""
         needs, key, gpus, ready = job.iteration.needs, job.key, job.gpus, self._ready
         if sent and sent not in needs:
@@ -394,7 +209,7 @@ class PlainEngine:
                 ready[gpus[worker]].append((key, worker, job))
         self._look.update(gpus)
 
-    def _pass_barriers(self, job: _OnGPUs, now_s: float) -> None:
+    def _pass_barriers(self, job: OnGPUs, now_s: float) -> None:
         """Go on where all workers have come to the next barrier."""
         while not job.lag and job.transfer is None:
             sends = job.iteration.sends
@@ -404,12 +219,12 @@ class PlainEngine:
                     self._begin_iteration(job, now_s)
                 else:
                     job.here = False
-                    del self._jobs[job.number]
+                    self._here -= 1
                     self._finished.append((job.number, now_s))
                 return
             send = sends[job.sent]
             if send.size and (job.links or math.isfinite(send.most)):
-                job.transfer = _Transfer(job, send)
+                job.transfer = Transfer(job, send)
                 if job.links:
                     self.waiting.append(job.transfer)
                     self._new.append(job.transfer)
@@ -418,7 +233,7 @@ class PlainEngine:
                 return
             self._sent_one(job)
 
-    def _sent_one(self, job: _OnGPUs) -> None:
+    def _sent_one(self, job: OnGPUs) -> None:
         job.sent += 1
         job.transfer = None
         job.set_lag()
@@ -428,7 +243,7 @@ class PlainEngine:
 
     def _begin_tasks(self, now_s: float) -> None:
         """Let idle GPUs begin the task of the job whose turn it is; equal ones end as one event."""
-        together: dict[tuple[_OnGPUs, int], list[int]] = {}
+        together: dict[tuple[OnGPUs, int], list[int]] = {}
         all_ready, busy = self._ready, self._busy
         for gpu in self._look:
             ready = all_ready[gpu]
@@ -449,7 +264,7 @@ class PlainEngine:
                 for worker in workers:
                     self._timeline.begins(job.number, job.gpus[worker], task, now_s)
 
-    def _end_tasks(self, job: _OnGPUs, workers: list[int], now_s: float) -> None:
+    def _end_tasks(self, job: OnGPUs, workers: list[int], now_s: float) -> None:
         """Let workers that began together go on."""
         done, needs, barrier, sent = job.done, job.iteration.needs, job.barrier(), job.sent
         task = done[workers[0]] + 1
@@ -475,10 +290,10 @@ class PlainEngine:
 
     def _ask_gate(self, now_s: float) -> None:
         """Ask about transfers in the order of the jobs: the new ones, or, after an end, all."""
-        self.waiting.sort(key=_turn_of)
-        asked = list(self.waiting) if self._ask else sorted(self._new, key=_turn_of)
+        self.waiting.sort(key=turn_of)
+        asked = list(self.waiting) if self._ask else sorted(self._new, key=turn_of)
         self._ask, self._new = False, []
-        view = _View(self, now_s)
+        view = View(self, now_s)
         for transfer in asked:
             when_s = self.gate.decide(now_s, transfer.flow, view)
             if when_s <= now_s:
@@ -489,7 +304,7 @@ class PlainEngine:
                 self._ask_at.add(when_s)
                 self._plan(when_s, _ASK, None)
 
-    def _start(self, transfer: _Transfer, now_s: float) -> None:
+    def _start(self, transfer: Transfer, now_s: float) -> None:
         job = transfer.job
         self.under_way.append(transfer)
         for link in job.links:
@@ -500,7 +315,7 @@ class PlainEngine:
         if startup_s:
             self._plan(now_s + startup_s, _FIRST_BYTE, transfer, transfer.stamp)
 
-    def _end_transfer(self, transfer: _Transfer, now_s: float) -> None:
+    def _end_transfer(self, transfer: Transfer, now_s: float) -> None:
         job = transfer.job
         self.events += 1
         job.moved += transfer.rate * (now_s - transfer.since_s)
@@ -510,7 +325,7 @@ class PlainEngine:
         self._sent_one(job)
         self._pass_barriers(job, now_s)
 
-    def _take_off(self, transfer: _Transfer) -> None:
+    def _take_off(self, transfer: Transfer) -> None:
         self.under_way.remove(transfer)
         for link in transfer.job.links:
             self.on_link[link].remove(transfer)

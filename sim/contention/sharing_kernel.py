@@ -34,7 +34,7 @@ def rates_of(
     on: Ints,
     rates: Floats,
 ) -> None:
-    """Write the bytes/s of transfers that are under way together into `rates`; `on` is overwritten."""
+    """Write the bytes/s of transfers under way together into `rates`; `on` is room for counts."""
     most = 0
     for link in range(on.size):
         on[link] = 0
@@ -136,7 +136,8 @@ def _busiest(links: Ints, on: Ints) -> int:
 @jit_borrowing
 def _rest(job: Any, now_s: float) -> float:
     """Bytes that a transfer under way still has to send."""
-    return job.rest - job.rate * (now_s - job.since_s)
+    rest: float = job.rest - job.rate * (now_s - job.since_s)
+    return rest
 
 
 @jit_borrowing

@@ -38,12 +38,13 @@ if TYPE_CHECKING:
     from apportion.mechanism import RoundScheduler
     from apportion.mechanism.offers import OfferScheduler, get_scheduler, scheduler_table
     from apportion.mechanism.queue import QueueScheduler
+    from apportion.mechanism.stay import GatedScheduler
     from apportion.mechanism.time_shifts import (
         CommunicationProfile,
         Compatibility,
         compatibility,
     )
-    from apportion.mechanisms import Exact, Leases, Queue, Rounds
+    from apportion.mechanisms import Exact, Iterations, Leases, Queue, Rounds
     from apportion.pairs import PairThroughputs
     from apportion.policies import (
         FIFO,
@@ -102,12 +103,13 @@ _HOMES = {
     "apportion.mechanism": ["RoundScheduler"],
     "apportion.mechanism.offers": ["OfferScheduler", "get_scheduler", "scheduler_table"],
     "apportion.mechanism.queue": ["QueueScheduler"],
+    "apportion.mechanism.stay": ["GatedScheduler"],
     "apportion.mechanism.time_shifts": [
         "CommunicationProfile",
         "Compatibility",
         "compatibility",
     ],
-    "apportion.mechanisms": ["Exact", "Leases", "Queue", "Rounds"],
+    "apportion.mechanisms": ["Exact", "Iterations", "Leases", "Queue", "Rounds"],
     "apportion.pairs": ["PairThroughputs"],
     "apportion.policies": [
         "AlloX",
@@ -166,11 +168,13 @@ __all__ = [
     "Exact",
     "FinishTimeFairness",
     "GandivaPacking",
+    "GatedScheduler",
     "HierarchicalFairness",
     "InfeasibleError",
     "InputError",
     "InterferenceEstimator",
     "IsolatedShare",
+    "Iterations",
     "Leases",
     "Makespan",
     "MaxMinFairness",

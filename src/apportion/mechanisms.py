@@ -1,4 +1,4 @@
-"""Ways in which decisions are carried out, as values: in rounds, by leases, exactly, or in a queue.
+"""Ways in which decisions are carried out, as values: rounds, leases, exactly, queue, iterations.
 
 A value holds every setting of its mechanism, checked, with its default and a line that explains it.
 Functions take the value, options of the command line and files of settings are made from its
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MECHANISMS",
     "Exact",
+    "Iterations",
     "Leases",
     "Mechanism",
     "MechanismName",
@@ -215,15 +216,93 @@ class Queue(MechanismSettings):
         check_seconds("preemption_overhead_seconds", self.preemption_overhead_seconds)
 
 
-Mechanism = Rounds | Leases | Exact | Queue
+@dataclass(frozen=True, kw_only=True)
+class Iterations(MechanismSettings):
+    """Jobs keep their GPUs, which are shared, and go through iterations over links that are shared.
+
+    In every iteration each GPU of a gang computes a forward and a backward pass, one task of one
+    job at a time; then gangs in several servers all-reduce their gradients, if a gate lets them.
+    The mechanism of every `GatedScheduler`.
+
+    Parameters
+    ----------
+    order, placement, gate, exclusive
+        In place of those of the scheduler.
+    gpu_memory_gb
+        Memory of every GPU, GB of 2^30 bytes, by which jobs share GPUs.
+    s_per_byte, penalty_s_per_byte, startup_s
+        b, eta and a: k transfers that share a link take ``a + k b M + (k - 1) eta M`` seconds
+        for M bytes each.
+    counted_over
+        ``"task"``: k is the most transfers on any link of the transfer itself; ``"cluster"``: on
+        any link at all, as the text can be read.
+    rack_links
+        Whether gangs in several racks use a link of each of their racks beside those of servers.
+    sharing
+        Another way to share links, in place of those figures; see `apportion.sim.contention`.
+    loads_count_transfers
+        Whether what GPUs have left to do counts transfers of gangs in several servers. It does in
+        the text; one line of its Algorithm 1 begins without.
+    overlap
+        Whether gradients are sent layer by layer while earlier layers still compute.
+    engine
+        ``"plain"``, ``"fast"`` (needs numba), or ``"auto"``, the fast one if it can.
+    timeline
+        Whether every task and transfer is taken down, into the tables ``tasks`` and ``transfers``.
+
+    Raises
+    ------
+    InputError
+        For a setting that is out of range or not of its kind.
+    """
+
+    name: ClassVar[str] = "iterations"
+
+    order: str | None = field(default=None, metadata=about("srsf, srtf, fifo, ...: whose turn"))
+    placement: str | None = field(
+        default=None, metadata=about("how gangs get their devices (default: the scheduler's)")
+    )
+    gate: Any = field(default=None, metadata=about("at_most_1, ada_dual, what_if, ..."))
+    exclusive: bool | None = field(
+        default=None, metadata=about("one job at a time has a GPU (default: the scheduler's)")
+    )
+    gpu_memory_gb: float = field(default=16.0, metadata=about("memory of a GPU, GB"))
+    s_per_byte: float = field(default=8.53e-10, metadata=about("b: seconds to send a byte"))
+    penalty_s_per_byte: float = field(
+        default=2.35e-10, metadata=about("eta: seconds that each further transfer adds to a byte")
+    )
+    startup_s: float = field(default=6.69e-4, metadata=about("a: seconds before the first byte"))
+    counted_over: str = field(
+        default="task", metadata=about("task or cluster: whose links are counted for k")
+    )
+    rack_links: bool = field(default=False, metadata=about("racks have links as servers have"))
+    sharing: Any = field(default=None, metadata=about("another way to share links"))
+    loads_count_transfers: bool = field(
+        default=True, metadata=about("what GPUs have left to do counts transfers")
+    )
+    overlap: bool = field(default=False, metadata=about("gradients are sent layer by layer"))
+    engine: str = field(default="auto", metadata=about("plain, fast, or auto"))
+    timeline: bool = field(default=False, metadata=about("take down every task and transfer"))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        number("gpu_memory_gb", self.gpu_memory_gb, strict=True)
+        number("s_per_byte", self.s_per_byte, strict=True)
+        number("penalty_s_per_byte", self.penalty_s_per_byte)
+        check_seconds("startup_s", self.startup_s)
+        choice("counted_over", self.counted_over, ("task", "cluster"))
+        choice("engine", self.engine, ("auto", "plain", "fast"))
+
+
+Mechanism = Rounds | Leases | Exact | Queue | Iterations
 """A way in which decisions are carried out."""
 
-MechanismName = Literal["rounds", "exact", "leases", "queue", "ideal"]
+MechanismName = Literal["rounds", "exact", "leases", "queue", "iterations", "ideal"]
 """Their names; ``"ideal"`` is an old one of ``"exact"``."""
 
-MECHANISMS: Mapping[str, type[Rounds] | type[Leases] | type[Exact] | type[Queue]] = (
-    MappingProxyType({each.name: each for each in (Rounds, Exact, Leases, Queue)})
-)
+MECHANISMS: Mapping[
+    str, type[Rounds] | type[Leases] | type[Exact] | type[Queue] | type[Iterations]
+] = MappingProxyType({each.name: each for each in (Rounds, Exact, Leases, Queue, Iterations)})
 """The mechanisms by name."""
 
 _OLD_NAMES = {"ideal": "exact"}

@@ -86,7 +86,9 @@ def test_what_each_placement_chooses() -> None:
     devices = Devices([pool], ["v100"])
     chosen = {name: get_placement(name).choose(Gang(0, 2), devices) for name in PLACEMENTS}
     del chosen["random"]
+    by_workload = ["lwf_1", "lwf_2", "lwf_4", "lwf_8", "list_scheduling"]  # nothing is due
     assert chosen == {
+        **{key: [0, 1] for key in by_workload},
         "consolidated": [0, 1],
         "best_fit": [0, 1],
         "first_fit": [0, 1],
@@ -95,6 +97,7 @@ def test_what_each_placement_chooses() -> None:
     large = {name: get_placement(name).choose(Gang(0, 5), devices) for name in PLACEMENTS}
     del large["random"]
     assert large == {
+        **{key: [0, 1, 3, 4, 5] for key in by_workload},
         "consolidated": [3, 4, 5, 0, 1],
         "best_fit": [3, 4, 5, 0, 1],
         "first_fit": [0, 1, 3, 4, 5],

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from apportion.cluster import Cluster
+from apportion.errors import InputError
 from apportion.mechanism.offers import OfferScheduler
 from apportion.mechanism.queue import QueueScheduler
+from apportion.mechanism.stay import GatedScheduler
 from apportion.sim import generate_rack_workload, generate_workload, simulate
 from apportion.sim.deciders import get_decider
 from apportion.sim.given_order import by_arrival_and_id
@@ -69,6 +71,11 @@ def check_scheduler(scheduler: str | Decider, *, gangs: bool = True, seed: int =
     elif isinstance(decider, QueueScheduler):
         workload, cluster = _on_types(seed, gangs), _TYPES
         cases, declared = [{}, {"preemption_overhead_seconds": 45.0}], {}
+    elif isinstance(decider, GatedScheduler):
+        raise InputError(
+            f"{decider.label!r} works by iterations, of which check_scheduler knows nothing; it is "
+            f"for policies, queues and schedulers that offer GPUs."
+        )
     else:
         workload, cluster = _on_types(seed, gangs), _TYPES
         cases = [{"leases": False, "round_seconds": 500.0}, {"preemption_overhead_seconds": 45.0}]

@@ -13,9 +13,12 @@ from uuid import uuid4
 
 from joblib.externals.loky.backend.reduction import dumps
 
+from apportion.mechanism.gates.registry import GATES
 from apportion.mechanism.offers.registry import SCHEDULERS
 from apportion.mechanism.placements.registry import PLACEMENTS
 from apportion.mechanism.queue import QUEUES
+from apportion.mechanism.stay import GATED
+from apportion.sim.contention.models import TRAINED
 from apportion.sim.network.registry import NETWORKS
 from apportion.sim.traces.read import TRACE_FORMATS
 
@@ -26,7 +29,7 @@ __all__ = ["OwnParts"]
 
 _REGISTRIES: dict[str, Registry[Any]] = {
     registry.group: registry
-    for registry in (PLACEMENTS, QUEUES, SCHEDULERS, NETWORKS, TRACE_FORMATS)
+    for registry in (GATED, GATES, PLACEMENTS, QUEUES, SCHEDULERS, NETWORKS, TRACE_FORMATS, TRAINED)
 }
 
 _HERE = uuid4().hex

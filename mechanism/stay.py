@@ -1,0 +1,252 @@
+"""Jobs that get GPUs once and keep them until they are done, beside others as memory allows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from apportion.checks import choice, yes_no
+from apportion.errors import InputError, unknown_name
+from apportion.mechanism.gates import get_gate
+from apportion.mechanism.placements import PLACEMENTS, Gang
+from apportion.mechanism.scheduler import NOBODY, Change, Gangs
+from apportion.mechanism.turns import TURNS, Demand
+from apportion.registry import Registry
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from apportion.mechanism.gates import Gate
+    from apportion.mechanism.job_table import JobTable
+    from apportion.mechanism.placement import Placer
+    from apportion.mechanism.scheduler import News
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
+
+__all__ = ["GATED", "GatedScheduler", "InPlace", "StayNeeds"]
+
+
+@dataclass(frozen=True)
+class GatedScheduler:
+    """Order x placement x gate: jobs get GPUs in an order, and their transfers pass a gate.
+
+    Jobs that arrive wait in the order; whoever fits is placed, whoever does not is passed over. A
+    job keeps its GPUs until it is done. Those that share a GPU, and transfers that ask the gate,
+    are served in the same order.
+
+    Parameters
+    ----------
+    name
+        Name in the registry.
+    source
+        Paper and section.
+    order
+        Out of `apportion.mechanism.turns.TURNS`.
+    placement
+        Out of `apportion.mechanism.placements.PLACEMENTS`.
+    gate
+        A gate, or the name of one out of `apportion.mechanism.gates.GATES`.
+    exclusive
+        Whether a GPU is for one job at a time.
+
+    Raises
+    ------
+    InputError
+        For an unknown name, with the nearest one.
+    """
+
+    name: str = "gated"
+    source: str = ""
+    order: str = "srsf"
+    placement: str = "lwf_1"
+    gate: str | Gate = "ada_dual"
+    exclusive: bool = False
+
+    def __post_init__(self) -> None:
+        choice("order", self.order, TURNS)
+        if self.placement not in PLACEMENTS:
+            raise unknown_name("placement", self.placement, PLACEMENTS)
+        get_gate(self.gate)
+        yes_no("exclusive", self.exclusive)
+
+    @property
+    def label(self) -> str:
+        """Name in tables and plots."""
+        return self.name
+
+    @property
+    def description(self) -> str:
+        """Its parts, in a line."""
+        return f"{self.order} x {self.placement} x {get_gate(self.gate).name}"
+
+
+_WANG = "Wang et al., Communication Contention Aware Scheduling"
+
+GATED: Registry[GatedScheduler] = Registry(
+    "gated scheduler",
+    "apportion.gated",
+    {
+        each.name: each
+        for each in (
+            GatedScheduler("ada_srsf", f"{_WANG}, Algorithm 3"),
+            *(
+                GatedScheduler(f"srsf_{n}", f"{_WANG}, section 5", gate=f"at_most_{n}")
+                for n in (1, 2, 3)
+            ),
+        )
+    },
+    lambda value: isinstance(value, GatedScheduler),
+)
+"""Order x placement x gate by name; one of one's own is added by assigning it."""
+
+
+@dataclass(frozen=True)
+class StayNeeds:
+    """What is known of the jobs beside the job table, shape (jobs,).
+
+    Attributes
+    ----------
+    iteration_s
+        Seconds of an iteration without transfers, on each type, shape (jobs, types).
+    transfer_s
+        Seconds of its transfers if nobody else sends; for gangs in several servers.
+    memory_gb
+        Memory that it takes of each GPU, GB; 0 for all of it.
+    counts_transfers
+        Whether what is left to do on GPUs counts the transfers of those in several servers.
+    """
+
+    iteration_s: Floats
+    transfer_s: Floats
+    memory_gb: Floats
+    counts_transfers: bool = True
+
+
+@dataclass(eq=False)
+class InPlace:
+    """Gives GPUs for good; see `apportion.mechanism.scheduler.Scheduler`.
+
+    Parameters
+    ----------
+    decider
+        Says in which order.
+    jobs
+        What is told of them.
+    devices
+        Devices, and the placement by which gangs get them.
+    needs
+        What they need.
+    """
+
+    decider: GatedScheduler
+    jobs: JobTable
+    devices: Placer
+    needs: StayNeeds
+    _waiting: list[int] = field(default_factory=list)
+    _option: dict[int, int] = field(default_factory=dict)
+    hears: bool = field(default=True, init=False)
+
+    def __post_init__(self) -> None:
+        self.name = f"Scheduler {self.decider.label!r}"
+        self._turn = TURNS[self.decider.order]
+
+    def decide(self, news: News) -> Change:
+        """Free what is done, and place whoever fits, in the order."""
+        if news.ran is not None:
+            done = news.ran.done.tolist()
+            self.devices.release(done)
+            for job in done:
+                del self._option[job]
+        for job in news.arrived.tolist():
+            self._check_memory(job)
+            self._waiting.append(job)
+        for job in self._option:
+            self.devices.devices.set_load(job, self._load(job))
+        started = self._place()
+        holders = np.array(sorted(self._option), dtype=np.intp)
+        option = np.array([self._option[job] for job in holders.tolist()], dtype=np.intp)
+        return Change(
+            Gangs(holders, holders, option, self.jobs.scale[holders]),
+            np.isin(holders, np.array(started, dtype=np.intp)),
+            NOBODY,
+            resolved=bool(started),
+        )
+
+    def turn(self, job: int, option: int) -> tuple[int, int]:
+        """Return the turn of a job on a type, see `apportion.mechanism.turns`."""
+        iteration_ns = round(float(self.needs.iteration_s[job, option]) * 1e9)
+        total = int(np.ceil(self.jobs.total[job]))
+        return self._turn(Demand(iteration_ns, int(self.jobs.scale[job]), total, job))
+
+    def _place(self) -> list[int]:
+        """Place whoever fits, first served first."""
+        started = []
+        for job in sorted(self._waiting, key=self._rank):
+            for option in self._options(job):
+                gang = Gang(
+                    *(job, int(self.jobs.scale[job]), option, self.jobs.job_type[job]),
+                    memory_gb=float(self.needs.memory_gb[job]),
+                )
+                if self.devices.give(gang) is not None:
+                    self._option[job] = option
+                    self.devices.devices.set_load(job, self._load(job))
+                    started.append(job)
+                    break
+        self._waiting = [job for job in self._waiting if job not in self._option]
+        return started
+
+    def _options(self, job: int) -> Sequence[int]:
+        """Return the types on which a job can run, the fastest first."""
+        speed = self.jobs.speed[job]
+        order = np.argsort(-speed, kind="stable")
+        options: list[int] = order[speed[order] > 0].tolist()
+        return options
+
+    def _rank(self, job: int) -> tuple[int, int]:
+        """Return whose turn it is to be placed: transfers are not known yet, and do not count."""
+        first, second = self.turn(job, self._options(job)[0])
+        return first * int(np.ceil(self.jobs.remaining[job])) + second, job
+
+    def _load(self, job: int) -> float:
+        """Return what a job has left to do on each of its GPUs: L = (C + E) times its GPUs."""
+        option = self._option[job]
+        each_s = float(self.needs.iteration_s[job, option])
+        if self.needs.counts_transfers and self.devices.is_split(np.array([job]))[0]:
+            each_s += float(self.needs.transfer_s[job])
+        return each_s * float(self.jobs.remaining[job]) * int(self.jobs.scale[job])
+
+    def _check_memory(self, job: int) -> None:
+        """Refuse a job that fits no GPU; it would wait for ever."""
+        devices, memory_gb = self.devices.devices, float(self.needs.memory_gb[job])
+        if not any(devices.has_memory(option, memory_gb) for option in self._options(job)):
+            raise InputError(
+                f"Job {job} ({self.jobs.job_type[job]!r}) takes {memory_gb:g} GB of each GPU; none "
+                f"that it could run on has so much."
+            )
+
+    def lasts_s(self, now_s: float) -> float:
+        """Return infinity: a decision stands until something happens."""
+        return np.inf
+
+    def steady_s(self, now_s: float) -> float:
+        """Return now: it has no times of its own."""
+        return now_s
+
+    def state(self) -> dict[str, Any]:
+        """Return who waits and who has which devices, for JSON."""
+        return {
+            "devices": self.devices.state(),
+            "waiting": list(self._waiting),
+            "option": [list(each) for each in self._option.items()],
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a state of `state`."""
+        self.devices.restore(state["devices"])
+        self._waiting = list(state["waiting"])
+        self._option = {job: option for job, option in state["option"]}

@@ -1,0 +1,118 @@
+"""What every engine of iterations is and says: how far an instant reaches, errors, standstill."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from apportion.errors import InputError, SolveError
+from apportion.sim.contention.links import FairSharing, SharedCost
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from apportion.sim.contention.iteration import Iteration
+    from apportion.sim.contention.links import LinkSharing
+
+__all__ = ["INSTANT_S", "Engine", "Turn", "check_links", "instant_s", "standstill"]
+
+INSTANT_S = 1e-9
+"""Events that are less apart are one instant: ties of sums of seconds must not hang on rounding."""
+
+Turn = tuple[int, int]
+"""Whose turn it is on GPUs and at the gate: the least of ``first * iterations left + second``,
+of equal ones the lower job. Whole numbers, so that no turn hangs on rounding."""
+
+
+def instant_s(now_s: float) -> float:
+    """Return how far ahead events are still of this instant."""
+    return max(INSTANT_S, now_s * 2.0**-47)
+
+
+class Engine(Protocol):
+    """What lets iterations run; `PlainEngine` and the fast one, with the same outcome."""
+
+    @property
+    def events(self) -> int:
+        """Ends of tasks and transfers so far."""
+        ...
+
+    def add(
+        self,
+        job: int,
+        iteration: Iteration,
+        times: int,
+        gpus: Sequence[int],
+        links: Sequence[int],
+        turn: Turn,
+        ready_s: float,
+    ) -> None:
+        """Put a job on GPUs: so many iterations, from a time on, which is now or later."""
+        ...
+
+    def drop(self, job: int) -> None:
+        """Take a job off its GPUs; what it has done of an iteration is lost."""
+        ...
+
+    def run(
+        self, now_s: float, until_s: float, *, to_completion: bool
+    ) -> tuple[float, list[tuple[int, float]]]:
+        """Let jobs run to a time, or until some are done; return when that is, and who and when."""
+        ...
+
+    def left(self, job: int) -> int:
+        """Return the iterations that are not over."""
+        ...
+
+    def computed_s(self, job: int) -> float:
+        """Return the GPU-seconds of the tasks that are over."""
+        ...
+
+    def sent(self, job: int) -> float:
+        """Return the bytes that have moved, by rates and times."""
+        ...
+
+    def state(self) -> dict[str, Any]:
+        """Return everything that later steps depend on, for JSON."""
+        ...
+
+
+def check_links(
+    sharing: LinkSharing | None, count: int, job: int | None = None, links: Sequence[int] = ()
+) -> None:
+    """Refuse links that are not there: of a job, or in what is said of how they are shared.
+
+    Raises
+    ------
+    InputError
+        Naming the link, and how many there are.
+    """
+    named = [(f"Job {job} sends over", link) for link in links]
+    if isinstance(sharing, SharedCost):
+        named += [("slower names", link) for link, _ in sharing.slower]
+    for what, link in named:
+        if not 0 <= link < count:
+            raise InputError(
+                f"{what} link {link}, which is not there; there are {count} links, numbered from 0."
+            )
+    if isinstance(sharing, FairSharing) and len(sharing.capacity) < count:
+        raise InputError(
+            f"Link {len(sharing.capacity)} has no capacity; each of the {count} links must have "
+            f"its bytes/s."
+        )
+
+
+def standstill(
+    now_s: float, gate: str, waiting: Sequence[tuple[int, float, Sequence[int]]]
+) -> SolveError:
+    """Say that nothing would ever happen again, and who (job, bytes, links) waits for the gate."""
+    words = [
+        f"job {job} waits for the gate {gate!r} to let it send {size:.3g} bytes over the links "
+        f"{', '.join(map(str, links))}"
+        for job, size, links in waiting[:5]
+    ]
+    if len(waiting) > 5:
+        words.append(f"and {len(waiting) - 5} more wait")
+    return SolveError(
+        f"Nothing would ever happen again at {now_s:.6g} s: {'; '.join(words)}. No transfer is "
+        f"under way that could end."
+    )

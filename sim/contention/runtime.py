@@ -1,0 +1,206 @@
+"""The runtime in which gangs go through iterations, see `apportion.sim.engine.loop.Runtime`."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from apportion.errors import InputError
+from apportion.mechanism.scheduler import NO_GANGS, Change, Gangs, Ran
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from apportion.mechanism.devices import Devices
+    from apportion.sim.contention.engine import Engine, Turn
+    from apportion.sim.contention.iteration import Iteration
+    from apportion.sim.engine.truth import Truth
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["Iterating", "LinkMap"]
+
+
+class LinkMap:
+    """Which links a gang sends over: one for each server, and one for each rack if these count.
+
+    Parameters
+    ----------
+    devices
+        Knows where gangs are.
+    racks
+        Whether gangs in several racks use links of their racks too, which come after those of the
+        servers.
+
+    Attributes
+    ----------
+    gpus, links
+        How many there are of all types.
+    """
+
+    def __init__(self, devices: Devices, *, racks: bool = False) -> None:
+        self._devices, self._racks = devices, racks
+        sizes = [len(pool.machine_of) for pool in devices.pools]
+        servers = [max(pool.machine_of, default=-1) + 1 for pool in devices.pools]
+        in_racks = [pool.gpus.shape[0] for pool in devices.pools]
+        self._first_gpu = np.concatenate([[0], np.cumsum(sizes)]).tolist()
+        self._first_server = np.concatenate([[0], np.cumsum(servers)]).tolist()
+        self.servers = self._first_server[-1]
+        self._first_rack = (self.servers + np.concatenate([[0], np.cumsum(in_racks)])).tolist()
+        self.gpus = self._first_gpu[-1]
+        self.links = self._first_rack[-1] if racks else self.servers
+
+    def of(self, gang: int) -> tuple[list[int], list[int]]:
+        """Return the GPUs of a gang, and its links: none within one server."""
+        kind, devices = self._devices.held[gang]
+        machine_of = self._devices.pools[kind].machine_of
+        servers = sorted({machine_of[device] for device in devices})
+        links = [self._first_server[kind] + server for server in servers]
+        if self._racks:
+            racks = sorted({rack for rack, _, _ in self._devices.placement(gang)})
+            if len(racks) > 1:
+                links += [self._first_rack[kind] + rack for rack in racks]
+        gpus = [self._first_gpu[kind] + device for device in devices]
+        return gpus, links if len(servers) > 1 else []
+
+
+class Iterating:
+    """Lets gangs go through iterations, and books the whole ones in the truth.
+
+    A gang that loses its devices loses what it has done of an iteration.
+
+    Parameters
+    ----------
+    truth
+        The books.
+    engine
+        Lets iterations run.
+    links
+        Which links a gang uses.
+    iteration
+        Returns what a job does in an iteration on a type.
+    turn
+        Returns its turn there, see `apportion.mechanism.turns`.
+    time_sliced
+        Whether GPUs have several jobs: then a gang accounts for the time in which its GPUs compute,
+        and else for all of the time that it has them.
+    """
+
+    def __init__(
+        self,
+        truth: Truth,
+        engine: Engine,
+        links: LinkMap,
+        iteration: Callable[[int, int], Iteration],
+        turn: Callable[[int, int], Turn],
+        *,
+        time_sliced: bool = False,
+    ) -> None:
+        self._truth, self._engine, self._links = truth, engine, links
+        self._iteration, self._turn, self._time_sliced = iteration, turn, time_sliced
+        self._gangs: Gangs = NO_GANGS
+        self._left: dict[int, int] = {}  # iterations of each job that is there
+        self.computed_s = np.zeros(truth.jobs)
+        self.sent = np.zeros(truth.jobs)
+        self._computed: dict[int, float] = {}
+
+    def apply(self, now_s: float, change: Change) -> None:
+        """Let the gangs of a decision have their devices; count who starts and who is stopped.
+
+        Raises
+        ------
+        InputError
+            If two jobs are to share all of their GPUs as one gang, or have shares of time: these
+            are of the fluid runtime.
+        """
+        gangs, truth = change.gangs, self._truth
+        if gangs.mate is not None or gangs.share is not None or change.spells is not None:
+            raise InputError(
+                "Iterations run in rounds and queues, without space sharing: exact shares, pairs "
+                "of jobs and leases are for mechanisms without iterations."
+            )
+        truth.preemptions[change.stop] += 1
+        new = set(gangs.job[change.starts].tolist())
+        stay = set(gangs.job.tolist()) - new
+        for job in [job for job in self._left if job not in stay]:
+            self._leave(job)
+            self._engine.drop(job)
+        ready_s = now_s + change.lost_s
+        for job, gang, option in zip(*(each.tolist() for each in gangs[:3]), strict=True):
+            if job not in new:
+                continue
+            truth.start_s[job] = np.fmin(truth.start_s[job], now_s)
+            times = max(math.ceil(truth.remaining[job] - 1e-9), 1)
+            gpus, links = self._links.of(gang)
+            turn = self._turn(job, option)
+            self._engine.add(job, self._iteration(job, option), times, gpus, links, turn, ready_s)
+            self._left[job], self._computed[job] = times, 0.0
+        self._gangs = gangs
+
+    def run(
+        self, now_s: float, length_s: float, until_s: float, *, to_completion: bool
+    ) -> tuple[float, Ran]:
+        """Let gangs work for a while, see `apportion.sim.engine.loop.Runtime`."""
+        gangs = self._gangs
+        end_s, finished = self._engine.run(now_s, now_s + length_s, to_completion=to_completion)
+        if not gangs.job.size and (math.isinf(end_s) or math.isinf(until_s)):
+            nothing = np.zeros(0)
+            return math.inf, Ran(gangs, nothing, nothing, nothing, gangs.job, length_s)
+        when_s = dict(sorted(finished))
+        if finished and len(finished) == len(self._left):
+            end_s = max(when_s.values())
+        jobs = gangs.job.tolist()
+        over_s = np.array([when_s.get(job, end_s) for job in jobs])
+        stayed_s: Floats = over_s - now_s
+        steps, computed_s = self._progress(jobs, when_s)
+        held_s = computed_s / gangs.gpus if self._time_sliced else stayed_s
+        self._truth.work(gangs.job, steps)
+        self._truth.hold(gangs.job, gangs.option, stayed_s, held_s * gangs.gpus)
+        done = np.array(list(when_s), dtype=np.intp)
+        for job in when_s:
+            self._leave(job)
+        if done.size:
+            self._truth.complete(done, np.array(list(when_s.values())))
+        rate = np.divide(steps, held_s, out=np.zeros(len(jobs)), where=held_s > 0)
+        return end_s, Ran(gangs, rate, held_s, held_s, done, end_s - now_s)
+
+    def _progress(self, jobs: Sequence[int], when_s: dict[int, float]) -> tuple[Floats, Floats]:
+        """Return the steps of each line since the last time, and its GPU-seconds of tasks."""
+        steps, computed_s = np.zeros((2, len(jobs)))
+        for line, job in enumerate(jobs):
+            left = 0 if job in when_s else self._engine.left(job)
+            steps[line] = min(self._left[job] - left, self._truth.remaining[job])
+            so_far_s = self._engine.computed_s(job)
+            computed_s[line] = so_far_s - self._computed[job]
+            self._left[job], self._computed[job] = left, so_far_s
+        return steps, computed_s
+
+    def _leave(self, job: int) -> None:
+        """Take down what a job has done in all, before it is forgotten."""
+        self.computed_s[job] += self._engine.computed_s(job)
+        self.sent[job] += self._engine.sent(job)
+        del self._left[job], self._computed[job]
+
+    def state(self) -> dict[str, Any]:
+        """Refuse: there are no snapshots.
+
+        Raises
+        ------
+        InputError
+            Always.
+        """
+        return self._engine.state()
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Refuse, as `state` does.
+
+        Raises
+        ------
+        InputError
+            Always.
+        """
+        self._engine.state()

@@ -1,0 +1,64 @@
+"""The workload of Wang et al.: 160 jobs on 16 servers of four V100, and any share of its length."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from apportion.checks import number, seed
+from apportion.sim.contention.models import TABLE_III
+from apportion.sim.workload import Workload
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["GANGS", "generate_contended_workload"]
+
+GANGS: Mapping[int, int] = MappingProxyType({1: 80, 2: 14, 4: 26, 8: 30, 16: 8, 32: 2})
+"""Jobs by the GPUs that they want."""
+
+
+def generate_contended_workload(
+    *, random_seed: int = 0, scale: float = 1.0, accelerator: str = "v100"
+) -> Workload:
+    """Draw the 160 jobs of section 5: iterations from 1000 to 6000, arrivals over 1200 s.
+
+    The models are those of Table III, drawn evenly. The authors' own draw is not published.
+
+    Parameters
+    ----------
+    random_seed
+        Seed.
+    scale
+        Factor to iterations and arrivals; their code has 0.01.
+    accelerator
+        Name of the type.
+
+    Raises
+    ------
+    InputError
+        If the scale is not above 0.
+    """
+    scale = number("scale", scale, strict=True)
+    rng = np.random.default_rng(seed(random_seed, "random_seed"))
+    gpus = rng.permutation(np.repeat(list(GANGS), list(GANGS.values())))
+    iterations = np.maximum(np.rint(rng.integers(1000, 6001, gpus.size) * scale), 1.0)
+    models = rng.choice(list(TABLE_III), gpus.size)
+    arrival_s = np.sort(rng.uniform(0.0, 1200.0 * scale, gpus.size))
+    jobs = pd.DataFrame(
+        {
+            "job_type": models,
+            "scale_factor": gpus,
+            "total_steps": iterations,
+            "arrival_s": arrival_s,
+        }
+    )
+    rows = [(name, size) for name in TABLE_III for size in GANGS]
+    speeds = [1 / sum(TABLE_III[name].passes_s()) for name, _ in rows]
+    index = pd.MultiIndex.from_tuples(rows, names=["job_type", "scale_factor"])
+    throughputs = pd.DataFrame({accelerator: speeds}, index=index)
+    notes = ("jobs drawn by the description in Wang et al., section 5",)
+    return Workload("contended", jobs, throughputs, notes)

@@ -1,0 +1,185 @@
+"""Order x placement x gate on iterations that share GPUs and links: put together and run."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from apportion.errors import InputError, written
+from apportion.mechanism.devices import Devices
+from apportion.mechanism.gates import get_gate
+from apportion.mechanism.placement import Placer
+from apportion.mechanism.stay import InPlace, StayNeeds
+from apportion.sim.contention.fast import FastEngine, why_not_fast
+from apportion.sim.contention.iteration import Iteration, all_reduced, overlapped
+from apportion.sim.contention.links import SharedCost
+from apportion.sim.contention.models import trained
+from apportion.sim.contention.plain import PlainEngine
+from apportion.sim.contention.record import Timeline
+from apportion.sim.contention.runtime import Iterating, LinkMap
+from apportion.sim.engine import RunRecord, Truth
+from apportion.sim.engine import run as run_jobs
+from apportion.sim.given_order import by_arrival_and_id, of_types_given, present_types
+from apportion.sim.log import RoundLog
+from apportion.sim.metrics import jobs_table
+from apportion.sim.run import Run
+from apportion.sim.schedule import ScheduleLog
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from apportion.cluster import Cluster
+    from apportion.mechanism.gates import Gate
+    from apportion.mechanism.stay import GatedScheduler
+    from apportion.sim.contention.engine import Engine
+    from apportion.sim.contention.links import LinkSharing
+    from apportion.sim.contention.models import TrainedModel
+    from apportion.sim.progress import Progress
+    from apportion.sim.workload import Workload
+
+__all__ = ["engine_for", "iterations_of", "run_iterated", "sharing_of"]
+
+
+def sharing_of(settings: Mapping[str, Any]) -> LinkSharing:
+    """Return how links are shared by the settings."""
+    given = settings["sharing"]
+    if given is not None:
+        if not hasattr(given, "rates"):
+            raise InputError(f"sharing={written(given)} has no rates(flows); see LinkSharing.")
+        sharing: LinkSharing = given
+        return sharing
+    return SharedCost(
+        settings["s_per_byte"],
+        settings["penalty_s_per_byte"],
+        settings["startup_s"],
+        settings["counted_over"],
+    )
+
+
+def engine_for(
+    name: str, links: LinkMap, sharing: LinkSharing, gate: Gate, timeline: Timeline | None
+) -> Engine:
+    """Return the engine of a name: plain, fast, or the fastest that can do it.
+
+    Raises
+    ------
+    InputError
+        If the fast one is asked for and cannot do it; it says why.
+    """
+    why_not = why_not_fast(sharing, gate)
+    if timeline is not None:
+        why_not = "only the plain engine takes down a timeline"
+    if name == "fast" and why_not:
+        raise InputError(f"engine='fast': {why_not}; leave it out, or use engine='plain'.")
+    if name == "plain" or why_not:
+        return PlainEngine(links.gpus, links.links, sharing, gate, timeline)
+    return FastEngine(links.gpus, links.links, sharing, gate)
+
+
+def iterations_of(
+    truth: Truth, models: list[TrainedModel], *, startup_s: float, overlap: bool
+) -> dict[tuple[int, int], Iteration]:
+    """Return what every job does in an iteration on every type that it runs on.
+
+    Its compute takes as long as a step by the job's throughput, shared out as in the profile.
+    """
+    found: dict[tuple[int, int], Iteration] = {}
+    known: dict[tuple[str, float], Iteration] = {}
+    for job, option in np.argwhere(truth.speed > 0).tolist():
+        profile, compute_s = models[job].profile, float(1 / truth.speed[job, option])
+        key = (profile.name, compute_s)
+        if key not in known:
+            scaled = profile.scaled(compute_s / profile.compute_s)
+            if overlap:
+                known[key] = overlapped(scaled, startup_s=startup_s)
+            else:
+                forward_s = math.fsum(layer.forward_s for layer in scaled.layers)
+                size = scaled.all_reduce_bytes
+                known[key] = all_reduced(
+                    forward_s, scaled.compute_s - forward_s, size, startup_s=startup_s
+                )
+        found[job, option] = known[key]
+    return found
+
+
+def run_iterated(
+    decider: GatedScheduler,
+    workload: Workload,
+    cluster: Cluster,
+    settings: dict[str, Any],
+    reporter: Progress,
+) -> Run:
+    """Run jobs iteration by iteration until all are complete.
+
+    Parameters
+    ----------
+    decider
+        Order, placement and gate, unless the settings have others.
+    workload, cluster
+        Jobs, and where they run.
+    settings
+        Those of ``"iterations"`` as `apportion.sim.settings.settings_for` returns them.
+    reporter
+        Is told of how far the run is.
+    """
+    names = ("order", "placement", "gate", "exclusive")
+    decider = replace(decider, **{k: settings[k] for k in names if settings[k] is not None})
+    settings |= {name: getattr(decider, name) for name in names}
+    ordered, present = by_arrival_and_id(workload), present_types(cluster)
+    truth, sharing = Truth(ordered, present), sharing_of(settings)
+    models = [trained(each) for each in ordered.jobs["job_type"].tolist()]
+    memory_gb = dict.fromkeys(present.accelerators, float(settings["gpu_memory_gb"]))
+    devices = Devices.of(present, memory_gb=memory_gb, shared=not decider.exclusive)
+    placer = Placer(devices, decider.placement, settings["seed"])
+    iterations = iterations_of(
+        truth, models, startup_s=getattr(sharing, "startup_s", 0.0), overlap=settings["overlap"]
+    )
+    scheduler = InPlace(decider, truth.told, placer, _needs(truth, models, sharing, settings))
+    timeline = Timeline() if settings["timeline"] else None
+    links = LinkMap(devices, racks=settings["rack_links"])
+    engine = engine_for(settings["engine"], links, sharing, get_gate(decider.gate), timeline)
+    runtime = Iterating(
+        *(truth, engine, links, lambda job, option: iterations[job, option], scheduler.turn),
+        time_sliced=not decider.exclusive,
+    )
+    log, schedule = RoundLog(present.accelerators), ScheduleLog(present, len(ordered))
+    record = RunRecord(truth, log, reporter, schedule, placer)
+    run_jobs(truth, scheduler, runtime, record)
+    reporter.finish(truth)
+    jobs = jobs_table(truth, ordered, present).assign(
+        computed_gpu_s=runtime.computed_s, sent_bytes=runtime.sent
+    )
+    tables = {"schedule": schedule.table(ordered.jobs.index)}
+    if timeline is not None:
+        tables |= {"tasks": timeline.tasks(), "transfers": timeline.transfers()}
+    return Run(
+        policy=decider.label,
+        workload=workload.name,
+        cluster=cluster,
+        jobs=of_types_given(jobs.loc[workload.jobs.index], "_s", cluster, behind=2),
+        rounds=of_types_given(log.table(), "_busy", cluster),
+        settings=settings | {"gate": get_gate(decider.gate).name},
+        policy_seconds=0.0,
+        wall_seconds=0.0,
+        solves=0,
+        tables=tables,
+    )
+
+
+def _needs(
+    truth: Truth, models: list[TrainedModel], sharing: LinkSharing, settings: Mapping[str, Any]
+) -> StayNeeds:
+    """Return what placements are told of the jobs."""
+    size = np.array([model.profile.all_reduce_bytes for model in models])
+    with np.errstate(divide="ignore"):
+        iteration_s = 1 / truth.speed
+    startup_s = getattr(sharing, "startup_s", 0.0)
+    return StayNeeds(
+        iteration_s,
+        startup_s + size * sharing.s_per_byte,
+        np.array([model.memory_gb for model in models]),
+        counts_transfers=settings["loads_count_transfers"],
+    )
