@@ -104,11 +104,12 @@ def least_workload_first(kappa: float, *, strict_servers: bool = False) -> type[
     return made
 
 
-_OTHERS: list[type[Strategy]] = [least_workload_first(kappa) for kappa in (2, 4, 8, math.inf)]
+_BUILT_IN: list[type[Strategy]] = [
+    LeastWorkloadFirst,
+    *(least_workload_first(kappa) for kappa in (2, 4, 8, math.inf)),
+]
 
-BY_WORKLOAD: dict[str, type[Strategy]] = {
-    each.name: each for each in [*_OTHERS, LeastWorkloadFirst]
-}
+BY_WORKLOAD: dict[str, type[Strategy]] = {each.name: each for each in _BUILT_IN}
 """LWF-kappa by name, and its limit, list scheduling."""
 
 

@@ -104,6 +104,8 @@ class PlainEngine:
         gone = self._jobs[job]
         self._here -= 1
         gone.here = False
+        if self._timeline is not None:
+            self._timeline.dropped(job)
         for gpu in gone.gpus:
             self._ready[gpu] = [each for each in self._ready[gpu] if each[2] is not gone]
             if self._busy[gpu] is gone:

@@ -52,6 +52,11 @@ class Timeline:
         if now_s > begun_s:
             self._sends.append((job, links, begun_s, now_s, sharing))
 
+    def dropped(self, job: int) -> None:
+        """Forget what a job has begun and lost with its GPUs."""
+        self._task = {key: value for key, value in self._task.items() if key[0] != job}
+        self._send.pop(job, None)
+
     def tasks(self) -> pd.DataFrame:
         """Return a row for each task: ``job, gpu, task, start_s, end_s``; task 0 is forward.
 

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from apportion.errors import InputError
+from apportion.sim.contention.cost_models import Contended, all_reduce_cost, fitted_penalty
+from apportion.sim.contention.models import TABLE_III, V100_FLOPS
+
+A, B, G = 1e-5, 2e-10, 5e-11
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "latency_s", "s_per_byte"),
+    [
+        ("binary_tree", 4 * A, 4 * B + 2 * G),
+        ("recursive_doubling", 2 * A, 2 * B + 2 * G),
+        ("halving_doubling", 4 * A, 1.5 * B + 0.75 * G),
+        ("ring", 6 * A, 1.5 * B + 0.75 * G),
+    ],
+)
+def test_table_i_at_four_nodes(algorithm: str, latency_s: float, s_per_byte: float) -> None:
+    cost = all_reduce_cost(algorithm, 4, alpha_s=A, beta_s=B, gamma_s=G)
+    assert cost == pytest.approx((latency_s, s_per_byte))
+    assert cost.seconds(1e8) == pytest.approx(latency_s + 1e8 * s_per_byte)
+    assert all_reduce_cost(algorithm, 1, alpha_s=A, beta_s=B, gamma_s=G) == pytest.approx((0, 0))
+
+
+def test_passes_grow_with_the_batch_and_shrink_with_flops() -> None:
+    row = TABLE_III["ResNet-50"]
+    assert row.passes_s() == pytest.approx((0.025, 0.0374))
+    assert row.passes_s(32, V100_FLOPS / 2) == pytest.approx((0.1, 0.1496))
+    with pytest.raises(InputError, match="batch is 0"):
+        row.passes_s(0)
+
+
+def test_exact_samples_give_the_figures_back() -> None:
+    a, b, eta = 6.69e-4, 8.53e-10, 2.35e-10
+    samples = [
+        Contended(k, size, a + k * b * size + (k - 1) * eta * size)
+        for k in (1, 2, 3, 4)
+        for size in (1e7, 1e8)
+    ]
+    fitted = fitted_penalty(samples)
+    assert fitted[:3] == pytest.approx((a, b, eta), rel=1e-6)
+    assert fitted_penalty(samples, startup_s=a).penalty_s_per_byte == pytest.approx(eta, rel=1e-9)
+
+
+def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
+    a, b, eta = 6.69e-4, 8.53e-10, 2.35e-10
+    rng, held, times = np.random.default_rng(0), 0, 400
+    for _ in range(times):
+        samples = [
+            Contended(k, 1e8, a + (k * b + (k - 1) * eta) * 1e8 + float(rng.normal(0, 0.01)))
+            for k in (1, 2, 3, 4, 5)
+        ]
+        low, high = fitted_penalty(samples, startup_s=a).penalty_interval
+        held += low <= eta <= high
+    assert 0.92 <= held / times <= 0.98
+
+
+def test_samples_that_do_not_tell() -> None:
+    with pytest.raises(InputError, match="do not tell a, b and eta apart"):
+        fitted_penalty([Contended(1, 1e8, 0.1), Contended(1, 2e8, 0.2), Contended(1, 3e8, 0.3)])
+    with pytest.raises(InputError, match="do not tell"):
+        fitted_penalty([Contended(1, 1e8, 0.1)], startup_s=0.0)
