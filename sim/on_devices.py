@@ -11,6 +11,7 @@ from apportion.mechanism.queue import InQueue, QueueScheduler
 from apportion.mechanism.rounds import InRounds
 from apportion.policies import Policy
 from apportion.sim.beliefs import Agnostic, Told
+from apportion.sim.contention.speeds import speeds_on_network
 from apportion.sim.engine import Fluid, RunRecord, TableSpeeds, Truth
 from apportion.sim.engine import run as run_jobs
 from apportion.sim.estimated_beliefs import Estimated
@@ -19,7 +20,6 @@ from apportion.sim.log import RoundLog
 from apportion.sim.metrics import jobs_table
 from apportion.sim.network import get_network
 from apportion.sim.network.pace import check_models, least_slowdowns, pace_of, placings_of
-from apportion.sim.network.speeds import NetworkSpeeds
 from apportion.sim.resolve import Resolver
 from apportion.sim.run import Run
 from apportion.sim.schedule import ScheduleLog
@@ -169,14 +169,14 @@ def _on_network(
     workload: Workload,
     cluster: Cluster,
     devices: Devices,
-) -> NetworkSpeeds:
+) -> Speeds:
     """Return speeds that depend on the shapes of gangs; those alone are on their best one."""
     network = get_network(settings["network"], cluster=cluster)
     settings["network"] = network.name
     check_models(network, workload, cluster)
     truth.alone_slowdown[:] = least_slowdowns(workload, placings_of(cluster, network))
     job_types = workload.jobs["job_type"].tolist()
-    return NetworkSpeeds(free, job_types, network, devices.held, devices.placement)
+    return speeds_on_network(free, job_types, network, devices.held, devices.placement)
 
 
 def _in_rounds(

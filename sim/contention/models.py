@@ -3,74 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import TYPE_CHECKING
 
-from apportion.checks import number, whole
+from apportion.checks import number
 from apportion.errors import InputError
 from apportion.registry import Registry
 from apportion.sim.network.job_types import model_of
 from apportion.sim.network.models import model_profiles
-from apportion.sim.network.profile import Exchange, Layer, ModelProfile
+from apportion.sim.network.profile import ModelProfile
+from apportion.sim.network.table_iii import TABLE_III, table_iii_profiles
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-__all__ = ["TABLE_III", "TRAINED", "V100_FLOPS", "TableIII", "TrainedModel", "trained"]
-
-V100_FLOPS = 14e12
-"""Peak single-precision FLOP/s of the GPUs on which Table III was measured."""
-
-
-@dataclass(frozen=True)
-class TableIII:
-    """A row of Table III of Wang et al., measured on a V100.
-
-    Parameters
-    ----------
-    megabytes
-        Of the gradient.
-    memory_mb
-        Of a GPU.
-    batch
-        Batch size of a worker.
-    forward_s, backward_s
-        Seconds of the two passes.
-    """
-
-    megabytes: float
-    memory_mb: float
-    batch: int
-    forward_s: float
-    backward_s: float
-
-    def passes_s(
-        self, batch: int | None = None, peak_flops: float = V100_FLOPS
-    ) -> tuple[float, float]:
-        """Return the seconds of the passes for another batch and another GPU.
-
-        ``t_f = lambda_f B / P`` and ``t_b = lambda_b B / P`` (Equations 3 and 4), where B is the
-        batch size, P the peak FLOP/s, and the lambdas follow from the table.
-
-        Raises
-        ------
-        InputError
-            For a batch below 1, or FLOP/s that are not above 0.
-        """
-        size = self.batch if batch is None else whole("batch", batch, 1)
-        factor = size / self.batch * V100_FLOPS / number("peak_flops", peak_flops, strict=True)
-        return self.forward_s * factor, self.backward_s * factor
-
-
-TABLE_III: Mapping[str, TableIII] = MappingProxyType(
-    {
-        "VGG-16": TableIII(526.4, 4527, 16, 0.0358, 0.0537),
-        "ResNet-50": TableIII(99.2, 3213, 16, 0.0250, 0.0374),
-        "Inception-V3": TableIII(103.0, 3291, 16, 0.0349, 0.0524),
-        "LSTM-PTB": TableIII(251.8, 2751, 64, 0.0315, 0.0473),
-    }
-)
-"""Table III by model."""
+__all__ = ["TRAINED", "TrainedModel", "trained"]
 
 
 @dataclass(frozen=True)
@@ -94,12 +36,6 @@ class TrainedModel:
         number("memory_gb", self.memory_gb)
 
 
-def _of_table(name: str, row: TableIII) -> TrainedModel:
-    exchange = Exchange("all_reduce", row.megabytes * 1e6)
-    layer = Layer("all of it", row.forward_s, 0.0, row.backward_s, exchange)
-    return TrainedModel(ModelProfile(name, (layer,)), row.memory_mb / 1024)
-
-
 TRAINED: Registry[TrainedModel] = Registry(
     "trained model",
     "apportion.trained_models",
@@ -109,7 +45,10 @@ TRAINED: Registry[TrainedModel] = Registry(
             for name, profile in model_profiles().items()
             if name != "ResNet50"
         },
-        **{name: _of_table(name, row) for name, row in TABLE_III.items()},
+        **{
+            name: TrainedModel(profile, TABLE_III[name].memory_mb / 1024)
+            for name, profile in table_iii_profiles().items()
+        },
     },
     lambda value: isinstance(value, TrainedModel),
 )

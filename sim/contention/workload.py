@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from apportion.checks import number, seed
-from apportion.sim.contention.models import TABLE_III
+from apportion.sim.network.table_iii import TABLE_III
 from apportion.sim.workload import Workload
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from apportion.mechanism.repetition import running_sums
 from apportion.mechanism.scheduler import NO_GANGS, NOBODY, Change, Gangs, Ran, Spells
 from apportion.plain_arrays import array_of, plain
 from apportion.sim.engine.snapshot import fields_of, state_of
+from apportion.sim.engine.speeds import NeighbourSpeeds
 from apportion.sim.engine.spells import SpellClock
 from apportion.sim.engine.truth import ROUNDING
 
@@ -43,6 +44,7 @@ class Fluid:
 
     def __init__(self, truth: Truth, speeds: Speeds, *, tick_s: float = 0.0) -> None:
         self._truth, self._speeds, self._tick_s = truth, speeds, tick_s
+        self._among = speeds if isinstance(speeds, NeighbourSpeeds) else None
         self._gangs: Gangs = NO_GANGS
         self._gpus: Floats = np.empty(0)  # for which each line accounts
         self._clock: SpellClock | None = None
@@ -79,6 +81,8 @@ class Fluid:
                 return float(ends_s[-1]), self._repeated(length_s, ends_s.size)
         else:
             needed_s = lost_s + needed_s
+        if self._among is not None and (needed_s < length_s).any():
+            return self._run_among(now_s, length_s, self._among)
         own_s = np.minimum(needed_s, length_s)
         held_s = own_s if gangs.mate is None else np.maximum(own_s, own_s[gangs.mate])
         worked_s = own_s if lost_s is None else np.maximum(own_s - lost_s, 0.0)
@@ -91,6 +95,38 @@ class Fluid:
         passed_s = float(held_s.max()) if held_s.size else length_s
         self._pass(passed_s)
         return now_s + passed_s, self._ran(worked_s, held_s, passed_s, done)
+
+    def _run_among(
+        self, now_s: float, length_s: float, among: NeighbourSpeeds
+    ) -> tuple[float, Ran]:
+        """Let gangs work for a while in which some are done, and others have it easier then."""
+        truth, gangs = self._truth, self._gangs
+        rate, to_do = self._rate, truth.remaining[gangs.job]
+        there, left = np.ones(gangs.job.size, dtype=bool), to_do.copy()
+        lost_s = np.zeros(gangs.job.size) if self._lost_s is None else self._lost_s
+        own_s, worked_s = np.full(gangs.job.size, length_s), np.zeros(gangs.job.size)
+        at_s = 0.0
+        while there.any() and at_s < length_s:
+            with np.errstate(divide="ignore"):
+                needed_s = np.where(there, lost_s + left / rate, np.inf)
+            step_s = min(float(needed_s.min()), length_s - at_s)
+            work_s = np.where(there, np.maximum(step_s - lost_s, 0.0), 0.0)
+            over = needed_s <= step_s * (1 + ROUNDING)
+            at_s = length_s if step_s == length_s - at_s else at_s + step_s
+            left, worked_s = np.maximum(left - rate * work_s, 0.0), worked_s + work_s
+            lost_s = np.maximum(lost_s - step_s, 0.0)
+            left[over], own_s[over], there = 0.0, at_s, there & ~over
+            rate = among.rates_among(gangs, there)
+        held_s = own_s if gangs.mate is None else np.maximum(own_s, own_s[gangs.mate])
+        finished = (left == 0).nonzero()[0]
+        truth.work(gangs.job, to_do - left)
+        truth.hold(gangs.job, gangs.option, own_s, held_s * self._gpus)
+        truth.complete(gangs.job[finished], now_s + own_s[finished])
+        passed_s = float(held_s.max())
+        self._pass(passed_s)
+        mean = np.divide(to_do - left, worked_s, out=np.zeros(left.size), where=worked_s > 0)
+        done, ran = gangs.job[finished], self._ran(worked_s, held_s, passed_s)
+        return now_s + passed_s, ran._replace(rate=mean, done=done)
 
     def state(self) -> dict[str, Any]:
         """Return who has devices, and what they still lose, for JSON."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from apportion.mechanism.scheduler import Gangs
     from apportion.sim.engine.truth import Truth
 
+    Bools = NDArray[np.bool_]
     Floats = NDArray[np.float64]
 
-__all__ = ["Speeds", "TableSpeeds"]
+__all__ = ["NeighbourSpeeds", "Speeds", "TableSpeeds"]
 
 
 class Speeds(Protocol):
@@ -27,6 +28,15 @@ class Speeds(Protocol):
         Asked at every decision, with all that have devices from then on: what a gang makes may
         depend on its neighbours.
         """
+        ...
+
+
+@runtime_checkable
+class NeighbourSpeeds(Speeds, Protocol):
+    """Speeds that change when another gang is done, even if nobody decides anything then."""
+
+    def rates_among(self, gangs: Gangs, there: Bools) -> Floats:
+        """Return the steps/s of every line while only those are there that are marked."""
         ...
 
 

@@ -12,6 +12,7 @@ from apportion.mechanism.offers import LeaseMechanism, get_scheduler
 from apportion.mechanism.offers.exact import TICK_S
 from apportion.mechanism.offers.leasing import LeaseScheduler
 from apportion.mechanism.offers.racks import machines_of
+from apportion.sim.contention.speeds import speeds_on_network
 from apportion.sim.engine.fluid import Fluid
 from apportion.sim.engine.loop import run
 from apportion.sim.engine.speeds import TableSpeeds
@@ -22,7 +23,6 @@ from apportion.sim.leasing.record import LeaseRecord
 from apportion.sim.network import get_network
 from apportion.sim.network.job_types import model_of
 from apportion.sim.network.pace import check_models, least_slowdowns, pace_of
-from apportion.sim.network.speeds import NetworkSpeeds
 from apportion.sim.progress import Progress
 from apportion.sim.run import Run
 from apportion.threads import one_thread
@@ -137,7 +137,8 @@ def run_leases(
         every_lease=every_lease,
     )
     record = LeaseRecord(truth, held, log, reporter, timer_log)
-    speeds = NetworkSpeeds(TableSpeeds(truth, None), job_types, model, held, held.__getitem__)
+    free = TableSpeeds(truth, None)
+    speeds = speeds_on_network(free, job_types, model, held, held.__getitem__)
     log.start(truth.next_arrival_s)
     run(truth, leases, Fluid(truth, speeds, tick_s=TICK_S), record, snapshots)
     log.close()

@@ -19,6 +19,7 @@ from apportion.sim.network.collectives import (
     point_to_point,
     ring,
 )
+from apportion.sim.network.contention import ContentionNetwork
 from apportion.sim.network.interconnect import TOPOLOGIES, Dimension, Interconnect, Span
 from apportion.sim.network.model import MemoizedNetwork, NetworkModel, NoNetwork
 from apportion.sim.network.models import model_profiles
@@ -34,6 +35,7 @@ __all__ = [
     "TOPOLOGIES",
     "AlphaBeta",
     "AnalyticNetwork",
+    "ContentionNetwork",
     "Cost",
     "Dimension",
     "Exchange",

@@ -10,11 +10,13 @@ from apportion.errors import InputError, unknown_name
 from apportion.kinds import checked
 from apportion.registry import Registry
 from apportion.sim.network.analytic import AnalyticNetwork
+from apportion.sim.network.contention import ContentionNetwork
 from apportion.sim.network.model import MemoizedNetwork, NetworkModel, NoNetwork
 from apportion.sim.network.models import model_profiles, scaled_profiles
 from apportion.sim.network.presets import PHYSICAL, TABLE1_INTERCONNECT
 from apportion.sim.network.profile import ModelProfile
 from apportion.sim.network.table1 import Table1Network
+from apportion.sim.network.table_iii import table_iii_profiles
 
 __all__ = ["NETWORKS", "get_network"]
 
@@ -41,6 +43,20 @@ def _table1(profiles: Profiles, *, flat_if_unbalanced: bool = True) -> Table1Net
     return Table1Network(analytic, flat_if_unbalanced)
 
 
+def _contention(profiles: Profiles) -> ContentionNetwork:
+    return ContentionNetwork({**_known_to_contention(), **profiles})
+
+
+def _contention_expected(profiles: Profiles) -> ContentionNetwork:
+    return ContentionNetwork({**_known_to_contention(), **profiles}, expected=True)
+
+
+def _known_to_contention() -> Profiles:
+    """Return the models of Dally and of Table III; of ResNet-50 the latter."""
+    others = {name: each for name, each in model_profiles().items() if name != "ResNet50"}
+    return {**others, **table_iii_profiles()}
+
+
 NETWORKS: Registry[Callable[..., NetworkModel]] = Registry(
     "network",
     "apportion.networks",
@@ -49,6 +65,8 @@ NETWORKS: Registry[Callable[..., NetworkModel]] = Registry(
         "table1": _table1,
         "alpha_beta": _alpha_beta,
         "table1_model": _table1_model,
+        "contention": _contention,
+        "contention_expected": _contention_expected,
     },
     callable,
 )
@@ -70,7 +88,9 @@ def get_network(
     network
         ``"none"``: communication is free. ``"table1"``: Dally's Table I. ``"alpha_beta"``: the
         analytic model with data-sheet figures. ``"table1_model"``: the analytic model with the
-        figures of Dally's authors. Or any `NetworkModel`.
+        figures of Dally's authors. ``"contention"``: gangs in several machines slow each other
+        down where they share one, see `ContentionNetwork`; ``"contention_expected"``: the same
+        with parts of their time. Or any `NetworkModel`.
     cluster
         Shapes that it cannot hold are refused. Overheads are remembered for it.
     flat_if_unbalanced
@@ -103,6 +123,8 @@ def get_network(
         return MemoizedNetwork(model, cluster)
     if network not in NETWORKS:
         raise unknown_name("network", network, NETWORKS)
+    if network.startswith("contention") and flat_if_unbalanced is not None:
+        raise InputError(f"The network {network!r} has no rings; leave out flat_if_unbalanced.")
     if network == "none" and has_options:
         raise InputError("The network 'none' takes no options; leave out the others or choose one.")
     return MemoizedNetwork(NETWORKS[network](profiles or {}, **options), cluster)

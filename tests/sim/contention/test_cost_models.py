@@ -5,7 +5,7 @@ import pytest
 
 from apportion.errors import InputError
 from apportion.sim.contention.cost_models import Contended, all_reduce_cost, fitted_penalty
-from apportion.sim.contention.models import TABLE_III, V100_FLOPS
+from apportion.sim.network.table_iii import TABLE_III, V100_FLOPS
 
 A, B, G = 1e-5, 2e-10, 5e-11
 

@@ -24,8 +24,8 @@ from apportion.sim.contention import (
     in_phases,
     overlapped,
 )
-from apportion.sim.contention.models import TABLE_III
 from apportion.sim.network import model_profiles
+from apportion.sim.network.table_iii import TABLE_III
 
 LAW = SharedCost(1.0, 0.5, 0.0)
 

@@ -1,0 +1,139 @@
+"""Fluid speeds of gangs that share links, under any mechanism; see `ContentionNetwork`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from apportion.sim.network.contention import ContentionNetwork
+from apportion.sim.network.speeds import NetworkSpeeds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from apportion.mechanism.places import Placement
+    from apportion.mechanism.scheduler import Gangs
+    from apportion.sim.engine.speeds import Speeds
+    from apportion.sim.network import MemoizedNetwork
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
+    Bools = NDArray[np.bool_]
+
+__all__ = ["ContendedSpeeds", "speeds_on_network"]
+
+_ROUNDS = 500
+"""Most rounds in which expected numbers of transfers are found; each halves the error at least."""
+
+
+class ContendedSpeeds:
+    """Steps/s of gangs that share links, see `apportion.sim.engine.speeds.NeighbourSpeeds`.
+
+    A step takes ``1 / speed + a + c(k) M`` seconds, where speed is that without communication, M
+    the bytes that the job type all-reduces, and ``c(k) = k b + (k - 1) eta``.
+
+    Parameters
+    ----------
+    free
+        Speeds without communication.
+    job_types
+        What each job trains, length (jobs,).
+    network
+        Bytes, a, b, eta, and what k is.
+    held
+        What each gang has that has devices, something else when it has moved.
+    where
+        Returns the placement of a gang.
+    """
+
+    def __init__(
+        self,
+        free: Speeds,
+        job_types: Sequence[str],
+        network: ContentionNetwork,
+        held: Mapping[int, object],
+        where: Callable[[int], Placement],
+    ) -> None:
+        self._free, self._network = free, network
+        self._held, self._where = held, where
+        size = {each: network.size(each) for each in set(job_types)}
+        self._size = np.array([size[each] for each in job_types])
+        self._numbers: dict[tuple[int, int, int], int] = {}
+        self._seen: dict[int, tuple[object, list[int]]] = {}
+
+    def rates(self, gangs: Gangs) -> Floats:
+        """Return the steps/s of every line, shape (lines,)."""
+        return self.rates_among(gangs, np.ones(gangs.job.size, dtype=bool))
+
+    def rates_among(self, gangs: Gangs, there: Bools) -> Floats:
+        """Return the steps/s of every line while some lines are there no more, shape (lines,)."""
+        free = self._free.rates(gangs)
+        line, server = self._links(gangs)
+        if not line.size:
+            return free
+        split = np.unique(line)
+        with np.errstate(divide="ignore"):
+            compute_s = 1 / free
+        law, size = self._network.law, self._size[gangs.job]
+
+        def transfer_s(k: Floats) -> Floats:
+            cost = k * law.s_per_byte + (k - 1) * law.penalty_s_per_byte
+            return np.asarray(law.startup_s + cost * size)
+
+        sends = there.astype(float)
+        k = _busiest(line, server, sends, gangs.job.size)
+        if self._network.expected:
+            for _ in range(_ROUNDS):
+                before, each_s = k, transfer_s(k)
+                sends = np.where(there, each_s / (compute_s + each_s), 0.0)
+                k = (k + _busiest(line, server, sends, gangs.job.size)) / 2
+                if np.abs(k - before).max() <= 1e-12 * k.max():
+                    break
+        rates = free.copy()
+        rates[split] = 1 / (compute_s + transfer_s(k))[split]
+        return rates
+
+    def _links(self, gangs: Gangs) -> tuple[Ints, Ints]:
+        """Return lines whose gangs are in several servers, and these, one pair for each."""
+        line: list[int] = []
+        server: list[int] = []
+        for place, (gang, kind) in enumerate(
+            zip(gangs.gang.tolist(), gangs.option.tolist(), strict=True)
+        ):
+            has = self._held[gang]
+            known = self._seen.get(gang)
+            if known is None or (known[0] is not has and known[0] != has):
+                known = self._seen[gang] = (has, self._servers(gang, kind))
+            if len(known[1]) > 1:
+                line += [place] * len(known[1])
+                server += known[1]
+        return np.array(line, dtype=np.intp), np.array(server, dtype=np.intp)
+
+    def _servers(self, gang: int, kind: int) -> list[int]:
+        """Return numbers of the servers of a gang, for all types together."""
+        parts = {(kind, rack, machine) for rack, machine, _ in self._where(gang)}
+        return [self._numbers.setdefault(part, len(self._numbers)) for part in sorted(parts)]
+
+
+def _busiest(line: Ints, server: Ints, sends: Floats, lines: int) -> Floats:
+    """Return 1 and what the others of the busiest server of each line send, shape (lines,)."""
+    load = np.bincount(server, weights=sends[line])
+    others = np.zeros(lines)
+    np.maximum.at(others, line, load[server] - sends[line])
+    return 1 + others
+
+
+def speeds_on_network(
+    free: Speeds,
+    job_types: Sequence[str],
+    network: MemoizedNetwork,
+    held: Mapping[int, object],
+    where: Callable[[int], Placement],
+) -> Speeds:
+    """Return speeds that depend on the shapes of gangs, or, by the model, on their neighbours."""
+    if isinstance(network.model, ContentionNetwork):
+        return ContendedSpeeds(free, job_types, network.model, held, where)
+    return NetworkSpeeds(free, job_types, network, held, where)
