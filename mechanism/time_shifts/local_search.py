@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -20,25 +20,19 @@ if TYPE_CHECKING:
 
 __all__ = ["searched"]
 
-CHAINS = 32
-KICKS = 24
+CHAINS = 16
+KICKS = 100
 """Chains of the search, and times that two jobs of each are turned at random."""
 
-_SLOTS = 144
+
+_SLOTS = 72
 _MOST_SLOTS = 4096
 _SLOTS_PER_PERIOD = 24
-_POLISHED = 4
+_POLISHED = 2
+_ROUNDS = 2
 _WORSE = 1.02
 _WHOLE = 2.0**20
 """Capacity in the numbers of the search: demands are whole, so that their sums are exact."""
-
-
-class _Runs(NamedTuple):
-    """Slots in which a job has one of its demands: where runs start, and how long they are."""
-
-    demand: float
-    starts: list[int]
-    lengths: list[int]
 
 
 class _SlottedJob:
@@ -59,8 +53,39 @@ class _SlottedJob:
             np.tile(demand, repetitions + 1), demand.size * repetitions
         )
         levels = np.unique(demand)
-        self.base = float(levels[0])
-        self.runs = [_runs(demand, level) for level in levels[1:]]
+        self.base, self.above = float(levels[0]), levels[1:, None]
+        starts, ends, turns = [], [], []
+        for place, level in enumerate(levels[1:]):
+            runs = _runs(demand == level)
+            start, end = (each[:, None] + np.arange(demand.size) for each in runs)
+            starts.append(demand.size * place + start % demand.size)
+            ends.append(demand.size * place + end % demand.size)
+            turns.append((end // demand.size).sum(axis=0) - (start // demand.size).sum(axis=0))
+        none = np.zeros((0, demand.size), dtype=np.int64)
+        self._starts, self._ends = np.vstack([none, *starts]), np.vstack([none, *ends])
+        self._turns = np.vstack([none, *turns])
+
+    def sums(self, values: Floats) -> Floats:
+        """Sum values over the slots of each demand, for all rotations.
+
+        Parameters
+        ----------
+        values
+            By demand above the lowest and slot of the circle, shape (chains, demands, slots).
+
+        Returns
+        -------
+        numpy.ndarray
+            Shape (chains, slots of the period).
+        """
+        chains, demands, _ = values.shape
+        folded = values.reshape(chains, demands, self.repetitions, self.slots).sum(axis=2)
+        until = folded.cumsum(axis=2)
+        whole = until[:, :, -1]
+        until = (until - folded).reshape(chains, -1)  # before each slot
+        total: Floats = until.take(self._ends, axis=1).sum(axis=1)
+        total -= until.take(self._starts, axis=1).sum(axis=1)
+        return total + whole @ self._turns
 
     def turned(self, rotations: Ints) -> Floats:
         """Return the demand over the circle for some rotations, shape (rotations, slots)."""
@@ -99,29 +124,18 @@ class _Chains:
     def excess_of_rotations(self, job: _SlottedJob, load: Floats) -> Floats:
         """Excess for every rotation of a job beside a load, shape (chains, slots of its period)."""
         base = self.over(load + job.base)
-        total = np.repeat(base.sum(axis=1, keepdims=True), job.slots, axis=1)
-        for runs in job.runs:
-            more = self.over(load + runs.demand) - base
-            folded = more.reshape(len(load), job.repetitions, job.slots).sum(axis=1)
-            until = np.zeros((len(load), 2 * job.slots + 1))
-            np.cumsum(folded, axis=1, out=until[:, 1 : job.slots + 1])
-            np.add(
-                until[:, 1 : job.slots + 1],
-                until[:, job.slots, None],
-                out=until[:, job.slots + 1 :],
-            )
-            for start, length in zip(runs.starts, runs.lengths, strict=True):
-                windows = until[:, length : length + job.slots] - until[:, : job.slots]
-                total[:, : job.slots - start] += windows[:, start:]
-                total[:, job.slots - start :] += windows[:, :start]
-        return total
+        more = self.over(load[:, None] + job.above) - base[:, None]
+        return base.sum(axis=1, keepdims=True) + job.sums(more)
 
-    def descend(self, rotations: Ints, rounds: int = 8) -> Floats:
-        """Turn one job after the other, in place, until no chain gains; return the excess."""
+    def descend(self, rotations: Ints) -> Floats:
+        """Turn one job after the other, in place, a few rounds or until no chain gains.
+
+        Returns the excess.
+        """
         load = self.load(rotations)
         reached: Floats = self.over(load).sum(axis=1)
         chains = np.arange(len(rotations))
-        for _ in range(rounds):
+        for _ in range(_ROUNDS):
             before = reached
             for place, job in enumerate(self.jobs[1:], 1):
                 load -= job.turned(rotations[:, place])
@@ -177,7 +191,7 @@ def _on_slots(
     slots = _slots_of(turning)
     if slots is None:  # too long a circle for slots; exact descents from anywhere
         periods = np.array([job.period_s for job in turning.jobs])
-        return list(random.random((chains // 4, count)) * periods * (np.arange(count) > 0))
+        return list(random.random((chains // 2, count)) * periods * (np.arange(count) > 0))
     search = _Chains(turning, slots)
     sizes = np.array([job.slots for job in search.jobs])
     rotations = random.integers(0, sizes, (chains, count))
@@ -220,13 +234,10 @@ def _slots_of(turning: TurningJobs) -> int | None:
     return slots if slots <= _MOST_SLOTS else None
 
 
-def _runs(demand: Floats, level: float) -> _Runs:
-    """Return the runs of slots with one demand, around the circle of the period."""
-    there = demand == level
+def _runs(there: NDArray[np.bool_]) -> tuple[Ints, Ints]:
+    """Return where runs of slots start and end (up to twice the period), around the circle."""
     starts = np.flatnonzero(there & ~np.roll(there, 1))
-    ends = np.flatnonzero(there & ~np.roll(there, -1))
-    if not starts.size:  # everywhere: one run
-        return _Runs(float(level), [0], [demand.size])
-    ends = ends if ends[0] >= starts[0] else np.roll(ends, -1)
-    lengths = (ends - starts) % demand.size + 1
-    return _Runs(float(level), starts.tolist(), lengths.tolist())
+    ends = np.flatnonzero(there & ~np.roll(there, -1)) + 1
+    if ends[0] <= starts[0]:
+        ends = np.append(ends[1:], ends[0] + there.size)
+    return starts, ends

@@ -27,12 +27,24 @@ from apportion.sim.network.profile import Exchange, Layer, ModelProfile, exposed
 from apportion.sim.network.registry import NETWORKS, get_network
 from apportion.sim.network.shapes import Shape, canonical_shape, shape_of_placement, tier_of
 from apportion.sim.network.table1 import TABLE1_PERCENT, Table1Network
+from apportion.sim.network.topologies import (
+    TOPOLOGY_PRESETS,
+    fat_tree,
+    get_topology,
+    leaf_spine,
+    rails,
+    read_topology,
+)
+from apportion.sim.network.topology import Topology, jobs_on_links
+from apportion.sim.network.torus_topology import TorusTopology
+from apportion.sim.network.tree_topology import SwitchLevel, TreeTopology
 
 __all__ = [
     "COLLECTIVES",
     "NETWORKS",
     "TABLE1_PERCENT",
     "TOPOLOGIES",
+    "TOPOLOGY_PRESETS",
     "AlphaBeta",
     "AnalyticNetwork",
     "ContentionNetwork",
@@ -47,19 +59,29 @@ __all__ = [
     "NoNetwork",
     "Shape",
     "Span",
+    "SwitchLevel",
     "Table1Network",
+    "Topology",
+    "TorusTopology",
+    "TreeTopology",
     "calibrate",
     "calibrate_groups",
     "canonical_shape",
     "compute_scale_for",
     "exposed_s",
+    "fat_tree",
     "get_network",
+    "get_topology",
     "halving_doubling",
     "hierarchical",
+    "jobs_on_links",
+    "leaf_spine",
     "model_profiles",
     "phases",
     "point_to_point",
+    "rails",
     "read_astra_workload",
+    "read_topology",
     "ring",
     "shape_of_placement",
     "tier_of",

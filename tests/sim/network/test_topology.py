@@ -1,0 +1,234 @@
+from __future__ import annotations
+
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+import apportion as ap
+from apportion.sim.network import (
+    TOPOLOGY_PRESETS,
+    SwitchLevel,
+    Topology,
+    TorusTopology,
+    TreeTopology,
+    fat_tree,
+    get_topology,
+    jobs_on_links,
+    leaf_spine,
+    rails,
+    read_topology,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_the_servers_of_the_paper() -> None:
+    cassini = get_topology("cassini")
+    assert cassini.gpus == 24
+    assert cassini.links_of([5]) == ()
+    assert cassini.links_of([4, 5]) == ("server 4", "server 5")
+    assert cassini.links_of([5, 6]) == ("server 5", "server 6", "leaf 2", "leaf 3")
+    assert cassini.capacities["server 0"] == 50
+    assert cassini.capacities["leaf 0"] == 50  # 2:1 oversubscribed
+    two = get_topology("cassini_two_gpus")
+    assert two.gpus == 12
+    assert two.links_of([0, 1]) == ()
+    assert two.links_of([1, 2]) == ("server 0", "server 1")
+
+
+def test_a_fat_tree_of_four_ports() -> None:
+    tree = fat_tree("tree", ports=4, server_gbps=100)
+    assert tree.gpus == 16
+    assert tree.links_of([0, 1]) == ("server 0", "server 1")
+    assert tree.links_of([0, 2]) == ("server 0", "server 2", "edge 0", "edge 1")
+    assert tree.links_of([0, 15])[2:] == ("edge 0", "edge 7", "pod 0", "pod 3")
+    by_level: dict[str, float] = {}
+    for link, gbps in tree.capacities.items():
+        by_level[link.split()[0]] = by_level.get(link.split()[0], 0) + gbps
+    assert by_level == {"server": 1600, "edge": 1600, "pod": 1600}
+
+
+def test_gpus_of_one_number_share_a_rail() -> None:
+    pod = get_topology("dgx_h100_pod")
+    assert pod.gpus == 1024
+    assert pod.links_of(range(8)) == ()
+    assert pod.links_of([0, 8]) == ("server 0 rail 0", "server 1 rail 0")
+    across = pod.links_of([3, 256 + 3])
+    assert across == ("server 0 rail 3", "server 32 rail 3", "group 0 rail 3", "group 1 rail 3")
+    assert pod.capacities["server 0 rail 3"] == 400
+    assert pod.capacities["group 0 rail 3"] == 32 * 400
+    assert not set(pod.links_of([0, 8])) & set(pod.links_of([1, 9]))
+
+
+def test_a_rack_of_72_gpus_has_no_links_inside() -> None:
+    racks = get_topology("gb200_nvl72")
+    assert racks.gpus == 4 * 8 * 72
+    assert racks.links_of(range(72)) == ()
+    assert racks.links_of([0, 72]) == ("rack 0 rail 0", "rack 1 rail 0")
+    assert racks.capacities["rack 0 rail 0"] == 72 * 400 / 4
+
+
+def test_a_ring_and_a_torus() -> None:
+    ring = TorusTopology("ring", (6,), 100)
+    assert ring.capacities == dict.fromkeys(
+        ["0 - 1", "1 - 2", "2 - 3", "3 - 4", "4 - 5", "5 - 0"], 100
+    )
+    assert set(ring.links_of([1, 2])) == {"1 - 2"}
+    assert set(ring.links_of([0, 5])) == {"5 - 0"}
+    assert set(ring.links_of([1, 5])) == {"0 - 1", "5 - 0"}
+    assert set(ring.links_of([0, 2, 4])) == set(ring.capacities)
+    torus = TorusTopology("torus", (4, 4), 100)
+    assert len(torus.capacities) == 32
+    assert set(torus.links_of([0, 5])) == {"0.0 - 1.0", "1.0 - 1.1", "0.0 - 0.1", "0.1 - 1.1"}
+    assert len(TorusTopology("pair", (2, 2), 100).capacities) == 4
+    assert len(TorusTopology("line", (1, 3), 100).capacities) == 3
+
+
+def distance(here: int, there: int, sizes: tuple[int, ...]) -> int:
+    total = 0
+    for size in reversed(sizes):
+        (here, a), (there, b) = divmod(here, size), divmod(there, size)
+        total += min((a - b) % size, (b - a) % size)
+    return total
+
+
+@pytest.mark.parametrize("sizes", [(5,), (2, 3), (3, 4), (2, 2, 3), (1, 4)])
+def test_ways_on_a_torus_are_shortest(sizes: tuple[int, ...]) -> None:
+    torus = TorusTopology("torus", sizes, 100)
+    for here, there in combinations(range(torus.gpus), 2):
+        links = torus.links_of([here, there])
+        assert set(links) <= set(torus.capacities)
+        shortest = distance(here, there, sizes)
+        # There and back, by two ways that share some links.
+        assert shortest <= len(links) <= 2 * shortest
+
+
+@pytest.mark.parametrize("name", [*TOPOLOGY_PRESETS])
+def test_links_of_random_gangs(name: str) -> None:
+    topology = get_topology(name)
+    assert isinstance(topology, Topology)
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        gang = rng.choice(topology.gpus, int(rng.integers(1, 12)), replace=False).tolist()
+        links = topology.links_of(gang)
+        assert set(links) <= set(topology.capacities)
+        assert len(set(links)) == len(links)
+        assert links == topology.links_of(gang[::-1] + gang)
+        assert len(links) != 1
+
+
+def test_jobs_meet_where_their_gangs_share_a_link() -> None:
+    gangs = {"a": [0, 2], "b": [3, 4], "c": [5], "d": [6, 7]}
+    shared = {
+        link: jobs
+        for link, jobs in jobs_on_links(get_topology("cassini"), gangs).items()
+        if len(jobs) > 1
+    }
+    assert shared == {"leaf 1": ("a", "b")}
+
+
+FOUR_TIERS = """
+name = "four tiers"
+kind = "tree"
+units = 2
+
+[[levels]]
+name = "server"
+size = 8
+uplink_gbps = 3200
+rails = 8
+
+[[levels]]
+name = "leaf"
+size = 4
+oversubscription = 2
+
+[[levels]]
+name = "pod"
+size = 3
+oversubscription = 4
+
+[[levels]]
+name = "hall"
+size = 2
+uplink_gbps = 1000
+"""
+
+
+def test_a_fourth_tier_is_data(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(FOUR_TIERS)
+    mine = get_topology(str(file))
+    assert mine == TreeTopology(
+        "four tiers",
+        (
+            SwitchLevel("server", 8, 3200, 8),
+            SwitchLevel("leaf", 4, 6400),
+            SwitchLevel("pod", 3, 4800),
+            SwitchLevel("hall", 2, 1000),
+        ),
+        2,
+    )
+    assert mine.gpus == 8 * 4 * 3 * 2 * 2
+    assert mine.links_of([0, 8 * 4 * 3 * 2]) == (
+        *["server 0 rail 0", "server 24 rail 0", "leaf 0", "leaf 6", "pod 0", "pod 2"],
+        *["hall 0", "hall 1"],
+    )
+    file.write_text('kind = "torus"\ndimensions = [2, 3]\nlink_gbps = 100')
+    assert read_topology(file) == TorusTopology("mine", (2, 3), 100)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('kind = "tree"', "", "kind of topology None"),
+        ('kind = "tree"', 'kind = "tre"', "Did you mean 'tree'"),
+        ("units = 2", "", "the tree has no units"),
+        ("units = 2", "units = 0", "The units of 'four tiers' is 0"),
+        ("units = 2", "units = 2\ncolour = 1", "key of the tree 'colour'"),
+        ("size = 4", "", "the level 'leaf' has no size"),
+        ("size = 4", "size = 4.5", "The size of the level 'leaf' is 4.5"),
+        ("size = 2", "size = -1", "The size of level 'hall' is -1"),
+        ("uplink_gbps = 1000", "", "'hall' needs uplink_gbps or oversubscription"),
+        ("uplink_gbps = 1000", "uplink_gbps = 0", "uplink_gbps of level 'hall' is 0"),
+        ("uplink_gbps = 3200", "oversubscription = 2", "'server' is innermost"),
+        ("oversubscription = 4", "oversubscription = 0", "oversubscription of the level 'pod'"),
+        ("rails = 8", "rail = 8", "Did you mean 'rails'"),
+        ('"hall"', '"pod"', "names of their own"),
+        ("[[levels]]", "[levels]", "Cannot read the topology"),
+    ],
+)
+def test_bad_files_are_named(tmp_path: Path, old: str, new: str, message: str) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(FOUR_TIERS.replace(old, new))
+    with pytest.raises(ap.InputError, match=message) as raised:
+        read_topology(file)
+    assert "mine.toml" in str(raised.value)
+
+
+def test_other_mistakes_are_named(tmp_path: Path) -> None:
+    with pytest.raises(ap.InputError, match=r"topology 'casini'. Did you mean 'cassini'"):
+        get_topology("casini")
+    with pytest.raises(ap.InputError, match="is no topology"):
+        get_topology(3)  # type: ignore[arg-type]
+    with pytest.raises(ap.InputError, match="Cannot read the topology"):
+        read_topology(tmp_path / "none.toml")
+    tree = get_topology("cassini")
+    for gang in ([24], [-1], [0.5], ["a"]):
+        with pytest.raises(ap.InputError, match="A GPU of 'cassini'"):
+            tree.links_of(gang)
+    with pytest.raises(ap.InputError, match="no GPU"):
+        tree.links_of([])
+    with pytest.raises(ap.InputError, match="do not fill leaves"):
+        leaf_spine("x", servers=5, gpus_per_server=1, servers_per_leaf=2, server_gbps=50)
+    with pytest.raises(ap.InputError, match="must be even"):
+        fat_tree("x", ports=3, server_gbps=50)
+    with pytest.raises(ap.InputError, match="links; at most"):
+        rails("x", servers=10**6, gpus_per_server=8, gpu_gbps=400)
+    with pytest.raises(ap.InputError, match="no dimensions"):
+        TorusTopology("x", (), 100)
+    with pytest.raises(ap.InputError, match="link_gbps"):
+        TorusTopology("x", (2,), 0)
