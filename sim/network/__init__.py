@@ -19,10 +19,27 @@ from apportion.sim.network.collectives import (
     point_to_point,
     ring,
 )
+from apportion.sim.network.communicating_models import (
+    COMMUNICATING_MODELS,
+    PARALLELISMS,
+    TrainedModel,
+    communication_profile,
+)
 from apportion.sim.network.contention import ContentionNetwork
 from apportion.sim.network.interconnect import TOPOLOGIES, Dimension, Interconnect, Span
+from apportion.sim.network.measured_communication import (
+    merged,
+    profile_of_layers,
+    profile_of_samples,
+)
 from apportion.sim.network.model import MemoizedNetwork, NetworkModel, NoNetwork
 from apportion.sim.network.models import model_profiles
+from apportion.sim.network.parallelism import (
+    data_parallel,
+    hybrid_parallel,
+    pipeline_parallel,
+    tensor_parallel,
+)
 from apportion.sim.network.profile import Exchange, Layer, ModelProfile, exposed_s
 from apportion.sim.network.registry import NETWORKS, get_network
 from apportion.sim.network.shapes import Shape, canonical_shape, shape_of_placement, tier_of
@@ -41,7 +58,9 @@ from apportion.sim.network.tree_topology import SwitchLevel, TreeTopology
 
 __all__ = [
     "COLLECTIVES",
+    "COMMUNICATING_MODELS",
     "NETWORKS",
+    "PARALLELISMS",
     "TABLE1_PERCENT",
     "TOPOLOGIES",
     "TOPOLOGY_PRESETS",
@@ -63,26 +82,35 @@ __all__ = [
     "Table1Network",
     "Topology",
     "TorusTopology",
+    "TrainedModel",
     "TreeTopology",
     "calibrate",
     "calibrate_groups",
     "canonical_shape",
+    "communication_profile",
     "compute_scale_for",
+    "data_parallel",
     "exposed_s",
     "fat_tree",
     "get_network",
     "get_topology",
     "halving_doubling",
     "hierarchical",
+    "hybrid_parallel",
     "jobs_on_links",
     "leaf_spine",
+    "merged",
     "model_profiles",
     "phases",
+    "pipeline_parallel",
     "point_to_point",
+    "profile_of_layers",
+    "profile_of_samples",
     "rails",
     "read_astra_workload",
     "read_topology",
     "ring",
     "shape_of_placement",
+    "tensor_parallel",
     "tier_of",
 ]

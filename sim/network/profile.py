@@ -13,7 +13,7 @@ from apportion.sim.network.collectives import COLLECTIVES, Cost
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["Exchange", "Layer", "ModelProfile", "exposed_s"]
+__all__ = ["Exchange", "Layer", "Message", "ModelProfile", "Timeline", "exposed_s", "timeline"]
 
 
 class Exchange(NamedTuple):
@@ -24,6 +24,22 @@ class Exchange(NamedTuple):
 
 
 NO_EXCHANGE = Exchange()
+
+
+class Message(NamedTuple):
+    """A collective in one dimension of the network, counted from the inside, from when to when."""
+
+    dimension: int
+    begin_s: float
+    end_s: float
+    exchange: Exchange
+
+
+class Timeline(NamedTuple):
+    """When an iteration ends, and all its messages in the order in which they are issued."""
+
+    end_s: float
+    messages: list[Message]
 
 
 @dataclass(frozen=True)
@@ -136,7 +152,18 @@ class ModelProfile:
 
 
 def exposed_s(profile: ModelProfile, costs: Mapping[str, Sequence[Cost]]) -> float:
-    """Seconds of an iteration during which compute waits for communication.
+    """Seconds of an iteration during which compute waits for communication, see `timeline`.
+
+    Returns
+    -------
+    float
+        End of the iteration minus compute time, in seconds, >= 0.
+    """
+    return max(0.0, timeline(profile, costs).end_s - profile.compute_s)
+
+
+def timeline(profile: ModelProfile, costs: Mapping[str, Sequence[Cost]]) -> Timeline:
+    """Follow an iteration: which message is in which dimension of the network, and when.
 
     Every dimension of the network has one queue and serves one message at a time, in the order in
     which they are issued: gradients of the weights from the last layer to the first, while the
@@ -151,14 +178,10 @@ def exposed_s(profile: ModelProfile, costs: Mapping[str, Sequence[Cost]]) -> flo
     costs
         Of each collective that the profile uses, over the gang's placement: one for each
         dimension, see `apportion.sim.network.collectives.phases`.
-
-    Returns
-    -------
-    float
-        End of the iteration minus compute time, in seconds, >= 0.
     """
     now = end = 0.0  # when compute goes on, and when the last message is through
     free = [0.0] * max(map(len, costs.values()), default=0)  # when each dimension is free
+    messages: list[Message] = []
     for seconds, exchange, waited_for in _parts(profile):
         now += seconds
         if exchange.size_bytes:
@@ -166,8 +189,9 @@ def exposed_s(profile: ModelProfile, costs: Mapping[str, Sequence[Cost]]) -> flo
             for dimension, cost in enumerate(costs[exchange.collective]):
                 begin = max(free[dimension], end)
                 end = free[dimension] = begin + cost.seconds(exchange.size_bytes)
+                messages.append(Message(dimension, begin, end, exchange))
             now = end if waited_for else now
-    return max(0.0, max(now, end) - profile.compute_s)
+    return Timeline(max(now, end), messages)
 
 
 def _parts(profile: ModelProfile) -> Iterator[tuple[float, Exchange, bool]]:
