@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,12 +13,12 @@ from apportion.errors import InputError, unknown_name, written
 from apportion.mechanism.time_shifts.turning import wrapped
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
 __all__ = ["AffinityGraph", "jobs_by_link"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class AffinityGraph:
     """Which jobs share which links: a graph whose nodes are jobs on one side, links on the other.
 
@@ -37,23 +37,23 @@ class AffinityGraph:
         If a link names a job twice or something is no list of jobs.
     """
 
-    jobs_of: Mapping[Hashable, tuple[Hashable, ...]]
+    jobs_of: Mapping[Any, tuple[Any, ...]]
 
-    def __post_init__(self) -> None:
-        shared = {link: jobs for link, jobs in jobs_by_link(self.jobs_of).items() if len(jobs) > 1}
+    def __init__(self, jobs_of: Mapping[Any, Iterable[Any]]) -> None:
+        shared = {link: jobs for link, jobs in jobs_by_link(jobs_of).items() if len(jobs) > 1}
         object.__setattr__(self, "jobs_of", shared)
 
     @property
-    def links_of(self) -> dict[Hashable, tuple[Hashable, ...]]:
+    def links_of(self) -> dict[Any, tuple[Any, ...]]:
         """Shared links of each job that has one, by job."""
-        found: dict[Hashable, tuple[Hashable, ...]] = {}
+        found: dict[Any, tuple[Any, ...]] = {}
         for link, jobs in self.jobs_of.items():
             for job in jobs:
                 found[job] = (*found.get(job, ()), link)
         return found
 
     @property
-    def components(self) -> list[tuple[Hashable, ...]]:
+    def components(self) -> list[tuple[Any, ...]]:
         """Jobs that hang together, each component in the order in which it is walked."""
         links_of, seen, found = self.links_of, set[object](), []
         for first in links_of:
@@ -72,9 +72,9 @@ class AffinityGraph:
 
     def shifts(
         self,
-        weights_s: Mapping[Hashable, Mapping[Hashable, float]],
-        periods_s: Mapping[Hashable, float],
-    ) -> dict[Hashable, float]:
+        weights_s: Mapping[Any, Mapping[Any, float]],
+        periods_s: Mapping[Any, float],
+    ) -> dict[Any, float]:
         """Return one shift for each job, with which the jobs on every link stand as they should.
 
         From the first job of a component, whose shift is 0, along the edges (Algorithm 1)::
@@ -103,7 +103,7 @@ class AffinityGraph:
                 "not suit another. Choose another placement, or optimise all links together."
             )
         self._check(weights_s, periods_s)
-        found: dict[Hashable, float] = {}
+        found: dict[Any, float] = {}
         for component in self.components:
             for job, link, before in self._walk(component[0]):
                 shift = 0.0
@@ -113,10 +113,10 @@ class AffinityGraph:
                 found[job] = float(wrapped(np.array([shift]), periods_s[job])[0])
         return found
 
-    def _walk(self, first: Hashable) -> Iterable[tuple[Hashable, Hashable, Hashable | None]]:
+    def _walk(self, first: Any) -> Iterable[tuple[Any, Any, Any]]:
         """Visit jobs breadth first: each with the link by which, and the job from which."""
         links_of, seen = self.links_of, {first}
-        queue: deque[Hashable] = deque([first])
+        queue: deque[Any] = deque([first])
         yield first, None, None
         while queue:
             job = queue.popleft()
@@ -129,8 +129,8 @@ class AffinityGraph:
 
     def _check(
         self,
-        weights_s: Mapping[Hashable, Mapping[Hashable, float]],
-        periods_s: Mapping[Hashable, float],
+        weights_s: Mapping[Any, Mapping[Any, float]],
+        periods_s: Mapping[Any, float],
     ) -> None:
         for link, jobs in self.jobs_of.items():
             if link not in weights_s:
@@ -144,7 +144,7 @@ class AffinityGraph:
                 seconds(f"The period of job {written(job)}", periods_s[job], strict=True)
 
 
-def jobs_by_link(links: object) -> dict[Hashable, tuple[Hashable, ...]]:
+def jobs_by_link(links: object) -> dict[Any, tuple[Any, ...]]:
     """Check which jobs are on which link.
 
     Raises
@@ -152,7 +152,7 @@ def jobs_by_link(links: object) -> dict[Hashable, tuple[Hashable, ...]]:
     InputError
         If it is no mapping from links to lists of jobs, or a link names a job twice.
     """
-    found: dict[Hashable, tuple[Hashable, ...]] = {}
+    found: dict[Any, tuple[Any, ...]] = {}
     for link, given in mapping("links", links, "a mapping from links to their jobs").items():
         jobs = tuple(hashable(f"job on link {written(link)}", given))
         if len(set(jobs)) < len(jobs):

@@ -13,11 +13,10 @@ from apportion.mechanism.time_shifts.one_rotation import EQUAL
 from apportion.mechanism.time_shifts.profile import CommunicationProfile
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from apportion.mechanism.time_shifts.compatibility import Compatibility
 
-    Links = Mapping[Hashable, tuple[Hashable, ...]]
 
 __all__ = ["RankedPlacement", "best_placement", "rank_placements"]
 
@@ -44,8 +43,8 @@ class RankedPlacement:
     number: int
     score: float
     graph: AffinityGraph
-    links: Mapping[Hashable, Compatibility]
-    shifts_s: Mapping[Hashable, float]
+    links: Mapping[Any, Compatibility]
+    shifts_s: Mapping[Any, float]
 
     @property
     def has_loops(self) -> bool:
@@ -54,9 +53,9 @@ class RankedPlacement:
 
 
 def rank_placements(
-    candidates: Iterable[Mapping[Hashable, Iterable[Hashable]]],
-    profiles: Mapping[Hashable, CommunicationProfile],
-    capacities: Mapping[Hashable, float] | float,
+    candidates: Iterable[Mapping[Any, Iterable[Any]]],
+    profiles: Mapping[Any, CommunicationProfile],
+    capacities: Mapping[Any, float] | float,
     **options: Any,
 ) -> list[RankedPlacement]:
     """Score candidate placements by the mean compatibility of their shared links.
@@ -115,9 +114,9 @@ def best_placement(ranked: Iterable[RankedPlacement]) -> RankedPlacement | None:
 
 def _shifts(
     graph: AffinityGraph,
-    links: Mapping[Hashable, Compatibility],
-    profiles: Mapping[Hashable, CommunicationProfile],
-) -> dict[Hashable, float]:
+    links: Mapping[Any, Compatibility],
+    profiles: Mapping[Any, CommunicationProfile],
+) -> dict[Any, float]:
     weights = {
         link: dict(zip(graph.jobs_of[link], found.shifts_s, strict=True))
         for link, found in links.items()
@@ -125,7 +124,7 @@ def _shifts(
     return graph.shifts(weights, {job: profiles[job].period_s for job in graph.links_of})
 
 
-def _profiles(placed: list[Any], profiles: Any) -> dict[Hashable, CommunicationProfile]:
+def _profiles(placed: list[Any], profiles: Any) -> dict[Any, CommunicationProfile]:
     """Check that jobs and profiles belong together."""
     known = mapping("profiles", profiles, "a mapping from jobs to their CommunicationProfile")
     for job, profile in known.items():
@@ -143,7 +142,7 @@ def _profiles(placed: list[Any], profiles: Any) -> dict[Hashable, CommunicationP
     return known
 
 
-def _capacity(capacities: Any, link: Hashable) -> float:
+def _capacity(capacities: Any, link: Any) -> float:
     if not hasattr(capacities, "keys"):
         return capacity_of(capacities)
     if link not in capacities:

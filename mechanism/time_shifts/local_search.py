@@ -85,11 +85,13 @@ class _SlottedJob:
         until = (until - folded).reshape(chains, -1)  # before each slot
         total: Floats = until.take(self._ends, axis=1).sum(axis=1)
         total -= until.take(self._starts, axis=1).sum(axis=1)
-        return total + whole @ self._turns
+        total += whole @ self._turns
+        return total
 
     def turned(self, rotations: Ints) -> Floats:
         """Return the demand over the circle for some rotations, shape (rotations, slots)."""
-        return self._turned[-rotations % self.slots]
+        rows: Floats = self._turned[-rotations % self.slots]
+        return rows
 
 
 class _Chains:
@@ -125,7 +127,8 @@ class _Chains:
         """Excess for every rotation of a job beside a load, shape (chains, slots of its period)."""
         base = self.over(load + job.base)
         more = self.over(load[:, None] + job.above) - base[:, None]
-        return base.sum(axis=1, keepdims=True) + job.sums(more)
+        total: Floats = base.sum(axis=1, keepdims=True) + job.sums(more)
+        return total
 
     def descend(self, rotations: Ints) -> Floats:
         """Turn one job after the other, in place, a few rounds or until no chain gains.

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from apportion.checks import listed, mapping, whole
 from apportion.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
 __all__ = ["MOST_LINKS", "Topology", "jobs_on_links", "members_of"]
 
@@ -41,8 +41,8 @@ class Topology(Protocol):
 
 
 def jobs_on_links(
-    topology: Topology, gangs: Mapping[Hashable, Iterable[int]]
-) -> dict[str, tuple[Hashable, ...]]:
+    topology: Topology, gangs: Mapping[Any, Iterable[int]]
+) -> dict[str, tuple[Any, ...]]:
     """Return which jobs are on which link, for links that have some.
 
     Parameters
@@ -57,7 +57,7 @@ def jobs_on_links(
     InputError
         For a number that is none of a GPU.
     """
-    found: dict[str, list[Hashable]] = {}
+    found: dict[str, list[Any]] = {}
     for job, gpus in mapping("gangs", gangs, "a mapping from jobs to their GPUs").items():
         for link in topology.links_of(gpus):
             found.setdefault(link, []).append(job)

@@ -94,7 +94,7 @@ def test_bad_graphs_are_named() -> None:
     with pytest.raises(ap.InputError, match="mapping from links"):
         AffinityGraph([("a", "b")])  # type: ignore[arg-type]
     with pytest.raises(ap.InputError, match="job on link 'l'"):
-        AffinityGraph({"l": "ab"})  # type: ignore[dict-item]
+        AffinityGraph({"l": "ab"})
     graph = AffinityGraph({"l": ("a", "b")})
     with pytest.raises(ap.InputError, match="link without shifts 'l'"):
         graph.shifts({}, {"a": 1, "b": 1})

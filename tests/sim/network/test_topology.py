@@ -219,7 +219,7 @@ def test_other_mistakes_are_named(tmp_path: Path) -> None:
     tree = get_topology("cassini")
     for gang in ([24], [-1], [0.5], ["a"]):
         with pytest.raises(ap.InputError, match="A GPU of 'cassini'"):
-            tree.links_of(gang)
+            tree.links_of(gang)  # type: ignore[arg-type]
     with pytest.raises(ap.InputError, match="no GPU"):
         tree.links_of([])
     with pytest.raises(ap.InputError, match="do not fill leaves"):
