@@ -101,11 +101,11 @@ def rails(
     return TreeTopology(name, levels, groups)
 
 
-def _cassini(name: str, servers: int, gpus_per_server: int) -> TreeTopology:
+def _cassini() -> TreeTopology:
     return leaf_spine(
-        name,
-        servers=servers,
-        gpus_per_server=gpus_per_server,
+        "cassini",
+        servers=24,
+        gpus_per_server=1,
         servers_per_leaf=2,
         server_gbps=50.0,
         oversubscription=2.0,
@@ -121,8 +121,10 @@ TOPOLOGY_PRESETS: Registry[Callable[[], Topology]] = Registry(
     "topology",
     "apportion.topologies",
     {
-        "cassini": lambda: _cassini("cassini", 24, 1),
-        "cassini_two_gpus": lambda: _cassini("cassini_two_gpus", 6, 2),
+        "cassini": _cassini,
+        "cassini_two_gpus": lambda: TreeTopology(
+            "cassini_two_gpus", (SwitchLevel("server", 2, 50.0),), 6
+        ),
         "dgx_h100_pod": lambda: rails(
             "dgx_h100_pod", servers=32, gpus_per_server=8, gpu_gbps=400.0, groups=4
         ),
@@ -134,8 +136,8 @@ TOPOLOGY_PRESETS: Registry[Callable[[], Topology]] = Registry(
 
 cassini: 24 servers of one GPU and 50 Gb/s (Rajasekaran et al., NSDI 2024, section 5.1); that two
 servers share a leaf, with half their bandwidth upwards, is an assumption. cassini_two_gpus: six
-servers of two GPUs, likewise. dgx_h100_pod: four scalable units of 32 DGX H100, each with eight
-rails of 400 Gb/s InfiniBand, not oversubscribed (NVIDIA DGX SuperPOD reference architecture
+servers of two GPUs, under one switch. dgx_h100_pod: four scalable units of 32 DGX H100, each with
+eight rails of 400 Gb/s InfiniBand, not oversubscribed (NVIDIA DGX SuperPOD reference architecture
 RA-11333, 2023). gb200_nvl72: four scalable units of eight racks of 72 GPUs in one NVLink domain,
 one 400 Gb/s port for each GPU, on four rails as there are GPUs in a compute tray (NVIDIA DGX
 SuperPOD reference architecture for DGX GB200, 2025). NVLink joins GPUs that no two gangs share, so
