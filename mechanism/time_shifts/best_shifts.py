@@ -70,4 +70,6 @@ def _of_group(turning: TurningJobs, least: float, seed: int) -> tuple[Floats, fl
     worth = _MOST_WAYS.get(len(turning.jobs), 0)
     if worth and ways(turning) <= worth:  # there are as many orders as permutations
         return (*enumerated(turning, least), True)
+    if turning.background.gbps.size > 1:  # each load is then a mean over many
+        return (*searched(turning, least, chains=4, kicks=20, seed=seed), False)
     return (*searched(turning, least, seed=seed), False)

@@ -11,7 +11,7 @@ import numpy as np
 from apportion.checks import listed, number, yes_no
 from apportion.errors import InputError
 from apportion.mechanism.time_shifts.best_shifts import best_shifts
-from apportion.mechanism.time_shifts.circle import TOLERANCE
+from apportion.mechanism.time_shifts.circle import MOST_ITERATIONS, TOLERANCE
 from apportion.mechanism.time_shifts.mixed import Mixture
 from apportion.mechanism.time_shifts.profile import profiles_of
 from apportion.mechanism.time_shifts.turning import wrapped
@@ -93,11 +93,12 @@ class Compatibility:
         -------
         tuple
             Times, seconds, from 0 on, and the Gb/s wanted from each to the next; the last time is
-            the perimeter, or four of the longest period if there is none.
+            the perimeter, or, if there is none, four of the longest period or 300 of the shortest.
         """
         end_s = self.perimeter_s
         if not self.commensurate:
-            end_s = 4 * max(profile.period_s for profile in self.profiles)
+            periods = [profile.period_s for profile in self.profiles]
+            end_s = min(4 * max(periods), MOST_ITERATIONS * min(periods))
         shifts = self.shifts_s if shifted else (0.0,) * len(self.profiles)
         times = [np.array([0.0, end_s])]
         for profile, shift in zip(self.profiles, shifts, strict=True):

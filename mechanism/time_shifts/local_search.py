@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 __all__ = ["searched"]
 
-CHAINS = 16
-KICKS = 100
+CHAINS = 12
+KICKS = 130
 """Chains of the search, and times that two jobs of each are turned at random."""
 
 
-_SLOTS = 72
+_SLOTS = 144
 _MOST_SLOTS = 4096
 _SLOTS_PER_PERIOD = 24
 _POLISHED = 2

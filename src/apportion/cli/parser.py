@@ -52,6 +52,7 @@ examples:
   apportion sweep --workload trace.csv --policies max_min_fairness,fifo --loads 0.5,1 --seeds 0,1,2
   apportion solve throughputs.csv --policy max_min_fairness --workers v100=1,k80=1
   apportion workload describe trace.csv
+  apportion links cassini --gang a=0-2 --gang b=3,4 --model a=VGG16 --model b=VGG16 --plot out/links
 """
 
 
@@ -85,6 +86,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     _add_sweep(commands)
     _add_solve(commands)
     _add_policies(commands)
+    _add_links(commands)
     workload = commands.add_parser("workload", help="describe a trace, or generate a workload")
     actions = workload.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_describe(actions)
@@ -222,6 +224,24 @@ def _add_solve(commands: Any) -> None:
 def _add_policies(commands: Any) -> None:
     parser = _add_command(commands, "policies", "policies", "list the policies and schedulers")
     parser.add_argument("--json", action="store_true", help="as JSON")
+    _finish(parser)
+
+
+def _add_links(commands: Any) -> None:
+    text = "which links gangs use and share, and when their jobs should start"
+    parser = _add_command(commands, "links", "links", text)
+    parser.add_argument("topology", metavar="TOPOLOGY", help="a name, or a .toml file")
+    parser.add_argument(
+        "--gang", action="append", default=[], metavar="JOB=0,2,5-7", help="GPUs of a job; repeat"
+    )
+    parser.add_argument(
+        "--model",
+        action="append",
+        default=[],
+        metavar="JOB=VGG16",
+        help="what a job trains; repeat",
+    )
+    parser.add_argument("--plot", metavar="DIR", help="write pictures of the shared links")
     _finish(parser)
 
 

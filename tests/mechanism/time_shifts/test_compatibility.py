@@ -10,6 +10,7 @@ import pytest
 
 import apportion as ap
 from apportion.mechanism.time_shifts import jensen_bound, score_of, unified_circle
+from benchmarks.cassini_solvers import compared
 
 Slots = list[float]
 
@@ -259,3 +260,9 @@ def test_bad_links_are_named() -> None:
         score_of([job], 50, [0, 0])
     with pytest.raises(ap.InputError, match="tolerance"):
         ap.compatibility([job], 50, tolerance=2)
+
+
+@pytest.mark.parametrize("jobs", [3, 5, 8])
+def test_many_jobs_against_a_longer_plain_search(jobs: int) -> None:
+    row = compared(jobs, instances=3, kicks=200)
+    assert row["largest_loss"] < 0.003

@@ -1,0 +1,127 @@
+"""``apportion links``."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+from apportion.checks import file_path, read_whole
+from apportion.cli.output import print_table
+from apportion.errors import InputError, unknown_name
+from apportion.mechanism.time_shifts import rank_placements
+from apportion.report.files import check_folder, write_bytes
+from apportion.report.link_plots import affinity_figure, compatibility_figure
+from apportion.sim.network import communication_profile, get_topology, jobs_on_links
+
+if TYPE_CHECKING:
+    import argparse
+    from pathlib import Path
+
+    from apportion.mechanism.time_shifts import CommunicationProfile, RankedPlacement
+    from apportion.sim.network import Topology
+
+__all__ = ["run"]
+
+_MOST_GPUS = 1_000_000
+
+
+def run(args: argparse.Namespace) -> None:
+    """Print which links gangs use and share, and with --model how they share them best."""
+    topology = get_topology(args.topology)
+    gangs = {job: _gpus(job, text) for job, text in _assigned("--gang", args.gang).items()}
+    folder = None if args.plot is None else file_path("--plot", args.plot)
+    if folder is not None:
+        check_folder(folder)
+    jobs_of = jobs_on_links(topology, gangs)
+    models = _assigned("--model", args.model)
+    print(f"{topology.name}: {topology.gpus} GPUs, {len(topology.capacities)} links")
+    if not models:
+        rows = [
+            [link, f"{topology.capacities[link]:g}", ", ".join(jobs)]
+            for link, jobs in jobs_of.items()
+        ]
+        if rows:
+            print_table(["link", "Gb/s", "jobs"], rows, left=(0, 2))
+        return
+    for job in gangs:
+        if job not in models:
+            raise InputError(f"The job {job!r} has no --model {job}=MODEL.")
+    shared = {link: jobs for link, jobs in jobs_of.items() if len(jobs) > 1}
+    meeting = {job for jobs in shared.values() for job in jobs}
+    profiles = {job: _profile(job, models, gangs, topology) for job in models}
+    needed = {job: profile for job, profile in profiles.items() if job in meeting}
+    (ranked,) = rank_placements([shared], needed, topology.capacities)
+    _show(ranked)
+    if folder is not None:
+        _draw(ranked, folder)
+
+
+def _profile(
+    job: str, models: dict[str, str], gangs: dict[str, list[int]], topology: Topology
+) -> CommunicationProfile:
+    """Profile of a job that sends at the rate of the slowest link that it uses."""
+    if job not in gangs:
+        raise unknown_name("job of --model", job, gangs)
+    links = topology.links_of(gangs[job])
+    slowest = min((topology.capacities[link] for link in links), default=50.0)
+    gpus = max(2, len(gangs[job]))
+    return communication_profile(models[job], gbps=slowest, gpus=gpus).named(job)
+
+
+def _show(ranked: RankedPlacement) -> None:
+    """Print how the jobs on every shared link get on, and their shifts."""
+    rows = [
+        [
+            str(link),
+            f"{found.capacity_gbps:g}",
+            ", ".join(found.jobs),
+            f"{found.unshifted_score:.3f}",
+            f"{found.score:.3f}",
+            found.proof if found.commensurate else f"{found.proof}; incommensurate",
+        ]
+        for link, found in ranked.links.items()
+    ]
+    header = ["link", "Gb/s", "jobs", "unshifted", "score", "proof"]
+    print_table(header, rows, left=(0, 2, 5))
+    print(f"Score of the placement: {ranked.score:.3f}")
+    if ranked.has_loops:
+        print(f"Loops in the affinity graph: {ranked.graph.loops}; no shifts suit every link.")
+    for job, shift in ranked.shifts_s.items():
+        print(f"{job} starts {shift:.6g} s later")
+
+
+def _draw(ranked: RankedPlacement, folder: Path) -> None:
+    """Write a picture for every shared link, and one of the affinity graph."""
+    figures = {"affinity_graph": affinity_figure(ranked.graph, dict(ranked.shifts_s))}
+    for link, found in ranked.links.items():
+        safe = "".join(letter if letter.isalnum() else "_" for letter in str(link))
+        figures[f"link_{safe}"] = compatibility_figure(found)
+    for name, figure in figures.items():
+        stream = io.BytesIO()
+        figure.savefig(stream, format="png", dpi=110)
+        print(f"Written: {write_bytes(folder / f'{name}.png', stream.getvalue())}")
+
+
+def _assigned(option: str, words: list[str]) -> dict[str, str]:
+    """Read ``JOB=VALUE``, each job once."""
+    found: dict[str, str] = {}
+    for word in words:
+        job, equals, value = (part.strip() for part in word.partition("="))
+        if not (job and equals and value) or job in found:
+            raise InputError(f"{option} {word!r}: write JOB=VALUE, each job once.")
+        found[job] = value
+    return found
+
+
+def _gpus(job: str, text: str) -> list[int]:
+    """Read numbers of GPUs, ``0,2,5-7``."""
+    found: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.partition("-")
+        try:
+            begin = read_whole(first)
+            end = read_whole(last, begin, begin + _MOST_GPUS) if dash else begin
+        except ValueError as error:
+            raise InputError(f"--gang {job}={text}: {error}; write GPUs as 0,2,5-7.") from error
+        found += range(begin, end + 1)
+    return found

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from apportion.cli import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+GANGS = ["--gang", "a=0,2", "--gang", "b=3-4"]
+MODELS = ["--model", "a=ResNet50", "--model", "b=ResNet50"]
+
+
+def test_links_of_gangs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["links", "cassini", *GANGS]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "cassini: 24 GPUs, 36 links"
+    assert ["leaf", "1", "50", "a,", "b"] in [line.split() for line in lines]
+    assert main(["links", "gb200_nvl72"]) == 0
+    assert "2304 GPUs" in capsys.readouterr().out
+
+
+def test_jobs_that_share_a_link_are_shifted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["links", "cassini", *GANGS, *MODELS, "--plot", str(tmp_path / "out")]) == 0
+    printed = capsys.readouterr().out
+    assert "leaf 1" in printed
+    assert "Score of the placement: 1.000" in printed
+    assert "a starts 0 s later" in printed
+    assert {file.name for file in (tmp_path / "out").iterdir()} == {
+        "affinity_graph.png",
+        "link_leaf_1.png",
+    }
+
+
+def test_a_file_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "ring.toml"
+    file.write_text('kind = "torus"\ndimensions = [4]\nlink_gbps = 100')
+    gangs = ["--gang", "a=0,1", "--gang", "b=0-2", "--gang", "c=1,3"]
+    models = [*MODELS, "--model", "c=BERT"]
+    assert main(["links", str(file), *gangs, *models]) == 0
+    assert "Loops in the affinity graph: 3" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["casini"], "Did you mean 'cassini'"),
+        (["none.toml"], "Cannot read the topology"),
+        (["cassini", "--gang", "a"], "write JOB=VALUE"),
+        (["cassini", "--gang", "a=0", "--gang", "a=1"], "each job once"),
+        (["cassini", "--gang", "a=0-x"], "write GPUs as 0,2,5-7"),
+        (["cassini", "--gang", "a=3-1"], "write GPUs as"),
+        (["cassini", "--gang", "a=0-24"], "A GPU of 'cassini' is 24"),
+        (["cassini", *GANGS, "--model", "a=VGG16"], "job 'b' has no --model"),
+        (["cassini", *GANGS, *MODELS, "--model", "c=VGG16"], "job of --model 'c'"),
+        (["cassini", "--gang", "a=0,1", "--model", "a=VGG"], "Did you mean 'VGG"),
+    ],
+)
+def test_what_is_wrong_is_named(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["links", *words]) == 2
+    assert message in capsys.readouterr().err
