@@ -1,0 +1,25 @@
+"""GPUs that serve inference requests and are lent to training in between."""
+
+from __future__ import annotations
+
+from apportion.mechanism.inference.ledger import StateChange
+from apportion.mechanism.inference.life_cycle import InferenceGpus
+from apportion.mechanism.inference.queues import ServedRequest
+from apportion.mechanism.inference.settings import (
+    DEEPBOOT_COLD_STARTS,
+    PIPESWITCH_COLD_START_S,
+    ProtectTimes,
+    cold_starts,
+)
+from apportion.mechanism.inference.slots import GpuState
+
+__all__ = [
+    "DEEPBOOT_COLD_STARTS",
+    "PIPESWITCH_COLD_START_S",
+    "GpuState",
+    "InferenceGpus",
+    "ProtectTimes",
+    "ServedRequest",
+    "StateChange",
+    "cold_starts",
+]

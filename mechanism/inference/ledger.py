@@ -1,0 +1,63 @@
+"""Who was in which state when: changes, and the seconds spent in each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from apportion.mechanism.inference.slots import GpuState
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["StateChange", "StateLedger"]
+
+
+class StateChange(NamedTuple):
+    """A GPU that goes from one state to another."""
+
+    time_s: float
+    gpu: int
+    before: GpuState
+    after: GpuState
+
+
+class StateLedger:
+    """States of GPUs, all of them free at first.
+
+    Parameters
+    ----------
+    gpus
+        How many.
+
+    Attributes
+    ----------
+    states
+        State of each GPU; not to be changed from outside.
+    changes
+        Every change, in order.
+    """
+
+    def __init__(self, gpus: int) -> None:
+        self.states = [GpuState.FREE] * gpus
+        self.changes: list[StateChange] = []
+        self._since_s = [0.0] * gpus
+        self._spent_s = np.zeros((len(GpuState), gpus))
+
+    def note(self, now_s: float, gpu: int, state: GpuState) -> None:
+        """Note the state that a GPU is in from now on."""
+        before = self.states[gpu]
+        if state == before:
+            return
+        self.changes.append(StateChange(now_s, gpu, before, state))
+        self._spent_s[before, gpu] += now_s - self._since_s[gpu]
+        self._since_s[gpu] = now_s
+        self.states[gpu] = state
+
+    def spent_s(self, now_s: float) -> NDArray[np.float64]:
+        """Seconds that each GPU has spent in each state, shape (states, GPUs)."""
+        spent = self._spent_s.copy()
+        for gpu, state in enumerate(self.states):
+            spent[state, gpu] += now_s - self._since_s[gpu]
+        return spent

@@ -1,0 +1,291 @@
+"""The life of GPUs that serve inference requests and are lent to training in between."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from apportion.checks import choice, seconds, whole
+from apportion.errors import InputError, unknown_name, written
+from apportion.mechanism.inference.agenda import Agenda, Due, Ending
+from apportion.mechanism.inference.ledger import StateLedger
+from apportion.mechanism.inference.queues import ServedRequest, WaitingRequest, WaitingRequests
+from apportion.mechanism.inference.settings import ProtectTimes
+from apportion.mechanism.inference.slots import GpuState, ServiceSlots
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from apportion.mechanism.inference.ledger import StateChange
+    from apportion.mechanism.inference.slots import Slot
+
+__all__ = ["InferenceGpus"]
+
+
+class InferenceGpus:
+    """GPUs that are free, running, protected, warm or loaned; requests, and loans to training.
+
+    A request gets a GPU at once if `ServiceSlots.choose` finds one, else it waits: first come,
+    first served, except that a GPU that has just run a service goes on with a request of that
+    service. For each that waits, a loaned GPU may be called back (`reclaims_due`, `reclaim`); which
+    one is for the owner of the loans to say. Nothing is stopped once it runs. (The life cycle of
+    DeepBoot, Chen et al., TPDS 2023, with timers in place of ticks.)
+
+    Time is told with every call and never goes back. What ends at a time has ended before what is
+    told at that time: a request at the end of a protection finds the GPU warm.
+
+    Parameters
+    ----------
+    nodes
+        Node of each GPU.
+    cold_start_s
+        Seconds until a service is loaded on a GPU, by service, see `cold_starts`.
+    protect
+        How long a GPU is kept for the service that it has just run.
+    services_per_gpu
+        Services that a GPU may have loaded, each serving one request at a time; how much they slow
+        each other down is not modelled.
+    binding
+        Who gets a GPU that was called back: ``"late"``, whoever waits longest once it is there, or
+        ``"early"``, the request for which it was called, which waits for it and takes no other.
+
+    Attributes
+    ----------
+    now_s
+        The time.
+    served
+        Requests that have or had a GPU, in the order in which they got one.
+
+    Raises
+    ------
+    InputError
+        For no GPUs or services, and options out of range.
+    """
+
+    def __init__(
+        self,
+        nodes: Sequence[int],
+        cold_start_s: Mapping[str, float],
+        protect: ProtectTimes | None = None,
+        services_per_gpu: int = 1,
+        binding: Literal["late", "early"] = "late",
+    ) -> None:
+        if not len(nodes) or not cold_start_s:
+            raise InputError("Inference needs at least one GPU and one service.")
+        per_gpu = whole("services_per_gpu", services_per_gpu, 1)
+        self._cold_s: dict[Hashable, float] = {
+            name: seconds(f"The cold start of {written(name)}", value)
+            for name, value in cold_start_s.items()
+        }
+        self._protect = protect or ProtectTimes()
+        self._early = choice("binding", binding, ("late", "early")) == "early"
+        self._slots = ServiceSlots(nodes, per_gpu)
+        self.now_s = 0.0
+        self.served: list[ServedRequest] = []
+        self._ledger = StateLedger(len(nodes))
+        self._agenda = Agenda()
+        self._known: set[Hashable] = set()
+        self._queue = WaitingRequests(self._cold_s)
+        self._yielding: dict[int, WaitingRequest | None] = {}
+
+    @property
+    def states(self) -> tuple[GpuState, ...]:
+        """State of each GPU."""
+        return tuple(self._ledger.states)
+
+    @property
+    def changes(self) -> tuple[StateChange, ...]:
+        """Every change of state, in order."""
+        return tuple(self._ledger.changes)
+
+    @property
+    def waiting(self) -> int:
+        """Requests without a GPU, those included for whom one is being called back."""
+        return self._queue.count + sum(bound is not None for bound in self._yielding.values())
+
+    @property
+    def reclaims_due(self) -> int:
+        """How many loaned GPUs waiting requests still need, as far as there are any."""
+        coming = 0 if self._early else len(self._yielding)
+        here = self._ledger.states.count(GpuState.LOANED) - len(self._yielding)
+        return max(min(self._queue.count - coming, here), 0)
+
+    @property
+    def lendable(self) -> list[int]:
+        """GPUs that training may have: free ones first, then those that are only warm."""
+        return [
+            gpu
+            for state in (GpuState.FREE, GpuState.WARM)
+            for gpu, its in enumerate(self._ledger.states)
+            if its == state
+        ]
+
+    @property
+    def next_event_s(self) -> float:
+        """When something ends by itself; infinite if nothing will."""
+        return self._agenda.next_s
+
+    def spent_s(self) -> NDArray[np.float64]:
+        """Seconds that each GPU has spent in each state until now, shape (states, GPUs)."""
+        return self._ledger.spent_s(self.now_s)
+
+    def advance(self, now_s: float) -> None:
+        """Let everything happen that ends until a time.
+
+        Raises
+        ------
+        InputError
+            If that time is past.
+        """
+        if not now_s >= self.now_s:
+            raise InputError(f"The time is {written(now_s)}; it must be {self.now_s:g} s or later.")
+        while self._agenda.next_s <= now_s:
+            due = self._agenda.pop()
+            self.now_s = due.time_s
+            if due.what == Ending.LOAN:
+                self._arrives(due.gpu)
+            else:
+                slot = self._slots.of_gpu[due.gpu][due.number]
+                (self._ended if due.what == Ending.REQUEST else self._expired)(slot)
+        self.now_s = float(now_s)
+
+    def request(
+        self, now_s: float, request: Hashable, service: Hashable, duration_s: float
+    ) -> ServedRequest | None:
+        """Take a request in.
+
+        Returns
+        -------
+        ServedRequest or None
+            What it got; None if it waits.
+
+        Raises
+        ------
+        InputError
+            For an unknown service, a duration that is not > 0, and a request that came before.
+        """
+        if service not in self._cold_s:
+            raise unknown_name(f"service of request {written(request)}", service, self._cold_s)
+        seconds(f"The duration of request {written(request)}", duration_s, strict=True)
+        if request in self._known:
+            raise InputError(f"Request {written(request)} came before; each comes once.")
+        self.advance(now_s)
+        self._known.add(request)
+        new = WaitingRequest(len(self._known), request, service, self.now_s, float(duration_s))
+        slot = None if self._queue.of_service[service] else self._slots.choose(service)
+        if slot is not None:
+            return self._start(slot, new)
+        self._queue.add(new)
+        return None
+
+    def lend(self, now_s: float, gpu: int) -> None:
+        """Lend a free or warm GPU to training.
+
+        Raises
+        ------
+        InputError
+            If it is neither, or there is no such GPU.
+        """
+        self.advance(now_s)
+        self._check(gpu, "be lent", GpuState.FREE, GpuState.WARM)
+        self._slots.lend(gpu)
+        self._ledger.note(self.now_s, gpu, GpuState.LOANED)
+
+    def give_back(self, now_s: float, gpu: int) -> None:
+        """Take a GPU back that training no longer needs: whoever waits has it, else it is free.
+
+        One that is being called back is there at once.
+
+        Raises
+        ------
+        InputError
+            If it is not loaned.
+        """
+        self.advance(now_s)
+        self._check(gpu, "be given back", GpuState.LOANED)
+        self._arrives(gpu)
+
+    def reclaim(self, now_s: float, gpu: int, yield_s: float = 0.0) -> None:
+        """Call a loaned GPU back; it stays loaned for the seconds that training takes to leave it.
+
+        Raises
+        ------
+        InputError
+            If it is not loaned, or is being called back already, or no request needs it.
+        """
+        seconds("The yield time", yield_s)
+        self.advance(now_s)
+        self._check(gpu, "be called back", GpuState.LOANED)
+        if gpu in self._yielding:
+            raise InputError(f"GPU {gpu} is being called back already.")
+        if not self.reclaims_due:
+            raise InputError(f"GPU {gpu} cannot be called back: no waiting request needs it.")
+        bound = self._queue.take(self._queue.oldest()[0].service) if self._early else None
+        self._yielding[gpu] = bound
+        self._agenda.set(Due(self.now_s + yield_s, Ending.LOAN, gpu, -1))
+        self.advance(self.now_s)  # it may be there at once
+
+    def _check(self, gpu: int, what: str, *valid: GpuState) -> None:
+        whole("The number of a GPU", gpu, 0, len(self._ledger.states) - 1)
+        state = self._ledger.states[gpu]
+        if state not in valid:
+            names = " or ".join(each.name.lower() for each in valid)
+            raise InputError(f"GPU {gpu} is {state.name.lower()}; it must be {names} to {what}.")
+
+    def _start(self, slot: Slot, new: WaitingRequest) -> ServedRequest:
+        """Run a request in a slot."""
+        loaded = slot.service == new.service
+        kept = loaded and slot.state == GpuState.PROTECTED
+        slot.count = slot.count + 1 if kept else 0
+        cold_s = 0.0 if loaded else self._cold_s[new.service]
+        end_s = self.now_s + cold_s + new.duration_s
+        self._change(slot, GpuState.RUNNING, new.service)
+        self._agenda.set(Due(end_s, Ending.REQUEST, slot.gpu, slot.number))
+        got = ServedRequest(
+            new.request, new.service, slot.gpu, new.arrival_s, self.now_s, cold_s, end_s
+        )
+        self.served.append(got)
+        return got
+
+    def _ended(self, slot: Slot) -> None:
+        """Protect a GPU whose request has ended, and go on with one of that service."""
+        self._change(slot, GpuState.PROTECTED, slot.service)
+        end_s = self.now_s + self._protect.after(slot.count)
+        self._agenda.set(Due(end_s, Ending.PROTECTION, slot.gpu, slot.number))
+        if self._queue.of_service[slot.service]:
+            self._start(slot, self._queue.take(slot.service))
+
+    def _expired(self, slot: Slot) -> None:
+        slot.count = 0
+        self._change(slot, GpuState.WARM, slot.service)
+        self._serve_waiting()
+
+    def _arrives(self, gpu: int) -> None:
+        """Give a GPU that was loaned to whom it was called back for, or to who waits longest."""
+        bound = self._yielding.pop(gpu, None)
+        self._agenda.clear(gpu)
+        self._slots.take_back(gpu)
+        self._ledger.note(self.now_s, gpu, GpuState.FREE)
+        if bound is not None:
+            self._start(self._slots.of_gpu[gpu][0], bound)
+        self._serve_waiting()
+
+    def _serve_waiting(self) -> None:
+        """Give what became available to those who wait longest."""
+        while self._queue.count:
+            for head in self._queue.oldest():
+                slot = self._slots.choose(head.service)
+                if slot is not None:
+                    self._start(slot, self._queue.take(head.service))
+                    break
+            else:
+                return
+
+    def _change(self, slot: Slot, state: GpuState, service: Hashable) -> None:
+        """Change a slot, and with it perhaps its GPU: the busiest of its slots counts."""
+        slot.since_s = self.now_s
+        self._slots.fill(slot, state, service)
+        found = {each.state for each in self._slots.of_gpu[slot.gpu]} - {GpuState.FREE}
+        self._ledger.note(self.now_s, slot.gpu, min(found, default=GpuState.FREE))
