@@ -1,0 +1,119 @@
+"""Inference requests as a table: when each comes, which service it asks, how much it needs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from apportion.checks import LARGEST_NUMBER, seconds
+from apportion.errors import InputError, unknown_name, written
+from apportion.table_checks import as_floats, check_unique, table
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["REQUEST_COLUMNS", "checked_requests", "offered_load", "peak_gpus"]
+
+REQUEST_COLUMNS = {
+    "arrival_s": "when the request comes, seconds from the start of the workload",
+    "service": "the service that it asks, a text",
+    "duration_s": "seconds on one GPU, without a cold start",
+    "slo_s": "seconds from its arrival within which it should end; not below its duration",
+    "context_tokens": "tokens that it brings",
+    "generated_tokens": "tokens that it gets",
+}
+"""Columns of a table of requests; the first two are always there, and a duration or tokens."""
+
+
+def checked_requests(requests: pd.DataFrame) -> pd.DataFrame:
+    """Check a table of requests, and sort it by arrival.
+
+    Parameters
+    ----------
+    requests
+        Columns of `REQUEST_COLUMNS`, one row per request, indexed by the name of the request.
+
+    Raises
+    ------
+    InputError
+        For unknown or missing columns, values out of range, or an SLO that is shorter than the
+        service itself; the message names the request.
+    """
+    given = table("The requests", requests, "requests")
+    for column in given.columns:
+        if column not in REQUEST_COLUMNS:
+            raise unknown_name("column of the requests", column, REQUEST_COLUMNS)
+    for column in ("arrival_s", "service"):
+        if column not in given.columns:
+            raise InputError(f"The requests have no column {column!r}.")
+    if "duration_s" not in given and not {"context_tokens", "generated_tokens"} <= set(given):
+        raise InputError("The requests have neither a column 'duration_s' nor tokens.")
+    check_unique("request", given.index)
+    found = given.copy()
+    for column in found.columns:
+        if column == "service":
+            found[column] = _services(found[column])
+        else:
+            found[column] = _numbers(found[column], strict=column in ("duration_s", "slo_s"))
+    if {"slo_s", "duration_s"} <= set(found):
+        short = (found["slo_s"] < found["duration_s"]).to_numpy()
+        if short.any():
+            row = found[short].iloc[0]
+            raise InputError(
+                f"Request {written(found.index[short].tolist()[0])} has an SLO of "
+                f"{row['slo_s']:g} s, but takes {row['duration_s']:g} s by itself."
+            )
+    return found.sort_values("arrival_s", kind="stable").rename_axis("request")
+
+
+def _services(names: pd.Series) -> pd.Series:
+    wrong = names.isna() | names.astype(str).str.strip().eq("")
+    if wrong.any():
+        raise InputError(f"Request {written(names.index[wrong].tolist()[0])} names no service.")
+    return names.astype(str)
+
+
+def _numbers(values: pd.Series, *, strict: bool) -> NDArray[np.float64]:
+    numbers = as_floats(values)
+    wrong = ~((numbers > 0 if strict else numbers >= 0) & (numbers <= LARGEST_NUMBER))
+    if wrong.any():
+        where = int(np.argmax(wrong))
+        raise InputError(
+            f"{values.name} of request {written(values.index.tolist()[where])} is "
+            f"{written(values.iloc[where])}; it must be a number {'>' if strict else '>='} 0."
+        )
+    return numbers
+
+
+def offered_load(requests: pd.DataFrame, window_s: float = 3600.0) -> pd.Series:
+    """GPUs that would be busy on average if every request began when it came, by window.
+
+    Parameters
+    ----------
+    requests
+        With durations.
+    window_s
+        Length of a window, seconds.
+
+    Returns
+    -------
+    Series
+        Erlangs, indexed by the start of each window in seconds: rate times mean duration.
+    """
+    seconds("window_s", window_s, strict=True)
+    checked = checked_requests(requests)
+    if "duration_s" not in checked:
+        raise InputError("The load of requests needs their column 'duration_s'.")
+    window = (checked["arrival_s"] // window_s).astype(np.int64).to_numpy()
+    total = np.bincount(window, weights=checked["duration_s"].to_numpy()) / window_s
+    index = pd.Index(np.arange(total.size) * window_s, name="start_s")
+    return pd.Series(total, index=index, name="erlangs")
+
+
+def peak_gpus(requests: pd.DataFrame, window_s: float = 3600.0) -> int:
+    r"""GPUs for the busiest window by the square-root rule, :math:`E + 2 \sqrt{E}`, rounded up."""
+    load = offered_load(requests, window_s)
+    peak = float(load.max()) if len(load) else 0.0
+    return int(np.ceil(peak + 2.0 * np.sqrt(peak)))
