@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from apportion.estimators.goodput.application import MeasuredApplication
 from apportion.estimators.goodput.best_batch import BatchLimits, BestBatches, best_batches
 from apportion.estimators.goodput.bootstrap import bootstrapped
 from apportion.estimators.goodput.fit import StepTimeFit, fit_step_times
 from apportion.estimators.goodput.fitness import fitness
 from apportion.estimators.goodput.goodput import Goodput
 from apportion.estimators.goodput.learning_rate import LEARNING_RATE_RULES, learning_rate_factor
+from apportion.estimators.goodput.measured_steps import MeasuredSteps, StepSeconds
+from apportion.estimators.goodput.measured_training import MeasuredTraining
 from apportion.estimators.goodput.noise import efficiency, gain, noise_scale
 from apportion.estimators.goodput.observations import StepObservations
 from apportion.estimators.goodput.step_times import StepTimes
@@ -20,7 +23,11 @@ __all__ = [
     "GangConfiguration",
     "Goodput",
     "GoodputTable",
+    "MeasuredApplication",
+    "MeasuredSteps",
+    "MeasuredTraining",
     "StepObservations",
+    "StepSeconds",
     "StepTimeFit",
     "StepTimes",
     "best_batches",

@@ -3,6 +3,15 @@
 from __future__ import annotations
 
 from apportion.sim.traces.oracle import read_oracle, read_pair_oracle, read_throughputs
+from apportion.sim.traces.pollux import read_pollux_profile, read_pollux_workload
 from apportion.sim.traces.read import TRACE_FORMATS, read_workload
 
-__all__ = ["TRACE_FORMATS", "read_oracle", "read_pair_oracle", "read_throughputs", "read_workload"]
+__all__ = [
+    "TRACE_FORMATS",
+    "read_oracle",
+    "read_pair_oracle",
+    "read_pollux_profile",
+    "read_pollux_workload",
+    "read_throughputs",
+    "read_workload",
+]

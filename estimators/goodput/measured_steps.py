@@ -1,0 +1,176 @@
+"""Seconds of training steps as measured, by placement and batch."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from scipy.interpolate import LinearNDInterpolator
+
+from apportion.errors import InputError, written
+from apportion.estimators.goodput.observations import StepObservations
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["MeasuredSteps", "StepSeconds"]
+
+_KEYS = ["nodes", "gpus", "local_batch"]
+_TIMES = ["step_s", "synchronisation_s"]
+
+
+class StepSeconds(NamedTuple):
+    """Seconds of a step, of them those of its synchronisation, and whether it was measured.
+
+    What was not measured is interpolated between other placements.
+    """
+
+    step_s: float
+    synchronisation_s: float
+    measured: bool
+
+
+class MeasuredSteps:
+    """Seconds of a step by placement and batch per GPU, of one application on one type.
+
+    Parameters
+    ----------
+    name
+        Of the application, for errors.
+    placements
+        Columns placement (GPUs on each node as digits, e.g. ``"44"``), local_batch, step_s and
+        synchronisation_s (part of step_s).
+    larger
+        Measurements by number of nodes and GPUs only: columns nodes, gpus, local_batch, step_s and
+        synchronisation_s.
+
+    Raises
+    ------
+    InputError
+        For a placement that is not one, and a synchronisation that is longer than its step.
+    """
+
+    def __init__(self, name: str, placements: pd.DataFrame, larger: pd.DataFrame) -> None:
+        self.name = name
+        gangs = [_digits(name, text) for text in placements["placement"]]
+        exact = placements.assign(
+            nodes=[len(gang) for gang in gangs], gpus=[sum(gang) for gang in gangs]
+        )
+        for rows in (placements, larger):
+            wrong = ~((rows["synchronisation_s"] <= rows["step_s"]) & (rows["step_s"] > 0))
+            if wrong.any():
+                raise InputError(
+                    f"The profile of {name!r} has a step of {rows.loc[wrong, 'step_s'].iloc[0]} s "
+                    f"with a synchronisation of {rows.loc[wrong, 'synchronisation_s'].iloc[0]} s."
+                )
+        self._exact, self._larger = exact, larger
+        self._curves = self._by_placement(gangs)
+
+    def _by_placement(self, gangs: list[tuple[int, ...]]) -> dict[tuple[int, ...], Floats]:
+        """Rows of each placement, by batch: shape (3, batches)."""
+        table = self._exact[["local_batch", *_TIMES]].to_numpy(dtype=np.float64)
+        found: dict[tuple[int, ...], list[Floats]] = {}
+        for gang, row in zip(gangs, table, strict=True):
+            found.setdefault(_turned(gang), []).append(row)
+        return {gang: np.array(sorted(rows, key=lambda r: r[0])).T for gang, rows in found.items()}
+
+    @property
+    def local_range(self) -> tuple[int, int]:
+        """Smallest and largest batch per GPU of any placement."""
+        batches = self._exact["local_batch"]
+        return int(batches.min()), int(batches.max())
+
+    @property
+    def placements(self) -> tuple[tuple[int, ...], ...]:
+        """Placements that were measured, turned so that they begin with the fewest GPUs."""
+        return tuple(self._curves)
+
+    def at(self, placement: Sequence[int], local_batch: float) -> StepSeconds:
+        """Seconds of a step on so many GPUs on each node.
+
+        A measured placement (turned like a ring, nodes are alike) is interpolated between batches;
+        any other between numbers of nodes, GPUs and batches, with more than 16 nodes as 16.
+
+        Raises
+        ------
+        InputError
+            For a batch that no measurement of the placement reaches, as one beyond the memory, and
+            a placement outside of all that were measured.
+        """
+        gang = tuple(int(gpus) for gpus in placement if gpus)
+        if not gang or min(gang) < 0:
+            raise InputError(f"A placement is {written(placement)}; it must have a GPU.")
+        curve = self._curves.get(_turned(gang))
+        if curve is None:
+            return self._between(gang, local_batch)
+        if not curve[0, 0] <= local_batch <= curve[0, -1]:
+            raise InputError(
+                f"{self.name!r} was measured on placement {_text(gang)} with {curve[0, 0]:g} to "
+                f"{curve[0, -1]:g} samples per GPU, not with {local_batch:g}."
+            )
+        step, synchronisation = (np.interp(local_batch, curve[0], row) for row in curve[1:])
+        return StepSeconds(float(step), float(synchronisation), measured=True)
+
+    def _between(self, gang: tuple[int, ...], local_batch: float) -> StepSeconds:
+        nodes = min(len(gang), int(self._all[_KEYS[0]].max()))
+        step, synchronisation = self._interpolator(
+            np.array([nodes, sum(gang), local_batch], float)
+        )[0]
+        if not np.isfinite(step):
+            raise InputError(
+                f"{self.name!r} was not measured on placement {_text(gang)} with {local_batch:g} "
+                f"samples per GPU, nor on larger and smaller ones to interpolate between."
+            )
+        return StepSeconds(float(step), float(synchronisation), measured=False)
+
+    @cached_property
+    def _all(self) -> pd.DataFrame:
+        """Means by nodes, GPUs and batch of all that was measured."""
+        means = self._exact.groupby(_KEYS, as_index=False)[_TIMES].mean()
+        columns = [*_KEYS, *_TIMES]
+        rows = np.vstack([means[columns].to_numpy(float), self._larger[columns].to_numpy(float)])
+        return (
+            means.iloc[:0]
+            .reindex(range(len(rows)))
+            .assign(**{name: rows[:, place] for place, name in enumerate(columns)})
+        )
+
+    @cached_property
+    def _interpolator(self) -> LinearNDInterpolator:
+        return LinearNDInterpolator(self._all[_KEYS].to_numpy(), self._all[_TIMES].to_numpy())
+
+    def observations(self) -> StepObservations:
+        """Everything that was measured, to fit `StepTimes` to."""
+        every = self._all
+        return StepObservations(
+            gpus=every["gpus"].to_numpy(),
+            nodes=every["nodes"].to_numpy(),
+            local_batch=every["local_batch"].to_numpy(),
+            gradient_s=(every["step_s"] - every["synchronisation_s"]).to_numpy(),
+            step_s=every["step_s"].to_numpy(),
+        )
+
+
+def _digits(name: str, text: object) -> tuple[int, ...]:
+    digits = str(text)
+    if not (digits.isascii() and digits.isdecimal() and "0" not in digits):
+        raise InputError(
+            f"The profile of {name!r} has a placement {written(text)}; it must be the GPUs on each "
+            f"node as digits from 1 to 9, e.g. 44."
+        )
+    return tuple(int(digit) for digit in digits)
+
+
+def _turned(gang: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the least of a placement turned like a ring."""
+    return min(gang[start:] + gang[:start] for start in range(len(gang)))
+
+
+def _text(gang: tuple[int, ...]) -> str:
+    return "+".join(map(str, gang))

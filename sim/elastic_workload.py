@@ -1,0 +1,138 @@
+"""Jobs that may hold any number of GPUs, with what is true of their applications."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from apportion.checks import label, whole
+from apportion.errors import InputError, unknown_name, written
+from apportion.sim.workload import Workload
+from apportion.table_checks import as_floats, check_unique, table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from apportion.estimators.goodput.application import MeasuredApplication
+
+__all__ = ["ELASTIC_COLUMNS", "ElasticWorkload", "packed"]
+
+ELASTIC_COLUMNS = {
+    "arrival_s": "when the job arrives, seconds from the start of the workload",
+    "application": "what it trains, a key into the applications",
+    "gpus": "GPUs that it holds if it is rigid",
+    "batch": "samples per step that it trains with if it is rigid",
+}
+"""Columns of the jobs of an `ElasticWorkload`."""
+
+
+@dataclass(frozen=True, eq=False)
+class ElasticWorkload:
+    """Elastic jobs: from start to end of their application, on any number of GPUs.
+
+    Parameters
+    ----------
+    name
+        For tables and plots.
+    jobs
+        One row per job, columns of `ELASTIC_COLUMNS`; kept sorted by arrival.
+    applications
+        What was measured of each application.
+
+    Raises
+    ------
+    InputError
+        For a missing column, a value out of range, or an application that is not known.
+    """
+
+    name: str
+    jobs: pd.DataFrame
+    applications: Mapping[str, MeasuredApplication]
+
+    def __post_init__(self) -> None:
+        label("name of a workload", self.name)
+        jobs = table("The jobs", self.jobs)
+        for column in ELASTIC_COLUMNS:
+            if column not in jobs.columns:
+                raise InputError(f"The elastic jobs have no column {column!r}.")
+        check_unique("job", jobs.index)
+        for column, least in (("arrival_s", 0), ("gpus", 1), ("batch", 1)):
+            values = as_floats(jobs[column])
+            wrong = ~((values >= least) & np.isfinite(values))
+            if column != "arrival_s":
+                wrong |= values % 1 != 0
+            if wrong.any():
+                job = jobs.index.tolist()[int(np.argmax(wrong))]
+                raise InputError(
+                    f"{column} of job {written(job)} is {written(jobs[column][wrong].iloc[0])}; it "
+                    f"must be a {'' if column == 'arrival_s' else 'whole '}number >= {least}."
+                )
+        for job, application in jobs["application"].items():
+            if application not in self.applications:
+                what = f"application of job {written(job)}"
+                raise unknown_name(what, application, self.applications)
+        ordered = jobs.sort_values("arrival_s", kind="stable").rename_axis("job")
+        object.__setattr__(self, "jobs", ordered)
+
+    def __len__(self) -> int:
+        return len(self.jobs)
+
+    def rigid(self, accelerator: str, gpus_per_node: int = 4) -> Workload:
+        """Return the same jobs with the GPUs and batches that their users set.
+
+        Parameters
+        ----------
+        accelerator
+            Name of the type on which the applications were measured.
+        gpus_per_node
+            GPUs of a node: a gang has as many whole nodes as it fills, and the rest on one more.
+
+        Returns
+        -------
+        Workload
+            Steps and steps/s as the profiles have them, without pauses; for every policy.
+        """
+        whole("gpus_per_node", gpus_per_node, 1)
+        steps, job_types, speeds = [], [], {}
+        for job, row in self.jobs.iterrows():
+            application = self.applications[row["application"]]
+            try:
+                count, speed = self._of_job(application, row, gpus_per_node)
+            except InputError as error:
+                raise InputError(f"Job {written(job)}: {error}") from error
+            steps.append(count)
+            job_types.append(f"{row['application']} (batch size {row['batch']})")
+            speeds[job_types[-1], int(row["gpus"])] = speed
+        jobs = pd.DataFrame(
+            {
+                "arrival_s": self.jobs["arrival_s"],
+                "job_type": job_types,
+                "scale_factor": self.jobs["gpus"].astype(np.int64),
+                "total_steps": steps,
+            },
+            index=self.jobs.index,
+        )
+        index = pd.MultiIndex.from_tuples(list(speeds), names=["job_type", "scale_factor"])
+        throughputs = pd.DataFrame({accelerator: list(speeds.values())}, index=index)
+        note = "jobs are rigid: GPUs and batches are those that their users set"
+        return Workload(self.name, jobs, throughputs, notes=(note,))
+
+    @staticmethod
+    def _of_job(
+        application: MeasuredApplication, row: pd.Series, gpus_per_node: int
+    ) -> tuple[float, float]:
+        """Return steps from start to end, and steps per second."""
+        gpus = int(row["gpus"])
+        local, accumulation = application.split(int(row["batch"]), gpus)
+        count = application.training.steps(gpus * local * (accumulation + 1))
+        placement = packed(gpus, gpus_per_node)
+        return count, application.steps_per_s(placement, local, accumulation)
+
+
+def packed(gpus: int, gpus_per_node: int) -> tuple[int, ...]:
+    """Return the GPUs on each node of a gang on as few nodes as possible."""
+    full, rest = divmod(gpus, gpus_per_node)
+    return (gpus_per_node,) * full + ((rest,) if rest else ())

@@ -1,0 +1,127 @@
+"""Profiles and workloads of Pollux's simulator (OSDI 2021): elastic training jobs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from apportion.checks import file_path
+from apportion.errors import InputError, unknown_name
+from apportion.estimators.goodput import (
+    BatchLimits,
+    MeasuredApplication,
+    MeasuredSteps,
+    MeasuredTraining,
+)
+from apportion.sim.elastic_workload import ElasticWorkload
+from apportion.sim.traces.table import parse_table
+from apportion.sim.traces.text import read_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["POLLUX_LOCAL_BATCHES", "read_pollux_profile", "read_pollux_workload"]
+
+POLLUX_LOCAL_BATCHES: Mapping[str, int] = MappingProxyType({"yolov3": 8})
+"""Largest batch per GPU where it is not the largest that was measured, as Pollux has it."""
+
+_VALIDATION = re.compile(r"validation-(\d+)\.csv(\.gz)?")
+
+
+def read_pollux_profile(folder: str | Path, local_most: int | None = None) -> MeasuredApplication:
+    """Read the profile of one application: a folder named like it.
+
+    Parameters
+    ----------
+    folder
+        With three kinds of files, times in seconds: ``placements.csv`` (placement, local_bsz,
+        step_time, sync_time), ``scalability.csv`` (num_nodes, num_replicas, local_bsz, step_time,
+        sync_time) and one ``validation-<batch>.csv`` per batch (progress, grad_sqr, grad_var, a row
+        per epoch).
+    local_most
+        Largest batch per GPU; that of `POLLUX_LOCAL_BATCHES`, else the largest measured.
+
+    Raises
+    ------
+    InputError
+        For a missing file or column, and a malformed line.
+    """
+    path = file_path("The folder of a profile", folder)
+    training = {
+        int(match[1]): _numbers(file, "progress", "grad_sqr", "grad_var")
+        for file in sorted(path.glob("validation-*"))
+        if (match := _VALIDATION.fullmatch(file.name))
+    }
+    lines = parse_table(read_text(path / "placements.csv"))
+    placements = _steps(path / "placements.csv").assign(placement=lines.texts("placement"))
+    larger = _steps(path / "scalability.csv", nodes="num_nodes", gpus="num_replicas")
+    steps = MeasuredSteps(path.name, placements, larger)
+    measured = MeasuredTraining(path.name, training)
+    least, most = steps.local_range
+    limits = BatchLimits(
+        initial=measured.initial_batch,
+        largest=int(measured.batches[-1]),
+        local_least=least,
+        local_most=local_most or POLLUX_LOCAL_BATCHES.get(path.name, most),
+    )
+    return MeasuredApplication(path.name, steps, measured, limits)
+
+
+def read_pollux_workload(
+    path: str | Path, profiles: str | Path | Mapping[str, MeasuredApplication]
+) -> ElasticWorkload:
+    """Read a workload of elastic jobs.
+
+    Parameters
+    ----------
+    path
+        A csv with columns name, time (s from the start), application, num_replicas and batch_size:
+        GPUs and batch as its user would have set them.
+    profiles
+        The applications, or the folder that has a folder for each.
+
+    Raises
+    ------
+    InputError
+        For a missing column, a malformed line, or an application without a profile.
+    """
+    file = read_text(path)
+    lines = parse_table(file)
+    jobs = pd.DataFrame(
+        {
+            "arrival_s": lines.numbers("time", "a number >= 0 (seconds)"),
+            "application": lines.texts("application"),
+            "gpus": lines.numbers("num_replicas", "a whole number >= 1", least=1, whole=True),
+            "batch": lines.numbers("batch_size", "a whole number >= 1", least=1, whole=True),
+        }
+    ).set_axis(lines.unique("name"))
+    names = list(jobs["application"].unique())
+    if isinstance(profiles, (str, Path)):
+        folder = file_path("The folder of profiles", profiles)
+        there = sorted(each.name for each in folder.glob("*") if each.is_dir())
+        for name in names:
+            if name not in there:
+                raise unknown_name("application among the profiles", name, there)
+        known: Mapping[str, MeasuredApplication] = {
+            name: read_pollux_profile(folder / name) for name in names
+        }
+    else:
+        known = profiles
+    return ElasticWorkload(file.name, jobs, {name: known[name] for name in names if name in known})
+
+
+def _steps(path: Path, **others: str) -> pd.DataFrame:
+    names = {"local_batch": "local_bsz", "step_s": "step_time", "synchronisation_s": "sync_time"}
+    columns = {**others, **names}
+    return _numbers(path, *columns.values()).set_axis(list(columns), axis=1)
+
+
+def _numbers(path: Path, *columns: str) -> pd.DataFrame:
+    lines = parse_table(read_text(path))
+    if not len(lines.rows):
+        raise InputError(f"{path} has no rows.")
+    return pd.DataFrame({name: lines.numbers(name) for name in columns})
