@@ -109,8 +109,13 @@ class InferenceGpus:
     def reclaims_due(self) -> int:
         """How many loaned GPUs waiting requests still need, as far as there are any."""
         coming = 0 if self._early else len(self._yielding)
-        here = self._ledger.states.count(GpuState.LOANED) - len(self._yielding)
-        return max(min(self._queue.count - coming, here), 0)
+        return max(min(self._queue.count - coming, len(self.reclaimable)), 0)
+
+    @property
+    def reclaimable(self) -> list[int]:
+        """Loaned GPUs that are not being called back yet."""
+        states = enumerate(self._ledger.states)
+        return [g for g, its in states if its == GpuState.LOANED and g not in self._yielding]
 
     @property
     def lendable(self) -> list[int]:
@@ -139,8 +144,10 @@ class InferenceGpus:
         InputError
             If that time is past.
         """
-        if not now_s >= self.now_s:
-            raise InputError(f"The time is {written(now_s)}; it must be {self.now_s:g} s or later.")
+        if not self.now_s <= now_s < float("inf"):
+            raise InputError(
+                f"The time is {written(now_s)}; it must be {self.now_s:g} s or later, and finite."
+            )
         while self._agenda.next_s <= now_s:
             due = self._agenda.pop()
             self.now_s = due.time_s

@@ -141,11 +141,25 @@ def test_cold_starts_by_model() -> None:
         cold_starts(["gpt-1"])
 
 
+def test_without_protection_a_gpu_is_warm_at_once() -> None:
+    gpus = InferenceGpus([0], COLD, ProtectTimes(0.0, 0.0, 0.0))
+    gpus.request(0, 1, "c", 5.0)
+    gpus.request(0, 2, "a", 5.0)
+    gpus.request(0, 3, "a", 5.0)
+    assert gpus.next_event_s == 7.0
+    gpus.advance(7)
+    assert (gpus.states, gpus.served[1].request) == ((RUNNING,), 2)
+    gpus.advance(100)
+    assert [each.start_s for each in gpus.served] == [0, 7, 18]
+    assert gpus.states == (WARM,)
+
+
 def test_mistakes_are_named() -> None:
     gpus = InferenceGpus([0, 0], COLD)
     gpus.request(5, 1, "a", 1.0)
     mistakes: dict[str, Callable[[], object]] = {
         "5 s or later": lambda: gpus.advance(4),
+        "or later, and finite": lambda: gpus.advance(float("inf")),
         "Unknown service of request 2 'd'": lambda: gpus.request(5, 2, "d", 1.0),
         "The duration of request 2 is 0": lambda: gpus.request(5, 2, "a", 0),
         "Request 1 came before": lambda: gpus.request(5, 1, "a", 1.0),

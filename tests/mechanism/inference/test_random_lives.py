@@ -29,7 +29,6 @@ def drive(
         now += float(rng.poisson(pace))
         gpus.advance(now)
         loaned = [gpu for gpu, state in enumerate(gpus.states) if state == LOANED]
-        coming = set(gpus._yielding)
         what = rng.random()
         if what < 0.6:
             service, duration = str(rng.choice(list(COLD))), float(rng.integers(1, 15))
@@ -43,7 +42,7 @@ def drive(
             if other:
                 other.lend(now, gpu)
         elif gpus.reclaims_due and what < 0.95:
-            gpu, yield_s = int(rng.choice(sorted(set(loaned) - coming))), float(rng.integers(0, 9))
+            gpu, yield_s = int(rng.choice(gpus.reclaimable)), float(rng.integers(0, 9))
             gpus.reclaim(now, gpu, yield_s)
             if other:
                 other.reclaim(now, gpu, yield_s)
