@@ -26,9 +26,11 @@ class RequestRate(Protocol):
     @property
     def most(self) -> float:
         """What the rate never exceeds, requests/s."""
+        ...
 
     def at(self, time_s: ArrayLike) -> Floats:
         """Requests/s at the given times, seconds from the start."""
+        ...
 
 
 @dataclass(frozen=True)
