@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Estimated"]
 
+_REFERENCES = 12
+"""Job types that were profiled before, if nobody says how many and there are so many."""
+
 _MODELS: dict[str, Callable[[], Any]] = {
     "required": SpeedModel,
     "log_additive": lambda: ImputedSpeeds("additive"),
@@ -50,7 +53,7 @@ class Estimated:
     ----------
     references
         Job types of the workload that were profiled before on every accelerator type and number of
-        GPUs: so many, drawn at random.
+        GPUs: so many, drawn at random. ``None``: 12, or all if there are fewer.
     optimism
         Standard deviations of the logarithm that are added where nothing was measured.
     noise
@@ -71,7 +74,7 @@ class Estimated:
         For options out of range.
     """
 
-    references: int = 12
+    references: int | None = None
     optimism: float = 1.0
     noise: float = 0.05
     rows: Literal["job", "type"] = "job"
@@ -80,7 +83,8 @@ class Estimated:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        whole("references", self.references)
+        if self.references is not None:
+            whole("references", self.references)
         number("optimism", self.optimism, most=10.0)
         number("noise", self.noise, most=10.0)
         choice("rows", self.rows, ("job", "type"))
@@ -90,13 +94,14 @@ class Estimated:
     def start(self, truth: Truth, workload: Workload, cluster: Cluster) -> Believed:
         """Profile the references, and estimate every job."""
         table = _profiled(workload, cluster)
-        if self.references > len(table):
+        references = min(_REFERENCES, len(table)) if self.references is None else self.references
+        if references > len(table):
             raise InputError(
-                f"references is {self.references}, but the workload {workload.name!r} has "
+                f"references is {references}, but the workload {workload.name!r} has "
                 f"throughputs of {len(table)} job types only."
             )
         rng = np.random.default_rng(self.seed)
-        drawn = np.sort(rng.choice(len(table), self.references, replace=False))
+        drawn = np.sort(rng.choice(len(table), references, replace=False))
         estimated = EstimatedSpeeds(
             table.iloc[drawn],
             optimism=self.optimism,

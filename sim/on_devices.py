@@ -10,11 +10,10 @@ from apportion.mechanism.placement import Placer
 from apportion.mechanism.queue import InQueue, QueueScheduler
 from apportion.mechanism.rounds import InRounds
 from apportion.policies import Policy
-from apportion.sim.beliefs import Agnostic, Told
+from apportion.sim.chosen_beliefs import chosen_beliefs
 from apportion.sim.contention.speeds import speeds_on_network
 from apportion.sim.engine import Fluid, RunRecord, TableSpeeds, Truth
 from apportion.sim.engine import run as run_jobs
-from apportion.sim.estimated_beliefs import Estimated
 from apportion.sim.given_order import by_arrival_and_id, of_types_given, present_types
 from apportion.sim.log import RoundLog
 from apportion.sim.metrics import jobs_table
@@ -37,30 +36,6 @@ if TYPE_CHECKING:
     from apportion.sim.workload import Workload
 
 __all__ = ["run_on_devices"]
-
-
-def _beliefs(given: Beliefs | None, settings: dict[str, Any]) -> Beliefs:
-    """Return what is told of speeds, out of the settings unless it is given by itself."""
-    estimates = settings.pop("pair_estimates", None)
-    learns = settings.pop("learn_pairs", False)
-    of_pairs, speeds = estimates is not None or learns, settings["speeds"]
-    if given is None and speeds == "told":
-        return Told(estimates, learns)
-    if given is None and not of_pairs:
-        return Agnostic() if speeds == "agnostic" else _estimated(settings)
-    if given is None or of_pairs or speeds != "told":
-        raise InputError(
-            "pair_estimates and learn_pairs go with speeds='told' only, and none of the three with "
-            "beliefs=, which says all of it. Write beliefs=Told(pair_estimates, learn_pairs) or "
-            "leave the others out."
-        )
-    del settings["speeds"]
-    settings["beliefs"] = repr(given)
-    return given
-
-
-def _estimated(settings: Mapping[str, Any]) -> Estimated:
-    return Estimated(settings["references"], settings["optimism"], seed=settings["seed"])
 
 
 def run_on_devices(
@@ -104,7 +79,7 @@ def run_on_devices(
     resolver = None
     if isinstance(decider, Policy):
         _check_pairs(decider, workload)
-        believed = _beliefs(beliefs, settings).start(truth, ordered, present)
+        believed = chosen_beliefs(beliefs, settings).start(truth, ordered, present)
         truth.told.speed = believed.speed
         resolver = Resolver(decider, settings["resolve_seconds"], truth.told, believed)
     scheduler = _scheduler(decider, settings, truth, devices, resolver)

@@ -144,8 +144,10 @@ _BELIEFS: Mapping[str, Any] = MappingProxyType(
 SPEEDS = ("told", "estimated", "agnostic")
 """Ways to know the speeds of single jobs."""
 
-_OF_ESTIMATES: Mapping[str, Any] = MappingProxyType({"references": 12, "optimism": 1.0})
+_OF_ESTIMATES: Mapping[str, Any] = MappingProxyType({"references": None, "optimism": 1.0})
 """Settings of estimated speeds only, with their defaults there."""
+
+_OF_PAIRS = ("pair_estimates", "learn_pairs")
 
 
 def settings_for(
@@ -154,16 +156,16 @@ def settings_for(
     """Return ``mechanism``, its name, and all settings of a simulation by name, defaults filled in.
 
     Parameters and errors are those of `mechanism_for`. Beside them may be given ``seed``, and what
-    is told of speeds, which rounds and exact shares heed: ``speeds``, one of `SPEEDS`;
-    ``references`` and ``optimism`` of estimated ones, see `apportion.sim.estimated_beliefs`; and
-    ``pair_estimates`` and ``learn_pairs``, rounds only.
+    is told of speeds, which policies heed, and schedulers do not ask for: ``speeds``, one of
+    `SPEEDS`; ``references`` and ``optimism`` of estimated ones, see
+    `apportion.sim.estimated_beliefs`; and, rounds only, ``pair_estimates`` and ``learn_pairs``.
     """
     beside = {"seed", *_BELIEFS}
     own = {name: value for name, value in given.items() if name not in beside}
     chosen = mechanism_for(deciders, mechanism, own)
     settings = chosen.by_name() | {"seed": seed(given.get("seed") or 0)}
     for name, default in _BELIEFS.items():
-        homes = ["rounds"] if name in ("pair_estimates", "learn_pairs") else ["rounds", "exact"]
+        homes = ["rounds"] if name in _OF_PAIRS else ["rounds", "leases", "exact"]
         value = given.get(name)
         if chosen.name in homes:
             settings[name] = default if value is None else value
@@ -190,5 +192,6 @@ def _check_beliefs(settings: dict[str, Any]) -> None:
                 f"speeds={speeds!r}. Leave it out."
             )
     if speeds == "estimated":
-        whole("references", settings["references"])
+        if settings["references"] is not None:
+            whole("references", settings["references"])
         number("optimism", settings["optimism"], most=10.0)

@@ -84,7 +84,8 @@ def simulate(
         was learnt from references and from what has run; see `apportion.sim.beliefs` and
         `apportion.sim.estimated_beliefs`. How fast jobs really are it does not change. In place of
         a value ``speeds="told"``, ``"agnostic"`` or ``"estimated"``, the latter with
-        ``references=12`` and ``optimism=1.0``, may stand among the settings.
+        ``references=12`` and ``optimism=1.0``, may stand among the settings. Schedulers that offer
+        GPUs or work in a queue ask for no speeds.
     snapshot
         A file to which the state of the run is written from time to time. The same call goes on
         from there if it was stopped, and ends with the same results. The file is deleted in the
@@ -111,7 +112,7 @@ def simulate(
     cluster, decider = Cluster.of(cluster), get_decider(policy)
     given = {**settings, "pair_estimates": pair_estimates, "learn_pairs": learn_pairs, "seed": seed}
     settings = settings_for([decider], mechanism, given)
-    if settings["mechanism"] in ("leases", "queue", "iterations"):
+    if settings["mechanism"] in ("queue", "iterations"):
         _refuse_beliefs(beliefs)
     snapshots = None
     if snapshot is not None:
@@ -125,7 +126,7 @@ def simulate(
         return replace(run, wall_seconds=time.perf_counter() - started)
     leases = settings["mechanism"] == "leases"
     if isinstance(decider, OfferScheduler) or (isinstance(decider, Policy) and leases):
-        run = run_leased(decider, workload, cluster, settings, progress, snapshots)
+        run = run_leased(decider, workload, cluster, settings, beliefs, progress, snapshots)
     else:
         reporter = Progress(progress)
         run = run_on_devices(decider, workload, cluster, settings, beliefs, snapshots, reporter)
@@ -135,5 +136,6 @@ def simulate(
 def _refuse_beliefs(beliefs: Beliefs | None) -> None:
     if beliefs is not None:
         raise InputError(
-            f"beliefs={written(beliefs)} is for the mechanisms 'rounds' and 'exact'; leave it out."
+            f"beliefs={written(beliefs)} is for policies, in rounds, by leases or exactly; leave "
+            f"it out."
         )

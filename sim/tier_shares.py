@@ -12,10 +12,10 @@ from apportion.errors import InputError
 from apportion.mechanism.orders.by_share import Candidates, time_at_start
 from apportion.mechanism.scheduler import NOBODY
 from apportion.plain_arrays import array_of, plain
-from apportion.sim.beliefs import Told
+from apportion.sim.network.pace import placings_of
 from apportion.sim.resolve import Resolver
 from apportion.sim.tier_problem import tier_problem
-from apportion.sim.tier_speeds import tier_speeds
+from apportion.sim.tier_speeds import at_tiers, tier_slowdowns
 from apportion.ties import OWED_S, first_of
 
 if TYPE_CHECKING:
@@ -24,10 +24,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.cluster import Cluster
-    from apportion.mechanism.offers import WaitingJobs
+    from apportion.mechanism.job_table import JobTable
+    from apportion.mechanism.offers import Placement, WaitingJobs
     from apportion.mechanism.offers.leased_jobs import LeasedJobs
+    from apportion.mechanism.scheduler import Ran
     from apportion.policies import Instance, Policy
-    from apportion.sim.engine import Truth
+    from apportion.sim.beliefs import Believed
     from apportion.sim.network import NetworkModel
     from apportion.sim.workload import Workload
 
@@ -52,11 +54,19 @@ class TierShares:
 
     It is the part of a scheduler that decides, `apportion.mechanism.offers.Takers`.
 
+    What the network costs a gang is known to it, as to the mechanism that places gangs. So of a
+    speed at a tier only that of the type is believed and learnt: what has run at any tier says how
+    fast the job computes on the type, and with it how fast it is at the others.
+
     Parameters
     ----------
     policy
         The policy.
-    truth, workload, cluster, network
+    told
+        What is known of the jobs.
+    believed
+        What is believed of their speeds on the types, communication aside.
+    workload, cluster, network
         Jobs, whole racks, each of one accelerator type, and what slows gangs down.
     lease_s
         Length of a lease, seconds.
@@ -77,7 +87,8 @@ class TierShares:
     def __init__(
         self,
         policy: Policy,
-        truth: Truth,
+        told: JobTable,
+        believed: Believed,
         workload: Workload,
         cluster: Cluster,
         network: NetworkModel,
@@ -91,15 +102,17 @@ class TierShares:
                 f"GPUs to itself. Choose the policy without space sharing."
             )
         self._policy, self._cluster, self._lease_s = policy, cluster, lease_s
-        speed = tier_speeds(workload, cluster, network)
+        self._placings = placings_of(cluster, network)
+        self._slowdown = tier_slowdowns(workload, cluster, network)
+        speed = at_tiers(believed.speed, self._slowdown)
         gpus = np.repeat(cluster.counts.astype(float), len(TIERS))
-        self._told = truth.told
-        self._table = replace(truth.told, speed=speed, capacity=gpus, prices=np.zeros(gpus.size))
-        believed = Told().start(truth, workload, cluster)
+        self._told = told
+        self._table = replace(told, speed=speed, capacity=gpus, prices=np.zeros(gpus.size))
         self.resolver = Resolver(policy, resolve_seconds, self._table, believed, self._pose)
-        by_type = speed.reshape(len(workload), -1, len(TIERS))
-        fastest = by_type == by_type.max(axis=2, keepdims=True)
-        self._fastest = speed * fastest.reshape(speed.shape)
+        self._fastest = _at_fastest_tier(speed)
+        # The mechanism counts compute time as of what was believed in the beginning.
+        self._believed, self._first = believed, believed.speed.max(axis=1)
+        self._moved = False
         none = np.zeros_like(speed)
         self._target, self._run_s, self._owed, self._at_start = none, none, none, none
         self._wanted = Candidates.of(none, speed, none)
@@ -127,24 +140,51 @@ class TierShares:
         due_s = self.resolver.next_s
         return due_s if due_s > now_s and self.resolver.changed else np.inf
 
+    def observe(self, ran: Ran, held: Mapping[int, Placement]) -> None:
+        """Learn from what ran; `held` has the placements of the gangs.
+
+        What was measured at a placement, times what the network costs there, is the speed on the
+        type.
+        """
+        gangs = ran.gangs
+        lines = zip(*(each.tolist() for each in (gangs.job, gangs.gang, gangs.option)), strict=True)
+        slowdown = [
+            self._placings[kind].worth(self._told.job_type[job], held[gang])[0]
+            for job, gang, kind in lines
+        ]
+        moved = self.resolver.observe(ran._replace(rate=ran.rate * np.array(slowdown)))
+        if moved.size:
+            self._believe(moved)
+            self._moved = self.resolver.changed = True
+
     def state(self) -> dict[str, Any]:
         """Return what later decisions depend on, for JSON."""
         arrays = {name: plain(getattr(self, f"_{name}")) for name in _ARRAYS}
-        return {"resolver": self.resolver.state(), "solved_s": self._solved_s, **arrays}
+        own = {"solved_s": self._solved_s, "moved": self._moved}
+        return {"resolver": self.resolver.state(), **own, **arrays}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up a state of `state`."""
         for name in _ARRAYS:
             setattr(self, f"_{name}", array_of(state[name]))
         self._solved_s, self._table.active = state["solved_s"], self._active
-        self._wanted = Candidates.of(self._target, self._table.speed, self._owed)
+        self._moved = state["moved"]
         self.resolver.restore(state["resolver"])
+        if not self._believed.fixed:
+            self._believe(np.arange(self._table.jobs))
+        self._wanted = Candidates.of(self._target, self._table.speed, self._owed)
 
     def _look(self) -> None:
-        """See whether jobs have come or gone since the last solve."""
+        """See whether jobs have come or gone since the last solve, or are believed otherwise."""
         if self._told.active is not self._seen:
             self._seen = self._told.active
-            self.resolver.changed = not np.array_equal(self._seen, self._active)
+            same = np.array_equal(self._seen, self._active)
+            self.resolver.changed = self._moved or not same
+
+    def _believe(self, jobs: Ints) -> None:
+        """Take over what is believed of jobs."""
+        speed = at_tiers(self._believed.speed[jobs], self._slowdown[jobs])
+        self._table.speed[jobs], self._fastest[jobs] = speed, _at_fastest_tier(speed)
 
     def _most_owed(self, waiting: WaitingJobs) -> tuple[int, int] | None:
         """Return the first by priority of those with a share: its position, and the option."""
@@ -175,7 +215,9 @@ class TierShares:
         self._active = self._table.active = self._told.active
         run_s = records.run_s.sum(axis=1)
         ran = np.flatnonzero(run_s > 0)
-        self._priority[ran] = records.compute_s[ran] / run_s[ran]
+        rescaled = self._first[ran] / self._believed.speed[ran].max(axis=1)
+        self._priority[ran] = records.compute_s[ran] / run_s[ran] * rescaled
+        self._moved = False
         self._target = np.zeros_like(self._table.speed)
         self._target[self._active] = self.resolver.solve(now_s).alone
         self._wanted = Candidates.of(self._target, self._table.speed, self._owed)
@@ -199,3 +241,10 @@ class TierShares:
         if "running_on" in known:  # an option, of a type; -1 for none
             known["running_on"] = known["running_on"] // len(TIERS)
         return tier_problem(table.speed[jobs], table.scale[jobs], self._cluster, known)
+
+
+def _at_fastest_tier(speed: Floats) -> Floats:
+    """Keep the speed at the fastest tier of each type; 0 elsewhere, shape (jobs, options)."""
+    by_type = speed.reshape(len(speed), -1, len(TIERS))
+    fastest = by_type == by_type.max(axis=2, keepdims=True)
+    return np.asarray(speed * fastest.reshape(speed.shape), dtype=np.float64)

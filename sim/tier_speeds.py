@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from apportion.sim.network import NetworkModel
     from apportion.sim.workload import Workload
 
-__all__ = ["tier_speeds"]
+    Floats = NDArray[np.float64]
+
+__all__ = ["at_tiers", "tier_slowdowns", "tier_speeds"]
 
 
-def tier_speeds(workload: Workload, cluster: Cluster, network: NetworkModel) -> NDArray[np.float64]:
+def tier_speeds(workload: Workload, cluster: Cluster, network: NetworkModel) -> Floats:
     """Steps/s of every job at each option, shape (jobs, options).
 
     Option ``type * 3 + tier`` is a tier of an accelerator type.
@@ -35,13 +37,40 @@ def tier_speeds(workload: Workload, cluster: Cluster, network: NetworkModel) -> 
         If a job cannot run on the cluster, or the network model does not know its job type.
     """
     alone = workload.throughput_of(cluster).to_numpy(dtype=float)
+    return at_tiers(alone, tier_slowdowns(workload, cluster, network))
+
+
+def at_tiers(alone: Floats, slowdown: Floats) -> Floats:
+    """Steps/s at each option, of jobs that make `alone` on each type without communication.
+
+    Parameters
+    ----------
+    alone
+        Shape (jobs, types).
+    slowdown
+        As `tier_slowdowns` returns it, shape (jobs, options).
+    """
+    speeds = alone[:, :, None] / slowdown.reshape(*alone.shape, len(TIERS))
+    return np.asarray(speeds.reshape(slowdown.shape), dtype=np.float64)
+
+
+def tier_slowdowns(workload: Workload, cluster: Cluster, network: NetworkModel) -> Floats:
+    """Time of a step of every job at each option over its compute time, shape (jobs, options).
+
+    On the fastest placement at the tier; infinite where the gang can have none.
+
+    Raises
+    ------
+    InputError
+        If the network model does not know a job type.
+    """
     placings = placings_of(cluster, network)
-    speeds = np.zeros((len(workload), len(placings), len(TIERS)))
+    slowdowns = np.full((len(workload), len(placings), len(TIERS)), np.inf)
     job_types, gangs = workload.jobs["job_type"].tolist(), workload.jobs["scale_factor"].tolist()
     for job, (job_type, gpus) in enumerate(zip(job_types, gangs, strict=True)):
         for kind, tier in np.ndindex(len(placings), len(TIERS)):
             placing = placings[kind]
             placement = placing.best_alone(job_type, gpus, tier)
             if placement is not None:
-                speeds[job, kind, tier] = alone[job, kind] / placing.worth(job_type, placement)[0]
-    return speeds.reshape(len(workload), -1)
+                slowdowns[job, kind, tier] = placing.worth(job_type, placement)[0]
+    return slowdowns.reshape(len(workload), -1)

@@ -24,13 +24,14 @@ from apportion.mechanism.offers.renewals import Renewals, remembered
 from apportion.mechanism.scheduler import NOBODY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.offers.lease import Lease
     from apportion.mechanism.offers.mechanism import LeaseMechanism
+    from apportion.mechanism.places import Placement
     from apportion.mechanism.scheduler import Change, News, Ran
 
     Floats = NDArray[np.float64]
@@ -51,6 +52,8 @@ class LeaseScheduler:
         Job types as the scheduler's rule spells them, length (jobs,).
     noted
         Is told of (time, GPUs of the gang) whenever the delay timers of a size may have changed.
+    learns
+        Is told of what ran, and where the gangs were.
     every_lease
         Whether each lease is an event of its own, even if it is sure to be renewed. The outcome is
         the same; for tests.
@@ -72,11 +75,13 @@ class LeaseScheduler:
         judged_as: Sequence[str],
         *,
         noted: Callable[[float, int], None] | None = None,
+        learns: Callable[[Ran, Mapping[int, Placement]], None] | None = None,
         every_lease: bool = False,
     ) -> None:
         self._mechanism, self._terms, self._told = mechanism, mechanism.scheduler, told
         self.name = f"Scheduler {self._terms.label!r}"
         self._judged_as, self._noted, self._every_lease = judged_as, noted, every_lease
+        self._learns = learns
         self._lease_s = max(whole_ticks(self._terms.lease_s), TICK_S)
         self._scale: list[int] = told.scale.tolist()
         self._fastest: Floats = told.speed.max(axis=1)
@@ -164,6 +169,8 @@ class LeaseScheduler:
         steps = ran.rate * ran.worked_s
         compute_s = steps / self._fastest[gangs.job]
         self._mechanism.ran(gangs.job, compute_s, ran.worked_s)
+        if self._learns is not None:
+            self._learns(ran, self._mechanism.held)
 
     def _complete(self, job: int) -> None:
         self._ends.drop(job)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from apportion.cluster import TIERS, Cluster
 from apportion.errors import InputError, written
@@ -32,12 +32,20 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from apportion.mechanism.offers import OfferScheduler, Takers
+    from apportion.mechanism.offers import OfferScheduler, Placement, Takers
+    from apportion.mechanism.scheduler import Ran
     from apportion.sim.engine.snapshot import Snapshots
     from apportion.sim.network import NetworkModel
     from apportion.sim.workload import Workload
 
-__all__ = ["simulate_leases"]
+__all__ = ["Deciding", "simulate_leases"]
+
+
+class Deciding(NamedTuple):
+    """Who decides who takes what, and who is told of all that ran, with the placements."""
+
+    takers: Takers
+    learns: Callable[[Ran, Mapping[int, Placement]], None] | None = None
 
 
 def simulate_leases(
@@ -99,7 +107,7 @@ def run_leases(
     seed: int,
     progress: Callable[[float, int], None] | None,
     every_lease: bool = False,
-    takers: Callable[[Truth, Workload, NetworkModel], Takers] | None = None,
+    takers: Callable[[Truth, Workload, NetworkModel], Deciding] | None = None,
     snapshots: Snapshots | None = None,
 ) -> Run:
     """Do what `simulate_leases` says.
@@ -115,13 +123,15 @@ def run_leases(
     machines_of(cluster)  # or these are no whole racks
     model = get_network(network, cluster=cluster)
     truth, reporter = Truth(workload, cluster, tick_s=TICK_S), Progress(progress)
-    decides = None if takers is None else takers(truth, workload, model)
+    decides = Deciding(scheduler.candidates())
+    if takers is not None:
+        decides = takers(truth, workload, model)
     mechanism = LeaseMechanism(
         scheduler,
         cluster,
         seed=seed,
         pace=pace_of(model),
-        candidates=decides,
+        candidates=decides.takers,
         told=truth.told,
     )
     job_types = workload.jobs["job_type"].tolist()
@@ -134,6 +144,7 @@ def run_leases(
     leases = LeaseScheduler(
         *(mechanism, truth.told, _judged(scheduler, job_types)),
         noted=None if timer_log is None else timer_log.note,
+        learns=decides.learns,
         every_lease=every_lease,
     )
     record = LeaseRecord(truth, held, log, reporter, timer_log)

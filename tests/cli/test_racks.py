@@ -62,6 +62,7 @@ def test_schedulers_and_a_policy_in_one_command(capsys: pytest.CaptureFixture[st
         "checkpoint_seconds_per_gpu": None,
         "placement": None,
         "seed": 0,
+        "speeds": "told",
     }
 
 

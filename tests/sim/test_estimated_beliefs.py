@@ -114,7 +114,7 @@ def test_what_was_learnt_outlives_the_run(tmp_path: Path, monkeypatch: pytest.Mo
         ({"speeds": "agnostic", "optimism": 3.0}, "optimism=3.0 is for speeds='estimated'"),
         ({"speeds": "estimated", "learn_pairs": True}, "go with speeds='told' only"),
         ({"speeds": "agnostic", "beliefs": Agnostic()}, "none of the three with beliefs="),
-        ({"speeds": "told", "mechanism": "leases"}, "does nothing to 'leases'"),
+        ({"learn_pairs": True, "mechanism": "leases"}, "does nothing to 'leases'"),
     ],
 )
 def test_what_cannot_be_told_is_refused(told: dict[str, Any], message: str) -> None:
