@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
+from apportion.checks import choice, yes_no
+from apportion.errors import InputError, written
 from apportion.mechanism.scheduler import NOBODY
-from apportion.plain_arrays import array_of, plain
+from apportion.pairs import PairThroughputs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.cluster import Cluster
     from apportion.mechanism.scheduler import Gangs
-    from apportion.pairs import PairThroughputs
     from apportion.sim.engine.truth import Truth
     from apportion.sim.sharing import PairSpeeds
     from apportion.sim.workload import Workload
@@ -93,18 +94,37 @@ class Told:
     pair_estimates
         What is told of pairs instead (see `apportion.estimators`).
     learn_pairs
-        Whether the truth of a pair is told from the time on at which such a pair has run on a type.
-        That two jobs cannot share is always learnt: they fail at once.
+        Whether the truth of a pair is told from the time on at which it has run on a type. That two
+        jobs cannot share is always learnt: they fail at once.
+    rows
+        ``"job"``: what a pair has shown is known of these two jobs. ``"type"``: of all jobs of
+        their types and scale factors.
+
+    Raises
+    ------
+    InputError
+        For options out of range.
     """
 
     pair_estimates: PairThroughputs | None = None
     learn_pairs: bool = False
+    rows: Literal["job", "type"] = "job"
+
+    def __post_init__(self) -> None:
+        if self.pair_estimates is not None and not isinstance(self.pair_estimates, PairThroughputs):
+            raise InputError(
+                f"pair_estimates is {written(self.pair_estimates)}; it must be PairThroughputs, as "
+                f"`estimate_pairs` makes them."
+            )
+        yes_no("learn_pairs", self.learn_pairs)
+        choice("rows", self.rows, ("job", "type"))
 
     def start(self, truth: Truth, workload: Workload, cluster: Cluster) -> Believed:
         """Tell the workload's speeds."""
         pairs = truth.beside
         if pairs is not None and self.pair_estimates is not None:
-            pairs = pairs.estimated(self.pair_estimates, workload, cluster, self.learn_pairs)
+            told = self.pair_estimates, workload, cluster, self.learn_pairs, self.rows
+            pairs = pairs.estimated(*told)
         return _Fixed(truth.speed, pairs)
 
 
@@ -151,12 +171,9 @@ class _Fixed:
 
     def state(self) -> dict[str, Any]:
         """Return what is believed of pairs."""
-        pairs = self.pairs
-        if pairs is None or pairs.believed is pairs.own:
-            return {"pairs": None}
-        return {"pairs": plain(pairs.believed)}
+        return {"pairs": None if self.pairs is None else self.pairs.state()}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up a state of `state`."""
-        if self.pairs is not None and state["pairs"] is not None:
-            self.pairs.believed[:] = array_of(state["pairs"])
+        if self.pairs is not None:
+            self.pairs.restore(state["pairs"])

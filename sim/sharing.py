@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from apportion.plain_arrays import array_of, plain
 from apportion.policies import PairTable
 
 if TYPE_CHECKING:
@@ -38,12 +39,17 @@ class PairSpeeds:
     learns
         Whether a pair that has run is known from then on. That two jobs cannot share is always
         learnt: they fail at once.
+    rows
+        ``"job"``: what a pair shows is known of these two jobs only, as where no job is recognised.
+        ``"type"``: of all jobs of their keys.
     """
 
     own: Floats
     key: Ints
     believed: Floats
     learns: bool = False
+    rows: Literal["job", "type"] = "job"
+    _seen: dict[tuple[int, int], set[int]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, workload: Workload, cluster: Cluster) -> PairSpeeds | None:
@@ -54,7 +60,12 @@ class PairSpeeds:
         return cls(own, key, own)
 
     def estimated(
-        self, estimates: PairThroughputs, workload: Workload, cluster: Cluster, learns: bool
+        self,
+        estimates: PairThroughputs,
+        workload: Workload,
+        cluster: Cluster,
+        learns: bool,
+        rows: Literal["job", "type"] = "job",
     ) -> PairSpeeds:
         """Return the same speeds of which something else is believed."""
         if workload.pairs is None:
@@ -62,7 +73,8 @@ class PairSpeeds:
         of_keys = workload.pairs.keys.to_frame(index=False)
         told, place = estimates.lookup(of_keys, cluster.accelerators)
         place = np.append(place, len(estimates.keys))
-        return replace(self, believed=told[np.ix_(place, place)], learns=learns)
+        believed = told[np.ix_(place, place)]
+        return replace(self, believed=believed, learns=learns, rows=rows, _seen={})
 
     def slowed_down(self, factor: Floats) -> PairSpeeds:
         """Multiply speeds; `factor` is of shape (jobs, types), the same for jobs of one key."""
@@ -72,8 +84,29 @@ class PairSpeeds:
         return replace(self, own=own, believed=own)
 
     def table(self, jobs: Ints) -> PairTable:
-        """Return what a policy needs of it, for some jobs."""
-        return PairTable(self.believed, self.key[jobs])
+        """Return what a policy needs of it, for some jobs.
+
+        Jobs that have run beside others have a key each behind those of all. `jobs` are all that
+        are left of those that have run: what others have shown is forgotten.
+        """
+        here, seen = set(jobs.tolist()), self._seen
+        for pair in [pair for pair in seen if not here.issuperset(pair)]:
+            del seen[pair]
+        if not seen:
+            return PairTable(self.believed, self.key[jobs])
+        known = sorted({job for pair in seen for job in pair})
+        keys = np.append(np.arange(len(self.own)), self.key[known])
+        place = {job: len(self.own) + row for row, job in enumerate(known)}
+        believed = self.believed[np.ix_(keys, keys)]
+        for (one, other), types in seen.items():
+            for a, b in ((one, other), (other, one)):
+                own = self.own[self.key[a], self.key[b]]
+                believed[place[a], place[b], list(types)] = own[list(types)]
+        of_job = [
+            place.get(job, key)
+            for job, key in zip(jobs.tolist(), self.key[jobs].tolist(), strict=True)
+        ]
+        return PairTable(believed, np.array(of_job, dtype=np.intp))
 
     def beside(self, job: Ints, partner: Ints) -> Floats:
         """Steps/s of jobs beside partners, shape (pairs, types)."""
@@ -88,9 +121,38 @@ class PairSpeeds:
     def measure(self, job: Ints, partner: Ints, types: Ints) -> Bools:
         """Take note of pairs that have run; tell which turned out not to fit one GPU."""
         a, b = self.key[job], self.key[partner]
-        misfits = (self.own[a, b, types] == 0) & (self.believed[a, b, types] > 0)
-        known = self.learns | (self.own[a, b, types] == 0)
+        apart = self.own[a, b, types] == 0
+        if self.learns and self.rows == "job":
+            return self._measure_jobs(job, partner, types, apart)
+        misfits = apart & (self.believed[a, b, types] > 0)
+        known = self.learns | apart
         a, b, types = a[known], b[known], types[known]
         self.believed[a, b, types] = self.own[a, b, types]
         self.believed[b, a, types] = self.own[b, a, types]
         return np.asarray(misfits, dtype=bool)
+
+    def state(self) -> dict[str, Any] | None:
+        """Return what was learnt, for JSON; ``None`` where there is nothing to learn."""
+        if self.believed is self.own:
+            return None
+        seen = [[*pair, sorted(types)] for pair, types in self._seen.items()]
+        return {"believed": plain(self.believed), "seen": seen}
+
+    def restore(self, state: dict[str, Any] | None) -> None:
+        """Take up a state of `state`."""
+        if state is None:
+            return
+        self.believed[:] = array_of(state["believed"])
+        self._seen.clear()
+        self._seen.update({(one, other): set(types) for one, other, types in state["seen"]})
+
+    def _measure_jobs(self, job: Ints, partner: Ints, types: Ints, apart: Bools) -> Bools:
+        """Take note of pairs of jobs; tell which turned out now not to fit one GPU."""
+        new = np.zeros(job.size, dtype=bool)
+        lines = zip(job.tolist(), partner.tolist(), types.tolist(), strict=True)
+        for line, (one, other, where) in enumerate(lines):
+            seen = self._seen.setdefault((min(one, other), max(one, other)), set())
+            new[line] = where not in seen
+            seen.add(where)
+        believed = self.believed[self.key[job], self.key[partner], types] > 0
+        return np.asarray(new & apart & believed, dtype=bool)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +15,7 @@ from apportion.pairs import PairThroughputs
 from apportion.policies import HierarchicalFairness
 from apportion.sim import Run, Workload, generate_workload, simulate
 from apportion.sim.network import get_network
+from apportion.sim.sharing import PairSpeeds
 from apportion.testing import check_schedule
 
 SHARED = "max_min_fairness_space_sharing"
@@ -197,6 +200,53 @@ def test_a_pair_that_has_run_is_known() -> None:
     fooled = run(jobs, {"v100": 1}, pair_estimates=believing(load, 0.9)).jobs
     # The arrival makes the policy solve again, and it has seen the pair run.
     assert learnt["completion_s"].max() < fooled["completion_s"].max()
+
+
+@pytest.mark.parametrize("rows", ["job", "type"])
+@pytest.mark.parametrize("seed", range(3))
+def test_what_a_pair_shows_is_known_of_its_jobs_or_of_their_types(rows: Any, seed: int) -> None:
+    """Against a list of all that was seen, job by job."""
+    rng = np.random.default_rng(seed)
+    own = np.where(rng.random((3, 3, 2)) < 0.2, 0.0, rng.random((3, 3, 2)))
+    own = np.where(own.transpose(1, 0, 2) == 0, 0.0, own)
+    believed, key = rng.random((3, 3, 2)), rng.integers(0, 3, 8)
+    pairs = PairSpeeds(own, key, believed.copy(), learns=True, rows=rows)
+    seen: set[tuple[int, int, int]] = set()
+    for _ in range(12):
+        job, partner = rng.permutation(8)[:2]
+        kind = int(rng.integers(2))
+        if rows == "job":
+            new = {(job, partner, kind), (partner, job, kind)}
+        else:
+            same = (np.flatnonzero(key == key[each]) for each in (job, partner))
+            new = {(a, b, kind) for a, b in itertools.product(*same)}
+            new |= {(b, a, where) for a, b, where in new}
+        surprise = own[key[job], key[partner], kind] == 0 and (job, partner, kind) not in seen
+        told = pairs.measure(*(np.array([each]) for each in (job, partner, kind)))
+        assert told.tolist() == [surprise]
+        seen |= new
+        again = PairSpeeds(own, key, believed.copy(), learns=True, rows=rows)
+        again.restore(json.loads(json.dumps(pairs.state())))
+        for each in (pairs, again):
+            table = each.table(np.arange(8))
+            for a, b in itertools.permutations(range(8), 2):
+                expected = [
+                    (own if (a, b, kind) in seen else believed)[key[a], key[b], kind]
+                    for kind in range(2)
+                ]
+                assert table.own[table.key[a], table.key[b]].tolist() == expected
+
+
+def test_what_jobs_have_shown_that_are_gone_is_forgotten() -> None:
+    own = np.full((1, 1, 1), 0.4)
+    pairs = PairSpeeds(own, np.zeros(4, dtype=np.intp), np.full((1, 1, 1), 0.9), learns=True)
+    pairs.measure(np.array([0, 2]), np.array([1, 3]), np.array([0, 0]))
+    table = pairs.table(np.array([0, 2, 3]))
+    told = table.own[np.ix_(table.key, table.key)][:, :, 0]
+    assert told[np.triu_indices(3, 1)].tolist() == [0.9, 0.9, 0.4]
+    state = pairs.state()
+    assert state is not None
+    assert state["seen"] == [[2, 3, [0]]]
 
 
 def test_two_jobs_that_were_only_believed_to_fit_are_parted() -> None:
