@@ -146,6 +146,21 @@ class EstimatedPairs:
             self._believed = self._estimator.predict()
         return self._believed[np.ix_(rows, rows)]
 
+    def keep(self, jobs: Iterable[int | str]) -> None:
+        """Forget all jobs but some, unless rows are by type; what they taught of others stays."""
+        if self._jobs.by_type:
+            return
+        names = set(checked_jobs(jobs))
+        if names.issuperset(self._place):
+            return
+        first = self._estimator.references_
+        kept = {name: row for name, row in self._place.items() if name in names}
+        rows = np.r_[np.arange(first), first + np.array(list(kept.values()), dtype=np.intp)]
+        block = np.ix_(rows, rows)
+        self._known, self._count = self._known[block], self._count[block]
+        self._place = {name: row for row, name in enumerate(kept)}
+        self._believed = None
+
     def state(self) -> dict[str, Any]:
         """Everything that was learnt, for JSON."""
         known = self._known.astype(object)

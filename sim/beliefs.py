@@ -11,6 +11,7 @@ from apportion.checks import choice, yes_no
 from apportion.errors import InputError, written
 from apportion.mechanism.scheduler import NOBODY
 from apportion.pairs import PairThroughputs
+from apportion.sim.completed_pairs import CompletedPairs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from apportion.cluster import Cluster
     from apportion.mechanism.scheduler import Gangs
     from apportion.sim.engine.truth import Truth
-    from apportion.sim.sharing import PairSpeeds
+    from apportion.sim.sharing import BelievedPairs
     from apportion.sim.workload import Workload
 
     Floats = NDArray[np.float64]
@@ -50,7 +51,7 @@ class Believed(Protocol):
     """
 
     speed: Floats
-    pairs: PairSpeeds | None
+    pairs: BelievedPairs | None
     fixed: bool
 
     def observe(self, gangs: Gangs, rate: Floats, seconds: Floats) -> Ints:
@@ -92,7 +93,8 @@ class Told:
     Parameters
     ----------
     pair_estimates
-        What is told of pairs instead (see `apportion.estimators`).
+        What is told of pairs instead (see `apportion.estimators`); or `CompletedPairs`, estimates
+        that are made and completed anew in the run, which always learn.
     learn_pairs
         Whether the truth of a pair is told from the time on at which it has run on a type. That two
         jobs cannot share is always learnt: they fail at once.
@@ -106,15 +108,16 @@ class Told:
         For options out of range.
     """
 
-    pair_estimates: PairThroughputs | None = None
+    pair_estimates: PairThroughputs | CompletedPairs | None = None
     learn_pairs: bool = False
     rows: Literal["job", "type"] = "job"
 
     def __post_init__(self) -> None:
-        if self.pair_estimates is not None and not isinstance(self.pair_estimates, PairThroughputs):
+        given = self.pair_estimates
+        if given is not None and not isinstance(given, PairThroughputs | CompletedPairs):
             raise InputError(
-                f"pair_estimates is {written(self.pair_estimates)}; it must be PairThroughputs, as "
-                f"`estimate_pairs` makes them."
+                f"pair_estimates is {written(given)}; it must be PairThroughputs, as "
+                f"`estimate_pairs` makes them, or CompletedPairs(...)."
             )
         yes_no("learn_pairs", self.learn_pairs)
         choice("rows", self.rows, ("job", "type"))
@@ -122,6 +125,8 @@ class Told:
     def start(self, truth: Truth, workload: Workload, cluster: Cluster) -> Believed:
         """Tell the workload's speeds."""
         pairs = truth.beside
+        if isinstance(self.pair_estimates, CompletedPairs):
+            return _Fixed(truth.speed, self.pair_estimates.start(truth, workload, cluster))
         if pairs is not None and self.pair_estimates is not None:
             told = self.pair_estimates, workload, cluster, self.learn_pairs, self.rows
             pairs = pairs.estimated(*told)
@@ -153,7 +158,7 @@ class _Fixed:
 
     fixed = True
 
-    def __init__(self, speed: Floats, pairs: PairSpeeds | None) -> None:
+    def __init__(self, speed: Floats, pairs: BelievedPairs | None) -> None:
         self.speed, self.pairs = speed, pairs
 
     def observe(self, gangs: Gangs, rate: Floats, seconds: Floats) -> Ints:

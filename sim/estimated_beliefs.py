@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from apportion.mechanism.scheduler import Gangs
     from apportion.sim.beliefs import Believed
     from apportion.sim.engine.truth import Truth
-    from apportion.sim.sharing import PairSpeeds
+    from apportion.sim.sharing import BelievedPairs
     from apportion.sim.workload import Workload
 
     Floats = NDArray[np.float64]
@@ -145,7 +145,7 @@ class _Learning:
         types: list[str],
         columns: Ints,
         runs: NDArray[np.bool_],
-        pairs: PairSpeeds | None,
+        pairs: BelievedPairs | None,
     ) -> None:
         self.pairs = pairs
         self._estimated, self._columns, self._runs = estimated, columns, runs

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
@@ -21,7 +21,27 @@ if TYPE_CHECKING:
     Ints = NDArray[np.intp]
     Bools = NDArray[np.bool_]
 
-__all__ = ["PairSpeeds"]
+__all__ = ["BelievedPairs", "PairSpeeds"]
+
+
+class BelievedPairs(Protocol):
+    """What is believed in a run of pairs of jobs."""
+
+    def table(self, jobs: Ints) -> PairTable:
+        """Return what a policy needs of it, for all jobs that are left of those that have run."""
+        ...
+
+    def measure(self, job: Ints, partner: Ints, types: Ints) -> Bools:
+        """Take note of pairs that have run; tell which turned out not to fit one GPU."""
+        ...
+
+    def state(self) -> dict[str, Any] | None:
+        """Return what was learnt, for JSON; ``None`` where there is nothing to learn."""
+        ...
+
+    def restore(self, state: dict[str, Any] | None) -> None:
+        """Take up a state of `state`."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)

@@ -128,3 +128,14 @@ def test_bad_runs_are_named_and_teach_nothing(given: Any, message: str) -> None:
 def test_bad_input_is_named(call: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         call()
+
+
+def test_jobs_that_are_forgotten_leave_no_trace() -> None:
+    kept, fresh = exact(), exact()
+    for pairs, jobs in ((kept, (1, 2, 3)), (fresh, (2,))):
+        for job in jobs:
+            pairs.profile([job], [[[0.8], [NAN]]], [[[0.9], [NAN]]])
+    kept.observe(1, 3, 0, 0.5, 0.6)
+    kept.keep([2])
+    np.testing.assert_array_equal(kept.throughputs([2, 5]), fresh.throughputs([2, 5]))
+    assert kept.state()["rows"] == fresh.state()["rows"]
