@@ -107,6 +107,10 @@ def column_means(X: Floats) -> Floats:
     return np.asarray(means, dtype=np.float64)
 
 
+_LARGEST_ENTRY = 1e100
+"""Squares of entries, and sums of them, stay finite."""
+
+
 def _matrix(X: ArrayLike) -> Floats:
     """Check that there are two axes and no infinities."""
     matrix = float_array("X", X)
@@ -116,5 +120,11 @@ def _matrix(X: ArrayLike) -> Floats:
         row, column = np.argwhere(np.isinf(matrix))[0]
         raise InputError(
             f"Entry ({row}, {column}) of the matrix is infinite; missing entries are NaN."
+        )
+    if (np.abs(matrix) > _LARGEST_ENTRY).any():
+        row, column = np.argwhere(np.abs(matrix) > _LARGEST_ENTRY)[0]
+        raise InputError(
+            f"Entry ({row}, {column}) of the matrix is {matrix[row, column]:g}; the largest number "
+            f"is {_LARGEST_ENTRY:g}."
         )
     return matrix

@@ -189,7 +189,7 @@ class EstimatedPairs:
                 for name in ("known", "count")
             )
             jobs = [(job, row) for job, row in state["jobs"]]
-        except (KeyError, TypeError, ValueError) as error:
+        except (LookupError, TypeError, ValueError) as error:
             raise InputError(f"This is no state of estimated pairs: {written(error)}.") from error
         self._jobs.restore(jobs)
         self._place, self._known, self._count, self._believed = place, known, count, None

@@ -240,7 +240,7 @@ class EstimatedSpeeds:
             completion = deepcopy(self._completion)
             completion.restore(state["prior"])
             self._measured.restore(state["measured"])
-        except (KeyError, TypeError, ValueError) as error:
+        except (LookupError, TypeError, ValueError) as error:
             raise InputError(f"This is no state of estimated speeds: {written(error)}.") from error
         self._jobs.restore(jobs)
         self._told, self._completion, self._rng = told, completion, rng

@@ -121,7 +121,7 @@ class Measurements:
                 np.array(state[name], dtype=np.float64).reshape(shape) for name in ("log", "count")
             )
             failed = np.array(state["failed"], dtype=bool).reshape(shape)
-        except (KeyError, TypeError, ValueError) as error:
+        except (LookupError, TypeError, ValueError) as error:
             raise InputError(
                 f"This is no state of measured speeds on {self._log.shape[1]} columns: "
                 f"{written(error)}."

@@ -242,6 +242,7 @@ def test_estimates_are_clipped_but_known_entries_are_not(kind: type[BaseImputer]
     [
         (AlternatingLeastSquares(), [[np.nan, np.nan]], "has no number in it"),
         (SoftImpute(), [[1.0, np.inf]], r"Entry \(0, 1\) of the matrix is infinite"),
+        (SoftImpute(), [[1.0, -1e200]], r"Entry \(0, 1\) of the matrix is -1e\+200"),
         (MixtureImputer(), [1.0, 2.0], r"Expected a matrix .* got \(2,\)"),
         (MixtureImputer(), [[1.0, np.nan]], "none of the 1 rows is complete"),
         (MixtureImputer(-1.0), [[1.0]], "proximity is -1.0; it must be a number >= 0"),
