@@ -188,7 +188,7 @@ def _add_beliefs(parser: argparse.ArgumentParser) -> None:
         "--references",
         type=whole(0),
         metavar="N",
-        help="job types that estimates are made from (default: 12)",
+        help="job types that estimates are made from (default: 12, or all there are)",
     )
     group.add_argument(
         "--optimism",
