@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from apportion.checks import choice, yes_no
 from apportion.errors import InputError, unknown_name
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
 
-__all__ = ["GATED", "GatedScheduler", "InPlace", "StayNeeds"]
+__all__ = ["GATED", "GatedScheduler", "InPlace", "StayNeeds", "gated_table"]
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,12 @@ GATED: Registry[GatedScheduler] = Registry(
     lambda value: isinstance(value, GatedScheduler),
 )
 """Order x placement x gate by name; one of one's own is added by assigning it."""
+
+
+def gated_table() -> pd.DataFrame:
+    """List them: name, parts, source."""
+    rows = [(each.name, each.description, each.source) for each in GATED.values()]
+    return pd.DataFrame(rows, columns=["name", "order x placement x gate", "source"])
 
 
 @dataclass(frozen=True)

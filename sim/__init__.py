@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from apportion.sim.contention.workload import generate_contended_workload
 from apportion.sim.generate import generate_workload
 from apportion.sim.interference import generate_pair_throughputs
 from apportion.sim.rack_workloads import generate_rack_workload
@@ -15,6 +16,7 @@ from apportion.sim.workload import Workload
 __all__ = [
     "Run",
     "Workload",
+    "generate_contended_workload",
     "generate_pair_throughputs",
     "generate_rack_workload",
     "generate_workload",

@@ -90,7 +90,7 @@ def simulate(
         A file to which the state of the run is written from time to time. The same call goes on
         from there if it was stopped, and ends with the same results. The file is deleted in the
         end. A damaged file, or one of another call, is an error; a state that cannot be written
-        later on, as on a full disk, is a warning.
+        later on, as on a full disk, is a warning. Runs of iterations leave none: they begin anew.
     snapshot_seconds
         Least time between two writings, seconds of the wall clock.
     progress
@@ -120,8 +120,6 @@ def simulate(
         call = call_of(decider, workload, cluster, {**settings, "beliefs": beliefs})
         snapshots = Snapshots(file_path("snapshot", snapshot), call, least_s)
     if isinstance(decider, GatedScheduler):
-        if snapshot is not None:
-            raise InputError("Runs of iterations leave no snapshots; leave out snapshot.")
         run = run_iterated(decider, workload, cluster, settings, Progress(progress))
         return replace(run, wall_seconds=time.perf_counter() - started)
     leases = settings["mechanism"] == "leases"

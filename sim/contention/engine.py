@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from apportion.errors import InputError, SolveError
 from apportion.sim.contention.links import FairSharing, SharedCost
@@ -69,10 +69,6 @@ class Engine(Protocol):
 
     def sent(self, job: int) -> float:
         """Return the bytes that have moved, by rates and times."""
-        ...
-
-    def state(self) -> dict[str, Any]:
-        """Return everything that later steps depend on, for JSON."""
         ...
 
 

@@ -270,16 +270,6 @@ class FastEngine:
             waiting.append((job, float(record.size), links))
         return standstill(now_s, self._gate.name, waiting)
 
-    def state(self) -> dict[str, Any]:
-        """Refuse, see `apportion.sim.contention.PlainEngine.state`.
-
-        Raises
-        ------
-        InputError
-            Always.
-        """
-        raise InputError("Runs of iterations leave no snapshots; leave out snapshot.")
-
 
 def _records(size: int, kind: np.dtype[np.void]) -> Any:
     return np.zeros(size, dtype=kind).view(np.recarray)

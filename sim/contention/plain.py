@@ -12,7 +12,6 @@ import math
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
-from apportion.errors import InputError
 from apportion.sim.contention.engine import check_links, instant_s, standstill
 from apportion.sim.contention.plain_parts import OnGPUs, Transfer, View, turn_of
 
@@ -354,13 +353,3 @@ class PlainEngine:
         """Say who waits for what."""
         waiting = [(each.job.number, each.left, each.job.links) for each in self.waiting]
         raise standstill(now_s, self.gate.name, waiting)
-
-    def state(self) -> dict[str, Any]:
-        """Return everything that later steps depend on, for JSON.
-
-        Raises
-        ------
-        InputError
-            Always: runs of iterations leave no snapshots yet.
-        """
-        raise InputError("Runs of iterations leave no snapshots; leave out snapshot.")

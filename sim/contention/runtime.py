@@ -193,7 +193,7 @@ class Iterating:
         InputError
             Always.
         """
-        return self._engine.state()
+        raise InputError("Runs of iterations leave no snapshots; leave out snapshot.")
 
     def restore(self, state: dict[str, Any]) -> None:
         """Refuse, as `state` does.
@@ -203,4 +203,4 @@ class Iterating:
         InputError
             Always.
         """
-        self._engine.state()
+        raise InputError("Runs of iterations leave no snapshots; leave out snapshot.")

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from apportion.checks import number, seed
+from apportion.checks import number
+from apportion.checks import seed as check_seed
 from apportion.sim.network.table_iii import TABLE_III
 from apportion.sim.workload import Workload
 
@@ -22,7 +23,7 @@ GANGS: Mapping[int, int] = MappingProxyType({1: 80, 2: 14, 4: 26, 8: 30, 16: 8, 
 
 
 def generate_contended_workload(
-    *, random_seed: int = 0, scale: float = 1.0, accelerator: str = "v100"
+    *, seed: int = 0, scale: float = 1.0, accelerator: str = "v100"
 ) -> Workload:
     """Draw the 160 jobs of section 5: iterations from 1000 to 6000, arrivals over 1200 s.
 
@@ -30,7 +31,7 @@ def generate_contended_workload(
 
     Parameters
     ----------
-    random_seed
+    seed
         Seed.
     scale
         Factor to iterations and arrivals; their code has 0.01.
@@ -43,7 +44,7 @@ def generate_contended_workload(
         If the scale is not above 0.
     """
     scale = number("scale", scale, strict=True)
-    rng = np.random.default_rng(seed(random_seed, "random_seed"))
+    rng = np.random.default_rng(check_seed(seed))
     gpus = rng.permutation(np.repeat(list(GANGS), list(GANGS.values())))
     iterations = np.maximum(np.rint(rng.integers(1000, 6001, gpus.size) * scale), 1.0)
     models = rng.choice(list(TABLE_III), gpus.size)

@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from apportion.sim import (
         Run,
         Workload,
+        generate_contended_workload,
         generate_pair_throughputs,
         generate_rack_workload,
         generate_workload,
@@ -141,6 +142,7 @@ _HOMES = {
     "apportion.sim": [
         "Run",
         "Workload",
+        "generate_contended_workload",
         "generate_pair_throughputs",
         "generate_rack_workload",
         "generate_workload",
@@ -210,6 +212,7 @@ __all__ = [
     "eligible",
     "estimate_pairs",
     "estimate_speeds",
+    "generate_contended_workload",
     "generate_pair_throughputs",
     "generate_rack_workload",
     "generate_workload",

@@ -23,11 +23,13 @@ def test_policies_are_listed_within_a_hundred_columns(capsys: pytest.CaptureFixt
 def test_policies_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["policies", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
-    assert set(listed) == {"policies", "schedulers"}
-    for kind, what in (("policies", "problem"), ("schedulers", "rule")):
+    assert set(listed) == {"policies", "schedulers", "gated"}
+    gated = ("gated", "order x placement x gate")
+    for kind, what in (("policies", "problem"), ("schedulers", "rule"), gated):
         entries = listed[kind]
         assert [set(entry) for entry in entries] == [{"name", what, "source"}] * len(entries)
     assert "fifo" in {entry["name"] for entry in listed["policies"]}
+    assert "ada_srsf" in {entry["name"] for entry in listed["gated"]}
     assert "dally" in {entry["name"] for entry in listed["schedulers"]}
 
 

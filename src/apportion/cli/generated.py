@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from apportion.sim import Workload
 
-__all__ = ["drawn", "generator_options", "generator_source"]
+__all__ = ["drawn", "drawn_contended", "generator_options", "generator_source"]
 
 _SECONDS_PER_HOUR = 3600.0
 
@@ -71,6 +71,24 @@ def generator_source(options: dict[str, Any], *, racks: bool) -> dict[str, Any]:
     published = sum(RACK_DEMANDS["poisson"].values()) / WEEK_S
     span_s = jobs / (published if rate is None else rate / _SECONDS_PER_HOUR)
     return {"kind": "racks", "jobs": jobs, "arrivals": arrivals, "span_s": span_s}
+
+
+def drawn_contended(args: argparse.Namespace) -> Workload:
+    """Draw the workload of gangs that share links; nothing of it is an option but the seed.
+
+    Raises
+    ------
+    InputError
+        For options that would do nothing.
+    """
+    for name in GENERATED:
+        if getattr(args, name) is not None:
+            raise InputError(
+                f"--{name.replace('_', '-')} is not for --kind contended, whose 160 jobs are drawn "
+                f"as published. Leave it out."
+            )
+    (source,) = sources_of({"kind": "contended"})
+    return source.made(1.0, args.seed)
 
 
 def drawn(args: argparse.Namespace, *, racks: bool) -> tuple[Workload, dict[str, Any]]:

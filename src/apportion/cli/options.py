@@ -81,13 +81,14 @@ def add_generator(parser: argparse.ArgumentParser) -> None:
 
 def add_kind(parser: argparse.ArgumentParser) -> None:
     """Add what the generated jobs are for."""
-    kinds = ("types", "racks")
+    kinds = ("types", "racks", "contended")
     parser.add_argument(
         "--kind",
         type=one_of("kind of workload", kinds),
         default="types",
         metavar="|".join(kinds),
-        help="for several types of accelerators, or for racks of one (default: %(default)s)",
+        help="for several types of accelerators, for racks of one, or as in the paper on "
+        "contention (default: %(default)s)",
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from apportion.cli.output import print_table, width
 from apportion.mechanism.offers import scheduler_table
+from apportion.mechanism.stay import gated_table
 from apportion.policies import policy_table
 
 if TYPE_CHECKING:
@@ -20,9 +21,9 @@ __all__ = ["run"]
 
 def run(args: argparse.Namespace) -> None:
     """List the policies with their problems, the schedulers with their rules, and sources."""
-    policies, schedulers = policy_table(), scheduler_table()
+    policies, schedulers, gated = policy_table(), scheduler_table(), gated_table()
     if args.json:
-        kinds = {"policies": policies, "schedulers": schedulers}
+        kinds = {"policies": policies, "schedulers": schedulers, "gated": gated}
         listed = {kind: table.to_dict("records") for kind, table in kinds.items()}
         print(json.dumps(listed, indent=2))
         return
@@ -31,6 +32,8 @@ def run(args: argparse.Namespace) -> None:
     print("\nWith _agnostic behind its name a policy takes every accelerator type for the same.")
     print("\nSchedulers offer GPUs on racks to waiting jobs, for a lease.\n")
     _show(schedulers, "rule")
+    print("\nThese place jobs once, on GPUs that are shared, and let transfers pass a gate.\n")
+    _show(gated, "order x placement x gate")
 
 
 def _show(table: pd.DataFrame, what: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from apportion.cli.generated import drawn
+from apportion.cli.generated import drawn, drawn_contended
 from apportion.report.files import check_folder
 
 if TYPE_CHECKING:
@@ -17,6 +17,9 @@ __all__ = ["run"]
 def run(args: argparse.Namespace) -> None:
     """Draw a workload and write its jobs and throughputs."""
     check_folder(Path(args.out).parent)
-    workload, _ = drawn(args, racks=args.kind == "racks")
+    if args.kind == "contended":
+        workload = drawn_contended(args)
+    else:
+        workload, _ = drawn(args, racks=args.kind == "racks")
     jobs, throughputs = workload.save(args.out)
     print(f"{len(workload.jobs):,} jobs: {jobs}; throughputs: {throughputs}")

@@ -12,7 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from apportion.errors import InputError, unknown_name
-from apportion.sim import Workload, generate_rack_workload, generate_workload, read_workload
+from apportion.sim import (
+    Workload,
+    generate_contended_workload,
+    generate_rack_workload,
+    generate_workload,
+    read_workload,
+)
 from apportion.sim import resample as resampled
 
 if TYPE_CHECKING:
@@ -25,6 +31,7 @@ _TOO_LARGE = ("drop", "error")
 _GENERATORS: Mapping[str, Callable[..., Workload]] = {
     "types": generate_workload,
     "racks": generate_rack_workload,
+    "contended": generate_contended_workload,
 }
 
 
@@ -124,8 +131,9 @@ def sources_of(workloads: Any, *, too_large: str | None = None) -> list[Source]:
     workloads
         One of these, or several: a `Workload`; the path of a trace; a mapping with the key
         ``path``, arguments of `read_workload`; a mapping without, arguments of
-        `generate_workload`, or of `generate_rack_workload` if it holds ``kind="racks"``. Mappings
-        may also hold ``name`` and ``too_large``.
+        `generate_workload`, or of `generate_rack_workload` if it holds ``kind="racks"``, or of
+        `generate_contended_workload` if it holds ``kind="contended"``. Mappings may also hold
+        ``name`` and ``too_large``.
     too_large
         What becomes of jobs of a `Workload` that the cluster cannot hold; see `fitted`.
 
@@ -185,6 +193,8 @@ def _at_load(workload: Workload, load: float) -> Workload:
 
 def _options_at_load(options: Mapping[str, Any], load: float) -> dict[str, Any]:
     """Change how fast jobs arrive; all at once stays all at once."""
+    if load != 1 and "scale" in options:
+        raise InputError("Jobs of the kind 'contended' arrive as published: give loads=[1].")
     changed = dict(options)
     if load != 1:
         if options.get("jobs_per_hour"):

@@ -122,8 +122,8 @@ def compare(
     outcome = carry_out(cells, runs_of(plan.setup), store, where, progress=progress)
     runs, failures = outcome.by("policy", plan.cells)
     command = None
-    network = settings.get("network")
-    own = _own(policies=given, network=[network], pair_estimates=[pair_estimates])
+    objects = {name: [settings.get(name)] for name in ("network", "gate", "sharing")}
+    own = _own(policies=given, pair_estimates=[pair_estimates], **objects)
     if origin is not None and not own:
         command = command_line([each.label for each in chosen], cluster, settings, origin)
     errors = {label: str(failure) for label, failure in failures.items()}
