@@ -31,7 +31,6 @@ from apportion.sim.contention.arrays import (
 from apportion.sim.contention.engine import INSTANT_S
 from apportion.sim.contention.jit import jit_borrowing
 from apportion.sim.contention.kernel_jobs import (
-    append,
     barrier_of,
     begin_iteration,
     look_at,
@@ -40,7 +39,7 @@ from apportion.sim.contention.kernel_jobs import (
     sent_one,
     take_off,
 )
-from apportion.sim.contention.sharing_kernel import decide, rates_of
+from apportion.sim.contention.kernel_links import ask_gate, share
 
 if TYPE_CHECKING:
     import numpy as np
@@ -152,92 +151,6 @@ def _begin_tasks(
 
 
 @jit_borrowing
-def _sort_waiting(jobs: Any, lists: Ints, counts: Ints) -> None:
-    """Sort the transfers that wait by the turn of their jobs."""
-    row = lists[WAITING]
-    for place in range(1, counts[WAITING]):
-        number, before = row[place], place - 1
-        key = jobs[number].key
-        while before >= 0 and (
-            jobs[row[before]].key > key or (jobs[row[before]].key == key and row[before] > number)
-        ):
-            row[before + 1] = row[before]
-            before -= 1
-        row[before + 1] = number
-
-
-@jit_borrowing
-def _ask_gate(
-    now_s: float,
-    jobs: Any,
-    sends: Any,
-    links_of: Ints,
-    on: Ints,
-    lists: Ints,
-    counts: Ints,
-    law: Floats,
-    of_link: Floats,
-    gate: Floats,
-) -> None:
-    """Ask about transfers in the order of the jobs: the new ones, or, after an end, all."""
-    _sort_waiting(jobs, lists, counts)
-    everybody, kept = counts[ASK], 0
-    counts[ASK] = counts[NEW] = 0
-    for place in range(counts[WAITING]):
-        number = lists[WAITING, place]
-        job = jobs[number]
-        lists[WAITING, kept] = number
-        kept += 1
-        if job.asked and not everybody:
-            continue
-        job.asked = 1
-        flows, under_way = lists[UNDER_WAY], counts[UNDER_WAY]
-        when_s = decide(number, now_s, flows, under_way, jobs, links_of, on, law, of_link, gate)
-        job.ask_s = when_s
-        if when_s > now_s:
-            continue
-        kept -= 1
-        job.ask_s = math.inf
-        startup_s = sends[job.sends_at + job.sent].startup_s
-        job.flow, job.since_s = SENDING, now_s
-        if startup_s > 0:
-            job.flow, job.flow_s = STARTUP, now_s + startup_s
-        append(UNDER_WAY, number, lists, counts)
-        for at in range(job.links_at, job.links_at + job.n_links):
-            row = on[links_of[at]]
-            row[0] += 1
-            row[row[0]] = number
-        counts[SHARE] = 1
-    counts[WAITING] = kept
-
-
-@jit_borrowing
-def _share(
-    now_s: float,
-    jobs: Any,
-    links_of: Ints,
-    lists: Ints,
-    counts: Ints,
-    law: Floats,
-    of_link: Floats,
-    used: Ints,
-    rates: Floats,
-) -> None:
-    """Give every transfer under way its rate; touch only those whose rate changes."""
-    counts[SHARE] = 0
-    flows, under_way = lists[UNDER_WAY], counts[UNDER_WAY]
-    rates_of(flows, under_way, jobs, links_of, law, of_link, used, rates)
-    for place in range(counts[UNDER_WAY]):
-        job = jobs[lists[UNDER_WAY, place]]
-        if job.flow != SENDING or rates[place] == job.rate:
-            continue
-        job.moved += job.rate * (now_s - job.since_s)
-        job.rest = max(job.rest - job.rate * (now_s - job.since_s), 0.0)
-        job.rate, job.since_s = rates[place], now_s
-        job.flow_s = now_s + job.rest / job.rate
-
-
-@jit_borrowing
 def _next_s(jobs: Any, gpu_end_s: Floats, lists: Ints, counts: Ints) -> float:
     """Return when the next event is."""
     next_s = math.inf
@@ -332,9 +245,9 @@ def advance(
         if to_completion and counts[DONE]:
             return now_s, REACHED
         if counts[ASK] or counts[NEW]:
-            _ask_gate(now_s, jobs, sends, links_of, on, lists, counts, law, of_link, gate)
+            ask_gate(now_s, jobs, sends, links_of, on, lists, counts, law, of_link, gate)
         if counts[SHARE]:
-            _share(now_s, jobs, links_of, lists, counts, law, of_link, used, rates)
+            share(now_s, jobs, links_of, lists, counts, law, of_link, used, rates)
         if counts[LOOK]:
             _begin_tasks(
                 *(now_s, jobs, workers, tasks, gpu_end_s, gpu_worker, residents, lists, counts)

@@ -13,7 +13,8 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
 from apportion.sim.contention.engine import check_links, instant_s, standstill
-from apportion.sim.contention.plain_parts import OnGPUs, Transfer, View, turn_of
+from apportion.sim.contention.plain_links import Transfers
+from apportion.sim.contention.plain_parts import ASK, FIRST_BYTE, READY, TASKS, OnGPUs, Transfer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from apportion.sim.contention.record import Timeline
 
 __all__ = ["PlainEngine"]
-
-_READY, _TASKS, _FIRST_BYTE, _LAST_BYTE, _ASK = range(5)
 
 
 class PlainEngine:
@@ -43,12 +42,6 @@ class PlainEngine:
     timeline
         Takes down who computes and who sends, if anybody wants to know.
 
-    Attributes
-    ----------
-    waiting, under_way
-        Transfers that wait for the gate, first served first, and those that it has let in.
-    on_link
-        Transfers under way on each link.
     """
 
     def __init__(
@@ -60,11 +53,8 @@ class PlainEngine:
         timeline: Timeline | None = None,
     ) -> None:
         check_links(sharing, links)
-        self.sharing, self.gate, self._timeline = sharing, gate, timeline
-        self.events = 0
-        self.waiting: list[Transfer] = []
-        self.under_way: list[Transfer] = []
-        self.on_link: list[list[Transfer]] = [[] for _ in range(links)]
+        self.events, self._links, self._timeline = 0, links, timeline
+        self._transfers = Transfers(links, sharing, gate, self._plan, timeline)
         self._jobs: dict[int, OnGPUs] = {}  # those that are done or gone included
         self._here = 0
         self._heap: list[tuple[float, int, int, Any, Any]] = []
@@ -72,9 +62,6 @@ class PlainEngine:
         self._ready: list[list[tuple[tuple[int, int], int, OnGPUs]]] = [[] for _ in range(gpus)]
         self._busy: list[OnGPUs | None] = [None] * gpus
         self._look: set[int] = set()  # GPUs that may have something to begin
-        self._new: list[Transfer] = []  # of those that wait: nobody was asked about them
-        self._ask = self._share_anew = False
-        self._ask_at: set[float] = set()  # times that gates have named
         self._finished: list[tuple[int, float]] = []
 
     # ---------------------------------------------------------------- who is there
@@ -90,13 +77,13 @@ class PlainEngine:
         ready_s: float,
     ) -> None:
         """Put a job on GPUs, see `Engine`."""
-        check_links(None, len(self.on_link), job, links)
+        check_links(None, self._links, job, links)
         new = OnGPUs(job, iteration, times, list(gpus), tuple(links))
         new.turn = turn
         new.set_key()
         self._jobs[job] = new
         self._here += 1
-        self._plan(ready_s, _READY, new)
+        self._plan(ready_s, READY, new)
 
     def drop(self, job: int) -> None:
         """Take a job off its GPUs, see `Engine`."""
@@ -110,13 +97,8 @@ class PlainEngine:
             if self._busy[gpu] is gone:
                 self._busy[gpu] = None
                 self._look.add(gpu)
-        transfer = gone.transfer
-        if transfer is not None:
-            if transfer in self.waiting:
-                self.waiting.remove(transfer)
-                self._new = [each for each in self._new if each is not transfer]
-            else:
-                self._take_off(transfer)
+        if gone.transfer is not None:
+            self._transfers.drop(gone.transfer)
 
     def left(self, job: int) -> int:
         """Return the iterations that are not over."""
@@ -159,28 +141,24 @@ class PlainEngine:
         heap, until_s = self._heap, now_s + instant_s(now_s)
         while heap and heap[0][0] <= until_s:
             when_s, _, kind, subject, detail = heappop(heap)
-            if kind == _TASKS:
+            if kind == TASKS:
                 if subject.here:
                     self._end_tasks(subject, detail, now_s)
-            elif kind == _ASK:
-                self._ask = True
-                self._ask_at.discard(when_s)
-            elif kind == _READY:
+            elif kind == ASK:
+                self._transfers.ask_again(when_s)
+            elif kind == READY:
                 if subject.here:
-                    self._begin_iteration(subject, now_s)
+                    self._begin_iteration(subject)
+                    self._pass_barriers(subject, now_s)
             elif subject.job.here and subject.stamp == detail:
-                if kind == _FIRST_BYTE:
-                    subject.begun = self._share_anew = True
-                    subject.since_s = now_s
+                if kind == FIRST_BYTE:
+                    self._transfers.first_byte(subject, now_s)
                 else:
                     self._end_transfer(subject, now_s)
 
     def _settle(self, now_s: float) -> None:
         """Ask the gate, share the links, and let idle GPUs begin."""
-        if self._ask or self._new:
-            self._ask_gate(now_s)
-        if self._share_anew:
-            self._share(now_s)
+        self._transfers.settle(now_s)
         if self._look:
             self._begin_tasks(now_s)
 
@@ -190,14 +168,12 @@ class PlainEngine:
 
     # ---------------------------------------------------------------- jobs
 
-    def _begin_iteration(self, job: OnGPUs, now_s: float) -> None:
+    def _begin_iteration(self, job: OnGPUs) -> None:
         job.sent = 0
         job.done = [0] * len(job.gpus)
         job.set_key()
         job.lag = len(job.gpus) if job.barrier() else 0
         self._let_workers(job, 0)
-        if not job.lag:
-            self._pass_barriers(job, now_s)
 
     def _let_workers(self, job: OnGPUs, sent: int) -> None:
         """Let workers go on whose next task has waited for so many transfers."""
@@ -217,20 +193,16 @@ class PlainEngine:
             if job.sent == len(sends):
                 job.left -= 1
                 if job.left:
-                    self._begin_iteration(job, now_s)
-                else:
-                    job.here = False
-                    self._here -= 1
-                    self._finished.append((job.number, now_s))
+                    self._begin_iteration(job)
+                    continue
+                job.here = False
+                self._here -= 1
+                self._finished.append((job.number, now_s))
                 return
             send = sends[job.sent]
             if send.size and (job.links or math.isfinite(send.most)):
                 job.transfer = Transfer(job, send)
-                if job.links:
-                    self.waiting.append(job.transfer)
-                    self._new.append(job.transfer)
-                else:
-                    self._start(job.transfer, now_s)
+                self._transfers.wants(job.transfer, now_s)
                 return
             self._sent_one(job)
 
@@ -260,7 +232,7 @@ class PlainEngine:
                 together[group] = [worker]
         self._look.clear()
         for (job, task), workers in together.items():
-            self._plan(now_s + job.iteration.gpu_s[task], _TASKS, job, workers)
+            self._plan(now_s + job.iteration.gpu_s[task], TASKS, job, workers)
             if self._timeline is not None:
                 for worker in workers:
                     self._timeline.begins(job.number, job.gpus[worker], task, now_s)
@@ -287,69 +259,20 @@ class PlainEngine:
             if not job.lag:
                 self._pass_barriers(job, now_s)
 
-    # ---------------------------------------------------------------- links
-
-    def _ask_gate(self, now_s: float) -> None:
-        """Ask about transfers in the order of the jobs: the new ones, or, after an end, all."""
-        self.waiting.sort(key=turn_of)
-        asked = list(self.waiting) if self._ask else sorted(self._new, key=turn_of)
-        self._ask, self._new = False, []
-        view = View(self, now_s)
-        for transfer in asked:
-            when_s = self.gate.decide(now_s, transfer.flow, view)
-            if when_s <= now_s:
-                self.waiting.remove(transfer)
-                self._start(transfer, now_s)
-                view.started(transfer.flow)
-            elif when_s < math.inf and when_s not in self._ask_at:
-                self._ask_at.add(when_s)
-                self._plan(when_s, _ASK, None)
-
-    def _start(self, transfer: Transfer, now_s: float) -> None:
-        job = transfer.job
-        self.under_way.append(transfer)
-        for link in job.links:
-            self.on_link[link].append(transfer)
-        self._share_anew = True
-        startup_s = job.iteration.sends[job.sent].startup_s if job.links else 0.0
-        transfer.since_s, transfer.begun = now_s, not startup_s
-        if startup_s:
-            self._plan(now_s + startup_s, _FIRST_BYTE, transfer, transfer.stamp)
-
     def _end_transfer(self, transfer: Transfer, now_s: float) -> None:
         job = transfer.job
         self.events += 1
         job.moved += transfer.rate * (now_s - transfer.since_s)
-        self._take_off(transfer)
+        self._transfers.take_off(transfer)
         if self._timeline is not None:
             self._timeline.sent(job.number, now_s)
         self._sent_one(job)
         self._pass_barriers(job, now_s)
 
-    def _take_off(self, transfer: Transfer) -> None:
-        self.under_way.remove(transfer)
-        for link in transfer.job.links:
-            self.on_link[link].remove(transfer)
-        self._share_anew = self._ask = True
-
-    def _share(self, now_s: float) -> None:
-        """Give every transfer under way its rate; touch only those whose rate changes."""
-        self._share_anew = False
-        flows = [transfer.seen(now_s) for transfer in self.under_way]
-        for transfer, rate in zip(self.under_way, self.sharing.rates(flows), strict=True):
-            if self._timeline is not None:
-                self._timeline.sends(transfer.seen(now_s), flows, now_s)
-            if rate == transfer.rate or not transfer.begun:
-                continue
-            transfer.job.moved += transfer.rate * (now_s - transfer.since_s)
-            transfer.left = max(transfer.left - transfer.rate * (now_s - transfer.since_s), 0.0)
-            transfer.rate, transfer.since_s = rate, now_s
-            transfer.stamp = self._count
-            self._plan(now_s + transfer.left / rate, _LAST_BYTE, transfer, transfer.stamp)
-
     # ---------------------------------------------------------------- nothing happens
 
     def _stand_still(self, now_s: float) -> None:
         """Say who waits for what."""
-        waiting = [(each.job.number, each.left, each.job.links) for each in self.waiting]
-        raise standstill(now_s, self.gate.name, waiting)
+        transfers = self._transfers
+        waiting = [(each.job.number, each.left, each.job.links) for each in transfers.waiting]
+        raise standstill(now_s, transfers.gate.name, waiting)

@@ -11,9 +11,15 @@ if TYPE_CHECKING:
 
     from apportion.sim.contention.engine import Turn
     from apportion.sim.contention.iteration import Iteration, Send
-    from apportion.sim.contention.plain import PlainEngine
+    from apportion.sim.contention.plain_links import Transfers
 
-__all__ = ["OnGPUs", "Transfer", "View", "turn_of"]
+__all__ = [
+    *("ASK", "FIRST_BYTE", "LAST_BYTE", "READY", "TASKS"),
+    *("OnGPUs", "Transfer", "View", "turn_of"),
+]
+
+READY, TASKS, FIRST_BYTE, LAST_BYTE, ASK = range(5)
+"""Kinds of events: a job begins, tasks end, a transfer's first and last byte, a gate's time."""
 
 
 class OnGPUs:
@@ -81,26 +87,26 @@ def turn_of(transfer: Transfer) -> tuple[int, int]:
 class View:
     """What a gate sees, see `apportion.mechanism.gates.LinksView`."""
 
-    def __init__(self, engine: PlainEngine, now_s: float) -> None:
-        self._engine, self._now_s = engine, now_s
+    def __init__(self, transfers: Transfers, now_s: float) -> None:
+        self._transfers, self._now_s = transfers, now_s
         self._on: dict[int, list[Flow]] = {}
-        self.s_per_byte = engine.sharing.s_per_byte
-        self.penalty_s_per_byte = engine.sharing.penalty_s_per_byte
+        self.s_per_byte = transfers.sharing.s_per_byte
+        self.penalty_s_per_byte = transfers.sharing.penalty_s_per_byte
 
     @property
     def flows(self) -> list[Flow]:
         """Transfers under way."""
-        return [each.seen(self._now_s) for each in self._engine.under_way if each.job.links]
+        return [each.seen(self._now_s) for each in self._transfers.under_way if each.job.links]
 
     @property
     def waiting(self) -> list[Flow]:
         """Transfers that wait."""
-        return [each.flow for each in self._engine.waiting]
+        return [each.flow for each in self._transfers.waiting]
 
     def on(self, link: int) -> list[Flow]:
         """Return the transfers under way on a link."""
         if link not in self._on:
-            self._on[link] = [each.seen(self._now_s) for each in self._engine.on_link[link]]
+            self._on[link] = [each.seen(self._now_s) for each in self._transfers.on_link[link]]
         return self._on[link]
 
     def started(self, flow: Flow) -> None:
@@ -110,4 +116,4 @@ class View:
 
     def rates(self, flows: Sequence[Flow]) -> list[float]:
         """Return what such transfers would get."""
-        return self._engine.sharing.rates(flows)
+        return self._transfers.sharing.rates(flows)

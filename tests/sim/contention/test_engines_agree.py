@@ -10,7 +10,7 @@ from tests.sim.contention.drawn import drawn, play
 
 from apportion.sim.contention import PlainEngine
 
-KERNEL = ("jit", "sharing_kernel", "kernel_jobs", "kernel", "fast")
+KERNEL = ("jit", "sharing_kernel", "kernel_jobs", "kernel_links", "kernel", "fast")
 
 
 @pytest.fixture(scope="module")

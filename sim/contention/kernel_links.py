@@ -1,0 +1,106 @@
+"""Transfers that wait for the gate, and those under way, in the arrays of the compiled engine."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from apportion.sim.contention.arrays import ASK, NEW, SENDING, SHARE, STARTUP, UNDER_WAY, WAITING
+from apportion.sim.contention.jit import jit_borrowing
+from apportion.sim.contention.kernel_jobs import append
+from apportion.sim.contention.sharing_kernel import decide, rates_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
+    Floats = NDArray[np.float64]
+
+__all__ = ["ask_gate", "share"]
+
+
+@jit_borrowing
+def _sort_waiting(jobs: Any, lists: Ints, counts: Ints) -> None:
+    """Sort the transfers that wait by the turn of their jobs."""
+    row = lists[WAITING]
+    for place in range(1, counts[WAITING]):
+        number, before = row[place], place - 1
+        key = jobs[number].key
+        while before >= 0 and (
+            jobs[row[before]].key > key or (jobs[row[before]].key == key and row[before] > number)
+        ):
+            row[before + 1] = row[before]
+            before -= 1
+        row[before + 1] = number
+
+
+@jit_borrowing
+def ask_gate(
+    now_s: float,
+    jobs: Any,
+    sends: Any,
+    links_of: Ints,
+    on: Ints,
+    lists: Ints,
+    counts: Ints,
+    law: Floats,
+    of_link: Floats,
+    gate: Floats,
+) -> None:
+    """Ask about transfers in the order of the jobs: the new ones, or, after an end, all."""
+    _sort_waiting(jobs, lists, counts)
+    everybody, kept = counts[ASK], 0
+    counts[ASK] = counts[NEW] = 0
+    for place in range(counts[WAITING]):
+        number = lists[WAITING, place]
+        job = jobs[number]
+        lists[WAITING, kept] = number
+        kept += 1
+        if job.asked and not everybody:
+            continue
+        job.asked = 1
+        flows, under_way = lists[UNDER_WAY], counts[UNDER_WAY]
+        when_s = decide(number, now_s, flows, under_way, jobs, links_of, on, law, of_link, gate)
+        job.ask_s = when_s
+        if when_s > now_s:
+            continue
+        kept -= 1
+        job.ask_s = math.inf
+        startup_s = sends[job.sends_at + job.sent].startup_s
+        job.flow, job.since_s = SENDING, now_s
+        if startup_s > 0:
+            job.flow, job.flow_s = STARTUP, now_s + startup_s
+        append(UNDER_WAY, number, lists, counts)
+        for at in range(job.links_at, job.links_at + job.n_links):
+            row = on[links_of[at]]
+            row[0] += 1
+            row[row[0]] = number
+        counts[SHARE] = 1
+    counts[WAITING] = kept
+
+
+@jit_borrowing
+def share(
+    now_s: float,
+    jobs: Any,
+    links_of: Ints,
+    lists: Ints,
+    counts: Ints,
+    law: Floats,
+    of_link: Floats,
+    used: Ints,
+    rates: Floats,
+) -> None:
+    """Give every transfer under way its rate; touch only those whose rate changes."""
+    counts[SHARE] = 0
+    flows, under_way = lists[UNDER_WAY], counts[UNDER_WAY]
+    rates_of(flows, under_way, jobs, links_of, law, of_link, used, rates)
+    for place in range(counts[UNDER_WAY]):
+        job = jobs[lists[UNDER_WAY, place]]
+        if job.flow != SENDING or rates[place] == job.rate:
+            continue
+        job.moved += job.rate * (now_s - job.since_s)
+        job.rest = max(job.rest - job.rate * (now_s - job.since_s), 0.0)
+        job.rate, job.since_s = rates[place], now_s
+        job.flow_s = now_s + job.rest / job.rate

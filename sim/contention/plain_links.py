@@ -1,0 +1,143 @@
+"""Transfers of the plain engine: those that wait for the gate, and those under way on links."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from apportion.sim.contention.engine import check_links
+from apportion.sim.contention.plain_parts import ASK, FIRST_BYTE, LAST_BYTE, View, turn_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from apportion.mechanism.gates import Gate
+    from apportion.sim.contention.links import LinkSharing
+    from apportion.sim.contention.plain_parts import Transfer
+    from apportion.sim.contention.record import Timeline
+
+__all__ = ["Transfers"]
+
+
+class Transfers:
+    """Asks the gate, and shares links among those that it lets in.
+
+    Parameters
+    ----------
+    links
+        How many there are.
+    sharing, gate
+        How transfers share links, and when they may start.
+    plan
+        Is told of events to come: when, which kind, of which transfer, and its stamp then.
+    timeline
+        Takes down who sends, if anybody wants to know.
+
+    Attributes
+    ----------
+    waiting, under_way
+        Transfers that wait for the gate, first served first, and those that it has let in.
+    on_link
+        Transfers under way on each link.
+    """
+
+    def __init__(
+        self,
+        links: int,
+        sharing: LinkSharing,
+        gate: Gate,
+        plan: Callable[..., None],
+        timeline: Timeline | None,
+    ) -> None:
+        check_links(sharing, links)
+        self.sharing, self.gate, self._plan, self._timeline = sharing, gate, plan, timeline
+        self.waiting: list[Transfer] = []
+        self.under_way: list[Transfer] = []
+        self.on_link: list[list[Transfer]] = [[] for _ in range(links)]
+        self._new: list[Transfer] = []  # of those that wait: nobody was asked about them
+        self._ask = self._share_anew = False
+        self._ask_at: set[float] = set()  # times that gates have named
+        self._stamp = 0
+
+    def wants(self, transfer: Transfer, now_s: float) -> None:
+        """Take in a transfer that wants to start; one that uses no link does."""
+        if transfer.job.links:
+            self.waiting.append(transfer)
+            self._new.append(transfer)
+        else:
+            self._start(transfer, now_s)
+
+    def first_byte(self, transfer: Transfer, now_s: float) -> None:
+        """Let a transfer send that has started up."""
+        transfer.begun = self._share_anew = True
+        transfer.since_s = now_s
+
+    def ask_again(self, when_s: float) -> None:
+        """Ask about all, as a gate has wanted at a time that has come."""
+        self._ask = True
+        self._ask_at.discard(when_s)
+
+    def drop(self, transfer: Transfer) -> None:
+        """Forget a transfer whose job has lost its GPUs."""
+        if transfer in self.waiting:
+            self.waiting.remove(transfer)
+            self._new = [each for each in self._new if each is not transfer]
+        else:
+            self.take_off(transfer)
+
+    def settle(self, now_s: float) -> None:
+        """Ask the gate, and share the links."""
+        if self._ask or self._new:
+            self._ask_gate(now_s)
+        if self._share_anew:
+            self._share(now_s)
+
+    def _ask_gate(self, now_s: float) -> None:
+        """Ask about transfers in the order of the jobs: the new ones, or, after an end, all."""
+        self.waiting.sort(key=turn_of)
+        asked = list(self.waiting) if self._ask else sorted(self._new, key=turn_of)
+        self._ask, self._new = False, []
+        view = View(self, now_s)
+        for transfer in asked:
+            when_s = self.gate.decide(now_s, transfer.flow, view)
+            if when_s <= now_s:
+                self.waiting.remove(transfer)
+                self._start(transfer, now_s)
+                view.started(transfer.flow)
+            elif when_s < math.inf and when_s not in self._ask_at:
+                self._ask_at.add(when_s)
+                self._plan(when_s, ASK, None)
+
+    def _start(self, transfer: Transfer, now_s: float) -> None:
+        job = transfer.job
+        self.under_way.append(transfer)
+        for link in job.links:
+            self.on_link[link].append(transfer)
+        self._share_anew = True
+        startup_s = job.iteration.sends[job.sent].startup_s if job.links else 0.0
+        transfer.since_s, transfer.begun = now_s, not startup_s
+        if startup_s:
+            self._plan(now_s + startup_s, FIRST_BYTE, transfer, transfer.stamp)
+
+    def take_off(self, transfer: Transfer) -> None:
+        """Let a transfer leave its links."""
+        self.under_way.remove(transfer)
+        for link in transfer.job.links:
+            self.on_link[link].remove(transfer)
+        self._share_anew = self._ask = True
+
+    def _share(self, now_s: float) -> None:
+        """Give every transfer under way its rate; touch only those whose rate changes."""
+        self._share_anew = False
+        flows = [transfer.seen(now_s) for transfer in self.under_way]
+        for transfer, rate in zip(self.under_way, self.sharing.rates(flows), strict=True):
+            if self._timeline is not None:
+                self._timeline.sends(transfer.seen(now_s), flows, now_s)
+            if rate == transfer.rate or not transfer.begun:
+                continue
+            transfer.job.moved += transfer.rate * (now_s - transfer.since_s)
+            transfer.left = max(transfer.left - transfer.rate * (now_s - transfer.since_s), 0.0)
+            transfer.rate, transfer.since_s = rate, now_s
+            self._stamp += 1
+            transfer.stamp = self._stamp
+            self._plan(now_s + transfer.left / rate, LAST_BYTE, transfer, transfer.stamp)
