@@ -1,0 +1,113 @@
+"""Pollux and DeepBoot: speed-ups over a fair share of the GPUs, as a power mean and as a sum."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import cvxpy as cp
+import numpy as np
+
+from apportion.errors import InputError
+from apportion.policies.base import Policy
+from apportion.policies.whole.values import damped, fair_speedup, powers, total_cost, total_value
+
+if TYPE_CHECKING:
+    from apportion.policies.problem import Problem
+
+__all__ = ["DeepBoot", "Pollux"]
+
+_LARGEST_TERM = 1e6
+"""Largest term of a job without GPUs: those of jobs with GPUs, about 1, keep their digits."""
+
+
+@dataclass(frozen=True)
+class Pollux(Policy):
+    """Maximise the power mean of speed-ups over a fair share, which Pollux calls FITNESS.
+
+    The problem::
+
+        max over one option or none each of (mean of (c s + epsilon) ** power) ** (1 / power)
+
+        s = throughput / throughput at a fair share of the GPUs, 0 without an option,
+            times the reallocation factor but under the current option
+
+    Throughputs are goodputs. The mean, by weight, of the powers is what is solved, so that
+    ``Allocation.objective ** (1 / power)`` is FITNESS, and the gap is one of that mean: a job
+    without an option counts with its own ``epsilon ** power``. Power 0 is the mean of logarithms;
+    1 the sum. Towards minus infinity only the worst job counts, which is max-min and no sum over
+    jobs. `scale` is c, machines over GPUs in the released code.
+
+    Here options say what is possible; the limits that Pollux sets (at most twice the GPUs that a
+    job ever had, one job over several machines at a time on a machine) are limits on options.
+    """
+
+    name, integral = "pollux", True
+    source = "Pollux (OSDI 2021), section 4.2"
+    columns = ("weight", "reallocation_factor")
+
+    power: float = -1.0
+    epsilon: float = 1e-3
+    scale: float = 0.25
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check(self)
+
+    def objective(self, p: Problem) -> cp.Minimize | cp.Maximize:
+        """State the mean of the powers."""
+        s = damped(p, fair_speedup(p))
+        terms, of_none = (powers(self.scale * x + self.epsilon, self.power) for x in (s, 0.0))
+        mean = total_cost(p, terms, float(of_none)) / (p.count @ p.weight)
+        return cp.Minimize(mean) if self.power < 0 else cp.Maximize(mean)
+
+
+@dataclass(frozen=True)
+class DeepBoot(Policy):
+    """Maximise the sum of speed-ups over a fair share.
+
+    The problem::
+
+        max over one option or none each of sum of weight * s
+
+        s = throughput / throughput at a fair share of the GPUs,
+            times the reallocation factor but under the current option
+
+    Throughputs are goodputs. It is the training half of DeepBoot's two-level scheduler.
+    """
+
+    name, integral = "deepboot", True
+    source = "DeepBoot (IEEE TPDS 2023), ATS-Training"
+    columns = ("weight", "reallocation_factor")
+
+    def objective(self, p: Problem) -> cp.Maximize:
+        """State the sum of speed-ups."""
+        return cp.Maximize(total_value(p, damped(p, fair_speedup(p))))
+
+
+def _check(policy: Pollux) -> None:
+    """Refuse powers that state no sum over jobs, or one in which the digits of speed-ups are lost.
+
+    Raises
+    ------
+    InputError
+        It says what would be valid.
+    """
+    if not policy.power <= 1:
+        raise InputError(
+            f"{policy!r}: power is above 1, where the mean favours the fast over the slow and "
+            f"FITNESS is no longer concave; it must be at most 1."
+        )
+    if not (0 < policy.epsilon < np.inf and 0 < policy.scale < np.inf):
+        raise InputError(f"{policy!r}: epsilon and scale must be finite numbers > 0.")
+    if np.isneginf(policy.power):
+        raise InputError(
+            f"{policy!r}: at minus infinity only the worst job counts, which is max-min and no "
+            f"sum over jobs; power must be finite. 'max_min_fairness' shares time so."
+        )
+    if -policy.power * -np.log(policy.epsilon) > np.log(_LARGEST_TERM) + 1e-9:
+        raise InputError(
+            f"{policy!r}: a job without an option would count epsilon ** power = "
+            f"10^{policy.power * np.log10(policy.epsilon):.0f}, beside which the digits of "
+            f"speed-ups are lost; it may be at most {_LARGEST_TERM:g}. Give a larger epsilon."
+        )

@@ -1,0 +1,116 @@
+"""Optimus and Lyra: seconds of remaining time that GPUs save."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import cvxpy as cp
+import numpy as np
+
+from apportion.checks import seconds
+from apportion.errors import InputError
+from apportion.policies.base import Policy
+from apportion.policies.whole.values import expected_seconds, total_cost, total_value
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from apportion.policies.problem import Problem
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["Lyra", "Optimus"]
+
+
+@dataclass(frozen=True)
+class Optimus(Policy):
+    """Minimise the remaining time of all jobs.
+
+    The problem::
+
+        min over one option or none each of sum of weight * remaining seconds
+
+        remaining seconds = steps remaining / throughput, `unserved_s` without an option
+
+    Optimus gives each job one worker in turn, then each next one to the job whose remaining time it
+    cuts most. That is this program where savings fall from GPU to GPU, and where `unserved_s` is so
+    large that as many jobs as possible are served; by default it is the sum, over all jobs, of
+    their remaining times under their slowest options.
+    """
+
+    name, integral, unit = "optimus", True, "s"
+    source = "Optimus (EuroSys 2018), section 4.1"
+    columns = ("weight", "steps_remaining")
+
+    unserved_s: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        seconds("unserved_s", 1.0 if self.unserved_s is None else self.unserved_s, strict=True)
+
+    def objective(self, p: Problem) -> cp.Minimize:
+        """State the sum of remaining times."""
+        left_s = expected_seconds(p)
+        slowest = np.where(np.isfinite(left_s), left_s, 0.0).max(axis=1)
+        unserved_s = p.count @ (p.weight / p.weight.min() * slowest)
+        return cp.Minimize(total_cost(p, left_s, self.unserved_s or float(unserved_s)))
+
+
+@dataclass(frozen=True)
+class Lyra(Policy):
+    """Maximise the seconds that workers beyond the first ones save, every job having those.
+
+    The problem::
+
+        max over one option for each job of sum of weight * T e / (w + e)
+
+        w = scale factor, the base workers; e = GPUs of the option beyond w
+        T = steps remaining / throughput with w workers on the type
+
+    It is Lyra's elastic phase (also Aryl's): speeds are taken to grow with the workers. Which jobs
+    have their base workers is decided before, shortest first
+    (`apportion.mechanism.elastic_rules.shortest_first`); the jobs here are those. Options of fewer
+    GPUs than w are closed, and each type on which a job runs has one of w.
+    """
+
+    name, integral, unit = "lyra", True, "s"
+    source = "Lyra (EuroSys 2023), section 5.2"
+    columns = ("weight", "scale_factor", "steps_remaining")
+
+    def objective(self, p: Problem) -> cp.Maximize:
+        """State the seconds that are saved."""
+        extra = np.maximum(p.gpus - p.scale_factor[:, None], 0.0)
+        return cp.Maximize(total_value(p, _base_seconds(p) * extra / np.maximum(p.gpus, 1.0)))
+
+    def constraints(self, p: Problem) -> Sequence[cp.Constraint]:
+        """Let every job keep its base workers."""
+        enough = p.gpus >= p.scale_factor[:, None]
+        served = cp.sum(cp.multiply(enough, p.X), axis=1) == 1
+        return [served.set_label("base workers of every job")]
+
+
+def _base_seconds(p: Problem) -> Floats:
+    """Return remaining seconds with the base workers, on the type of each option.
+
+    Raises
+    ------
+    InputError
+        If a job runs on a type on which it has no option of its base workers.
+    """
+    seconds, base = expected_seconds(p), p.gpus == p.scale_factor[:, None]
+    found = np.full(seconds.shape, np.inf)
+    for accelerator in np.unique(p.instance.option_accelerator):
+        mine = p.instance.option_accelerator == accelerator
+        least = np.where(base & mine, seconds, np.inf).min(axis=1, initial=np.inf)
+        found[:, mine] = least[:, None]
+    missing = np.isinf(found) & (p.speed > 0) & (p.gpus > p.scale_factor[:, None])
+    if missing.any():
+        job, option = np.argwhere(missing)[0]
+        raise InputError(
+            f"Job number {job} has no throughput with its {p.scale_factor[job]:g} base workers on "
+            f"the type of option number {option}; Lyra needs one to say how long the job takes."
+        )
+    return np.where(np.isfinite(found), found, 0.0)

@@ -1,0 +1,63 @@
+"""Sia: goodput over each job's least, raised to a power, less what it costs to leave a job out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import cvxpy as cp
+import numpy as np
+
+from apportion.errors import InputError
+from apportion.policies.base import Policy
+from apportion.policies.whole.values import damped, over_least, powers, total_value
+
+if TYPE_CHECKING:
+    from apportion.policies.problem import Problem
+
+__all__ = ["Sia"]
+
+
+@dataclass(frozen=True)
+class Sia(Policy):
+    """Maximise the worth of one option (type, GPUs) for each job, or none.
+
+    The problem::
+
+        max over one option or none each of sum over jobs of weight * (penalty - G ** power)
+
+        G = throughput / least throughput * (1 under the current option, else reallocation factor)
+        with power > 0: sum of weight * (penalty + G ** power)
+
+    Throughputs are goodputs. The least is over the options under which the job runs, before the
+    factor; ``scale_by_gpus=True`` counts it for the GPUs of the job's smallest option. `penalty` is
+    lambda, what it costs that a job has no option; its size counts only. Options that are worth
+    nothing or less are never taken.
+
+    With the published penalty, 1.1, the least option of a job is worth 0.1 only, while more GPUs
+    may be worth up to 1 to another: newcomers can starve beside a job that holds several GPUs. So
+    can jobs that lost theirs: where the reallocation factor is below 0.83, their least option is
+    worth nothing. From 2 on a newcomer is worth more than any growth of another job.
+
+    Throughputs raised to a power are taken as they are: the released code rounds them to two
+    decimals, which makes many options equal.
+    """
+
+    name, integral = "sia", True
+    source = "Sia (SOSP 2023), section 3"
+    columns = ("weight", "reallocation_factor")
+
+    power: float = -0.5
+    penalty: float = 1.1
+    scale_by_gpus: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.power == 0 or not np.isfinite([self.power, self.penalty]).all():
+            raise InputError(f"{self!r}: power and penalty are finite numbers, power not 0.")
+
+    def objective(self, p: Problem) -> cp.Maximize:
+        """State the sum of values."""
+        G = damped(p, over_least(p, of_fewest_gpus=self.scale_by_gpus))
+        raised = powers(G, self.power) * np.sign(self.power)
+        return cp.Maximize(total_value(p, abs(self.penalty) + raised))

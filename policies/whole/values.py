@@ -1,0 +1,164 @@
+"""What options of elastic jobs are worth: facts that Sia, Pollux, DeepBoot, Optimus, Lyra share.
+
+The throughputs may be goodputs: steps/s that count, as a job of another batch size makes fewer of
+them. All here is of jobs by themselves, shape (jobs, options), and 0 where a job cannot run.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import cvxpy as cp
+import numpy as np
+
+from apportion.errors import InputError
+from apportion.policies.normalisers import best_of_types
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from apportion.policies.problem import Problem
+
+    Floats = NDArray[np.float64]
+
+__all__ = [
+    "damped",
+    "expected_seconds",
+    "fair_speedup",
+    "over_least",
+    "powers",
+    "reallocation_factor",
+    "total_cost",
+    "total_value",
+]
+
+
+def reallocation_factor(
+    age_s: ArrayLike,
+    restarts: ArrayLike,
+    delay_s: ArrayLike,
+    *,
+    started: ArrayLike = True,
+    one_below_delay: bool = False,
+) -> Floats:
+    """Return the part of its speed that a job keeps on average if it is moved now.
+
+    The formula::
+
+        r = max(age - restarts * delay, 0) / (age + delay)
+
+    Parameters
+    ----------
+    age_s
+        Seconds since each job was submitted.
+    restarts
+        Restarts of each so far, without its first start.
+    delay_s
+        Seconds that a restart takes: 30 (Pollux), 10 (DeepBoot), 15 to 250 by application (Sia).
+    started
+        Whether each ever ran. One that never did has nothing to restart, r = 1; with ``True`` for
+        all it has r = 0 at age 0 and is not served, as in the released DeepBoot.
+    one_below_delay
+        Take r = 1 where the age is less than the delay, as Sia does.
+
+    Returns
+    -------
+    factor
+        For the column ``reallocation_factor`` of the jobs table, in [0, 1].
+    """
+    age, delay = np.asarray(age_s, dtype=float), np.asarray(delay_s, dtype=float)
+    kept, total = np.maximum(age - np.asarray(restarts) * delay, 0.0), age + delay
+    kept, total, ran = np.broadcast_arrays(kept, total, np.asarray(started, dtype=bool))
+    factor = np.divide(kept, total, out=np.ones(total.shape), where=total > 0)
+    young = ~ran | (np.broadcast_to(age < delay, total.shape) & one_below_delay)
+    return np.where(young, 1.0, factor)
+
+
+def damped(p: Problem, worth: Floats) -> Floats:
+    """Multiply all but the option that a job has now by its ``reallocation_factor``, by default 1.
+
+    Raises
+    ------
+    InputError
+        If a factor is above 1: a move would make a job faster.
+    """
+    factor = p.instance.columns.get("reallocation_factor", np.ones(p.instance.jobs))
+    if (factor > 1).any():
+        raise InputError(
+            f"A job has reallocation_factor = {factor.max():g}; it must be a number from 0 to 1, "
+            f"the part of its speed that a job keeps if it is moved."
+        )
+    return np.asarray(worth * np.where(p.current > 0, 1.0, factor[:, None]), dtype=float)
+
+
+def over_least(p: Problem, *, of_fewest_gpus: bool = False) -> Floats:
+    """Return speeds over the least speed of a job under the options that it runs under.
+
+    With `of_fewest_gpus` the least counts for as many GPUs as the job's smallest option holds.
+    """
+    speed, runs = _speed(p), p.speed > 0
+    least = np.where(runs, speed, np.inf).min(axis=1, initial=np.inf)
+    fewest = np.where(runs, p.gpus, np.inf).min(axis=1, initial=np.inf)
+    unit = np.where(np.isfinite(least) & of_fewest_gpus, fewest, 1.0)
+    return np.asarray(speed / least[:, None] * unit[:, None], dtype=float)
+
+
+def fair_speedup(p: Problem) -> Floats:
+    """Return speeds over the speed at a fair share of the GPUs, ``ceil(GPUs / jobs)`` of them.
+
+    On each type a job has the option of most GPUs of those with no more than its share, or, if all
+    hold more, the one of fewest; types count in proportion to their GPUs. On one type with an
+    option for each number of GPUs it is Pollux's SPEEDUP, with the share on one machine.
+    """
+    speed, instance = _speed(p), p.instance
+    total = instance.shared_gpus.sum()
+    if not total:
+        return np.zeros_like(speed)
+    share = np.ceil(total / p.count.sum() * (1 - 1e-12))
+    small = np.where(p.gpus <= share, p.gpus, 0.0)
+    rank = np.where(speed > 0, np.where(p.gpus <= share, 1.0 + small, 1 / (1.0 + p.gpus)), 0.0)
+    fair_rank = best_of_types(instance, rank)[:, instance.option_accelerator]
+    at_share = np.where((rank > 0) & (rank == fair_rank), speed, 0.0)
+    fair = best_of_types(instance, at_share) @ instance.type_share
+    return np.divide(speed, fair[:, None], out=np.zeros_like(speed), where=fair[:, None] > 0)
+
+
+def expected_seconds(p: Problem) -> Floats:
+    """Return the seconds that a job's remaining steps take, infinite where it cannot run."""
+    seconds = np.full(p.speed.shape, np.inf)
+    np.divide(p.steps_remaining[:, None], _speed(p), out=seconds, where=p.speed > 0)
+    return seconds
+
+
+def powers(level: ArrayLike, power: float) -> Floats:
+    """Raise to a power, 0 being the logarithm: 0 to a negative one is infinite."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(level) if power == 0 else np.power(level, power), dtype=float)
+
+
+def total_value(p: Problem, value: Floats) -> cp.Expression:
+    """Sum the values of what jobs have, by weight; what has no finite value is of no use."""
+    known = np.where(np.isfinite(value) & p.instance.can_run, value, 0.0)
+    return p.total(cp.multiply(p.weight, cp.sum(cp.multiply(known, p.X), axis=1)))
+
+
+def total_cost(p: Problem, cost: Floats, of_none: float) -> cp.Expression:
+    """Sum the costs of what jobs have, or of having nothing, by weight."""
+    known = np.where(np.isfinite(cost) & p.instance.can_run, cost, of_none)
+    each = cp.sum(cp.multiply(known, p.X), axis=1) + of_none * (1 - p.time)
+    return p.total(cp.multiply(p.weight, each))
+
+
+def _speed(p: Problem) -> Floats:
+    """Return speeds, one row for each job.
+
+    Raises
+    ------
+    InputError
+        If there are rows for combinations of jobs.
+    """
+    if not p.instance.solo:
+        raise InputError(
+            "This policy chooses options of single jobs; leave the rows of combinations out."
+        )
+    return p.speed

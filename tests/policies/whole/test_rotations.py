@@ -1,0 +1,80 @@
+"""Rotations as a program reach the score that trying every rotation reaches."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from tests.oracles.draw_whole import LINKS, draw_links
+from tests.oracles.rotations import Link, Profile, enumerate_shifts, mean_score
+from tests.policies.whole.posed import demands
+
+from apportion.errors import InputError
+from apportion.policies import solve_instance
+from apportion.policies.whole.rotation_problem import rotation_problem
+from apportion.policies.whole.rotations import Rotations
+
+
+def assert_best(profiles: list[Profile], links: list[Link]) -> None:
+    best, _ = enumerate_shifts(profiles, links)
+    problem = rotation_problem(demands(profiles, links), [float(x.capacity) for x in links])
+    found = solve_instance(*problem)
+    shifts = [Fraction(int(row.argmax())) for row in found.X]
+    assert (found.X.sum(axis=1) == 1).all()
+    assert mean_score(profiles, links, shifts) == best
+    assert 1 - found.objective == pytest.approx(float(best), abs=1e-9)
+    assert all(s < p.period for s, p in zip(shifts, profiles, strict=True))
+
+
+@pytest.mark.parametrize("seeds", [2, pytest.param(26, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", LINKS)
+def test_rotations_equal_enumeration(kind: str, seeds: int) -> None:
+    """Eight kinds, loops and periods without a short common multiple among them: 208."""
+    for seed in range(seeds):
+        assert_best(*draw_links(seed, kind))
+
+
+def test_a_cycle_of_links() -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(3):
+        profiles = [Profile(((int(on), 8), (6 - int(on), 0))) for on in rng.integers(1, 6, 3)]
+        assert_best(profiles, [Link(8, (0, 1)), Link(8, (1, 2)), Link(8, (0, 2))])
+
+
+def test_weights_of_links_say_which_is_served() -> None:
+    """Two slots; the second job is on both links, and whenever it sends so does another job.
+
+    Both send in one slot of two, which is a score of 1/2 for the link of less weight.
+    """
+    on, none = np.array([1.0, 0.0]), np.zeros(2)
+    jobs = [np.array([on, none]), np.array([on, on]), np.array([none, on]), np.zeros((2, 3))]
+    for weight, shift in (([3.0, 1.0], 1), ([1.0, 3.0], 0)):
+        policy, instance = rotation_problem(jobs, [1.0, 1.0], weight=weight)
+        assert solve_instance(policy, instance).objective == pytest.approx(0.0, abs=1e-12)
+        assert instance.pinned.tolist() == [True, False, False, True]
+        pins = {"current_option": np.array([0.0, -1, 1, 0]), "pinned": np.array([1.0, 0, 1, 1])}
+        found = solve_instance(policy, instance.with_columns({**instance.columns, **pins}))
+        assert found.objective == pytest.approx(0.25 / 2)
+        assert found.X[1].argmax() == shift
+
+
+def test_a_profile_of_ones_own_period_is_repeated() -> None:
+    profiles = [Profile(((2, 8), (2, 0))), Profile(((3, 8), (3, 0)))]
+    assert_best(profiles, [Link(8, (0, 1))])
+
+
+def test_what_poses_nothing_is_refused() -> None:
+    with pytest.raises(InputError, match="job number 1 has the shape"):
+        rotation_problem([np.ones((1, 3)), np.ones(3)], [1.0])
+    with pytest.raises(InputError, match="capacity of every link"):
+        rotation_problem([np.ones((1, 3))], [0.0])
+    with pytest.raises(InputError, match="finite numbers >= 0"):
+        rotation_problem([-np.ones((1, 3))], [1.0])
+    with pytest.raises(InputError, match="weights of links"):
+        rotation_problem([np.ones((1, 3))], [1.0], weight=0.0)
+    with pytest.raises(InputError, match="slots over the common periods"):
+        rotation_problem([np.ones((1, n)) for n in (997, 991)], [1.0])
+    _, instance = rotation_problem([np.ones((1, 3))], [1.0])
+    with pytest.raises(InputError, match="slot of a link with a weight"):
+        solve_instance(Rotations({"link 7 slot 0": 1.0}), instance)
