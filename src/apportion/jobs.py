@@ -120,7 +120,9 @@ def _checked(name: str, values: pd.Series) -> pd.Series:
     """Convert one column to its type and check its range."""
     column = JOB_COLUMNS[name]
     if column.kind == "option":
-        return values.astype(object).map(_option)
+        labels = np.empty(len(values), dtype=object)
+        labels[:] = [_option(value) for value in values]
+        return pd.Series(labels, index=values.index, name=name, dtype=object)
     if column.kind == "truth":
         wrong = ~np.array([is_truth(value) for value in values], dtype=bool)
         checked: pd.Series = values if wrong.any() else values.astype(bool)

@@ -62,6 +62,8 @@ def _from_core(
     whole: WholeProgram, relaxed: Relaxed, best: Floats, deadline: float, gap: float
 ) -> Found:
     """Search the core, then all cells in reach of what was found there."""
+    if relative_gap(whole.program.value(best), relaxed.bound) <= gap and not whole.stays.any():
+        return Found(best, relaxed.bound, "optimal", 0)
     needed = relaxed.slack(whole, best)
     reduced = np.sort(relaxed.reduced[: whole.cells.size])
     core = float(reduced[min(reduced.size - 1, whole.p.instance.rows + _CORE)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -100,7 +101,8 @@ def _posed(policy: Policy, instance: Instance, group: bool) -> tuple[Reduction, 
     whole = state(policy, reduction.believed)
     if whole.separable or reduction.believed.jobs == instance.jobs:
         return reduction, whole
-    reduction = reduce(policy, instance, False, None)
+    single = reduce(policy, instance, False, None)
+    reduction = replace(single, kind="none (the objective is no sum over jobs)")
     return reduction, state(policy, reduction.believed)
 
 

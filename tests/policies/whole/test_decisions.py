@@ -6,9 +6,10 @@ from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING
 
+import cvxpy as cp
 import numpy as np
 import pytest
-from scipy import sparse
+from scipy import optimize, sparse
 from tests.policies.whole.oracle import Knapsack, Rotations, best_value, random_instance
 
 from apportion.errors import InputError, SolveError
@@ -17,6 +18,7 @@ from apportion.policies.solving.driver import solve_instance
 from apportion.policies.solving.whole import decide
 
 if TYPE_CHECKING:
+    from apportion.policies.problem import Problem
     from apportion.policies.solution import Solution
 
 
@@ -88,6 +90,67 @@ def test_classes_are_exact(types: int) -> None:
         assert counted.objective == pytest.approx(single.objective, rel=1e-9)
         units = counted.X * 4
         np.testing.assert_allclose(units, np.rint(units), atol=1e-12)
+
+
+@pytest.mark.parametrize("core", [0, 10**9])
+def test_the_core_holds_the_best_decision(core: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("apportion.policies.solving.whole.core._CORE", core)
+    rng = np.random.default_rng(13)
+    values = []
+    for _ in range(12):
+        instance = random_instance(rng, types=3, jobs=20)
+        now = rng.integers(-1, instance.options, 20).astype(float)
+        instance = replace(
+            instance.with_columns({**instance.columns, "current_option": now}),
+            capacity=instance.capacity * 3,
+        )
+        found = solve_instance(Knapsack(), instance)
+        assert_whole(instance, found)
+        assert found.status == "optimal"
+        assert found.gap <= 1e-8
+        values.append(found.objective)
+    # The sum of the best, by HiGHS over all cells at once (scipy's milp, without apportion).
+    assert sum(values) == pytest.approx(sum(_by_scipy()), rel=1e-9)
+
+
+def _by_scipy() -> list[float]:
+    """Solve the problems of the test above as plain integer programs."""
+    rng = np.random.default_rng(13)
+    values = []
+    for _ in range(12):
+        instance = random_instance(rng, types=3, jobs=20)
+        rng.integers(-1, instance.options, 20)
+        jobs, options, types = 20, instance.options, 3
+        usage = instance.usage.toarray().reshape(jobs * options, types).T
+        rows = np.kron(np.eye(jobs), np.ones(options))
+        limits = optimize.LinearConstraint(
+            np.vstack([usage, rows]), ub=np.append(instance.capacity * 3, np.ones(jobs))
+        )
+        worth = instance.throughput.ravel()
+        best = optimize.milp(
+            -worth,
+            constraints=limits,
+            integrality=np.ones(worth.size, dtype=int),
+            bounds=optimize.Bounds(0, worth > 0),
+            options={"mip_rel_gap": 0.0},
+        )
+        values.append(-float(best.fun or 0.0))
+    return values
+
+
+def test_what_is_no_sum_over_jobs_is_decided_job_by_job() -> None:
+    class LeastWell(Knapsack):
+        def objective(self, p: Problem) -> cp.Maximize:
+            return cp.Maximize(cp.min(p.throughput))
+
+    # Two jobs that are alike: one has the fast GPU and the other the slow one, whatever the mean.
+    instance = Instance.of_options(
+        np.full((2, 2), [[4.0, 1.0]]), [1, 1], [1, 1], option_accelerator=[0, 1]
+    )
+    found = solve_instance(LeastWell(), instance)
+    assert found.objective == pytest.approx(1.0)
+    assert found.stats["reduction"] == "none (the objective is no sum over jobs)"
+    assert sorted(found.throughput) == [1.0, 4.0]
 
 
 def soft_instance(rng: np.random.Generator) -> tuple[Instance, np.ndarray]:
