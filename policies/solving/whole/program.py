@@ -81,6 +81,11 @@ class WholeProgram:
         return self.cells // self.p.instance.options
 
     @property
+    def count(self) -> Floats:
+        """Units of the row of each of the first columns."""
+        return self.p.instance.row_count[self.row_of_cell]
+
+    @property
     def stays(self) -> Bools:
         """Which of the first columns are options that rows have now."""
         return np.asarray(self.p.instance.current.ravel()[self.cells] > 0)
@@ -109,10 +114,18 @@ class WholeProgram:
         return cp.Problem(self.objective, list(self.constraints))
 
     def violation(self) -> float:
-        """Tell by how much the policy's own constraints are missed at the variables' values."""
-        missed = (np.max(each.violation(), initial=0.0) for each in self.constraints)
-        return max((float(each) for each in missed), default=0.0)
+        """Tell by what part of its numbers a constraint of the policy's own is missed at most.
+
+        The variables hold a point.
+        """
+        return max((_missed(each) for each in self.constraints), default=0.0)
 
     def compiled(self) -> Compiled:
         """Compile the relaxation with names for all constraints, to tell which cannot hold."""
         return Compiled.of(self.p, self.objective, self.constraints)
+
+
+def _missed(constraint: cp.Constraint) -> float:
+    """Violation of a constraint, relative to numbers above 1."""
+    sides = (np.abs(np.asarray(side.value)).max(initial=0.0) for side in constraint.args)
+    return float(np.max(constraint.violation(), initial=0.0)) / max(1.0, *map(float, sides))

@@ -64,15 +64,14 @@ class Relaxed:
     def slack(self, whole: WholeProgram, known: Floats) -> float:
         """Return what a decision as good as a known one may cost above the bound at most."""
         largest = float(np.abs(whole.program.c).max(initial=0.0))
-        staying = STAYING * largest * float(whole.lower.size) * bool(whole.stays.any())
+        staying = STAYING * largest * float(whole.count[whole.stays].sum())
         rounding = _ROUNDING * max(abs(self.bound), largest)
         return whole.program.value(known) - self.bound + staying + rounding
 
     def leaves_open(self, whole: WholeProgram) -> bool:
         """Whether a job that has another option now than at a whole optimum could keep its own."""
         k = whole.cells.size
-        count = whole.p.instance.row_count[whole.row_of_cell]
-        moves = whole.stays & (self.x[:k] < count - _WHOLE)
+        moves = whole.stays & (self.x[:k] < whole.count - _WHOLE)
         return bool((moves & (self.reduced[:k] <= self.slack(whole, self.x))).any())
 
 

@@ -23,7 +23,7 @@ def likely(whole: WholeProgram, x: Floats) -> Floats:
     point, and what is whole of the others.
     """
     k = whole.cells.size
-    count = whole.p.instance.row_count[whole.row_of_cell]
+    count = whole.count
     if whole.stays.any():
         return np.where(whole.stays, count, 0.0)
     z = np.floor(x[:k] + 1e-7)
