@@ -111,3 +111,17 @@ def test_soft_resources_are_sparse_and_found_by_name() -> None:
     soft = [Resource("link 1", None, demand[:, :1])]
     shares = solve("max_min_fairness", table[["r0"]], workers="r0=1", resources=soft)
     assert np.allclose(shares.X, 0.5)
+
+
+def test_normalisers_count_the_gpus_of_the_option_wherever_its_level_stands() -> None:
+    turned = SPEED.set_axis(pd.MultiIndex.from_tuples([(b, a) for a, b in OPTIONS]), axis=1)
+    jobs = {"steps_remaining": 1e4, "scale_factor": 1}
+    for policy in ("finish_time_fairness", "max_min_fairness", "isolated"):
+        named = solve(policy, SPEED, workers="v100=3,k80=4", jobs=jobs)
+        usual = solve(policy, turned, workers="v100=3,k80=4", jobs=jobs)
+        np.testing.assert_allclose(named.X.to_numpy(), usual.X.to_numpy(), atol=1e-7)
+    fair = solve("isolated", SPEED, workers="v100=3,k80=4", jobs=jobs).X
+    held = fair.mul([1, 2, 1, 4], axis=1).T.groupby(level="accelerator").sum()
+    assert (fair.sum(axis=1) <= 1 + 1e-9).all()
+    assert (held.loc["v100"] <= 1 + 1e-9).all()  # a third of each type
+    assert (held.loc["k80"] <= 4 / 3 + 1e-9).all()
