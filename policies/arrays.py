@@ -117,6 +117,10 @@ class Arrays:
         """Places of the resources without one."""
         return np.flatnonzero(np.isinf(self.capacity))
 
+    def worth(self, prices: Floats) -> float:
+        """Return the price of all there is of the hard resources, prices of shape (resources,)."""
+        return float(self.capacity[self.hard] @ prices[self.hard])
+
     @cached_property
     def current(self) -> Floats:
         """1 where a row is under the option that it has now, else 0; shape (rows, options)."""

@@ -51,7 +51,7 @@ def level_bound(levels: Levels, p: Problem, prices: Floats, reached: float) -> f
     if not (np.isfinite(reached) and reached > 0):
         raise SolveError("Parts leave a job without any throughput.")
     instance, price = p.instance, _price_of_time(p, prices)
-    worth = float(instance.capacity @ prices)
+    worth = instance.worth(prices)
 
     def beyond(level: float) -> float:
         demand = levels.demand(level)
@@ -112,7 +112,7 @@ def as_derivatives(levels: Levels, p: Problem, prices: Floats, bound: float) -> 
     fast = instance.fastest_throughput
     demand = np.minimum(levels.demand(bound), fast)
     spent = float(instance.count @ least_cost(instance.throughput, price, demand))
-    if spent < (1 - _KINK) * float(instance.capacity @ prices):
+    if spent < (1 - _KINK) * instance.worth(prices):
         return np.zeros_like(prices)
     above, below = (levels.demand(bound * (1 + sign * _STEP)) for sign in (1, -1))
     with np.errstate(invalid="ignore"):

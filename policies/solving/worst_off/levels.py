@@ -161,7 +161,8 @@ def reach_level(
 
 def _beyond_rounding(prices: Floats, instance: Instance, objective: float) -> Floats:
     """Return prices, zero where all units of a resource are worth a rounding error only."""
-    worth = prices * np.maximum(instance.capacity, 1.0)
+    units = np.where(np.isinf(instance.capacity), 1.0, np.maximum(instance.capacity, 1.0))
+    worth = prices * units
     return np.where(worth > _ROUNDING * abs(objective), prices, 0.0)
 
 

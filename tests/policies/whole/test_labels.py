@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -125,3 +127,18 @@ def test_normalisers_count_the_gpus_of_the_option_wherever_its_level_stands() ->
     assert (fair.sum(axis=1) <= 1 + 1e-9).all()
     assert (held.loc["v100"] <= 1 + 1e-9).all()  # a third of each type
     assert (held.loc["k80"] <= 4 / 3 + 1e-9).all()
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("options", [{}, {"partitions": 3}, {"solver": "clarabel"}])
+def test_shares_of_time_are_the_same_beside_a_soft_resource(options: dict[str, Any]) -> None:
+    rng = np.random.default_rng(0)
+    speed = pd.DataFrame(rng.uniform(1, 9, (12, 3)), columns=list("abc"))
+    given = {"workers": "a=2,b=2,c=2", "jobs": {"steps_remaining": 1e4}, **options}
+    for policy in ("max_min_fairness", "makespan"):
+        without = solve(policy, speed, **given)
+        beside = solve(policy, speed, resources=[Resource("link", None, speed)], **given)
+        pd.testing.assert_frame_equal(without.X, beside.X)
+        assert beside.prices.drop("link").tolist() == without.prices.tolist()
+        assert beside.prices["link"] == 0.0
+        assert beside.gap == without.gap
