@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from apportion.errors import InputError, written
 from apportion.mechanism.devices import Devices
@@ -152,7 +153,8 @@ def run_iterated(
     jobs = jobs_table(truth, ordered, present).assign(
         computed_gpu_s=runtime.computed_s, sent_bytes=runtime.sent
     )
-    tables = {"schedule": schedule.table(ordered.jobs.index)}
+    counted = {"engine": [type(engine).__name__], "events": [engine.events]}
+    tables = {"schedule": schedule.table(ordered.jobs.index), "engine": pd.DataFrame(counted)}
     if timeline is not None:
         tables |= {"tasks": timeline.tasks(), "transfers": timeline.transfers()}
     return Run(

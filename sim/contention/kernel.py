@@ -127,8 +127,9 @@ def _begin_tasks(
     residents: Ints,
     lists: Ints,
     counts: Ints,
-) -> None:
-    """Let idle GPUs begin the task of the job whose turn it is."""
+) -> float:
+    """Let idle GPUs begin the task of the job whose turn it is; return when the first ends."""
+    next_s = math.inf
     for place in range(counts[LOOK]):
         gpu = lists[LOOK, place]
         lists[LOOKED_AT, gpu] = 0
@@ -147,15 +148,14 @@ def _begin_tasks(
             worker.state = RUNNING
             gpu_worker[gpu] = best
             gpu_end_s[gpu] = now_s + tasks[jobs[whose].tasks_at + worker.done].seconds
+            next_s = min(next_s, gpu_end_s[gpu])
     counts[LOOK] = 0
+    return next_s
 
 
 @jit_borrowing
-def _next_s(jobs: Any, gpu_end_s: Floats, lists: Ints, counts: Ints) -> float:
-    """Return when the next event is."""
-    next_s = math.inf
-    for end_s in gpu_end_s:
-        next_s = min(next_s, end_s)
+def _next_s(next_s: float, jobs: Any, lists: Ints, counts: Ints) -> float:
+    """Return when the next event is, of those that are not on GPUs or the next one there."""
     for place in range(counts[UNDER_WAY]):
         next_s = min(next_s, jobs[lists[UNDER_WAY, place]].flow_s)
     for place in range(counts[WAITING]):
@@ -181,11 +181,14 @@ def _take_in(
     lists: Ints,
     counts: Ints,
     done_s: Floats,
-) -> None:
-    """Take in all events of an instant."""
+) -> float:
+    """Take in all events of an instant; return when the next task ends of those under way."""
+    next_s = math.inf
     until_s = now_s + max(INSTANT_S, now_s * 2.0**-47)
     for gpu in range(gpu_end_s.size):
-        if gpu_end_s[gpu] <= until_s:
+        if gpu_end_s[gpu] > until_s:
+            next_s = min(next_s, gpu_end_s[gpu])
+        else:
             _end_task(
                 *(gpu, now_s, jobs, workers, tasks, sends, gpu_end_s, gpu_worker, residents),
                 *(lists, counts, done_s),
@@ -209,6 +212,7 @@ def _take_in(
             pass_barriers(
                 *(number, now_s, jobs, workers, tasks, sends, residents, lists, counts, done_s)
             )
+    return next_s
 
 
 @jit_borrowing
@@ -238,7 +242,7 @@ def advance(
     counts[DONE] = 0
     last_s = until_s + max(INSTANT_S, until_s * 2.0**-47)
     while True:
-        _take_in(
+        next_s = _take_in(
             *(now_s, jobs, workers, tasks, sends, links_of, gpu_end_s, gpu_worker, residents),
             *(on, lists, counts, done_s),
         )
@@ -249,10 +253,11 @@ def advance(
         if counts[SHARE]:
             share(now_s, jobs, links_of, lists, counts, law, of_link, used, rates)
         if counts[LOOK]:
-            _begin_tasks(
+            begun_s = _begin_tasks(
                 *(now_s, jobs, workers, tasks, gpu_end_s, gpu_worker, residents, lists, counts)
             )
-        next_s = _next_s(jobs, gpu_end_s, lists, counts)
+            next_s = min(next_s, begun_s)
+        next_s = _next_s(next_s, jobs, lists, counts)
         if next_s == math.inf and counts[HERE]:
             return now_s, STANDSTILL
         if next_s > last_s or next_s == math.inf:
