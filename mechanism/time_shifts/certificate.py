@@ -13,7 +13,7 @@ from apportion.checks import number, seconds
 from apportion.errors import InputError
 from apportion.mechanism.time_shifts.circle import unified_circle
 from apportion.mechanism.time_shifts.profile import profiles_of
-from apportion.mechanism.time_shifts.turning import TurningJobs
+from apportion.mechanism.time_shifts.turning import TurningJobs, aligned_slots
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 __all__ = ["Certificate", "certificate", "certificate_of"]
 
 _SLOTS, _MOST_SLOTS = 72, 360
-_ON_SLOT = 1e-6
-"""Part of a slot by which an edge may miss it."""
 
 
 class Certificate(NamedTuple):
@@ -141,14 +139,11 @@ def _rotations(job: TurningJob, slots: int, repetitions: int, capacity: float) -
 
 
 def _slots_of(turning: TurningJobs) -> tuple[int, bool]:
-    """Fewest slots on which all edges lie, of at least 72; else some 72, on which they do not."""
-    circle = turning.circle
-    least = math.lcm(*circle.repetitions)
-    edges = np.concatenate([job.edges_s for job in turning.jobs]) / circle.perimeter_s
-    for slots in range(least, _MOST_SLOTS + 1, least):
-        at = edges * slots
-        if (np.abs(at - np.rint(at)) <= _ON_SLOT).all():
-            return slots, True
+    """Fewest slots on which all edges lie, and that they do; else some 72, on which they do not."""
+    slots = aligned_slots(turning, _MOST_SLOTS)
+    if slots is not None:
+        return slots, True
+    least = math.lcm(*turning.circle.repetitions)
     return least * -(-_SLOTS // least), False
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from apportion.mechanism.time_shifts.one_rotation import EQUAL, descended
+from apportion.mechanism.time_shifts.turning import aligned_slots
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["searched"]
 
-CHAINS = 12
-KICKS = 130
+CHAINS = 20
+KICKS = 110
 """Chains of the search, and times that two jobs of each are turned at random."""
 
 
@@ -229,10 +230,13 @@ def _kicked(rotations: Ints, sizes: Ints, random: np.random.Generator) -> Ints:
 
 
 def _slots_of(turning: TurningJobs) -> int | None:
-    """Slots of the circle, so many that every period has whole ones; None for too many."""
+    """Slots of the circle, such that every period has whole ones; None for too many."""
     circle = turning.circle
     least = math.lcm(*circle.repetitions)
     wanted = max(_SLOTS, _SLOTS_PER_PERIOD * max(circle.repetitions))
+    aligned = aligned_slots(turning, wanted)
+    if aligned is not None:
+        return aligned
     slots = least * -(-wanted // least)
     return slots if slots <= _MOST_SLOTS else None
 

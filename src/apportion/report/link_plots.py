@@ -44,16 +44,14 @@ def compatibility_figure(found: Compatibility) -> Figure:
             for column, (shifted, _) in enumerate(_STATES):
                 axes = figure.add_subplot(2, 2, 1 + column, projection="polar")
                 _circle(axes, found, shifted=shifted)
-        above = None
-        for column, (shifted, words) in enumerate(_STATES):
-            place = (rows, 2, 2 * rows - 1 + column)
-            below = figure.add_subplot(*place, sharey=above)
-            above = above or below
-            _load(below, found, shifted=shifted)
+        loads = [figure.add_subplot(rows, 2, 2 * rows - 1)]
+        loads.append(figure.add_subplot(rows, 2, 2 * rows, sharey=loads[0]))
+        for axes, (shifted, words) in zip(loads, _STATES, strict=True):
+            _load(axes, found, shifted=shifted)
             score = found.score if shifted else found.unshifted_score
-            below.set_title(f"{words}: score {_rounded(score)}")
-        above.set_ylabel("wanted of the link (Gb/s)")
-        return with_legend(figure, above)
+            axes.set_title(f"{words}: score {_rounded(score)}")
+        loads[0].set_ylabel("wanted of the link (Gb/s)")
+        return with_legend(figure, loads[0])
 
 
 def affinity_figure(graph: AffinityGraph, shifts_s: dict[Any, float] | None = None) -> Figure:
