@@ -8,10 +8,18 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import numpy as np
+
 import apportion as ap
-from apportion.mechanism.time_shifts import iteration_s, rank_placements
+from apportion.mechanism.time_shifts import AffinityGraph, iteration_s, rank_placements
 from apportion.report.link_plots import affinity_figure, compatibility_figure
-from apportion.sim.network import communication_profile, get_topology, jobs_on_links
+from apportion.sim.network import (
+    SwitchLevel,
+    TreeTopology,
+    communication_profile,
+    get_topology,
+    jobs_on_links,
+)
 
 CAPACITY_GBPS = 50.0
 
@@ -62,6 +70,30 @@ def placement() -> tuple[list[dict[str, list[int]]], dict[str, ap.CommunicationP
     }
 
 
+def share_with_loops(name: str, *, packed: bool, draws: int = 400) -> float:
+    """Part of random placements of gangs of 2 to 5 servers whose affinity graph has a loop.
+
+    The gangs fill 20 servers or more of 24, side by side in a random order if packed.
+    """
+    rng = np.random.default_rng(0)
+    topology = get_topology("cassini") if name == "leaves" else one_switch()
+    loops = 0
+    for _ in range(draws):
+        servers = np.arange(24) if packed else rng.permutation(24)
+        gangs, first = {}, 0
+        while first < 20:
+            size = int(rng.integers(2, 6))
+            gangs[len(gangs)] = servers[first : first + size].tolist()
+            first += size
+        loops += AffinityGraph(jobs_on_links(topology, gangs)).loops > 0
+    return loops / draws
+
+
+def one_switch() -> TreeTopology:
+    """Twelve servers of two GPUs under one switch."""
+    return TreeTopology("one switch", (SwitchLevel("server", 2, 50.0),), 12)
+
+
 def main(folder: str | None = None) -> None:
     print(f"{'link':26} {'unshifted':>9} {'score':>6} {'Jensen':>6} {'T_iter':>7}  proof")
     figures = {}
@@ -81,6 +113,9 @@ def main(folder: str | None = None) -> None:
     for each in ranked:
         print(f"DLRM as placed {each.number}: score {each.score:.3f}, loops {each.graph.loops}")
         figures[f"placement {each.number}"] = affinity_figure(each.graph, dict(each.shifts_s))
+    for name, words in (("leaves", "24 servers, leaves of two"), ("switch", "12 of two GPUs")):
+        shares = [share_with_loops(name, packed=packed) for packed in (True, False)]
+        print(f"loops, {words}: side by side {shares[0]:.1%}, anywhere {shares[1]:.1%}")
     if folder is not None:
         Path(folder).mkdir(parents=True, exist_ok=True)
         for name, figure in figures.items():

@@ -125,7 +125,9 @@ def certificate_of(turning: TurningJobs, *, time_limit_s: float = 5.0) -> Certif
     proved = getattr(found, "mip_dual_bound", None)
     excess = max(0.0, float(proved)) if proved is not None and math.isfinite(proved) else 0.0
     slack = 0.0 if aligned else _slack(turning, slots)
-    return Certificate(1 - excess + slack, slots, aligned, found.status == 0)
+    mean = sum(job.mean_gbps for job in turning.jobs)
+    jensen = 1 - max(0.0, mean - capacity) / capacity
+    return Certificate(min(jensen, 1 - excess + slack), slots, aligned, found.status == 0)
 
 
 def _rotations(job: TurningJob, slots: int, repetitions: int, capacity: float) -> Floats:

@@ -174,34 +174,7 @@ def compatibility(
                 f"{capacity_gbps:g} Gb/s; it is never compatible.",
                 stacklevel=2,
             )
-    order = sorted(range(len(given)), key=lambda job: _order_of(given[job]))
-    mixture = Mixture([given[job] for job in order], capacity_gbps, tolerance)
-    jensen = jensen_bound(given, capacity_gbps)
-    found, proof, bound = best_shifts(mixture, jensen, certify=certify, seed=seed)
-    reached, unshifted = mixture.score(found), mixture.score(np.zeros(len(given)))
-    shifts = np.empty(len(given))
-    shifts[order] = found
-    shifts = np.array(
-        [
-            wrapped(np.array([shift - shifts[0]]), profile.period_s)[0]
-            for shift, profile in zip(shifts, given, strict=True)
-        ]
-    )
-    circle = mixture.circle
-    perimeter_s = circle.perimeter_s if circle else np.inf
-    turns = dict(zip(order, circle.repetitions, strict=True)) if circle else {}
-    return Compatibility(
-        profiles=tuple(given),
-        capacity_gbps=capacity_gbps,
-        score=min(reached, bound),
-        unshifted_score=min(unshifted, reached, bound),
-        bound=bound,
-        proof=proof,
-        shifts_s=tuple(shifts.tolist()),
-        rotations_deg=tuple((360 * shifts / perimeter_s if circle else shifts * np.nan).tolist()),
-        perimeter_s=float(perimeter_s),
-        repetitions=tuple(turns.get(job, 0) for job in range(len(given))),
-    )
+    return _found(given, capacity_gbps, tolerance, certify=certify, seed=seed)
 
 
 def score_of(
@@ -236,6 +209,45 @@ def jensen_bound(profiles: Iterable[CommunicationProfile], capacity: float) -> f
 def capacity_of(capacity: Any) -> float:
     """Check the capacity of a link, Gb/s."""
     return number("A link has no capacity: its Gb/s", capacity, strict=True)
+
+
+def _found(
+    given: list[CommunicationProfile],
+    capacity_gbps: float,
+    tolerance: float,
+    *,
+    certify: bool,
+    seed: int,
+) -> Compatibility:
+    """Find the shifts of jobs that are checked, in an order that does not hang on theirs."""
+    order = sorted(range(len(given)), key=lambda job: _order_of(given[job]))
+    mixture = Mixture([given[job] for job in order], capacity_gbps, tolerance)
+    jensen = jensen_bound(given, capacity_gbps)
+    found, proof, bound = best_shifts(mixture, jensen, certify=certify, seed=seed)
+    reached, unshifted = mixture.score(found), mixture.score(np.zeros(len(given)))
+    shifts = np.empty(len(given))
+    shifts[order] = found
+    shifts = np.array(
+        [
+            wrapped(np.array([shift - shifts[0]]), profile.period_s)[0]
+            for shift, profile in zip(shifts, given, strict=True)
+        ]
+    )
+    circle = mixture.circle
+    perimeter_s = circle.perimeter_s if circle else np.inf
+    turns = dict(zip(order, circle.repetitions, strict=True)) if circle else {}
+    return Compatibility(
+        profiles=tuple(given),
+        capacity_gbps=capacity_gbps,
+        score=min(reached, bound),
+        unshifted_score=min(unshifted, reached, bound),
+        bound=bound,
+        proof=proof,
+        shifts_s=tuple(shifts.tolist()),
+        rotations_deg=tuple((360 * shifts / perimeter_s if circle else shifts * np.nan).tolist()),
+        perimeter_s=float(perimeter_s),
+        repetitions=tuple(turns.get(job, 0) for job in range(len(given))),
+    )
 
 
 def _order_of(profile: CommunicationProfile) -> tuple[Any, ...]:

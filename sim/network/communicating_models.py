@@ -194,29 +194,27 @@ def communication_profile(
     if compute_s is None:
         compute_s = 6 * told.multiply_adds * samples / flops
     compute = seconds("compute_s", compute_s, strict=True)
-    if way == "data":
-        return data_parallel(
-            name,
-            forward_s=compute / 3,
-            backward_s=2 * compute / 3,
-            gigabits=_ring(told.parameters * told.bytes_per_number, count),
-            gbps=rate,
-        )
-    if told.lookup_bytes:
-        _own_way(name, way, told)
-        return _recommendation(name, told, samples, count, compute, rate)
-    if not told.blocks:
-        _own_way(name, way, told)
-    makers = {"pipeline": _pipeline, "tensor": _tensor, "hybrid": _hybrid}
-    return makers[way](name, told, samples, count, compute, rate)
-
-
-def _own_way(name: str, way: str, told: TrainedModel) -> None:
-    if way != told.parallelism:
+    if way != told.parallelism and not told.blocks:
         raise InputError(
             f"The parallelism of {name} is {way!r}; it must be {told.parallelism!r}, as its layers "
             "are not those of a transformer."
         )
+    hybrid = _recommendation if told.lookup_bytes else _hybrid
+    makers = {"data": _data, "pipeline": _pipeline, "tensor": _tensor, "hybrid": hybrid}
+    return makers[way](name, told, samples, count, compute, rate)
+
+
+def _data(
+    name: str, told: TrainedModel, samples: int, count: int, compute_s: float, gbps: float
+) -> CommunicationProfile:
+    """All parameters on every GPU; the samples do not count."""
+    return data_parallel(
+        name,
+        forward_s=compute_s / 3,
+        backward_s=2 * compute_s / 3,
+        gigabits=_ring(told.parameters * told.bytes_per_number, count),
+        gbps=gbps,
+    )
 
 
 def _ring(size_bytes: float, peers: int) -> float:
