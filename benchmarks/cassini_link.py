@@ -80,7 +80,8 @@ def share_with_loops(name: str, *, packed: bool, draws: int = 400) -> float:
     loops = 0
     for _ in range(draws):
         servers = np.arange(24) if packed else rng.permutation(24)
-        gangs, first = {}, 0
+        first = 0
+        gangs: dict[int, list[int]] = {}
         while first < 20:
             size = int(rng.integers(2, 6))
             gangs[len(gangs)] = servers[first : first + size].tolist()
