@@ -19,6 +19,21 @@
 `GandivaPacking`          random pairs share GPUs when the cluster is full
 ========================  ==========================================================
 
+These decide in whole numbers: each job has one of its options, or none.
+
+========================  ==========================================================
+`Sia`                     goodput over each job's least, raised to a power
+`Pollux`                  power mean of speed-ups over a fair share
+`DeepBoot`                sum of speed-ups over a fair share
+`Optimus`                 least remaining time of all jobs
+`Lyra`                    most seconds saved by workers beyond the first
+`LeastWorkload`           the GPUs with least work waiting, for one job
+`CappedWorkload`          the same, on at most so many servers
+`Rotations`               least demand above the capacity of shared links
+========================  ==========================================================
+
+`reallocation_factor`, `one_job` and `rotation_problem` make what they need.
+
 Where the options are network tiers, `eligible` masks those that delay timers keep closed, and
 `place_round` places one round of gangs on machines.
 """
@@ -41,25 +56,45 @@ from apportion.policies.network_sensitive import NetworkSensitive
 from apportion.policies.placements.place_round import RoundPlacement, place_round
 from apportion.policies.placements.tiers import Eligible, eligible
 from apportion.policies.problem import Problem
-from apportion.policies.registry import BUILT_IN, SPECIALISED, get_policy, policy_table, register
+from apportion.policies.registry import (
+    BUILT_IN,
+    SPECIALISED,
+    WHOLE,
+    get_policy,
+    policy_table,
+    register,
+)
 from apportion.policies.resource import Resource
 from apportion.policies.sessions.session import Session, session
 from apportion.policies.solving.driver import Solution, solve_instance
 from apportion.policies.solving.rows.pairs import PairTable
 from apportion.policies.solving.solvers.warm_highs import WarmProblem
 from apportion.policies.total_throughput import MaxTotalThroughput
+from apportion.policies.whole.gpus_of_servers import one_job
+from apportion.policies.whole.least_workload import CappedWorkload, LeastWorkload
+from apportion.policies.whole.pollux import DeepBoot, Pollux
+from apportion.policies.whole.remaining_time import Lyra, Optimus
+from apportion.policies.whole.rotation_problem import RotationProblem, rotation_problem
+from apportion.policies.whole.rotations import Rotations
+from apportion.policies.whole.sia import Sia
+from apportion.policies.whole.values import reallocation_factor
 
 __all__ = [
     "BUILT_IN",
     "FIFO",
     "SPECIALISED",
+    "WHOLE",
     "AlloX",
+    "CappedWorkload",
+    "DeepBoot",
     "Eligible",
     "FinishTimeFairness",
     "GandivaPacking",
     "HierarchicalFairness",
     "Instance",
     "IsolatedShare",
+    "LeastWorkload",
+    "Lyra",
     "Makespan",
     "MaxMinFairness",
     "MaxTotalThroughput",
@@ -67,23 +102,31 @@ __all__ = [
     "MinCostWithSLOs",
     "NashWelfare",
     "NetworkSensitive",
+    "Optimus",
     "PairTable",
     "Policy",
+    "Pollux",
     "Problem",
     "ProportionalShare",
     "Resource",
+    "RotationProblem",
+    "Rotations",
     "RoundPlacement",
     "Session",
     "ShortestJobFirst",
+    "Sia",
     "Solution",
     "StrategyProof",
     "WarmProblem",
     "eligible",
     "get_policy",
     "isolated_share",
+    "one_job",
     "place_round",
     "policy_table",
+    "reallocation_factor",
     "register",
+    "rotation_problem",
     "session",
     "solve",
     "solve_instance",

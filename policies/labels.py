@@ -34,6 +34,7 @@ _DEFAULTS = {
     "elapsed_s": 0.0,
     "network_priority": 0.0,
     "waited_s": 0.0,
+    "reallocation_factor": 1.0,
 }
 
 

@@ -24,8 +24,13 @@ from apportion.policies.max_min_fairness import MaxMinFairness
 from apportion.policies.nash_welfare import NashWelfare, StrategyProof
 from apportion.policies.network_sensitive import NetworkSensitive
 from apportion.policies.total_throughput import MaxTotalThroughput
+from apportion.policies.whole.least_workload import CappedWorkload, LeastWorkload
+from apportion.policies.whole.pollux import DeepBoot, Pollux
+from apportion.policies.whole.remaining_time import Lyra, Optimus
+from apportion.policies.whole.rotations import Rotations
+from apportion.policies.whole.sia import Sia
 
-__all__ = ["BUILT_IN", "SPECIALISED", "get_policy", "is_known", "policy_table", "register"]
+__all__ = ["BUILT_IN", "SPECIALISED", "WHOLE", "get_policy", "is_known", "policy_table", "register"]
 
 BUILT_IN: tuple[type[Policy], ...] = (
     MaxMinFairness,
@@ -48,7 +53,17 @@ BUILT_IN: tuple[type[Policy], ...] = (
 SPECIALISED: tuple[type[Policy], ...] = (AlloX, GandivaPacking)
 """Policies for single-GPU jobs only, or for jobs that share GPUs only."""
 
-_BY_NAME: dict[str, type[Policy]] = {policy.name: policy for policy in BUILT_IN + SPECIALISED}
+WHOLE: dict[str, tuple[type[Policy], ...]] = {
+    "(type, GPUs)": (Sia, Pollux, DeepBoot, Optimus, Lyra),
+    "GPUs of servers": (LeastWorkload, CappedWorkload),
+    "rotations": (Rotations,),
+}
+"""Policies that choose one option for each job, or none, by what the options have to be."""
+
+_BY_NAME: dict[str, type[Policy]] = {
+    policy.name: policy
+    for policy in (*BUILT_IN, *SPECIALISED, *(each for kind in WHOLE.values() for each in kind))
+}
 _SUFFIXES: dict[str, tuple[str, bool]] = {
     "_agnostic": ("heterogeneity_aware", False),
     "_space_sharing": ("space_sharing", True),

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from apportion.policies import BUILT_IN, SPECIALISED, policy_table
+from apportion.names import POLICY_NAMES
+from apportion.policies import policy_table
 from benchmarks.readme import PRINTED, block, compared, python_blocks, with_block
 
 ROOT = Path(__file__).parents[1]
@@ -33,7 +34,7 @@ def run(script: Path, folder: Path) -> str:
 
 
 def policy_rows() -> list[str]:
-    rows = policy_table().head(len(BUILT_IN + SPECIALISED)).itertuples(index=False)
+    rows = policy_table().head(len(POLICY_NAMES)).itertuples(index=False)
     return [f"| `{row.name}` | {row.problem} | {row.source} |" for row in rows]
 
 
@@ -107,7 +108,7 @@ def test_the_readme_lists_the_built_in_policies() -> None:
 
 def test_the_definitions_name_every_built_in_policy() -> None:
     text = (ROOT / "docs" / "policies.md").read_text(encoding="utf-8")
-    missing = [policy.name for policy in BUILT_IN if f"`{policy.name}`" not in text]
+    missing = [name for name in POLICY_NAMES if f"`{name}`" not in text]
     assert not missing
 
 

@@ -156,9 +156,10 @@ def test_a_policy_is_no_scheduler(name: str) -> None:
 def test_the_names_are_those_of_the_registries() -> None:
     from apportion.mechanism.offers.registry import SCHEDULERS
     from apportion.names import POLICY_NAMES, SCHEDULER_NAMES
-    from apportion.policies import BUILT_IN, SPECIALISED
+    from apportion.policies import BUILT_IN, SPECIALISED, WHOLE
 
-    assert tuple(policy.name for policy in BUILT_IN + SPECIALISED) == POLICY_NAMES
+    every = [*BUILT_IN, *SPECIALISED, *(policy for kind in WHOLE.values() for policy in kind)]
+    assert tuple(policy.name for policy in every) == POLICY_NAMES
     assert tuple(SCHEDULERS) == SCHEDULER_NAMES
 
 

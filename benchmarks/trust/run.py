@@ -26,10 +26,11 @@ SAMPLE = 10  # of so many cases one is asked again in another order
 
 
 def names() -> list[str]:
-    """Every policy that there is."""
+    """Every policy that gives shares of time."""
     import apportion as ap
 
-    return [str(name) for name in ap.policy_table()["name"]]
+    every = [str(name) for name in ap.policy_table()["name"]]
+    return [name for name in every if not ap.get_policy(name).integral]
 
 
 def plan(problems: int, policies: list[str]) -> list[tuple[str, int]]:

@@ -27,7 +27,7 @@ class Pollux(Policy):
 
     The problem::
 
-        max over one option or none each of (mean of (c s + epsilon) ** power) ** (1 / power)
+        max over whole X of (mean over jobs of (c s + epsilon) ** power) ** (1 / power)
 
         s = throughput / throughput at a fair share of the GPUs, 0 without an option,
             times the reallocation factor but under the current option
@@ -68,7 +68,7 @@ class DeepBoot(Policy):
 
     The problem::
 
-        max over one option or none each of sum of weight * s
+        max over whole X of sum over jobs of weight * s
 
         s = throughput / throughput at a fair share of the GPUs,
             times the reallocation factor but under the current option

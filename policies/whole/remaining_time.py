@@ -31,7 +31,7 @@ class Optimus(Policy):
 
     The problem::
 
-        min over one option or none each of sum of weight * remaining seconds
+        min over whole X of sum over jobs of weight * remaining seconds
 
         remaining seconds = steps remaining / throughput, `unserved_s` without an option
 
@@ -65,7 +65,7 @@ class Lyra(Policy):
 
     The problem::
 
-        max over one option for each job of sum of weight * T e / (w + e)
+        max over whole X of sum over jobs of weight * T e / (w + e)
 
         w = scale factor, the base workers; e = GPUs of the option beyond w
         T = steps remaining / throughput with w workers on the type
@@ -77,7 +77,7 @@ class Lyra(Policy):
     """
 
     name, integral, unit = "lyra", True, "s"
-    source = "Lyra (EuroSys 2023), section 5.2"
+    source = "Lyra (EuroSys 2023), its elastic phase"
     columns = ("weight", "scale_factor", "steps_remaining")
 
     def objective(self, p: Problem) -> cp.Maximize:

@@ -24,7 +24,7 @@ class Sia(Policy):
 
     The problem::
 
-        max over one option or none each of sum over jobs of weight * (penalty - G ** power)
+        max over whole X of sum over jobs of weight * (penalty - G ** power)
 
         G = throughput / least throughput * (1 under the current option, else reallocation factor)
         with power > 0: sum of weight * (penalty + G ** power)

@@ -68,6 +68,9 @@ JOB_COLUMNS: Mapping[str, JobColumn] = {
         "that they took; 0 for a job that never ran"
     ),
     "waited_s": JobColumn("seconds since the job arrived or last gave up its GPUs, if it waits"),
+    "reallocation_factor": JobColumn(
+        "part of its speed that a job keeps on average if it is moved now, from 0 to 1"
+    ),
     "running_on": JobColumn(
         "accelerator type on which the job has been running all the time; empty for none",
         "text",

@@ -27,6 +27,14 @@ POLICY_NAMES = (
     "network_sensitive",
     "allox",
     "gandiva_packing",
+    "sia",
+    "pollux",
+    "deepboot",
+    "optimus",
+    "lyra",
+    "least_workload",
+    "capped_workload",
+    "rotations",
 )
 """Policies that come with the package."""
 

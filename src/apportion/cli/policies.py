@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from apportion.cli.output import print_table, width
 from apportion.mechanism.offers import scheduler_table
 from apportion.mechanism.stay import gated_table
-from apportion.policies import policy_table
+from apportion.policies import WHOLE, policy_table
 
 if TYPE_CHECKING:
     import argparse
@@ -27,9 +27,14 @@ def run(args: argparse.Namespace) -> None:
         listed = {kind: table.to_dict("records") for kind, table in kinds.items()}
         print(json.dumps(listed, indent=2))
         return
+    needed = {each.name: options for options, kind in WHOLE.items() for each in kind}
+    options = policies["name"].map(needed)
     print("Policies share out time; they are solved as convex problems.\n")
-    _show(policies, "problem")
+    _show(policies[options.isna()], "problem")
     print("\nWith _agnostic behind its name a policy takes every accelerator type for the same.")
+    for each in WHOLE:
+        print(f"\nPolicies that choose one option for each job, or none; options are {each}.\n")
+        _show(policies[options == each], "problem")
     print("\nSchedulers offer GPUs on racks to waiting jobs, for a lease.\n")
     _show(schedulers, "rule")
     print("\nThese place jobs once, on GPUs that are shared, and let transfers pass a gate.\n")

@@ -65,6 +65,7 @@ class PolicyCase:
                 "count": 1,
                 "isolated_elapsed_s": elapsed_s * rng.uniform(0.5, 1.5, jobs),
                 "network_priority": rng.choice([0.0, 0.2, 0.5, 1.0], jobs),
+                "reallocation_factor": 1 / (1 + np.arange(jobs) % 3),
                 "running_on": [names[int(speed[0].argmax())], *[""] * (jobs - 1)],
                 "current_option": [names[place] for place in speed.argmax(axis=1)],
                 "pinned": False,

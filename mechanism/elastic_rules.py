@@ -1,0 +1,148 @@
+"""Greedy rules of elastic training: GPUs one after the other, or jobs shortest first.
+
+They optimise nothing as a whole, so that they are no policies.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+
+from apportion.checks import choice, whole
+from apportion.errors import InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
+
+__all__ = ["elastic_share", "shortest_first"]
+
+Over = Literal["after", "before"]
+
+
+def elastic_share(
+    speed: ArrayLike, steps_remaining: ArrayLike, gpus: int, *, over: Over = "after"
+) -> Ints:
+    """Share out GPUs by AFS-L: each next GPU goes to the job on top of a scan of pairs.
+
+    Of two jobs without GPUs the shorter leads. Else let b be the one with more GPUs (of equal
+    counts the longer job), a the other, p their speeds now and p' with one GPU more: b leads if ::
+
+        (p_b' - p_b) / p_b' > (p_a' - p_a) / p_a'
+
+    else a. Jobs that another GPU makes no faster take no part. It compares pairs, and no sum is
+    largest; so it is a rule and no program.
+
+    Parameters
+    ----------
+    speed
+        Steps/s of each job with 1, 2, ... GPUs, shape (jobs, most GPUs of a job).
+    steps_remaining
+        Of each job, shape (jobs,); with its speed now, or on one GPU, it says which is shorter.
+    gpus
+        GPUs that there are.
+    over
+        What a's gain is relative to: its speed after it (DeepBoot's code), or before it.
+
+    Returns
+    -------
+    counts
+        GPUs of each job, shape (jobs,). Of equals the first leads.
+
+    Raises
+    ------
+    InputError
+        For speeds that are negative or not finite, and shapes that do not go together.
+
+    Source: Hwang et al., Elastic Resource Sharing for Distributed Deep Learning, NSDI 2021.
+    """
+    table, left = _checked(speed, steps_remaining)
+    choice("over", over, ("after", "before"))
+    whole("gpus", gpus, 0)
+    table = np.hstack([np.zeros((table.shape[0], 1)), table])
+    counts = np.zeros(left.size, dtype=np.intp)
+    for _ in range(gpus):
+        contenders = [_contender(table, left, counts, job, over) for job in range(left.size)]
+        top: _Contender | None = None
+        for each in contenders:
+            if each is not None:
+                top = each if top is None else _leader(top, each)
+        if top is None:
+            break
+        counts[top.job] += 1
+    return counts
+
+
+def shortest_first(seconds: ArrayLike, base: ArrayLike, gpus: int) -> NDArray[np.bool_]:
+    """Serve jobs with their base workers, shortest first; one that does not fit is passed over.
+
+    It is Lyra's first phase: the policy ``lyra`` then shares out the GPUs that are left.
+
+    Parameters
+    ----------
+    seconds
+        What each job takes with its base workers, shape (jobs,).
+    base
+        Its base workers, shape (jobs,).
+    gpus
+        GPUs that there are.
+
+    Returns
+    -------
+    served
+        Whether a job has its base workers, shape (jobs,). Equals are served in their order.
+    """
+    served = np.zeros(np.shape(seconds), dtype=bool)
+    workers, left = np.asarray(base, dtype=float), float(whole("gpus", gpus, 0))
+    for job in np.argsort(np.asarray(seconds, dtype=float), kind="stable").tolist():
+        if workers[job] <= left:
+            served[job] = True
+            left -= float(workers[job])
+    return served
+
+
+class _Contender(NamedTuple):
+    """A job that another GPU makes faster."""
+
+    job: int
+    gpus: int
+    seconds: float
+    gain: float
+    gain_as_less: float
+
+
+def _contender(
+    table: Floats, left: Floats, counts: Ints, job: int, over: Over
+) -> _Contender | None:
+    """Return what is compared of a job, or None if another GPU makes it no faster."""
+    gpus = int(counts[job])
+    if gpus + 1 >= table.shape[1] or not table[job, gpus + 1] > table[job, gpus]:
+        return None
+    now, after = float(table[job, gpus]), float(table[job, gpus + 1])
+    below = after if over == "after" else now
+    as_less = (after - now) / below if below > 0 else np.inf
+    at = max(float(table[job, max(gpus, 1)]), np.finfo(float).tiny)
+    return _Contender(job, gpus, float(left[job]) / at, (after - now) / after, as_less)
+
+
+def _leader(first: _Contender, second: _Contender) -> _Contender:
+    """Return the one of two jobs that gets the GPU."""
+    if first.gpus == second.gpus == 0:
+        return min(first, second, key=lambda each: (each.seconds, each.job))
+    less, more = sorted((first, second), key=lambda each: (each.gpus, each.seconds, each.job))
+    return more if more.gain > less.gain_as_less else less
+
+
+def _checked(speed: ArrayLike, steps_remaining: ArrayLike) -> tuple[Floats, Floats]:
+    table, left = np.asarray(speed, dtype=float), np.asarray(steps_remaining, dtype=float)
+    if table.ndim != 2 or left.shape != table.shape[:1]:
+        raise InputError(
+            f"speed has the shape {table.shape} and steps_remaining {left.shape}; they must be "
+            f"(jobs, most GPUs of a job) and (jobs,)."
+        )
+    if not (np.isfinite(table).all() and (table >= 0).all()):
+        raise InputError("speed must be finite numbers of steps/s >= 0.")
+    return table, left

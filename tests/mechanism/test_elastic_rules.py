@@ -1,0 +1,55 @@
+"""AFS-L and shortest first against the rules as written."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.oracles import elastic_values as values
+
+from apportion.errors import InputError
+from apportion.mechanism.elastic_rules import elastic_share, shortest_first
+
+
+@pytest.mark.parametrize("over", ["after", "before"])
+def test_elastic_share_is_the_rule(over: str) -> None:
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        jobs, most = int(rng.integers(1, 6)), int(rng.integers(1, 6))
+        step = rng.integers(0 if seed % 3 else 1, 9, (jobs, most))
+        speed = np.cumsum(step, axis=1) / 8 + 1 / 8
+        if seed % 4 == 0:
+            speed = rng.integers(1, 9, (jobs, most)) / 8  # may fall
+        left = rng.integers(1, 4 if seed % 5 == 0 else 100, jobs)
+        gpus = int(rng.integers(0, 13))
+        want = values.afs(speed.tolist(), left.tolist(), gpus, a_over=over)
+        got = elastic_share(speed, left, gpus, over=over)  # type: ignore[arg-type]
+        assert got.tolist() == want, seed
+
+
+def test_which_speed_the_gain_is_relative_to_matters() -> None:
+    two, left = [[1, 1.6], [1.0, 2.0]], [1, 10]
+    assert elastic_share(two, left, 3).tolist() == [1, 2]
+    assert elastic_share(two, left, 3, over="before").tolist() == [2, 1]
+    assert elastic_share([[0.0, 1.0]], [1], 2).tolist() == [0]  # one GPU makes it no faster
+    assert elastic_share(np.zeros((0, 4)), [], 2).tolist() == []
+
+
+def test_shortest_first() -> None:
+    assert shortest_first([5, 1, 3], [2, 3, 2], 5).tolist() == [False, True, True]
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        seconds, base = rng.integers(1, 9, 6), rng.integers(1, 5, 6)
+        gpus = int(rng.integers(0, 20))
+        want = values.lyra_base(seconds.tolist(), base.tolist(), gpus)
+        assert shortest_first(seconds, base, gpus).tolist() == want
+
+
+def test_what_is_no_table_is_refused() -> None:
+    with pytest.raises(InputError, match="shape"):
+        elastic_share([1.0, 2.0], [1.0], 3)
+    with pytest.raises(InputError, match="finite"):
+        elastic_share([[np.nan]], [1.0], 3)
+    with pytest.raises(InputError, match="gpus"):
+        elastic_share([[1.0]], [1.0], -1)
+    with pytest.raises(InputError, match="over"):
+        elastic_share([[1.0]], [1.0], 1, over="later")  # type: ignore[arg-type]
