@@ -13,9 +13,13 @@ from apportion.policies.whole.gpus_of_servers import GPUs
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from apportion.policies.base import Trait
     from apportion.policies.problem import Problem
 
 __all__ = ["CappedWorkload", "LeastWorkload"]
+
+_ONE_JOB: frozenset[Trait] = frozenset({"tells_identical_jobs_apart"})
+"""Two equal jobs are not one that wants as many GPUs as both."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,7 @@ class LeastWorkload(Policy):
     ``ceil(n / GPUs of a server)`` least loaded servers are taken.
     """
 
-    name, integral = "least_workload", True
+    name, integral, traits = "least_workload", True, _ONE_JOB
     source = "Ada-SRSF (ICDCS 2020), Algorithm 1"
 
     kappa: int = 1
@@ -76,7 +80,7 @@ class CappedWorkload(Policy):
     what its GPUs use of the soft resource ``neighbours``, if there is one.
     """
 
-    name, integral, unit = "capped_workload", True, "s"
+    name, integral, unit, traits = "capped_workload", True, "s", _ONE_JOB
     source = "Ada-SRSF (ICDCS 2020), Algorithm 1, with a limit on servers"
 
     servers: int = 1

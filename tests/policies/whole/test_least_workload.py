@@ -68,7 +68,7 @@ def test_capped_variant_equals_enumeration(seeds: int) -> None:
         for seed in range(seeds):
             servers, n, memory = draw_servers(seed, kind, servers=3, gpus=3)
             near = [seed, 0, 2]
-            for most in (1, 2, 3):
+            for most in (1, 2, 3) if seeds > 1 else (2,):
                 cap = Cap(most, several=seed * 100, rho=seed, tie=Fraction(1, 1024))
                 policy = CappedWorkload(most, several=seed * 100.0, neighbour=seed, tie=1 / 1024)
                 want = capped(servers, n, memory, cap, near)
