@@ -110,7 +110,8 @@ def _base_seconds(p: Problem) -> Floats:
     if missing.any():
         job, option = np.argwhere(missing)[0]
         raise InputError(
-            f"Job number {job} has no throughput with its {p.scale_factor[job]:g} base workers on "
-            f"the type of option number {option}; Lyra needs one to say how long the job takes."
+            f"A job of {p.scale_factor[job]:g} base workers has no throughput with as many GPUs on "
+            f"a type on which it runs with {p.gpus[job, option]:g}; Lyra needs it to say how long "
+            f"the job takes."
         )
     return np.where(np.isfinite(found), found, 0.0)

@@ -85,8 +85,8 @@ def damped(p: Problem, worth: Floats) -> Floats:
     factor = p.instance.columns.get("reallocation_factor", np.ones(p.instance.jobs))
     if (factor > 1).any():
         raise InputError(
-            f"Job number {int(factor.argmax())} has reallocation_factor = {factor.max():g}; it "
-            f"must be a number from 0 to 1, the part of its speed that a job keeps if it is moved."
+            f"A job has reallocation_factor = {factor.max():g}; it must be a number from 0 to 1, "
+            f"the part of its speed that a job keeps if it is moved."
         )
     return np.asarray(worth * np.where(p.current > 0, 1.0, factor[:, None]), dtype=float)
 

@@ -27,10 +27,13 @@ class JobColumn:
     least: float = 0.0
     strict: bool = False
     optional: bool = False
+    largest: float | None = None
 
     @property
     def most(self) -> float:
         """The largest value."""
+        if self.largest is not None:
+            return self.largest
         return LARGEST_COUNT if self.kind == "count" else LARGEST_NUMBER
 
     @property
@@ -69,7 +72,7 @@ JOB_COLUMNS: Mapping[str, JobColumn] = {
     ),
     "waited_s": JobColumn("seconds since the job arrived or last gave up its GPUs, if it waits"),
     "reallocation_factor": JobColumn(
-        "part of its speed that a job keeps on average if it is moved now, from 0 to 1"
+        "part of its speed that a job keeps on average if it is moved now", largest=1.0
     ),
     "running_on": JobColumn(
         "accelerator type on which the job has been running all the time; empty for none",
