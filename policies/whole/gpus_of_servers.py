@@ -136,7 +136,7 @@ class GPUs:
         counted = self.open_ if kind == "available" else np.ones_like(self.open_)
         total = np.bincount(self.server, self.load * counted, self.servers)
         gpus = np.bincount(self.server, minlength=self.servers)
-        return total / np.maximum(gpus, 1) if kind == "mean" else total
+        return np.asarray(total / np.maximum(gpus, 1) if kind == "mean" else total, dtype=float)
 
     def ranks(self, kind: str) -> Floats:
         """Rank GPUs by load and place, below their servers unless `kind` is "none"."""

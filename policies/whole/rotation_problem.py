@@ -116,7 +116,8 @@ def _usage(
 
 def _first_of_parts(on: NDArray[np.bool_]) -> set[int]:
     """Return the first job of each part of the jobs that links connect."""
-    _, part = connected_components(sparse.csr_array(on @ on.T), directed=False)
+    together = sparse.csr_array((on @ on.T).astype(float))
+    _, part = connected_components(together, directed=False)
     return set(np.unique(part, return_index=True)[1].tolist())
 
 

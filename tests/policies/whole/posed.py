@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +13,7 @@ from apportion.policies import Instance
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import ArrayLike
     from tests.oracles.draw_whole import ElasticJob
     from tests.oracles.elastic_values import ValueRow
     from tests.oracles.least_workload import Servers
@@ -29,17 +31,21 @@ class Shape:
         self.capacity = list(capacity)
 
     def instance(
-        self, jobs: Sequence[ElasticJob], factor: Sequence[float], **columns: Sequence[float]
+        self, jobs: Sequence[ElasticJob], factor: ArrayLike, **columns: ArrayLike
     ) -> Instance:
-        """Pose jobs of one round; NaN is no column."""
+        """Pose jobs of one round."""
         now = [-1 if job.current is None else job.current for job in jobs]
-        known = {"current_option": now, "reallocation_factor": factor, **columns}
+        known: dict[str, ArrayLike] = {
+            "current_option": now,
+            "reallocation_factor": factor,
+            **columns,
+        }
         return Instance.of_options(
             [[g or 0.0 for g in job.goodput] for job in jobs],
             self.gpus,
             self.capacity,
             option_accelerator=self.accelerator,
-            columns=known,
+            columns={"current_option": now, **known},
         )
 
     def choices(self, rows: Sequence[ValueRow], **rest: object) -> Choices:
@@ -65,8 +71,6 @@ def by_server(servers: Servers, memory: float) -> tuple[list[list[float]], list[
 
 def demands(profiles: Sequence[Profile], links: Sequence[Link]) -> list[np.ndarray]:
     """Demand by link and slot of each job."""
-    from fractions import Fraction
-
     return [
         np.array(
             [

@@ -30,7 +30,7 @@ def drawn(seed: int, types: int = 2, jobs: int = 6, **columns: Any) -> Instance:
     factor = rng.uniform(0.3, 1.0, jobs) if own else np.full(jobs, 0.7)
     steps = rng.integers(1, 99, jobs) if own else np.full(jobs, 7)
     shape = Shape(4, types, rng.integers(1, 7, types).tolist())
-    return shape.instance(each, factor, steps_remaining=steps, **columns)  # type: ignore[arg-type]
+    return shape.instance(each, factor, steps_remaining=steps, **columns)
 
 
 def permuted(instance: Instance, jobs: np.ndarray, options: np.ndarray) -> Instance:
