@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from tests.oracles.draw_whole import LINKS, draw_links
 from tests.oracles.rotations import Link, Profile, enumerate_shifts, mean_score
 from tests.policies.whole.posed import demands
 
 from apportion.errors import InputError
-from apportion.policies import solve_instance
+from apportion.policies import Resource, solve, solve_instance
 from apportion.policies.whole.rotation_problem import rotation_problem
 from apportion.policies.whole.rotations import Rotations
 
@@ -78,3 +80,39 @@ def test_what_poses_nothing_is_refused() -> None:
     _, instance = rotation_problem([np.ones((1, 3))], [1.0])
     with pytest.raises(InputError, match="slot of a link with a weight"):
         solve_instance(Rotations({"link 7 slot 0": 1.0}), instance)
+
+
+def test_with_labels() -> None:
+    """Each rotation is a type with room for all jobs, each slot of the link a soft resource."""
+    rotations, jobs = ["at 0", "at 1"], ["a", "b"]
+    speed = pd.DataFrame(1.0, index=jobs, columns=rotations)
+    sends = np.array([[1.0, 0.0], [0.0, 1.0]])  # by rotation and slot: each sends in one of two
+    slots = [
+        Resource(f"slot {t}", None, pd.DataFrame([sends[:, t]] * 2, jobs, rotations))
+        for t in range(2)
+    ]
+    given: dict[str, Any] = {"workers": dict.fromkeys(rotations, 2), "resources": slots}
+    now = {"current_option": {"a": "at 1", "b": None}, "pinned": {"a": True, "b": False}}
+    found = solve("rotations", speed, jobs=now, **given)
+    assert found.objective == 0
+    assert found.choice.to_dict() == {"a": "at 1", "b": "at 0"}
+    both = {"current_option": "at 1", "pinned": True}
+    for weight in (1.0, 3.0):
+        policy = Rotations({"slot 1": weight})
+        assert solve(policy, speed, jobs=both, **given).objective == pytest.approx(weight)
+
+
+def test_units_and_orders_change_nothing() -> None:
+    rng = np.random.default_rng(5)
+    demand = [rng.integers(0, 9, (2, n)).astype(float) for n in (4, 6, 4, 3)]
+    best = solve_instance(*rotation_problem(demand, [9.0, 7.0])).objective
+    assert best > 0
+    for unit in (1e-9, 1e9):
+        scaled = rotation_problem([each * unit for each in demand], [9.0 * unit, 7.0 * unit])
+        assert solve_instance(*scaled).objective == pytest.approx(best, rel=1e-9)
+    order = [2, 0, 3, 1]
+    other = rotation_problem([demand[j][::-1] for j in order], [7.0, 9.0])
+    assert solve_instance(*other).objective == pytest.approx(best, rel=1e-9)
+    turned = [np.roll(each, j, axis=1) for j, each in enumerate(demand)]
+    again = solve_instance(*rotation_problem(turned, [9.0, 7.0]))
+    assert again.objective == pytest.approx(best, rel=1e-9)
