@@ -1,0 +1,78 @@
+"""The runtime of iterations under a scheduler that is deaf between rounds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import apportion as ap
+from apportion.mechanism.gates import get_gate
+from apportion.mechanism.placement import Placer
+from apportion.mechanism.scheduler import Change, Gangs
+from apportion.sim import on_devices
+from apportion.sim.contention import ETHERNET_10G, PlainEngine, all_reduced
+from apportion.sim.contention.runtime import Iterating, LinkMap
+from apportion.sim.engine import TableSpeeds, Truth
+
+CLUSTER = ap.Cluster({"v100": 4}, gpus_per_machine=2)
+COMPUTE_S, SIZE = 1.0, 1e9
+ALONE_S = COMPUTE_S + ETHERNET_10G.startup_s + SIZE * ETHERNET_10G.s_per_byte
+
+
+def iterating(truth: Truth, speeds: TableSpeeds) -> Iterating:
+    """Put the iterations in the place of the fluid runtime."""
+    devices = speeds._devices
+    assert devices is not None
+    links = LinkMap(devices.devices)
+    engine = PlainEngine(links.gpus, links.links, ETHERNET_10G, get_gate("at_most_1"))
+    work = all_reduced(0.25, 0.75, SIZE, startup_s=ETHERNET_10G.startup_s)
+    return Iterating(truth, engine, links, lambda job, option: work, lambda job, option: (1, 0))
+
+
+def jobs(gpus: list[int], steps: list[float]) -> ap.Workload:
+    index = pd.MultiIndex.from_tuples([("VGG-16", size) for size in sorted(set(gpus))])
+    index.names = ["job_type", "scale_factor"]
+    table = pd.DataFrame({"job_type": "VGG-16", "scale_factor": gpus, "total_steps": steps})
+    return ap.Workload("some", table, pd.DataFrame({"v100": 1 / COMPUTE_S}, index))
+
+
+def run(workload: ap.Workload, monkeypatch: pytest.MonkeyPatch, **settings: Any) -> ap.Run:
+    monkeypatch.setattr(on_devices, "Fluid", iterating)
+    return ap.simulate("fifo", workload, CLUSTER, mechanism="rounds", **settings)
+
+
+def test_gangs_that_go_on_lose_nothing_between_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = run(jobs([4], [50.0]), monkeypatch, round_seconds=7.3).jobs
+    assert done["jct_s"].tolist() == pytest.approx([50 * ALONE_S], rel=1e-9)
+    assert done["preemptions"].tolist() == [0]
+    local = run(jobs([2], [50.5]), monkeypatch, round_seconds=7.3).jobs
+    assert local["jct_s"].tolist() == pytest.approx([51 * COMPUTE_S])  # the last one is a whole one
+
+
+def test_gangs_that_are_stopped_lose_what_they_have_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two take turns, 5 s each: whole iterations of 1.85 s count, two in every round;
+    the round in which the first is done is over then."""
+    workload = jobs([4, 4], [8.0, 8.0])
+    monkeypatch.setattr(on_devices, "Fluid", iterating)
+    fair = ap.simulate("max_min_fairness", workload, CLUSTER, mechanism="rounds", round_seconds=5.0)
+    assert 2 * ALONE_S < 5 < 3 * ALONE_S
+    jct_s = sorted(fair.jobs["jct_s"])
+    assert jct_s == pytest.approx([30 + 2 * ALONE_S, 30 + 4 * ALONE_S])
+
+
+def test_a_start_costs_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = run(jobs([4], [3.0]), monkeypatch, preemption_overhead_seconds=2.5).jobs
+    assert done["jct_s"].tolist() == pytest.approx([2.5 + 3 * ALONE_S])
+
+
+def test_pairs_are_refused() -> None:
+    workload = jobs([2], [3.0])
+    truth = Truth(workload, CLUSTER)
+    runtime = iterating(truth, TableSpeeds(truth, Placer(CLUSTER)))
+    one = np.zeros(1, dtype=np.intp)
+    gangs = Gangs(one, one, one, one + 2, mate=one)
+    with pytest.raises(ap.InputError, match="without space sharing"):
+        runtime.apply(0.0, Change(gangs, np.ones(1, dtype=bool)))
