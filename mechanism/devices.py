@@ -109,10 +109,6 @@ class Devices:
         full = set(self._memory.without_room(gang.kind, gang.memory_gb))
         return pool.with_free(set(range(len(pool.machine_of))) - full)
 
-    def has_memory(self, kind: int, memory_gb: float) -> bool:
-        """Tell whether a GPU of a type has so much memory at all."""
-        return self._memory is None or self._memory.fits(kind, memory_gb)
-
     def loads(self, kind: int) -> list[float]:
         """Service that the gangs on each device of a type are still due, GPU-seconds."""
         loads = [0.0] * len(self.pools[kind].machine_of)

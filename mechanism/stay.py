@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from apportion.checks import choice, yes_no
-from apportion.errors import InputError, unknown_name
+from apportion.errors import unknown_name
 from apportion.mechanism.gates import get_gate
 from apportion.mechanism.placements import PLACEMENTS, Gang
 from apportion.mechanism.scheduler import NOBODY, Change, Gangs
@@ -169,9 +169,7 @@ class InPlace:
             self.devices.release(done)
             for job in done:
                 del self._option[job]
-        for job in news.arrived.tolist():
-            self._check_memory(job)
-            self._waiting.append(job)
+        self._waiting += news.arrived.tolist()
         for job in self._option:
             self.devices.devices.set_load(job, self._load(job))
         started = self._place()
@@ -226,15 +224,6 @@ class InPlace:
         if self.needs.counts_transfers and self.devices.is_split(np.array([job]))[0]:
             each_s += float(self.needs.transfer_s[job])
         return each_s * float(self.jobs.remaining[job]) * int(self.jobs.scale[job])
-
-    def _check_memory(self, job: int) -> None:
-        """Refuse a job that fits no GPU; it would wait for ever."""
-        devices, memory_gb = self.devices.devices, float(self.needs.memory_gb[job])
-        if not any(devices.has_memory(option, memory_gb) for option in self._options(job)):
-            raise InputError(
-                f"Job {job} ({self.jobs.job_type[job]!r}) takes {memory_gb:g} GB of each GPU; none "
-                f"that it could run on has so much."
-            )
 
     def lasts_s(self, now_s: float) -> float:
         """Return infinity: a decision stands until something happens."""

@@ -30,7 +30,7 @@ from apportion.sim.run import Run
 from apportion.sim.schedule import ScheduleLog
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from apportion.cluster import Cluster
     from apportion.mechanism.gates import Gate
@@ -132,6 +132,7 @@ def run_iterated(
     ordered, present = by_arrival_and_id(workload), present_types(cluster)
     truth, sharing = Truth(ordered, present), sharing_of(settings)
     models = [trained(each) for each in ordered.jobs["job_type"].tolist()]
+    _check_memory(ordered, models, settings["gpu_memory_gb"])
     memory_gb = dict.fromkeys(present.accelerators, float(settings["gpu_memory_gb"]))
     devices = Devices.of(present, memory_gb=memory_gb, shared=not decider.exclusive)
     placer = Placer(devices, decider.placement, settings["seed"])
@@ -169,6 +170,16 @@ def run_iterated(
         solves=0,
         tables=tables,
     )
+
+
+def _check_memory(workload: Workload, models: Sequence[TrainedModel], gpu_memory_gb: float) -> None:
+    """Refuse a job that fits no GPU; it would wait for ever."""
+    for job, model in zip(workload.jobs.index, models, strict=True):
+        if model.memory_gb > gpu_memory_gb:
+            raise InputError(
+                f"Job {written(job)} ({model.profile.name!r}) takes {model.memory_gb:.4g} GB of "
+                f"each GPU; none has more than gpu_memory_gb={gpu_memory_gb:g}."
+            )
 
 
 def _needs(

@@ -366,7 +366,7 @@ def test_ada_srsf_by_its_name() -> None:
 
 
 def test_what_simulate_refuses() -> None:
-    with pytest.raises(InputError, match=r"Job 0 .*takes 4.4.* GB of each GPU; none"):
+    with pytest.raises(InputError, match=r"Job 0 \('VGG-16'\) takes 4.421 GB of each GPU"):
         ap.simulate("ada_srsf", workload(1), CLUSTER, gpu_memory_gb=4.0)
     base = workload(1)
     throughputs = base.throughputs.rename({"VGG-16": "A3C"})
