@@ -36,9 +36,10 @@ def jit(function: Function) -> Function:
 def jit_borrowing(function: Function) -> Function:
     """Compile a function that makes no arrays: it need not count who holds those it is given.
 
-    Counting takes more than half of the time of small functions of many arrays.
+    Counting, and handing over a dozen arrays at each call, takes most of the time of small functions:
+    so they are put where they are called.
     """
     if njit is None:
         return function
-    result: Function = njit(cache=True, error_model="numpy", _nrt=False)(function)
+    result: Function = njit(cache=True, error_model="numpy", _nrt=False, forceinline=True)(function)
     return result
