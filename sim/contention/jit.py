@@ -36,8 +36,8 @@ def jit(function: Function) -> Function:
 def jit_borrowing(function: Function) -> Function:
     """Compile a function that makes no arrays: it need not count who holds those it is given.
 
-    Counting, and handing over a dozen arrays at each call, takes most of the time of small functions:
-    so they are put where they are called.
+    Counting, and handing over a dozen arrays at each call, takes most of the time of small
+    functions: so they are put where they are called.
     """
     if njit is None:
         return function
