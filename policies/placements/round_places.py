@@ -9,6 +9,7 @@ placed, since gangs in a rack may be split over its machines as they come.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -17,23 +18,26 @@ from scipy import sparse
 from apportion.policies.instance import Instance
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
+    Free = list[list[int]]
+    Spread = Callable[[int, int, Free], Mapping[tuple[int, int], int]]
 
 __all__ = ["RoundPlaces", "Taken"]
 
 _MACHINE, _RACK, _NETWORK = range(3)
+_NOTHING: Mapping[int, Taken] = MappingProxyType({})
 
 
 class Taken(NamedTuple):
     """GPUs of one gang: the type, and how many in which machine of which rack."""
 
     kind: int
-    gpus: dict[tuple[int, int], int]
+    gpus: Mapping[tuple[int, int], int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,26 +112,97 @@ class RoundPlaces:
             option_tier=self.tier,
         )
 
-    def devices(self, option: Ints, scale: Ints) -> list[Taken | None]:
+    def option_of(self, held: Taken) -> int:
+        """Return the option of which GPUs are, by the tightest tier that holds them; -1 if none."""
+        racks = {rack for rack, _ in held.gpus}
+        rack = next(iter(racks)) if len(racks) == 1 else -1
+        machine = next(iter(held.gpus))[1] if len(held.gpus) == 1 else -1
+        tier = _MACHINE if machine >= 0 else _RACK if rack >= 0 else _NETWORK
+        same = (self.kind == held.kind) & (self.tier == tier)
+        found = np.flatnonzero(same & (self.rack == rack) & (self.machine == machine))
+        return int(found[0]) if found.size else -1
+
+    def devices(
+        self,
+        option: Ints,
+        scale: Ints,
+        *,
+        before: Mapping[int, Taken] = _NOTHING,
+        spread: Spread | None = None,
+    ) -> list[Taken | None]:
         """Find the GPUs of gangs under a decision, ``None`` for who has no option.
 
         Gangs in machines come first; those in racks, the largest first, take machines with most
         GPUs free; the others what is left, racks with most GPUs free first.
+
+        Parameters
+        ----------
+        option
+            Option of each gang, -1 for none, shape (jobs,).
+        scale
+            GPUs of each gang, shape (jobs,).
+        before
+            What gangs had until now, by their numbers. Those whose option it is have it again, the
+            first ones first, as far as it leaves all others what they have been given.
+        spread
+            Takes the number of a gang, its type, and what is free in the place that it has been
+            given, by rack and machine; returns as many GPUs of it as the gang has. By default those
+            described above.
         """
         left = [[list(machines) for machines in racks] for racks in self.free]
         taken: list[Taken | None] = [None] * option.size
+        for job in self._again(option, scale, before):
+            taken[job] = before[job]
+            _remove(left[before[job].kind], before[job].gpus)
         order = sorted(
             np.flatnonzero(option >= 0).tolist(), key=lambda j: (self.tier[option[j]], -scale[j], j)
         )
         for job in order:
+            if taken[job] is not None:
+                continue
+            kind = int(self.kind[option[job]])
+            free = self._inside_of(int(option[job]), left[kind])
+            gpus = _packed(free, int(scale[job])) if spread is None else spread(job, kind, free)
+            taken[job] = Taken(kind, gpus)
+            _remove(left[kind], gpus)
+        return taken
+
+    def _inside_of(self, option: int, racks: Free) -> Free:
+        """Return what is free in the place of an option, and nothing elsewhere."""
+        rack, machine = int(self.rack[option]), int(self.machine[option])
+        return [
+            [gpus if rack in (-1, r) and machine in (-1, m) else 0 for m, gpus in enumerate(each)]
+            for r, each in enumerate(racks)
+        ]
+
+    def _again(self, option: Ints, scale: Ints, before: Mapping[int, Taken]) -> list[int]:
+        """Tell which gangs can have what they had, whatever GPUs of their places others choose."""
+        machines = [[list(each) for each in racks] for racks in self.free]
+        racks = [[sum(each) for each in kind] for kind in self.free]
+        for job in np.flatnonzero(option >= 0).tolist() if before else ():
             at = int(option[job])
             kind, rack, machine = int(self.kind[at]), int(self.rack[at]), int(self.machine[at])
-            racks = left[kind]
-            places = [(r, m) for r in range(len(racks)) for m in range(len(racks[r]))]
+            if machine >= 0:
+                machines[kind][rack][machine] -= int(scale[job])
             if rack >= 0:
-                places = [(r, m) for r, m in places if r == rack and machine in (-1, m)]
-            taken[job] = Taken(kind, _take(racks, places, int(scale[job])))
-        return taken
+                racks[kind][rack] -= int(scale[job])
+        found = []
+        for job, held in before.items():
+            if option[job] < 0 or self.option_of(held) != option[job]:
+                continue
+            kind, tier = held.kind, int(self.tier[option[job]])
+            if tier == _MACHINE:
+                found.append(job)
+                continue
+            own = [0] * len(racks[kind])
+            for (rack, _), gpus in held.gpus.items():
+                own[rack] += gpus if tier == _NETWORK else 0
+            fits = all(machines[kind][r][m] >= gpus for (r, m), gpus in held.gpus.items())
+            if fits and all(has >= gpus for has, gpus in zip(racks[kind], own, strict=True)):
+                found.append(job)
+                _remove(machines[kind], held.gpus)
+                racks[kind] = [has - gpus for has, gpus in zip(racks[kind], own, strict=True)]
+        return found
 
     def _resources(self) -> _Inside:
         """Racks and machines as resources, and which of them a GPU under each option is of."""
@@ -175,16 +250,21 @@ class _Inside(NamedTuple):
     narrowest: Ints
 
 
-def _take(
-    racks: list[list[int]], places: Sequence[tuple[int, int]], gpus: int
-) -> dict[tuple[int, int], int]:
+def _packed(free: Free, gpus: int) -> dict[tuple[int, int], int]:
     """Take GPUs out of machines: of racks with most free, there of machines with most."""
-    free = {at: (-sum(racks[at[0]]), -racks[at[0]][at[1]], at) for at in places}
+    places = [(r, m) for r, machines in enumerate(free) for m in range(len(machines))]
     found: dict[tuple[int, int], int] = {}
-    for rack, machine in sorted(places, key=free.__getitem__):
-        some = min(gpus, racks[rack][machine])
+    for rack, machine in sorted(
+        places, key=lambda at: (-sum(free[at[0]]), -free[at[0]][at[1]], at)
+    ):
+        some = min(gpus, free[rack][machine])
         if some:
-            racks[rack][machine] -= some
             found[rack, machine] = some
             gpus -= some
     return found
+
+
+def _remove(free: Free, gpus: Mapping[tuple[int, int], int]) -> None:
+    """Take GPUs off what is free."""
+    for (rack, machine), count in gpus.items():
+        free[rack][machine] -= count

@@ -124,7 +124,7 @@ class _Turns:
         if perhaps.any() and self._served and self._search(job, perhaps, decide, left_s):
             return
         if now.any():
-            self._take(job, self._fits_best(now & (value >= best * (1 - _SAME)), usage))
+            self._take(job, self._fits_best(job, now & (value >= best * (1 - _SAME))))
 
     def solution(self, seconds: float) -> Solution:
         """Return what all have, in the words of the policy."""
@@ -152,8 +152,15 @@ class _Turns:
             },
         )
 
-    def _fits_best(self, among: NDArray[np.bool_], usage: Floats) -> int:
-        """Return the option that leaves least of what it holds; of equal ones the first."""
+    def _fits_best(self, job: int, among: NDArray[np.bool_]) -> int:
+        """Return the option that a job has now, else that which leaves least of what it holds.
+
+        Of equal ones the first.
+        """
+        kept = among & (self._instance.current[job] > 0)
+        if kept.any():
+            return int(kept.argmax())
+        usage = self._usage[job]
         left = np.where(usage > 0, self._left - usage, np.inf).min(axis=1)
         return int(np.where(among, left, np.inf).argmin())
 
