@@ -17,8 +17,8 @@ from tests.oracles.dally_round import (
 from tests.oracles.draw_whole import ROUNDS, draw_round
 
 from apportion.policies import solve_instance
-from apportion.policies.dally_round import DallyRound
 from apportion.policies.placements.round_places import RoundPlaces
+from apportion.policies.whole.dally_round import DallyRound
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from apportion.policies import solve_instance
-from apportion.policies.dally_round import DallyRound
 from apportion.policies.placements.round_places import RoundPlaces, Taken
+from apportion.policies.whole.dally_round import DallyRound
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
