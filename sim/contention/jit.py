@@ -1,4 +1,4 @@
-"""Compiled if numba is there, and plain Python of the same meaning if it is not.
+"""Compiled if numba is there; if it is not, only the plain engine runs.
 
 What is compiled is kept beside the source until that file changes. Who changes one of several files
 that call each other, or a constant of `arrays`, empties ``sim/contention/__pycache__``.

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import importlib
-import sys
 from typing import Any
 
 import numpy as np
@@ -9,31 +7,7 @@ import pytest
 from tests.sim.contention.drawn import drawn, play
 
 from apportion.sim.contention import PlainEngine
-
-KERNEL = ("jit", "sharing_kernel", "kernel_jobs", "kernel_links", "kernel", "fast")
-
-
-@pytest.fixture(scope="module")
-def uncompiled() -> Any:
-    """The engine for numba as plain Python: the same lines, without half a minute of compiling."""
-    home = "apportion.sim.contention"
-    names = [f"{home}.{name}" for name in KERNEL]
-    kept = {name: sys.modules.get(name) for name in [*names, "numba"]}
-    for name in names:
-        sys.modules.pop(name, None)
-    sys.modules["numba"] = None  # type: ignore[assignment]
-    try:
-        fast = importlib.import_module(f"{home}.fast")
-    finally:
-        for name, module in kept.items():
-            sys.modules.pop(name, None)
-            if module is not None:
-                sys.modules[name] = module
-    parent = importlib.import_module(home)
-    for name in KERNEL:
-        if kept[f"{home}.{name}"] is not None:
-            setattr(parent, name, kept[f"{home}.{name}"])
-    return fast
+from apportion.sim.contention.fast import FastEngine
 
 
 def assert_agree(fast: Any, seed: int) -> None:
@@ -48,18 +22,11 @@ def assert_agree(fast: Any, seed: int) -> None:
     assert engines[0].events == engines[1].events
 
 
-@pytest.mark.parametrize("seed", range(30))
-def test_the_engine_in_arrays_does_what_the_plain_one_does(uncompiled: Any, seed: int) -> None:
-    assert importlib.import_module("apportion.sim.contention.fast") is not uncompiled
-    assert_agree(uncompiled.FastEngine, seed)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100, 300))
+@pytest.mark.parametrize(
+    "seed", [*range(30), *(pytest.param(each, marks=pytest.mark.slow) for each in range(100, 300))]
+)
 def test_the_compiled_engine_does_what_the_plain_one_does(seed: int) -> None:
     pytest.importorskip("numba")
-    from apportion.sim.contention.fast import FastEngine
-
     assert_agree(FastEngine, seed)
 
 
