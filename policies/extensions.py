@@ -5,7 +5,7 @@ Each is a protocol: a policy that has the methods is asked.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -18,7 +18,15 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["ChecksJobs", "DrawsPairs", "HasFloors", "PassesRatesOn", "Rates", "ServesInOrder"]
+__all__ = [
+    "ChecksJobs",
+    "DrawsPairs",
+    "HasFloors",
+    "PassesRatesOn",
+    "PlacesGangs",
+    "Rates",
+    "ServesInOrder",
+]
 
 
 @runtime_checkable
@@ -75,6 +83,17 @@ class PassesRatesOn(Protocol):
     def rates(self, p: Problem) -> Rates:
         """Return how fast the utilities rise."""
         ...
+
+
+@runtime_checkable
+class PlacesGangs(Protocol):
+    """A policy whose options are the machines, racks and types of what is free in one instant.
+
+    It is asked whenever GPUs are offered under leases, and by no other mechanism; see
+    `apportion.policies.placements.round_places`.
+    """
+
+    places_gangs: ClassVar[bool]
 
 
 @runtime_checkable

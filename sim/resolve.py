@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Ints = NDArray[np.intp]
     Pose = Callable[[Ints, Mapping[str, Floats]], Instance]
 
-__all__ = ["Resolver"]
+__all__ = ["Noted", "Resolver"]
 
 
 class Resolver:
@@ -100,7 +100,7 @@ class Resolver:
         """
         active = self.jobs.active
         started = time.perf_counter()
-        with _Noted(self.policy.label, now_s, active.size):
+        with Noted(self.policy.label, now_s, active.size):
             if self.solves == 0 and self.believed.fixed:
                 self._standing = StandingClasses.of(self.policy, self.jobs, self._pose)
             if self._standing is not None:
@@ -172,7 +172,7 @@ def _check(shares: Floats, shape: tuple[int, ...]) -> None:
         raise SolveError(f"{np.count_nonzero(~np.isfinite(shares))} shares are not finite.")
 
 
-class _Noted:
+class Noted:
     """Adds to a passing error which policy was being solved, and when."""
 
     def __init__(self, policy: str, now_s: float, jobs: int) -> None:

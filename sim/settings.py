@@ -12,6 +12,7 @@ from apportion.mechanism.queue import QueueScheduler
 from apportion.mechanism.stay import GatedScheduler
 from apportion.mechanisms import MECHANISMS, Mechanism, mechanism_name
 from apportion.policies import Policy
+from apportion.policies.extensions import PlacesGangs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -36,8 +37,8 @@ def mechanism_for(
     mechanism
         A value, or the name of one. None chooses ``"iterations"`` if a
         scheduler has a gate, ``"queue"`` if there is a queue, ``"leases"`` if
-        there is a scheduler that offers GPUs, or a setting that only leases heed, or a network,
-        else ``"rounds"``.
+        there is a scheduler that offers GPUs, a policy that places gangs, a setting that only
+        leases heed, or a network, else ``"rounds"``.
     given
         Settings by name, for a mechanism that is no value. None says that it was not given.
 
@@ -49,7 +50,7 @@ def mechanism_for(
     """
     told = {name: value for name, value in given.items() if value is not None}
     deciders = list(deciders)
-    by_leases = [each.label for each in deciders if isinstance(each, OfferScheduler)]
+    by_leases = [each.label for each in deciders if isinstance(each, OfferScheduler | PlacesGangs)]
     in_queues = [each.label for each in deciders if isinstance(each, QueueScheduler)]
     gated = [each.label for each in deciders if isinstance(each, GatedScheduler)]
     if mechanism is None:
@@ -75,10 +76,11 @@ def mechanism_for(
 
 def _check_who_decides(deciders: Iterable[Decider], mechanism: str) -> None:
     """Refuse deciders that do not work by the mechanism."""
-    kinds = (
+    kinds: tuple[tuple[type, str, str], ...] = (
         (OfferScheduler, "leases", "is a scheduler, which works by leases"),
         (QueueScheduler, "queue", "is a scheduler, which works by a queue"),
         (GatedScheduler, "iterations", "is a scheduler, which works by iterations"),
+        (PlacesGangs, "leases", "is a policy that places gangs, which works by leases"),
     )
     for decider in deciders:
         for kind, own, words in kinds:

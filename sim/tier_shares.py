@@ -9,6 +9,7 @@ import numpy as np
 
 from apportion.cluster import TIERS
 from apportion.errors import InputError
+from apportion.mechanism.offers.candidates import accepts_from_s, next_acceptance_s
 from apportion.mechanism.orders.by_share import Candidates, time_at_start
 from apportion.mechanism.scheduler import NOBODY
 from apportion.plain_arrays import array_of, plain
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.offers import Placement, WaitingJobs
     from apportion.mechanism.offers.leased_jobs import LeasedJobs
+    from apportion.mechanism.offers.rules import Rule
     from apportion.mechanism.scheduler import Ran
     from apportion.policies import Instance, Policy
     from apportion.sim.beliefs import Believed
@@ -49,8 +51,9 @@ class TierShares:
     options whenever a job has arrived or completed, gangs packed into machines and racks. A job is
     offered a tier of a type at which it has a share; what nobody with a share accepts is lent to
     the least served, each at the fastest tier of its types, fastest type first, unless the policy
-    says that it leaves GPUs idle. What jobs are owed at a new solve is carried over, up to one
-    lease. Source: Gavel (Narayanan et al., OSDI 2020), section 5, its priorities.
+    says that it leaves GPUs idle. With a rule a job takes only tiers that it accepts by then,
+    whatever its shares, which know of no waits. What jobs are owed at a new solve is carried over,
+    up to one lease. Source: Gavel (Narayanan et al., OSDI 2020), section 5, its priorities.
 
     It is the part of a scheduler that decides, `apportion.mechanism.offers.Takers`.
 
@@ -72,6 +75,8 @@ class TierShares:
         Length of a lease, seconds.
     resolve_seconds
         Least time between two solves, seconds.
+    rule
+        Which tiers a job accepts after which wait; at once by default.
 
     Attributes
     ----------
@@ -95,13 +100,14 @@ class TierShares:
         *,
         lease_s: float,
         resolve_seconds: float,
+        rule: Rule | None = None,
     ) -> None:
         if policy.space_sharing:
             raise InputError(
                 f"Policy {policy.label!r} lets jobs share GPUs; under leases every gang has its "
                 f"GPUs to itself. Choose the policy without space sharing."
             )
-        self._policy, self._cluster, self._lease_s = policy, cluster, lease_s
+        self._policy, self._cluster, self._lease_s, self._rule = policy, cluster, lease_s, rule
         self._placings = placings_of(cluster, network)
         self._slowdown = tier_slowdowns(workload, cluster, network)
         speed = at_tiers(believed.speed, self._slowdown)
@@ -126,19 +132,35 @@ class TierShares:
         self._look()
         if self.resolver.due(now_s):
             self._solve(now_s, waiting.records)
-        pair = self._most_owed(waiting)
+        opened = waiting.fits
+        if self._rule is not None:
+            opened = opened & (accepts_from_s(self._rule, waiting) <= now_s)
+        pair = self._most_owed(waiting, opened)
         if pair is None and "leaves_gpus_idle" not in self._policy.traits:
-            pair = self._least_served(waiting)
+            pair = self._least_served(waiting, opened)
         if pair is None:
             return NOBODY, np.empty((0, self._fastest.shape[1]), dtype=bool)
         position, option = pair
         return np.array([position]), np.arange(self._fastest.shape[1])[None, :] == option
 
     def next_change_s(self, now_s: float, waiting: WaitingJobs) -> float:
-        """Return when the policy may be solved again, if it is due; infinite if not."""
+        """Return when the policy may be solved again, if it is due, or a timer ends."""
         self._look()
         due_s = self.resolver.next_s
-        return due_s if due_s > now_s and self.resolver.changed else np.inf
+        due_s = due_s if due_s > now_s and self.resolver.changed else np.inf
+        if self._rule is None:
+            return due_s
+        return min(due_s, next_acceptance_s(self._rule, now_s, waiting))
+
+    @property
+    def solves(self) -> int:
+        """How often the policy was solved."""
+        return self.resolver.solves
+
+    @property
+    def policy_seconds(self) -> float:
+        """Real time that it took, seconds."""
+        return self.resolver.policy_seconds
 
     def observe(self, ran: Ran, held: Mapping[int, Placement]) -> None:
         """Learn from what ran; `held` has the placements of the gangs.
@@ -186,12 +208,12 @@ class TierShares:
         speed = at_tiers(self._believed.speed[jobs], self._slowdown[jobs])
         self._table.speed[jobs], self._fastest[jobs] = speed, _at_fastest_tier(speed)
 
-    def _most_owed(self, waiting: WaitingJobs) -> tuple[int, int] | None:
+    def _most_owed(self, waiting: WaitingJobs, opened: Bools) -> tuple[int, int] | None:
         """Return the first by priority of those with a share: its position, and the option."""
         wanted, position = self._wanted, np.full(self._target.shape[0], -1)
         position[waiting.job] = np.arange(waiting.job.size)
         here = position[wanted.rows]
-        free = ((here >= 0) & waiting.fits[here, wanted.types]).nonzero()[0]
+        free = ((here >= 0) & opened[here, wanted.types]).nonzero()[0]
         if not free.size:
             return None
         cells = wanted.cells[free]
@@ -199,9 +221,9 @@ class TierShares:
         first = free[first_of([-wanted.share[free] / (self._at_start.take(cells) + run_s)])]
         return int(here[first]), int(wanted.types[first])
 
-    def _least_served(self, waiting: WaitingJobs) -> tuple[int, int] | None:
+    def _least_served(self, waiting: WaitingJobs, opened: Bools) -> tuple[int, int] | None:
         """Return to whom idle GPUs are lent: its position, and the option."""
-        speed = np.where(waiting.fits, self._fastest[waiting.job], 0.0)
+        speed = np.where(opened, self._fastest[waiting.job], 0.0)
         able = speed.max(axis=1).nonzero()[0]
         if not able.size:
             return None

@@ -8,7 +8,7 @@ from apportion.mechanism.offers.mechanism import LeaseMechanism
 from apportion.mechanism.offers.racks import Racks
 from apportion.mechanism.offers.registry import SCHEDULERS, get_scheduler, scheduler_table
 from apportion.mechanism.offers.scheduler import OfferScheduler
-from apportion.mechanism.offers.timers import AutoTunedTimers, ManualTimers
+from apportion.mechanism.offers.timers import AutoTunedTimers, ManualTimers, get_timers
 from apportion.mechanism.offers.waiting import WaitingJobs
 from apportion.mechanism.places import Placement, tier_of
 
@@ -25,6 +25,7 @@ __all__ = [
     "Takers",
     "WaitingJobs",
     "get_scheduler",
+    "get_timers",
     "scheduler_table",
     "tier_of",
 ]

@@ -22,7 +22,14 @@ if TYPE_CHECKING:
     Positions = NDArray[np.intp]
     Bools = NDArray[np.bool_]
 
-__all__ = ["InOrder", "Served", "Takers", "first_served"]
+__all__ = [
+    "InOrder",
+    "Served",
+    "Takers",
+    "accepts_from_s",
+    "first_served",
+    "next_acceptance_s",
+]
 
 
 class Takers(Protocol):
@@ -115,7 +122,7 @@ class InOrder:
 
     def candidates(self, now_s: float, waiting: WaitingJobs) -> tuple[Positions, Bools]:
         """Return the first of the jobs that accept something that is free."""
-        accepts = self._accepts_from_s(waiting) <= now_s
+        accepts = accepts_from_s(self.rule, waiting) <= now_s
         if waiting.held_option is not None:
             accepts |= waiting.held_option[:, None] == np.arange(accepts.shape[1])
         accepts &= waiting.fits
@@ -129,33 +136,40 @@ class InOrder:
 
     def next_change_s(self, now_s: float, waiting: WaitingJobs) -> float:
         """Return when the next timer ends for which GPUs are free."""
-        from_s = self._accepts_from_s(waiting)
-        later = np.where(waiting.fits & (from_s > now_s), from_s, np.inf)
-        return float(later.min(initial=np.inf))
+        return next_acceptance_s(self.rule, now_s, waiting)
 
-    def _accepts_from_s(self, waiting: WaitingJobs) -> NDArray[np.float64]:
-        """When each job begins to accept each option, seconds."""
-        return on_tick(waiting.released_s[:, None] + self._patience_s(waiting))
 
-    def _patience_s(self, waiting: WaitingJobs) -> NDArray[np.float64]:
-        """Return the waits after which each job accepts each option, seconds.
+def next_acceptance_s(rule: Rule, now_s: float, waiting: WaitingJobs) -> float:
+    """Return when the first job accepts by a rule what is free and not accepted now, seconds."""
+    from_s = accepts_from_s(rule, waiting)
+    later = np.where(waiting.fits & (from_s > now_s), from_s, np.inf)
+    return float(later.min(initial=np.inf))
 
-        They are those of the rule by tier, whatever the type, but for a gang that is faster at a
-        wider tier of a type: it does not hold out for a tighter one there.
-        """
-        patience_s = self.rule.patience_s(waiting)
-        if waiting.types > 1:
-            patience_s = np.tile(patience_s, waiting.types)
-        if not waiting.records.prefers_wider:
-            return patience_s
-        slowdown = waiting.records.slowdown[waiting.job]
-        firsts = range(0, slowdown.shape[1], len(TIERS))
-        ways = ((0, 1), (0, 2), (1, 2))
-        for tighter, wider in ((k + i, k + j) for k in firsts for i, j in ways):
-            faster = slowdown[:, wider] < slowdown[:, tighter]
-            faster &= np.isfinite(slowdown[:, tighter])
-            if faster.any():
-                patience_s = patience_s.copy()
-                least = np.minimum(patience_s[:, tighter], patience_s[:, wider])
-                patience_s[:, wider] = np.where(faster, least, patience_s[:, wider])
+
+def accepts_from_s(rule: Rule, waiting: WaitingJobs) -> NDArray[np.float64]:
+    """Return when each job begins to accept each option, seconds, shape (waiting, options)."""
+    return on_tick(waiting.released_s[:, None] + _patience_s(rule, waiting))
+
+
+def _patience_s(rule: Rule, waiting: WaitingJobs) -> NDArray[np.float64]:
+    """Return the waits after which each job accepts each option, seconds.
+
+    They are those of the rule by tier, whatever the type, but for a gang that is faster at a wider
+    tier of a type: it does not hold out for a tighter one there.
+    """
+    patience_s = rule.patience_s(waiting)
+    if waiting.types > 1:
+        patience_s = np.tile(patience_s, waiting.types)
+    if not waiting.records.prefers_wider:
         return patience_s
+    slowdown = waiting.records.slowdown[waiting.job]
+    firsts = range(0, slowdown.shape[1], len(TIERS))
+    ways = ((0, 1), (0, 2), (1, 2))
+    for tighter, wider in ((k + i, k + j) for k in firsts for i, j in ways):
+        faster = slowdown[:, wider] < slowdown[:, tighter]
+        faster &= np.isfinite(slowdown[:, tighter])
+        if faster.any():
+            patience_s = patience_s.copy()
+            least = np.minimum(patience_s[:, tighter], patience_s[:, wider])
+            patience_s[:, wider] = np.where(faster, least, patience_s[:, wider])
+    return patience_s

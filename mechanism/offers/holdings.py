@@ -89,6 +89,21 @@ class Holdings:
         """Let the instant be over: what was given back is as any other."""
         self._given_back.clear()
 
+    def before(self, job: int) -> tuple[int, Placement] | None:
+        """Return type and placement of what a job has given back in this instant, if anything."""
+        if job not in self._given_back:
+            return None
+        kind, _, placement = self._given_back[job]
+        return kind, placement
+
+    def hold_planned(self, job: int, kind: int, placement: Placement) -> bool:
+        """Give a job GPUs where a plan says, its own if it had them; return whether it had."""
+        _, devices, _ = self._given_back.get(job, (kind, None, placement))
+        again = self.before(job) == (kind, placement)
+        free = again and devices is not None and self.placer.pools[kind].are_free(devices)
+        self.hold(job, kind, placement, devices if free else None)
+        return again
+
     def choose(self, gang: Gang) -> tuple[Sequence[int], Placement, bool] | None:
         """Return devices for a gang, where they are, and whether it had these before; or None.
 

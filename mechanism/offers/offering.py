@@ -8,6 +8,7 @@ import numpy as np
 
 from apportion.mechanism.offers.candidates import Served, first_served
 from apportion.mechanism.offers.lease import Lease
+from apportion.mechanism.offers.planning import Plans
 from apportion.mechanism.offers.waiting import WaitingJobs
 from apportion.mechanism.placements import Gang
 from apportion.mechanism.places import tier_of
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from apportion.mechanism.offers.candidates import Takers
     from apportion.mechanism.offers.holdings import Holdings
     from apportion.mechanism.offers.leased_jobs import LeasedJobs
+    from apportion.mechanism.offers.planning import Planned
     from apportion.mechanism.offers.timer_book import TimerBook
     from apportion.mechanism.offers.waiting import ClusterSize
     from apportion.mechanism.places import Placement
@@ -26,7 +28,7 @@ __all__ = ["Offering"]
 
 
 class Offering:
-    """Asks who takes what, gives it, and notes the wait.
+    """Asks who takes what, one by one or by a plan, gives it, and notes the wait.
 
     Parameters
     ----------
@@ -46,9 +48,16 @@ class Offering:
     ) -> None:
         self._candidates, self._jobs, self._holdings = candidates, jobs, holdings
         self._timers, self._size = timers, size
+        self._plans = candidates if isinstance(candidates, Plans) else None
 
     def offer(self, now_s: float) -> list[Lease]:
         """Offer what is free until no waiting job accepts; return the new leases."""
+        plans = self._plans
+        leases = self._one_by_one(now_s) if plans is None else self._by_plan(plans, now_s)
+        self._holdings.forget()
+        return leases
+
+    def _one_by_one(self, now_s: float) -> list[Lease]:
         leases: list[Lease] = []
         declined: list[tuple[int, int]] = []
         while served := self._first_served(now_s, declined):
@@ -57,7 +66,16 @@ class Offering:
                 declined.append((served.job, served.kind))
             else:
                 leases.append(lease)
-        self._holdings.forget()
+        return leases
+
+    def _by_plan(self, plans: Plans, now_s: float) -> list[Lease]:
+        leases: list[Lease] = []
+        while any(room := self._holdings.room):
+            waiting = self.waiting(room)
+            plan = plans.plan(now_s, waiting, self._holdings) if waiting.job.size else ()
+            if not plan:
+                break
+            leases += [self._planned(each, now_s) for each in plan]
         return leases
 
     def next_change_s(self, now_s: float) -> float:
@@ -97,6 +115,9 @@ class Offering:
     ) -> Lease:
         """Give a job GPUs of a type, and note it and their tier."""
         self._holdings.hold(job, kind, placement, devices)
+        return self._leased(job, kind, placement, continued=continued)
+
+    def _leased(self, job: int, kind: int, placement: Placement, *, continued: bool) -> Lease:
         tier = tier_of(placement)
         self._jobs.kind[job], self._jobs.tier[job] = kind, tier
         return Lease(job, placement, tier, continued, kind)
@@ -116,7 +137,18 @@ class Offering:
         if found is None:
             return None
         devices, placement, continued = found
-        jobs.waiting[job] = False
-        waited_s = now_s - float(jobs.released_s[job])
-        self._timers.record(max(served.tightest, tier_of(placement)), gpus, now_s, waited_s)
+        self._note(job, max(served.tightest, tier_of(placement)), now_s)
         return self.give(job, served.kind, placement, devices, continued=continued)
+
+    def _planned(self, planned: Planned, now_s: float) -> Lease:
+        """Give a waiting job what a plan says."""
+        job, kind, placement, tier = planned
+        again = self._holdings.hold_planned(job, kind, placement)
+        self._note(job, tier, now_s)
+        return self._leased(job, kind, placement, continued=again)
+
+    def _note(self, job: int, tier: int, now_s: float) -> None:
+        """Let a job wait no longer, and tell the delay timers for how long it has."""
+        waited_s = now_s - float(self._jobs.released_s[job])
+        self._jobs.waiting[job] = False
+        self._timers.record(tier, int(self._jobs.told.scale[job]), now_s, waited_s)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
 from apportion.checks import choice, seconds
 from apportion.mechanism.parts import Part
 from apportion.mechanism.places import MACHINE
+from apportion.timer_settings import check_timers, timer_seconds
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["AutoTunedTimers", "ManualTimers", "OversizeRule", "Timers"]
+__all__ = ["AutoTunedTimers", "ManualTimers", "OversizeRule", "Timers", "get_timers"]
 
 _HOUR_S = 3600.0
 _MANUAL_S = (12 * _HOUR_S, 24 * _HOUR_S)
@@ -183,6 +184,33 @@ class AutoTunedTimers(Part):
             return mean
         squares = math.fsum(np.square(waits_s - mean).tolist())
         return mean + 2 * math.sqrt(squares / (waits_s.size - (not self.population_deviation)))
+
+
+def get_timers(timers: Any) -> Timers | None:
+    """Return delay timers by name, of two numbers of seconds, or a value as it is.
+
+    Parameters
+    ----------
+    timers
+        ``"none"``, which is None, ``"manual"``, ``"tuned"``, seconds such as ``"3600,7200"``, or a
+        value.
+
+    Raises
+    ------
+    InputError
+        If it is none of these.
+    """
+    check_timers(timers)
+    if not isinstance(timers, str):
+        return timers  # type: ignore[no-any-return]
+    if "," in timers:
+        return ManualTimers(*timer_seconds(timers))
+    named: dict[str, Timers | None] = {
+        "none": None,
+        "manual": ManualTimers(),
+        "tuned": AutoTunedTimers(),
+    }
+    return named[timers]
 
 
 def _check_rule(rule: str) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
     Free = list[list[int]]
-    Spread = Callable[[int, int, Free], Mapping[tuple[int, int], int]]
+    Spread = Callable[[int, int, Free], Mapping[tuple[int, int], int] | None]
 
 __all__ = ["RoundPlaces", "Taken"]
 
@@ -146,8 +146,8 @@ class RoundPlaces:
             first ones first, as far as it leaves all others what they have been given.
         spread
             Takes the number of a gang, its type, and what is free in the place that it has been
-            given, by rack and machine; returns as many GPUs of it as the gang has. By default those
-            described above.
+            given, by rack and machine; returns as many GPUs of it as the gang has. By default, and
+            for ``None``, those described above.
         """
         left = [[list(machines) for machines in racks] for racks in self.free]
         taken: list[Taken | None] = [None] * option.size
@@ -161,14 +161,16 @@ class RoundPlaces:
             if taken[job] is not None:
                 continue
             kind = int(self.kind[option[job]])
-            free = self._inside_of(int(option[job]), left[kind])
-            gpus = _packed(free, int(scale[job])) if spread is None else spread(job, kind, free)
+            free = self.inside_of(int(option[job]), left[kind])
+            gpus = None if spread is None else spread(job, kind, free)
+            gpus = _packed(free, int(scale[job])) if gpus is None else gpus
             taken[job] = Taken(kind, gpus)
             _remove(left[kind], gpus)
         return taken
 
-    def _inside_of(self, option: int, racks: Free) -> Free:
-        """Return what is free in the place of an option, and nothing elsewhere."""
+    def inside_of(self, option: int, racks: Sequence[Sequence[int]] | None = None) -> Free:
+        """Return what is free of a type, or left, in the place of an option; nothing elsewhere."""
+        racks = self.free[int(self.kind[option])] if racks is None else racks
         rack, machine = int(self.rack[option]), int(self.machine[option])
         return [
             [gpus if rack in (-1, r) and machine in (-1, m) else 0 for m, gpus in enumerate(each)]

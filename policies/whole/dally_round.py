@@ -39,6 +39,7 @@ class DallyRound(Policy):
     name = "dally_round"
     source = "Dally (arXiv 2401.16492, 2024), Algorithm 1"
     integral = True
+    places_gangs = True
     columns = ("network_priority", "waited_s", "order")
     traits = frozenset({"tells_identical_jobs_apart"})
 

@@ -15,6 +15,7 @@ from apportion.checks import choice, number
 from apportion.checks import seconds as check_seconds
 from apportion.errors import InputError
 from apportion.mechanism_settings import MechanismSettings, about
+from apportion.timer_settings import check_timers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -129,6 +130,11 @@ class Leases(MechanismSettings):
     placement
         How gangs get their devices, as in `Rounds`. That of the scheduler where left out,
         ``"best_fit"`` for policies.
+    timers
+        Delay timers, for which jobs hold out for a machine and then for a rack: ``"none"``,
+        ``"manual"`` (12 h and 24 h), ``"tuned"``, two numbers of seconds such as
+        ``"3600,7200"``, or a value, see `apportion.mechanism.offers.timers`. Those of the scheduler
+        where left out, ``"tuned"`` for policies that place gangs, ``"none"`` for others.
 
     Raises
     ------
@@ -151,9 +157,18 @@ class Leases(MechanismSettings):
     placement: str | None = field(
         default=None, metadata=about("how gangs get their devices (default: the scheduler's)")
     )
+    timers: Any = field(
+        default=None,
+        metadata=about(
+            "none, manual, tuned, or two numbers of seconds: for how long jobs hold out "
+            "for a machine, and for a rack (default: the scheduler's)"
+        ),
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.timers is not None:
+            check_timers(self.timers)
         if self.seconds is not None:
             number("lease_seconds", self.seconds, least=_SHORTEST_S)
         if self.checkpoint_seconds_per_gpu is not None:

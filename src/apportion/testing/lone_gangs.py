@@ -11,6 +11,7 @@ import pandas as pd
 from apportion.cluster import Cluster
 from apportion.mechanism.offers import OfferScheduler
 from apportion.pairs import PairThroughputs
+from apportion.policies.extensions import PlacesGangs
 from apportion.sim import Workload, simulate
 from apportion.sim.network import NETWORKS, canonical_shape, get_network
 from apportion.testing.stays import Stays
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from apportion.sim.deciders import Decider
     from apportion.sim.network import NetworkModel
 
-__all__ = ["best_overhead", "check_lone_gangs", "check_lone_jobs"]
+__all__ = ["best_overhead", "check_lone_gangs", "check_lone_jobs", "works_on_racks"]
 
 _ACCURATE = 1e-6
 _MODELS = ("MobileNetV3", "VGG11")  # one that hardly communicates between racks, one that does
@@ -44,29 +45,40 @@ def best_overhead(gpus: int, job_type: str, cluster: Cluster, network: NetworkMo
 
 def check_lone_jobs(decider: Decider, *, gangs: bool) -> None:
     """Check that a job alone in the cluster has a finish-time fairness of 1, sizes one by one."""
-    if not isinstance(decider, OfferScheduler):
+    if not works_on_racks(decider):
         for gpus in (1, 3, 8) if gangs else (1,):
             job = _workload([("m", gpus, 0.0, 5000.0)], accelerator="v100")
             _check_fairness(decider, job, Cluster({"v100": 8}, gpus_per_machine=4), {}, 5000.0)
         return
+    lease_s = _terms(decider).lease_s
     for cluster, name, model in product(_RACKS, NETWORKS, _MODELS):
         network = get_network(name, cluster=cluster)
         for gpus in (1, 2, 5, 8, 12, cluster.total_gpus) if gangs else (1,):
-            job = _workload([(model, gpus, 0.0, 5 * decider.lease_s)])
-            least_s = (1 + best_overhead(gpus, model, cluster, network)) * 5 * decider.lease_s
+            job = _workload([(model, gpus, 0.0, 5 * lease_s)])
+            least_s = (1 + best_overhead(gpus, model, cluster, network)) * 5 * lease_s
             settings = {"network": name, "checkpoint_seconds_per_gpu": 0.0}
             _check_fairness(decider, job, cluster, settings, least_s)
 
 
-def check_lone_gangs(decider: OfferScheduler) -> None:
+def works_on_racks(decider: Decider) -> bool:
+    """Tell whether GPUs in racks are offered under leases wherever a decider decides."""
+    return isinstance(decider, OfferScheduler | PlacesGangs)
+
+
+def _terms(decider: Decider) -> OfferScheduler:
+    """Return the terms of leases that a decider has where nothing is said of them."""
+    return decider if isinstance(decider, OfferScheduler) else OfferScheduler(decider.label)
+
+
+def check_lone_gangs(decider: Decider) -> None:
     """Check that a gang that is left alone has the best shape there is within one lease.
 
     Smaller gangs fill parts of all machines when it comes, and end one after the other.
     """
-    name = "table1"
+    name, terms = "table1", _terms(decider)
     for cluster, model, gpus in product(_RACKS, _MODELS, (3, 6, 8)):
         network, per_machine = get_network(name, cluster=cluster), cluster.gpus_per_machine
-        lease_s = decider.lease_s
+        lease_s = terms.lease_s
         machines = cluster.total_gpus // per_machine
         others = [("VGG11", per_machine // 2 + 1, 0.0, lease_s * 0.7)] * machines
         work = _workload([*others, (model, gpus, 1.0, 40 * lease_s)])
@@ -74,7 +86,7 @@ def check_lone_gangs(decider: OfferScheduler) -> None:
         stays = Stays.of(run, work, cluster)
         gang = len(work) - 1
         alone_s = float(run.jobs["completion_s"].iloc[:gang].max())
-        pause_s = gpus * decider.checkpoint_s_per_gpu
+        pause_s = gpus * terms.checkpoint_s_per_gpu
         best = best_overhead(gpus, model, cluster, network)
         for stay in np.flatnonzero(stays.job == gang).tolist():
             if stays.end_s[stay] <= alone_s + lease_s + pause_s:

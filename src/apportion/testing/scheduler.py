@@ -12,10 +12,11 @@ from apportion.errors import InputError
 from apportion.mechanism.offers import OfferScheduler
 from apportion.mechanism.queue import QueueScheduler
 from apportion.mechanism.stay import GatedScheduler
+from apportion.policies.extensions import PlacesGangs
 from apportion.sim import generate_rack_workload, generate_workload, simulate
 from apportion.sim.deciders import get_decider
 from apportion.sim.given_order import by_arrival_and_id
-from apportion.testing.lone_gangs import check_lone_gangs, check_lone_jobs
+from apportion.testing.lone_gangs import check_lone_gangs, check_lone_jobs, works_on_racks
 from apportion.testing.schedule import check_schedule
 from apportion.testing.stays import TOLERANCE
 
@@ -64,7 +65,7 @@ def check_scheduler(scheduler: str | Decider, *, gangs: bool = True, seed: int =
         numbers.
     """
     decider = get_decider(scheduler)
-    if isinstance(decider, OfferScheduler):
+    if isinstance(decider, OfferScheduler | PlacesGangs):
         workload, cluster = _on_racks(seed, gangs), _RACKS
         cases: list[dict[str, Any]] = [{}, {"checkpoint_seconds_per_gpu": 0.0}]
         declared: dict[str, Any] = {}
@@ -86,13 +87,13 @@ def check_scheduler(scheduler: str | Decider, *, gangs: bool = True, seed: int =
         _checked(decider, workload, cluster, other, declared)
     run = _checked(decider, workload, cluster, settings, declared)
     same = [_same_twice, _same_under_other_names, _same_with_equal_jobs_swapped]
-    if not isinstance(decider, OfferScheduler):
+    if not works_on_racks(decider):
         same.append(_same_with_types_in_another_order)
     same.append(_same_without_gpus_of_a_type)
     for check in same:
         check(decider, workload, cluster, settings, run)
     check_lone_jobs(decider, gangs=gangs)
-    if isinstance(decider, OfferScheduler) and gangs:
+    if works_on_racks(decider) and gangs:
         check_lone_gangs(decider)
 
 
