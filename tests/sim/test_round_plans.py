@@ -34,7 +34,7 @@ def test_a_best_fit_in_the_way_of_a_later_job() -> None:
 
 
 @pytest.mark.parametrize("timers", ["tuned", "manual", "600,7200", "0,0"])
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0])
 def test_gangs_of_one_size_fare_as_with_the_heuristic(timers: str, seed: int) -> None:
     """Where all gangs are alike none can stand in another one's way."""
     rng = np.random.default_rng(seed)
@@ -81,9 +81,16 @@ def test_types_and_tiers() -> None:
     assert run.jobs["k80_s"].sum() > 0
 
 
+def brief(jobs: int, seed: int) -> ap.Workload:
+    """A tenth of the work of jobs on racks, most of a few leases."""
+    drawn = ap.generate_rack_workload(jobs=jobs, seed=seed, max_scale_factor=16)
+    table = drawn.jobs.assign(total_steps=np.ceil(drawn.jobs["total_steps"] * 0.1))
+    return ap.Workload("brief", table, drawn.throughputs)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_schedules_are_sound_and_hang_on_no_order_of_rows(seed: int) -> None:
-    workload = ap.generate_rack_workload(jobs=25, seed=seed, max_scale_factor=16)
+    workload = brief(25, seed)
     run = simulate(DallyRound(), workload, RACKS)
     ap.check_schedule(run, workload, RACKS)
     assert {"timers", "schedule"} <= run.tables.keys()
@@ -96,7 +103,7 @@ def test_schedules_are_sound_and_hang_on_no_order_of_rows(seed: int) -> None:
 
 
 def test_a_run_that_was_stopped_goes_on(tmp_path: Path) -> None:
-    workload = ap.generate_rack_workload(jobs=20, seed=4, max_scale_factor=16)
+    workload = brief(20, 4)
     whole = simulate(DallyRound(), workload, RACKS)
     file = tmp_path / "state"
     calls = 0
