@@ -30,6 +30,7 @@ These decide in whole numbers: each job has one of its options, or none.
 `LeastWorkload`           the GPUs with least work waiting, for one job
 `CappedWorkload`          the same, on at most so many servers
 `Rotations`               least demand above the capacity of shared links
+`DallyRound`              gangs on free GPUs in order of priority, each at its best
 ========================  ==========================================================
 
 `reallocation_factor`, `one_job` and `rotation_problem` make what they need.
@@ -70,6 +71,7 @@ from apportion.policies.solving.driver import Solution, solve_instance
 from apportion.policies.solving.rows.pairs import PairTable
 from apportion.policies.solving.solvers.warm_highs import WarmProblem
 from apportion.policies.total_throughput import MaxTotalThroughput
+from apportion.policies.whole.dally_round import DallyRound
 from apportion.policies.whole.gpus_of_servers import one_job
 from apportion.policies.whole.least_workload import CappedWorkload, LeastWorkload
 from apportion.policies.whole.pollux import DeepBoot, Pollux
@@ -86,6 +88,7 @@ __all__ = [
     "WHOLE",
     "AlloX",
     "CappedWorkload",
+    "DallyRound",
     "DeepBoot",
     "Eligible",
     "FinishTimeFairness",

@@ -35,6 +35,7 @@ POLICY_NAMES = (
     "least_workload",
     "capped_workload",
     "rotations",
+    "dally_round",
 )
 """Policies that come with the package."""
 

@@ -146,7 +146,8 @@ def test_space_sharing_is_refused() -> None:
 
 
 def test_leases_are_what_it_works_by() -> None:
-    run = simulate(DallyRound(), jobs_of(1, 2), RACKS, timers=ManualTimers(60.0, 90.0))
+    run = simulate("dally_round", jobs_of(1, 2), RACKS, timers=ManualTimers(60.0, 90.0))
     assert run.settings["mechanism"] == "leases"
+    assert run.policy == "dally_round"
     assert run.settings["timers"] == "ManualTimers(machine_s=60.0, rack_s=90.0)"
     assert simulate(DallyRound(), jobs_of(1), RACKS, timers=AutoTunedTimers()).tables["timers"].size
