@@ -1,0 +1,162 @@
+"""Gates against each other on contended links, and what eta, memory and jitter change.
+
+``python -m benchmarks.ada_srsf_gates`` runs SRSF(n), AdaDUAL as written and with all conflicts
+checked, the rule for k transfers and the gate that simulates, all with LWF-1, on job sets of the
+full length; and again, a hundredth as long, with other eta, less memory and jittered arrivals,
+with a rollout over the waiting transfers where many wait. Ratios are paired by job set. Job sets
+are those of `benchmarks.ada_srsf_tables`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.contended_runs import ETA_S, MEMORY_GB, STORE, asked, in_words, means, play, ratio
+from benchmarks.experiment import parser, run_all, verdict
+from benchmarks.reporting import machine, show, write_csv
+
+if TYPE_CHECKING:
+    import argparse
+
+SETS, QUICK_SETS = 20, 1
+SHORT = 0.01
+ONE, TWO, THREE = (f"at_most_{n}" for n in (1, 2, 3))
+ADA, WRITTEN, K_WAY, WHAT_IF, ROLLOUT = (
+    *("ada_dual", "ada_dual_as_written", "k_way", "what_if", "rollout"),
+)
+GATES = (ONE, TWO, THREE, ADA, WRITTEN, K_WAY, WHAT_IF)
+PAIRS = (
+    *((ADA, ONE), (WRITTEN, ONE), (K_WAY, ONE), (WHAT_IF, ONE), (WHAT_IF, ADA), (WHAT_IF, WRITTEN)),
+    *((ADA, TWO), (ONE, TWO), (TWO, THREE)),
+)
+
+Setting = tuple[float, float]
+"""Memory of a GPU, GB, and eta, 1e-9 s per byte."""
+DEFAULT: Setting = (MEMORY_GB, ETA_S * 1e9)
+OTHERS: tuple[Setting, ...] = ((16.0, 0.235), *((MEMORY_GB, eta) for eta in (0.0, 0.05, 0.5, 1.0)))
+MANY_WAIT: tuple[Setting, ...] = ((16.0, 0.235), (MEMORY_GB, 0.5))
+COMPARED = (ONE, TWO, ADA, K_WAY, WHAT_IF)
+SENSITIVE_SETS = 12
+JITTERED_SETS, JITTERS = 5, 8
+
+
+def main() -> None:
+    """Run all gates; print ratios, sensitivity, jitter and verdicts."""
+    options = _options()
+    print(f"Gates on contended links, on {machine()}")
+    scale = SHORT if options.quick else 1.0
+    sets = range(options.sets)
+    runs = run_all(
+        play, [asked(n, gate=gate, scale=scale) for n in sets for gate in GATES], options, STORE
+    )
+    print(f"{options.sets} job sets; seconds, means over sets.")
+    show(means(runs, ["gate"]), digits=4)
+    print("\nMean completion time of one over another: geometric mean (95 % interval), sets won.")
+    pairs = _pairs(runs)
+    show(pairs[["one", "other", "ours"]])
+    other = _sensitivity(options)
+    jittered = _jitter(options)
+    verdicts = [] if options.quick else _verdicts(pairs, other)
+    write_csv(runs, options.out, "ada_srsf_gates_runs")
+    write_csv(pairs, options.out, "ada_srsf_gates")
+    write_csv(other, options.out, "ada_srsf_gates_sensitivity")
+    write_csv(jittered, options.out, "ada_srsf_gates_jitter")
+    write_csv(pd.DataFrame(verdicts), options.out, "ada_srsf_gates_verdicts")
+
+
+def _options() -> argparse.Namespace:
+    text = f"{QUICK_SETS} set of a hundredth of the length"
+    what = parser("ada_srsf_gates", "Gates on contended links.", text)
+    what.add_argument("--sets", type=int, metavar="N", help=f"job sets, {SETS} by default")
+    options = what.parse_args()
+    options.sets = options.sets or (QUICK_SETS if options.quick else SETS)
+    return options
+
+
+def _pairs(runs: pd.DataFrame) -> pd.DataFrame:
+    rows = []
+    for one, other in PAIRS:
+        found = ratio(runs, {"gate": one}, {"gate": other})
+        rows.append({"one": one, "other": other, "ours": in_words(found), **found})
+    return pd.DataFrame(rows)
+
+
+def _sensitivity(options: argparse.Namespace) -> pd.DataFrame:
+    """Run with other memory and eta, and return ratios to SRSF(1) for each."""
+    settings = []
+    for place in OTHERS[:1] if options.quick else OTHERS:
+        gates = (*COMPARED, ROLLOUT) if place in MANY_WAIT and not options.quick else COMPARED
+        settings += [
+            asked(number, gate=gate, scale=SHORT, memory_gb=place[0], eta=place[1] * 1e-9)
+            for number in range(min(SENSITIVE_SETS, options.sets))
+            for gate in gates
+        ]
+    runs = run_all(play, settings, options, STORE)
+    rows: list[dict[str, Any]] = []
+    for (memory, eta), chosen in runs.groupby(["memory_gb", "eta"], sort=False):
+        row: dict[str, Any] = {"GB": memory, "eta, 1e-9 s/byte": eta * 1e9}
+        for gate in (*COMPARED[1:], ROLLOUT):
+            if gate in set(chosen["gate"]):
+                found = ratio(chosen, {"gate": gate}, {"gate": ONE})
+                row |= {gate: in_words(found), f"{gate} low": found["low"]}
+                row |= {f"{gate} ratio": found["ratio"], f"{gate} high": found["high"]}
+        rows.append(row)
+    table = pd.DataFrame(rows)
+    print("\nOver SRSF(1), runs of a hundredth of the length:")
+    gates = [gate for gate in (*COMPARED[1:], ROLLOUT) if gate in table]
+    show(table[["GB", "eta, 1e-9 s/byte", *gates]])
+    return table
+
+
+def _jitter(options: argparse.Namespace) -> pd.DataFrame:
+    """Let arrivals move by less than 0.1 s, and return how far one run can be off."""
+    sets = range(1 if options.quick else min(JITTERED_SETS, options.sets))
+    repeats = range(1, 1 + (2 if options.quick else JITTERS))
+    gates = (ONE, ADA)
+    settings = [
+        asked(number, gate=gate, scale=SHORT, jitter=jitter)
+        for number in sets
+        for jitter in repeats
+        for gate in gates
+    ]
+    runs = run_all(play, settings, options, STORE)
+    spread = runs.groupby(["gate", "set"], sort=False)["mean_s"].agg(["mean", "std"])
+    table = (100 * spread["std"] / spread["mean"]).rename("sd, %").reset_index()
+    shown = table.groupby("gate", sort=False)["sd, %"].agg(["min", "median", "max"]).reset_index()
+    print(
+        f"\nArrivals moved by less than 0.1 s, {len(repeats)} times: standard deviation of the "
+        f"mean completion time of one set, %, over {len(sets)} sets"
+    )
+    show(shown)
+    averaged = runs.groupby(["set", "gate"])["mean_s"].mean().unstack()
+    logs = np.log(averaged[ADA] / averaged[ONE])
+    print(f"{ADA} over {ONE}, jitter averaged out: {np.exp(logs.mean()):.3f}")
+    return table
+
+
+def _verdicts(pairs: pd.DataFrame, other: pd.DataFrame) -> list[dict[str, str]]:
+    """Judge by the intervals of ratios."""
+    of = {(row["one"], row["other"]): row for row in pairs.to_dict("records")}
+    found = []
+    for one, two, claim in (
+        (WHAT_IF, ONE, "simulating beats SRSF(1)"),
+        (WHAT_IF, ADA, "simulating beats AdaDUAL"),
+        (K_WAY, ONE, "the rule for k transfers beats SRSF(1)"),
+    ):
+        row = of[one, two]
+        found.append(verdict(claim, row["high"] < 1, row["ours"]))
+    best = other[f"{ADA} low"].min()
+    claim = "some eta or memory lets AdaDUAL save 20 % of SRSF(1)"
+    found.append(verdict(claim, best <= 0.8, f"lowest end of an interval {best:.3f}"))
+    rows = other[other[f"{ROLLOUT} high"].notna()]
+    saved = bool((rows[f"{ROLLOUT} high"] < 1).all())
+    evidence = "; ".join(rows[ROLLOUT])
+    found.append(verdict("a rollout beats SRSF(1) where many wait", saved, evidence))
+    return found
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,198 @@
+"""Ada-SRSF's evaluation: placements (Table IV), gates (Table V) and kappa, over many job sets.
+
+``python -m benchmarks.ada_srsf_tables`` draws job sets by the description in Wang et al.,
+"Communication Contention Aware Scheduling of Multiple Deep Learning Training Jobs", section 5, and
+runs every combination of a placement and a gate on each. Sets differ by more than most of the ways
+compared, so ratios are paired by set and come with 95 % intervals; criteria stand in `_verdicts`.
+
+``--with-released-defect`` emulates the double counting of the released simulator, in which AdaDUAL
+moves bytes by asking for them (see `benchmarks.released_engine`); runs are then as short as there,
+a hundredth. It shows where the figures of the paper come from, and is nothing to compare with.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from apportion.report.series import distribution
+from apportion.report.style import line_styles
+from benchmarks.contended_runs import STORE, asked, in_words, means, play, ratio
+from benchmarks.experiment import drawing, parser, run_all, verdict
+from benchmarks.reporting import machine, show, write_csv
+
+if TYPE_CHECKING:
+    import argparse
+    from pathlib import Path
+
+SETS, QUICK_SETS = 20, 2
+SHORT = 0.01
+"""Length of the released runs: a hundredth of the text's."""
+
+LWF, FIRST, LIST, RANDOM = "lwf_1", "first_fit", "list_scheduling", "random"
+ADA, WRITTEN, ONE, TWO, THREE = (
+    *("ada_dual", "ada_dual_as_written"),
+    *(f"at_most_{n}" for n in (1, 2, 3)),
+)
+KAPPAS = ("lwf_2", "lwf_4", "lwf_8")
+Way = tuple[str, str]
+TABLE_IV: tuple[Way, ...] = ((RANDOM, ADA), (FIRST, ADA), (LIST, ADA), (LWF, ADA))
+TABLE_V: tuple[Way, ...] = ((LWF, ONE), (LWF, TWO), (LWF, THREE), (LWF, WRITTEN))
+KAPPA: tuple[Way, ...] = tuple((name, ADA) for name in KAPPAS)
+
+# Tables IV and V: utilization %, mean, median and 95th percentile of completion times, seconds.
+PAPER: dict[Way, tuple[float, float, float, float]] = {
+    (RANDOM, ADA): (19.52, 2881.6, 680.3, 8910.9),
+    (FIRST, ADA): (26.76, 1921.1, 766.1, 6224.6),
+    (LIST, ADA): (25.14, 2282.41, 749.9, 7224.9),
+    (LWF, ADA): (42.78, 1098.57, 487.2, 4024.0),
+    (LWF, ONE): (30.65, 1374.84, 459.0, 6283.1),
+    (LWF, TWO): (25.95, 1734.74, 477.0, 7658.6),
+    (LWF, THREE): (25.14, 1750.9, 520.7, 7578.7),
+}
+
+PAIRS: tuple[tuple[Way, Way], ...] = (
+    *(((LWF, ADA), (FIRST, ADA)), ((FIRST, ADA), (LIST, ADA)), ((LIST, ADA), (RANDOM, ADA))),
+    *(((LWF, ADA), (LWF, ONE)), ((LWF, ADA), (LWF, TWO)), ((LWF, WRITTEN), (LWF, ONE))),
+    *(((LWF, ONE), (LWF, TWO)), ((LWF, TWO), (LWF, THREE))),
+    *(((LWF, ADA), (name, ADA)) for name in KAPPAS),
+)
+
+
+def main() -> None:
+    """Run all ways on all sets; print Tables IV and V beside the paper's, ratios and verdicts."""
+    options = _options()
+    defect = options.with_released_defect
+    scale = SHORT if options.quick or defect else 1.0
+    ways = [way for way in (*TABLE_IV, *TABLE_V, *KAPPA) if not (defect and way[1] == ADA)]
+    if defect:
+        ways += [(placement, WRITTEN) for placement, _ in (*TABLE_IV[:3], *KAPPA)]
+    settings = [
+        asked(number, *way, scale=scale, defect=defect and way[1] == WRITTEN)
+        for number in range(options.sets)
+        for way in ways
+    ]
+    print(f"Placements and gates on contended links, on {machine()}")
+    runs = run_all(play, settings, options, STORE)
+    if defect:
+        print("WITH THE RELEASED DEFECT: AdaDUAL moves bytes by asking for them. Not a result.")
+        runs["gate"] = runs["gate"].replace(WRITTEN, ADA)
+    print(
+        f"160 jobs on 16 servers of 4 GPUs of 32 GB, {options.sets} job sets; seconds, means over "
+        f"sets; sd: of the mean completion time, between sets. In brackets: Tables IV and V."
+    )
+    show(_beside_paper(means(runs, ["placement", "gate"])), digits=4)
+    print("\nMean completion times of one over another: geometric mean (95 % interval), sets won.")
+    ratios = _ratios(runs)
+    show(ratios[["one", "other", "ours", "paper"]])
+    verdicts = [] if options.quick else _verdicts(runs, ratios)
+    name = "ada_srsf_defect" if defect else "ada_srsf_tables"
+    write_csv(runs, options.out, f"{name}_runs")
+    write_csv(ratios, options.out, f"{name}_ratios")
+    write_csv(pd.DataFrame(verdicts), options.out, f"{name}_verdicts")
+    _plot(runs, options.out, name)
+
+
+def _options() -> argparse.Namespace:
+    text = f"{QUICK_SETS} sets of a hundredth of the length"
+    what = parser("ada_srsf_tables", "Placements and gates on contended links.", text)
+    what.add_argument("--sets", type=int, metavar="N", help=f"job sets, {SETS} by default")
+    what.add_argument(
+        "--with-released-defect",
+        action="store_true",
+        help="emulate the double counting of the released simulator",
+    )
+    options = what.parse_args()
+    options.sets = options.sets or (QUICK_SETS if options.quick else SETS)
+    return options
+
+
+def _beside_paper(table: pd.DataFrame) -> pd.DataFrame:
+    """Write the paper's figures in brackets behind ours."""
+    rows: list[dict[str, Any]] = []
+    for row in table.to_dict("records"):
+        paper = PAPER.get((row["placement"], row["gate"]))
+        cells: dict[str, Any] = {"placement": row["placement"], "gate": row["gate"]}
+        for place, name in enumerate(("util %", "avg", "median", "p95")):
+            said = "" if paper is None else f" ({paper[place]:.4g})"
+            cells[name] = f"{row[name]:.4g}{said}"
+        rows.append(cells | {"sd": row["sd"]})
+    return pd.DataFrame(rows)
+
+
+def _ratios(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return every pair that was run, ours and the paper's."""
+    there = set(zip(runs["placement"], runs["gate"], strict=True))
+    rows = []
+    for one, other in PAIRS:
+        if not {one, other} <= there:
+            continue
+        found = ratio(runs, _named(one), _named(other))
+        paper = PAPER[one][1] / PAPER[other][1] if {one, other} <= set(PAPER) else None
+        names = {"one": " ".join(one), "other": " ".join(other)}
+        rows.append({**names, "ours": in_words(found), "paper": paper, **found})
+    return pd.DataFrame(rows)
+
+
+def _named(way: Way) -> dict[str, Any]:
+    return dict(zip(("placement", "gate"), way, strict=True))
+
+
+def _verdicts(runs: pd.DataFrame, ratios: pd.DataFrame) -> list[dict[str, str]]:
+    """Judge the claims: an order holds if its interval lies below 1, a gain if it reaches it."""
+    of = {(row["one"], row["other"]): row for row in ratios.to_dict("records")}
+
+    def pair(one: Way, other: Way) -> dict[str, Any]:
+        return of[" ".join(one), " ".join(other)]
+
+    found = []
+    for one, other in PAIRS[:3]:
+        row = pair(one, other)
+        found.append(verdict(f"{one[0]} before {other[0]}", row["high"] < 1, row["ours"]))
+    for one, other in (((LWF, ONE), (LWF, TWO)), ((LWF, TWO), (LWF, THREE))):
+        row = pair(one, other)
+        found.append(verdict(f"{one[1]} before {other[1]}", row["high"] < 1, row["ours"]))
+    for other, gain in ((ONE, 0.201), (TWO, 0.367)):
+        row = pair((LWF, ADA), (LWF, other))
+        claim = f"Ada-SRSF saves {100 * gain:.1f} % of the mean completion time of {other}"
+        found.append(verdict(claim, row["low"] <= 1 - gain, row["ours"]))
+    rows = [pair((LWF, ADA), (name, ADA)) for name in KAPPAS]
+    evidence = "; ".join(row["ours"] for row in rows)
+    found.append(verdict("kappa = 1 is best", all(row["high"] < 1 for row in rows), evidence))
+    ours = runs[(runs["placement"] == LWF) & (runs["gate"] == ADA)]
+    below = ours["below_5000_pct"].mean()
+    claim = "more than 95 % of completion times of LWF-1 are below 5000 s"
+    found.append(verdict(claim, below > 95, f"{below:.1f} %"))
+    use = means(runs, ["placement", "gate"]).set_index(["placement", "gate"])["util %"]
+    for other, times in ((RANDOM, 2.19), (FIRST, 1.59), (LIST, 1.7)):
+        more = use[LWF, ADA] / use[other, ADA]
+        claim = f"LWF-1 uses {times} times as much of the GPUs as {other}"
+        found.append(verdict(claim, more >= 0.95 * times, f"{more:.2f}"))
+    return found
+
+
+def _plot(runs: pd.DataFrame, out: Path | None, name: str) -> None:
+    """Draw the distributions of completion times, of all sets together."""
+    with drawing(out, name, width=11.0, height=4.2) as figure:
+        if figure is None:
+            return
+        panels = figure.subplots(1, 2, sharey=True)
+        gates = [(LWF, gate) for gate in (ADA, ONE, TWO, THREE)]
+        for axes, ways, place in ((panels[0], TABLE_IV, 0), (panels[1], gates, 1)):
+            styles = line_styles([way[place] for way in ways])
+            for way in ways:
+                chosen = runs[(runs["placement"] == way[0]) & (runs["gate"] == way[1])]
+                jct_s = pd.Series(" ".join(chosen["jct_s"]).split()).to_numpy(float)
+                axes.step(
+                    *distribution(jct_s), where="post", label=way[place], **styles[way[place]]
+                )
+            axes.set(xscale="log", xlabel="completion time (s, log scale)", ylim=(0, 1.02))
+            axes.legend()
+        panels[0].set(title="Placements, AdaDUAL", ylabel="share of jobs (%)")
+        panels[0].yaxis.set_major_formatter(lambda share, _: f"{100 * share:g}")
+        panels[1].set(title="Gates, LWF-1")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,141 @@
+"""What the benchmarks of contention share: one contended run, and ratios paired by job set.
+
+Job sets are drawn by the description in section 5 of Wang et al., "Communication Contention Aware
+Scheduling of Multiple Deep Learning Training Jobs": 160 jobs on 16 servers of four V100. The
+authors' own draw is not published. A run shortened by a scale has its completion times divided by
+it, so that all are the seconds of the paper.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.stats import t as student
+
+import apportion as ap
+from benchmarks.released_engine import released
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from benchmarks.experiment import Settings
+
+    Floats = NDArray[np.float64]
+
+CLUSTER = ap.Cluster({"v100": 64}, gpus_per_machine=4)
+STORE = "ada_srsf"
+"""Runs are kept under one name: scripts that need the same ones share them."""
+
+MEMORY_GB = 32.0
+"""Memory of a GPU in the released code; the text says 16 GB."""
+
+ETA_S = 2.35e-10
+"""eta of the released code, s per byte; the text has none."""
+
+JITTER_S = 0.09
+"""Arrivals move by less than this, seconds of the paper, where they are jittered."""
+
+FIGURES = {"util %": "util_pct", "avg": "mean_s", "median": "median_s", "p95": "p95_s"}
+
+
+def asked(
+    number: int,
+    placement: str = "lwf_1",
+    gate: str = "ada_dual",
+    *,
+    scale: float = 1.0,
+    memory_gb: float = MEMORY_GB,
+    eta: float = ETA_S,
+    jitter: int = 0,
+    defect: bool = False,
+) -> dict[str, Any]:
+    """Return the settings of one run: a job set by number, and how it is run."""
+    run = {"set": number, "placement": placement, "gate": gate, "scale": scale}
+    return run | {"memory_gb": memory_gb, "eta": eta, "jitter": jitter, "defect": defect}
+
+
+def play(settings: Settings, data: Path | None) -> dict[str, Any]:
+    """Run one job set; return figures in seconds of the paper, and all completion times."""
+    scale = settings["scale"]
+    workload = ap.generate_contended_workload(seed=settings["set"], scale=scale)
+    if settings["jitter"]:
+        workload = _jittered(workload, settings["jitter"], JITTER_S * scale)
+    with released(switched_on=settings["defect"]):
+        run = ap.simulate(
+            *("ada_srsf", workload, CLUSTER),
+            placement=settings["placement"],
+            gate=settings["gate"],
+            gpu_memory_gb=settings["memory_gb"],
+            penalty_s_per_byte=settings["eta"],
+            seed=settings["set"],
+        )
+    jct_s = run.jobs["jct_s"].to_numpy(float) / scale
+    return {
+        "util_pct": 100 * run.summary()["utilization"],
+        "mean_s": float(jct_s.mean()),
+        "median_s": float(np.median(jct_s)),
+        "p95_s": float(np.quantile(jct_s, 0.95)),
+        "below_5000_pct": 100 * float((jct_s < 5000).mean()),
+        "jct_s": " ".join(f"{each:.1f}" for each in jct_s),
+        "wall_s": run.wall_seconds,
+    }
+
+
+def _jittered(workload: ap.Workload, seed: int, most_s: float) -> ap.Workload:
+    later_s = np.random.default_rng(seed).uniform(0.0, most_s, len(workload.jobs))
+    jobs = workload.jobs.assign(arrival_s=workload.jobs["arrival_s"] + later_s)
+    return replace(workload, jobs=jobs.sort_values("arrival_s", kind="stable"))
+
+
+def means(runs: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """Return the means over job sets of every figure, and the deviation (sd) of the mean JCT."""
+    grouped = runs.groupby(list(by), sort=False)
+    table = grouped[list(FIGURES.values())].mean()
+    table.insert(2, "sd", grouped["mean_s"].std(ddof=1))
+    return table.rename(columns={value: name for name, value in FIGURES.items()}).reset_index()
+
+
+def ratio(runs: pd.DataFrame, one: dict[str, Any], other: dict[str, Any]) -> dict[str, float]:
+    """Return the ratio of mean completion times of two ways, paired by job set.
+
+    Returns
+    -------
+    dict
+        Geometric mean, its 95 % interval (Student's t of the logarithms), the least and the most,
+        and in how many of how many sets the first is better.
+    """
+    logs = np.log(_mean_s(runs, one) / _mean_s(runs, other)).dropna().to_numpy(float)
+    half = float("nan")
+    if logs.size > 1:
+        half = float(student.ppf(0.975, logs.size - 1)) * logs.std(ddof=1) / np.sqrt(logs.size)
+    middle = logs.mean()
+    low, high, least, most = np.exp([middle - half, middle + half, logs.min(), logs.max()])
+    return {
+        "ratio": float(np.exp(middle)),
+        "low": float(low),
+        "high": float(high),
+        "least": float(least),
+        "most": float(most),
+        "wins": int((logs < 0).sum()),
+        "sets": logs.size,
+    }
+
+
+def _mean_s(runs: pd.DataFrame, way: dict[str, Any]) -> pd.Series:
+    """Return mean completion times of one way, by job set and jitter."""
+    chosen = runs
+    for name, value in way.items():
+        chosen = chosen[chosen[name] == value]
+    return chosen.set_index(["set", "jitter"])["mean_s"]
+
+
+def in_words(found: dict[str, float]) -> str:
+    """Write a ratio as 'ratio (interval), wins/sets'."""
+    interval = f"{found['low']:.3f}-{found['high']:.3f}"
+    return f"{found['ratio']:.3f} ({interval}), {found['wins']}/{found['sets']}"
