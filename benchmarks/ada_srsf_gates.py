@@ -33,11 +33,15 @@ PAIRS = (
     *((ADA, TWO), (ONE, TWO), (TWO, THREE)),
 )
 
+ETA = "eta, s/byte"
 Setting = tuple[float, float]
-"""Memory of a GPU, GB, and eta, 1e-9 s per byte."""
-DEFAULT: Setting = (MEMORY_GB, ETA_S * 1e9)
-OTHERS: tuple[Setting, ...] = ((16.0, 0.235), *((MEMORY_GB, eta) for eta in (0.0, 0.05, 0.5, 1.0)))
-MANY_WAIT: tuple[Setting, ...] = ((16.0, 0.235), (MEMORY_GB, 0.5))
+"""Memory of a GPU, GB, and eta."""
+LESS_MEMORY: Setting = (16.0, ETA_S)
+OTHERS: tuple[Setting, ...] = (
+    LESS_MEMORY,
+    *((MEMORY_GB, eta) for eta in (0.0, 5e-11, 5e-10, 1e-9)),
+)
+MANY_WAIT: tuple[Setting, ...] = (LESS_MEMORY, (MEMORY_GB, 5e-10))
 COMPARED = (ONE, TWO, ADA, K_WAY, WHAT_IF)
 SENSITIVE_SETS = 12
 JITTERED_SETS, JITTERS = 5, 8
@@ -88,16 +92,17 @@ def _sensitivity(options: argparse.Namespace) -> pd.DataFrame:
     """Run with other memory and eta, and return ratios to SRSF(1) for each."""
     settings = []
     for place in OTHERS[:1] if options.quick else OTHERS:
-        gates = (*COMPARED, ROLLOUT) if place in MANY_WAIT and not options.quick else COMPARED
+        many_wait = place in MANY_WAIT and not options.quick
+        gates: tuple[str, ...] = (*COMPARED, ROLLOUT) if many_wait else COMPARED
         settings += [
-            asked(number, gate=gate, scale=SHORT, memory_gb=place[0], eta=place[1] * 1e-9)
+            asked(number, gate=gate, scale=SHORT, memory_gb=place[0], eta=place[1])
             for number in range(min(SENSITIVE_SETS, options.sets))
             for gate in gates
         ]
     runs = run_all(play, settings, options, STORE)
     rows: list[dict[str, Any]] = []
-    for (memory, eta), chosen in runs.groupby(["memory_gb", "eta"], sort=False):
-        row: dict[str, Any] = {"GB": memory, "eta, 1e-9 s/byte": eta * 1e9}
+    for given, chosen in runs.groupby(["memory_gb", "eta"], sort=False):
+        row: dict[str, Any] = dict(zip(("GB", ETA), given, strict=True))
         for gate in (*COMPARED[1:], ROLLOUT):
             if gate in set(chosen["gate"]):
                 found = ratio(chosen, {"gate": gate}, {"gate": ONE})
@@ -106,8 +111,8 @@ def _sensitivity(options: argparse.Namespace) -> pd.DataFrame:
         rows.append(row)
     table = pd.DataFrame(rows)
     print("\nOver SRSF(1), runs of a hundredth of the length:")
-    gates = [gate for gate in (*COMPARED[1:], ROLLOUT) if gate in table]
-    show(table[["GB", "eta, 1e-9 s/byte", *gates]])
+    shown = [gate for gate in (*COMPARED[1:], ROLLOUT) if gate in table]
+    show(table[["GB", ETA, *shown]])
     return table
 
 

@@ -161,12 +161,12 @@ def _beside(batches: pd.DataFrame) -> pd.DataFrame:
 
 
 def _verdicts(beside: pd.DataFrame) -> list[dict[str, str]]:
-    of = beside.set_index("way")
+    of: dict[str, dict[Any, Any]] = {row["way"]: row for row in beside.to_dict("records")}
     found = []
     for way in FLUID:
-        ratio = of.loc[way, "mean JCT over"]
+        ratio = of[way]["mean JCT over"]
         claim = f"{way}: mean completion time within {NEAR:.0%} of iterations without a gate"
-        evidence = f"{ratio:.3f}, jobs {of.loc[way, 'least job']:.2f}-{of.loc[way, 'most job']:.2f}"
+        evidence = f"{ratio:.3f}, jobs {of[way]['least job']:.2f}-{of[way]['most job']:.2f}"
         found.append(verdict(claim, bool(abs(ratio - 1) <= NEAR), evidence))
     return found
 

@@ -110,7 +110,8 @@ def ratio(runs: pd.DataFrame, one: dict[str, Any], other: dict[str, Any]) -> dic
         Geometric mean, its 95 % interval (Student's t of the logarithms), the least and the most,
         and in how many of how many sets the first is better.
     """
-    logs = np.log(_mean_s(runs, one) / _mean_s(runs, other)).dropna().to_numpy(float)
+    both = (_mean_s(runs, one) / _mean_s(runs, other)).dropna()
+    logs = np.log(both.to_numpy(float))
     half = float("nan")
     if logs.size > 1:
         half = float(student.ppf(0.975, logs.size - 1)) * logs.std(ddof=1) / np.sqrt(logs.size)

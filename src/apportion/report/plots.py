@@ -17,6 +17,7 @@ from apportion.report.series import (
 )
 from apportion.report.style import line_styles, new_figure, plotting_style, with_legend
 from apportion.report.tier_plots import TIER_PLOT_KINDS, tier_kinds_of
+from apportion.report.timeline_plots import TIMELINE_PLOT_KINDS, timeline_kinds_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -48,12 +49,12 @@ def plot(runs: Runs, kind: str) -> Figure:
     if kind not in (kinds := kinds_of(runs)):
         raise unknown_name("plot of these runs", kind, kinds)
     with plotting_style():
-        return (PLOT_KINDS | TIER_PLOT_KINDS)[kind](runs)
+        return (PLOT_KINDS | TIER_PLOT_KINDS | TIMELINE_PLOT_KINDS)[kind](runs)
 
 
 def kinds_of(runs: Runs) -> list[str]:
     """Return the names of the plots that can be drawn of some runs, in the order of the report."""
-    return [*PLOT_KINDS, *tier_kinds_of(runs)]
+    return [*PLOT_KINDS, *tier_kinds_of(runs), *timeline_kinds_of(runs)]
 
 
 def _completion_times(runs: Runs) -> Figure:
