@@ -34,7 +34,8 @@ __all__ = ["Resumable", "SnapshotError", "Snapshots", "call_of", "fields_of", "s
 
 logger = logging.getLogger(__name__)
 
-_VERSION = 2
+_VERSION = 3
+"""Of what a file holds; to be raised with any change of what `Resumable` parts return."""
 
 
 class SnapshotError(InputError):
@@ -177,8 +178,13 @@ class Snapshots:
                 f"{self.path} is no snapshot of a run, or damaged ({error}); delete it to begin "
                 f"anew."
             ) from error
-        other = [name for name in self._call | call if self._call.get(name) != call.get(name)]
-        if version != _VERSION or other:
+        if version != _VERSION:
+            raise SnapshotError(
+                f"{self.path} is a snapshot of another version of the program: its layout is "
+                f"{version!r} and not {_VERSION}. Delete it to begin anew, or give the path of "
+                f"another file."
+            )
+        if any(self._call.get(name) != call.get(name) for name in self._call | call):
             raise SnapshotError(
                 f"{self.path} is the snapshot of another run: {_differences(call, self._call)}. "
                 f"Delete it to begin anew, or give the path of another file."
@@ -196,7 +202,7 @@ class Snapshots:
 
 def _differences(before: Mapping[str, str], now: Mapping[str, str]) -> str:
     """Say in what two calls differ, settings one by one."""
-    other = [name for name in now if before.get(name) != now[name]] or ["program"]
+    other = [name for name in {**before, **now} if before.get(name) != now.get(name)]
     told = [f"the {name} differs" for name in other if name != "settings"]
     if "settings" in other:
         told += changed_settings(before.get("settings", "{}"), now["settings"])
