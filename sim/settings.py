@@ -15,11 +15,11 @@ from apportion.policies import Policy
 from apportion.policies.extensions import PlacesGangs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from apportion.sim.deciders import Decider
 
-__all__ = ["SPEEDS", "mechanism_for", "settings_for"]
+__all__ = ["SPEEDS", "heeded_by", "mechanism_for", "settings_for"]
 
 
 def mechanism_for(
@@ -158,10 +158,12 @@ def settings_for(
     """Return ``mechanism``, its name, and all settings of a simulation by name, defaults filled in.
 
     Parameters and errors are those of `mechanism_for`. Beside them may be given ``seed``, and what
-    is told of speeds, which policies heed, and schedulers do not ask for: ``speeds``, one of
-    `SPEEDS`; ``references`` and ``optimism`` of estimated ones, see
-    `apportion.sim.estimated_beliefs`; and, rounds only, ``pair_estimates`` and ``learn_pairs``.
+    is told of speeds, which policies heed, and schedulers do not ask for, so that there has to be a
+    policy among the deciders: ``speeds``, one of `SPEEDS`; ``references`` and ``optimism`` of
+    estimated ones, see `apportion.sim.estimated_beliefs`; and, rounds only, ``pair_estimates`` and
+    ``learn_pairs``.
     """
+    deciders = list(deciders)
     beside = {"seed", *_BELIEFS}
     own = {name: value for name, value in given.items() if name not in beside}
     chosen = mechanism_for(deciders, mechanism, own)
@@ -173,8 +175,31 @@ def settings_for(
             settings[name] = default if value is None else value
         elif value is not None:
             raise _does_nothing(name, value, homes, chosen.name)
+        if value is not None:
+            _check_asked_for(deciders, name, value)
     _check_beliefs(settings)
     return settings
+
+
+def heeded_by(decider: Decider, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of shared settings that `settings_for` lets a decider by itself have."""
+    if _asks_for_speeds(decider):
+        return dict(settings)
+    return {name: value for name, value in settings.items() if name not in _BELIEFS}
+
+
+def _asks_for_speeds(decider: Decider) -> bool:
+    return isinstance(decider, Policy)
+
+
+def _check_asked_for(deciders: Sequence[Decider], name: str, value: object) -> None:
+    """Refuse what is told of speeds if none of the deciders asks for any."""
+    if deciders and not any(map(_asks_for_speeds, deciders)):
+        who = " and ".join(repr(each.label) for each in deciders)
+        are = "is a scheduler, which asks" if len(deciders) == 1 else "are schedulers, which ask"
+        raise InputError(
+            f"{name}={written(value)} is for policies; {who} {are} for no speeds. Leave it out."
+        )
 
 
 def _check_beliefs(settings: dict[str, Any]) -> None:

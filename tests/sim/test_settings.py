@@ -70,7 +70,8 @@ def test_names_and_values_say_the_same(mechanism: str) -> None:
         told: dict[str, Any] = {}
         for setting in kind.settings():
             if rng.random() < 0.5:
-                drawn = {"bool": bool(rng.random() < 0.5), "float": float(rng.uniform(1, 300))}
+                drawn: dict[str, Any] = {"str": "one of a few", "Any": None}
+                drawn |= {"bool": bool(rng.random() < 0.5), "float": float(rng.uniform(1, 300))}
                 named = {"network": "alpha_beta", "placement": "random"}.get(setting.name)
                 told[setting.name] = named or drawn[setting.kind.removesuffix(" | None")]
         told |= _enough(told)
@@ -96,7 +97,7 @@ def test_names_and_values_say_the_same(mechanism: str) -> None:
 def _enough(told: dict[str, Any]) -> dict[str, Any]:
     """Rounds must be longer than what a preemption costs, and some texts be one of a few."""
     overhead = told.get("preemption_overhead_seconds", 0.0)
-    choices = {"counted_over": "cluster", "engine": "plain"}
+    choices = {"counted_over": "cluster", "engine": "plain", "order": "srsf"}
     enough: dict[str, Any] = {name: choices[name] for name in choices.keys() & told.keys()}
     if "round_seconds" in told:
         enough["round_seconds"] = overhead + told["round_seconds"]
@@ -186,3 +187,37 @@ def test_the_old_name_of_exact_shares_is_read_and_the_new_one_written() -> None:
     assert all(run.jobs.equals(runs[0].jobs) for run in runs)
     with pytest.raises(InputError, match="Valid: rounds, exact, leases, queue"):
         mechanism_for([FIFO()], "perfect", {})
+
+
+OF_SPEEDS: list[dict[str, Any]] = [
+    {"speeds": "estimated"},
+    {"speeds": "told"},
+    {"speeds": "estimated", "references": 3, "optimism": 0.5},
+    {"optimism": 1.0},
+]
+
+
+@pytest.mark.parametrize("told", OF_SPEEDS, ids=str)
+def test_schedulers_that_ask_for_no_speeds_are_told_none(told: dict[str, Any]) -> None:
+    workload, racks = ap.generate_rack_workload(jobs=3, seed=0), ap.Cluster.of_racks(1)
+    first = next(iter(told))
+    alone = rf"^{first}=.* is for policies; 'dally' is a scheduler, which asks for no speeds"
+    with pytest.raises(InputError, match=alone):
+        ap.simulate("dally", workload, racks, **told)
+    with pytest.raises(InputError, match="'dally' and 'tiresias' are schedulers, which ask for"):
+        ap.compare(["dally", "tiresias"], workload, racks, n_jobs=1, **told)
+
+
+def test_what_one_policy_heeds_may_be_shared_with_schedulers() -> None:
+    workload, racks = ap.generate_rack_workload(jobs=6, seed=0), ap.Cluster.of_racks(1)
+    told = OF_SPEEDS[2]
+    deciders = ["dally", "max_min_fairness"]
+    both = ap.compare(deciders, workload, racks, n_jobs=1, mechanism="leases", **told)
+    assert both["dally"].jobs.equals(ap.simulate("dally", workload, racks).jobs)
+    policy = ap.simulate("max_min_fairness", workload, racks, mechanism="leases", **told)
+    assert both["max_min_fairness"].jobs.equals(policy.jobs)
+    assert both["max_min_fairness"].settings["references"] == 3
+    assert "references" not in both["dally"].settings
+    sweep = ap.sweep(deciders, [workload], racks, n_jobs=1, mechanism="leases", **told)
+    makespan = sweep.table().set_index("policy")["makespan_s"]
+    assert makespan["dally"] == both["dally"].summary()["makespan_s"]

@@ -14,6 +14,7 @@ from apportion.experiments.run_records import record_of, run_of
 from apportion.experiments.sources import made_for
 from apportion.sim import Run, simulate
 from apportion.sim.engine.snapshot import SnapshotError
+from apportion.sim.settings import heeded_by
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -108,7 +109,7 @@ def _run(task: Simulation, report: Report | None, setup: Setup) -> Run:
         seed=task.seed,
         snapshot=task.snapshot,
         progress=report,
-        **setup.settings,
+        **heeded_by(task.policy, setup.settings),
     )
     try:
         return run()

@@ -15,7 +15,7 @@ from apportion.experiments.plan import Plan, deciders_of, simulations_of
 from apportion.experiments.simulations import Setup
 from apportion.experiments.sources import made_for, sources_of
 from apportion.sim import simulate
-from apportion.sim.settings import settings_for
+from apportion.sim.settings import heeded_by, settings_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -132,7 +132,7 @@ def _try_policies(policies: Sequence[Decider], workload: Workload, setup: Setup)
     one = replace(workload, jobs=workload.jobs.head(1).assign(total_steps=1.0))
     for policy in policies:
         try:
-            simulate(policy, one, setup.cluster, **setup.settings)
+            simulate(policy, one, setup.cluster, **heeded_by(policy, setup.settings))
         except InputError:
             raise
         except Exception as error:  # of this one job; the runs are to tell of their own
