@@ -12,14 +12,13 @@ from apportion.errors import InputError, written
 from apportion.policies.base import Policy
 from apportion.policies.problem import Problem
 from apportion.policies.solving.compiled import Compiled
+from apportion.policies.solving.worst_off.declared_levels import SpeedProblem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pandas as pd
     from numpy.typing import NDArray
-
-    from apportion.policies.instance import Instance
 
     Floats = NDArray[np.float64]
 
@@ -78,24 +77,13 @@ class MinCostWithSLOs(MinCost):
     strict: bool = False
 
     def constraints(self, p: Problem) -> Sequence[cp.Constraint]:
-        """Hold every job with a deadline to the pace that meets it."""
-        floors = self.floors(p.instance)
-        due = np.flatnonzero(floors > 0)
-        pace = floors[due]
+        """Hold every job with a deadline that has not passed to the pace that meets it."""
+        left_s = p.column("deadline_s") - p.elapsed_s
+        due = np.flatnonzero((left_s > 0) & (p.steps_remaining > 0))
+        pace = p.steps_remaining[due] / left_s[due]
         if not self.strict:
-            pace = self._paces_that_can_be_met(p.instance, due, pace)
+            pace = self._paces_that_can_be_met(p, due, pace)
         return [(p.throughput[due] >= pace).set_label("deadlines")]
-
-    def floors(self, instance: Instance) -> Floats:
-        """Return the pace that meets each deadline; 0 without one, or where it has passed."""
-        left_s = instance.columns["deadline_s"] - instance.columns["elapsed_s"]
-        steps = instance.columns["steps_remaining"]
-        return np.divide(steps, left_s, out=np.zeros_like(left_s), where=left_s > 0)
-
-    def with_floors(self, instance: Instance, floors: Floats) -> Instance:
-        """Let every job have one second left for the steps of its floor."""
-        second = {"deadline_s": np.ones_like(floors), "elapsed_s": np.zeros_like(floors)}
-        return instance.with_columns({**instance.columns, **second, "steps_remaining": floors})
 
     def check_jobs(self, jobs: pd.DataFrame) -> None:
         """Refuse a deadline that has passed, if deadlines are strict."""
@@ -107,13 +95,14 @@ class MinCostWithSLOs(MinCost):
                 f"{jobs['elapsed_s'][job]:g} s ago and was due after {jobs['deadline_s'][job]:g} s."
             )
 
-    def _paces_that_can_be_met(
-        self, instance: Instance, due: NDArray[np.intp], pace: Floats
-    ) -> Floats:
-        """Return the paces, those that cannot all be met lowered by the least part in total."""
-        if not due.size:
+    def _paces_that_can_be_met(self, posed: Problem, due: NDArray[np.intp], pace: Floats) -> Floats:
+        """Return the paces, those that cannot all be met lowered by the least part in total.
+
+        Where throughputs are no sums over X, all can be met.
+        """
+        if not due.size or isinstance(posed, SpeedProblem):
             return pace
-        p = Problem(instance, fractional=True)
+        p = Problem(posed.instance, fractional=True)
         missed = cp.Variable(due.size)
         kept = p.throughput[due] >= cp.multiply(pace, 1 - missed)
         whole = cp.Constant(1) == p.scale

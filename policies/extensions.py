@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 __all__ = [
     "ChecksJobs",
     "DrawsPairs",
-    "HasFloors",
     "PassesRatesOn",
     "PlacesGangs",
     "Rates",
@@ -44,23 +43,6 @@ class DrawsPairs(Protocol):
 
     def pairs_to_consider(self, instance: Instance) -> NDArray[np.intp]:
         """Name the pairs of jobs that may share GPUs, shape (pairs, 2), under every option."""
-        ...
-
-
-@runtime_checkable
-class HasFloors(Protocol):
-    """A policy that demands steps/s of jobs whatever the objective.
-
-    The objective is linear in X, its coefficients the same for all jobs of equal throughputs and
-    usage, so that jobs of like floors may be solved as one.
-    """
-
-    def floors(self, instance: Instance) -> Floats:
-        """Return the steps/s that each job must make, shape (jobs,)."""
-        ...
-
-    def with_floors(self, instance: Instance, floors: Floats) -> Instance:
-        """Return an instance with columns that make the jobs' floors the given ones."""
         ...
 
 

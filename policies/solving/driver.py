@@ -167,7 +167,7 @@ def _attempts(
         )
     if levels:
         yield "levels", lambda: _by_levels(policy, believed, solver, second_stage, merge)
-    declared = _Declared(policy, believed, second_stage)
+    declared = _Declared(policy, reduction, second_stage)
     first: SolverName = "auto" if solver == "arrow" else solver
     yield first, lambda: declared.solve(first)
     if declared.compiled.program.is_linear_program:
@@ -244,9 +244,9 @@ def _by_levels(
 class _Declared:
     """The policy's own problem as it stands, compiled on first use."""
 
-    def __init__(self, policy: Policy, believed: Instance, second_stage: bool) -> None:
+    def __init__(self, policy: Policy, reduction: Reduction, second_stage: bool) -> None:
         self.policy, self.second_stage = policy, second_stage
-        self._believed = believed
+        self._believed, self._floors = reduction.believed, reduction.floors
         self._compiled: Compiled | None = None
         self.last = ""
         self._compile_s = 0.0
@@ -257,7 +257,7 @@ class _Declared:
         if self._compiled is None:
             started = time.perf_counter()
             with solvable(self.policy):
-                posed = pose(self.policy, self._believed)
+                posed = pose(self.policy, self._believed, self._floors)
                 self._compiled = Compiled.of(posed.p, posed.objective, posed.constraints)
             self._compile_s = time.perf_counter() - started
         return self._compiled

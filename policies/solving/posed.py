@@ -22,12 +22,13 @@ from apportion.policies.problem import Problem
 from apportion.policies.solving.worst_off.declared_levels import SpeedProblem, is_ratio, levels_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
     from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
+    from apportion.policies.solving.rows.declared_floors import DeclaredFloors
 
     Floats = NDArray[np.float64]
     Objective: TypeAlias = cp.Maximize | cp.Minimize
@@ -54,12 +55,13 @@ class Posed:
     constraints: Sequence[cp.Constraint]
 
 
-def pose(policy: Policy, instance: Instance) -> Posed:
-    """State a policy's problem as it is solved."""
+def pose(policy: Policy, instance: Instance, floors: DeclaredFloors | None = None) -> Posed:
+    """State a policy's problem as it is solved, with `floors` in place of its constraints."""
+    stated = policy.constraints if floors is None else floors.constraints
     if is_ratio(policy, instance):
-        return _over_scale(policy, instance)
+        return _over_scale(policy, instance, stated)
     p = Problem(instance)
-    posed = Posed(p, posed_objective(policy, p), policy.constraints(p))
+    posed = Posed(p, posed_objective(policy, p), stated(p))
     for name, own in p.variables.items():
         if own.boolean:
             raise InputError(
@@ -94,11 +96,13 @@ def reported(policy: Policy, instance: Instance, value: float) -> tuple[float, f
     return (1 / value, 1 / value**2) if value > 0 else (np.inf, 0.0)
 
 
-def _over_scale(policy: Policy, instance: Instance) -> Posed:
+def _over_scale(
+    policy: Policy, instance: Instance, stated: Callable[[Problem], Sequence[cp.Constraint]]
+) -> Posed:
     """Pose a ratio over ``Y = X * scale``."""
     p = Problem(instance, fractional=True)
     declared = policy.objective(p)
-    ratio, constraints = declared.args[0], policy.constraints(p)
+    ratio, constraints = declared.args[0], stated(p)
     numerator, denominator = ratio.args
     if not (numerator.is_affine() and denominator.is_affine()):
         raise InputError(

@@ -7,11 +7,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from apportion.policies.extensions import DrawsPairs, HasFloors
+from apportion.policies.extensions import DrawsPairs
 from apportion.policies.solving.rows.classes import group_identical
+from apportion.policies.solving.rows.declared_floors import (
+    DeclaredFloors,
+    floors_of,
+    tells_no_jobs_apart,
+)
 from apportion.policies.solving.rows.demand_intervals import Bins, worth_merging
 from apportion.policies.solving.rows.pairs import PairTable, add_pairs, pairs_of_jobs
-from apportion.policies.solving.worst_off.common_share import DeclaredShare
+from apportion.policies.solving.solvable import solvable
+from apportion.policies.solving.worst_off.common_share import HAIR, DeclaredShare
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -45,6 +51,8 @@ class Reduction:
         Whether the policy believes in the speeds that jobs have.
     bins
         What `believed` is made of, where classes that differ in their floors only were merged.
+    floors
+        Theirs, which stand for the constraints of the policy then.
     """
 
     full: Instance
@@ -55,6 +63,7 @@ class Reduction:
     kind: str
     faithful: bool
     bins: Bins | None = None
+    floors: DeclaredFloors | None = None
 
     def expand(self, X: Floats) -> tuple[Floats, Ints]:
         """Return the shares of jobs, then of pairs of jobs; and the jobs of those pairs."""
@@ -130,19 +139,26 @@ def _with_floors_merged(policy: Policy, classes: Reduction) -> Reduction:
     What is given up where they cannot depends on each job's own floor.
     """
     told = classes.believed
-    if not (isinstance(policy, HasFloors) and told.solo):
+    merging = worth_merging(told) if told.solo else None
+    if merging is None or "tells_identical_jobs_apart" in policy.traits:
         return classes
-    floors = policy.floors(told)
-    if not (floors <= told.fastest_throughput).all():
+    with solvable(policy):
+        floors = floors_of(policy, told)
+    if floors is None or not (floors.pace <= told.fastest_throughput).all():
         return classes
-    merging = worth_merging(told)
-    if merging is None:
+    bins = merging.bins(floors.pace)
+    if not tells_no_jobs_apart(policy, told, bins):
         return classes
-    bins = merging.bins(floors)
-    if floors.any() and DeclaredShare(bins.instance, "auto").optimum(bins.demand).bound < 1 - 1e-9:
-        return classes
-    merged = policy.with_floors(bins.instance, bins.demand)
-    return replace(classes, believed=merged, bins=bins, kind="demand intervals")
+    share = 1.0
+    if floors.pace.any():
+        common = DeclaredShare(bins.instance, "auto").optimum(bins.demand)
+        if common.bound < 1 - HAIR:
+            return classes
+        share = min(common.share, 1.0)
+    merged = DeclaredFloors(bins.demand * share, floors.label)
+    return replace(
+        classes, believed=bins.instance, bins=bins, floors=merged, kind="demand intervals"
+    )
 
 
 def _why_not(policy: Policy, full: Instance, group: bool) -> str:
