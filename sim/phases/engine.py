@@ -1,0 +1,192 @@
+"""From event to event: jobs compute, and send at max-min fair rates."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from apportion.checks import mapping, number, seed, whole
+from apportion.errors import InputError, unknown_name, written
+from apportion.mechanism.time_shifts.compatibility import capacity_of
+from apportion.sim.phases.record import PhaseRun
+from apportion.sim.phases.segments import PhaseJob, segments_of
+from apportion.sim.phases.sharing import max_min_rates
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping
+
+__all__ = ["run_phases"]
+
+ROUNDING = 1e-12
+"""Part of an iteration: what ends so little later ends now."""
+
+MOST_SEGMENTS = 10_000_000
+
+
+def run_phases(
+    jobs: Mapping[Any, PhaseJob],
+    capacities: Mapping[Any, float],
+    *,
+    iterations: int = 20,
+    readjust: float | None = None,
+    jitter: float = 0.0,
+    random_seed: int = 0,
+) -> PhaseRun:
+    """Run jobs over the links that they share until each has made so many iterations.
+
+    A job computes for the seconds between the phases of its profile, and sends the gigabits of a
+    phase at up to its Gb/s; links are shared by `max_min_rates`. All goes on until the last job is
+    done. Rates are constant between events, so that times are exact but for rounding.
+
+    Parameters
+    ----------
+    jobs
+        By name.
+    capacities
+        Gb/s of each link.
+    iterations
+        That every job makes at least.
+    readjust
+        Part of an iteration by which a phase may begin off schedule, early or late; beyond it the
+        job waits for its next time on the schedule. CASSINI's is 0.05; ``None`` never waits.
+    jitter
+        Every computation takes 1 - jitter to 1 + jitter of its time, evenly drawn.
+    random_seed
+        Of the draws; every job has its own, in the order of the jobs.
+
+    Raises
+    ------
+    InputError
+        If there is no job, a link of a job or its capacity is missing, or the periods differ so
+        much that there would be more than ten million phases.
+    """
+    whole("iterations", iterations, 1)
+    if readjust is not None:
+        number("readjust", readjust, strict=True, most=0.5)
+    number("jitter", jitter, most=0.9)
+    known = _checked(jobs, capacities, iterations)
+    draws = np.random.SeedSequence(seed(random_seed, "random_seed")).spawn(len(known))
+    running = [
+        _Running(job, np.random.default_rng(draw), jitter, readjust)
+        for job, draw in zip(known.values(), draws, strict=True)
+    ]
+    excess = {link: 0.0 for job in known.values() for link in job.links}
+    now_s = 0.0
+    while any(len(job.starts_s) <= iterations for job in running):
+        sending = [job for job in running if job.wants]
+        links_of = [job.job.links for job in sending]
+        rates = max_min_rates([job.wants for job in sending], links_of, capacities)
+        for job, rate in zip(sending, rates, strict=True):
+            job.rate = rate
+        left = [job.left_s for job in running]
+        step_s = min(left)
+        _mark(sending, capacities, step_s, excess)
+        now_s += step_s
+        for job, left_s in zip(running, left, strict=True):
+            job.advance(step_s)
+            if left_s - step_s <= ROUNDING * job.job.profile.period_s:
+                job.next(now_s)
+    by_name = dict(zip(known, running, strict=True))
+    return PhaseRun(
+        end_s=now_s,
+        starts_s={name: np.array(job.starts_s) for name, job in by_name.items()},
+        excess_gigabits=excess,
+        marks_gigabits={name: job.marks for name, job in by_name.items()},
+        readjusted={name: job.readjusted for name, job in by_name.items()},
+    )
+
+
+class _Running:
+    """Where a job is in its iteration."""
+
+    def __init__(
+        self, job: PhaseJob, rng: np.random.Generator, jitter: float, readjust: float | None
+    ) -> None:
+        self.job, self.segments = job, segments_of(job.profile)
+        self.starts_s: list[float] = []
+        self.readjusted, self.marks = 0, 0.0
+        self._rng, self._jitter, self._readjust = rng, jitter, readjust
+        self.wants, self.rate = 0.0, 1.0
+        self._place, self._left, self._waited = -1, job.start_s, False
+
+    @property
+    def left_s(self) -> float:
+        """Seconds until the segment ends at its present rate."""
+        return max(0.0, self._left / self.rate)
+
+    def advance(self, step_s: float) -> None:
+        """Let time pass."""
+        self._left -= step_s * self.rate
+
+    def next(self, now_s: float) -> None:
+        """Begin what comes after a segment that has ended: a wait, or the next segment."""
+        if not self._waited:
+            self._place = (self._place + 1) % len(self.segments)
+            if self._place == 0:
+                self.starts_s.append(now_s)
+        segment = self.segments[self._place]
+        wait_s = 0.0 if self._waited or not segment.gbps else self._off_schedule(now_s)
+        self._waited = wait_s > 0
+        if self._waited:
+            self.readjusted += 1
+            self._left, self.wants, self.rate = wait_s, 0.0, 1.0
+            return
+        self._left, self.wants = segment.amount, segment.gbps
+        if not segment.gbps:
+            self.rate = 1.0
+            if self._jitter:
+                self._left *= 1 + self._rng.uniform(-self._jitter, self._jitter)
+
+    def _off_schedule(self, now_s: float) -> float:
+        """Return how long to wait: 0 if near the schedule, else until its next time."""
+        if self._readjust is None:
+            return 0.0
+        planned = self.job.start_s + self.segments[self._place].start_s
+        late = float(np.mod(now_s - planned, self.job.paced_s))
+        off = min(late, self.job.paced_s - late)
+        allowed = (self._readjust + ROUNDING) * self.job.profile.period_s
+        return self.job.paced_s - late if off > allowed else 0.0
+
+
+def _mark(
+    sending: list[_Running],
+    capacities: Mapping[Any, float],
+    step_s: float,
+    excess: dict[Hashable, float],
+) -> None:
+    """Count what is wanted above the capacity of links, by link and by job."""
+    wanted: dict[Hashable, float] = {}
+    for job in sending:
+        for link in job.job.links:
+            wanted[link] = wanted.get(link, 0.0) + job.wants
+    above = {link: max(0.0, gbps - capacities[link]) * step_s for link, gbps in wanted.items()}
+    for link, gigabits in above.items():
+        excess[link] += gigabits
+    for job in sending:
+        job.marks += sum(above[link] * job.wants / wanted[link] for link in job.job.links)
+
+
+def _checked(jobs: Any, capacities: Any, iterations: int) -> dict[Any, PhaseJob]:
+    """Check that jobs and links belong together."""
+    known: dict[Any, PhaseJob] = mapping("jobs", jobs, "a mapping from names to PhaseJob")
+    gbps = mapping("capacities", capacities, "a mapping from links to Gb/s")
+    if not known:
+        raise InputError("jobs is empty; links need at least one job to run.")
+    for name, job in known.items():
+        if not isinstance(job, PhaseJob):
+            raise InputError(f"The job {written(name)} is {written(job)}; it must be a PhaseJob.")
+        for link in job.links:
+            if link not in gbps:
+                raise unknown_name(f"link of the job {written(name)}", link, gbps)
+            capacity_of(gbps[link])
+    longest = max(job.paced_s * iterations + job.start_s for job in known.values())
+    segments = sum(
+        longest / job.profile.period_s * (1 + 2 * len(job.profile.phases)) for job in known.values()
+    )
+    if segments > MOST_SEGMENTS:
+        raise InputError(
+            f"{iterations} iterations of the longest period are {segments:.3g} phases of all jobs, "
+            f"above {MOST_SEGMENTS}: make fewer iterations, or of periods that differ less."
+        )
+    return known

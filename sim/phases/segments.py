@@ -1,0 +1,97 @@
+"""A job on links, and the segments that an iteration of it goes through."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from apportion.checks import hashable, seconds
+from apportion.errors import InputError, written
+from apportion.mechanism.time_shifts import CommunicationProfile
+from apportion.mechanism.time_shifts.profile import ROUNDING
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+__all__ = ["PhaseJob", "Segment", "segments_of"]
+
+
+@dataclass(frozen=True)
+class PhaseJob:
+    """A job that makes iterations over links.
+
+    Attributes
+    ----------
+    profile
+        What an iteration sends, and when if nobody is in its way.
+    links
+        Names of the links that it uses, each at the same rate; none within one server.
+    start_s
+        When its first iteration begins: its time shift, seconds.
+    schedule_s
+        Seconds from one iteration to the next by the schedule that drift is measured against;
+        ``None`` for the period of the profile. On links that cannot carry everything iterations
+        take longer, and their schedule must allow for it.
+    """
+
+    profile: CommunicationProfile
+    links: tuple[Hashable, ...] = ()
+    start_s: float = 0.0
+    schedule_s: float | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.profile, CommunicationProfile):
+            raise InputError(f"{written(self.profile)} is no CommunicationProfile.")
+        where = f"of the job {self.profile.name!r}"
+        object.__setattr__(self, "links", tuple(hashable(f"link {where}", self.links)))
+        if len(set(self.links)) < len(self.links):
+            raise InputError(f"The links {where} are {written(self.links)}; name each once.")
+        seconds(f"The start {where}", self.start_s)
+        if self.schedule_s is not None:
+            seconds(f"The schedule {where}", self.schedule_s, strict=True)
+
+    @property
+    def paced_s(self) -> float:
+        """Seconds from one iteration to the next by the schedule."""
+        return self.profile.period_s if self.schedule_s is None else self.schedule_s
+
+
+class Segment(NamedTuple):
+    """A stretch of an iteration: computing, or sending.
+
+    Attributes
+    ----------
+    start_s
+        From the start of the iteration if nobody is in its way, seconds.
+    amount
+        Seconds of computing, or gigabits to send.
+    gbps
+        The most at which it sends; 0 while it computes.
+    """
+
+    start_s: float
+    amount: float
+    gbps: float
+
+
+def segments_of(profile: CommunicationProfile) -> list[Segment]:
+    """Cut a profile at the edges of its phases and at the start of the iteration.
+
+    A phase that goes over the end of the period is sent in two parts: its end at the start of the
+    iteration, and its start at the end.
+    """
+    parts = []
+    for phase in profile.phases:
+        end_s = min(phase.start_s + phase.duration_s, profile.period_s)
+        parts.append((phase.start_s, end_s, phase.gbps))
+        over_s = phase.start_s + phase.duration_s - end_s
+        if over_s > ROUNDING * profile.period_s:
+            parts.append((0.0, over_s, phase.gbps))
+    segments, now = [], 0.0
+    for start_s, end_s, gbps in [*sorted(parts), (profile.period_s, profile.period_s, 0.0)]:
+        if start_s - now > ROUNDING * profile.period_s:
+            segments.append(Segment(now, start_s - now, 0.0))
+        if end_s > start_s:
+            segments.append(Segment(start_s, (end_s - start_s) * gbps, gbps))
+        now = end_s
+    return segments
