@@ -43,8 +43,8 @@ OTHERS: tuple[Setting, ...] = (
 )
 MANY_WAIT: tuple[Setting, ...] = (LESS_MEMORY, (MEMORY_GB, 5e-10))
 COMPARED = (ONE, TWO, ADA, K_WAY, WHAT_IF)
-SENSITIVE_SETS = 12
-JITTERED_SETS, JITTERS = 5, 8
+SENSITIVE_SETS = 8
+JITTERED_SETS, JITTERS = 5, 5
 
 
 def main() -> None:
