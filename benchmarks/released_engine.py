@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
+from apportion.mechanism.gates import AdaDual
 from apportion.sim.contention.plain import PlainEngine
 from apportion.sim.contention.plain_links import Transfers
 
@@ -55,6 +56,8 @@ class _Transfers(Transfers):
 
     def _looked_at(self, transfer: Transfer) -> Transfer | None:
         """Return the transfer of which AdaDUAL asks what is left: the first met, if one at most."""
+        if not isinstance(self.gate, AdaDual):
+            return None
         met = [self.on_link[link] for link in transfer.job.links]
         if max(len(on) for on in met) != 1:
             return None

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 from apportion.policies import get_policy, solve_instance
+from benchmarks.contended_runs import asked, play
 from benchmarks.speed.problems import draw
 from benchmarks.speed.timing import assert_binding
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 ROOT = Path(__file__).parents[1]
+DEFECT = "--with-released-defect"
 
 
 def run(benchmark: str, *options: str) -> str:
@@ -143,6 +145,71 @@ def test_schedulers_on_racks_are_compared_pair_by_pair(tmp_path: Path) -> None:
     row = gains[(gains["arrivals"] == "batch") & (gains["figure"] == "comm")].iloc[0]
     assert row["median"] == pytest.approx(less.median())
     assert row["least"] == pytest.approx(less.min())
+
+
+def test_closed_forms_of_one_link_are_those_of_brute_force(tmp_path: Path) -> None:
+    shown = run("ada_srsf_theorems", "--out", str(tmp_path))
+    claims = pd.read_csv(tmp_path / "ada_srsf_theorems.csv")
+    assert len(claims) == 3
+    assert (claims[["largest error", "grid better by"]] < 1e-9).all(axis=None)
+    assert (claims["wrong"] == 0).all()
+    gates = pd.read_csv(tmp_path / "ada_srsf_theorems_gates.csv")
+    assert (gates.loc[gates["waiting"] == 1, "k_way"] == "1.0000 (1.00)").all()
+    assert "not reproduced" not in shown
+
+
+def test_the_measured_slowdown_is_set_beside_four_models(tmp_path: Path) -> None:
+    run("ada_srsf_measurement", "--out", str(tmp_path))
+    table = pd.read_csv(tmp_path / "ada_srsf_measurement.csv").set_index("model")
+    # In step, all four compute and then send at once: (C + 4 b M + 3 eta M + a) / (C + b M + a).
+    size, compute_s = 526.4e6, 0.0358 + 0.0537
+    four_s, alone_s = compute_s + (4 * 8.53e-10 + 3 * 2.35e-10) * size, compute_s + 8.53e-10 * size
+    assert table.loc["VGG-16", "in step"] == pytest.approx(four_s / alone_s, rel=1e-9)
+    assert (table["one at a time"] < table["in step, eta = 0"]).all()
+
+
+def test_the_released_defect_is_what_made_ada_srsf_fast() -> None:
+    ways = {"srsf": ("at_most_1", False), "right": ("ada_dual", False), "wrong": ("ada_dual", True)}
+    mean_s = {
+        name: play(asked(0, gate=gate, scale=0.01, defect=defect), None)["mean_s"]
+        for name, (gate, defect) in ways.items()
+    }
+    assert mean_s["wrong"] < 0.8 * mean_s["srsf"] < mean_s["right"]
+    # SRSF(n) asks for no bytes: the mistake does nothing to it.
+    few = asked(1, gate="at_most_1", scale=0.002)
+    with_defect = play({**few, "defect": True}, None)["jct_s"]
+    assert with_defect == play(few, None)["jct_s"]
+
+
+@pytest.mark.slow
+def test_placements_and_gates_with_the_defect_and_without(tmp_path: Path) -> None:
+    options = ("--sets", "1", "--out", str(tmp_path))
+    right, wrong = (run("ada_srsf_tables", *options, *more) for more in ((), (DEFECT,)))
+    assert "Not a result" in wrong
+    assert "DEFECT" not in right
+    ratio = {
+        name: pd.read_csv(tmp_path / f"ada_srsf_{name}_ratios.csv")
+        .query("one == 'lwf_1 ada_dual' and other == 'lwf_1 at_most_1'")["ratio"]
+        .item()
+        for name in ("tables", "defect")
+    }
+    assert ratio["defect"] < 0.85 < 0.9 < ratio["tables"]
+    # Runs are kept: SRSF(n) asks for no bytes, so that its runs are the same ones.
+    runs = [
+        pd.read_csv(tmp_path / f"ada_srsf_{name}_runs.csv").query("gate == 'at_most_2'")
+        for name in ("tables", "defect")
+    ]
+    assert runs[0]["jct_s"].tolist() == runs[1]["jct_s"].tolist()
+
+
+@pytest.mark.slow
+def test_gates_and_mechanisms_under_contention(tmp_path: Path) -> None:
+    run("ada_srsf_gates", "--out", str(tmp_path))
+    pairs = pd.read_csv(tmp_path / "ada_srsf_gates.csv")
+    assert (pairs["ratio"] > 0.5).all()
+    run("contended_mechanisms", "--out", str(tmp_path))
+    beside = pd.read_csv(tmp_path / "contended_mechanisms.csv").set_index("way")["mean JCT over"]
+    assert beside["rounds, contention"] >= beside["rounds, contention_expected"]
 
 
 @pytest.mark.parametrize("benchmark", ["policy_runtime", "gavel_physical"])

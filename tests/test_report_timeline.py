@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -37,7 +38,7 @@ def drawn(run: ap.Run, panel: int) -> list[tuple[float, float]]:
     extents = []
     for bars in axes.collections:
         for path in bars.get_paths():
-            x = path.vertices[:, 0]
+            x = np.asarray(path.vertices, dtype=float)[:, 0]
             extents.append((float(x.min()), float(x.max())))
     return extents
 

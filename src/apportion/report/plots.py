@@ -28,6 +28,9 @@ __all__ = ["PLOT_KINDS", "kinds_of", "plot"]
 
 Runs = Mapping[str, "Run"]
 
+_SHORT_S = 60.0
+"""Completion times of which none is longer are drawn in seconds."""
+
 
 def plot(runs: Runs, kind: str) -> Figure:
     """Draw one of the plots of `PLOT_KINDS`.
@@ -60,9 +63,12 @@ def kinds_of(runs: Runs) -> list[str]:
 def _completion_times(runs: Runs) -> Figure:
     figure = new_figure()
     axes = figure.subplots()
-    hours = {policy: run.jobs["jct_s"].to_numpy(float) / 3600 for policy, run in runs.items()}
-    _distributions(axes, hours)
-    axes.set(title="Completion times", xlabel="job completion time (hours, log scale)")
+    jct_s = {policy: run.jobs["jct_s"].to_numpy(float) for policy, run in runs.items()}
+    # Nobody reads seconds in hours.
+    short = max(times_s.max() for times_s in jct_s.values()) < _SHORT_S
+    unit, unit_s = ("seconds", 1) if short else ("hours", 3600)
+    _distributions(axes, {policy: times_s / unit_s for policy, times_s in jct_s.items()})
+    axes.set(title="Completion times", xlabel=f"job completion time ({unit}, log scale)")
     return with_legend(figure, axes)
 
 

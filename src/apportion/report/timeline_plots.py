@@ -83,8 +83,10 @@ def _shown(run: Run) -> _Shown:
     cut = len(tasks) > _MOST_TASKS
     if cut:
         end_s = float(np.sort(tasks["end_s"].to_numpy(float))[_MOST_TASKS - 1])
-    each = (table[table["start_s"] < end_s] for table in (tasks, transfers, run.tables["schedule"]))
-    return _Shown(*each, end_s, cut)
+    tasks, transfers, schedule = (
+        table[table["start_s"] < end_s] for table in (tasks, transfers, run.tables["schedule"])
+    )
+    return _Shown(tasks, transfers, schedule, end_s, cut)
 
 
 def _links(shown: _Shown) -> list[int]:
