@@ -199,7 +199,7 @@ class MachinePool:
             before = len(free)
             free += group
             free.sort()
-            self._rebin(machine, before)
+            self._rebin(machine, before, len(free))
 
     def _count(self) -> Ints:
         """Count what is free, from now on: not every placement asks."""
@@ -221,7 +221,7 @@ class MachinePool:
             if before - len(left) != gpus:
                 return False
             free[:] = left
-        self._rebin(machine, before)
+        self._rebin(machine, before, before - gpus)
         return True
 
     def _refuse(self, devices: Sequence[int]) -> NoReturn:
@@ -235,9 +235,9 @@ class MachinePool:
             why = f"{min(twice)} is named twice" if twice else f"{taken[0]} is not free"
         raise InputError(f"The devices {list(devices)} cannot be had: {why}.")
 
-    def _rebin(self, machine: int, before: int) -> None:
+    def _rebin(self, machine: int, before: int, after: int) -> None:
         """Move a machine to the bin of its present number of free devices."""
-        old, after = self._bins[before], len(self._free[machine])
+        old = self._bins[before]
         del old[bisect_left(old, machine)]
         insort(self._bins[after], machine)
         if self._counts is not None:

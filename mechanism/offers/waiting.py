@@ -130,7 +130,7 @@ class WaitingJobs:
         """Whether no rack holds it."""
         return self.scale_factor > self.size.gpus_per_rack
 
-    @cached_property
+    @property
     def types(self) -> int:
         """Number of accelerator types."""
         return len(self.room) // len(TIERS)

@@ -228,8 +228,8 @@ class WarmClasses:
 
     def _spending_from(self, first: Point, gain: Floats) -> PersistentHighs:
         """Bring the choice among the optima into a solver of its own, which stays warm as well."""
-        face = optimal_face(self._solver.highs.program, first)
-        wanted = replace(face, c=-gain / (np.abs(gain).max(initial=0.0) or 1.0))
+        costs = -gain / (np.abs(gain).max(initial=0.0) or 1.0)
+        wanted = optimal_face(self._solver.highs.program, first, costs)
         if self._spending is None:
             self._spending = PersistentHighs(wanted, presolve=False)
         elif self._spending.update(wanted) < 0:

@@ -120,7 +120,7 @@ def most_even(
     if near is not None:
         x = least_squares(optimal_face(program, optimum), squares / size, near)
         if x is not None:
-            return replace(optimum, x=x)
+            return optimum.at(x, optimum.y)
     P = sparse.csc_array(sparse.diags_array(squares / size))
     for restrict in (optimal_face, _near_optimal):
         face = restrict(program, optimum)
@@ -153,18 +153,20 @@ def least_squares_on(program: ConeProgram, squares: Floats) -> Point | None:
     return point if x is None else replace(point, x=x)
 
 
-def optimal_face(program: ConeProgram, point: Point) -> ConeProgram:
-    """Restrict a program to its optima, of which `point` is one.
+def optimal_face(program: ConeProgram, point: Point, costs: Floats | None = None) -> ConeProgram:
+    """Restrict a program to its optima, of which `point` is one; with other `costs`, if given.
 
     For a linear program these are the feasible points at which every row with a positive dual
     value is tight (complementary slackness), so no tolerance on the objective is needed.
     """
     if not program.is_linear_program:
-        return _near_optimal(program, point)
+        near = _near_optimal(program, point)
+        return near if costs is None else replace(near, c=costs)
     y = point.y[: program.linear]
     slack = (program.b - program.A @ point.x)[: program.linear]
     least = _SLACK if point.solver == "highs" else np.maximum(np.abs(slack), _SLACK)
-    return replace(program, equality=program.equality | (y > least))
+    costs = program.c if costs is None else costs
+    return replace(program, c=costs, equality=program.equality | (y > least))
 
 
 def _near_optimal(program: ConeProgram, point: Point) -> ConeProgram:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from apportion.sim.network.collectives import COLLECTIVES, hierarchical, phases
+from apportion.sim.network.collectives import hierarchical, phases
 from apportion.sim.network.job_types import model_of
 from apportion.sim.network.profile import ModelProfile, exposed_s
 
@@ -59,8 +59,8 @@ class AnalyticNetwork:
         model = model_of(job_type, self.profiles)
         profile = self.profiles[model]
         if self.interconnect.pipelined:
-            costs = {name: phases(name, spans) for name in COLLECTIVES}
+            costs = {name: phases(name, spans) for name in profile.collectives}
         else:
-            costs = {name: (hierarchical(name, spans),) for name in COLLECTIVES}
+            costs = {name: (hierarchical(name, spans),) for name in profile.collectives}
         exposed = exposed_s(profile, costs) / profile.compute_s
         return exposed + self.fixed_overhead.get(model, 0.0)

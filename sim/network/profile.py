@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from apportion.checks import choice, label, number
@@ -110,10 +111,23 @@ class ModelProfile:
         if not (self.layers and self.compute_s > 0):
             raise InputError(f"The profile of {self.name!r} has no layer that computes.")
 
-    @property
+    @cached_property
     def compute_s(self) -> float:
         """Compute seconds of an iteration."""
         return sum(x.forward_s + x.input_gradient_s + x.weight_gradient_s for x in self.layers)
+
+    @cached_property
+    def parts(self) -> tuple[tuple[float, Exchange, bool], ...]:
+        """Parts of an iteration in their order.
+
+        Compute seconds, what is sent after them, and whether that is waited for.
+        """
+        return tuple(_parts(self.layers))
+
+    @cached_property
+    def collectives(self) -> frozenset[str]:
+        """Names of the collectives that it uses."""
+        return frozenset(sent.collective for _, sent, _ in self.parts if sent.size_bytes)
 
     @property
     def all_reduce_bytes(self) -> float:
@@ -159,7 +173,7 @@ def exposed_s(profile: ModelProfile, costs: Mapping[str, Sequence[Cost]]) -> flo
     float
         End of the iteration minus compute time, in seconds, >= 0.
     """
-    return max(0.0, timeline(profile, costs).end_s - profile.compute_s)
+    return max(0.0, _end_s(profile, costs, None) - profile.compute_s)
 
 
 def timeline(profile: ModelProfile, costs: Mapping[str, Sequence[Cost]]) -> Timeline:
@@ -179,25 +193,34 @@ def timeline(profile: ModelProfile, costs: Mapping[str, Sequence[Cost]]) -> Time
         Of each collective that the profile uses, over the gang's placement: one for each
         dimension, see `apportion.sim.network.collectives.phases`.
     """
+    messages: list[Message] = []
+    return Timeline(_end_s(profile, costs, messages), messages)
+
+
+def _end_s(
+    profile: ModelProfile, costs: Mapping[str, Sequence[Cost]], messages: list[Message] | None
+) -> float:
+    """Return when an iteration ends, and append its messages, if they are asked for."""
     now = end = 0.0  # when compute goes on, and when the last message is through
     free = [0.0] * max(map(len, costs.values()), default=0)  # when each dimension is free
-    messages: list[Message] = []
-    for seconds, exchange, waited_for in _parts(profile):
+    for seconds, exchange, waited_for in profile.parts:
         now += seconds
-        if exchange.size_bytes:
+        size_bytes = exchange.size_bytes
+        if size_bytes:
             end = now
-            for dimension, cost in enumerate(costs[exchange.collective]):
-                begin = max(free[dimension], end)
-                end = free[dimension] = begin + cost.seconds(exchange.size_bytes)
-                messages.append(Message(dimension, begin, end, exchange))
+            for dimension, (latency_s, s_per_byte) in enumerate(costs[exchange.collective]):
+                begin = end if end > free[dimension] else free[dimension]
+                end = free[dimension] = begin + (latency_s + size_bytes * s_per_byte)
+                if messages is not None:
+                    messages.append(Message(dimension, begin, end, exchange))
             now = end if waited_for else now
-    return Timeline(max(now, end), messages)
+    return max(now, end)
 
 
-def _parts(profile: ModelProfile) -> Iterator[tuple[float, Exchange, bool]]:
+def _parts(layers: Sequence[Layer]) -> Iterator[tuple[float, Exchange, bool]]:
     """Compute seconds of an iteration, what is sent after them, and whether that is waited for."""
-    for layer in profile.layers:
+    for layer in layers:
         yield layer.forward_s, layer.forward, True
-    for layer in reversed(profile.layers):
+    for layer in reversed(layers):
         yield layer.weight_gradient_s, layer.weight_gradient, False
         yield layer.input_gradient_s, layer.input_gradient, True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -68,6 +68,9 @@ class Table1Network:
     analytic: AnalyticNetwork
     flat_if_unbalanced: bool = True
     name: str = "table1"
+    _at_table: dict[tuple[str, int], float] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def overhead(self, job_type: str, shape: Shape) -> float:
         """Exposed communication over compute time, as `NetworkModel.overhead`."""
@@ -83,7 +86,10 @@ class Table1Network:
         if (model, TIERS[tier]) in LATENCY_BOUND:
             return table * (units - 1)
         here = self._analytic(model, shape if flat else _widened(tier, units), flat=flat)
-        there = self._analytic(model, REFERENCE_SHAPES[tier], flat=False)
+        there = self._at_table.get((model, tier))
+        if there is None:
+            there = self._analytic(model, REFERENCE_SHAPES[tier], flat=False)
+            self._at_table[model, tier] = there
         return table + (here - there) if here >= there else table * here / there
 
     def _analytic(self, model: str, shape: Shape, *, flat: bool) -> float:

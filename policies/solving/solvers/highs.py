@@ -115,7 +115,9 @@ class PersistentHighs:
         self.change_entries(entries, A.data[entries])
         self.change_limits(limits, program.b[limits])
         self.change_costs(costs, program.c[costs])
-        self.program = replace(self.program, offset=program.offset, cost_scale=program.cost_scale)
+        scale = program.offset, program.cost_scale
+        if scale != (now.offset, now.cost_scale):
+            self.program = replace(self.program, offset=scale[0], cost_scale=scale[1])
         return entries.size + limits.size + costs.size + turned.size
 
     def _turn(self, rows: Ints) -> None:
@@ -190,7 +192,7 @@ class PersistentHighs:
         """Restrict a point to what is not set aside."""
         if not self.aside.any():
             return point
-        return replace(point, x=point.x[~self.aside], y=point.y[~self.freed])
+        return point.at(point.x[~self.aside], point.y[~self.freed])
 
     def everywhere(self, point: Point) -> Point:
         """Extend a point of `there` to the whole program, by zeros."""
@@ -198,7 +200,7 @@ class PersistentHighs:
             return point
         x, y = np.zeros(self.aside.size), np.zeros(self.freed.size)
         x[~self.aside], y[~self.freed] = point.x, point.y
-        return replace(point, x=x, y=y)
+        return point.at(x, y)
 
     def _bound_rows(self, rows: Ints, lower: Floats, upper: Floats) -> None:
         kept = self._kept[rows]

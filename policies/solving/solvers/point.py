@@ -26,3 +26,7 @@ class Point:
     status: str
     solver: str
     unique: bool = False
+
+    def at(self, x: NDArray[np.float64], y: NDArray[np.float64]) -> Point:
+        """Return the same of other vectors."""
+        return Point(x, y, self.status, self.solver, self.unique)
