@@ -77,7 +77,9 @@ class MachinePool:
         if self._counts is None:
             self._count()
         if self._room is None:
-            machine = max((gpus for gpus, there in enumerate(self._bins) if there), default=0)
+            machine = len(self._bins) - 1
+            while machine and not self._bins[machine]:
+                machine -= 1
             self._room = Room(machine, max(self._by_rack, default=0), sum(self._by_rack))
         return self._room
 

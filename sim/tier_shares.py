@@ -116,6 +116,7 @@ class TierShares:
         self._table = replace(told, speed=speed, capacity=gpus, prices=np.zeros(gpus.size))
         self.resolver = Resolver(policy, resolve_seconds, self._table, believed, self._pose)
         self._fastest = _at_fastest_tier(speed)
+        self._one_option = np.eye(speed.shape[1], dtype=bool)
         # The mechanism counts compute time as of what was believed in the beginning.
         self._believed, self._first = believed, believed.speed.max(axis=1)
         self._moved = False
@@ -141,7 +142,7 @@ class TierShares:
         if pair is None:
             return NOBODY, np.empty((0, self._fastest.shape[1]), dtype=bool)
         position, option = pair
-        return np.array([position]), np.arange(self._fastest.shape[1])[None, :] == option
+        return np.array([position]), self._one_option[option : option + 1]
 
     def next_change_s(self, now_s: float, waiting: WaitingJobs) -> float:
         """Return when the policy may be solved again, if it is due, or a timer ends."""

@@ -41,7 +41,7 @@ def evenly_over(free: Sequence[int], places: int, gpus: int) -> dict[int, int] |
     if not places <= min(gpus, len(free)):
         return None
     whole, rest = divmod(gpus, places)
-    ascending = sorted(range(len(free)), key=lambda place: free[place])
+    ascending = sorted(range(len(free)), key=free.__getitem__)
     larger = [place for place in ascending if free[place] > whole][:rest] if rest else []
     taken = set(larger)
     others = [place for place in ascending if free[place] >= whole and place not in taken]
