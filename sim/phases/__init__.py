@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 from apportion.sim.phases.engine import run_phases
+from apportion.sim.phases.joint import JointShifts, joint_shifts, mean_score
 from apportion.sim.phases.record import PhaseRun
 from apportion.sim.phases.segments import PhaseJob
 from apportion.sim.phases.sharing import max_min_rates
 
-__all__ = ["PhaseJob", "PhaseRun", "max_min_rates", "run_phases"]
+__all__ = [
+    "JointShifts",
+    "PhaseJob",
+    "PhaseRun",
+    "joint_shifts",
+    "max_min_rates",
+    "mean_score",
+    "run_phases",
+]

@@ -1,0 +1,184 @@
+"""Shifts for all links at once, by one integer program: what affinity graphs with loops need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from apportion.checks import seconds, whole
+from apportion.errors import InputError, unknown_name, written
+from apportion.mechanism.time_shifts import AffinityGraph, CommunicationProfile, score_of
+from apportion.mechanism.time_shifts.compatibility import capacity_of
+from apportion.policies import solve_instance
+from apportion.policies.whole.rotation_problem import rotation_problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["JointShifts", "joint_shifts", "mean_score"]
+
+TOLERANCE = 1e-6
+"""Part of a slot by which a period may miss a whole number of them."""
+
+PROVED = 1e-6
+
+
+@dataclass(frozen=True)
+class JointShifts:
+    """Shifts that were chosen for all links together.
+
+    Attributes
+    ----------
+    shifts_s
+        Seconds by which every job with a shared link starts later, by job.
+    score, unshifted_score
+        Mean compatibility of the shared links with these shifts, and with none; exact, not on
+        slots. 1 without shared links.
+    proved
+        Whether no other shifts by whole slots are better, as far as demands averaged over each
+        slot tell. Else these are the best known, or none.
+    """
+
+    shifts_s: Mapping[Any, float]
+    score: float
+    unshifted_score: float
+    proved: bool
+
+
+def joint_shifts(
+    jobs_of: Mapping[Any, Iterable[Any]],
+    profiles: Mapping[Any, CommunicationProfile],
+    capacities: Mapping[Any, float],
+    *,
+    slots: int = 24,
+    time_limit_s: float = 10.0,
+) -> JointShifts:
+    """Choose the shifts of all jobs for the mean score of all links, loops or none.
+
+    Solves the policy `rotations` for each connected part of the affinity graph. Links on which the
+    same jobs meet are one link of more weight.
+
+    Parameters
+    ----------
+    jobs_of
+        Jobs on each link, by link (`apportion.sim.network.jobs_on_links`).
+    profiles
+        Of every job with a shared link.
+    capacities
+        Gb/s of every shared link.
+    slots
+        Into which the shortest period is divided; every other must be a whole number of them.
+    time_limit_s
+        For the search of each connected part.
+
+    Raises
+    ------
+    InputError
+        If a profile or capacity is missing, or a period is no whole number of slots.
+    """
+    whole("slots", slots, 1)
+    seconds("time_limit_s", time_limit_s, strict=True)
+    graph = AffinityGraph(jobs_of)
+    _check(graph, profiles, capacities)
+    shifts, proved = dict[Any, float](), True
+    for component in graph.components:
+        slot_s = min(profiles[job].period_s for job in component) / slots
+        _check_periods(component, profiles, slot_s)
+        found = _of_component(graph, component, profiles, capacities, slot_s, time_limit_s)
+        proved &= found is not None and found[1]
+        shifts |= dict.fromkeys(component, 0.0) if found is None else found[0]
+    none = dict.fromkeys(shifts, 0.0)
+    unshifted = mean_score(graph, profiles, capacities, none)
+    score = mean_score(graph, profiles, capacities, shifts)
+    if score < unshifted:  # slots are too coarse, or nothing was found in time
+        shifts, score = none, unshifted
+    return JointShifts(shifts, score, unshifted, proved)
+
+
+def mean_score(
+    graph: AffinityGraph,
+    profiles: Mapping[Any, CommunicationProfile],
+    capacities: Mapping[Any, float],
+    shifts_s: Mapping[Any, float],
+) -> float:
+    """Return the mean compatibility of the shared links with given shifts; 1 without any."""
+    scores = [
+        score_of([profiles[j] for j in jobs], capacities[link], [shifts_s[j] for j in jobs])
+        for link, jobs in graph.jobs_of.items()
+    ]
+    return float(np.mean(scores)) if scores else 1.0
+
+
+def _of_component(
+    graph: AffinityGraph,
+    component: tuple[Any, ...],
+    profiles: Mapping[Any, CommunicationProfile],
+    capacities: Mapping[Any, float],
+    slot_s: float,
+    time_limit_s: float,
+) -> tuple[dict[Any, float], bool] | None:
+    """Solve one connected part; return shifts, and whether they are proved, or None."""
+    weights: dict[tuple[frozenset[Any], float], int] = {}
+    for link, jobs in graph.jobs_of.items():
+        crowded = sum(profiles[job].peak_gbps for job in jobs) > capacities[link]
+        if crowded and jobs[0] in component:
+            key = frozenset(jobs), float(capacities[link])
+            weights[key] = weights.get(key, 0) + 1
+    if not weights:
+        return dict.fromkeys(component, 0.0), True
+    demand = [
+        np.array([(job in jobs) * _slotted(profiles[job], slot_s) for jobs, _ in weights])
+        for job in component
+    ]
+    gbps = [capacity for _, capacity in weights]
+    problem = rotation_problem(demand, gbps, weight=list(weights.values()))
+    found = solve_instance(*problem, time_limit_s=time_limit_s, fallback="isolated")
+    if found.status == "fallback":
+        return None
+    rotations = found.X.argmax(axis=1).tolist()
+    shifts = {job: turn * slot_s for job, turn in zip(component, rotations, strict=True)}
+    return shifts, found.gap <= PROVED
+
+
+def _slotted(profile: CommunicationProfile, slot_s: float) -> Floats:
+    """Mean demand in each slot of the period, Gb/s."""
+    count = round(profile.period_s / slot_s)
+    edges = np.arange(count + 1) * slot_s
+    total = np.zeros(count)
+    for phase in profile.phases:
+        for turn_s in (0.0, -profile.period_s):
+            start_s = phase.start_s + turn_s
+            sent_s = np.clip(edges - start_s, 0.0, phase.duration_s)
+            total += phase.gbps * np.diff(sent_s) / slot_s
+    return total
+
+
+def _check(graph: AffinityGraph, profiles: Any, capacities: Any) -> None:
+    """Check that jobs, links and numbers belong together."""
+    for link, jobs in graph.jobs_of.items():
+        if link not in capacities:
+            raise unknown_name("link without a capacity", link, capacities)
+        capacity_of(capacities[link])
+        for job in jobs:
+            if not isinstance(profiles.get(job), CommunicationProfile):
+                raise InputError(f"The job {written(job)} has no CommunicationProfile.")
+
+
+def _check_periods(
+    component: tuple[Any, ...], profiles: Mapping[Any, CommunicationProfile], slot_s: float
+) -> None:
+    """Refuse periods that are no whole number of slots."""
+    for job in component:
+        period = profiles[job].period_s / slot_s
+        if abs(period - round(period)) > TOLERANCE * max(1.0, period):
+            raise InputError(
+                f"The period of job {written(job)} is {profiles[job].period_s:g} s, {period:g} "
+                f"slots of {slot_s:g} s; it must be a whole number of them. Choose other slots; "
+                "periods without a common divisor gain nothing by shifts."
+            )
