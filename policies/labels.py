@@ -91,6 +91,10 @@ def instance_of(
     for resource in resources:
         if not isinstance(resource, Resource):
             raise InputError(f"{written(resource)} is among the resources; it must be a Resource.")
+    named = (*cluster.accelerators, *(str(resource.name) for resource in resources))
+    twice = next((name for place, name in enumerate(named) if name in named[:place]), None)
+    if twice is not None:
+        raise InputError(f"Two resources are called {written(twice)}; each needs its own name.")
     for accelerator in tensor.accelerator_of_option:
         if accelerator not in cluster.gpus:
             raise unknown_name("accelerator in the throughput tensor", accelerator, cluster.gpus)
@@ -142,7 +146,7 @@ def instance_of(
         prices=np.append(cluster.prices, np.zeros(len(resources))),
         entities=entities,
         types=len(cluster.gpus),
-        resource_names=(*cluster.accelerators, *(str(resource.name) for resource in resources)),
+        resource_names=named,
     )
 
 

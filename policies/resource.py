@@ -40,7 +40,7 @@ class Resource:
         read in `Problem.held` how many are.
     usage
         Units that a row holds while it runs under an option: a table with the rows and options of
-        the tensor, or a sparse array of scipy of that shape.
+        the tensor, in any order, or a sparse array of scipy of that shape, in their order.
 
     Raises
     ------
@@ -83,18 +83,26 @@ class Resource:
         InputError
             If the usage has others.
         """
-        if isinstance(self.usage, pd.DataFrame):
-            index, columns = self.usage.index, self.usage.columns
-            same = index.equals(tensor.rows) and columns.equals(tensor.options)
-        else:
-            usage: Any = self.usage  # of scipy, whose types do not tell of shapes
-            same = usage.shape == (len(tensor.rows), len(tensor.options))
-        if not same:
-            raise InputError(
-                f"The usage of resource {self.name!r} must have the rows and options of the "
-                f"throughput tensor, in its order."
-            )
-        return _entries(self.usage)
+        usage: Any = self.usage  # of scipy, whose types do not tell of shapes
+        if isinstance(usage, pd.DataFrame):
+            row = _places(tensor.rows, usage.index)
+            option = _places(tensor.options, usage.columns)
+            if row is not None and option is not None:
+                return _entries(usage.iloc[row, option])
+        elif usage.shape == (len(tensor.rows), len(tensor.options)):
+            return _entries(usage)
+        raise InputError(
+            f"The usage of resource {self.name!r} must have the rows and options of the "
+            f"throughput tensor."
+        )
+
+
+def _places(wanted: pd.Index, given: pd.Index) -> Ints | None:
+    """Where each of the labels wanted is among those given; None if those are others."""
+    if not given.is_unique or given.nlevels != wanted.nlevels or len(given) != len(wanted):
+        return None
+    places = np.asarray(given.get_indexer(wanted), dtype=np.intp)
+    return None if (places < 0).any() else places
 
 
 def _entries(usage: pd.DataFrame | sparse.sparray) -> tuple[Ints, Ints, Floats]:

@@ -163,9 +163,27 @@ def test_resources_with_usage_below_zero() -> None:
 
 
 def test_resources_with_other_labels() -> None:
-    resource = Resource("licences", 1.0, SPEED.iloc[::-1])
-    with pytest.raises(InputError, match="usage of resource 'licences'"):
-        solve("max_min_fairness", SPEED, workers=GPUS, resources=[resource])
+    for usage in (SPEED.iloc[1:], SPEED.iloc[[0, 0, *range(2, len(SPEED))]], SPEED.T):
+        resource = Resource("licences", 1.0, usage)
+        with pytest.raises(InputError, match="usage of resource 'licences'"):
+            solve("max_min_fairness", SPEED, workers=GPUS, resources=[resource])
+
+
+def test_usage_of_resources_in_another_order() -> None:
+    given, turned = (
+        solve("max_min_fairness", SPEED, workers=GPUS, resources=[Resource("power", 9.0, usage)])
+        for usage in (SPEED, SPEED.iloc[::-1, ::-1])
+    )
+    pd.testing.assert_frame_equal(given.X, turned.X, check_exact=True)
+    assert given.prices["power"] > 0
+
+
+def test_resources_of_one_name() -> None:
+    twice = [Resource("power", 9.0, SPEED)] * 2
+    with pytest.raises(InputError, match="Two resources are called 'power'"):
+        solve("max_min_fairness", SPEED, workers=GPUS, resources=twice)
+    with pytest.raises(InputError, match="Two resources are called 'v100'"):
+        solve("max_min_fairness", SPEED, workers=GPUS, resources=[Resource("v100", 9.0, SPEED)])
 
 
 def test_a_strict_deadline_that_has_passed_names_the_job() -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import sparse
 
+from apportion.checks import whole
 from apportion.errors import InputError
 from apportion.policies.instance import Instance
 
@@ -50,10 +51,28 @@ def one_job(
     -------
     instance
         One row of `gpus` units; options are the GPUs, server by server.
+
+    Raises
+    ------
+    InputError
+        If servers have no GPUs or others in one table than in the other, loads or neighbours are
+        no finite numbers >= 0, or the job wants no GPUs.
     """
-    server = np.repeat(np.arange(len(load)), [len(each) for each in load])
+    sizes = [len(each) for each in load]
+    if not sizes or 0 in sizes or sizes != [len(each) for each in available]:
+        raise InputError(
+            f"load and available tell of servers with {sizes} and "
+            f"{[len(each) for each in available]} GPUs; they must be the same, with a GPU or more."
+        )
+    server = np.repeat(np.arange(len(load)), sizes)
     near = np.zeros(len(load)) if neighbours is None else np.asarray(neighbours, dtype=float)
     loads = np.array([each for row in load for each in row], dtype=float)
+    for name, values in (("load", loads), ("neighbours", near)):
+        if not (np.isfinite(values) & (values >= 0)).all():
+            raise InputError(f"{name} holds a value that is no finite number >= 0.")
+    if near.size != len(load):
+        raise InputError(f"neighbours has {near.size} values for {len(load)} servers.")
+    whole("gpus", gpus, 1, integral=True)
     beside = np.zeros((server.size, 2 + len(load)))
     beside[:, 0], beside[:, 1] = loads, near[server]
     beside[np.arange(server.size), 2 + server] = 1.0

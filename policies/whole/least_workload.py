@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import cvxpy as cp
 
+from apportion.checks import number, whole
 from apportion.policies.base import Policy
 from apportion.policies.whole.gpus_of_servers import GPUs
 
@@ -52,6 +53,10 @@ class LeastWorkload(Policy):
     server_load: Literal["sum", "mean", "available"] = "sum"
     strict_servers: bool = False
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        whole("kappa", self.kappa, 1)
+
     def objective(self, p: Problem) -> cp.Minimize:
         """State the sum of ranks."""
         rank = GPUs.of(p).ranks(self.server_load if p.count[0] > self.kappa else "none")
@@ -87,6 +92,12 @@ class CappedWorkload(Policy):
     several: float = 0.0
     neighbour: float = 0.0
     tie: float = 1e-3
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        whole("servers", self.servers, 1)
+        for name in ("several", "neighbour", "tie"):
+            number(name, getattr(self, name))
 
     def objective(self, p: Problem) -> cp.Minimize:
         """State the largest load and the penalties."""

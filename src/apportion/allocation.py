@@ -87,7 +87,8 @@ class Allocation:
                 "its jobs; read X."
             )
         taken = np.where(X.any(axis=1), X.argmax(axis=1), -1)
-        labels = [None if place < 0 else self.X.columns[place] for place in taken.tolist()]
+        options = self.X.columns.tolist()
+        labels = [None if place < 0 else options[place] for place in taken.tolist()]
         chosen = np.empty(len(labels), dtype=object)
         chosen[:] = labels
         return pd.Series(chosen, index=self.X.index, name="choice", dtype=object)

@@ -136,7 +136,8 @@ def _column(name: Any, values: Any, ids: pd.Index) -> pd.Series:
             if job not in ids:
                 raise unknown_name(f"job in the column {name!r}", job, ids)
         return pd.Series([by_job[job] for job in ids], index=ids)
-    if isinstance(values, str) or np.ndim(values) == 0:
+    one = not isinstance(values, (list, tuple)) and np.ndim(values) == 0  # lists may hold tuples
+    if one or isinstance(values, str):
         return pd.Series([values] * len(ids), index=ids)
     if len(values) != len(ids):
         raise InputError(

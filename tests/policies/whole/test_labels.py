@@ -142,3 +142,24 @@ def test_shares_of_time_are_the_same_beside_a_soft_resource(options: dict[str, A
         assert beside.prices.drop("link").tolist() == without.prices.tolist()
         assert beside.prices["link"] == 0.0
         assert beside.gap == without.gap
+
+
+def test_current_options_as_a_list_of_labels_and_none() -> None:
+    """A list of tuples and None is no array to numpy; choices are plain labels that go back in."""
+    listed = {"current_option": [(1, "v100"), None]}
+    jobs = pd.DataFrame(
+        {"current_option": pd.Series([(1, "v100"), None], SPEED.index[:2], dtype=object)}
+    )
+    speed = SPEED.iloc[:2]
+    by_list, by_table = (
+        solve(Knapsack(), speed, workers="v100=3,k80=1", jobs=each) for each in (listed, jobs)
+    )
+    assert by_list.choice.tolist() == by_table.choice.tolist()
+    assert all(type(n) is int for n, _ in by_list.choice)
+    kept = solve(
+        Knapsack(),
+        speed,
+        workers="v100=3,k80=1",
+        jobs={"current_option": by_list.choice.tolist(), "pinned": True},
+    )
+    assert kept.choice.tolist() == by_list.choice.tolist()

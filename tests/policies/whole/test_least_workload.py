@@ -129,6 +129,32 @@ def test_with_labels() -> None:
         solve("least_workload", both, workers=given["workers"])
 
 
+@pytest.mark.parametrize(
+    ("load", "room", "gpus", "says"),
+    [
+        ([[-1.0, 0.0]], [[True, True]], 1, "load holds a value"),
+        ([[float("nan"), 0.0]], [[True, True]], 1, "load holds a value"),
+        ([[0.0, 0.0]], [[True]], 1, r"servers with \[2\] and \[1\] GPUs"),
+        ([], [], 1, r"servers with \[\] and \[\] GPUs"),
+        ([[0.0, 0.0]], [[True, True]], 0, "gpus is 0"),
+    ],
+)
+def test_loads_and_sizes_out_of_range(
+    load: list[list[float]], room: list[list[bool]], gpus: int, says: str
+) -> None:
+    with pytest.raises(InputError, match=says):
+        one_job(load, room, gpus)
+
+
+def test_fields_out_of_range() -> None:
+    with pytest.raises(InputError, match="kappa is 0"):
+        LeastWorkload(kappa=0)
+    with pytest.raises(InputError, match="servers is 0"):
+        CappedWorkload(servers=0)
+    with pytest.raises(InputError, match="tie is -1"):
+        CappedWorkload(tie=-1.0)
+
+
 def test_loads_that_are_equal_go_by_place() -> None:
     instance = one_job([[0.0, 0.0], [0.0, 0.0]], [[True, True], [True, True]], 3)
     assert solve_instance(LeastWorkload(), instance).X[0].tolist() == [1 / 3] * 3 + [0.0]
