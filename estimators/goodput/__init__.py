@@ -11,6 +11,7 @@ from apportion.estimators.goodput.goodput import Goodput
 from apportion.estimators.goodput.learning_rate import LEARNING_RATE_RULES, learning_rate_factor
 from apportion.estimators.goodput.measured_steps import MeasuredSteps, StepSeconds
 from apportion.estimators.goodput.measured_training import MeasuredTraining
+from apportion.estimators.goodput.modelled_steps import ModelledSteps
 from apportion.estimators.goodput.noise import efficiency, gain, noise_scale
 from apportion.estimators.goodput.observations import StepObservations
 from apportion.estimators.goodput.step_times import StepTimes
@@ -26,6 +27,7 @@ __all__ = [
     "MeasuredApplication",
     "MeasuredSteps",
     "MeasuredTraining",
+    "ModelledSteps",
     "StepObservations",
     "StepSeconds",
     "StepTimeFit",

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from apportion.estimators.goodput.best_batch import BatchLimits
     from apportion.estimators.goodput.measured_steps import MeasuredSteps
     from apportion.estimators.goodput.measured_training import MeasuredTraining
+    from apportion.estimators.goodput.modelled_steps import ModelledSteps
 
 __all__ = ["MeasuredApplication"]
 
@@ -30,7 +31,7 @@ class MeasuredApplication:
     name
         Of the application.
     steps
-        Seconds of a step by placement and batch.
+        Seconds of a step by placement and batch, measured or by a model.
     training
         Progress and gradient noise by batch and epoch.
     limits
@@ -38,7 +39,7 @@ class MeasuredApplication:
     """
 
     name: str
-    steps: MeasuredSteps
+    steps: MeasuredSteps | ModelledSteps
     training: MeasuredTraining
     limits: BatchLimits
 

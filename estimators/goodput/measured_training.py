@@ -83,7 +83,7 @@ class MeasuredTraining:
             For a batch outside of those measured, or an epoch after the last.
         """
         whole(f"The epoch of {self.name!r}", epoch, 0, self.epochs - 1)
-        return float(self._noise(batch)[epoch])
+        return float(self.noises(batch)[epoch])
 
     def steps(self, batch: float) -> float:
         r"""Return steps of all epochs with one batch, :math:`\sum_e \Delta progress_e / gain_e`.
@@ -93,10 +93,17 @@ class MeasuredTraining:
         InputError
             For a batch outside of those measured.
         """
-        gains = gain(batch, self.initial_batch, self._noise(batch))
+        gains = gain(batch, self.initial_batch, self.noises(batch))
         return float(np.sum(np.diff(self.progress, prepend=0.0) / gains))
 
-    def _noise(self, batch: float) -> Floats:
+    def noises(self, batch: float) -> Floats:
+        """Gradient noise scale in every epoch, samples, shape (epochs,); see `noise`.
+
+        Raises
+        ------
+        InputError
+            For a batch outside of those measured.
+        """
         if not self.batches[0] <= batch <= self.batches[-1]:
             raise InputError(
                 f"{self.name!r} was trained with batches from {self.batches[0]} to "

@@ -25,6 +25,7 @@ __all__ = [
     "damped",
     "expected_seconds",
     "fair_speedup",
+    "fair_throughput",
     "over_least",
     "powers",
     "reallocation_factor",
@@ -104,23 +105,31 @@ def over_least(p: Problem, *, of_fewest_gpus: bool = False) -> Floats:
 
 
 def fair_speedup(p: Problem) -> Floats:
-    """Return speeds over the speed at a fair share of the GPUs, ``ceil(GPUs / jobs)`` of them.
+    """Return speeds over `fair_throughput`."""
+    speed, fair = _speed(p), fair_throughput(p)
+    return np.divide(speed, fair[:, None], out=np.zeros_like(speed), where=fair[:, None] > 0)
+
+
+def fair_throughput(p: Problem) -> Floats:
+    """Return the speed at a fair share of the GPUs, ``ceil(GPUs / jobs)`` of them, shape (jobs,).
 
     On each type a job has the option of most GPUs of those with no more than its share, or, if all
     hold more, the one of fewest; types count in proportion to their GPUs. On one type with an
-    option for each number of GPUs it is Pollux's SPEEDUP, with the share on one machine.
+    option for each number of GPUs it is what Pollux divides by, with the share on one machine.
+    Where options are closed to a job for now, whoever asks says it in a column `fair_throughput`.
     """
     speed, instance = _speed(p), p.instance
+    if "fair_throughput" in instance.columns:
+        return instance.columns["fair_throughput"]
     total = instance.shared_gpus.sum()
     if not total:
-        return np.zeros_like(speed)
+        return np.zeros(len(speed))
     share = np.ceil(total / p.count.sum() * (1 - 1e-12))
     small = np.where(p.gpus <= share, p.gpus, 0.0)
     rank = np.where(speed > 0, np.where(p.gpus <= share, 1.0 + small, 1 / (1.0 + p.gpus)), 0.0)
     fair_rank = best_of_types(instance, rank)[:, instance.option_accelerator]
     at_share = np.where((rank > 0) & (rank == fair_rank), speed, 0.0)
-    fair = best_of_types(instance, at_share) @ instance.type_share
-    return np.divide(speed, fair[:, None], out=np.zeros_like(speed), where=fair[:, None] > 0)
+    return np.asarray(best_of_types(instance, at_share) @ instance.type_share, dtype=float)
 
 
 def expected_seconds(p: Problem) -> Floats:
