@@ -92,7 +92,8 @@ class Change(NamedTuple):
     stop
         Jobs that had devices, are not done, and have lost them: they wait, or have moved.
     lost_s
-        Seconds from now in which lines that start do no work, though they hold their devices.
+        Seconds from now in which lines that start do no work, though they hold their devices; one
+        number for all, or one for each line, shape (lines,).
     spells
         When lines work, for all of them; ``None`` for always but for `lost_s`.
     resolved
@@ -102,7 +103,7 @@ class Change(NamedTuple):
     gangs: Gangs
     starts: Bools
     stop: Ints = NOBODY
-    lost_s: float = 0.0
+    lost_s: float | Floats = 0.0
     spells: Spells | None = None
     resolved: bool = False
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from apportion.sim.contention.workload import generate_contended_workload
+from apportion.sim.elastic.generate import generate_elastic_workload
+from apportion.sim.elastic_workload import ElasticWorkload
 from apportion.sim.generate import generate_workload
 from apportion.sim.interference import generate_pair_throughputs
 from apportion.sim.rack_workloads import generate_rack_workload
@@ -14,9 +16,11 @@ from apportion.sim.traces.read import read_workload
 from apportion.sim.workload import Workload
 
 __all__ = [
+    "ElasticWorkload",
     "Run",
     "Workload",
     "generate_contended_workload",
+    "generate_elastic_workload",
     "generate_pair_throughputs",
     "generate_rack_workload",
     "generate_workload",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from apportion.checks import label, whole
+from apportion.checks import label, number, seconds, whole
 from apportion.errors import InputError, unknown_name, written
 from apportion.sim.workload import Workload
 from apportion.table_checks import as_floats, check_unique, table
@@ -41,6 +41,12 @@ class ElasticWorkload:
         One row per job, columns of `ELASTIC_COLUMNS`; kept sorted by arrival.
     applications
         What was measured of each application.
+    relative_speed
+        How fast each accelerator type is, relative to the one on which applications were measured;
+        1 where it is not told.
+    restart_s
+        Seconds of a restart, and of the forming of another ring, by application; where it is not
+        told, the scheduler has its own.
 
     Raises
     ------
@@ -51,6 +57,8 @@ class ElasticWorkload:
     name: str
     jobs: pd.DataFrame
     applications: Mapping[str, MeasuredApplication]
+    relative_speed: Mapping[str, float] = field(default_factory=dict)
+    restart_s: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         label("name of a workload", self.name)
@@ -74,6 +82,11 @@ class ElasticWorkload:
             if application not in self.applications:
                 what = f"application of job {written(job)}"
                 raise unknown_name(what, application, self.applications)
+        for name, speed in self.relative_speed.items():
+            number(f"The relative speed of {name!r}", speed, strict=True)
+        for name, both in self.restart_s.items():
+            for each in both:
+                seconds(f"A restart of {name!r}", each)
         ordered = jobs.sort_values("arrival_s", kind="stable").rename_axis("job")
         object.__setattr__(self, "jobs", ordered)
 

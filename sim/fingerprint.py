@@ -7,11 +7,13 @@ import inspect
 import json
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
 from apportion._version import __version__
 from apportion.errors import written
 from apportion.pairs import PairThroughputs
+from apportion.sim.elastic_workload import ElasticWorkload
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,12 +31,14 @@ __all__ = [
 ]
 
 
-def workload_fingerprint(workload: Workload) -> str:
+def workload_fingerprint(workload: Workload | ElasticWorkload) -> str:
     """Return a digest of the jobs and all throughputs, 16 hexadecimal digits.
 
     The name and the notes do not count: they change no result.
     """
     digest = hashlib.sha256()
+    if isinstance(workload, ElasticWorkload):
+        return _of_elastic(workload)
     tables = [workload.jobs, workload.throughputs]
     if workload.unconsolidated is not None:
         tables.append(workload.unconsolidated)
@@ -44,6 +48,21 @@ def workload_fingerprint(workload: Workload) -> str:
     for table in tables:
         digest.update(repr([*map(str, table.columns), len(table)]).encode())
         digest.update(pd.util.hash_pandas_object(table, index=True).to_numpy().tobytes())
+    return digest.hexdigest()[:16]
+
+
+def _of_elastic(workload: ElasticWorkload) -> str:
+    """Return a digest of elastic jobs and of what was measured of their applications."""
+    own = (dict(workload.relative_speed), dict(workload.restart_s), list(workload.jobs.columns))
+    digest = hashlib.sha256(repr(own).encode())
+    digest.update(pd.util.hash_pandas_object(workload.jobs, index=True).to_numpy().tobytes())
+    for name, application in workload.applications.items():
+        digest.update(repr((name, application.limits)).encode())
+        training, steps = application.training, application.steps.observations()
+        for batch in training.batches.tolist():
+            digest.update(training.noises(batch).tobytes())
+        for values in (training.progress, steps.gpus, steps.local_batch, steps.step_s):
+            digest.update(np.asarray(values, dtype=float).tobytes())
     return digest.hexdigest()[:16]
 
 

@@ -89,6 +89,11 @@ def _check_who_decides(deciders: Iterable[Decider], mechanism: str) -> None:
                     f"{decider.label!r} {words}; mechanism={mechanism!r} is for others. Leave out "
                     f"one of the two."
                 )
+        if mechanism == "configurations" and not getattr(decider, "integral", False):
+            raise InputError(
+                f"{decider.label!r} does not decide in whole numbers; mechanism={mechanism!r} is "
+                f"for 'sia', 'pollux', 'deepboot', 'optimus' and others that do, over elastic jobs."
+            )
         if isinstance(decider, Policy) and mechanism in ("queue", "iterations"):
             raise InputError(
                 f"{decider.label!r} is a policy, which shares out time; mechanism={mechanism!r} is "

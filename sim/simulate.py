@@ -14,9 +14,11 @@ from apportion.mechanism.offers import OfferScheduler
 from apportion.mechanism.stay import GatedScheduler
 from apportion.policies import Policy
 from apportion.sim.deciders import get_decider
+from apportion.sim.elastic_workload import ElasticWorkload
 from apportion.sim.engine.snapshot import Snapshots, call_of
 from apportion.sim.iterated import run_iterated
 from apportion.sim.leased import run_leased
+from apportion.sim.on_configurations import run_configurations
 from apportion.sim.on_devices import run_on_devices
 from apportion.sim.progress import Progress
 from apportion.sim.settings import settings_for
@@ -40,7 +42,7 @@ __all__ = ["simulate"]
 @checked
 def simulate(
     policy: str | Decider,
-    workload: Workload,
+    workload: Workload | ElasticWorkload,
     cluster: Cluster | Mapping[str, int] | str,
     *,
     mechanism: Mechanism | MechanismName | None = None,
@@ -61,16 +63,18 @@ def simulate(
         A policy (`apportion.policy_table`), a scheduler (`apportion.scheduler_table`), or the name
         of one.
     workload
-        The jobs and their throughputs.
+        The jobs and their throughputs; or elastic jobs (`apportion.ElasticWorkload`), which may
+        hold any number of GPUs.
     cluster
         A `Cluster`, a mapping of GPU counts, or text such as ``"v100=8,k80=16"``.
     mechanism
         How decisions are carried out: `apportion.Rounds`, the default for policies,
         `apportion.Exact`; `apportion.Leases`, for policies too and the only one for schedulers that
-        offer GPUs; `apportion.Queue`, the only one for an `apportion.QueueScheduler`; or
-        `apportion.Iterations`, the only one for an `apportion.GatedScheduler`. Their names
-        ``"rounds"``, ``"exact"``, ``"leases"``, ``"queue"`` and ``"iterations"`` stand for them
-        with the `settings`.
+        offer GPUs; `apportion.Queue`, the only one for an `apportion.QueueScheduler`;
+        `apportion.Iterations`, the only one for an `apportion.GatedScheduler`; or
+        `apportion.Configurations`, the only one for elastic jobs. Their names ``"rounds"``,
+        ``"exact"``, ``"leases"``, ``"queue"``, ``"iterations"`` and ``"configurations"`` stand for
+        them with the `settings`.
     pair_estimates
         What a policy with space sharing is told of pairs (see `apportion.estimators`), while the
         workload's own pair throughputs decide how fast they run.
@@ -111,14 +115,22 @@ def simulate(
     started = time.perf_counter()
     cluster, decider = Cluster.of(cluster), get_decider(policy)
     given = {**settings, "pair_estimates": pair_estimates, "learn_pairs": learn_pairs, "seed": seed}
+    elastic = isinstance(workload, ElasticWorkload)
+    if elastic and mechanism is None:
+        mechanism = "configurations"
     settings = settings_for([decider], mechanism, given)
-    if settings["mechanism"] in ("queue", "iterations"):
+    _check_elastic(settings["mechanism"], elastic=elastic)
+    if settings["mechanism"] in ("queue", "iterations", "configurations"):
         _refuse_beliefs(beliefs)
     snapshots = None
     if snapshot is not None:
         least_s = seconds("snapshot_seconds", snapshot_seconds)
         call = call_of(decider, workload, cluster, {**settings, "beliefs": beliefs})
         snapshots = Snapshots(file_path("snapshot", snapshot), call, least_s)
+    if isinstance(workload, ElasticWorkload):
+        reporter = Progress(progress)
+        run = run_configurations(decider, workload, cluster, settings, snapshots, reporter)
+        return replace(run, wall_seconds=time.perf_counter() - started)
     if isinstance(decider, GatedScheduler):
         run = run_iterated(decider, workload, cluster, settings, Progress(progress))
         return replace(run, wall_seconds=time.perf_counter() - started)
@@ -129,6 +141,20 @@ def simulate(
         reporter = Progress(progress)
         run = run_on_devices(decider, workload, cluster, settings, beliefs, snapshots, reporter)
     return replace(run, wall_seconds=time.perf_counter() - started)
+
+
+def _check_elastic(mechanism: str, *, elastic: bool) -> None:
+    """Refuse elastic jobs under other mechanisms, and other jobs under that of elastic ones."""
+    if elastic and mechanism != "configurations":
+        raise InputError(
+            f"Elastic jobs run by mechanism='configurations', not by {mechanism!r}; leave it out, "
+            f"or run them as their users set them: workload.rigid(accelerator)."
+        )
+    if not elastic and mechanism == "configurations":
+        raise InputError(
+            "mechanism='configurations' is for elastic jobs; make a workload of them by "
+            "generate_elastic_workload() or apportion.sim.traces.pollux.read_pollux_workload."
+        )
 
 
 def _refuse_beliefs(beliefs: Beliefs | None) -> None:

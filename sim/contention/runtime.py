@@ -129,7 +129,7 @@ class Iterating:
         for job in [job for job in self._left if job not in stay]:
             self._leave(job)
             self._engine.drop(job)
-        ready_s = now_s + change.lost_s
+        ready_s = now_s + float(change.lost_s)
         for job, gang, option in zip(*(each.tolist() for each in gangs[:3]), strict=True):
             if job not in new:
                 continue

@@ -230,7 +230,7 @@ class Fluid:
 
     def _still_lost(self, change: Change) -> Floats | None:
         """Return what each line of a decision loses: who starts, and who still did before."""
-        if self._lost_s is None and not change.lost_s:
+        if self._lost_s is None and not np.any(change.lost_s):
             return None
         of_job = np.zeros(self._truth.jobs)
         if self._lost_s is not None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from apportion.cluster import Cluster
     from apportion.sim.deciders import Decider
+    from apportion.sim.elastic_workload import ElasticWorkload
     from apportion.sim.workload import Workload
 
 __all__ = ["Resumable", "SnapshotError", "Snapshots", "call_of", "fields_of", "state_of"]
@@ -70,7 +71,10 @@ def fields_of(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def call_of(
-    policy: Decider, workload: Workload, cluster: Cluster, settings: Mapping[str, Any]
+    policy: Decider,
+    workload: Workload | ElasticWorkload,
+    cluster: Cluster,
+    settings: Mapping[str, Any],
 ) -> dict[str, str]:
     """Return what a run depends on, by name, in texts that differ where it differs."""
     return {

@@ -24,10 +24,27 @@ from apportion.sim.traces.text import read_text
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["POLLUX_LOCAL_BATCHES", "read_pollux_profile", "read_pollux_workload"]
+__all__ = [
+    "DEEPBOOT_RESTART_S",
+    "POLLUX_LOCAL_BATCHES",
+    "read_pollux_profile",
+    "read_pollux_workload",
+]
 
 POLLUX_LOCAL_BATCHES: Mapping[str, int] = MappingProxyType({"yolov3": 8})
 """Largest batch per GPU where it is not the largest that was measured, as Pollux has it."""
+
+DEEPBOOT_RESTART_S: Mapping[str, tuple[float, float]] = MappingProxyType(
+    {
+        "bert": (103.0, 5.0),
+        "imagenet": (35.0, 3.0),
+        "yolov3": (26.0, 3.0),
+        "ncf": (25.0, 2.0),
+        "cifar10": (24.0, 3.0),
+        "deepspeech2": (18.0, 1.0),
+    }
+)
+"""Seconds of a restart, and of the forming of another ring under AFE, that DeepBoot measured."""
 
 _VALIDATION = re.compile(r"validation-(\d+)\.csv(\.gz)?")
 

@@ -44,7 +44,14 @@ if TYPE_CHECKING:
         Compatibility,
         compatibility,
     )
-    from apportion.mechanisms import Exact, Iterations, Leases, Queue, Rounds
+    from apportion.mechanisms import (
+        Configurations,
+        Exact,
+        Iterations,
+        Leases,
+        Queue,
+        Rounds,
+    )
     from apportion.pairs import PairThroughputs
     from apportion.policies import (
         FIFO,
@@ -83,9 +90,11 @@ if TYPE_CHECKING:
         solve,
     )
     from apportion.sim import (
+        ElasticWorkload,
         Run,
         Workload,
         generate_contended_workload,
+        generate_elastic_workload,
         generate_pair_throughputs,
         generate_rack_workload,
         generate_workload,
@@ -119,7 +128,14 @@ _HOMES = {
         "Compatibility",
         "compatibility",
     ],
-    "apportion.mechanisms": ["Exact", "Iterations", "Leases", "Queue", "Rounds"],
+    "apportion.mechanisms": [
+        "Configurations",
+        "Exact",
+        "Iterations",
+        "Leases",
+        "Queue",
+        "Rounds",
+    ],
     "apportion.pairs": ["PairThroughputs"],
     "apportion.policies": [
         "AlloX",
@@ -158,9 +174,11 @@ _HOMES = {
         "solve",
     ],
     "apportion.sim": [
+        "ElasticWorkload",
         "Run",
         "Workload",
         "generate_contended_workload",
+        "generate_elastic_workload",
         "generate_pair_throughputs",
         "generate_rack_workload",
         "generate_workload",
@@ -185,7 +203,9 @@ __all__ = [
     "CommunicationProfile",
     "Comparison",
     "Compatibility",
+    "Configurations",
     "DeepBoot",
+    "ElasticWorkload",
     "EstimatedSpeeds",
     "Exact",
     "FinishTimeFairness",
@@ -239,6 +259,7 @@ __all__ = [
     "estimate_pairs",
     "estimate_speeds",
     "generate_contended_workload",
+    "generate_elastic_workload",
     "generate_pair_throughputs",
     "generate_rack_workload",
     "generate_workload",

@@ -62,7 +62,9 @@ _KINDS: Mapping[str, _Kind] = {
 }
 _CLASSES = (
     "Cluster",
+    "Configurations",
     "Dimension",
+    "ElasticWorkload",
     "Exact",
     "GatedScheduler",
     "Instance",

@@ -1,4 +1,4 @@
-"""Ways in which decisions are carried out, as values: rounds, leases, exactly, queue, iterations.
+"""Ways in which decisions are carried out, as values: rounds, leases, configurations, ...
 
 A value holds every setting of its mechanism, checked, with its default and a line that explains it.
 Functions take the value, options of the command line and files of settings are made from its
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MECHANISMS",
+    "Configurations",
     "Exact",
     "Iterations",
     "Leases",
@@ -309,15 +310,100 @@ class Iterations(MechanismSettings):
         choice("engine", self.engine, ("auto", "plain", "fast"))
 
 
-Mechanism = Rounds | Leases | Exact | Queue | Iterations
+@dataclass(frozen=True, kw_only=True)
+class Configurations(MechanismSettings):
+    """Elastic jobs get a type and a number of GPUs anew in every interval, and pay for changes.
+
+    The mechanism of every `ElasticWorkload`, for policies that decide in whole numbers: ``"sia"``,
+    ``"pollux"``, ``"deepboot"``, ``"optimus"``, ...
+
+    Parameters
+    ----------
+    interval_seconds
+        Time between two decisions.
+    restart
+        ``"stop_resume"``, ``"afe"`` or ``"edl"``: what a change costs, see
+        `apportion.mechanism.configurations.lost_seconds`. A change during a pause starts the pause
+        anew.
+    restart_seconds, rescale_seconds
+        Seconds of a restart, and of the forming of another ring, in place of what the workload says
+        of the applications. Where neither says anything, 30 and 3.
+    growth
+        A job may have at most so many times the GPUs that it ever had; a new one may have one.
+        Infinite: no limit.
+    gang_sizes
+        ``"every"`` number of GPUs; or ``"whole_nodes"``: powers of two within a machine, else whole
+        machines, so that no machine has two distributed jobs. By default those for Sia, else every.
+    goodputs
+        What the policy is told: ``"told"``, by a model fitted to the whole profile of the
+        application; ``"fitted"``, to what the job has run so far.
+    keep_paused
+        Whether jobs keep what they have while they pause, as under Sia.
+
+    Raises
+    ------
+    InputError
+        For a setting that is out of range or not of its kind, and an unknown name.
+    """
+
+    name: ClassVar[str] = "configurations"
+
+    interval_seconds: float = field(default=60.0, metadata=about("time between two decisions"))
+    restart: str = field(
+        default="stop_resume",
+        metadata=about("stop_resume, afe or edl: what a change costs", "gang_restart"),
+    )
+    restart_seconds: float | None = field(
+        default=None, metadata=about("seconds of a restart (default: the application's, or 30)")
+    )
+    rescale_seconds: float | None = field(
+        default=None, metadata=about("seconds to form another ring (default: as above, or 3)")
+    )
+    growth: float = field(
+        default=2.0, metadata=about("most GPUs of a job, times those that it ever had")
+    )
+    gang_sizes: str | None = field(
+        default=None, metadata=about("every or whole_nodes (default: the latter for Sia)")
+    )
+    goodputs: str = field(
+        default="told", metadata=about("told, or fitted to what each job has run so far")
+    )
+    keep_paused: bool = field(
+        default=False, metadata=about("jobs keep their GPUs while they restart")
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        number("interval_seconds", self.interval_seconds, least=_SHORTEST_S)
+        choice("gang_restart", self.restart, ("stop_resume", "afe", "edl"))
+        for name in ("restart_seconds", "rescale_seconds"):
+            if getattr(self, name) is not None:
+                check_seconds(name, getattr(self, name))
+        number("growth", self.growth, least=1.0, infinite=True)
+        if self.gang_sizes is not None:
+            choice("gang_sizes", self.gang_sizes, ("every", "whole_nodes"))
+        choice("goodputs", self.goodputs, ("told", "fitted"))
+
+
+Mechanism = Rounds | Leases | Exact | Queue | Iterations | Configurations
 """A way in which decisions are carried out."""
 
-MechanismName = Literal["rounds", "exact", "leases", "queue", "iterations", "ideal"]
+MechanismName = Literal[
+    "rounds", "exact", "leases", "queue", "iterations", "configurations", "ideal"
+]
 """Their names; ``"ideal"`` is an old one of ``"exact"``."""
 
 MECHANISMS: Mapping[
-    str, type[Rounds] | type[Leases] | type[Exact] | type[Queue] | type[Iterations]
-] = MappingProxyType({each.name: each for each in (Rounds, Exact, Leases, Queue, Iterations)})
+    str,
+    type[Rounds]
+    | type[Leases]
+    | type[Exact]
+    | type[Queue]
+    | type[Iterations]
+    | type[Configurations],
+] = MappingProxyType(
+    {each.name: each for each in (Rounds, Exact, Leases, Queue, Iterations, Configurations)}
+)
 """The mechanisms by name."""
 
 _OLD_NAMES = {"ideal": "exact"}

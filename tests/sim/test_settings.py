@@ -11,7 +11,7 @@ from apportion.cli.parser import parse
 from apportion.errors import InputError
 from apportion.mechanism.offers import get_scheduler
 from apportion.mechanisms import MECHANISMS
-from apportion.policies import FIFO
+from apportion.policies import FIFO, get_policy
 from apportion.sim.settings import mechanism_for
 
 
@@ -30,7 +30,11 @@ SETTINGS = {each.name: each for kind in MECHANISMS.values() for each in kind.set
 
 def _decider(mechanism: str) -> Any:
     """Return who may decide under a mechanism."""
-    special = {"queue": InOrder(), "iterations": ap.GatedScheduler()}
+    special = {
+        "queue": InOrder(),
+        "iterations": ap.GatedScheduler(),
+        "configurations": get_policy("sia"),
+    }
     return special.get(mechanism, FIFO())
 
 
@@ -97,7 +101,10 @@ def test_names_and_values_say_the_same(mechanism: str) -> None:
 def _enough(told: dict[str, Any]) -> dict[str, Any]:
     """Rounds must be longer than what a preemption costs, and some texts be one of a few."""
     overhead = told.get("preemption_overhead_seconds", 0.0)
-    choices = {"counted_over": "cluster", "engine": "plain", "order": "srsf"}
+    choices = {
+        **{"counted_over": "cluster", "engine": "plain", "order": "srsf"},
+        **{"gang_restart": "edl", "gang_sizes": "every", "goodputs": "fitted"},
+    }
     enough: dict[str, Any] = {name: choices[name] for name in choices.keys() & told.keys()}
     if "round_seconds" in told:
         enough["round_seconds"] = overhead + told["round_seconds"]

@@ -1,0 +1,86 @@
+"""What it costs an elastic job to go on with other GPUs: stop and resume, AFE, EDL."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from apportion.checks import choice
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import ArrayLike, NDArray
+
+    Floats = NDArray[np.float64]
+    Price = Callable[[Floats, Floats, Floats, Floats], Floats]
+
+__all__ = ["RESTARTS", "lost_seconds"]
+
+
+def lost_seconds(
+    restart: str,
+    first_s: ArrayLike,
+    rescale_s: ArrayLike,
+    before: ArrayLike,
+    after: ArrayLike,
+) -> Floats:
+    r"""Seconds for which a job makes no progress after a change, though it holds its GPUs.
+
+    With :math:`f` = `first_s`, :math:`r` = `rescale_s`, from :math:`k` to :math:`k'` GPUs:
+
+    =============== ======= ============================================== ======== =======
+    ..              start   grow                                           shrink   move
+    =============== ======= ============================================== ======== =======
+    ``stop_resume`` f       f                                              f        f
+    ``afe``         f       :math:`r + (f - r) (k' - k) / k'`              r        f
+    ``edl``         f       :math:`r + f (k' - k) / k'`                    0        f
+    =============== ======= ============================================== ======== =======
+
+    Growth does not stop the old workers under ``edl``: they train on for `f` seconds while the new
+    ones prepare, and wait for the broadcast, `r`, only. Under ``afe`` they wait for `r` and the new
+    ones for `f`. Both are booked as a pause of the whole gang that loses as many GPU-seconds. A
+    move is a change of GPUs but not of their number. Sources: DeepBoot (IEEE TPDS 2023), section on
+    AFE; EDL (Wu et al., IEEE TPDS 2022).
+
+    Parameters
+    ----------
+    restart
+        One of `RESTARTS`.
+    first_s
+        Seconds from nothing to the first step, as after a start.
+    rescale_s
+        Seconds that workers need to form another ring.
+    before, after
+        GPUs before (0 for a start) and after, > 0; all arguments broadcast.
+
+    Raises
+    ------
+    InputError
+        For another word.
+    """
+    price = RESTARTS[choice("restart", restart, RESTARTS)]
+    given = (np.asarray(each, dtype=float) for each in (first_s, rescale_s, before, after))
+    first, rescale, old, new = np.broadcast_arrays(*given)
+    as_new = (old == 0) | (old == new)
+    return np.where(as_new, first, price(first, rescale, old, new))
+
+
+def _stop_resume(first: Floats, rescale: Floats, old: Floats, new: Floats) -> Floats:
+    return first
+
+
+def _afe(first: Floats, rescale: Floats, old: Floats, new: Floats) -> Floats:
+    return rescale + (first - rescale) * np.maximum(new - old, 0.0) / new
+
+
+def _edl(first: Floats, rescale: Floats, old: Floats, new: Floats) -> Floats:
+    return np.where(new > old, rescale + first * (new - old) / new, 0.0)
+
+
+RESTARTS: Mapping[str, Price] = MappingProxyType(
+    {"stop_resume": _stop_resume, "afe": _afe, "edl": _edl}
+)
+"""Ways to go on with other GPUs, by name."""

@@ -1,0 +1,135 @@
+"""Options of elastic jobs by a policy that decides in whole numbers."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from apportion.errors import SolveError
+from apportion.policies import Instance, solve_instance
+from apportion.policies.problem import Problem
+from apportion.policies.whole.values import fair_throughput, reallocation_factor
+from apportion.sim.resolve import Noted
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from apportion.mechanism.configurations import Asked, GangOptions
+    from apportion.mechanism.job_table import JobTable
+    from apportion.mechanism.scheduler import Ran
+    from apportion.policies import Policy
+    from apportion.sim.elastic.trainers import Trainers
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
+
+__all__ = ["PolicyChoice"]
+
+_GAP = 1e-6
+_FOR_EVER = 1_000
+
+
+class PolicyChoice:
+    """Asks a policy; see `apportion.mechanism.configurations.OptionChoice`.
+
+    The policy is told the goodputs of the options that a job may have now, of all options in
+    ``fair_throughput``, the option that it has, and the part of its speed that a change leaves it.
+
+    Parameters
+    ----------
+    policy
+        Decides in whole numbers.
+    jobs
+        What is told of the jobs.
+    options
+        What they may have.
+    trainers
+        Tell the goodputs.
+    """
+
+    def __init__(
+        self, policy: Policy, jobs: JobTable, options: GangOptions, trainers: Trainers
+    ) -> None:
+        self._policy, self._jobs = policy, jobs
+        self._options, self._trainers = options, trainers
+        self.solves, self.policy_seconds = 0, 0.0
+        self._nobody = 0
+
+    def choose(self, asked: Asked) -> Ints:
+        """Return the option of every active job, -1 for none.
+
+        Raises
+        ------
+        SolveError
+            If the policy fails, or has given nobody anything for 1,000 decisions.
+        """
+        started = time.perf_counter()
+        with Noted(self._policy.label, asked.now_s, asked.jobs.size):
+            solution = solve_instance(self._policy, self._posed(asked), group=False, gap=_GAP)
+        self.policy_seconds += time.perf_counter() - started
+        self.solves += 1
+        X = np.asarray(solution.X)
+        option = np.where((X > 0.5).any(axis=1), X.argmax(axis=1), -1)
+        self._nobody = 0 if (option >= 0).any() else self._nobody + 1
+        if self._nobody >= _FOR_EVER:
+            raise SolveError(
+                f"Policy {self._policy.label!r} has given none of {asked.jobs.size} jobs a GPU for "
+                f"{_FOR_EVER} intervals, up to {asked.now_s:.0f} s."
+            )
+        return option
+
+    def observe(self, ran: Ran) -> None:
+        """Let jobs learn from what ran."""
+        self._trainers.observe(ran)
+
+    def state(self) -> dict[str, Any]:
+        """Return counts, and what jobs have learnt, for JSON."""
+        counts = {"solves": self.solves, "seconds": self.policy_seconds, "nobody": self._nobody}
+        return counts | {"trainers": self._trainers.state()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a state of `state`."""
+        self.solves, self.policy_seconds = int(state["solves"]), float(state["seconds"])
+        self._nobody = int(state["nobody"])
+        self._trainers.restore(state["trainers"])
+
+    def _posed(self, asked: Asked) -> Instance:
+        """Pose the problem over the options that each job may have."""
+        jobs = asked.jobs
+        known = self._trainers.goodputs(jobs.tolist())
+        columns = self._columns(asked)
+        fair = fair_throughput(Problem(self._instance(known, columns)))
+        gpus = self._options.gpus
+        fewest = np.where(known > 0, gpus, np.inf).min(axis=1, initial=np.inf)
+        open_ = gpus <= np.maximum(asked.most, fewest)[:, None]
+        now = asked.current >= 0
+        open_[now, asked.current[now]] = True
+        # Growth towards a fair share: where no option reaches it, the best that is known counts.
+        fair = np.where(fair > 0, fair, known.max(axis=1))
+        return self._instance(np.where(open_, known, 0.0), columns | {"fair_throughput": fair})
+
+    def _instance(self, speed: Floats, columns: dict[str, Any]) -> Instance:
+        options = self._options
+        return Instance.of_options(
+            speed,
+            options.gpus,
+            self._jobs.capacity,
+            option_accelerator=options.kind,
+            columns=columns,
+        )
+
+    def _columns(self, asked: Asked) -> dict[str, Any]:
+        jobs = self._jobs
+        age_s = asked.now_s - jobs.arrival_s[asked.jobs]
+        return {
+            "weight": jobs.weight[asked.jobs],
+            "scale_factor": jobs.scale[asked.jobs],
+            "steps_remaining": jobs.remaining[asked.jobs],
+            "current_option": asked.current,
+            "pinned": asked.pinned,
+            "reallocation_factor": reallocation_factor(
+                age_s, asked.restarts, asked.restart_s, started=asked.started
+            ),
+        }

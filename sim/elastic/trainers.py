@@ -1,0 +1,183 @@
+"""What elastic jobs know of themselves: their batches, and how well other GPUs would do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from apportion.estimators.goodput import (
+    StepObservations,
+    StepTimes,
+    best_batches,
+    fit_step_times,
+)
+from apportion.plain_arrays import array_of, plain
+from apportion.sim.elastic.true_progress import epoch_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from apportion.estimators.goodput import MeasuredApplication
+    from apportion.mechanism.configurations import GangOptions
+    from apportion.mechanism.job_table import JobTable
+    from apportion.mechanism.scheduler import Ran
+    from apportion.sim.elastic.true_progress import Step, TrueProgress
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+
+__all__ = ["Batches", "Trainers"]
+
+_Seen = tuple[tuple[float, ...], ...]
+_Key = tuple[str, _Seen, int, float]
+
+
+class Batches(NamedTuple):
+    """Goodput in progress per second, and the batches that reach it, by option."""
+
+    goodput: Floats
+    local_batch: Ints
+    accumulation: Ints
+
+
+class Trainers:
+    """Chooses batches for gangs and tells goodputs, as the agent of each job believes them.
+
+    Progress and the noise of the gradients at the present batch are known; step times come from a
+    model, fitted to the whole profile of the application, or to what the job itself has run. Of a
+    job that has run nothing yet, it is believed that GPUs help in proportion.
+
+    Parameters
+    ----------
+    jobs
+        Progress, as steps done.
+    applications
+        Of each job.
+    truth
+        What is measured when a job runs.
+    options, relative
+        Options of the decision, and how fast the type of each is, relative to the one measured.
+    fitted
+        Whether a job knows only what it has run.
+    """
+
+    def __init__(
+        self,
+        jobs: JobTable,
+        applications: Sequence[MeasuredApplication],
+        truth: TrueProgress,
+        options: GangOptions,
+        relative: Floats,
+        *,
+        fitted: bool = False,
+    ) -> None:
+        self._jobs, self.applications, self._truth = jobs, applications, truth
+        self._options, self._relative, self._fitted = options, relative, fitted
+        self._batch: Floats = np.array([float(each.limits.initial) for each in applications])
+        self._seen: list[dict[tuple[float, ...], tuple[float, ...]]] = [{} for _ in applications]
+        self._running: dict[int, tuple[float, ...]] = {}
+        self._models: dict[tuple[str, _Seen], StepTimes] = {}
+        self._rows: dict[_Key, Batches] = {}
+        self._others: dict[tuple[_Key, int, int], tuple[int, int]] = {}
+
+    def goodputs(self, jobs: Sequence[int]) -> Floats:
+        """Return the believed progress per second, shape (jobs, options); 0 = cannot run."""
+        self._work_out(jobs)
+        rows = [self._rows[self._key(job)].goodput for job in jobs]
+        return np.array(rows).reshape(len(jobs), -1) * self._relative
+
+    def batches(self, job: int, placement: Sequence[int]) -> tuple[int, int]:
+        """Return batch per GPU and accumulation steps with which a job trains on machines."""
+        gpus, nodes = sum(placement), len(placement)
+        self._work_out([job])
+        key = self._key(job)
+        same = np.flatnonzero((self._options.gpus == gpus) & (self._options.nodes == nodes))
+        if same.size:
+            row = self._rows[key]
+            return int(row.local_batch[same[0]]), int(row.accumulation[same[0]])
+        if (key, gpus, nodes) not in self._others:
+            found = self._best([job], np.array([gpus]), np.array([nodes]))
+            self._others[key, gpus, nodes] = int(found[1][0, 0]), int(found[2][0, 0])
+        return self._others[key, gpus, nodes]
+
+    def runs_with(
+        self, job: int, placement: Sequence[int], local: int, accumulation: int, step: Step
+    ) -> None:
+        """Take down with which batch a job runs from now on, and what it will measure."""
+        gpus = float(sum(placement))
+        self._batch[job] = gpus * local * (accumulation + 1)
+        self._running[job] = (gpus, float(len(placement)), float(local), *step)
+
+    def observe(self, ran: Ran) -> None:
+        """Learn from what ran."""
+        if not self._fitted:
+            return
+        for job in ran.gangs.job[ran.worked_s > 0].tolist():
+            measured = self._running[job]
+            self._seen[job].setdefault(measured[:3], measured)
+
+    def state(self) -> dict[str, Any]:
+        """Return batches and what was measured, for JSON."""
+        return {
+            "batch": plain(self._batch),
+            "seen": [[list(each) for each in seen.values()] for seen in self._seen],
+            "running": [[job, *values] for job, values in self._running.items()],
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a state of `state`."""
+        self._batch = array_of(state["batch"])
+        self._seen = [{tuple(each[:3]): tuple(each) for each in seen} for seen in state["seen"]]
+        self._running = {int(job): tuple(values) for job, *values in state["running"]}
+
+    def _key(self, job: int) -> _Key:
+        """Return all that the beliefs of a job hang on."""
+        application = self.applications[job]
+        seen = tuple(self._seen[job].values())
+        epoch = epoch_of(self._jobs, job, application)
+        return application.name, seen, epoch, float(self._batch[job])
+
+    def _work_out(self, jobs: Sequence[int]) -> None:
+        missing = {key: job for job in jobs if (key := self._key(job)) not in self._rows}
+        if not missing:
+            return
+        found = self._best(list(missing.values()), self._options.gpus, self._options.nodes)
+        for place, key in enumerate(missing):
+            self._rows[key] = Batches(*(values[place] for values in found))
+
+    def _best(self, jobs: Sequence[int], gpus: Ints, nodes: Ints) -> Batches:
+        """Return the best batches of jobs on gangs, shape (jobs, gangs)."""
+        noise = [[self._noise(job)] for job in jobs]
+        limits = [self.applications[job].limits for job in jobs]
+        times = StepTimes.stacked([self._times(job) for job in jobs])
+        found = best_batches(times, np.array(noise), limits, gpus, nodes, "sampled")
+        first = np.array([[each.initial] for each in limits], dtype=float)
+        goodput = found.goodput / first
+        blind = np.array([self._blind(job) for job in jobs])
+        goodput[blind] = np.where(goodput[blind] > 0, gpus, 0.0)
+        return Batches(goodput, found.local_batch, found.accumulation)
+
+    def _blind(self, job: int) -> bool:
+        return self._fitted and not self._seen[job]
+
+    def _noise(self, job: int) -> float:
+        application = self.applications[job]
+        epoch = epoch_of(self._jobs, job, application)
+        return self._truth.noise(application, float(self._batch[job]), epoch)
+
+    def _times(self, job: int) -> StepTimes:
+        """Return the model of a job; jobs that have seen the same share it."""
+        application = self.applications[job]
+        seen = tuple(self._seen[job].values())
+        key = (application.name, seen)
+        if key not in self._models:
+            observed = application.steps.observations()
+            if seen:
+                gpus, nodes, local, gradient_s, step_s = np.array(seen).T
+                observed = StepObservations(gpus, nodes, local, gradient_s, step_s)
+            blind = self._blind(job)
+            self._models[key] = StepTimes(1.0, 0.0) if blind else fit_step_times(observed).times
+        return self._models[key]

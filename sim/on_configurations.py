@@ -1,0 +1,141 @@
+"""Elastic jobs: the parts of a simulation, put together and run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from apportion.errors import InputError, written
+from apportion.mechanism.configurations import GangOptions, InConfigurations, JobRestarts
+from apportion.mechanism.placement import Placer
+from apportion.policies import Policy
+from apportion.policies.whole.sia import Sia
+from apportion.sim.elastic.as_progress import as_progress
+from apportion.sim.elastic.choice import PolicyChoice
+from apportion.sim.elastic.record import PauseRecord
+from apportion.sim.elastic.speeds import ElasticSpeeds
+from apportion.sim.elastic.trainers import Trainers
+from apportion.sim.elastic.true_progress import TrueProgress
+from apportion.sim.engine import Fluid, Truth
+from apportion.sim.engine import run as run_jobs
+from apportion.sim.given_order import by_arrival_and_id, of_types_given, present_types
+from apportion.sim.log import RoundLog
+from apportion.sim.metrics import jobs_table
+from apportion.sim.run import Run
+from apportion.sim.schedule import ScheduleLog
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from apportion.cluster import Cluster
+    from apportion.sim.deciders import Decider
+    from apportion.sim.elastic_workload import ElasticWorkload
+    from apportion.sim.engine.snapshot import Snapshots
+    from apportion.sim.progress import Progress
+    from apportion.sim.workload import Workload
+
+__all__ = ["RESCALE_S", "RESTART_S", "run_configurations"]
+
+RESTART_S, RESCALE_S = 30.0, 3.0
+"""Seconds of a restart, and for workers to form another ring, where nobody says otherwise."""
+
+
+def run_configurations(
+    decider: Decider,
+    workload: ElasticWorkload,
+    cluster: Cluster,
+    settings: dict[str, Any],
+    snapshots: Snapshots | None,
+    reporter: Progress,
+) -> Run:
+    """Run elastic jobs under a policy that decides in whole numbers.
+
+    Parameters
+    ----------
+    decider
+        Chooses a type and a number of GPUs for every job.
+    workload, cluster
+        Jobs, and where they run.
+    settings
+        Those of ``"configurations"`` as `apportion.sim.settings.settings_for` returns them.
+    snapshots
+        Where the run leaves its state.
+    reporter
+        Is told of how far the run is.
+
+    Raises
+    ------
+    InputError
+        For a policy that shares out time, and a job that no option holds; it is named.
+    """
+    if not (isinstance(decider, Policy) and decider.integral):
+        raise InputError(
+            f"{decider.label!r} shares out time; elastic jobs need a policy that decides in whole "
+            f"numbers, such as 'sia', 'pollux', 'deepboot' or 'optimus'."
+        )
+    present = present_types(cluster)
+    ordered = by_arrival_and_id(as_progress(workload, present))
+    truth = Truth(ordered, present)
+    if settings["gang_sizes"] is None:
+        settings["gang_sizes"] = "whole_nodes" if isinstance(decider, Sia) else "every"
+    placer = Placer(present)
+    devices = placer.devices
+    options = GangOptions.of(devices.pools, settings["gang_sizes"])
+    relative = np.array([workload.relative_speed.get(n, 1.0) for n in present.accelerators])
+    names = workload.jobs["application"].loc[ordered.jobs.index].tolist()
+    applications, profiles = [workload.applications[name] for name in names], TrueProgress()
+    trainers = Trainers(
+        *(truth.told, applications, profiles, options, relative[options.kind]),
+        fitted=settings["goodputs"] == "fitted",
+    )
+    _check_options(ordered, trainers)
+    choice = PolicyChoice(decider, truth.told, options, trainers)
+    scheduler = InConfigurations(
+        *(truth.told, devices, options, choice, _restarts(settings, workload, names)),
+        name=f"Policy {decider.label!r}",
+        interval_seconds=settings["interval_seconds"],
+        growth=settings["growth"],
+        keep_paused=settings["keep_paused"],
+        whole_nodes=settings["gang_sizes"] == "whole_nodes",
+    )
+    log, schedule = RoundLog(present.accelerators), ScheduleLog(present, len(ordered))
+    record = PauseRecord(truth, log, reporter, schedule, placer)
+    speeds = ElasticSpeeds(truth.told, devices, trainers, profiles, relative)
+    run_jobs(truth, scheduler, Fluid(truth, speeds), record, snapshots)
+    reporter.finish(truth)
+    jobs = jobs_table(truth, ordered, present)
+    jobs = jobs.assign(restarts=scheduler.restarts, paused_s=record.paused_s)
+    return Run(
+        policy=decider.label,
+        workload=workload.name,
+        cluster=cluster,
+        jobs=of_types_given(jobs.loc[workload.jobs.index], "_s", cluster, behind=2),
+        rounds=of_types_given(log.table(), "_busy", cluster),
+        settings=settings,
+        policy_seconds=choice.policy_seconds,
+        wall_seconds=0.0,
+        solves=choice.solves,
+        tables={"schedule": schedule.table(ordered.jobs.index)},
+    )
+
+
+def _restarts(
+    settings: Mapping[str, Any], workload: ElasticWorkload, names: list[str]
+) -> JobRestarts:
+    """Return what restarts cost: by the settings, else by the workload, else as everywhere."""
+    seconds = np.array([workload.restart_s.get(name, (RESTART_S, RESCALE_S)) for name in names])
+    for place, name in enumerate(("restart_seconds", "rescale_seconds")):
+        if settings[name] is not None:
+            seconds[:, place] = settings[name]
+    return JobRestarts(settings["gang_restart"], seconds[:, 0], seconds[:, 1])
+
+
+def _check_options(workload: Workload, trainers: Trainers) -> None:
+    """Refuse jobs that can run with no number of GPUs."""
+    for place, job in enumerate(workload.jobs.index):
+        if not trainers.goodputs([place]).any():
+            raise InputError(
+                f"Job {written(job)} can train with none of the gangs of the cluster: its least "
+                f"batch per GPU is too large for all of them."
+            )

@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import apportion as ap
+from apportion.errors import InputError
+from apportion.mechanism.configurations import RESTARTS
+from apportion.sim.elastic.record import PauseRecord
+from apportion.sim.engine.snapshot import Snapshots
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CLUSTER = {"v100": 8}
+CASES = [
+    ("sia", "stop_resume", "told"),
+    ("deepboot", "afe", "told"),
+    ("pollux", "edl", "fitted"),
+]
+
+
+def workload(seed: int = 0, jobs: int = 7) -> ap.ElasticWorkload:
+    drawn = ap.generate_elastic_workload(jobs, hours=0.3, seed=seed)
+    short = {"small_vision": "small_vision", "speech": "speech"}
+    names = [short.get(each, "small_vision") for each in drawn.jobs["application"]]
+    return replace(drawn, jobs=drawn.jobs.assign(application=names, batch=128, gpus=2))
+
+
+def assert_equal(one: ap.Run, other: ap.Run) -> None:
+    pd.testing.assert_frame_equal(one.jobs, other.jobs, check_exact=True)
+    pd.testing.assert_frame_equal(one.rounds, other.rounds, check_exact=True)
+    pd.testing.assert_frame_equal(one.schedule, other.schedule, check_exact=True)
+
+
+@pytest.mark.parametrize(("policy", "restart", "goodputs"), CASES)
+def test_books_balance(
+    policy: str, restart: str, goodputs: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: dict[int, float] = {}
+    ran = PauseRecord.ran
+
+    def noted(record: PauseRecord, now_s: float, end_s: float, what: Any, active: int) -> None:
+        for job, steps in zip(what.gangs.job, what.rate * what.worked_s, strict=True):
+            done[int(job)] = done.get(int(job), 0.0) + float(steps)
+        ran(record, now_s, end_s, what, active)
+
+    monkeypatch.setattr(PauseRecord, "ran", noted)
+    jobs = workload(jobs=5)
+    run = ap.simulate(policy, jobs, CLUSTER, gang_restart=restart, goodputs=goodputs)
+    ends = [
+        float(jobs.applications[name].training.progress[-1]) for name in jobs.jobs["application"]
+    ]
+    np.testing.assert_allclose([done[job] for job in range(len(jobs))], ends, rtol=1e-6)
+    _check_devices(run.schedule)
+    stays = run.schedule.groupby("job")
+    assert (stays.size() - 1).tolist() == run.jobs["restarts"].tolist()
+    assert run.jobs["restarts"].tolist() == run.jobs["preemptions"].tolist()
+    gpus = run.schedule["devices"].map(len) * (run.schedule["end_s"] - run.schedule["start_s"])
+    used = gpus.groupby(run.schedule["job"]).sum()
+    np.testing.assert_allclose(used, run.jobs["gpu_seconds"].loc[used.index])
+    np.testing.assert_allclose(run.rounds["v100_busy"].sum(), run.jobs["gpu_seconds"].sum())
+
+
+def _check_devices(schedule: pd.DataFrame) -> None:
+    """Check that no GPU is in two jobs at a time."""
+    one = schedule.explode("devices").sort_values(["devices", "start_s"])
+    for _, stays in one.groupby("devices"):
+        ends, starts = stays["end_s"].to_numpy()[:-1], stays["start_s"].to_numpy()[1:]
+        assert (starts >= ends - 1e-6).all()
+
+
+def test_the_same_call_gives_the_same_bytes_in_whatever_order_jobs_are_given() -> None:
+    jobs = workload(1)
+    run = ap.simulate("sia", jobs, CLUSTER)
+    assert_equal(run, ap.simulate("sia", jobs, CLUSTER))
+    turned = replace(jobs, jobs=jobs.jobs.iloc[::-1])
+    again = ap.simulate("sia", turned, CLUSTER)
+    pd.testing.assert_frame_equal(run.jobs, again.jobs.loc[run.jobs.index], check_exact=True)
+
+
+class Stopped(Exception):
+    """The process is killed."""
+
+
+@pytest.mark.parametrize(("policy", "restart", "goodputs"), CASES[1:])
+def test_a_run_that_was_killed_ends_the_same(
+    policy: str, restart: str, goodputs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings: dict[str, Any] = {"gang_restart": restart, "goodputs": goodputs}
+    jobs = workload(2, 5)
+    whole = ap.simulate(policy, jobs, CLUSTER, **settings)
+    write, left = Snapshots.write, [0]
+
+    def note(snapshots: Snapshots, *where: Any) -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            write(snapshots, *where)
+            raise Stopped
+
+    monkeypatch.setattr(Snapshots, "note", note)
+    path = tmp_path / "state.json"
+    for steps in (2, 5, 9):
+        left[0] = steps
+        with pytest.raises(Stopped):
+            ap.simulate(policy, jobs, CLUSTER, snapshot=path, **settings)
+    left[0] = 0
+    resumed = ap.simulate(policy, jobs, CLUSTER, snapshot=path, **settings)
+    assert_equal(whole, resumed)
+    assert whole.solves == resumed.solves
+
+
+@pytest.mark.parametrize("restart", RESTARTS)
+def test_jobs_that_cannot_grow_are_never_restarted(restart: str) -> None:
+    run = ap.simulate("deepboot", workload(3, 6), CLUSTER, gang_restart=restart, growth=1.0)
+    assert not run.jobs["restarts"].any()
+
+
+def test_generated_workloads_differ_by_seed_only() -> None:
+    one, same, other = (ap.generate_elastic_workload(20, seed=seed) for seed in (5, 5, 6))
+    pd.testing.assert_frame_equal(one.jobs, same.jobs)
+    assert not one.jobs.equals(other.jobs)
+    assert len(one.rigid("v100")) == 20
+
+
+def test_what_does_not_go_together_is_refused() -> None:
+    elastic, rigid = workload(), workload().rigid("v100")
+    with pytest.raises(InputError, match="does not decide in whole numbers"):
+        ap.simulate("max_min_fairness", elastic, CLUSTER)
+    with pytest.raises(InputError, match="is for elastic jobs"):
+        ap.simulate("sia", rigid, CLUSTER, mechanism="configurations")
+    with pytest.raises(InputError, match=r"workload\.rigid"):
+        ap.simulate("fifo", elastic, CLUSTER, mechanism="rounds")
+    with pytest.raises(InputError, match=r"gang_restart.*'pause'"):
+        ap.simulate("sia", elastic, CLUSTER, gang_restart="pause")
+    with pytest.raises(InputError, match=r"growth is 0.5"):
+        ap.simulate("sia", elastic, CLUSTER, growth=0.5)
+    with pytest.raises(InputError, match="relative speed of 'v100'"):
+        replace(elastic, relative_speed={"v100": 0.0})
