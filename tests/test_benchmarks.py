@@ -58,6 +58,14 @@ def test_whole_decisions_are_proved(tmp_path: Path) -> None:
     assert (table["gap"] <= 1e-6).all()
 
 
+@pytest.mark.slow
+def test_elastic_policies_are_compared_without_data(tmp_path: Path) -> None:
+    run("elastic_pollux", "--out", str(tmp_path))
+    table = pd.read_csv(tmp_path / "elastic_pollux.csv")
+    assert table["policy"].tolist() == ["pollux", "deepboot", "deepboot"]
+    assert (table["mean h"] > 0).all()
+
+
 def test_the_speed_suite_runs_where_there_are_neither_data_nor_gavel(tmp_path: Path) -> None:
     parts = ("--parts", "decisions", "water_filling", "sharing", "events", "--markdown")
     shown = run("speed", "--data", str(tmp_path / "nowhere"), "--out", str(tmp_path), *parts)

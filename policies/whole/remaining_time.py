@@ -37,8 +37,8 @@ class Optimus(Policy):
 
     Optimus gives each job one worker in turn, then each next one to the job whose remaining time it
     cuts most. That is this program where savings fall from GPU to GPU, and where `unserved_s` is so
-    large that as many jobs as possible are served; by default it is the sum, over all jobs, of
-    their remaining times under their slowest options.
+    large that as many jobs as possible are served; by default it is twice the sum,
+    over all jobs, of their remaining times under their slowest options.
     """
 
     name, integral, unit = "optimus", True, "s"
@@ -55,7 +55,7 @@ class Optimus(Policy):
         """State the sum of remaining times."""
         left_s = expected_seconds(p)
         slowest = np.where(np.isfinite(left_s), left_s, 0.0).max(axis=1)
-        unserved_s = p.count @ (p.weight / p.weight.min() * slowest)
+        unserved_s = 2 * p.count @ (p.weight / p.weight.min() * slowest)
         return cp.Minimize(total_cost(p, left_s, self.unserved_s or float(unserved_s)))
 
 

@@ -167,7 +167,7 @@ def test_optimus_equals_enumeration(seeds: int, unserved: float | None) -> None:
             max(n / Fraction(g) for g in j.goodput if g) for j, n in zip(jobs, left, strict=True)
         ]
         each = [Fraction(int(w)) / int(weight.min()) for w in weight]
-        charged = Fraction(unserved or 0) or sum(
+        charged = Fraction(unserved or 0) or 2 * sum(
             (w * s for w, s in zip(each, slowest, strict=True)), Fraction(0)
         )
         rows: list[ValueRow] = [
@@ -179,6 +179,11 @@ def test_optimus_equals_enumeration(seeds: int, unserved: float | None) -> None:
         offset = float(charged) * float(weight.sum())
         policy = Optimus(unserved_s=unserved)
         assert_best(policy, instance, shape, weighed(rows, weight), offset)
+
+
+def test_optimus_serves_a_job_that_is_alone_and_has_one_option() -> None:
+    instance = Instance.of_options([[2.0]], [1], [1], columns={"steps_remaining": [10.0]})
+    assert solve_instance(Optimus(), instance).X.tolist() == [[1.0]]
 
 
 def test_optimus_is_the_greedy_rule_where_gains_diminish() -> None:
