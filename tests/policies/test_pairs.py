@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from scipy.optimize import linprog
 
 from apportion.policies import Instance, get_policy, solve_instance
 from apportion.policies.solving.rows.pairs import PairTable, pairs_of_jobs
@@ -75,6 +76,54 @@ def test_sharing_is_feasible_and_never_worse(name: str, seed: int) -> None:
         better = -better
     assert better >= -1e-6 * abs(apart.objective)
     assert shared.gap < 1e-6
+
+
+@pytest.mark.parametrize("jobs", [2, 3, 5])
+@pytest.mark.parametrize("seed", [0, 7])
+def test_finish_times_of_pairs_are_as_good_as_bisection_finds(seed: int, jobs: int) -> None:
+    instance, table = problem(seed, jobs)
+    rng = np.random.default_rng(seed)
+    steps, elapsed = 10.0 ** rng.uniform(1, 6, jobs), 10.0 ** rng.uniform(0, 4, jobs)
+    late = {"steps_remaining": steps, "elapsed_s": elapsed, "isolated_elapsed_s": elapsed}
+    instance = instance.with_columns({**instance.columns, **late})
+    isolated_s = elapsed + steps / instance.isolated_throughput
+
+    def can_have(ratio: float) -> bool:
+        left_s = ratio * isolated_s - elapsed
+        return bool((left_s > 0).all()) and _meets(instance, table, steps / left_s)
+
+    low, high = 0.0, 10.0
+    for _ in range(45):
+        middle = (low + high) / 2
+        low, high = (low, middle) if can_have(middle) else (middle, high)
+    shared = solve_instance(get_policy("finish_time_fairness"), instance, pairs=table)
+    assert shared.objective == pytest.approx(high, rel=1e-8)
+    assert shared.gap <= 1e-8
+    check_feasible(instance, table, shared.X, shared.pairs)
+
+
+def _meets(instance: Instance, table: PairTable, demand: Floats) -> bool:
+    """Whether jobs alone and any two of them can make so many steps/s, by scipy."""
+    n, types = instance.throughput.shape
+    rows = [(m,) for m in range(n)] + [(a, b) for a in range(n) for b in range(a)]
+    speed, time = np.zeros((2, n, len(rows), types))
+    held = np.zeros((types, len(rows), types))
+    for k, row in enumerate(rows):
+        for m in row:
+            beside = [table.own[table.key[m], table.key[other]] for other in row if other != m]
+            speed[m, k] = beside[0] if beside else instance.throughput[m]
+            time[m, k] = 1.0
+        held[range(types), k, range(types)] = instance.columns["scale_factor"][list(row)].max()
+    parts = np.array([*(-speed / demand[:, None, None]), *time, *held]).reshape(-1, time[0].size)
+    share = np.repeat([1.0, 0.0], [n, n + types])
+    limit = np.concatenate([np.zeros(n), np.ones(n), instance.capacity])
+    found = linprog(
+        np.append(np.zeros(parts.shape[1]), -1.0),
+        np.column_stack([parts, share]),
+        limit,
+        bounds=[(0, None)] * parts.shape[1] + [(0, 2.0)],
+    )
+    return bool(found.status == 0 and -found.fun >= 1)
 
 
 @pytest.mark.parametrize("seed", range(4))

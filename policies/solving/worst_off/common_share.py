@@ -174,7 +174,12 @@ class DeclaredShare:
 
 
 def meeting(instance: Instance, X: Floats, demand: Floats) -> Floats:
-    """Make up for the rounding errors by which jobs miss their demands; small demands need it."""
+    """Make up for the rounding errors by which jobs miss their demands; small demands need it.
+
+    Where rows are combinations of jobs they stay: what one job lacks would be the others', too.
+    """
+    if not instance.solo:
+        return X
     made = np.einsum("mj,mj->m", instance.throughput, X)
     short = (made > 0) & (made < demand)
     factor = np.divide(demand, made, out=np.ones_like(made), where=short)
@@ -182,7 +187,10 @@ def meeting(instance: Instance, X: Floats, demand: Floats) -> Floats:
 
 
 def reached(instance: Instance, X: Floats, demand: Floats) -> float:
-    """Part of every demand that an allocation of single jobs meets."""
+    """Part of every demand that an allocation meets."""
     wanted = demand > 0
-    made = np.einsum("mj,mj->m", instance.throughput, X)
+    made = np.einsum("mj,mj->m", instance.throughput, X[instance.member_row])
+    if not instance.solo:
+        made *= instance.member_share
+        made = np.bincount(instance.member_job, weights=made, minlength=instance.jobs)
     return float((made[wanted] / demand[wanted]).min(initial=np.inf))

@@ -69,6 +69,13 @@ class Levels:
         """Steps/s that each job must make per unit of a level that demands in proportion."""
         return self.factor if self.inverse else 1 / self.factor
 
+    def level(self, throughput: Floats) -> float:
+        """Return the level of the worst job at some throughputs, shape (jobs,)."""
+        if self.proportional:
+            return float((throughput / self.rate).min())
+        with np.errstate(divide="ignore"):
+            return float((self.offset + self.factor / throughput).max())
+
     def demand(self, level: float) -> Floats:
         """Return the steps/s that each job must make for no level to be worse than `level`.
 

@@ -98,12 +98,12 @@ def takes_levels(policy: Policy, instance: Instance, solver: SolverName, merge: 
     so many rows that the interior point of arrow form is ahead. Water filling has levels of its
     own, which the others follow from the first on.
     """
-    levels = levels_of(policy, instance) if instance.solo else None
+    levels = levels_of(policy, instance)
     if levels is None or levels.constrained:
         return False
     if not levels.proportional:
         return True
-    if fills_further(policy):
+    if not instance.solo or fills_further(policy):
         return False
     if solver == "arrow":
         return True
@@ -131,7 +131,7 @@ def reach_level(
     SolveError
         If no level can be reached.
     """
-    started = time.perf_counter()
+    started, merge = time.perf_counter(), merge and instance.solo
     search = _Search(policy, instance, solver, worth_merging(instance) if merge else None)
     point = search.run()
     prices = search.prices(point)
@@ -247,10 +247,10 @@ class _Search:
 
     def _alone(self) -> float:
         """Level if every job ran on its fastest option all the time."""
-        X = np.zeros((self.instance.rows, self.instance.options))
-        X[np.arange(X.shape[0]), self.instance.throughput.argmax(axis=1)] = 1.0
-        with np.errstate(divide="ignore"):
-            return self.objective(X)
+        instance, fastest = self.instance, np.zeros(self.instance.jobs)
+        each = instance.throughput.max(axis=1) * instance.member_share
+        np.maximum.at(fastest, instance.member_job, each)
+        return self.demands.level(fastest)
 
     def _backend(self, instance: Instance) -> CommonShare:
         """Choose how the share of a problem is found."""
