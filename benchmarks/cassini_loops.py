@@ -39,7 +39,8 @@ def draw(
     rng: np.random.Generator,
 ) -> tuple[dict[str, list[int]], dict[str, ap.CommunicationProfile]]:
     """Gangs anywhere on 24 GPUs, and their profiles: they send 15 to 50 % of the time."""
-    gpus, gangs = rng.permutation(24).tolist(), {}
+    gpus = rng.permutation(24).tolist()
+    gangs: dict[str, list[int]] = {}
     while len(gpus) > 4:
         size = int(rng.integers(2, 6))
         gangs[f"job {len(gangs)}"], gpus = gpus[:size], gpus[size:]
@@ -101,8 +102,9 @@ def main() -> None:
     for name, topology in TOPOLOGIES.items():
         rng = np.random.default_rng(0)
         rows = [measure(topology, rng, 1.0 if quick else 4.0) for _ in range(draws)]
-        loops, proved = (sum(row[k] for row in rows) for k in (0, 1))
-        scores, longer = (np.mean([row[k] for row in rows], axis=0) for k in (2, 3))
+        loops, proved = sum(row[0] for row in rows), sum(row[1] for row in rows)
+        scores = np.mean([row[2] for row in rows], axis=0)
+        longer = np.mean([row[3] for row in rows], axis=0)
         took_s = np.mean([row[4] for row in rows])
         for place, way in enumerate(WAYS):
             about = f"{name} | {loops}/{draws} | {proved}/{draws}" if way == "joint" else " | | "

@@ -181,9 +181,13 @@ class Placer:
 
     def state(self) -> dict[str, Any]:
         """Return who holds what, and the state of the random generator, for JSON."""
-        return {**self.devices.state(), "random": self._rng.bit_generator.state}
+        state = {**self.devices.state(), "random": self._rng.bit_generator.state}
+        remembered = self._choice.state()
+        return {**state, "placement": remembered} if remembered else state
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up a state of `state` in a placer that holds nothing yet."""
         self.devices.restore(state)
         self._rng.bit_generator.state = state["random"]
+        if "placement" in state:
+            self._choice.restore(state["placement"])

@@ -18,7 +18,13 @@ from apportion.sim.given_order import by_arrival_and_id, of_types_given, present
 from apportion.sim.log import RoundLog
 from apportion.sim.metrics import jobs_table
 from apportion.sim.network import get_network
-from apportion.sim.network.pace import check_models, least_slowdowns, pace_of, placings_of
+from apportion.sim.network.pace import (
+    check_models,
+    check_placement,
+    least_slowdowns,
+    pace_of,
+    placings_of,
+)
 from apportion.sim.resolve import Resolver
 from apportion.sim.run import Run
 from apportion.sim.schedule import ScheduleLog
@@ -114,7 +120,9 @@ def _check_pairs(policy: Policy, workload: Workload) -> None:
 def _devices(settings: Mapping[str, Any], cluster: Cluster) -> Placer:
     """Return devices whose placement knows how fast gangs are where, if a network counts."""
     network = settings["network"]
-    pace = None if network is None else pace_of(get_network(network, cluster=cluster))
+    known = None if network is None else get_network(network, cluster=cluster)
+    check_placement(settings["placement"], known)
+    pace = None if known is None else pace_of(known)
     return Placer(cluster, settings["placement"], settings["seed"], pace=pace)
 
 

@@ -71,7 +71,7 @@ class Placing:
     """
 
     def __init__(self, gpus: Ints, pace: Pace) -> None:
-        self._all, self._pace, self._best_fit = gpus, pace, BestFit()
+        self._all, self.pace, self._best_fit = gpus, pace, BestFit()
         self._recipes: dict[tuple[str, int, int], list[_Recipe]] = {}
         self._simple: dict[tuple[str, int], list[tuple[int, _Recipe]]] = {}
         self._worths: dict[tuple[str, Placement], Worth] = {}
@@ -85,7 +85,7 @@ class Placing:
         if worth is None:
             if len(self._worths) > _REMEMBERED:
                 self._worths.clear()
-            worth = significant(self._pace(model, placement)), tier_of(placement)
+            worth = significant(self.pace(model, placement)), tier_of(placement)
             self._worths[model, placement] = worth
         return worth
 

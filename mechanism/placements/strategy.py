@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -93,3 +93,10 @@ class Strategy(ABC):
         sequence of int or None
             Numbers of as many different devices as the gang has GPUs, or None: it has to wait.
         """
+
+    def state(self) -> dict[str, Any]:
+        """Return what the placement remembers beside the generator, for JSON; nothing as a rule."""
+        return {}
+
+    def restore(self, state: dict[str, Any]) -> None:  # noqa: B027  # most remember nothing
+        """Take up a state of `state`."""

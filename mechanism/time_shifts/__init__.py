@@ -16,6 +16,7 @@ from apportion.mechanism.time_shifts.compatibility import (
     jensen_bound,
     score_of,
 )
+from apportion.mechanism.time_shifts.link_scores import LinkScores, random_score
 from apportion.mechanism.time_shifts.profile import CommunicationPhase, CommunicationProfile
 from apportion.mechanism.time_shifts.slowdown import iteration_s, law_is_exact
 
@@ -25,6 +26,7 @@ __all__ = [
     "CommunicationPhase",
     "CommunicationProfile",
     "Compatibility",
+    "LinkScores",
     "RankedPlacement",
     "UnifiedCircle",
     "best_placement",
@@ -33,6 +35,7 @@ __all__ = [
     "iteration_s",
     "jensen_bound",
     "law_is_exact",
+    "random_score",
     "rank_placements",
     "score_of",
     "unified_circle",

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from apportion.sim.network.cassini import CassiniNetwork
 from apportion.sim.network.contention import ContentionNetwork
 from apportion.sim.network.speeds import NetworkSpeeds
+from apportion.sim.phases.speeds import CompatibleSpeeds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -134,6 +136,8 @@ def speeds_on_network(
     where: Callable[[int], Placement],
 ) -> Speeds:
     """Return speeds that depend on the shapes of gangs, or, by the model, on their neighbours."""
+    if isinstance(network.model, CassiniNetwork):
+        return CompatibleSpeeds(free, job_types, network.model, network, where)
     if isinstance(network.model, ContentionNetwork):
         return ContendedSpeeds(free, job_types, network.model, held, where)
     return NetworkSpeeds(free, job_types, network, held, where)

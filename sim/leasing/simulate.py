@@ -22,7 +22,7 @@ from apportion.sim.leasing.log import IntervalLog, TimerLog
 from apportion.sim.leasing.record import LeaseRecord
 from apportion.sim.network import get_network
 from apportion.sim.network.job_types import model_of
-from apportion.sim.network.pace import check_models, least_slowdowns, pace_of
+from apportion.sim.network.pace import check_models, check_placement, least_slowdowns, pace_of
 from apportion.sim.progress import Progress
 from apportion.sim.run import Run
 from apportion.threads import one_thread
@@ -122,6 +122,7 @@ def run_leases(
     given, workload = workload.jobs.index, by_arrival_and_id(workload)
     machines_of(cluster)  # or these are no whole racks
     model = get_network(network, cluster=cluster)
+    check_placement(scheduler.placement, model)
     truth, reporter = Truth(workload, cluster, tick_s=TICK_S), Progress(progress)
     decides = Deciding(scheduler.candidates())
     if takers is not None:

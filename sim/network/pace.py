@@ -6,8 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from apportion.errors import InputError
 from apportion.mechanism.devices import Devices
 from apportion.mechanism.placements.by_speed import Placing
+from apportion.mechanism.placements.compatible import Compatible, KnowsLinks
+from apportion.sim.network.cassini import CassiniNetwork, GangLinks
+from apportion.sim.network.model import MemoizedNetwork
 from apportion.sim.network.shapes import shape_of_placement
 
 if TYPE_CHECKING:
@@ -24,11 +28,16 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["check_models", "least_slowdowns", "pace_of", "placings_of"]
+__all__ = ["check_models", "check_placement", "least_slowdowns", "pace_of", "placings_of"]
 
 
 def pace_of(network: NetworkModel) -> Pace:
-    """Return what tells the time of a step on a placement over its compute time."""
+    """Return what tells the time of a step on a placement over its compute time.
+
+    Of a network that knows the links of gangs, also these (`GangLinks`).
+    """
+    if isinstance(network, MemoizedNetwork) and isinstance(network.model, CassiniNetwork):
+        return GangLinks(network.model, network.cluster)
 
     def slowdown(model: str, placement: Placement) -> float:
         return 1 + network.overhead(model, shape_of_placement(placement))
@@ -50,6 +59,23 @@ def least_slowdowns(workload: Workload, placings: Sequence[Placing]) -> Floats:
         workload.jobs["job_type"].tolist(), workload.jobs["scale_factor"].tolist(), strict=True
     )
     return np.array([min(min(each.slowdowns(*gang)) for each in placings) for gang in gangs])
+
+
+def check_placement(placement: str, network: NetworkModel | None) -> None:
+    """Refuse the placement that compares links where the network knows of none.
+
+    Raises
+    ------
+    InputError
+        It names the networks that do.
+    """
+    if placement != Compatible.name:
+        return
+    if network is None or not isinstance(pace_of(network), KnowsLinks):
+        raise InputError(
+            "The placement 'cassini' compares the links of gangs; it needs a network that knows "
+            "them: 'cassini', 'cassini_unshifted', or a CassiniNetwork."
+        )
 
 
 def check_models(network: NetworkModel, workload: Workload, cluster: Cluster) -> None:

@@ -10,6 +10,7 @@ from apportion.errors import InputError, unknown_name
 from apportion.kinds import checked
 from apportion.registry import Registry
 from apportion.sim.network.analytic import AnalyticNetwork
+from apportion.sim.network.cassini import CassiniNetwork
 from apportion.sim.network.contention import ContentionNetwork
 from apportion.sim.network.model import MemoizedNetwork, NetworkModel, NoNetwork
 from apportion.sim.network.models import model_profiles, scaled_profiles
@@ -51,6 +52,15 @@ def _contention_expected(profiles: Profiles) -> ContentionNetwork:
     return ContentionNetwork({**_known_to_contention(), **profiles}, expected=True)
 
 
+def _cassini(profiles: Profiles, *, shifted: bool = True) -> CassiniNetwork:
+    if profiles:
+        raise InputError(
+            "The network 'cassini' has communication profiles, no ModelProfile: give a "
+            "CassiniNetwork(profiles={job_type: CommunicationProfile(...)}) in place of its name."
+        )
+    return CassiniNetwork(shifted=shifted)
+
+
 def _known_to_contention() -> Profiles:
     """Return the models of Dally and of Table III; of ResNet-50 the latter."""
     others = {name: each for name, each in model_profiles().items() if name != "ResNet50"}
@@ -67,6 +77,8 @@ NETWORKS: Registry[Callable[..., NetworkModel]] = Registry(
         "table1_model": _table1_model,
         "contention": _contention,
         "contention_expected": _contention_expected,
+        "cassini": _cassini,
+        "cassini_unshifted": lambda profiles: _cassini(profiles, shifted=False),
     },
     callable,
 )
@@ -90,7 +102,8 @@ def get_network(
         analytic model with data-sheet figures. ``"table1_model"``: the analytic model with the
         figures of Dally's authors. ``"contention"``: gangs in several machines slow each other
         down where they share one, see `ContentionNetwork`; ``"contention_expected"``: the same
-        with parts of their time. Or any `NetworkModel`.
+        with parts of their time. ``"cassini"``: their phases meet on links, see `CassiniNetwork`;
+        ``"cassini_unshifted"``: the same with random starts. Or any `NetworkModel`.
     cluster
         Shapes that it cannot hold are refused. Overheads are remembered for it.
     flat_if_unbalanced
@@ -123,7 +136,7 @@ def get_network(
         return MemoizedNetwork(model, cluster)
     if network not in NETWORKS:
         raise unknown_name("network", network, NETWORKS)
-    if network.startswith("contention") and flat_if_unbalanced is not None:
+    if network.startswith(("contention", "cassini")) and flat_if_unbalanced is not None:
         raise InputError(f"The network {network!r} has no rings; leave out flat_if_unbalanced.")
     if network == "none" and has_options:
         raise InputError("The network 'none' takes no options; leave out the others or choose one.")

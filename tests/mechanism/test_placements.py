@@ -91,6 +91,7 @@ def test_what_each_placement_chooses() -> None:
         **{key: [0, 1] for key in by_workload},
         "consolidated": [0, 1],
         "best_fit": [0, 1],
+        "cassini": [0, 1],  # nothing is known of links
         "first_fit": [0, 1],
         "emptiest": [3, 4],
     }
@@ -100,6 +101,7 @@ def test_what_each_placement_chooses() -> None:
         **{key: [0, 1, 3, 4, 5] for key in by_workload},
         "consolidated": [3, 4, 5, 0, 1],
         "best_fit": [3, 4, 5, 0, 1],
+        "cassini": [3, 4, 5, 0, 1],
         "first_fit": [0, 1, 3, 4, 5],
         "emptiest": [3, 4, 5, 6, 7],
     }

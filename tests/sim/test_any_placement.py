@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -11,6 +11,7 @@ import pytest
 import apportion as ap
 from apportion.mechanism import PLACEMENTS
 from apportion.mechanism.placements import Gang, Strategy, register
+from apportion.sim.network.cassini import CassiniNetwork
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 RACKS = ap.Cluster.of_racks(2, machines_per_rack=2, gpus_per_machine=4)
 BUILT_IN = sorted(PLACEMENTS)
+LINKS = CassiniNetwork(
+    profiles={"ResNet18": ap.CommunicationProfile("ResNet18", 1.0, [(0.0, 0.5, 1.0)])}
+)  # never more than a link carries, so that nobody is slowed down
 
 
 class Hesitant(Strategy):
@@ -88,9 +92,12 @@ def test_every_placement_serves_every_mechanism(
     own: None, decider: str, mechanism: MechanismName, placement: str
 ) -> None:
     workload = some_jobs([1, 2, 3, 8, 4, 3, 1, 16, 2, 5])
-    run = ap.simulate(decider, workload, RACKS, mechanism=mechanism, placement=placement)
+    settings: dict[str, Any] = {"network": LINKS} if placement == "cassini" else {}
+    run = ap.simulate(
+        decider, workload, RACKS, mechanism=mechanism, placement=placement, **settings
+    )
     assert run.jobs["completion_s"].notna().all()
-    ap.check_schedule(run, workload, RACKS)
+    ap.check_schedule(run, workload, RACKS, **settings)
     if placement == "hesitant":
         # Jobs of three GPUs begin only where others have some already.
         rows = run.schedule[run.schedule["devices"].map(len) == 3]

@@ -38,8 +38,11 @@ class Counting:
         return 0.5
 
 
+OF_DALLY = sorted(set(NETWORKS) - {"cassini", "cassini_unshifted"})  # these know other models
+
+
 @settings(max_examples=60)
-@given(st.sampled_from(sorted(NETWORKS)), st.sampled_from(MODELS), SHAPES)
+@given(st.sampled_from(OF_DALLY), st.sampled_from(MODELS), SHAPES)
 def test_overheads_are_never_negative(name: str, model: str, shape: Shape) -> None:
     network = get_network(name, cluster=CLUSTER)
     assert network.name == name

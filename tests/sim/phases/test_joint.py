@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ def test_a_loop_against_all_rotations() -> None:
     capacities = dict.fromkeys(ring, 50.0)
     for trial in range(6):
         periods = [1.0, 1.0, 1.0] if trial % 2 else [0.5, 1.0, 1.0]
-        sends = rng.integers(1, [8 * p for p in periods]) / 8
+        sends = rng.integers(1, [round(8 * p) for p in periods]) / 8
         pairs = zip("abc", sends, periods, strict=True)
         profiles = {name: on_off(name, on, period) for name, on, period in pairs}
         graph = AffinityGraph(ring)
@@ -77,11 +78,11 @@ def test_nothing_is_shared_or_crowded() -> None:
         ({"profiles": {"a": on_off("a", 0.5), "b": on_off("b", 0.5, 1.03)}}, "whole number"),
     ],
 )
-def test_bad_input_is_named(change: dict[str, object], told: str) -> None:
-    given = {
+def test_bad_input_is_named(change: dict[str, Any], told: str) -> None:
+    given: dict[str, Any] = {
         "jobs_of": {"ab": ["a", "b"]},
         "profiles": {name: on_off(name, 0.5) for name in "ab"},
         "capacities": {"ab": 50.0},
     }
     with pytest.raises(InputError, match=told):
-        joint_shifts(**{**given, **change})  # type: ignore[arg-type]
+        joint_shifts(**{**given, **change})

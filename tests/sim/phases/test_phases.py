@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -92,7 +93,9 @@ def test_rates_are_max_min_fair() -> None:
     """Every flow has its demand or a full link on which nobody has more: the definition."""
     rng = np.random.default_rng(0)
     for _ in range(300):
-        links = {name: float(rng.uniform(1, 9)) for name in range(int(rng.integers(1, 6)))}
+        links: dict[Any, float] = {
+            name: float(rng.uniform(1, 9)) for name in range(int(rng.integers(1, 6)))
+        }
         flows = int(rng.integers(1, 9))
         demands = rng.uniform(0, 5, flows) * (rng.random(flows) < 0.9)
         uses = [[link for link in links if rng.random() < 0.4] for _ in range(flows)]
@@ -143,7 +146,12 @@ def test_a_job_alone_makes_its_period_and_sends_its_gigabits() -> None:
 def test_drift_is_readjusted() -> None:
     half = on_off(0.4, 1.0)
     jobs = {name: PhaseJob(half, ("link",), shift) for name, shift in (("a", 0.0), ("b", 0.5))}
-    given = {"capacities": {"link": 50.0}, "iterations": 200, "jitter": 0.03, "random_seed": 1}
+    given: dict[str, Any] = {
+        "capacities": {"link": 50.0},
+        "iterations": 200,
+        "jitter": 0.03,
+        "random_seed": 1,
+    }
     kept, free = run_phases(jobs, readjust=0.05, **given), run_phases(jobs, **given)
     assert free.readjusted == {"a": 0, "b": 0}
     assert all(0 < count < 100 for count in kept.readjusted.values())
@@ -177,10 +185,13 @@ def test_an_early_job_waits_for_its_schedule() -> None:
         ({"iterations": 10**9}, "fewer iterations"),
     ],
 )
-def test_bad_input_is_named(change: dict[str, object], told: str) -> None:
-    given = {"jobs": {"a": PhaseJob(on_off(1, 2), ("link",))}, "capacities": {"link": 50.0}}
+def test_bad_input_is_named(change: dict[str, Any], told: str) -> None:
+    given: dict[str, Any] = {
+        "jobs": {"a": PhaseJob(on_off(1, 2), ("link",))},
+        "capacities": {"link": 50.0},
+    }
     with pytest.raises(InputError, match=told):
-        run_phases(**{**given, **change})  # type: ignore[arg-type]
+        run_phases(**{**given, **change})
 
 
 @pytest.mark.parametrize(
@@ -192,6 +203,6 @@ def test_bad_input_is_named(change: dict[str, object], told: str) -> None:
         ({"schedule_s": 0}, "schedule of the job 'job'"),
     ],
 )
-def test_bad_jobs_are_named(change: dict[str, object], told: str) -> None:
+def test_bad_jobs_are_named(change: dict[str, Any], told: str) -> None:
     with pytest.raises(InputError, match=told):
-        PhaseJob(**{"profile": on_off(1, 2), **change})  # type: ignore[arg-type]
+        PhaseJob(**{"profile": on_off(1, 2), **change})

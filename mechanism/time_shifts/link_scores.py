@@ -1,0 +1,130 @@
+"""Scores of links by what is trained over them, for schedulers that ask again and again."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from apportion.mechanism.time_shifts.affinity import AffinityGraph
+from apportion.mechanism.time_shifts.compatibility import capacity_of, compatibility
+from apportion.mechanism.time_shifts.profile import profiles_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from apportion.mechanism.time_shifts.profile import CommunicationProfile
+
+    Trained = tuple[str, int]
+
+__all__ = ["LinkScores", "random_score"]
+
+ROUNDING = 9
+"""Digits to which demands are added up: sums of the same demands are to be one."""
+
+REMEMBERED = 100_000
+"""Links that are known by heart."""
+
+
+def random_score(profiles: Iterable[CommunicationProfile], capacity: float) -> float:
+    """Return the mean compatibility score of jobs that start at random.
+
+    Starts are independent and even over the periods, so that the demand of a link is a sum of
+    independent demands, each of which is that of a job at a random time. Jobs whose periods have no
+    common multiple meet like that whatever their shifts.
+
+    Raises
+    ------
+    InputError
+        If there is no job, something is no profile, or the link has no capacity.
+    """
+    capacity_gbps = capacity_of(capacity)
+    wanted = {0.0: 1.0}
+    for profile in profiles_of(profiles):
+        parts = [(each.gbps, each.duration_s / profile.period_s) for each in profile.phases]
+        parts.append((0.0, max(0.0, 1 - sum(part for _, part in parts))))
+        added: dict[float, float] = {}
+        for before, chance in wanted.items():
+            for gbps, part in parts:
+                total = round(before + gbps, ROUNDING)
+                added[total] = added.get(total, 0.0) + chance * part
+        wanted = added
+    excess = sum(chance * max(0.0, gbps - capacity_gbps) for gbps, chance in wanted.items())
+    return 1 - excess / capacity_gbps
+
+
+class LinkScores:
+    """Compatibility of the jobs on a link, remembered by their models and numbers of GPUs.
+
+    Parameters
+    ----------
+    profile
+        The communication profile of a model that is trained on so many GPUs.
+    """
+
+    def __init__(self, profile: Callable[[str, int], CommunicationProfile]) -> None:
+        self._profile = profile
+        self._known: dict[tuple[tuple[Trained, ...], float, bool], float] = {}
+
+    def of_links(
+        self,
+        jobs_of: Mapping[Any, Iterable[Any]],
+        trained: Mapping[Any, Trained],
+        capacities: Mapping[Any, float],
+        *,
+        shifted: bool = True,
+    ) -> dict[Any, float]:
+        """Return the score of every link with several jobs.
+
+        Jobs are shifted if their connected part of the affinity graph has no loop, as CASSINI
+        does; otherwise they start at random.
+
+        Parameters
+        ----------
+        jobs_of
+            Jobs on each link, by link.
+        trained
+            Model and GPUs of each job.
+        capacities
+            Gb/s of each link.
+        shifted
+            Whether jobs are shifted at all.
+        """
+        graph = AffinityGraph(jobs_of)
+        links_of, free = graph.links_of, set[Any]()
+        for part in graph.components if shifted else ():
+            edges = sum(len(links_of[job]) for job in part)
+            links = {link for job in part for link in links_of[job]}
+            if edges == len(part) + len(links) - 1:
+                free |= links
+        return {
+            link: self.score([trained[job] for job in jobs], capacities[link], shifted=link in free)
+            for link, jobs in graph.jobs_of.items()
+        }
+
+    def score(self, trained: Iterable[Trained], capacity: float, *, shifted: bool) -> float:
+        """Return the score of a link: with the best shifts, or the mean over random starts.
+
+        Parameters
+        ----------
+        trained
+            Model and GPUs of each job on the link.
+        capacity
+            Gb/s.
+        shifted
+            Whether the jobs are shifted.
+        """
+        key = tuple(sorted(trained)), capacity, shifted
+        known = self._known.get(key)
+        if known is None:
+            if len(self._known) > REMEMBERED:
+                self._known.clear()
+            known = self._known[key] = self._asked(*key)
+        return known
+
+    def _asked(self, trained: tuple[Trained, ...], capacity: float, shifted: bool) -> float:
+        profiles = [self._profile(model, gpus) for model, gpus in trained]
+        if not shifted:
+            return random_score(profiles, capacity)
+        with warnings.catch_warnings():  # that a job alone wants more is no news here
+            warnings.simplefilter("ignore", UserWarning)
+            return compatibility(profiles, capacity).score

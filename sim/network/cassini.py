@@ -1,0 +1,127 @@
+"""Gangs whose phases meet on links slow each other down: a model of the network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from apportion.checks import mapping, number, yes_no
+from apportion.errors import InputError, written
+from apportion.mechanism.time_shifts import CommunicationProfile, LinkScores
+from apportion.sim.network.communicating_models import COMMUNICATING_MODELS, communication_profile
+from apportion.sim.network.job_types import model_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from apportion.cluster import Cluster
+    from apportion.mechanism.places import Placement
+    from apportion.sim.network.shapes import Shape
+
+    Link = tuple[str, int, int]
+
+__all__ = ["CassiniNetwork", "GangLinks"]
+
+
+@dataclass(frozen=True)
+class CassiniNetwork:
+    """An iteration takes ``2 - score`` of its time alone, by the worst link of the gang.
+
+    The score of a link is the compatibility of the jobs on it (`apportion.compatibility`): under
+    the best shifts if the affinity graph of these jobs has no loop, else the mean over random
+    starts. Links are those of machines, and those of racks upwards. Throughputs of the workload
+    are those of jobs that have the network for themselves. The law is exact only where
+    `law_is_exact` says so; `apportion.sim.phases` follows links phase by phase.
+
+    Parameters
+    ----------
+    machine_gbps
+        Of the link of a machine, Gb/s.
+    oversubscription
+        Gb/s of the machines of a rack over those of the rack's own link.
+    shifted
+        Whether jobs are shifted; if not, they start at random everywhere.
+    profiles
+        Communication profiles by job type, whatever the number of GPUs, in place of those of
+        `communication_profile`.
+
+    Raises
+    ------
+    InputError
+        If a number is out of range, or something is no profile.
+    """
+
+    machine_gbps: float = 50.0
+    oversubscription: float = 2.0
+    shifted: bool = True
+    profiles: Mapping[str, CommunicationProfile] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        number("machine_gbps", self.machine_gbps, strict=True)
+        number("oversubscription", self.oversubscription, least=1)
+        yes_no("shifted", self.shifted)
+        for name, profile in mapping("profiles", self.profiles).items():
+            if not isinstance(profile, CommunicationProfile):
+                raise InputError(f"The profile of {written(name)} is no CommunicationProfile.")
+
+    @property
+    def name(self) -> str:
+        """``cassini``, or ``cassini_unshifted``."""
+        return "cassini" if self.shifted else "cassini_unshifted"
+
+    def profile(self, job_type: str, gpus: int) -> CommunicationProfile:
+        """Return what a job type sends in an iteration on so many GPUs.
+
+        Raises
+        ------
+        InputError
+            For a model that is not known.
+        """
+        if job_type in self.profiles:
+            return self.profiles[job_type]
+        model = model_of(job_type, COMMUNICATING_MODELS)
+        return communication_profile(model, gbps=self.machine_gbps, gpus=gpus)
+
+    def overhead(self, job_type: str, shape: Shape) -> float:
+        """Return 0: alone, no gang is slower than its throughput says.
+
+        Raises
+        ------
+        InputError
+            For a model that is not known.
+        """
+        self.profile(job_type, 2)
+        return 0.0
+
+
+class GangLinks:
+    """Which links the gangs of a cluster use, as placements and speeds ask it.
+
+    Parameters
+    ----------
+    network
+        Knows the profiles and the Gb/s.
+    cluster
+        Machines and racks.
+    """
+
+    def __init__(self, network: CassiniNetwork, cluster: Cluster) -> None:
+        self.network, self.scores = network, LinkScores(network.profile)
+        machines = cluster.machines_per_rack or 1
+        self._rack_gbps = machines * network.machine_gbps / network.oversubscription
+
+    def __call__(self, model: str, placement: Placement) -> float:
+        """Return 1, the time of a step that has the links for itself over that same time."""
+        return 1.0
+
+    def links_of(self, placement: Placement) -> dict[Link, float]:
+        """Return the links that a ring around a gang uses, with their Gb/s."""
+        if len(placement) < 2:
+            return {}
+        links: dict[Link, float] = {
+            ("machine", rack, machine): self.network.machine_gbps for rack, machine, _ in placement
+        }
+        racks = {rack for rack, _, _ in placement}
+        if len(racks) > 1:
+            links |= {("rack", rack, 0): self._rack_gbps for rack in sorted(racks)}
+        return links

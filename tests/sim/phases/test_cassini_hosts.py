@@ -1,0 +1,206 @@
+"""A placement whose links suit the jobs, under any scheduler; speeds by the law of the score."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import apportion as ap
+from apportion.errors import InputError
+from apportion.mechanism.placement import Placer
+from apportion.mechanism.placements import Gang
+from apportion.mechanism.places import tier_of
+from apportion.mechanism.scheduler import Gangs
+from apportion.mechanism.time_shifts import LinkScores, random_score, score_of
+from apportion.sim.network import communication_profile, get_network, get_topology
+from apportion.sim.network.cassini import CassiniNetwork, GangLinks
+from apportion.sim.network.pace import pace_of
+from apportion.sim.network.shapes import shape_of_placement
+from apportion.sim.network.table_iii import table_iii_profiles
+from apportion.sim.phases.speeds import CompatibleSpeeds
+
+if TYPE_CHECKING:
+    from apportion.mechanism.places import Placement
+
+SERVERS = ap.Cluster({"a100": 24}, gpus_per_machine=1, machines_per_rack=2)
+PAIRS = ap.Cluster({"a100": 24}, gpus_per_machine=2, machines_per_rack=3)
+
+
+def on_off(name: str, on: float, period: float = 1.0) -> ap.CommunicationProfile:
+    return ap.CommunicationProfile(name, period, [(0.0, on, 50.0)])
+
+
+PROFILES = {
+    "half": on_off("half", 0.5),
+    "most": on_off("most", 0.8),
+    "odd": on_off("odd", 0.5, 1 / 2**0.5),
+}
+
+
+def test_links_are_those_of_the_topology() -> None:
+    topology, links = get_topology("cassini"), GangLinks(CassiniNetwork(), SERVERS)
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        gpus = sorted(rng.choice(24, int(rng.integers(1, 8)), replace=False).tolist())
+        found = links.links_of(tuple((gpu // 2, gpu % 2, 1) for gpu in gpus))
+        names = {
+            f"server {2 * rack + place}" if level == "machine" else f"leaf {rack}": gbps
+            for (level, rack, place), gbps in found.items()
+        }
+        expected = {link: topology.capacities[link] for link in topology.links_of(gpus)}
+        assert names == expected
+
+
+def test_the_random_score_is_the_mean_over_starts() -> None:
+    profiles = [
+        ap.CommunicationProfile("a", 1.0, [(0.0, 0.3, 50.0), (0.5, 0.2, 20.0)]),
+        on_off("b", 0.6),
+        on_off("c", 0.25, 0.5),
+    ]
+    grid = np.arange(40) / 40 + 1 / 80
+    every = np.mean([score_of(profiles, 60, [0, b, c]) for b in grid for c in grid[:20]])
+    assert random_score(profiles, 60) == pytest.approx(every, abs=2e-3)
+    incommensurate = [on_off("a", 0.5), on_off("b", 0.5 / 2**0.5, 1 / 2**0.5)]
+    assert random_score(incommensurate, 50) == pytest.approx(1 - 0.25)
+    assert ap.compatibility(incommensurate, 50).score == pytest.approx(1 - 0.25)
+
+
+def test_jobs_are_shifted_where_there_is_no_loop() -> None:
+    scores = LinkScores(lambda model, _: PROFILES[model])
+    trained = {job: ("half", 2) for job in range(5)}
+    links = {"up": [0, 1], "down": [0, 1], "apart": [2, 3], "alone": [4]}
+    found = scores.of_links(links, trained, dict.fromkeys(links, 50.0))
+    assert found == {"up": 0.75, "down": 0.75, "apart": 1.0}
+    found = scores.of_links(links, trained, dict.fromkeys(links, 50.0), shifted=False)
+    assert found == {"up": 0.75, "down": 0.75, "apart": 0.75}
+
+
+def test_the_hosts_decision_does_not_change() -> None:
+    """As many GPUs of the same type in the same shape, and so at the same tier, in any state."""
+    rng = np.random.default_rng(5)
+    differ = 0
+    for trial in range(60):
+        cluster = (SERVERS, PAIRS)[trial % 2]
+        pace = pace_of(get_network(CassiniNetwork(profiles=PROFILES), cluster=cluster))
+        host, ours = (
+            Placer(cluster, name, trial, pace=pace) for name in ("consolidated", "cassini")
+        )
+        models = rng.choice(list(PROFILES), 9).tolist()
+        for job, gpus in enumerate(rng.integers(1, 6, 9).tolist()):
+            gang = Gang(job, gpus, model=models[job])
+            wanted, had = host.choose(gang), ours.choose(gang)
+            if wanted is None or had is None:
+                assert wanted is had is None
+                continue
+            where = [host.where(gang, wanted), ours.where(gang, had)]
+            assert tier_of(where[0]) == tier_of(where[1])
+            assert shape_of_placement(where[0]) == shape_of_placement(where[1])
+            assert len(had) == gpus
+            differ += where[0] != where[1]
+            for placer in (host, ours):  # the same for both, so that both decide on one state
+                placer.devices.hold(job, 0, had)
+    assert differ > 20
+
+
+def test_a_compatible_neighbour_is_chosen() -> None:
+    """Two gangs hold one server of two leaves each; one suits a third gang, the other does not."""
+    pace = pace_of(get_network(CassiniNetwork(profiles=PROFILES), cluster=SERVERS))
+    small = ap.Cluster({"a100": 8}, gpus_per_machine=1, machines_per_rack=2)
+    for unfit in ("most", "odd"):
+        placer = Placer(small, "cassini", pace=pace)
+        for job, model, devices in ((0, unfit, [0, 2]), (1, "half", [4, 6])):
+            placer._choice.choose(Gang(job, 2, model=model), placer.devices)
+            placer.devices.hold(job, 0, devices)
+        placer.give(Gang(2, 2, model="half"))
+        # No leaf is whole. Over two leaves of one gang there would be a loop, and over one of each
+        # a link that does not suit: but 0.7 and 1, or 0.75 and 1, beat 0.6 or 0.75 at random.
+        racks = {rack for rack, _, _ in placer.devices.placement(2)}
+        assert len(racks & {0, 1}) == len(racks & {2, 3}) == 1
+        state = placer.state()
+        again = Placer(small, "cassini", pace=pace)
+        again.restore(state)
+        assert again.state() == state
+
+
+def test_speeds_follow_the_worst_link() -> None:
+    places: dict[int, Placement] = {
+        0: ((0, 0, 1), (1, 0, 1)),
+        1: ((1, 1, 1), (2, 0, 1)),  # meets 0 at rack 1
+        2: ((2, 1, 1), (3, 0, 1)),  # meets 1 at rack 2
+        3: ((4, 0, 2),),  # within one machine
+    }
+    gangs = Gangs(*(np.arange(4), np.arange(4), np.zeros(4, dtype=int), np.full(4, 2)))
+
+    class Free:
+        def rates(self, gangs: Gangs) -> Any:
+            return np.full(gangs.job.size, 10.0)
+
+    def rates(*, shifted: bool, there: list[bool]) -> list[float]:
+        model = CassiniNetwork(profiles=PROFILES, shifted=shifted)
+        network = get_network(model, cluster=SERVERS)
+        types = ["half", "half", "most", "half"]
+        speeds = CompatibleSpeeds(Free(), types, model, network, places.__getitem__)
+        return list(speeds.rates_among(gangs, np.array(there)))
+
+    # half beside half fits; half beside most overlaps by 0.3 with the best shift.
+    assert rates(shifted=True, there=[True] * 4) == pytest.approx([10, 10 / 1.3, 10 / 1.3, 10])
+    # At random: 0.5 * 0.5 and 0.5 * 0.8.
+    expected = [10 / 1.25, 10 / 1.4, 10 / 1.4, 10]
+    assert rates(shifted=False, there=[True] * 4) == pytest.approx(expected)
+    gone = rates(shifted=False, there=[True, True, False, True])
+    assert gone == pytest.approx([8, 8, 10, 10])
+
+
+def workload(models: list[str]) -> ap.Workload:
+    table = pd.DataFrame({"job_type": models, "scale_factor": 2, "total_steps": 600.0})
+    rows = pd.MultiIndex.from_product([sorted(set(models)), [2]])
+    rows.names = ["job_type", "scale_factor"]
+    return ap.Workload("gangs of two", table, pd.DataFrame({"a100": 1.0}, index=rows))
+
+
+@pytest.mark.parametrize(
+    ("decider", "mechanism"),
+    [("max_min_fairness", "rounds"), ("finish_time_fairness", "leases"), ("dally", "leases")],
+)
+def test_every_host_takes_it(decider: str, mechanism: Any) -> None:
+    jobs = workload(["half", "half", "most", "odd"])
+    cluster = ap.Cluster({"a100": 6}, gpus_per_machine=1, machines_per_rack=3)
+    network = CassiniNetwork(profiles=PROFILES, oversubscription=3)
+    run = ap.simulate(
+        decider, jobs, cluster, mechanism=mechanism, placement="cassini", network=network
+    )
+    assert (run.jobs["completion_s"] >= 600 - 1e-6).all()
+    assert run.settings["network"] == "cassini"
+    assert run.settings["placement"] == "cassini"
+
+
+def test_bad_input_is_named() -> None:
+    jobs = workload(["ResNet50"])
+    cases: list[tuple[Any, str | None]] = [("rounds", None), ("leases", "none")]
+    for mechanism, network in cases:
+        with pytest.raises(InputError, match="needs a network that knows"):
+            ap.simulate(
+                "max_min_fairness",
+                jobs,
+                SERVERS,
+                mechanism=mechanism,
+                placement="cassini",
+                network=network,
+            )
+    with pytest.raises(InputError, match="no communication profile"):
+        ap.simulate("fifo", workload(["nothing"]), SERVERS, network="cassini")
+    with pytest.raises(InputError, match="CommunicationProfile"):
+        CassiniNetwork(profiles={"a": 3})  # type: ignore[dict-item]
+    with pytest.raises(InputError, match="oversubscription"):
+        CassiniNetwork(oversubscription=0.5)
+    with pytest.raises(InputError, match="machine_gbps"):
+        CassiniNetwork(machine_gbps=0)
+    with pytest.raises(InputError, match="CassiniNetwork"):
+        get_network("cassini", cluster=SERVERS, profiles=table_iii_profiles())
+    with pytest.raises(InputError, match="has no rings"):
+        get_network("cassini", cluster=SERVERS, flat_if_unbalanced=True)
+    own = CassiniNetwork().profile("ResNet-50 (batch size 64)", 4)
+    assert own == communication_profile("ResNet50", gpus=4)
