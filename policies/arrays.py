@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
 
-__all__ = ["Arrays"]
+__all__ = ["ProblemArrays"]
 
 
 @dataclass(frozen=True, eq=False)
-class Arrays:
+class ProblemArrays:
     """Jobs, options, resources and what is known of them, as arrays.
 
     A row is what can be given time: a job, or a combination of jobs that share devices. A member

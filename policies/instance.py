@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import sparse
 
-from apportion.policies.arrays import Arrays
+from apportion.policies.arrays import ProblemArrays
 from apportion.policies.normalisers import (
     SoloSpeeds,
     average_speeds,
@@ -31,8 +31,8 @@ __all__ = ["Instance"]
 
 
 @dataclass(frozen=True, eq=False)
-class Instance(Arrays):
-    """One allocation problem; its parameters are those of `Arrays`."""
+class Instance(ProblemArrays):
+    """One allocation problem; its parameters are those of `ProblemArrays`."""
 
     @classmethod
     def of_jobs(

@@ -22,7 +22,7 @@ from apportion.sim.network.collectives import (
 from apportion.sim.network.communicating_models import (
     COMMUNICATING_MODELS,
     PARALLELISMS,
-    TrainedModel,
+    CommunicatingModel,
     communication_profile,
 )
 from apportion.sim.network.contention import ContentionNetwork
@@ -66,6 +66,7 @@ __all__ = [
     "TOPOLOGY_PRESETS",
     "AlphaBeta",
     "AnalyticNetwork",
+    "CommunicatingModel",
     "ContentionNetwork",
     "Cost",
     "Dimension",
@@ -82,7 +83,6 @@ __all__ = [
     "Table1Network",
     "Topology",
     "TorusTopology",
-    "TrainedModel",
     "TreeTopology",
     "calibrate",
     "calibrate_groups",

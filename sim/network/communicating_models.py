@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.time_shifts import CommunicationProfile
 
-__all__ = ["COMMUNICATING_MODELS", "PARALLELISMS", "TrainedModel", "communication_profile"]
+__all__ = ["COMMUNICATING_MODELS", "PARALLELISMS", "CommunicatingModel", "communication_profile"]
 
 PARALLELISMS = ("data", "pipeline", "tensor", "hybrid")
 """Ways of training in parallel that have a template."""
@@ -37,7 +37,7 @@ _LOADING = 0.1
 
 
 @dataclass(frozen=True)
-class TrainedModel:
+class CommunicatingModel:
     """A model as its papers describe it.
 
     Attributes
@@ -73,8 +73,8 @@ class TrainedModel:
     lookup_bytes: float = 0.0
 
 
-def _image(parameters: float, multiply_adds: float, source: str) -> TrainedModel:
-    return TrainedModel("data", parameters, multiply_adds, 64, source)
+def _image(parameters: float, multiply_adds: float, source: str) -> CommunicatingModel:
+    return CommunicatingModel("data", parameters, multiply_adds, 64, source)
 
 
 def _language(
@@ -84,10 +84,10 @@ def _language(
     batch: int,
     source: str,
     bytes_per_number: int = 4,
-) -> TrainedModel:
+) -> CommunicatingModel:
     """Return a transformer: a multiply-add for each parameter and token."""
     tokens, blocks, width, vocabulary = shape
-    return TrainedModel(
+    return CommunicatingModel(
         parallelism,
         parameters,
         parameters * tokens,
@@ -105,7 +105,7 @@ _VGG = "Simonyan and Zisserman, ICLR 2015, tables 1 and 2; multiply-adds as torc
 _GPT3_BLOCKS, _GPT3_WIDTH, _GPT3_VOCABULARY = 8, 12288, 50257
 _GPT3_PARAMETERS = 12.0 * _GPT3_BLOCKS * _GPT3_WIDTH**2 + _GPT3_VOCABULARY * _GPT3_WIDTH
 
-COMMUNICATING_MODELS: Mapping[str, TrainedModel] = MappingProxyType(
+COMMUNICATING_MODELS: Mapping[str, CommunicatingModel] = MappingProxyType(
     {
         "VGG11": _image(132.9e6, 7.61e9, _VGG),
         "VGG16": _image(138.4e6, 15.47e9, _VGG),
@@ -134,7 +134,7 @@ COMMUNICATING_MODELS: Mapping[str, TrainedModel] = MappingProxyType(
             "Brown et al., NeurIPS 2020, table 2.1; 8 of the 96 blocks, what eight A100 hold",
             2,
         ),
-        "DLRM": TrainedModel(
+        "DLRM": CommunicatingModel(
             "hybrid",
             2.37e6,
             2.37e6,
@@ -205,7 +205,7 @@ def communication_profile(
 
 
 def _data(
-    name: str, told: TrainedModel, samples: int, count: int, compute_s: float, gbps: float
+    name: str, told: CommunicatingModel, samples: int, count: int, compute_s: float, gbps: float
 ) -> CommunicationProfile:
     """All parameters on every GPU; the samples do not count."""
     return data_parallel(
@@ -222,13 +222,13 @@ def _ring(size_bytes: float, peers: int) -> float:
     return 2 * (peers - 1) / peers * size_bytes * 8e-9
 
 
-def _activations(told: TrainedModel, samples: float) -> float:
+def _activations(told: CommunicatingModel, samples: float) -> float:
     """Bytes between two blocks."""
     return samples * told.tokens * told.width * told.bytes_per_number
 
 
 def _pipeline(
-    name: str, told: TrainedModel, samples: int, count: int, compute_s: float, gbps: float
+    name: str, told: CommunicatingModel, samples: int, count: int, compute_s: float, gbps: float
 ) -> CommunicationProfile:
     """Stages of equal work, all samples of all GPUs going through each."""
     embedding = told.vocabulary * told.width * told.bytes_per_number
@@ -246,7 +246,7 @@ def _pipeline(
 
 
 def _tensor(
-    name: str, told: TrainedModel, samples: int, count: int, compute_s: float, gbps: float
+    name: str, told: CommunicatingModel, samples: int, count: int, compute_s: float, gbps: float
 ) -> CommunicationProfile:
     """Two all-reduces of activations in each block and pass; they slow it where they are slower."""
     gigabits = _ring(2 * told.blocks * _activations(told, samples * count), count)
@@ -262,7 +262,7 @@ def _tensor(
 
 
 def _hybrid(
-    name: str, told: TrainedModel, samples: int, count: int, compute_s: float, gbps: float
+    name: str, told: CommunicatingModel, samples: int, count: int, compute_s: float, gbps: float
 ) -> CommunicationProfile:
     """Pairs in tensor parallelism, two replicas, the rest stages of a pipeline.
 
@@ -283,7 +283,7 @@ def _hybrid(
 
 
 def _recommendation(
-    name: str, told: TrainedModel, samples: int, count: int, compute_s: float, gbps: float
+    name: str, told: CommunicatingModel, samples: int, count: int, compute_s: float, gbps: float
 ) -> CommunicationProfile:
     """Embeddings divided over GPUs, dense layers on each.
 

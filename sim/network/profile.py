@@ -14,7 +14,7 @@ from apportion.sim.network.collectives import COLLECTIVES, Cost
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["Exchange", "Layer", "Message", "ModelProfile", "Timeline", "exposed_s", "timeline"]
+__all__ = ["Exchange", "Layer", "LayerTimeline", "Message", "ModelProfile", "exposed_s", "timeline"]
 
 
 class Exchange(NamedTuple):
@@ -36,7 +36,7 @@ class Message(NamedTuple):
     exchange: Exchange
 
 
-class Timeline(NamedTuple):
+class LayerTimeline(NamedTuple):
     """When an iteration ends, and all its messages in the order in which they are issued."""
 
     end_s: float
@@ -176,7 +176,7 @@ def exposed_s(profile: ModelProfile, costs: Mapping[str, Sequence[Cost]]) -> flo
     return max(0.0, _end_s(profile, costs, None) - profile.compute_s)
 
 
-def timeline(profile: ModelProfile, costs: Mapping[str, Sequence[Cost]]) -> Timeline:
+def timeline(profile: ModelProfile, costs: Mapping[str, Sequence[Cost]]) -> LayerTimeline:
     """Follow an iteration: which message is in which dimension of the network, and when.
 
     Every dimension of the network has one queue and serves one message at a time, in the order in
@@ -194,7 +194,7 @@ def timeline(profile: ModelProfile, costs: Mapping[str, Sequence[Cost]]) -> Time
         dimension, see `apportion.sim.network.collectives.phases`.
     """
     messages: list[Message] = []
-    return Timeline(_end_s(profile, costs, messages), messages)
+    return LayerTimeline(_end_s(profile, costs, messages), messages)
 
 
 def _end_s(

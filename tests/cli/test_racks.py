@@ -61,6 +61,7 @@ def test_schedulers_and_a_policy_in_one_command(capsys: pytest.CaptureFixture[st
         "lease_seconds": None,
         "checkpoint_seconds_per_gpu": None,
         "placement": None,
+        "timers": None,
         "seed": 0,
         "speeds": "told",
     }

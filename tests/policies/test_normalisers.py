@@ -8,10 +8,10 @@ import pytest
 from scipy.optimize import linprog
 
 import apportion as ap
-from apportion.policies import Instance, policy_table
+from apportion.policies import BUILT_IN, SPECIALISED, Instance
 from apportion.policies.isolated import slice_throughput
 
-NAMES = policy_table()["name"].tolist()
+NAMES = [policy.name for policy in (*BUILT_IN, *SPECIALISED)]
 
 
 def most_in_a_slice(speed: Any, gpus: Any, slice_gpus: Any, kind: Any) -> float:

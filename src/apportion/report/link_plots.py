@@ -44,14 +44,14 @@ def compatibility_figure(found: Compatibility) -> Figure:
             for column, (shifted, _) in enumerate(_STATES):
                 axes = figure.add_subplot(2, 2, 1 + column, projection="polar")
                 _circle(axes, found, shifted=shifted)
-        loads = [figure.add_subplot(rows, 2, 2 * rows - 1)]
-        loads.append(figure.add_subplot(rows, 2, 2 * rows, sharey=loads[0]))
+        first = figure.add_subplot(rows, 2, 2 * rows - 1)
+        loads = [first, figure.add_subplot(rows, 2, 2 * rows, sharey=first)]
         for axes, (shifted, words) in zip(loads, _STATES, strict=True):
             _load(axes, found, shifted=shifted)
             score = found.score if shifted else found.unshifted_score
             axes.set_title(f"{words}: score {_rounded(score)}")
-        loads[0].set_ylabel("wanted of the link (Gb/s)")
-        return with_legend(figure, loads[0])
+        first.set_ylabel("wanted of the link (Gb/s)")
+        return with_legend(figure, first)
 
 
 def affinity_figure(graph: AffinityGraph, shifts_s: dict[Any, float] | None = None) -> Figure:
