@@ -63,7 +63,7 @@ def workloads(args: argparse.Namespace) -> dict[str, tuple[ElasticWorkload, pd.S
     if args.data is None:
         return {"generated": (generate_elastic_workload(10 if args.quick else 80), None)}
     reference = json.loads((args.data / "reference_jct_workloads1-4.json").read_text())
-    found = {}
+    found: dict[str, tuple[ElasticWorkload, pd.Series | None]] = {}
     for number in (1,) if args.quick else args.workloads:
         name = f"workload-{number}"
         read = read_pollux_workload(
@@ -93,7 +93,7 @@ def main() -> None:
             progress(f"{name}: {policy}, {cost}")
             started = time.process_time()
             run = simulate(policy, jobs, cluster, mechanism=Configurations(**settings))
-            row = {"workload": name, "policy": policy, "restarts cost": cost}
+            row: dict[str, Any] = {"workload": name, "policy": policy, "restarts cost": cost}
             row |= figures(run, published) | {"CPU s": time.process_time() - started}
             rows.append(row)
             print(
