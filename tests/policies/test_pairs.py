@@ -123,7 +123,7 @@ def _meets(instance: Instance, table: PairTable, demand: Floats) -> bool:
         limit,
         bounds=[(0, None)] * parts.shape[1] + [(0, 2.0)],
     )
-    return bool(found.status == 0 and found.x[-1] >= 1)
+    return found.status == 0 and found.fun is not None and bool(found.fun <= -1)
 
 
 @pytest.mark.parametrize("seed", range(4))
