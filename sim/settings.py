@@ -176,9 +176,9 @@ def settings_for(
     for name, default in _BELIEFS.items():
         homes = ["rounds"] if name in _OF_PAIRS else ["rounds", "leases", "exact"]
         value = given.get(name)
-        if chosen.name in homes:
+        if chosen.name in homes and any(map(_asks_for_speeds, deciders)):
             settings[name] = default if value is None else value
-        elif value is not None:
+        elif value is not None and chosen.name not in homes:
             raise _does_nothing(name, value, homes, chosen.name)
         if value is not None:
             _check_asked_for(deciders, name, value)
