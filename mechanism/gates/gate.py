@@ -14,7 +14,7 @@ START = -math.inf
 """The transfer may start at once."""
 
 HOLD = math.inf
-"""It may not, until another transfer starts, ends, or wants to start: then the gate is asked again.
+"""It may not, until a transfer ends, or a gate has named the time: then the gate is asked again.
 
 Any other time is that at which the gate is to be asked again, whatever happens until then. So the
 latest of several answers is what all of them together say.

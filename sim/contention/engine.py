@@ -98,9 +98,12 @@ def check_links(
 
 
 def standstill(
-    now_s: float, gate: str, waiting: Sequence[tuple[int, float, Sequence[int]]]
+    now_s: float, gate: str, waiting: Sequence[tuple[int, float, Sequence[int]]], asked: int = 0
 ) -> SolveError:
-    """Say that nothing would ever happen again, and who (job, bytes, links) waits for the gate."""
+    """Say that nothing would ever happen again, and who (job, bytes, links) waits for the gate.
+
+    `asked` is how often the gate has named a time in vain; 0 if it holds all that wait.
+    """
     words = [
         f"job {job} waits for the gate {gate!r} to let it send {size:.3g} bytes over the links "
         f"{', '.join(map(str, links))}"
@@ -108,6 +111,11 @@ def standstill(
     ]
     if len(waiting) > 5:
         words.append(f"and {len(waiting) - 5} more wait")
+    if asked:
+        return SolveError(
+            f"Nothing seems ever to happen again at {now_s:.6g} s: {'; '.join(words)}. The gate named "
+            f"a time at which to be asked again {asked:,} times, and nothing else happened meanwhile."
+        )
     return SolveError(
         f"Nothing would ever happen again at {now_s:.6g} s: {'; '.join(words)}. No transfer is "
         f"under way that could end."

@@ -12,7 +12,7 @@ import math
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
-from apportion.sim.contention.engine import check_links, instant_s, standstill
+from apportion.sim.contention.engine import check_links, instant_s
 from apportion.sim.contention.plain_links import Transfers
 from apportion.sim.contention.plain_parts import ASK, FIRST_BYTE, READY, TASKS, OnGPUs, Transfer
 
@@ -145,7 +145,7 @@ class PlainEngine:
                 if subject.here:
                     self._end_tasks(subject, detail, now_s)
             elif kind == ASK:
-                self._transfers.ask_again(when_s)
+                self._transfers.ask_again(when_s, self.events)
             elif kind == READY:
                 if subject.here:
                     self._begin_iteration(subject)
@@ -273,6 +273,4 @@ class PlainEngine:
 
     def _stand_still(self, now_s: float) -> None:
         """Say who waits for what."""
-        transfers = self._transfers
-        waiting = [(each.job.number, each.left, each.job.links) for each in transfers.waiting]
-        raise standstill(now_s, transfers.gate.name, waiting)
+        raise self._transfers.standstill(now_s)

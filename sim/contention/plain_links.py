@@ -5,18 +5,24 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from apportion.sim.contention.engine import check_links
+from apportion.checks import is_number
+from apportion.errors import InputError, written
+from apportion.sim.contention.engine import check_links, standstill
 from apportion.sim.contention.plain_parts import ASK, FIRST_BYTE, LAST_BYTE, View, turn_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from apportion.errors import SolveError
     from apportion.mechanism.gates import Gate
     from apportion.sim.contention.links import LinkSharing
     from apportion.sim.contention.plain_parts import Transfer
     from apportion.sim.contention.record import Timeline
 
 __all__ = ["Transfers"]
+
+_IN_VAIN = 100_000
+"""Times in a row that a gate may put off its answer while nothing else happens."""
 
 
 class Transfers:
@@ -57,6 +63,7 @@ class Transfers:
         self._new: list[Transfer] = []  # of those that wait: nobody was asked about them
         self._ask = self._share_anew = False
         self._ask_at: set[float] = set()  # times that gates have named
+        self._named, self._events = 0, -1  # how many came since so many events
         self._stamp = 0
 
     def wants(self, transfer: Transfer, now_s: float) -> None:
@@ -72,10 +79,25 @@ class Transfers:
         transfer.begun = self._share_anew = True
         transfer.since_s = now_s
 
-    def ask_again(self, when_s: float) -> None:
-        """Ask about all, as a gate has wanted at a time that has come."""
+    def ask_again(self, when_s: float, events: int) -> None:
+        """Ask about all, as a gate has wanted at a time that has come, after so many events.
+
+        Raises
+        ------
+        SolveError
+            If the gate does so for ever.
+        """
         self._ask = True
         self._ask_at.discard(when_s)
+        self._named = self._named + 1 if events == self._events else 1
+        self._events = events
+        if self._named > _IN_VAIN:
+            raise self.standstill(when_s, _IN_VAIN)
+
+    def standstill(self, now_s: float, asked: int = 0) -> SolveError:
+        """Say who waits for the gate."""
+        waiting = [(each.job.number, each.left, each.job.links) for each in self.waiting]
+        return standstill(now_s, self.gate.name, waiting, asked)
 
     def drop(self, transfer: Transfer) -> None:
         """Forget a transfer whose job has lost its GPUs."""
@@ -100,6 +122,8 @@ class Transfers:
         view = View(self, now_s)
         for transfer in asked:
             when_s = self.gate.decide(now_s, transfer.flow, view)
+            if type(when_s) is not float or when_s != when_s:
+                when_s = _answer(self.gate, when_s)
             if when_s <= now_s:
                 self.waiting.remove(transfer)
                 self._start(transfer, now_s)
@@ -141,3 +165,13 @@ class Transfers:
             self._stamp += 1
             transfer.stamp = self._stamp
             self._plan(now_s + transfer.left / rate, LAST_BYTE, transfer, transfer.stamp)
+
+
+def _answer(gate: Gate, answer: object) -> float:
+    """Return the answer of a gate that is no plain float, if it is a number at all."""
+    if not is_number(answer) or answer != answer:
+        raise InputError(
+            f"The gate {gate.name!r} answers {written(answer)}; it must answer START, HOLD, or the "
+            f"time, seconds, at which to ask again."
+        )
+    return float(answer)  # type: ignore[arg-type]  # is a number
