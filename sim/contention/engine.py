@@ -113,8 +113,9 @@ def standstill(
         words.append(f"and {len(waiting) - 5} more wait")
     if asked:
         return SolveError(
-            f"Nothing seems ever to happen again at {now_s:.6g} s: {'; '.join(words)}. The gate named "
-            f"a time at which to be asked again {asked:,} times, and nothing else happened meanwhile."
+            f"Nothing seems ever to happen again at {now_s:.6g} s: {'; '.join(words)}. The gate "
+            f"named a time at which to be asked again {asked:,} times, and nothing else happened "
+            f"meanwhile."
         )
     return SolveError(
         f"Nothing would ever happen again at {now_s:.6g} s: {'; '.join(words)}. No transfer is "

@@ -35,5 +35,5 @@ def test_answers_that_are_no_times(answer: object) -> None:
 
 @pytest.mark.parametrize("later_s", [1e-12, 1.0])
 def test_answers_that_are_put_off_for_ever(later_s: float) -> None:
-    with pytest.raises(SolveError, match="'mine' to let it send .* asked again 100,000 times"):
+    with pytest.raises(SolveError, match=r"'mine' to let it send .* asked again 100,000 times"):
         _run(Answers(later_s))
