@@ -82,7 +82,7 @@ def test_the_hosts_decision_does_not_change() -> None:
     """As many GPUs of the same type in the same shape, and so at the same tier, in any state."""
     rng = np.random.default_rng(5)
     differ = 0
-    for trial in range(60):
+    for trial in range(30):
         cluster = (SERVERS, PAIRS)[trial % 2]
         pace = pace_of(get_network(CassiniNetwork(profiles=PROFILES), cluster=cluster))
         host, ours = (
@@ -102,7 +102,7 @@ def test_the_hosts_decision_does_not_change() -> None:
             differ += where[0] != where[1]
             for placer in (host, ours):  # the same for both, so that both decide on one state
                 placer.devices.hold(job, 0, had)
-    assert differ > 20
+    assert differ > 10
 
 
 def test_a_compatible_neighbour_is_chosen() -> None:
