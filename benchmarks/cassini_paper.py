@@ -171,9 +171,13 @@ def report_scenario(
         run = run_phases(jobs, gbps, iterations=40)
         took = {job: run.mean_s(job, after=10) / profiles[job].period_s for job in jobs}
         rows.append(
-            (np.mean(list(took.values())), took["DLRM"], run.marks_gigabits["DLRM"] / run.end_s)
+            (
+                float(np.mean(list(took.values()))),
+                took["DLRM"],
+                run.marks_gigabits["DLRM"] / run.end_s,
+            )
         )
-    mean, dlrm, marks = np.mean(rows, axis=0)
+    mean, dlrm, marks = np.array(rows).mean(axis=0)
     print(f"| {name} | {np.mean(scores):.2f} | {mean:.2f} | {dlrm:.2f} | {marks:.2f} |")
 
 
