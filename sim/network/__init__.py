@@ -41,7 +41,7 @@ from apportion.sim.network.parallelism import (
     tensor_parallel,
 )
 from apportion.sim.network.profile import Exchange, Layer, ModelProfile, exposed_s
-from apportion.sim.network.registry import NETWORKS, get_network
+from apportion.sim.network.registry import BY_SHAPE, NETWORKS, get_network
 from apportion.sim.network.shapes import Shape, canonical_shape, shape_of_placement, tier_of
 from apportion.sim.network.table1 import TABLE1_PERCENT, Table1Network
 from apportion.sim.network.topologies import (
@@ -57,6 +57,7 @@ from apportion.sim.network.torus_topology import TorusTopology
 from apportion.sim.network.tree_topology import SwitchLevel, TreeTopology
 
 __all__ = [
+    "BY_SHAPE",
     "COLLECTIVES",
     "COMMUNICATING_MODELS",
     "NETWORKS",

@@ -19,7 +19,7 @@ from apportion.sim.network.profile import ModelProfile
 from apportion.sim.network.table1 import Table1Network
 from apportion.sim.network.table_iii import table_iii_profiles
 
-__all__ = ["NETWORKS", "get_network"]
+__all__ = ["BY_SHAPE", "NETWORKS", "get_network"]
 
 _TABLE1_UPDATE_DELAYS = {"ResNet50": 0.12}
 """Fixed delays in the authors' workload file, over compute time; no other model has any."""
@@ -83,6 +83,9 @@ NETWORKS: Registry[Callable[..., NetworkModel]] = Registry(
     callable,
 )
 """Makers of network models, by name: each is given profiles of models, and options by name."""
+
+BY_SHAPE = ("none", "table1", "alpha_beta", "table1_model")
+"""Those in which what a gang loses hangs on its own shape, and not on its neighbours."""
 
 
 @checked

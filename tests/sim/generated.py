@@ -12,7 +12,7 @@ import pandas as pd
 import apportion as ap
 from apportion.pairs import PairThroughputs
 from apportion.policies import BUILT_IN
-from apportion.sim.network import NETWORKS
+from apportion.sim.network import BY_SHAPE
 from apportion.sim.rack_workloads import RACK_MODELS
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def _on_racks(decider: str, rng: np.random.Generator, count: int) -> Case:
     jobs = _jobs(rng, kinds, count, lease_s * rng.choice([0.3, 1.0]))
     workload = ap.Workload("drawn", jobs, pd.DataFrame({"gpu": speed}, index))
     settings = {
-        "network": str(rng.choice(list(NETWORKS))),
+        "network": str(rng.choice(list(BY_SHAPE))),
         "lease_seconds": lease_s,
         "checkpoint_seconds_per_gpu": float(rng.choice([0.0, 1.0])),
     }

@@ -67,6 +67,11 @@ def _stated(
         with solvable(policy):
             objective, constraints = policy.objective(p), policy.constraints(p)
             cp.Problem(objective, list(constraints))
+    except TypeError as error:
+        raise InputError(
+            f"{policy!r} must state cp.Maximize or cp.Minimize of a number, and constraints as a "
+            f"list, which may be empty: {error}."
+        ) from error
     except ValueError as error:  # of shapes
         if p.instance.solo or isinstance(error, InputError):
             raise

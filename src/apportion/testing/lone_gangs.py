@@ -13,7 +13,7 @@ from apportion.mechanism.offers import OfferScheduler
 from apportion.pairs import PairThroughputs
 from apportion.policies.extensions import PlacesGangs
 from apportion.sim import Workload, simulate
-from apportion.sim.network import NETWORKS, canonical_shape, get_network
+from apportion.sim.network import BY_SHAPE, canonical_shape, get_network
 from apportion.testing.stays import Stays
 from apportion.testing.steps_in_rounds import shape_of_stay
 
@@ -51,7 +51,7 @@ def check_lone_jobs(decider: Decider, *, gangs: bool) -> None:
             _check_fairness(decider, job, Cluster({"v100": 8}, gpus_per_machine=4), {}, 5000.0)
         return
     lease_s = _terms(decider).lease_s
-    for cluster, name, model in product(_RACKS, NETWORKS, _MODELS):
+    for cluster, name, model in product(_RACKS, BY_SHAPE, _MODELS):
         network = get_network(name, cluster=cluster)
         for gpus in (1, 2, 5, 8, 12, cluster.total_gpus) if gangs else (1,):
             job = _workload([(model, gpus, 0.0, 5 * lease_s)])

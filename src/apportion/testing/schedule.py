@@ -9,7 +9,8 @@ import numpy as np
 from apportion.cluster import Cluster
 from apportion.errors import InputError, written
 from apportion.sim.given_order import present_types
-from apportion.sim.network import get_network
+from apportion.sim.network import ContentionNetwork, get_network
+from apportion.sim.network.cassini import CassiniNetwork
 from apportion.testing.conservation import check_conservation
 from apportion.testing.stays import TOLERANCE, Stays, fail
 from apportion.testing.steps_in_rounds import check_steps_in_rounds
@@ -48,7 +49,8 @@ def check_schedule(
     - The steps that a job can have done in its stays are its steps: at its speed on each type,
       beside its partner while there is one, split over machines if that counts; less what it loses
       at the start of each stay. Under leases it is at least that, less one checkpoint for each
-      lease at most, at the speed that the network model says of the shape of its gang.
+      lease at most, at the speed that the network model says of the shape of its gang. Steps are
+      not checked where gangs slow their neighbours down (the networks of contention and CASSINI).
     - No job is faster than if it had run alone on its fastest type (or in its fastest pair).
     - If `work_conserving`: no job waits at the start of a round while the devices that it needs
       are idle.
@@ -75,6 +77,11 @@ def check_schedule(
         may wait for better devices.
     """
     cluster = present_types(Cluster.of(cluster))
+    if run.settings.get("mechanism") == "iterations":
+        raise InputError(
+            "Jobs that go through iterations share GPUs, of which check_schedule knows nothing; it "
+            "is for runs in rounds, by leases and in queues."
+        )
     under_leases = run.settings.get("mechanism", "leases") == "leases"
     if work_conserving and under_leases:
         raise InputError("Under leases jobs may wait: work_conserving=True is for rounds.")
@@ -86,7 +93,9 @@ def check_schedule(
     _check_preemptions(stays, run)
     told = network or run.settings.get("network")
     model = None if told is None else get_network(told, cluster=cluster)
-    if under_leases and model is not None:
+    if model is not None and isinstance(model.model, ContentionNetwork | CassiniNetwork):
+        pass  # what a gang does in its stays hangs on its neighbours
+    elif under_leases and model is not None:
         check_steps_under_leases(stays, run, workload, model)
     else:
         check_steps_in_rounds(stays, run, workload, model)

@@ -29,7 +29,9 @@ def without_docstrings(node: ast.AST) -> Iterator[ast.stmt]:
 def test_a_declaration_has_at_most_fifteen_lines(policy: type[Policy]) -> None:
     (made,) = ast.parse(textwrap.dedent(inspect.getsource(policy))).body
     assert isinstance(made, ast.ClassDef)
-    made.body = list(without_docstrings(made))
+    checks = "__post_init__"  # of fields; they are no part of the problem
+    own = without_docstrings(made)
+    made.body = [each for each in own if getattr(each, "name", "") != checks]
     for each in made.body:
         if isinstance(each, ast.FunctionDef):
             each.body = list(without_docstrings(each))
@@ -43,7 +45,7 @@ def test_a_declaration_displays_its_problem(policy: type[Policy]) -> None:
     assert policy.integral
     assert "::\n" in (policy.__doc__ or "")
     row = policy_table().set_index("name").loc[policy.name]
-    assert row.problem.startswith(("max over", "min over"))
+    assert row.problem.startswith(("max over", "min over", "lex max over"))
     assert row.source == policy.source
     assert type(get_policy(policy.name)) is policy
 
