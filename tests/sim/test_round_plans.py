@@ -13,6 +13,7 @@ import apportion as ap
 from apportion.mechanism.offers import AutoTunedTimers, ManualTimers
 from apportion.policies.whole.dally_round import DallyRound
 from apportion.sim import simulate
+from apportion.sim.engine.snapshot import Snapshots
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -102,21 +103,24 @@ def test_schedules_are_sound_and_hang_on_no_order_of_rows(seed: int) -> None:
     assert other.loc[run.jobs.index].equals(run.jobs)
 
 
-def test_a_run_that_was_stopped_goes_on(tmp_path: Path) -> None:
+def test_a_run_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     workload = brief(20, 4)
     whole = simulate(DallyRound(), workload, RACKS)
     file = tmp_path / "state"
-    calls = 0
+    note, noted = Snapshots.note, 0
 
-    def stop(fraction: float, jobs: int) -> None:
-        nonlocal calls
-        calls += 1
-        if jobs >= 8:
+    def stop(self: Snapshots, *state: Any) -> None:
+        nonlocal noted
+        note(self, *state)
+        noted += 1
+        if noted == 25:
             raise KeyboardInterrupt
 
     settings: dict[str, Any] = {"snapshot": file, "snapshot_seconds": 0.0}
-    with pytest.raises(KeyboardInterrupt):
-        simulate(DallyRound(), workload, RACKS, progress=stop, **settings)
+    with monkeypatch.context() as patch:
+        patch.setattr(Snapshots, "note", stop)
+        with pytest.raises(KeyboardInterrupt):
+            simulate(DallyRound(), workload, RACKS, **settings)
     assert file.exists()
     resumed = simulate(DallyRound(), workload, RACKS, **settings)
     assert resumed.jobs.equals(whole.jobs)
