@@ -94,7 +94,7 @@ def jct_of(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="12 jobs, one workload")
     quick = parser.parse_args().quick
     jobs, seeds = (12, 1) if quick else (60, 4)

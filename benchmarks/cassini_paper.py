@@ -247,7 +247,7 @@ def come_and_go(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="few draws")
     quick = parser.parse_args().quick
     speed_ups(12 if quick else 150)

@@ -80,7 +80,7 @@ def workloads(args: argparse.Namespace) -> dict[str, tuple[ElasticWorkload, pd.S
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--data", type=Path, help="folder of profiles, workloads and references")
     parser.add_argument("--workloads", type=int, nargs="+", default=[1, 2, 3, 4])
     parser.add_argument("--out", type=Path, help="folder for the table as csv")

@@ -48,12 +48,12 @@ def main() -> None:
             workload = ap.generate_contended_workload(scale=scale)
             settings: dict[str, Any] = {"engine": engine, "gate": gate, "gpu_memory_gb": 32.0}
             ap.simulate("srsf_1", small, CLUSTER, **settings)  # compiles
-            best = float("inf")
+            best, events = float("inf"), 0
             for _ in range(args.repeats):
                 watch.seconds = 0.0
                 run = ap.simulate("srsf_1", workload, CLUSTER, **settings)
                 best = min(best, watch.seconds)
-            events = int(run.tables["engine"]["events"].item())
+                events = int(run.tables["engine"]["events"].item())
             print(f"{engine:8}{gate:22}{events:12,}{best:9.2f}{events / best / 1e6:11.2f}")
 
 

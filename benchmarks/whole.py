@@ -115,20 +115,21 @@ CASES = {
 def timed(name: str, seeds: int) -> dict[str, object]:
     """Time one case, the median over seeds, each the best of three."""
     case = CASES[name]
-    seconds, gaps, ways = [], [], set()
+    seconds, gaps, ways, options = [], [], set(), 0
     for seed in range(seeds):
         instance = case.draw(seed)
+        options, found = instance.options, solve_instance(case.policy, instance, gap=case.gap)
         best = np.inf
         for _ in range(3):
             started = time.process_time()
-            found = solve_instance(case.policy, instance, gap=case.gap)
+            solve_instance(case.policy, instance, gap=case.gap)
             best = min(best, time.process_time() - started)
         seconds.append(best)
         gaps.append(found.gap)
         ways.add(str(found.stats["proved_by"]))
     return {
         "case": name,
-        "options": instance.options,
+        "options": options,
         "CPU s": statistics.median(seconds),
         "most": max(seconds),
         "goal": case.goal_s,

@@ -249,7 +249,7 @@ class Problem:
             )
         return cp.multiply(price, self.X).sum()
 
-    def total(self, expression: cp.Expression) -> cp.Expression:
+    def total(self, expression: cp.Expression | int) -> cp.Expression:
         """Sum an expression over all jobs, the ones behind each class counted."""
         return self.count @ expression
 

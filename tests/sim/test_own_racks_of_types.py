@@ -41,11 +41,12 @@ def crowd(seed: int) -> ap.Workload:
     speed[(speed[:, 0] > 0) & (rng.random(len(index)) < 0.3), 1] = 0.0
     table = pd.DataFrame(speed, index=index, columns=list(GPUS))
     fits = np.array([[gang <= gpus for gpus in GPUS.values()] for _, gang in index])
-    can = index[((table.to_numpy() > 0) & fits).any(axis=1)]
-    drawn = can[rng.integers(0, len(can), 9)]
+    runs = (np.asarray(table.to_numpy()) > 0) & fits
+    can = [each for each, here in zip(index, runs, strict=True) if here.any()]
+    drawn = [can[at] for at in rng.integers(0, len(can), 9)]
     columns = {
-        "job_type": drawn.get_level_values(0),
-        "scale_factor": drawn.get_level_values(1),
+        "job_type": [each for each, _ in drawn],
+        "scale_factor": [gang for _, gang in drawn],
         "total_steps": rng.uniform(1, 9000, 9),
         "arrival_s": np.sort(rng.choice([0.0, 10.5, 900.25], 9)),
         "weight": rng.choice([0.5, 1.0, 3.0], 9),

@@ -125,8 +125,8 @@ def test_normalisers_count_the_gpus_of_the_option_wherever_its_level_stands() ->
     fair = solve("isolated", SPEED, workers="v100=3,k80=4", jobs=jobs).X
     held = fair.mul([1, 2, 1, 4], axis=1).T.groupby(level="accelerator").sum()
     assert (fair.sum(axis=1) <= 1 + 1e-9).all()
-    assert (held.loc["v100"] <= 1 + 1e-9).all()  # a third of each type
-    assert (held.loc["k80"] <= 4 / 3 + 1e-9).all()
+    assert held.loc["v100"].to_numpy().max() <= 1 + 1e-9  # a third of each type
+    assert held.loc["k80"].to_numpy().max() <= 4 / 3 + 1e-9
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")
