@@ -59,9 +59,13 @@ class TorusTopology:
         """GPUs of the cluster."""
         return self.gpus_per_node * math.prod(self.dimensions)
 
-    @cached_property
+    @property
     def capacities(self) -> Mapping[str, float]:
         """Gb/s per direction of every link."""
+        return self._capacities
+
+    @cached_property
+    def _capacities(self) -> dict[str, float]:
         return {
             self._link(place, dimension): self.link_gbps
             for place in product(*map(range, self.dimensions))
