@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from dataclasses import Field
 
-__all__ = ["MechanismSettings", "Setting", "about"]
+__all__ = ["SHORTEST_S", "MechanismSettings", "Setting", "about"]
+
+SHORTEST_S = 1e-3
+"""Least length of a round, a lease or an interval, seconds: each of them costs time to compute."""
 
 
 class Setting(NamedTuple):

@@ -1,0 +1,165 @@
+"""Mechanisms whose jobs share GPUs in iterations, or change their numbers of GPUs, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from apportion.checks import choice, number
+from apportion.checks import seconds as check_seconds
+from apportion.mechanism_settings import SHORTEST_S, MechanismSettings, about
+
+__all__ = ["Configurations", "Iterations"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Iterations(MechanismSettings):
+    """Jobs keep their GPUs, which are shared, and go through iterations over links that are shared.
+
+    In every iteration each GPU of a gang computes a forward and a backward pass, one task of one
+    job at a time; then gangs in several servers all-reduce their gradients, if a gate lets them.
+    The mechanism of every `GatedScheduler`.
+
+    Parameters
+    ----------
+    order, placement, gate, exclusive
+        In place of those of the scheduler.
+    gpu_memory_gb
+        Memory of every GPU, GB of 2^30 bytes, by which jobs share GPUs.
+    s_per_byte, penalty_s_per_byte, startup_s
+        b, eta and a: k transfers that share a link take ``a + k b M + (k - 1) eta M`` seconds
+        for M bytes each.
+    counted_over
+        ``"task"``: k is the most transfers on any link of the transfer itself; ``"cluster"``: on
+        any link at all, as the text can be read.
+    rack_links
+        Whether gangs in several racks use a link of each of their racks beside those of servers.
+    sharing
+        Another way to share links, in place of those figures; see `apportion.sim.contention`.
+    loads_count_transfers
+        Whether what GPUs have left to do counts transfers of gangs in several servers. It does in
+        the text; one line of its Algorithm 1 begins without.
+    overlap
+        Whether gradients are sent layer by layer while earlier layers still compute.
+    engine
+        ``"plain"``, ``"fast"`` (needs numba), or ``"auto"``, the fast one if it can.
+    timeline
+        Whether every task and transfer is taken down, into the tables ``tasks`` and ``transfers``.
+
+    Raises
+    ------
+    InputError
+        For a setting that is out of range or not of its kind.
+    """
+
+    name: ClassVar[str] = "iterations"
+
+    order: str | None = field(default=None, metadata=about("srsf, srtf, fifo, ...: whose turn"))
+    placement: str | None = field(
+        default=None, metadata=about("how gangs get their devices (default: the scheduler's)")
+    )
+    gate: Any = field(default=None, metadata=about("at_most_1, ada_dual, what_if, ..."))
+    exclusive: bool | None = field(
+        default=None, metadata=about("one job at a time has a GPU (default: the scheduler's)")
+    )
+    gpu_memory_gb: float = field(default=16.0, metadata=about("memory of a GPU, GB"))
+    s_per_byte: float = field(default=8.53e-10, metadata=about("b: seconds to send a byte"))
+    penalty_s_per_byte: float = field(
+        default=2.35e-10, metadata=about("eta: seconds that each further transfer adds to a byte")
+    )
+    startup_s: float = field(default=6.69e-4, metadata=about("a: seconds before the first byte"))
+    counted_over: str = field(
+        default="task", metadata=about("task or cluster: whose links are counted for k")
+    )
+    rack_links: bool = field(default=False, metadata=about("racks have links as servers have"))
+    sharing: Any = field(default=None, metadata=about("another way to share links"))
+    loads_count_transfers: bool = field(
+        default=True, metadata=about("what GPUs have left to do counts transfers")
+    )
+    overlap: bool = field(default=False, metadata=about("gradients are sent layer by layer"))
+    engine: str = field(default="auto", metadata=about("plain, fast, or auto"))
+    timeline: bool = field(default=False, metadata=about("take down every task and transfer"))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        number("gpu_memory_gb", self.gpu_memory_gb, strict=True)
+        number("s_per_byte", self.s_per_byte, strict=True)
+        number("penalty_s_per_byte", self.penalty_s_per_byte)
+        check_seconds("startup_s", self.startup_s)
+        choice("counted_over", self.counted_over, ("task", "cluster"))
+        choice("engine", self.engine, ("auto", "plain", "fast"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Configurations(MechanismSettings):
+    """Elastic jobs get a type and a number of GPUs anew in every interval, and pay for changes.
+
+    The mechanism of every `ElasticWorkload`, for policies that decide in whole numbers: ``"sia"``,
+    ``"pollux"``, ``"deepboot"``, ``"optimus"``, ...
+
+    Parameters
+    ----------
+    interval_seconds
+        Time between two decisions.
+    restart
+        ``"stop_resume"``, ``"afe"`` or ``"edl"``: what a change costs, see
+        `apportion.mechanism.configurations.lost_seconds`. A change during a pause starts the pause
+        anew.
+    restart_seconds, rescale_seconds
+        Seconds of a restart, and of the forming of another ring, in place of what the workload says
+        of the applications. Where neither says anything, 30 and 3.
+    growth
+        A job may have at most so many times the GPUs that it ever had; a new one may have one.
+        Infinite: no limit.
+    gang_sizes
+        ``"every"`` number of GPUs; or ``"whole_nodes"``: powers of two within a machine, else whole
+        machines, so that no machine has two distributed jobs. By default those for Sia, else every.
+    goodputs
+        What the policy is told: ``"told"``, by a model fitted to the whole profile of the
+        application; ``"fitted"``, to what the job has run so far.
+    keep_paused
+        Whether jobs keep what they have while they pause, as under Sia.
+
+    Raises
+    ------
+    InputError
+        For a setting that is out of range or not of its kind, and an unknown name.
+    """
+
+    name: ClassVar[str] = "configurations"
+
+    interval_seconds: float = field(default=60.0, metadata=about("time between two decisions"))
+    restart: str = field(
+        default="stop_resume",
+        metadata=about("stop_resume, afe or edl: what a change costs", "gang_restart"),
+    )
+    restart_seconds: float | None = field(
+        default=None, metadata=about("seconds of a restart (default: the application's, or 30)")
+    )
+    rescale_seconds: float | None = field(
+        default=None, metadata=about("seconds to form another ring (default: as above, or 3)")
+    )
+    growth: float = field(
+        default=2.0, metadata=about("most GPUs of a job, times those that it ever had")
+    )
+    gang_sizes: str | None = field(
+        default=None, metadata=about("every or whole_nodes (default: the latter for Sia)")
+    )
+    goodputs: str = field(
+        default="told", metadata=about("told, or fitted to what each job has run so far")
+    )
+    keep_paused: bool = field(
+        default=False, metadata=about("jobs keep their GPUs while they restart")
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        number("interval_seconds", self.interval_seconds, least=SHORTEST_S)
+        choice("gang_restart", self.restart, ("stop_resume", "afe", "edl"))
+        for name in ("restart_seconds", "rescale_seconds"):
+            if getattr(self, name) is not None:
+                check_seconds(name, getattr(self, name))
+        number("growth", self.growth, least=1.0, infinite=True)
+        if self.gang_sizes is not None:
+            choice("gang_sizes", self.gang_sizes, ("every", "whole_nodes"))
+        choice("goodputs", self.goodputs, ("told", "fitted"))
