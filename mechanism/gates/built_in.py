@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from apportion.checks import choice, number, whole
 from apportion.errors import InputError
@@ -33,6 +33,8 @@ class AtMost:
     transfers
         n; infinite lets everything start.
     """
+
+    opens_at_starts: ClassVar[bool] = False
 
     transfers: float = 1
 
@@ -86,6 +88,11 @@ class AdaDual:
     def name(self) -> str:
         """``ada_dual``, or ``ada_dual_as_written``."""
         return "ada_dual" if self.conflicts == "all" else "ada_dual_as_written"
+
+    @property
+    def opens_at_starts(self) -> bool:
+        """Another transfer may become the first, and be larger."""
+        return self.conflicts == "first"
 
     def decide(self, now_s: float, flow: Flow, links: LinksView) -> float:
         """Compare the transfer with those that it would share links with."""
@@ -174,6 +181,8 @@ class TimeShift:
         For a period that is not above 0, or a shift that is not within it.
     """
 
+    opens_at_starts: ClassVar[bool] = False
+
     shifts: Mapping[int, tuple[float, float]]
     name: str = field(default="time_shift", init=False)
 
@@ -217,6 +226,11 @@ class AllOf:
     def name(self) -> str:
         """Names of all of them."""
         return " and ".join(gate.name for gate in self.gates)
+
+    @property
+    def opens_at_starts(self) -> bool:
+        """Whether one of them does."""
+        return any(getattr(gate, "opens_at_starts", True) for gate in self.gates)
 
     def decide(self, now_s: float, flow: Flow, links: LinksView) -> float:
         """Return the latest of the answers."""

@@ -79,8 +79,10 @@ class LinksView(Protocol):
 class Gate(Protocol):
     """Says when a transfer may start; asked in the order of the jobs' priorities.
 
-    Whenever a transfer ends or another wants to start, all that wait are asked about, one by one,
-    and see those that were let in before them.
+    A transfer that wants to start is asked about. Whenever one ends or has started, all that wait
+    are asked about, one by one, and see those that were let in before them. A gate that never lets
+    a transfer in because another has started can say so, ``opens_at_starts = False``, and is not
+    asked then.
     """
 
     @property

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from apportion.sim.contention.arrays import ASK, NEW, SENDING, SHARE, STARTUP, UNDER_WAY, WAITING
 from apportion.sim.contention.jit import jit_borrowing
 from apportion.sim.contention.kernel_jobs import append
-from apportion.sim.contention.sharing_kernel import decide, rates_of
+from apportion.sim.contention.sharing_kernel import DUAL_FIRST, K_WAY, WHAT_IF, decide, rates_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,10 +48,38 @@ def ask_gate(
     of_link: Floats,
     gate: Floats,
 ) -> None:
-    """Ask about transfers in the order of the jobs: the new ones, or, after an end, all."""
+    """Ask about transfers in the order of the jobs: the new ones, or, after an end, all.
+
+    All are asked about after a start, too, if that may make the gate let another one in.
+    """
     _sort_waiting(jobs, lists, counts)
-    everybody, kept = counts[ASK], 0
+    everybody = counts[ASK]
     counts[ASK] = counts[NEW] = 0
+    opens_at_starts = gate[0] == K_WAY or gate[0] == WHAT_IF or gate[0] == DUAL_FIRST
+    again = True
+    while again:
+        there = counts[WAITING]
+        _ask_about(everybody, now_s, jobs, sends, links_of, on, lists, counts, law, of_link, gate)
+        again = opens_at_starts and counts[WAITING] < there
+        everybody = 1
+
+
+@jit_borrowing
+def _ask_about(
+    everybody: int,
+    now_s: float,
+    jobs: Any,
+    sends: Any,
+    links_of: Ints,
+    on: Ints,
+    lists: Ints,
+    counts: Ints,
+    law: Floats,
+    of_link: Floats,
+    gate: Floats,
+) -> None:
+    """Ask about those that wait, or the new ones of them, one by one."""
+    kept = 0
     for place in range(counts[WAITING]):
         number = lists[WAITING, place]
         job = jobs[number]

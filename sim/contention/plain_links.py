@@ -11,7 +11,7 @@ from apportion.sim.contention.engine import check_links, standstill
 from apportion.sim.contention.plain_parts import ASK, FIRST_BYTE, LAST_BYTE, View, turn_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from apportion.errors import SolveError
     from apportion.mechanism.gates import Gate
@@ -60,6 +60,7 @@ class Transfers:
         self.waiting: list[Transfer] = []
         self.under_way: list[Transfer] = []
         self.on_link: list[list[Transfer]] = [[] for _ in range(links)]
+        self._opens_at_starts = getattr(gate, "opens_at_starts", True)
         self._new: list[Transfer] = []  # of those that wait: nobody was asked about them
         self._ask = self._share_anew = False
         self._ask_at: set[float] = set()  # times that gates have named
@@ -115,11 +116,21 @@ class Transfers:
             self._share(now_s)
 
     def _ask_gate(self, now_s: float) -> None:
-        """Ask about transfers in the order of the jobs: the new ones, or, after an end, all."""
+        """Ask about transfers in the order of the jobs: the new ones, or, after an end, all.
+
+        All are asked about after a start, too, if that may make the gate let another one in.
+        """
         self.waiting.sort(key=turn_of)
         asked = list(self.waiting) if self._ask else sorted(self._new, key=turn_of)
         self._ask, self._new = False, []
         view = View(self, now_s)
+        while asked:
+            there = len(self.waiting)
+            self._ask_about(asked, view, now_s)
+            again = self._opens_at_starts and len(self.waiting) < there
+            asked = list(self.waiting) if again else []
+
+    def _ask_about(self, asked: Sequence[Transfer], view: View, now_s: float) -> None:
         for transfer in asked:
             when_s = self.gate.decide(now_s, transfer.flow, view)
             if type(when_s) is not float or when_s != when_s:
