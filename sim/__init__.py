@@ -6,6 +6,7 @@ from apportion.sim.contention.workload import generate_contended_workload
 from apportion.sim.elastic.generate import generate_elastic_workload
 from apportion.sim.elastic_workload import ElasticWorkload
 from apportion.sim.generate import generate_workload
+from apportion.sim.inference.serving import Serving
 from apportion.sim.interference import generate_pair_throughputs
 from apportion.sim.rack_workloads import generate_rack_workload
 from apportion.sim.resampling import resample
@@ -18,6 +19,7 @@ from apportion.sim.workload import Workload
 __all__ = [
     "ElasticWorkload",
     "Run",
+    "Serving",
     "Workload",
     "generate_contended_workload",
     "generate_elastic_workload",

@@ -9,18 +9,21 @@ import numpy as np
 from apportion.mechanism.inference.slots import GpuState
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from numpy.typing import NDArray
 
 __all__ = ["StateChange", "StateLedger"]
 
 
 class StateChange(NamedTuple):
-    """A GPU that goes from one state to another."""
+    """A GPU that goes from one state to another, and what is loaded then, if anything."""
 
     time_s: float
     gpu: int
     before: GpuState
     after: GpuState
+    service: Hashable = None
 
 
 class StateLedger:
@@ -45,12 +48,12 @@ class StateLedger:
         self._since_s = [0.0] * gpus
         self._spent_s = np.zeros((len(GpuState), gpus))
 
-    def note(self, now_s: float, gpu: int, state: GpuState) -> None:
-        """Note the state that a GPU is in from now on."""
+    def note(self, now_s: float, gpu: int, state: GpuState, service: Hashable = None) -> None:
+        """Note the state that a GPU is in from now on, and what is loaded."""
         before = self.states[gpu]
         if state == before:
             return
-        self.changes.append(StateChange(now_s, gpu, before, state))
+        self.changes.append(StateChange(now_s, gpu, before, state, service))
         self._spent_s[before, gpu] += now_s - self._since_s[gpu]
         self._since_s[gpu] = now_s
         self.states[gpu] = state

@@ -294,5 +294,7 @@ class InferenceGpus:
         """Change a slot, and with it perhaps its GPU: the busiest of its slots counts."""
         slot.since_s = self.now_s
         self._slots.fill(slot, state, service)
-        found = {each.state for each in self._slots.of_gpu[slot.gpu]} - {GpuState.FREE}
-        self._ledger.note(self.now_s, slot.gpu, min(found, default=GpuState.FREE))
+        loaded = [each for each in self._slots.of_gpu[slot.gpu] if each.service is not None]
+        busiest = min((each.state for each in loaded), default=GpuState.FREE)
+        names = [str(each.service) for each in loaded if each.state == busiest]
+        self._ledger.note(self.now_s, slot.gpu, busiest, "+".join(names) or None)

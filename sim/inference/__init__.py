@@ -5,24 +5,39 @@ from __future__ import annotations
 from apportion.sim.inference.arrival_times import Bursts
 from apportion.sim.inference.generate import generate_requests
 from apportion.sim.inference.rates import DiurnalRate, MeasuredRate, RequestRate
-from apportion.sim.inference.read import read_azure_llm, read_request_rate
+from apportion.sim.inference.read import read_azure_llm, read_request_rate, read_requests
 from apportion.sim.inference.requests import (
     REQUEST_COLUMNS,
     checked_requests,
     offered_load,
     peak_gpus,
 )
+from apportion.sim.inference.serving import POOLED, RECLAIMS, Serving
+from apportion.sim.inference.tables import (
+    GPU_STATE_COLUMNS,
+    SERVED_COLUMNS,
+    gpu_states_table,
+    requests_table,
+)
 
 __all__ = [
+    "GPU_STATE_COLUMNS",
+    "POOLED",
+    "RECLAIMS",
     "REQUEST_COLUMNS",
+    "SERVED_COLUMNS",
     "Bursts",
     "DiurnalRate",
     "MeasuredRate",
     "RequestRate",
+    "Serving",
     "checked_requests",
     "generate_requests",
+    "gpu_states_table",
     "offered_load",
     "peak_gpus",
     "read_azure_llm",
     "read_request_rate",
+    "read_requests",
+    "requests_table",
 ]

@@ -17,7 +17,7 @@ from apportion.sim.traces.text import read_text
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["read_azure_llm", "read_request_rate"]
+__all__ = ["read_azure_llm", "read_request_rate", "read_requests"]
 
 
 def read_azure_llm(
@@ -101,3 +101,19 @@ def read_request_rate(path: str | Path) -> MeasuredRate:
         raise InputError(f"{file.path}: t_s must ascend, over at least two windows.")
     start_s = start_s - start_s[0]
     return MeasuredRate(start_s, rates, float(2 * start_s[-1] - start_s[-2]))
+
+
+def read_requests(path: str | Path) -> pd.DataFrame:
+    """Read requests from a csv, plain or gzipped, with the columns of `REQUEST_COLUMNS`.
+
+    Raises
+    ------
+    InputError
+        For a missing or unknown column, a malformed line, or what `checked_requests` refuses.
+    """
+    lines = parse_table(read_text(path))
+    names = [name for name in lines.rows.columns if name != "request"]
+    found = {
+        name: lines.texts(name) if name == "service" else lines.numbers(name) for name in names
+    }
+    return checked_requests(pd.DataFrame(found).reset_index(drop=True))

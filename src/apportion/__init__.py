@@ -92,6 +92,7 @@ if TYPE_CHECKING:
     from apportion.sim import (
         ElasticWorkload,
         Run,
+        Serving,
         Workload,
         generate_contended_workload,
         generate_elastic_workload,
@@ -176,6 +177,7 @@ _HOMES = {
     "apportion.sim": [
         "ElasticWorkload",
         "Run",
+        "Serving",
         "Workload",
         "generate_contended_workload",
         "generate_elastic_workload",
@@ -240,6 +242,7 @@ __all__ = [
     "RoundScheduler",
     "Rounds",
     "Run",
+    "Serving",
     "ShortestJobFirst",
     "Sia",
     "SolveError",

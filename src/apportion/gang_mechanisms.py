@@ -119,6 +119,12 @@ class Configurations(MechanismSettings):
         application; ``"fitted"``, to what the job has run so far.
     keep_paused
         Whether jobs keep what they have while they pause, as under Sia.
+    reallocation_seconds
+        Seconds of a restart that the policy reckons with when it weighs a change; by default those
+        that it takes. (10 in the released DeepBoot, 30 in Pollux.)
+    serving
+        Requests that are served on the same cluster, an `apportion.Serving`, or their table alone;
+        by default none.
 
     Raises
     ------
@@ -151,12 +157,19 @@ class Configurations(MechanismSettings):
     keep_paused: bool = field(
         default=False, metadata=about("jobs keep their GPUs while they restart")
     )
+    reallocation_seconds: float | None = field(
+        default=None,
+        metadata=about("of a restart, as the policy weighs a change (default: what it takes)"),
+    )
+    serving: Any = field(
+        default=None, metadata=about("csv of requests that are served on the same cluster")
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         number("interval_seconds", self.interval_seconds, least=SHORTEST_S)
         choice("gang_restart", self.restart, ("stop_resume", "afe", "edl"))
-        for name in ("restart_seconds", "rescale_seconds"):
+        for name in ("restart_seconds", "rescale_seconds", "reallocation_seconds"):
             if getattr(self, name) is not None:
                 check_seconds(name, getattr(self, name))
         number("growth", self.growth, least=1.0, infinite=True)

@@ -80,6 +80,7 @@ _CLASSES = (
     "Resource",
     "RoundPlan",
     "Rounds",
+    "Serving",
     "ThroughputTensor",
     "Workload",
 )

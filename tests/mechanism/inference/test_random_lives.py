@@ -110,7 +110,7 @@ def check_states(gpus: InferenceGpus) -> None:
     states = dict.fromkeys(range(len(NODES)), FREE)
     last = 0.0
     loans: dict[int, float] = {}
-    for time_s, gpu, before, after in gpus.changes:
+    for time_s, gpu, before, after, _ in gpus.changes:
         assert time_s >= last
         assert states[gpu] == before
         assert (before, after) in ALLOWED

@@ -1,0 +1,136 @@
+"""Requests beside training, as one value: what is asked, on which GPUs, and who gives way."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from apportion.checks import choice, file_path, number, seconds, whole, yes_no
+from apportion.errors import InputError, written
+from apportion.mechanism.inference.settings import ProtectTimes, cold_starts
+from apportion.sim.inference.read import read_requests
+from apportion.sim.inference.requests import checked_requests
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["POOLED", "RECLAIMS", "Serving"]
+
+POOLED = "pooled"
+"""All GPUs serve requests and train."""
+
+RECLAIMS = ("least_loss", "random", "whole_server")
+"""Ways to choose the GPU that training gives back."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Serving:
+    """Requests that are served beside elastic training; goes into `apportion.Configurations`.
+
+    Parameters
+    ----------
+    requests
+        Columns ``arrival_s``, ``service``, ``duration_s`` and perhaps ``slo_s``, as
+        `apportion.sim.inference.generate_requests` makes them, or a csv file with them.
+    gpus
+        ``"pooled"``: all GPUs serve and train (DeepBoot). A number: so many GPUs, the last ones of
+        the cluster, serve requests, and training may have those of them that are idle; the others
+        train only (Lyra).
+    cold_start_s
+        Seconds until a service is loaded on a GPU: one number for all, or by service or model, such
+        as `apportion.mechanism.inference.DEEPBOOT_COLD_STARTS`.
+    protect
+        How long a GPU is kept for the service that it has just run, or how many times as long as
+        DeepBoot keeps it.
+    services_per_gpu
+        Services that a GPU may have loaded, each with a request of its own.
+    reclaim
+        Which GPU training gives back: ``"least_loss"``, the one whose loss changes the sum of
+        speed-ups for the best (DeepBoot); ``"random"``; ``"whole_server"``, all of the machine
+        that has the fewest GPUs in training (Lyra).
+    lending
+        Whether training may have idle GPUs that serve requests; without, the clusters are separate.
+    binding
+        ``"late"`` or ``"early"``: who gets a GPU that was called back, see
+        `apportion.mechanism.inference.InferenceGpus`.
+    yield_seconds
+        How long training takes to leave a GPU that is called back; by default as long as the job
+        pauses for it.
+
+    Raises
+    ------
+    InputError
+        For a table that `apportion.sim.inference.checked_requests` refuses, or that has no
+        durations, a service whose cold start is not known, and settings out of range.
+    """
+
+    requests: Any
+    gpus: int | str = POOLED
+    cold_start_s: float | Mapping[str, float] = 6.0
+    protect: ProtectTimes | float = field(default_factory=ProtectTimes)
+    services_per_gpu: int = 1
+    reclaim: str = "least_loss"
+    lending: bool = True
+    binding: str = "late"
+    yield_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "requests", _read(self.requests))
+        yes_no("lending", self.lending)
+        if self.gpus != POOLED:
+            if isinstance(self.gpus, str):
+                choice("gpus", self.gpus, (POOLED,))
+            whole("gpus that serve requests", self.gpus, 1)
+        elif not self.lending:
+            raise InputError(
+                "lending=False keeps apart GPUs that serve from those that train; say how many "
+                "serve: gpus=8."
+            )
+        if not isinstance(self.protect, ProtectTimes):
+            factor = number("protect", self.protect)
+            object.__setattr__(self, "protect", ProtectTimes().times(factor))
+        object.__setattr__(self, "cold_start_s", self._cold_starts())
+        whole("services_per_gpu", self.services_per_gpu, 1)
+        choice("reclaim", self.reclaim, RECLAIMS)
+        choice("binding", self.binding, ("late", "early"))
+        if self.yield_seconds is not None:
+            seconds("yield_seconds", self.yield_seconds)
+
+    def _cold_starts(self) -> dict[str, float]:
+        """Return the cold start of each service, in the order of their names."""
+        return cold_starts(sorted(self.requests["service"].unique()), self.cold_start_s)
+
+    @classmethod
+    def of(cls, value: Any) -> Serving:
+        """Return a value for one, or for a table of requests or its file alone."""
+        return value if isinstance(value, Serving) else cls(value)
+
+    def __repr__(self) -> str:
+        digest = hashlib.sha256(
+            pd.util.hash_pandas_object(self.requests, index=True).to_numpy().tobytes()
+        )
+        own = [f"{len(self.requests)} requests {digest.hexdigest()[:12]}"]
+        own += [f"{each.name}={getattr(self, each.name)!r}" for each in fields(self)[1:]]
+        return f"Serving({', '.join(own)})"
+
+
+def _read(given: Any) -> pd.DataFrame:
+    if isinstance(given, pd.DataFrame):
+        requests = checked_requests(given)
+    elif isinstance(given, (str, bytes)) or hasattr(given, "__fspath__"):
+        requests = read_requests(file_path("requests", given))
+    else:
+        raise InputError(
+            f"The requests are {written(given)}; they must be a table, see generate_requests, or "
+            f"the path of a csv file."
+        )
+    if "duration_s" not in requests:
+        raise InputError(
+            "The requests have no column 'duration_s'; turn their tokens into seconds first."
+        )
+    if not len(requests):
+        raise InputError("There are no requests; leave the setting out.")
+    return requests

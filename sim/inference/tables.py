@@ -1,0 +1,115 @@
+"""What became of requests and of GPUs that serve them, as tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from apportion.mechanism.inference.slots import GpuState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from apportion.mechanism.inference import ServedRequest, StateChange
+
+__all__ = ["GPU_STATE_COLUMNS", "SERVED_COLUMNS", "gpu_states_table", "requests_table"]
+
+SERVED_COLUMNS = {
+    "service": "the service that it asked",
+    "arrival_s": "when it came, seconds",
+    "start_s": "when it got a GPU, seconds; a cold start comes after it",
+    "finish_s": "when it ended, seconds",
+    "delay_s": "seconds without a GPU: start_s - arrival_s",
+    "gpu": "number of the GPU, types and machines in their order",
+    "cold": "whether its service had to be loaded first",
+    "slo_met": "whether it ended within its SLO; only if requests have one",
+}
+"""Columns of the table ``requests``, indexed by request, in order of arrival."""
+
+GPU_STATE_COLUMNS = {
+    "gpu": "number of the GPU, types and machines in their order",
+    "state": "free, running, protected, warm, loaned; or training, of GPUs that never serve",
+    "service": "what is loaded, where it is running, protected or warm; else empty",
+    "job": "who has it, where it is loaned or training; else None",
+    "from_s": "since when, seconds",
+    "to_s": "until when, seconds",
+}
+"""Columns of the table ``gpu_states``: a row for each stretch of a GPU in one state."""
+
+
+def requests_table(requests: pd.DataFrame, served: Iterable[ServedRequest]) -> pd.DataFrame:
+    """Return what became of requests; see `SERVED_COLUMNS`.
+
+    Parameters
+    ----------
+    requests
+        In order of arrival, as `checked_requests` returns them.
+    served
+        All of them as they were served, each named by its place in that order.
+    """
+    found = pd.DataFrame(
+        [(each.request, each.start_s, each.end_s, each.gpu, each.cold_start_s) for each in served],
+        columns=["place", "start_s", "finish_s", "gpu", "cold_start_s"],
+    )
+    found = found.sort_values("place", kind="stable")
+    own = requests.iloc[found["place"].to_numpy(dtype=np.intp)]
+    arrival_s = own["arrival_s"].to_numpy()
+    start_s, finish_s = found["start_s"].to_numpy(), found["finish_s"].to_numpy()
+    table = pd.DataFrame(
+        {
+            "service": own["service"].to_numpy(),
+            "arrival_s": arrival_s,
+            "start_s": start_s,
+            "finish_s": finish_s,
+            "delay_s": start_s - arrival_s,
+            "gpu": found["gpu"].to_numpy(dtype=np.int64),
+            "cold": found["cold_start_s"].to_numpy() > 0,
+        },
+        index=own.index,
+    )
+    if "slo_s" in own:
+        # A request that takes as long as it may has met its SLO, however sums are rounded.
+        latest_s = arrival_s + own["slo_s"].to_numpy()
+        table["slo_met"] = finish_s <= latest_s + 1e-9 * np.maximum(latest_s, 1.0)
+    return table
+
+
+def gpu_states_table(
+    changes: Sequence[StateChange],
+    gpus: Sequence[int],
+    span_s: tuple[float, float],
+    loans: pd.DataFrame | None = None,
+) -> pd.DataFrame:
+    """Return who was in which state from when to when; see `GPU_STATE_COLUMNS`.
+
+    Parameters
+    ----------
+    changes
+        Of the GPUs that serve, numbered from 0, in order; all are free at first.
+    gpus
+        Number of each of those in the cluster.
+    span_s
+        When the table begins and ends, seconds.
+    loans
+        Columns gpu (in the cluster), state, job, from_s, to_s: who has GPUs to train. Stretches in
+        which a GPU is loaned are taken from here. None if there is no training.
+    """
+    first_s, last_s = span_s
+    rows: list[tuple[int, str, object, object, float, float]] = []
+    now = {gpu: (GpuState.FREE, "", first_s) for gpu in range(len(gpus))}
+    for each in changes:
+        state, service, since_s = now[each.gpu]
+        if each.time_s > since_s and state != GpuState.LOANED:
+            rows.append((gpus[each.gpu], state.name.lower(), service, None, since_s, each.time_s))
+        name = "" if each.service is None else str(each.service)
+        now[each.gpu] = each.after, name, max(each.time_s, first_s)
+    for gpu, (state, service, since_s) in now.items():
+        if last_s > since_s and state != GpuState.LOANED:
+            rows.append((gpus[gpu], state.name.lower(), service, None, since_s, last_s))
+    table = pd.DataFrame(rows, columns=list(GPU_STATE_COLUMNS))
+    if loans is not None and len(loans):
+        trained = loans.assign(service="")[list(GPU_STATE_COLUMNS)]
+        table = pd.concat([table, trained.astype({"job": object})], ignore_index=True)
+    return table.sort_values(["gpu", "from_s"], kind="stable", ignore_index=True)
