@@ -28,13 +28,14 @@ class InferenceGpus:
     """GPUs that are free, running, protected, warm or loaned; requests, and loans to training.
 
     A request gets a GPU at once if `ServiceSlots.choose` finds one, else it waits: first come,
-    first served, except that a GPU that has just run a service goes on with a request of that
+    first served, except that a GPU that is protected for a service goes on with a request of that
     service. For each that waits, a loaned GPU may be called back (`reclaims_due`, `reclaim`); which
     one is for the owner of the loans to say. Nothing is stopped once it runs. (The life cycle of
     DeepBoot, Chen et al., TPDS 2023, with timers in place of ticks.)
 
-    Time is told with every call and never goes back. What ends at a time has ended before what is
-    told at that time: a request at the end of a protection finds the GPU warm.
+    Time is told with every call and never goes back. All that ends at a time has ended before
+    those who wait choose among it, and before what is told at that time: a request at the end of a
+    protection finds the GPU warm.
 
     Parameters
     ----------
@@ -148,14 +149,11 @@ class InferenceGpus:
             raise InputError(
                 f"The time is {written(now_s)}; it must be {self.now_s:g} s or later, and finite."
             )
-        while self._agenda.next_s <= now_s:
-            due = self._agenda.pop()
-            self.now_s = due.time_s
-            if due.what == Ending.LOAN:
-                self._arrives(due.gpu)
-            else:
-                slot = self._slots.of_gpu[due.gpu][due.number]
-                (self._ended if due.what == Ending.REQUEST else self._expired)(slot)
+        while (next_s := self._agenda.next_s) <= now_s:
+            self.now_s = next_s
+            while self._agenda.next_s <= next_s:
+                self._end(self._agenda.pop())
+            self._serve_waiting()  # choosing among all that became available at this time
         self.now_s = float(now_s)
 
     def request(
@@ -213,6 +211,7 @@ class InferenceGpus:
         self.advance(now_s)
         self._check(gpu, "be given back", GpuState.LOANED)
         self._arrives(gpu)
+        self._serve_waiting()
 
     def reclaim(self, now_s: float, gpu: int, yield_s: float = 0.0) -> None:
         """Call a loaned GPU back; it stays loaned for the seconds that training takes to leave it.
@@ -256,28 +255,28 @@ class InferenceGpus:
         self.served.append(got)
         return got
 
-    def _ended(self, slot: Slot) -> None:
-        """Protect a GPU whose request has ended, and go on with one of that service."""
-        self._change(slot, GpuState.PROTECTED, slot.service)
-        end_s = self.now_s + self._protect.after(slot.count)
-        self._agenda.set(Due(end_s, Ending.PROTECTION, slot.gpu, slot.number))
-        if self._queue.of_service[slot.service]:
-            self._start(slot, self._queue.take(slot.service))
-
-    def _expired(self, slot: Slot) -> None:
-        slot.count = 0
-        self._change(slot, GpuState.WARM, slot.service)
-        self._serve_waiting()
+    def _end(self, due: Due) -> None:
+        """End a loan, a request or a protection."""
+        if due.what == Ending.LOAN:
+            self._arrives(due.gpu)
+            return
+        slot = self._slots.of_gpu[due.gpu][due.number]
+        if due.what == Ending.REQUEST:
+            self._change(slot, GpuState.PROTECTED, slot.service)
+            end_s = self.now_s + self._protect.after(slot.count)
+            self._agenda.set(Due(end_s, Ending.PROTECTION, slot.gpu, slot.number))
+        else:
+            slot.count = 0
+            self._change(slot, GpuState.WARM, slot.service)
 
     def _arrives(self, gpu: int) -> None:
-        """Give a GPU that was loaned to whom it was called back for, or to who waits longest."""
+        """Free a GPU that was loaned, or run on it the request that it was called back for."""
         bound = self._yielding.pop(gpu, None)
         self._agenda.clear(gpu)
         self._slots.take_back(gpu)
         self._ledger.note(self.now_s, gpu, GpuState.FREE)
         if bound is not None:
             self._start(self._slots.of_gpu[gpu][0], bound)
-        self._serve_waiting()
 
     def _serve_waiting(self) -> None:
         """Give what became available to those who wait longest."""

@@ -16,15 +16,7 @@ class ScannedGpus:
         self.served: list[tuple[int, int, float, float, float]] = []
 
     def advance(self, now: float) -> None:
-        order = {"RUNNING": 0, "PROTECTED": 1, "LOANED": 2}
-        while True:
-            due = [
-                (gpu["until"], order[gpu["state"]], number)
-                for number, gpu in enumerate(self.gpus)
-                if gpu["until"] is not None and gpu["until"] <= now
-            ]
-            if not due:
-                break
+        while due := self.due(now):
             self.now, _, number = min(due)
             gpu = self.gpus[number]
             if gpu["state"] == "RUNNING":
@@ -34,8 +26,17 @@ class ScannedGpus:
                 gpu.update(state="WARM", until=None, count=0, since=self.now)
             else:
                 gpu.update(state="FREE", until=None, service=None)
-            self.serve()
+            if not self.due(self.now):  # everything that ends at this time has ended
+                self.serve()
         self.now = now
+
+    def due(self, now: float) -> list[tuple[float, int, int]]:
+        order = {"RUNNING": 0, "PROTECTED": 1, "LOANED": 2}
+        return [
+            (gpu["until"], order[gpu["state"]], number)
+            for number, gpu in enumerate(self.gpus)
+            if gpu["until"] is not None and gpu["until"] <= now
+        ]
 
     def serve(self) -> None:
         for entry in list(self.waiting):
