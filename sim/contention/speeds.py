@@ -8,7 +8,6 @@ import numpy as np
 
 from apportion.sim.network.cassini import CassiniNetwork
 from apportion.sim.network.contention import ContentionNetwork
-from apportion.sim.network.placed_speeds import SpeedsAmongNeighbours
 from apportion.sim.network.speeds import NetworkSpeeds
 from apportion.sim.phases.speeds import CompatibleSpeeds
 
@@ -32,16 +31,24 @@ _ROUNDS = 500
 """Most rounds in which expected numbers of transfers are found; each halves the error at least."""
 
 
-class ContendedSpeeds(SpeedsAmongNeighbours):
-    """Steps/s of gangs that share links, see `PlacedSpeeds`.
+class ContendedSpeeds:
+    """Steps/s of gangs that share links, see `apportion.sim.engine.speeds.NeighbourSpeeds`.
 
     A step takes ``1 / speed + a + c(k) M`` seconds, where speed is that without communication, M
     the bytes that the job type all-reduces, and ``c(k) = k b + (k - 1) eta``.
 
     Parameters
     ----------
+    free
+        Speeds without communication.
+    job_types
+        What each job trains, length (jobs,).
     network
         Bytes, a, b, eta, and what k is.
+    held
+        What each gang has that has devices, something else when it has moved.
+    where
+        Returns the placement of a gang.
     """
 
     def __init__(
@@ -52,12 +59,16 @@ class ContendedSpeeds(SpeedsAmongNeighbours):
         held: Mapping[int, object],
         where: Callable[[int], Placement],
     ) -> None:
-        super().__init__(free, job_types, held, where)
-        self._network = network
+        self._free, self._network = free, network
+        self._held, self._where = held, where
         size = {each: network.size(each) for each in set(job_types)}
         self._size = np.array([size[each] for each in job_types])
         self._numbers: dict[tuple[int, int, int], int] = {}
         self._seen: dict[int, tuple[object, list[int]]] = {}
+
+    def rates(self, gangs: Gangs) -> Floats:
+        """Return the steps/s of every line, shape (lines,)."""
+        return self.rates_among(gangs, np.ones(gangs.job.size, dtype=bool))
 
     def rates_among(self, gangs: Gangs, there: Bools) -> Floats:
         """Return the steps/s of every line while some lines are there no more, shape (lines,)."""
@@ -126,7 +137,7 @@ def speeds_on_network(
 ) -> Speeds:
     """Return speeds that depend on the shapes of gangs, or, by the model, on their neighbours."""
     if isinstance(network.model, CassiniNetwork):
-        return CompatibleSpeeds(free, job_types, network.model, network, held, where)
+        return CompatibleSpeeds(free, job_types, network.model, network, where)
     if isinstance(network.model, ContentionNetwork):
         return ContendedSpeeds(free, job_types, network.model, held, where)
     return NetworkSpeeds(free, job_types, network, held, where)

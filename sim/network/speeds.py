@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from apportion.sim.network.placed_speeds import PlacedSpeeds
 from apportion.sim.network.shapes import shape_of_placement
 
 if TYPE_CHECKING:
@@ -26,16 +25,24 @@ if TYPE_CHECKING:
 __all__ = ["NetworkSpeeds"]
 
 
-class NetworkSpeeds(PlacedSpeeds):
-    """Steps/s by the shapes of gangs, see `PlacedSpeeds`.
+class NetworkSpeeds:
+    """Steps/s by the shapes of gangs, see `apportion.sim.engine.speeds.Speeds`.
 
     ``speed / (1 + overhead)``, the overhead being that of the job's type and the shape of its
     gang. No gang slows another.
 
     Parameters
     ----------
+    free
+        Speeds without exposed communication.
+    job_types
+        What each job trains, length (jobs,).
     network
         Knows the overheads.
+    held
+        What each gang has that has devices, something else when it has moved.
+    where
+        Returns the placement of a gang.
     """
 
     def __init__(
@@ -46,8 +53,8 @@ class NetworkSpeeds(PlacedSpeeds):
         held: Mapping[int, object],
         where: Callable[[int], Placement],
     ) -> None:
-        super().__init__(free, job_types, held, where)
-        self._network = network
+        self._free, self._job_types, self._network = free, job_types, network
+        self._held, self._where = held, where
         self._seen: list[object] = [None] * len(job_types)
         self._slowdown = np.ones(len(job_types))
 

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from apportion.sim.network.cassini import CassiniNetwork, GangLinks
-from apportion.sim.network.placed_speeds import SpeedsAmongNeighbours
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -25,15 +24,21 @@ if TYPE_CHECKING:
 __all__ = ["CompatibleSpeeds"]
 
 
-class CompatibleSpeeds(SpeedsAmongNeighbours):
-    """Steps/s of gangs by the law of the score, see `PlacedSpeeds`.
+class CompatibleSpeeds:
+    """Steps/s of gangs by the law of the score, see `apportion.sim.engine.speeds.NeighbourSpeeds`.
 
     ``speed / (2 - score of the gang's worst link)``.
 
     Parameters
     ----------
+    free
+        Speeds of gangs that have the links for themselves.
+    job_types
+        What each job trains, length (jobs,).
     model, network
         Profiles and Gb/s, and with them the cluster.
+    where
+        Returns the placement of a gang.
     """
 
     def __init__(
@@ -42,12 +47,15 @@ class CompatibleSpeeds(SpeedsAmongNeighbours):
         job_types: Sequence[str],
         model: CassiniNetwork,
         network: MemoizedNetwork,
-        held: Mapping[int, object],
         where: Callable[[int], Placement],
     ) -> None:
-        super().__init__(free, job_types, held, where)
+        self._free, self._job_types, self._where = free, job_types, where
         self._shifted = model.shifted
         self._links = GangLinks(model, network.cluster)
+
+    def rates(self, gangs: Gangs) -> Floats:
+        """Return the steps/s of every line, shape (lines,)."""
+        return self.rates_among(gangs, np.ones(gangs.job.size, dtype=bool))
 
     def rates_among(self, gangs: Gangs, there: Bools) -> Floats:
         """Return the steps/s of every line while some lines are there no more, shape (lines,)."""

@@ -142,7 +142,7 @@ def test_speeds_follow_the_worst_link() -> None:
         model = CassiniNetwork(profiles=PROFILES, shifted=shifted)
         network = get_network(model, cluster=SERVERS)
         types = ["half", "half", "most", "half"]
-        speeds = CompatibleSpeeds(Free(), types, model, network, places, places.__getitem__)
+        speeds = CompatibleSpeeds(Free(), types, model, network, places.__getitem__)
         return list(speeds.rates_among(gangs, np.array(there)))
 
     # half beside half fits; half beside most overlaps by 0.3 with the best shift.
