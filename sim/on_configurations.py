@@ -14,7 +14,7 @@ from apportion.policies.whole.sia import Sia
 from apportion.sim.elastic.as_progress import as_progress
 from apportion.sim.elastic.choice import PolicyChoice
 from apportion.sim.elastic.record import PauseRecord
-from apportion.sim.elastic.speeds import ElasticSpeeds
+from apportion.sim.elastic.speeds import ElasticSpeeds, elastic_speeds
 from apportion.sim.elastic.trainers import Trainers
 from apportion.sim.elastic.true_progress import TrueProgress
 from apportion.sim.engine import Fluid, Truth
@@ -101,7 +101,8 @@ def run_configurations(
     )
     log, schedule = RoundLog(present.accelerators), ScheduleLog(present, len(ordered))
     record = PauseRecord(truth, log, reporter, schedule, placer)
-    speeds = ElasticSpeeds(truth.told, devices, trainers, profiles, relative)
+    alone = ElasticSpeeds(truth.told, devices, trainers, profiles, relative)
+    speeds, settings["network"] = elastic_speeds(alone, settings["network"], devices, present)
     run_jobs(truth, scheduler, Fluid(truth, speeds), record, snapshots)
     reporter.finish(truth)
     jobs = jobs_table(truth, ordered, present)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
@@ -25,17 +25,44 @@ if TYPE_CHECKING:
     Ints = NDArray[np.intp]
     Bools = NDArray[np.bool_]
 
-__all__ = ["ContendedSpeeds", "speeds_on_network"]
+__all__ = ["ContendedSpeeds", "RigidSteps", "StepParts", "Steps", "speeds_on_network"]
 
 _ROUNDS = 500
 """Most rounds in which expected numbers of transfers are found; each halves the error at least."""
 
 
-class ContendedSpeeds:
-    """Steps/s of gangs that share links, see `apportion.sim.engine.speeds.NeighbourSpeeds`.
+class StepParts(NamedTuple):
+    """What the steps of gangs consist of, shape (lines,) each.
 
-    A step takes ``1 / speed + a + c(k) M`` seconds, where speed is that without communication, M
-    the bytes that the job type all-reduces, and ``c(k) = k b + (k - 1) eta``.
+    Attributes
+    ----------
+    rate
+        Progress per second within one machine.
+    worth
+        Progress of a step.
+    compute_s
+        Seconds of a step without its transfer.
+    startup_s, size
+        Seconds before the first byte of the transfer over several machines, and its bytes.
+    """
+
+    rate: Floats
+    worth: Floats
+    compute_s: Floats
+    startup_s: Floats
+    size: Floats
+
+
+class Steps(Protocol):
+    """What gangs do in a step where they are."""
+
+    def parts(self, gangs: Gangs, *, anew: bool) -> StepParts:
+        """Return what the steps of every line consist of; `anew` if a decision has been made."""
+        ...
+
+
+class RigidSteps:
+    """Steps by a table of speeds without communication, each with an all-reduce of its model.
 
     Parameters
     ----------
@@ -44,7 +71,35 @@ class ContendedSpeeds:
     job_types
         What each job trains, length (jobs,).
     network
-        Bytes, a, b, eta, and what k is.
+        Bytes and a.
+    """
+
+    def __init__(self, free: Speeds, job_types: Sequence[str], network: ContentionNetwork) -> None:
+        self._free, self._startup_s = free, network.law.startup_s
+        size = {each: network.size(each) for each in set(job_types)}
+        self._size = np.array([size[each] for each in job_types])
+
+    def parts(self, gangs: Gangs, *, anew: bool) -> StepParts:
+        """Return what the steps of every line consist of; progress is steps."""
+        free = self._free.rates(gangs)
+        with np.errstate(divide="ignore"):
+            compute_s = 1 / free
+        startup_s = np.full(free.size, self._startup_s)
+        return StepParts(free, np.ones(free.size), compute_s, startup_s, self._size[gangs.job])
+
+
+class ContendedSpeeds:
+    """Progress/s of gangs that share links, see `apportion.sim.engine.speeds.NeighbourSpeeds`.
+
+    A step of a gang in several machines takes ``compute + a + c(k) M`` seconds, where M are the
+    bytes that it all-reduces, and ``c(k) = k b + (k - 1) eta``.
+
+    Parameters
+    ----------
+    steps
+        What gangs do in a step.
+    network
+        b, eta, and what k is.
     held
         What each gang has that has devices, something else when it has moved.
     where
@@ -53,37 +108,35 @@ class ContendedSpeeds:
 
     def __init__(
         self,
-        free: Speeds,
-        job_types: Sequence[str],
+        steps: Steps,
         network: ContentionNetwork,
         held: Mapping[int, object],
         where: Callable[[int], Placement],
     ) -> None:
-        self._free, self._network = free, network
+        self._steps, self._network = steps, network
         self._held, self._where = held, where
-        size = {each: network.size(each) for each in set(job_types)}
-        self._size = np.array([size[each] for each in job_types])
         self._numbers: dict[tuple[int, int, int], int] = {}
         self._seen: dict[int, tuple[object, list[int]]] = {}
 
     def rates(self, gangs: Gangs) -> Floats:
-        """Return the steps/s of every line, shape (lines,)."""
-        return self.rates_among(gangs, np.ones(gangs.job.size, dtype=bool))
+        """Return the progress/s of every line, shape (lines,)."""
+        parts = self._steps.parts(gangs, anew=True)
+        return self._shared(gangs, parts, np.ones(gangs.job.size, dtype=bool))
 
     def rates_among(self, gangs: Gangs, there: Bools) -> Floats:
-        """Return the steps/s of every line while some lines are there no more, shape (lines,)."""
-        free = self._free.rates(gangs)
+        """Return the progress/s of every line while some lines are there no more."""
+        return self._shared(gangs, self._steps.parts(gangs, anew=False), there)
+
+    def _shared(self, gangs: Gangs, parts: StepParts, there: Bools) -> Floats:
+        rate, worth, compute_s, startup_s, size = parts
         line, server = self._links(gangs)
         if not line.size:
-            return free
-        split = np.unique(line)
-        with np.errstate(divide="ignore"):
-            compute_s = 1 / free
-        law, size = self._network.law, self._size[gangs.job]
+            return rate
+        split, law = np.unique(line), self._network.law
 
         def transfer_s(k: Floats) -> Floats:
             cost = k * law.s_per_byte + (k - 1) * law.penalty_s_per_byte
-            return np.asarray(law.startup_s + cost * size)
+            return np.asarray(startup_s + cost * size)
 
         sends = there.astype(float)
         k = _busiest(line, server, sends, gangs.job.size)
@@ -94,8 +147,8 @@ class ContendedSpeeds:
                 k = (k + _busiest(line, server, sends, gangs.job.size)) / 2
                 if np.abs(k - before).max() <= 1e-12 * k.max():
                     break
-        rates = free.copy()
-        rates[split] = 1 / (compute_s + transfer_s(k))[split]
+        rates = rate.copy()
+        rates[split] = (worth / (compute_s + transfer_s(k)))[split]
         return rates
 
     def _links(self, gangs: Gangs) -> tuple[Ints, Ints]:
@@ -139,5 +192,6 @@ def speeds_on_network(
     if isinstance(network.model, CassiniNetwork):
         return CompatibleSpeeds(free, job_types, network.model, network, where)
     if isinstance(network.model, ContentionNetwork):
-        return ContendedSpeeds(free, job_types, network.model, held, where)
+        steps = RigidSteps(free, job_types, network.model)
+        return ContendedSpeeds(steps, network.model, held, where)
     return NetworkSpeeds(free, job_types, network, held, where)

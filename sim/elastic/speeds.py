@@ -6,20 +6,27 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from apportion.errors import InputError, written
+from apportion.sim.contention.speeds import ContendedSpeeds, StepParts
 from apportion.sim.elastic.true_progress import epoch_of
+from apportion.sim.network import ContentionNetwork, NoNetwork, get_network
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from apportion.cluster import Cluster
     from apportion.mechanism.devices import Devices
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.scheduler import Gangs
+    from apportion.sim.contention.links import SharedCost
     from apportion.sim.elastic.trainers import Trainers
     from apportion.sim.elastic.true_progress import TrueProgress
+    from apportion.sim.engine.speeds import Speeds
+    from apportion.sim.network import NetworkModel
 
     Floats = NDArray[np.float64]
 
-__all__ = ["ElasticSpeeds"]
+__all__ = ["ElasticSpeeds", "ElasticSteps", "elastic_speeds"]
 
 
 class ElasticSpeeds:
@@ -52,14 +59,91 @@ class ElasticSpeeds:
 
     def rates(self, gangs: Gangs) -> Floats:
         """Return the progress per second of every line in steps of the initial batch."""
+        for job in gangs.job.tolist():
+            self._choose(job)
+        return self.chosen(gangs)
+
+    def chosen(self, gangs: Gangs) -> Floats:
+        """Return the same with the batches that were chosen last."""
         found = [self._rate(job) for job in gangs.job.tolist()]
         return np.array(found, dtype=float) * self._relative[gangs.option]
 
-    def _rate(self, job: int) -> float:
-        application = self._trainers.applications[job]
-        placement = tuple(gpus for _, _, gpus in self._devices.placement(job))
+    def seconds(self, gangs: Gangs) -> tuple[Floats, Floats]:
+        """Return the seconds of a step with the batches chosen last, and of its synchronisation.
+
+        These are the part of the step that a gradient by itself would not take: what overlaps
+        with it is not in them.
+        """
+        each_s, apart_s = np.zeros((2, gangs.job.size))
+        for line, job in enumerate(gangs.job.tolist()):
+            ran = self._trainers.running(job)
+            each_s[line] = ran.step.step_s + ran.accumulation * ran.step.gradient_s
+            apart_s[line] = max(ran.step.step_s - ran.step.gradient_s, 0.0)
+        relative = self._relative[gangs.option]
+        return each_s / relative, apart_s / relative
+
+    def _choose(self, job: int) -> None:
+        application, placement = self._trainers.applications[job], self._placement(job)
         local, accumulation = self._trainers.batches(job, placement)
         step = self._truth.step(application, placement, local)
         self._trainers.runs_with(job, placement, local, accumulation, step)
-        epoch = epoch_of(self._jobs, job, application)
-        return self._truth.per_s(application, placement, local, accumulation, epoch)
+
+    def _rate(self, job: int) -> float:
+        application, ran = self._trainers.applications[job], self._trainers.running(job)
+        epoch, placement = epoch_of(self._jobs, job, application), self._placement(job)
+        return self._truth.per_s(application, placement, ran.local, ran.accumulation, epoch)
+
+    def _placement(self, job: int) -> tuple[int, ...]:
+        return tuple(gpus for _, _, gpus in self._devices.placement(job))
+
+
+class ElasticSteps:
+    """What elastic gangs do in a step, see `apportion.sim.contention.speeds.Steps`.
+
+    Profiles say how long the synchronisation of a step takes on several machines, alone there, and
+    not how many bytes it sends: it is taken to last ``a + b M``. So M is that of the machines that
+    were measured, whatever their network.
+
+    Parameters
+    ----------
+    speeds
+        Progress and seconds of steps of gangs that share with nobody.
+    law
+        a and b.
+    """
+
+    def __init__(self, speeds: ElasticSpeeds, law: SharedCost) -> None:
+        self._speeds, self._law = speeds, law
+
+    def parts(self, gangs: Gangs, *, anew: bool) -> StepParts:
+        """Return what the steps of every line consist of."""
+        rate = self._speeds.rates(gangs) if anew else self._speeds.chosen(gangs)
+        each_s, apart_s = self._speeds.seconds(gangs)
+        startup_s = np.minimum(apart_s, self._law.startup_s)
+        size = (apart_s - startup_s) / self._law.s_per_byte
+        return StepParts(rate, rate * each_s, each_s - apart_s, startup_s, size)
+
+
+def elastic_speeds(
+    free: ElasticSpeeds, network: str | NetworkModel | None, devices: Devices, cluster: Cluster
+) -> tuple[Speeds, str | None]:
+    """Return speeds that depend on neighbours, if the network does, and its name.
+
+    Raises
+    ------
+    InputError
+        For a network that has to know what rigid jobs train.
+    """
+    if network is None:
+        return free, None
+    model = get_network(network, cluster=cluster).model
+    if isinstance(model, NoNetwork):
+        return free, model.name
+    if not isinstance(model, ContentionNetwork):
+        raise InputError(
+            f"network={written(network)} does not know elastic jobs, whose profiles say how long "
+            f"they synchronise; it must be 'contention', 'contention_expected', 'none', or a "
+            f"ContentionNetwork with figures of one's own."
+        )
+    steps = ElasticSteps(free, model.law)
+    return ContendedSpeeds(steps, model, devices.held, devices.placement), model.name

@@ -13,7 +13,7 @@ from apportion.estimators.goodput import (
     fit_step_times,
 )
 from apportion.plain_arrays import array_of, plain
-from apportion.sim.elastic.true_progress import epoch_of
+from apportion.sim.elastic.true_progress import Step, epoch_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from apportion.mechanism.configurations import GangOptions
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.scheduler import Ran
-    from apportion.sim.elastic.true_progress import Step, TrueProgress
+    from apportion.sim.elastic.true_progress import TrueProgress
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-__all__ = ["Batches", "Trainers"]
+__all__ = ["Batches", "Running", "Trainers"]
 
 _Seen = tuple[tuple[float, ...], ...]
 _Key = tuple[str, _Seen, int, float]
@@ -41,6 +41,14 @@ class Batches(NamedTuple):
     goodput: Floats
     local_batch: Ints
     accumulation: Ints
+
+
+class Running(NamedTuple):
+    """With which batch per GPU and how many accumulation steps a job runs, and its step."""
+
+    local: int
+    accumulation: int
+    step: Step
 
 
 class Trainers:
@@ -110,6 +118,12 @@ class Trainers:
         gpus = float(sum(placement))
         self._batch[job] = gpus * local * (accumulation + 1)
         self._running[job] = (gpus, float(len(placement)), float(local), *step)
+
+    def running(self, job: int) -> Running:
+        """Return what was taken down last of a job."""
+        gpus, _, local, *step = self._running[job]
+        accumulation = round(float(self._batch[job]) / (gpus * local)) - 1
+        return Running(int(local), accumulation, Step(*step))
 
     def observe(self, ran: Ran) -> None:
         """Learn from what ran."""

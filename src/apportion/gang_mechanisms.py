@@ -125,6 +125,10 @@ class Configurations(MechanismSettings):
     serving
         Requests that are served on the same cluster, an `apportion.Serving`, or their table alone;
         by default none.
+    network
+        ``"contention"``, ``"contention_expected"``, or a `ContentionNetwork`: gangs in several
+        machines slow each other down where they share one. By default none does: the measured
+        synchronisation is that of a gang alone. The policy is told, and learns, speeds without it.
 
     Raises
     ------
@@ -163,6 +167,10 @@ class Configurations(MechanismSettings):
     )
     serving: Any = field(
         default=None, metadata=about("csv of requests that are served on the same cluster")
+    )
+    network: Any = field(
+        default=None,
+        metadata=about("contention, contention_expected: gangs that share machines slow down"),
     )
 
     def __post_init__(self) -> None:

@@ -11,7 +11,7 @@ from apportion.errors import InputError
 from apportion.mechanism.placements import PLACEMENTS, Gang, Strategy, register
 from apportion.mechanism.scheduler import Gangs
 from apportion.sim.contention import ETHERNET_10G
-from apportion.sim.contention.speeds import ContendedSpeeds
+from apportion.sim.contention.speeds import ContendedSpeeds, RigidSteps
 from apportion.sim.contention.workload import generate_contended_workload
 from apportion.sim.engine import fluid
 from apportion.sim.leasing.simulate import run_leases
@@ -77,7 +77,8 @@ def test_who_slows_whom() -> None:
         def rates(self, gangs: Gangs) -> Any:
             return np.full(gangs.job.size, 1 / COMPUTE_S)
 
-    speeds = ContendedSpeeds(Free(), ["VGG-16"] * 4, network, held, places.__getitem__)
+    steps = RigidSteps(Free(), ["VGG-16"] * 4, network)
+    speeds = ContendedSpeeds(steps, network, held, places.__getitem__)
     expected = [1 / step_s(2), 1 / step_s(2), 1 / COMPUTE_S, 1 / step_s(1)]
     assert speeds.rates(gangs) == pytest.approx(expected)
     without_1 = speeds.rates_among(gangs, np.array([True, False, True, True]))
@@ -85,7 +86,7 @@ def test_who_slows_whom() -> None:
     places[0], held[0] = ((2, 0, 1), (2, 1, 1)), "moved"
     assert speeds.rates(gangs)[:2] == pytest.approx([1 / step_s(1)] * 2)
     guess = ContentionNetwork(table_iii_profiles(), expected=True)
-    share = ContendedSpeeds(Free(), ["VGG-16"] * 4, guess, held, lambda _: ((0, 0, 1), (0, 1, 1)))
+    share = ContendedSpeeds(steps, guess, held, lambda _: ((0, 0, 1), (0, 1, 1)))
     each_s = 1 / share.rates(gangs)
     part = 1 - COMPUTE_S / each_s[0]
     assert each_s == pytest.approx([step_s(1 + 3 * part)] * 4, rel=1e-9)
