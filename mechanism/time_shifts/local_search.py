@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 __all__ = ["searched"]
 
-CHAINS = 20
-KICKS = 110
-"""Chains of the search, and times that two jobs of each are turned at random."""
-
+CHAINS = 40
+KICKS = 50
+"""Chains of the search, and times that two jobs of each are turned at random: calls of NumPy
+cost as much as what they do, so that more chains and fewer turns find as much in less time."""
 
 _SLOTS = 144
 _MOST_SLOTS = 4096
@@ -49,22 +49,19 @@ class _SlottedJob:
 
     def __init__(self, demand: Floats, repetitions: int) -> None:
         self.slots, self.repetitions = demand.size, repetitions
-        # Row s is the demand over the circle of a job that is turned by (-s) slots.
+        levels, of_slot = np.unique(demand, return_inverse=True)
+        self.base, self.above = float(levels[0]), (levels - levels[0])[1:, None]
+        # Row s is what the job wants above its base over the circle if turned by (-s) slots.
         self._turned = sliding_window_view(
-            np.tile(demand, repetitions + 1), demand.size * repetitions
+            np.tile(demand - self.base, repetitions + 1), demand.size * repetitions
         )
-        levels = np.unique(demand)
-        self.base, self.above = float(levels[0]), levels[1:, None]
-        starts, ends, turns = [], [], []
-        for place, level in enumerate(levels[1:]):
-            runs = _runs(demand == level)
-            start, end = (each[:, None] + np.arange(demand.size) for each in runs)
-            starts.append(demand.size * place + start % demand.size)
-            ends.append(demand.size * place + end % demand.size)
-            turns.append((end // demand.size).sum(axis=0) - (start // demand.size).sum(axis=0))
-        none = np.zeros((0, demand.size), dtype=np.int64)
-        self._starts, self._ends = np.vstack([none, *starts]), np.vstack([none, *ends])
-        self._turns = np.vstack([none, *turns])
+        edges, turns = [np.zeros((2, 0, demand.size), np.int64)], [np.zeros((0, demand.size))]
+        for place in range(levels.size - 1):
+            runs = _runs(of_slot == place + 1)[:, :, None] + np.arange(demand.size)
+            edges.append((demand.size + 1) * place + runs % demand.size)
+            turns.append(np.subtract(*(runs // demand.size)).sum(axis=0)[None])
+        self._edges = np.concatenate(edges, axis=1)
+        self._turns = np.concatenate(turns).astype(float)
 
     def sums(self, values: Floats) -> Floats:
         """Sum values over the slots of each demand, for all rotations.
@@ -72,7 +69,7 @@ class _SlottedJob:
         Parameters
         ----------
         values
-            By demand above the lowest and slot of the circle, shape (chains, demands, slots).
+            By demand above the base and slot of the circle, shape (chains, demands, slots).
 
         Returns
         -------
@@ -80,17 +77,20 @@ class _SlottedJob:
             Shape (chains, slots of the period).
         """
         chains, demands, _ = values.shape
-        folded = values.reshape(chains, demands, self.repetitions, self.slots).sum(axis=2)
-        until = folded.cumsum(axis=2)
-        whole = until[:, :, -1]
-        until = (until - folded).reshape(chains, -1)  # before each slot
-        total: Floats = until.take(self._ends, axis=1).sum(axis=1)
-        total -= until.take(self._starts, axis=1).sum(axis=1)
-        total += whole @ self._turns
+        if self.repetitions > 1:
+            values = values.reshape(chains, demands, self.repetitions, self.slots).sum(axis=2)
+        before = np.zeros((chains, demands, self.slots + 1))  # each slot, and at last all
+        values.cumsum(axis=2, out=before[:, :, 1:])
+        ends, starts = (
+            before.reshape(chains, -1).take(self._edges, axis=1).sum(axis=2).swapaxes(0, 1)
+        )
+        total: Floats = np.ascontiguousarray(before[:, :, -1]) @ self._turns
+        total += ends
+        total -= starts
         return total
 
     def turned(self, rotations: Ints) -> Floats:
-        """Return the demand over the circle for some rotations, shape (rotations, slots)."""
+        """Return the demand above the base for some rotations, shape (rotations, slots)."""
         rows: Floats = self._turned[-rotations % self.slots]
         return rows
 
@@ -106,29 +106,35 @@ class _Chains:
             middles = (np.arange(job.units * unit) + 0.5) * (job.period_s / (job.units * unit))
             after = np.searchsorted(job.edges_s, middles, side="right") - 1
             self.jobs.append(_SlottedJob(np.rint(scale * job.after_gbps[after]), repetitions))
+        self._base = sum(job.base for job in self.jobs) - _WHOLE
         self._gbps, self._share = scale * turning.background.gbps, turning.background.share
 
     def over(self, load: Floats) -> Floats:
-        """Return what exceeds the capacity, as `TurningJobs.over`."""
+        """Return what exceeds the capacity of loads less the capacity, as `TurningJobs.over`."""
         if self._gbps.size == 1:
-            over: Floats = np.maximum(0.0, load + (self._gbps[0] - _WHOLE))
-            return over
+            over = load + self._gbps[0] if self._gbps[0] else load
+            return np.maximum(over, 0.0)
         total = np.zeros(load.shape)
         for gbps, share in zip(self._gbps, self._share, strict=True):
-            total += share * np.maximum(0.0, load + (gbps - _WHOLE))
+            total += share * np.maximum(load + gbps, 0.0)
         return total
 
     def load(self, rotations: Ints) -> Floats:
-        """Return the load of all jobs, shape (chains, slots)."""
+        """Return the load of all jobs less the capacity, shape (chains, slots)."""
         turned = [job.turned(rotations[:, place]) for place, job in enumerate(self.jobs)]
-        total: Floats = np.sum(turned, axis=0)
+        total: Floats = np.sum(turned, axis=0) + self._base
         return total
 
     def excess_of_rotations(self, job: _SlottedJob, load: Floats) -> Floats:
-        """Excess for every rotation of a job beside a load, shape (chains, slots of its period)."""
-        base = self.over(load + job.base)
-        more = self.over(load[:, None] + job.above) - base[:, None]
-        total: Floats = base.sum(axis=1, keepdims=True) + job.sums(more)
+        """Excess for every rotation of a job beside a load that has its base already.
+
+        Shape (chains, slots of the period).
+        """
+        base = self.over(load)
+        more = self.over(load[:, None] + job.above)
+        more -= base[:, None]
+        total: Floats = job.sums(more)
+        total += base.sum(axis=1, keepdims=True)
         return total
 
     def descend(self, rotations: Ints) -> Floats:
@@ -144,9 +150,9 @@ class _Chains:
             for place, job in enumerate(self.jobs[1:], 1):
                 load -= job.turned(rotations[:, place])
                 excess = self.excess_of_rotations(job, load)
-                rotations[:, place] = excess.argmin(axis=1)
-                reached = excess[chains, rotations[:, place]]
-                load += job.turned(rotations[:, place])
+                rotations[:, place] = best = excess.argmin(axis=1)
+                reached = excess[chains, best]
+                load += job.turned(best)
             if not (reached < before).any():
                 break
         return reached
@@ -195,7 +201,7 @@ def _on_slots(
     slots = _slots_of(turning)
     if slots is None:  # too long a circle for slots; exact descents from anywhere
         periods = np.array([job.period_s for job in turning.jobs])
-        return list(random.random((chains // 2, count)) * periods * (np.arange(count) > 0))
+        return list(random.random((chains // 4, count)) * periods * (np.arange(count) > 0))
     search = _Chains(turning, slots)
     sizes = np.array([job.slots for job in search.jobs])
     rotations = random.integers(0, sizes, (chains, count))
@@ -241,10 +247,10 @@ def _slots_of(turning: TurningJobs) -> int | None:
     return slots if slots <= _MOST_SLOTS else None
 
 
-def _runs(there: NDArray[np.bool_]) -> tuple[Ints, Ints]:
-    """Return where runs of slots start and end (up to twice the period), around the circle."""
+def _runs(there: NDArray[np.bool_]) -> Ints:
+    """Return where runs of slots end (up to twice the period) and start, shape (2, runs)."""
     starts = np.flatnonzero(there & ~np.roll(there, 1))
     ends = np.flatnonzero(there & ~np.roll(there, -1)) + 1
     if ends[0] <= starts[0]:
         ends = np.append(ends[1:], ends[0] + there.size)
-    return starts, ends
+    return np.stack([ends, starts])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -100,7 +101,7 @@ class TurningJobs:
         capacity_gbps: float,
         background: Background = NO_BACKGROUND,
     ) -> None:
-        self.jobs, self.circle = list(jobs), circle
+        self.jobs, self.circle = tuple(jobs), circle
         self.capacity_gbps, self.background = capacity_gbps, background
 
     @classmethod
@@ -136,7 +137,7 @@ class TurningJobs:
         shifts_s
             Shape (ways, jobs).
         """
-        edges, jumps, owner = self._edges()
+        edges, jumps, owner = self._edges
         if not edges.size:
             load = np.array([sum(job.mean_gbps for job in self.jobs)])
             return np.full(len(shifts_s), self.over(load)[0] / self.capacity_gbps)
@@ -160,7 +161,7 @@ class TurningJobs:
             A job to leave out.
         """
         perimeter = self.circle.perimeter_s
-        edges, jumps, owner = self._edges()
+        edges, jumps, owner = self._edges
         chosen = owner != without
         mean = sum(job.mean_gbps for place, job in enumerate(self.jobs) if place != without)
         times = wrapped(edges[chosen] + shifts_s[owner[chosen]], perimeter)
@@ -170,6 +171,7 @@ class TurningJobs:
         widths = np.diff(times, append=perimeter)
         return times, level + (mean - widths @ level / perimeter)
 
+    @cached_property
     def _edges(self) -> tuple[Floats, Floats, NDArray[np.intp]]:
         """Edges of all jobs over the circle, their jumps, and the job of each."""
         edges, jumps, owner = [np.zeros(0)], [np.zeros(0)], [np.zeros(0, dtype=np.intp)]
