@@ -129,7 +129,10 @@ def _restarts(
     for place, name in enumerate(("restart_seconds", "rescale_seconds")):
         if settings[name] is not None:
             seconds[:, place] = settings[name]
-    return JobRestarts(settings["gang_restart"], seconds[:, 0], seconds[:, 1])
+    believed_s = seconds[:, 0]
+    if settings["reallocation_seconds"] is not None:
+        believed_s = np.full(len(names), settings["reallocation_seconds"])
+    return JobRestarts(settings["gang_restart"], seconds[:, 0], seconds[:, 1], believed_s)
 
 
 def _check_options(workload: Workload, trainers: Trainers) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.mechanism.configurations.options import GangOptions
-    from apportion.mechanism.devices import Devices
+    from apportion.mechanism.devices import Devices, Held
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.scheduler import News, Ran
 
@@ -49,6 +49,8 @@ class Asked(NamedTuple):
         Seconds that a restart costs each.
     pinned
         Whether it must keep its option.
+    capacity
+        GPUs of each type that may be given, shape (types,).
     """
 
     now_s: float
@@ -59,6 +61,7 @@ class Asked(NamedTuple):
     started: Bools
     restart_s: Floats
     pinned: Bools
+    capacity: Ints
 
 
 class OptionChoice(Protocol):
@@ -82,11 +85,29 @@ class OptionChoice(Protocol):
 
 
 class JobRestarts(NamedTuple):
-    """How changes are priced: one of `RESTARTS`, and its seconds by job, shape (jobs,)."""
+    """How changes are priced: one of `RESTARTS`, and its seconds by job, shape (jobs,).
+
+    Attributes
+    ----------
+    kind
+        One of `RESTARTS`.
+    first_s, rescale_s
+        Seconds of a restart, and of the forming of another ring.
+    believed_s
+        Seconds of a restart, as those reckon who choose.
+    """
 
     kind: str
     first_s: Floats
     rescale_s: Floats
+    believed_s: Floats
+
+
+class Standing(NamedTuple):
+    """What everyone had before a decision: options of all jobs, and the GPUs of gangs."""
+
+    option: Ints
+    held: dict[int, Held]
 
 
 class InConfigurations:
@@ -94,7 +115,7 @@ class InConfigurations:
 
     It is deaf between its intervals: who arrives waits for the next one. Jobs whose option stays
     keep their GPUs; the others are packed anew and lose the seconds that their change costs. A
-    change during a pause starts the pause anew.
+    change during a pause starts the pause anew, and it is not over before it would have been.
 
     Parameters
     ----------
@@ -146,17 +167,32 @@ class InConfigurations:
         self.most: Ints = np.zeros(count, dtype=np.intp)
         self.ready_s: Floats = np.full(count, -np.inf)
 
-    def decide(self, news: News) -> Change:
+    def decide(self, news: News) -> Change | None:
         """Let go of who is done, choose anew, and place whose option has changed."""
+        self._let_go(news)
+        before = self._standing()
+        self._renew(news.now_s)
+        return self._change(news.now_s, before)
+
+    def _let_go(self, news: News) -> None:
+        """Learn from what ran, and take the GPUs of those who are done."""
         if news.ran is not None:
             self._choice.observe(news.ran)
             self._devices.release(news.ran.done.tolist())
             self.option[news.ran.done] = -1
+
+    def _standing(self) -> Standing:
+        return Standing(self.option.copy(), dict(self._devices.held))
+
+    def _renew(self, now_s: float) -> None:
+        """Choose an option for every job, and place those that have another one."""
         active, before = self._jobs.active, self.option.copy()
-        chosen = self._choice.choose(self._asked(news.now_s))
-        self.option[active] = chosen
-        moved = self._place(active, before)
-        return self._change(news.now_s, active, before, moved)
+        self.option[active] = self._choice.choose(self._asked(now_s))
+        self._place(active, before)
+
+    def _capacity(self) -> Ints:
+        """Return the GPUs of each type that may be given."""
+        return self._jobs.capacity
 
     def _asked(self, now_s: float) -> Asked:
         active = self._jobs.active
@@ -172,12 +208,13 @@ class InConfigurations:
             most,
             self.restarts[active],
             started,
-            self._restarts.first_s[active],
+            self._restarts.believed_s[active],
             paused & self._keep_paused,
+            self._capacity(),
         )
 
-    def _place(self, active: Ints, before: Ints) -> set[int]:
-        """Give GPUs to who has another option; return who has other GPUs than before."""
+    def _place(self, active: Ints, before: Ints) -> None:
+        """Give GPUs to who has another option; who cannot be placed has none."""
         options, devices = self._options, self._devices
         new = active[self.option[active] != before[active]]
         held_before = dict(devices.held)
@@ -190,31 +227,38 @@ class InConfigurations:
         declined = pack(devices, wanted, whole_nodes=self._whole_nodes)
         for job in held_before.keys() - devices.held.keys() | set(declined):
             self.option[job] = -1
-        return {job for job, held in devices.held.items() if held_before.get(job) != held}
 
-    def _change(self, now_s: float, active: Ints, before: Ints, moved: set[int]) -> Change:
-        options = self._options
+    def _change(self, now_s: float, before: Standing, *, resolved: bool = True) -> Change:
+        """Return who has GPUs now; who has others than before starts, and loses its pause."""
+        active, options, held = self._jobs.active, self._options, self._devices.held
         job = active[self.option[active] >= 0]
-        option = self.option[job]
-        starts = np.isin(job, np.array(sorted(moved), dtype=np.intp))
-        had = np.where(before[job] >= 0, options.gpus[before[job]], 0)
-        # On another type there is nothing of the old gang to go on with.
-        same_type = options.kind[before[job]] == options.kind[option]
-        had = np.where(same_type | (had == 0), had, options.gpus[option])
-        kind, first_s, rescale_s = self._restarts
-        lost_s = lost_seconds(kind, first_s[job], rescale_s[job], had, options.gpus[option])
+        moved = [before.held.get(each) != held[each] for each in job.tolist()]
+        starts = np.array(moved, dtype=bool)
+        lost_s = self._pauses(now_s, job, before.option)
         self.restarts[job[starts & (self.most[job] > 0)]] += 1
-        self.most[job] = np.maximum(self.most[job], options.gpus[option])
+        self.most[job] = np.maximum(self.most[job], options.gpus[self.option[job]])
         self.ready_s[job[starts]] = now_s + lost_s[starts]
-        stop = active[(before[active] >= 0) & (self.option[active] < 0)]
-        again = job[starts & (before[job] >= 0)]
+        had = before.option >= 0
+        stop = active[had[active] & (self.option[active] < 0)]
         return Change(
-            Gangs(job, job, options.kind[option], options.gpus[option]),
+            Gangs(job, job, options.kind[self.option[job]], options.gpus[self.option[job]]),
             starts,
-            np.union1d(stop, again),
+            np.union1d(stop, job[starts & had[job]]),
             lost_s=np.where(starts, lost_s, 0.0),
-            resolved=True,
+            resolved=resolved,
         )
+
+    def _pauses(self, now_s: float, job: Ints, before: Ints) -> Floats:
+        """Return for how long jobs with options pause if they have changed."""
+        options, option, old = self._options, self.option[job], before[job]
+        had = np.where(old >= 0, options.gpus[old], 0)
+        # On another type there is nothing of the old gang to go on with.
+        same_type = options.kind[old] == options.kind[option]
+        had = np.where(same_type | (had == 0), had, options.gpus[option])
+        kind, first_s, rescale_s, _ = self._restarts
+        lost_s = lost_seconds(kind, first_s[job], rescale_s[job], had, options.gpus[option])
+        # Who is still loading what it needs is not done sooner for having fewer GPUs.
+        return np.where(old >= 0, np.maximum(lost_s, self.ready_s[job] - now_s), lost_s)
 
     def lasts_s(self, now_s: float) -> float:
         """Return the time between two decisions."""

@@ -47,6 +47,12 @@ class PolicyChoice:
         What they may have.
     trainers
         Tell the goodputs.
+
+    Attributes
+    ----------
+    fair
+        What each job would make with a fair share of the GPUs, as it was reckoned last, progress
+        per second, shape (jobs,).
     """
 
     def __init__(
@@ -56,6 +62,7 @@ class PolicyChoice:
         self._options, self._trainers = options, trainers
         self.solves, self.policy_seconds = 0, 0.0
         self._nobody = 0
+        self.fair: Floats = np.zeros(jobs.jobs)
 
     def choose(self, asked: Asked) -> Ints:
         """Return the option of every active job, -1 for none.
@@ -100,7 +107,7 @@ class PolicyChoice:
         jobs = asked.jobs
         known = self._trainers.goodputs(jobs.tolist())
         columns = self._columns(asked)
-        fair = fair_throughput(Problem(self._instance(known, columns)))
+        fair = fair_throughput(Problem(self._instance(known, asked, columns)))
         gpus = self._options.gpus
         fewest = np.where(known > 0, gpus, np.inf).min(axis=1, initial=np.inf)
         open_ = gpus <= np.maximum(asked.most, fewest)[:, None]
@@ -108,14 +115,16 @@ class PolicyChoice:
         open_[now, asked.current[now]] = True
         # Growth towards a fair share: where no option reaches it, the best that is known counts.
         fair = np.where(fair > 0, fair, known.max(axis=1))
-        return self._instance(np.where(open_, known, 0.0), columns | {"fair_throughput": fair})
+        self.fair[jobs] = fair
+        columns |= {"fair_throughput": fair}
+        return self._instance(np.where(open_, known, 0.0), asked, columns)
 
-    def _instance(self, speed: Floats, columns: dict[str, Any]) -> Instance:
+    def _instance(self, speed: Floats, asked: Asked, columns: dict[str, Any]) -> Instance:
         options = self._options
         return Instance.of_options(
             speed,
             options.gpus,
-            self._jobs.capacity,
+            asked.capacity,
             option_accelerator=options.kind,
             columns=columns,
         )

@@ -163,15 +163,9 @@ class Fluid:
 
     def _run_to_completion(self, now_s: float, length_s: float) -> tuple[float, Ran]:
         """Run to a time or until the first job is done."""
-        truth, gangs = self._truth, self._gangs
-        jobs, rate, share = gangs.job, self._rate, gangs.share
-        if share is not None:
-            jobs = np.bincount(jobs).nonzero()[0]
-            of_job = np.bincount(gangs.job, weights=rate * share, minlength=truth.jobs)
-            rate = of_job[jobs].astype(float)
+        truth, share = self._truth, self._gangs.share
+        jobs, rate, needed_s = self._needed(now_s)
         remaining = truth.remaining[jobs]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            needed_s = self._by_the_clock(now_s, remaining / rate)
         # From the least time needed and not from two readings of a clock: rounding could stop it.
         passed_s = min(float(needed_s.min(initial=np.inf)), length_s)
         if passed_s == np.inf:
@@ -186,6 +180,21 @@ class Fluid:
             truth.complete(done, np.full(done.size, now_s + passed_s))
         self._pass(passed_s)
         return now_s + passed_s, self._ran(worked_s, held_s, passed_s, done)
+
+    def first_done_s(self, now_s: float) -> float:
+        """Return in how many seconds the first job is done if nothing changes; infinite if none."""
+        return float(self._needed(now_s)[2].min(initial=np.inf))
+
+    def _needed(self, now_s: float) -> tuple[Ints, Floats, Floats]:
+        """Return jobs with devices, their steps/s, and in how many seconds each is done."""
+        gangs, rate = self._gangs, self._rate
+        jobs: Ints = gangs.job
+        if gangs.share is not None:
+            jobs = np.bincount(jobs).nonzero()[0]
+            of_job = np.bincount(gangs.job, weights=rate * gangs.share, minlength=self._truth.jobs)
+            rate = of_job[jobs].astype(float)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return jobs, rate, self._by_the_clock(now_s, self._truth.remaining[jobs] / rate)
 
     def _hold(self, passed_s: float) -> Floats:
         """Book devices had all the time, or a share of it, perhaps by a job on several types.
