@@ -16,12 +16,13 @@ from apportion.cli.options import (
     add_seed,
     add_simulation,
 )
+from apportion.cli.request_options import add_request_generator
 from apportion.cli.trace_options import add_trace
 from apportion.cli.values import comma_separated, ending, real, refuse_blank, whole
 from apportion.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 __all__ = ["DEFAULT_ON_RACKS", "DEFAULT_POLICIES", "parse"]
 
@@ -87,13 +88,16 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     _add_solve(commands)
     _add_policies(commands)
     _add_links(commands)
-    workload = commands.add_parser("workload", help="describe a trace, or generate a workload")
-    actions = workload.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    _add_describe(actions)
-    _add_generate(actions)
+    text = "describe a trace, or generate a workload"
+    groups = {
+        "workload": _add_group(commands, "workload", text, (_add_describe, _add_generate)),
+        "requests": _add_group(
+            commands, "requests", "generate requests for inference", (_add_generate_requests,)
+        ),
+    }
     _check_command("command", words[:1], commands.choices)
-    if words[:1] == ["workload"]:
-        _check_command("command of apportion workload", words[1:2], actions.choices)
+    for name in groups.keys() & set(words[:1]):
+        _check_command(f"command of apportion {name}", words[1:2], groups[name].choices)
     args, unknown = parser.parse_known_args(words)
     if unknown:
         if not unknown[0].startswith("-"):
@@ -110,6 +114,17 @@ def _check_command(kind: str, words: Sequence[str], commands: Any) -> None:
     """Refuse a misspelt command with the nearest one; options are left to argparse."""
     if words and not words[0].startswith("-") and words[0] not in commands:
         raise unknown_name(kind, words[0], commands)
+
+
+def _add_group(
+    commands: Any, name: str, text: str, members: Sequence[Callable[[Any], None]]
+) -> Any:
+    """Add a command that has commands of its own."""
+    group = commands.add_parser(name, help=text)
+    actions = group.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for add in members:
+        add(actions)
+    return actions
 
 
 def _add_command(commands: Any, name: str, module: str, text: str) -> argparse.ArgumentParser:
@@ -260,4 +275,13 @@ def _add_generate(commands: Any) -> None:
     add_kind(parser)
     add_generator(parser)
     add_seed(parser, "same seed, same workload (default: 0)")
+    _finish(parser)
+
+
+def _add_generate_requests(commands: Any) -> None:
+    text = "draw requests for inference, write csv"
+    parser = _add_command(commands, "generate", "requests_generate", text)
+    add_file(parser, "where to write the requests", name="out")
+    add_request_generator(parser)
+    add_seed(parser, "same seed, same requests (default: 0)")
     _finish(parser)

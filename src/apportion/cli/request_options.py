@@ -1,0 +1,68 @@
+"""Options of the commands on requests for inference."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from apportion.cli.values import one_of, real, whole
+
+if TYPE_CHECKING:
+    import argparse
+
+__all__ = ["add_request_generator"]
+
+
+def add_request_generator(parser: argparse.ArgumentParser) -> None:
+    """Add how to draw requests."""
+    group = parser.add_argument_group("how often they come")
+    group.add_argument(
+        "--rate",
+        type=real(strict=True),
+        metavar="X",
+        help="requests/s on average (default: 0.37; of --rate-file, as measured)",
+    )
+    group.add_argument(
+        "--rate-file",
+        metavar="FILE",
+        help="csv of a measured rate, columns t_s and rate_rps, in place of a plain day and night",
+    )
+    _add_number(group, "hours", 24.0, "how long", strict=True)
+    _add_number(group, "noise", 0.2, "of the rate: deviation of its logarithm, anew every 300 s")
+    _add_number(group, "spikes-per-day", 0.0, "when the rate is threefold for 600 s")
+    group = parser.add_argument_group("what they ask")
+    group.add_argument(
+        "--services",
+        type=whole(1),
+        default=6,
+        metavar="N",
+        help="the k-th is asked in proportion to 1 / k^z (default: %(default)s)",
+    )
+    _add_number(group, "zipf", 1.0, "the exponent z")
+    _add_number(group, "mean-duration", 5.0, "seconds on one GPU", strict=True)
+    shapes = ("constant", "uniform", "lognormal")
+    group.add_argument(
+        "--durations",
+        type=one_of("shape of durations", shapes),
+        default="uniform",
+        metavar="|".join(shapes),
+        help="around their mean (default: %(default)s)",
+    )
+    _add_number(group, "spread", 0.5, "of durations around their mean")
+    group.add_argument(
+        "--slo-factor",
+        type=real(strict=True),
+        metavar="X",
+        help="each should end within so many times its duration (default: no SLO)",
+    )
+
+
+def _add_number(
+    group: argparse._ArgumentGroup, name: str, default: float, text: str, *, strict: bool = False
+) -> None:
+    group.add_argument(
+        f"--{name}",
+        type=real(strict=strict),
+        default=default,
+        metavar="X",
+        help=f"{text} (default: %(default)g)",
+    )

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from apportion.cli import main
+from apportion.sim.inference import checked_requests
+
+
+@pytest.fixture(autouse=True)
+def somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def generated(*words: str, hours: float = 2.0) -> pd.DataFrame:
+    assert main(["requests", "generate", "r.csv", "--hours", str(hours), *words]) == 0
+    return pd.read_csv("r.csv", index_col="request")
+
+
+def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    capsys.readouterr()
+    assert main(list(words)) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    return captured.err
+
+
+def test_requests_are_written_and_the_same_seed_writes_the_same(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = ["--slo-factor", "3", "--services", "2", "--durations", "constant", "--seed", "3"]
+    made = generated(*words)
+    first = Path("r.csv").read_bytes()
+    assert f"{len(made):,} requests of 2 services: r.csv" in capsys.readouterr().out
+    generated(*words)
+    assert Path("r.csv").read_bytes() == first
+    checked_requests(made)
+    assert (made["duration_s"] == 5.0).all()
+    assert (made["slo_s"] == 15.0).all()
+    assert made["arrival_s"].between(0, 7200).all()
+
+
+def test_a_measured_rate_takes_the_place_of_day_and_night() -> None:
+    Path("rate.csv").write_text("t_s,rate_rps\n0,0\n600,2\n")
+    made = generated("--rate-file", "rate.csv", "--noise", "0", hours=1.0)
+    assert ((made["arrival_s"] % 1200) >= 600).all()
+    assert 3000 < len(made) < 4200  # Poisson of mean 3600
+    scaled = generated("--rate-file", "rate.csv", "--noise", "0", "--rate", "0.1", hours=1.0)
+    assert 250 < len(scaled) < 480  # of mean 360
+
+
+def test_misspelt_words_and_numbers_out_of_range(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "Did you mean 'generate'?" in refused(capsys, "requests", "generat", "r.csv")
+    words = ("requests", "generate", "r.csv")
+    assert "Did you mean '--slo-factor'?" in refused(capsys, *words, "--slo-facto", "2")
+    assert "slo_factor is 0.5" in refused(capsys, *words, "--slo-factor", "0.5")
+    assert "'0' must be a whole number >= 1" in refused(capsys, *words, "--services", "0")
+    assert not Path("r.csv").exists()
