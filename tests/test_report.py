@@ -287,6 +287,18 @@ def summary_of(**columns: list[float]) -> pd.DataFrame:
     return a_comparison().summary().assign(**columns)
 
 
+@pytest.mark.parametrize(
+    ("longest_s", "unit", "shown"), [(3599, "s", "18.20"), (3600, "h", "0.01")]
+)
+def test_short_times_are_in_seconds(longest_s: float, unit: str, shown: str) -> None:
+    summary = pd.DataFrame(
+        {"policy": ["p", "q"], "mean_jct_s": [18.2, 20.0], "makespan_s": [70.0, longest_s]}
+    )
+    table = human_table(summary)
+    assert table.units == ("", unit, unit)
+    assert table.cells[0][1] == shown
+
+
 def test_summary_table_in_human_units_with_the_best_marked() -> None:
     table = human_table(
         summary_of(mean_jct_s=[7200.0, 3600.0], utilization=[0.5, 0.256], cost=[12345.6, np.nan])

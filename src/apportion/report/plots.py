@@ -16,6 +16,7 @@ from apportion.report.series import (
     utilization,
 )
 from apportion.report.style import line_styles, new_figure, plotting_style, with_legend
+from apportion.report.tables import time_unit
 from apportion.report.tier_plots import TIER_PLOT_KINDS, tier_kinds_of
 from apportion.report.timeline_plots import TIMELINE_PLOT_KINDS, timeline_kinds_of
 
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
 __all__ = ["PLOT_KINDS", "kinds_of", "plot"]
 
 Runs = Mapping[str, "Run"]
-
-_SHORT_S = 60.0
-"""Completion times of which none is longer are drawn in seconds."""
 
 
 def plot(runs: Runs, kind: str) -> Figure:
@@ -64,9 +62,8 @@ def _completion_times(runs: Runs) -> Figure:
     figure = new_figure()
     axes = figure.subplots()
     jct_s = {policy: run.jobs["jct_s"].to_numpy(float) for policy, run in runs.items()}
-    # Nobody reads seconds in hours.
-    short = max(times_s.max() for times_s in jct_s.values()) < _SHORT_S
-    unit, unit_s = ("seconds", 1) if short else ("hours", 3600)
+    unit, unit_s = time_unit(max(times_s.max() for times_s in jct_s.values()))
+    unit = {"s": "seconds", "h": "hours"}[unit]
     _distributions(axes, {policy: times_s / unit_s for policy, times_s in jct_s.items()})
     axes.set(title="Completion times", xlabel=f"job completion time ({unit}, log scale)")
     return with_legend(figure, axes)

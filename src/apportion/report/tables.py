@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,7 +21,13 @@ __all__ = [
     "aligned_text",
     "human_measures",
     "human_table",
+    "longest_time_s",
+    "time_unit",
 ]
+
+
+_SHORT_S = 3600.0
+"""Times of which none is longer are shown in seconds."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +139,17 @@ class HumanTable:
         return aligned_text([*header, *rows], gap=1)
 
 
-def human_table(summary: pd.DataFrame, *, brief: bool = False) -> HumanTable:
+def time_unit(longest_s: float) -> tuple[str, float]:
+    """Return the unit, and its seconds, for times of which `longest_s` is the longest.
+
+    Nobody reads a few seconds in hours.
+    """
+    return ("s", 1.0) if longest_s < _SHORT_S else ("h", 3600.0)
+
+
+def human_table(
+    summary: pd.DataFrame, *, brief: bool = False, longest_s: float | None = None
+) -> HumanTable:
     """Put the summary of a comparison into human units, without what no run knows.
 
     Parameters
@@ -142,8 +158,13 @@ def human_table(summary: pd.DataFrame, *, brief: bool = False) -> HumanTable:
         One row per policy, columns as in ``Comparison.summary()``.
     brief
         Only what fits a terminal of 100 columns.
+    longest_s
+        The longest time, which decides the unit of all of them; by default that of the summary.
     """
-    measures = [measure for measure in MEASURES if _is_shown(measure, summary, brief=brief)]
+    shown = [measure for measure in MEASURES if _is_shown(measure, summary, brief=brief)]
+    if longest_s is None:
+        longest_s = longest_time_s(summary)
+    measures = [_in_unit(measure, *time_unit(longest_s)) for measure in shown]
     columns = [_column(summary[measure.column].to_numpy(float), measure) for measure in measures]
     texts = [list(map(str, summary["policy"])), *(text for text, _ in columns)]
     marks = [[False] * len(summary), *(mark for _, mark in columns)]
@@ -153,6 +174,18 @@ def human_table(summary: pd.DataFrame, *, brief: bool = False) -> HumanTable:
         cells=tuple(zip(*texts, strict=True)),
         best=tuple(zip(*marks, strict=True)),
     )
+
+
+def longest_time_s(summary: pd.DataFrame) -> float:
+    """Return the longest of the times of a summary, seconds; infinite without one."""
+    names = [each.column for each in MEASURES if each.unit == "h" and each.column in summary]
+    times_s = summary[names].to_numpy(float)
+    return float(np.max(times_s, where=np.isfinite(times_s), initial=-np.inf)) if names else np.inf
+
+
+def _in_unit(measure: Measure, unit: str, scale: float) -> Measure:
+    """Return the measure in another unit of time, if it is one."""
+    return replace(measure, unit=unit, scale=scale) if measure.unit == "h" else measure
 
 
 def _is_shown(measure: Measure, summary: pd.DataFrame, *, brief: bool) -> bool:

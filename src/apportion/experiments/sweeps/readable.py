@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from apportion.report.tables import HumanTable, human_table
+from apportion.report.tables import HumanTable, human_table, longest_time_s
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,10 +31,13 @@ def readable_tables(summary: pd.DataFrame) -> dict[str, HumanTable]:
 
 def _table(rows: pd.DataFrame) -> HumanTable:
     """Put the loads of one workload under each other."""
-    means = _shown(rows)
-    ends = [_shown(rows, f"_{end}").cells for end in _RANGE]
+    longest_s = longest_time_s(rows)
+    means = _shown(rows, longest_s)
+    ends = [_shown(rows, longest_s, f"_{end}").cells for end in _RANGE]
     best = [
-        marks for _, at_load in rows.groupby("load", sort=False) for marks in _shown(at_load).best
+        marks
+        for _, at_load in rows.groupby("load", sort=False)
+        for marks in _shown(at_load, longest_s).best
     ]
     cells = [
         (policy, f"{load:g}", str(seeds), jct, low[1], high[1], *others)
@@ -52,7 +55,8 @@ def _table(rows: pd.DataFrame) -> HumanTable:
     )
 
 
-def _shown(rows: pd.DataFrame, ending: str = "") -> HumanTable:
+def _shown(rows: pd.DataFrame, longest_s: float, ending: str = "") -> HumanTable:
     """Format the means, or with an ending the lowest or highest values, of what is shown."""
     columns = {f"{name}{ending}": name for name in _SHOWN}
-    return human_table(rows[["policy", *columns]].rename(columns=columns))
+    named = rows[["policy", *columns]].rename(columns=columns)
+    return human_table(named, longest_s=longest_s)
