@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from apportion.errors import InputError, written
-from apportion.mechanism.configurations import GangOptions, InConfigurations, JobRestarts
+from apportion.mechanism.configurations import (
+    BesideRequests,
+    GangOptions,
+    InConfigurations,
+    JobRestarts,
+)
 from apportion.mechanism.placement import Placer
 from apportion.policies import Policy
 from apportion.policies.whole.sia import Sia
 from apportion.sim.elastic.as_progress import as_progress
+from apportion.sim.elastic.beside_requests import FluidBesideRequests, Speedups
 from apportion.sim.elastic.choice import PolicyChoice
 from apportion.sim.elastic.record import PauseRecord
 from apportion.sim.elastic.speeds import ElasticSpeeds, elastic_speeds
 from apportion.sim.elastic.trainers import Trainers
 from apportion.sim.elastic.true_progress import TrueProgress
+from apportion.sim.elastic.with_requests import serving_side, serving_tables
 from apportion.sim.engine import Fluid, Truth
 from apportion.sim.engine import run as run_jobs
 from apportion.sim.given_order import by_arrival_and_id, of_types_given, present_types
+from apportion.sim.inference.serving import Serving
 from apportion.sim.log import RoundLog
 from apportion.sim.metrics import jobs_table
 from apportion.sim.run import Run
@@ -28,7 +36,10 @@ from apportion.sim.schedule import ScheduleLog
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from numpy.typing import NDArray
+
     from apportion.cluster import Cluster
+    from apportion.mechanism.devices import Devices
     from apportion.sim.deciders import Decider
     from apportion.sim.elastic_workload import ElasticWorkload
     from apportion.sim.engine.snapshot import Snapshots
@@ -67,58 +78,103 @@ def run_configurations(
     Raises
     ------
     InputError
-        For a policy that shares out time, and a job that no option holds; it is named.
+        For a policy that shares out time, a job that no option holds, which is named, and more
+        GPUs that serve requests than there are.
     """
-    if not (isinstance(decider, Policy) and decider.integral):
-        raise InputError(
-            f"{decider.label!r} shares out time; elastic jobs need a policy that decides in whole "
-            f"numbers, such as 'sia', 'pollux', 'deepboot' or 'optimus'."
-        )
+    _check_policy(decider)
+    settings["serving"] = None if settings["serving"] is None else Serving.of(settings["serving"])
+    serving: Serving | None = settings["serving"]
+    if settings["gang_sizes"] is None:  # requests leave few machines whole
+        whole = isinstance(decider, Sia) and serving is None
+        settings["gang_sizes"] = "whole_nodes" if whole else "every"
     present = present_types(cluster)
     ordered = by_arrival_and_id(as_progress(workload, present))
-    truth = Truth(ordered, present)
-    if settings["gang_sizes"] is None:
-        settings["gang_sizes"] = "whole_nodes" if isinstance(decider, Sia) else "every"
-    placer = Placer(present)
-    devices = placer.devices
+    truth, placer = Truth(ordered, present), Placer(present)
+    jobs = _elastic(settings, workload, ordered, truth, placer.devices)
+    _check_options(ordered, jobs.trainers)
+    choice = PolicyChoice(decider, truth.told, jobs.options, jobs.trainers)
+    how = _how(decider, settings)
+    about = (truth.told, placer.devices, jobs.options, choice, jobs.restarts)
+    scheduler: InConfigurations = InConfigurations(*about, **how)
+    side = None
+    if serving is not None:
+        _refuse(snapshots)
+        worth = Speedups(jobs.trainers, choice, jobs.relative)
+        side = serving_side(serving, placer.devices, worth, settings["seed"])
+        scheduler = BesideRequests(*about, serving=side, **how)
+    alone = ElasticSpeeds(
+        *(truth.told, placer.devices, jobs.trainers, jobs.profiles, jobs.relative),
+        decisions=lambda: scheduler.intervals,
+    )
+    network = settings["network"]
+    speeds, settings["network"] = elastic_speeds(alone, network, placer.devices, present)
+    log, schedule = RoundLog(present.accelerators), ScheduleLog(present, len(ordered))
+    record, fluid = PauseRecord(truth, log, reporter, schedule, placer), Fluid(truth, speeds)
+    runtime = fluid if side is None else FluidBesideRequests(fluid, side.feed)
+    run_jobs(truth, scheduler, runtime, record, snapshots)
+    reporter.finish(truth)
+    tables = {"schedule": schedule.table(ordered.jobs.index)}
+    if serving is not None and side is not None and isinstance(scheduler, BesideRequests):
+        tables |= serving_tables(
+            *(serving, side, scheduler, tables["schedule"]),
+            *(present.accelerators, ordered.jobs.index),
+        )
+    table = jobs_table(truth, ordered, present).assign(
+        restarts=scheduler.restarts,
+        paused_s=record.paused_s,
+        paused_gpu_seconds=record.paused_gpu_s,
+    )
+    return Run(
+        policy=decider.label,
+        workload=workload.name,
+        cluster=cluster,
+        jobs=of_types_given(table.loc[workload.jobs.index], "_s", cluster, behind=3),
+        rounds=of_types_given(log.table(), "_busy", cluster),
+        settings=settings,
+        policy_seconds=choice.policy_seconds,
+        wall_seconds=0.0,
+        solves=choice.solves,
+        tables=tables,
+    )
+
+
+class _Elastic(NamedTuple):
+    """What is known of elastic jobs: to themselves, to the scheduler, and as it is."""
+
+    trainers: Trainers
+    options: GangOptions
+    restarts: JobRestarts
+    profiles: TrueProgress
+    relative: NDArray[np.float64]
+
+
+def _elastic(
+    settings: Mapping[str, Any],
+    workload: ElasticWorkload,
+    ordered: Workload,
+    truth: Truth,
+    devices: Devices,
+) -> _Elastic:
     options = GangOptions.of(devices.pools, settings["gang_sizes"])
-    relative = np.array([workload.relative_speed.get(n, 1.0) for n in present.accelerators])
+    relative = np.array([workload.relative_speed.get(n, 1.0) for n in devices.accelerators])
     names = workload.jobs["application"].loc[ordered.jobs.index].tolist()
     applications, profiles = [workload.applications[name] for name in names], TrueProgress()
     trainers = Trainers(
         *(truth.told, applications, profiles, options, relative[options.kind]),
         fitted=settings["goodputs"] == "fitted",
     )
-    _check_options(ordered, trainers)
-    choice = PolicyChoice(decider, truth.told, options, trainers)
-    scheduler = InConfigurations(
-        *(truth.told, devices, options, choice, _restarts(settings, workload, names)),
-        name=f"Policy {decider.label!r}",
-        interval_seconds=settings["interval_seconds"],
-        growth=settings["growth"],
-        keep_paused=settings["keep_paused"],
-        whole_nodes=settings["gang_sizes"] == "whole_nodes",
-    )
-    log, schedule = RoundLog(present.accelerators), ScheduleLog(present, len(ordered))
-    record = PauseRecord(truth, log, reporter, schedule, placer)
-    alone = ElasticSpeeds(truth.told, devices, trainers, profiles, relative)
-    speeds, settings["network"] = elastic_speeds(alone, settings["network"], devices, present)
-    run_jobs(truth, scheduler, Fluid(truth, speeds), record, snapshots)
-    reporter.finish(truth)
-    jobs = jobs_table(truth, ordered, present)
-    jobs = jobs.assign(restarts=scheduler.restarts, paused_s=record.paused_s)
-    return Run(
-        policy=decider.label,
-        workload=workload.name,
-        cluster=cluster,
-        jobs=of_types_given(jobs.loc[workload.jobs.index], "_s", cluster, behind=2),
-        rounds=of_types_given(log.table(), "_busy", cluster),
-        settings=settings,
-        policy_seconds=choice.policy_seconds,
-        wall_seconds=0.0,
-        solves=choice.solves,
-        tables={"schedule": schedule.table(ordered.jobs.index)},
-    )
+    return _Elastic(trainers, options, _restarts(settings, workload, names), profiles, relative)
+
+
+def _how(decider: Decider, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of the scheduler."""
+    return {
+        "name": f"Policy {decider.label!r}",
+        "interval_seconds": settings["interval_seconds"],
+        "growth": settings["growth"],
+        "keep_paused": settings["keep_paused"],
+        "whole_nodes": settings["gang_sizes"] == "whole_nodes",
+    }
 
 
 def _restarts(
@@ -133,6 +189,24 @@ def _restarts(
     if settings["reallocation_seconds"] is not None:
         believed_s = np.full(len(names), settings["reallocation_seconds"])
     return JobRestarts(settings["gang_restart"], seconds[:, 0], seconds[:, 1], believed_s)
+
+
+def _check_policy(decider: Decider) -> None:
+    """Refuse policies that share out time."""
+    if not (isinstance(decider, Policy) and decider.integral):
+        raise InputError(
+            f"{decider.label!r} shares out time; elastic jobs need a policy that decides in whole "
+            f"numbers, such as 'sia', 'pollux', 'deepboot' or 'optimus'."
+        )
+
+
+def _refuse(snapshots: Snapshots | None) -> None:
+    """Refuse snapshots, which do not hold what GPUs that serve are doing."""
+    if snapshots is not None:
+        raise InputError(
+            "snapshot= cannot be given with serving=: the state of requests is not written down. "
+            "Leave one of them out."
+        )
 
 
 def _check_options(workload: Workload, trainers: Trainers) -> None:

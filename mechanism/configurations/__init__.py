@@ -1,13 +1,26 @@
 """Elastic gangs: every interval each job is given a type and a number of GPUs anew.
 
 `options` says which numbers there are, `packing` on which GPUs gangs come, `restarts` what a change
-costs, and `scheduler` puts them together.
+costs, and `scheduler` puts them together. `beside_requests` does so on GPUs that also serve
+requests, and `reclaims` says which GPUs training gives back for them.
 """
 
 from __future__ import annotations
 
+from apportion.mechanism.configurations.beside_requests import (
+    BesideRequests,
+    Reclaim,
+    ServingSide,
+)
 from apportion.mechanism.configurations.options import GANG_SIZES, GangOptions
 from apportion.mechanism.configurations.packing import pack
+from apportion.mechanism.configurations.reclaims import (
+    RECLAIMS,
+    GangWorth,
+    Loan,
+    change_of_speedup,
+    reclaim_rule,
+)
 from apportion.mechanism.configurations.restarts import RESTARTS, lost_seconds
 from apportion.mechanism.configurations.scheduler import (
     Asked,
@@ -15,15 +28,25 @@ from apportion.mechanism.configurations.scheduler import (
     JobRestarts,
     OptionChoice,
 )
+from apportion.mechanism.configurations.serving_places import ServingPlaces
 
 __all__ = [
     "GANG_SIZES",
+    "RECLAIMS",
     "RESTARTS",
     "Asked",
+    "BesideRequests",
     "GangOptions",
+    "GangWorth",
     "InConfigurations",
     "JobRestarts",
+    "Loan",
     "OptionChoice",
+    "Reclaim",
+    "ServingPlaces",
+    "ServingSide",
+    "change_of_speedup",
     "lost_seconds",
     "pack",
+    "reclaim_rule",
 ]

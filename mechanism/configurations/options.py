@@ -74,6 +74,11 @@ class GangOptions:
         """Number of options."""
         return self.kind.size
 
+    def largest(self, kind: int, gpus: int) -> int:
+        """Return the place of the option of a type with most GPUs, up to so many; -1 for none."""
+        fits = np.flatnonzero((self.kind == kind) & (self.gpus <= gpus))
+        return int(fits[-1]) if fits.size else -1
+
 
 def _every(machines: NDArray[np.int64]) -> list[tuple[int, int]]:
     """List every number of GPUs, with the fewest machines that have as many."""

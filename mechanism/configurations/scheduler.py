@@ -138,6 +138,11 @@ class InConfigurations:
         Whether jobs keep their option while they pause (Sia).
     whole_nodes
         How gangs are placed, see `apportion.mechanism.configurations.packing.pack`.
+
+    Attributes
+    ----------
+    intervals
+        Decisions so far; not part of its state.
     """
 
     hears = False
@@ -166,6 +171,7 @@ class InConfigurations:
         self.restarts: Ints = np.zeros(count, dtype=np.intp)
         self.most: Ints = np.zeros(count, dtype=np.intp)
         self.ready_s: Floats = np.full(count, -np.inf)
+        self.intervals = 0
 
     def decide(self, news: News) -> Change | None:
         """Let go of who is done, choose anew, and place whose option has changed."""
@@ -186,6 +192,7 @@ class InConfigurations:
 
     def _renew(self, now_s: float) -> None:
         """Choose an option for every job, and place those that have another one."""
+        self.intervals += 1
         active, before = self._jobs.active, self.option.copy()
         self.option[active] = self._choice.choose(self._asked(now_s))
         self._place(active, before)

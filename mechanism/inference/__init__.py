@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from apportion.mechanism.inference.feed import RequestFeed
 from apportion.mechanism.inference.ledger import StateChange
 from apportion.mechanism.inference.life_cycle import InferenceGpus
 from apportion.mechanism.inference.queues import ServedRequest
@@ -19,6 +20,7 @@ __all__ = [
     "GpuState",
     "InferenceGpus",
     "ProtectTimes",
+    "RequestFeed",
     "ServedRequest",
     "StateChange",
     "cold_starts",

@@ -109,8 +109,8 @@ class InferenceGpus:
     @property
     def reclaims_due(self) -> int:
         """How many loaned GPUs waiting requests still need, as far as there are any."""
-        coming = 0 if self._early else len(self._yielding)
-        return max(min(self._queue.count - coming, len(self.reclaimable)), 0)
+        due = self._queue.count - (0 if self._early else len(self._yielding))
+        return min(due, len(self.reclaimable)) if due > 0 else 0
 
     @property
     def reclaimable(self) -> list[int]:
@@ -198,23 +198,28 @@ class InferenceGpus:
         self._slots.lend(gpu)
         self._ledger.note(self.now_s, gpu, GpuState.LOANED)
 
-    def give_back(self, now_s: float, gpu: int) -> None:
-        """Take a GPU back that training no longer needs: whoever waits has it, else it is free.
+    def give_back(self, now_s: float, *gpus: int) -> None:
+        """Take GPUs back that training no longer needs: who waits has them, else they are free.
 
-        One that is being called back is there at once.
+        Those that are being called back are there at once.
 
         Raises
         ------
         InputError
-            If it is not loaned.
+            If one is not loaned.
         """
         self.advance(now_s)
-        self._check(gpu, "be given back", GpuState.LOANED)
-        self._arrives(gpu)
+        for gpu in gpus:
+            self._check(gpu, "be given back", GpuState.LOANED)
+        for gpu in gpus:
+            self._arrives(gpu)
         self._serve_waiting()
 
-    def reclaim(self, now_s: float, gpu: int, yield_s: float = 0.0) -> None:
+    def reclaim(self, now_s: float, gpu: int, yield_s: float = 0.0, *, needed: bool = True) -> None:
         """Call a loaned GPU back; it stays loaned for the seconds that training takes to leave it.
+
+        With `needed` a waiting request must need it; others come back too, as when a whole machine
+        is emptied.
 
         Raises
         ------
@@ -226,9 +231,11 @@ class InferenceGpus:
         self._check(gpu, "be called back", GpuState.LOANED)
         if gpu in self._yielding:
             raise InputError(f"GPU {gpu} is being called back already.")
-        if not self.reclaims_due:
+        if needed and not self.reclaims_due:
             raise InputError(f"GPU {gpu} cannot be called back: no waiting request needs it.")
-        bound = self._queue.take(self._queue.oldest()[0].service) if self._early else None
+        bound = None
+        if self._early and self._queue.count:
+            bound = self._queue.take(self._queue.oldest()[0].service)
         self._yielding[gpu] = bound
         self._agenda.set(Due(self.now_s + yield_s, Ending.LOAN, gpu, -1))
         self.advance(self.now_s)  # it may be there at once

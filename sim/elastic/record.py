@@ -29,6 +29,8 @@ class PauseRecord(RunRecord):
     ----------
     paused_s
         Seconds in which each job held GPUs and made no progress, shape (jobs,).
+    paused_gpu_s
+        The same times the GPUs that it held.
     """
 
     def __init__(
@@ -41,17 +43,22 @@ class PauseRecord(RunRecord):
     ) -> None:
         super().__init__(truth, log, progress, schedule, devices)
         self.paused_s: NDArray[np.float64] = np.zeros(truth.jobs)
+        self.paused_gpu_s: NDArray[np.float64] = np.zeros(truth.jobs)
 
     def ran(self, now_s: float, end_s: float, ran: Ran, active: int) -> None:
         """Take down what gangs have done between two times, while so many jobs were active."""
         super().ran(now_s, end_s, ran, active)
-        self.paused_s[ran.gangs.job] += (ran.held_s - ran.worked_s) * ran.times
+        paused_s = (ran.held_s - ran.worked_s) * ran.times
+        self.paused_s[ran.gangs.job] += paused_s
+        self.paused_gpu_s[ran.gangs.job] += paused_s * ran.gangs.gpus
 
     def state(self) -> dict[str, Any]:
         """Return the tables so far, for JSON."""
-        return super().state() | {"paused_s": plain(self.paused_s)}
+        paused = {"paused_s": plain(self.paused_s), "paused_gpu_s": plain(self.paused_gpu_s)}
+        return super().state() | paused
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up a state of `state`."""
         super().restore(state)
         self.paused_s = array_of(state["paused_s"])
+        self.paused_gpu_s = array_of(state["paused_gpu_s"])

@@ -12,10 +12,12 @@ from apportion.sim.elastic.true_progress import epoch_of
 from apportion.sim.network import ContentionNetwork, NoNetwork, get_network
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from apportion.cluster import Cluster
-    from apportion.mechanism.devices import Devices
+    from apportion.mechanism.devices import Devices, Held
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.scheduler import Gangs
     from apportion.sim.contention.links import SharedCost
@@ -30,7 +32,9 @@ __all__ = ["ElasticSpeeds", "ElasticSteps", "elastic_speeds"]
 
 
 class ElasticSpeeds:
-    """Progress per second, asked anew at every decision: its worth changes as jobs train.
+    """Progress per second, anew at every decision of the policy: its worth changes as jobs train.
+
+    In between, as when a job gives a GPU back, only those that have other GPUs have another speed.
 
     Parameters
     ----------
@@ -44,6 +48,8 @@ class ElasticSpeeds:
         How fast steps are, and what they are worth.
     relative
         How fast each type is, relative to the one measured, shape (types,).
+    decisions
+        Counts the decisions of the policy; None if everyone asks at those only.
     """
 
     def __init__(
@@ -53,14 +59,18 @@ class ElasticSpeeds:
         trainers: Trainers,
         truth: TrueProgress,
         relative: Floats,
+        decisions: Callable[[], int] | None = None,
     ) -> None:
         self._jobs, self._devices, self._trainers = jobs, devices, trainers
-        self._truth, self._relative = truth, relative
+        self._truth, self._relative, self._decisions = truth, relative, decisions
+        self._since: dict[int, tuple[int, Held]] = {}
+        self._rates: dict[int, float] = {}
 
     def rates(self, gangs: Gangs) -> Floats:
         """Return the progress per second of every line in steps of the initial batch."""
         for job in gangs.job.tolist():
-            self._choose(job)
+            if self._decisions is None or self._is_stale(job, self._decisions()):
+                self._choose(job)
         return self.chosen(gangs)
 
     def chosen(self, gangs: Gangs) -> Floats:
@@ -82,16 +92,28 @@ class ElasticSpeeds:
         relative = self._relative[gangs.option]
         return each_s / relative, apart_s / relative
 
+    def _is_stale(self, job: int, decisions: int) -> bool:
+        """Whether the policy has decided anew since, or the job has other GPUs."""
+        last = decisions, self._devices.held[job]
+        known, self._since[job] = self._since.get(job), last
+        return known != last
+
     def _choose(self, job: int) -> None:
         application, placement = self._trainers.applications[job], self._placement(job)
         local, accumulation = self._trainers.batches(job, placement)
         step = self._truth.step(application, placement, local)
         self._trainers.runs_with(job, placement, local, accumulation, step)
+        self._rates.pop(job, None)
 
     def _rate(self, job: int) -> float:
-        application, ran = self._trainers.applications[job], self._trainers.running(job)
-        epoch, placement = epoch_of(self._jobs, job, application), self._placement(job)
-        return self._truth.per_s(application, placement, ran.local, ran.accumulation, epoch)
+        """Return the progress per second, at the epoch in which the batch was chosen."""
+        if job not in self._rates:
+            application, ran = self._trainers.applications[job], self._trainers.running(job)
+            epoch, placement = epoch_of(self._jobs, job, application), self._placement(job)
+            self._rates[job] = self._truth.per_s(
+                application, placement, ran.local, ran.accumulation, epoch
+            )
+        return self._rates[job]
 
     def _placement(self, job: int) -> tuple[int, ...]:
         return tuple(gpus for _, _, gpus in self._devices.placement(job))

@@ -89,7 +89,9 @@ class Trainers:
         self._running: dict[int, tuple[float, ...]] = {}
         self._models: dict[tuple[str, _Seen], StepTimes] = {}
         self._rows: dict[_Key, Batches] = {}
-        self._others: dict[tuple[_Key, int, int], tuple[int, int]] = {}
+        self._others: dict[tuple[_Key, int, int], tuple[float, int, int]] = {}
+        shapes = zip(options.gpus.tolist(), options.nodes.tolist(), strict=True)
+        self._place = {shape: place for place, shape in reversed([*enumerate(shapes)])}
 
     def goodputs(self, jobs: Sequence[int]) -> Floats:
         """Return the believed progress per second, shape (jobs, options); 0 = cannot run."""
@@ -99,16 +101,25 @@ class Trainers:
 
     def batches(self, job: int, placement: Sequence[int]) -> tuple[int, int]:
         """Return batch per GPU and accumulation steps with which a job trains on machines."""
-        gpus, nodes = sum(placement), len(placement)
-        self._work_out([job])
-        key = self._key(job)
-        same = np.flatnonzero((self._options.gpus == gpus) & (self._options.nodes == nodes))
-        if same.size:
+        _, local, accumulation = self._on(job, sum(placement), len(placement))
+        return local, accumulation
+
+    def goodput(self, job: int, gpus: int, nodes: int) -> float:
+        """Return the believed progress per second on so many GPUs of the type measured."""
+        return self._on(job, gpus, nodes)[0]
+
+    def _on(self, job: int, gpus: int, nodes: int) -> tuple[float, int, int]:
+        """Return goodput, batch per GPU and accumulation steps on so many GPUs and nodes."""
+        key, place = self._key(job), self._place.get((gpus, nodes))
+        if place is not None:
+            self._work_out([job])
             row = self._rows[key]
-            return int(row.local_batch[same[0]]), int(row.accumulation[same[0]])
+            goodput, local = float(row.goodput[place]), int(row.local_batch[place])
+            return goodput, local, int(row.accumulation[place])
         if (key, gpus, nodes) not in self._others:
             found = self._best([job], np.array([gpus]), np.array([nodes]))
-            self._others[key, gpus, nodes] = int(found[1][0, 0]), int(found[2][0, 0])
+            values = float(found[0][0, 0]), int(found[1][0, 0]), int(found[2][0, 0])
+            self._others[key, gpus, nodes] = values
         return self._others[key, gpus, nodes]
 
     def runs_with(

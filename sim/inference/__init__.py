@@ -12,7 +12,7 @@ from apportion.sim.inference.requests import (
     offered_load,
     peak_gpus,
 )
-from apportion.sim.inference.serving import POOLED, RECLAIMS, Serving
+from apportion.sim.inference.serving import POOLED, Serving
 from apportion.sim.inference.tables import (
     GPU_STATE_COLUMNS,
     SERVED_COLUMNS,
@@ -23,7 +23,6 @@ from apportion.sim.inference.tables import (
 __all__ = [
     "GPU_STATE_COLUMNS",
     "POOLED",
-    "RECLAIMS",
     "REQUEST_COLUMNS",
     "SERVED_COLUMNS",
     "Bursts",

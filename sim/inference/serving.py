@@ -10,20 +10,19 @@ import pandas as pd
 
 from apportion.checks import choice, file_path, number, seconds, whole, yes_no
 from apportion.errors import InputError, written
+from apportion.mechanism.configurations.reclaims import RECLAIMS
 from apportion.mechanism.inference.settings import ProtectTimes, cold_starts
 from apportion.sim.inference.read import read_requests
 from apportion.sim.inference.requests import checked_requests
+from apportion.submission import order_of_submission
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["POOLED", "RECLAIMS", "Serving"]
+__all__ = ["POOLED", "Serving"]
 
 POOLED = "pooled"
 """All GPUs serve requests and train."""
-
-RECLAIMS = ("least_loss", "random", "whole_server")
-"""Ways to choose the GPU that training gives back."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -133,4 +132,6 @@ def _read(given: Any) -> pd.DataFrame:
         )
     if not len(requests):
         raise InputError("There are no requests; leave the setting out.")
-    return requests
+    # Those that come together do so by their names, whatever row they stood in.
+    order = order_of_submission(requests.index, requests["arrival_s"].to_numpy(dtype=float))
+    return requests.iloc[order]

@@ -1,0 +1,124 @@
+"""Serving beside training, put together before a run, and its tables after it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from apportion.errors import InputError
+from apportion.mechanism.configurations import ServingPlaces, ServingSide, reclaim_rule
+from apportion.mechanism.inference import InferenceGpus, RequestFeed
+from apportion.sim.inference.serving import POOLED
+from apportion.sim.inference.tables import gpu_states_table, requests_table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from apportion.mechanism.configurations import BesideRequests, GangWorth
+    from apportion.mechanism.devices import Devices
+    from apportion.sim.inference.serving import Serving
+
+__all__ = ["RECLAIM_COLUMNS", "serving_side", "serving_tables"]
+
+_Row = tuple[int, str, object, float, float]
+
+RECLAIM_COLUMNS = ("time_s", "gpu", "job", "speedup_change", "yield_s")
+"""Columns of the table ``reclaims``: a row for each GPU that training had to give back."""
+
+
+def serving_side(serving: Serving, devices: Devices, worth: GangWorth, seed: int) -> ServingSide:
+    """Return what serves requests on devices.
+
+    Raises
+    ------
+    InputError
+        If fewer GPUs are there than are to serve.
+    """
+    total = sum(len(pool.machine_of) for pool in devices.pools)
+    count = total if serving.gpus == POOLED else int(serving.gpus)
+    if count > total:
+        raise InputError(f"gpus={count} are to serve requests; the cluster has {total}.")
+    places = ServingPlaces(devices.pools, count)
+    gpus = InferenceGpus(
+        *(places.node, serving.cold_start_s, serving.protect, serving.services_per_gpu),
+        binding=serving.binding,
+    )
+    requests = serving.requests
+    feed = RequestFeed(
+        *(gpus, requests["arrival_s"].tolist()),
+        *(requests["service"].tolist(), requests["duration_s"].tolist()),
+    )
+    rule = reclaim_rule(serving.reclaim, seed)
+    return ServingSide(feed, places, rule, worth, serving.yield_seconds, serving.lending)
+
+
+def serving_tables(
+    serving: Serving,
+    side: ServingSide,
+    scheduler: BesideRequests,
+    schedule: pd.DataFrame,
+    accelerators: Sequence[str],
+    ids: pd.Index,
+) -> dict[str, pd.DataFrame]:
+    """Let the other requests be served, and return the tables of requests, GPUs and reclaims.
+
+    Parameters
+    ----------
+    serving, side, scheduler
+        Of a run whose jobs are done.
+    schedule
+        Who trained where.
+    accelerators
+        Types, in the order in which their GPUs are numbered.
+    ids
+        Names of the jobs.
+    """
+    scheduler.finish()
+    side.feed.rest()
+    gpus, places = side.feed.gpus, side.places
+    end_s = max([gpus.now_s, *(each.end_s for each in gpus.served)])
+    gpus.advance(end_s)
+    rows = [each._replace(job=ids[each.job]) for each in scheduler.reclaims]
+    reclaims = pd.DataFrame(rows, columns=list(RECLAIM_COLUMNS))
+    held = _held(schedule, places, accelerators, reclaims)
+    idle = _idle(held, sorted(set(places.numbers.values()) - set(places.number)), end_s)
+    trained = pd.DataFrame([*held, *idle], columns=["gpu", "state", "job", "from_s", "to_s"])
+    return {
+        "requests": requests_table(serving.requests, gpus.served),
+        "gpu_states": gpu_states_table(gpus.changes, places.number, (0.0, end_s), trained),
+        "reclaims": reclaims,
+    }
+
+
+def _held(
+    schedule: pd.DataFrame,
+    places: ServingPlaces,
+    accelerators: Sequence[str],
+    reclaims: pd.DataFrame,
+) -> list[_Row]:
+    """Return which job has had which GPU; one that is called back is its until it is left."""
+    serves, kinds = set(places.number), {name: k for k, name in enumerate(accelerators)}
+    rows: list[_Row] = []
+    for job, name, _, devices, from_s, to_s in schedule.itertuples(index=False):
+        for device in devices if to_s > from_s else ():
+            gpu = places.numbers[kinds[name], device]
+            rows.append((gpu, "loaned" if gpu in serves else "training", job, from_s, to_s))
+    for time_s, gpu, job, _, yield_s in reclaims.itertuples(index=False):
+        if yield_s > 0:
+            rows.append((gpu, "loaned", job, time_s, time_s + yield_s))
+    return rows
+
+
+def _idle(held: Sequence[_Row], gpus: Sequence[int], end_s: float) -> list[_Row]:
+    """Return when GPUs that only train had nobody."""
+    rows: list[_Row] = []
+    for gpu in gpus:
+        since_s = 0.0
+        for from_s, to_s in sorted(row[3:] for row in held if row[0] == gpu):
+            if from_s > since_s:
+                rows.append((gpu, "free", None, since_s, from_s))
+            since_s = to_s
+        if end_s > since_s:
+            rows.append((gpu, "free", None, since_s, end_s))
+    return rows
