@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from apportion.errors import InputError
 from apportion.sim.batsim import save_batsim
+from apportion.sim.inference.figures import serving_figures
 from apportion.sim.metrics import summarise
 from apportion.sim.schedule_files import save_schedule
 
@@ -110,11 +111,18 @@ class Run:
         return self.jobs[[f"{name}_s" for name in names]].set_axis(list(names), axis=1)
 
     def summary(self) -> dict[str, Any]:
-        """Return the figures of the run, one row of a comparison."""
+        """Return the figures of the run, one row of a comparison.
+
+        Runs that serve requests have those of `apportion.sim.inference.figures` besides.
+        """
+        serving = {}
+        if "gpu_states" in self.tables:
+            serving = serving_figures(self.jobs, self.tables, self.cluster.total_gpus)
         return {
             "policy": self.policy,
             "jobs": len(self.jobs),
             **summarise(self.jobs, self.cluster),
+            **serving,
             "rounds": len(self.rounds),
             "policy_seconds": self.policy_seconds,
             "wall_seconds": self.wall_seconds,
