@@ -105,14 +105,16 @@ class BesideRequests(InConfigurations):
         now_s = news.now_s
         self._let_go(news)
         before = self._standing()
+        done = news.ran is not None and bool(news.ran.done.size)
+        # An interval ends early, as without requests, if all that had GPUs are done.
+        due = now_s >= self._edge_s - _ROUNDING * abs(now_s)
+        due = due or (done and not (self.option >= 0).any())
         self._serving.feed.until(now_s)
         called = self._call_back(now_s)
-        due = now_s >= self._edge_s - _ROUNDING * abs(now_s) or not (self.option >= 0).any()
         if due:
             self._edge_s = now_s + self._interval_s
             self._renew(now_s)
             self._book_loans(now_s)
-        done = news.ran is not None and bool(news.ran.done.size)
         if not (due or called or done):
             return None
         return self._change(now_s, before, resolved=due)

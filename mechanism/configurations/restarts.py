@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from apportion.checks import choice
+from apportion.ties import EXACT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -35,13 +36,14 @@ def lost_seconds(
     ..              start   grow                                           shrink   move
     =============== ======= ============================================== ======== =======
     ``stop_resume`` f       f                                              f        f
-    ``afe``         f       :math:`r + (f - r) (k' - k) / k'`              r        f
+    ``afe``         f       :math:`r + \lfloor (f - r)(k' - k)/k' \rfloor` r        f
     ``edl``         f       :math:`r + f (k' - k) / k'`                    0        f
     =============== ======= ============================================== ======== =======
 
     Growth does not stop the old workers under ``edl``: they train on for `f` seconds while the new
     ones prepare, and wait for the broadcast, `r`, only. Under ``afe`` they wait for `r` and the new
-    ones for `f`. Both are booked as a pause of the whole gang that loses as many GPU-seconds. A
+    ones for `f`. Both are booked as a pause of the whole gang that loses as many GPU-seconds, but
+    for the fraction of a second that the released DeepBoot drops. A
     move is a change of GPUs but not of their number. Sources: DeepBoot (IEEE TPDS 2023), section on
     AFE; EDL (Wu et al., IEEE TPDS 2022).
 
@@ -73,7 +75,8 @@ def _stop_resume(first: Floats, rescale: Floats, old: Floats, new: Floats) -> Fl
 
 
 def _afe(first: Floats, rescale: Floats, old: Floats, new: Floats) -> Floats:
-    return rescale + (first - rescale) * np.maximum(new - old, 0.0) / new
+    wait = (first - rescale) * np.maximum(new - old, 0.0) / new
+    return rescale + np.floor(wait + EXACT * np.maximum(np.abs(wait), 1.0))
 
 
 def _edl(first: Floats, rescale: Floats, old: Floats, new: Floats) -> Floats:

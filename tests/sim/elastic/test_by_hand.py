@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import cvxpy as cp
-import numpy as np
 import pandas as pd
 import pytest
+from tests.sim.elastic.by_hand import PROGRESS, SECONDS, TIMES, application
 
 import apportion as ap
 from apportion.estimators.goodput import (
@@ -14,7 +14,6 @@ from apportion.estimators.goodput import (
     MeasuredApplication,
     MeasuredTraining,
     ModelledSteps,
-    StepTimes,
 )
 from apportion.policies.whole.sia import Sia
 
@@ -27,21 +26,6 @@ class MostGPUs(ap.Policy):
 
     def objective(self, p: Any) -> cp.Maximize:
         return cp.Maximize(cp.sum(cp.multiply(p.gpus * (p.speed > 0), p.X)))
-
-
-TIMES = StepTimes(0.1, 0.01, alpha_n=0.05, beta_n=0.002, alpha_r=0.02, beta_r=0.001)
-SECONDS = {1: 0.74, 2: 0.44, 4: 0.282}
-"""Seconds of a step of 64 samples, by hand: 0.1 + 0.01 * 64 / K, and 0.02 + 0.001 (K - 2)."""
-PROGRESS = 1000.0
-
-
-def application(name: str = "net", noise: float = 1e9) -> MeasuredApplication:
-    limits = BatchLimits(64, 64, 8, 64, accumulates=False)
-    ends = PROGRESS * np.array([0.25, 0.5, 1.0])
-    table = pd.DataFrame({"progress": ends, "grad_sqr": 1.0, "grad_var": noise / 64})
-    return MeasuredApplication(
-        name, ModelledSteps(name, TIMES, 64), MeasuredTraining(name, {64: table}), limits
-    )
 
 
 def workload(arrivals: list[float], **others: Any) -> ap.ElasticWorkload:
@@ -60,7 +44,7 @@ def test_one_job_that_may_not_grow_has_a_closed_form() -> None:
 
 @pytest.mark.parametrize(
     ("restart", "to_two", "to_four"),
-    [("stop_resume", 30.0, 30.0), ("afe", 16.5, 16.5), ("edl", 18.0, 18.0)],
+    [("stop_resume", 30.0, 30.0), ("afe", 16.0, 16.0), ("edl", 18.0, 18.0)],
 )
 def test_one_job_that_doubles_twice_and_then_stays(
     restart: str, to_two: float, to_four: float
