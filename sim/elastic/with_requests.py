@@ -85,7 +85,7 @@ def serving_tables(
     idle = _idle(held, sorted(set(places.numbers.values()) - set(places.number)), end_s)
     trained = pd.DataFrame([*held, *idle], columns=["gpu", "state", "job", "from_s", "to_s"])
     return {
-        "requests": requests_table(serving.requests, gpus.served),
+        "requests": requests_table(serving.requests, gpus.served, places.number),
         "gpu_states": gpu_states_table(gpus.changes, places.number, (0.0, end_s), trained),
         "reclaims": reclaims,
     }

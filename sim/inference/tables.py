@@ -39,7 +39,9 @@ GPU_STATE_COLUMNS = {
 """Columns of the table ``gpu_states``: a row for each stretch of a GPU in one state."""
 
 
-def requests_table(requests: pd.DataFrame, served: Iterable[ServedRequest]) -> pd.DataFrame:
+def requests_table(
+    requests: pd.DataFrame, served: Iterable[ServedRequest], gpus: Sequence[int] | None = None
+) -> pd.DataFrame:
     """Return what became of requests; see `SERVED_COLUMNS`.
 
     Parameters
@@ -48,6 +50,8 @@ def requests_table(requests: pd.DataFrame, served: Iterable[ServedRequest]) -> p
         In order of arrival, as `checked_requests` returns them.
     served
         All of them as they were served, each named by its place in that order.
+    gpus
+        Number in the cluster of each GPU that serves; by default those are all there are.
     """
     found = pd.DataFrame(
         [(each.request, each.start_s, each.end_s, each.gpu, each.cold_start_s) for each in served],
@@ -56,6 +60,7 @@ def requests_table(requests: pd.DataFrame, served: Iterable[ServedRequest]) -> p
     found = found.sort_values("place", kind="stable")
     own = requests.iloc[found["place"].to_numpy(dtype=np.intp)]
     arrival_s = own["arrival_s"].to_numpy()
+    number = found["gpu"].to_numpy(dtype=np.int64)
     start_s, finish_s = found["start_s"].to_numpy(), found["finish_s"].to_numpy()
     table = pd.DataFrame(
         {
@@ -64,7 +69,7 @@ def requests_table(requests: pd.DataFrame, served: Iterable[ServedRequest]) -> p
             "start_s": start_s,
             "finish_s": finish_s,
             "delay_s": start_s - arrival_s,
-            "gpu": found["gpu"].to_numpy(dtype=np.int64),
+            "gpu": number if gpus is None else np.array(gpus, dtype=np.int64)[number],
             "cold": found["cold_start_s"].to_numpy() > 0,
         },
         index=own.index,
