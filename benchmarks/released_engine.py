@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from apportion.mechanism.gates import Flow, Gate
-    from apportion.sim.contention import LinkSharing, Timeline
+    from apportion.sim.contention import LinkSharing
     from apportion.sim.contention.plain_parts import Transfer
     from apportion.sim.contention.runtime import LinkMap
 
@@ -70,9 +70,7 @@ class _Engine(PlainEngine):
         self._transfers = _Transfers(links, _Pushed(sharing), gate, self._plan, None)
 
 
-def _engine_for(
-    name: str, links: LinkMap, sharing: LinkSharing, gate: Gate, timeline: Timeline | None
-) -> Any:
+def _engine_for(name: str, links: LinkMap, sharing: LinkSharing, gate: Gate, *others: Any) -> Any:
     return _Engine(links.gpus, links.links, sharing, gate)
 
 

@@ -61,9 +61,16 @@ def sharing_of(settings: Mapping[str, Any]) -> LinkSharing:
 
 
 def engine_for(
-    name: str, links: LinkMap, sharing: LinkSharing, gate: Gate, timeline: Timeline | None
+    name: str,
+    links: LinkMap,
+    sharing: LinkSharing,
+    gate: Gate,
+    timeline: Timeline | None,
+    jobs: Sequence[object] = (),
 ) -> Engine:
     """Return the engine of a name: plain, fast, or the fastest that can do it.
+
+    `jobs` is what users call them, by number.
 
     Raises
     ------
@@ -76,8 +83,8 @@ def engine_for(
     if name == "fast" and why_not:
         raise InputError(f"engine='fast': {why_not}; leave it out, or use engine='plain'.")
     if name == "plain" or why_not:
-        return PlainEngine(links.gpus, links.links, sharing, gate, timeline)
-    return FastEngine(links.gpus, links.links, sharing, gate)
+        return PlainEngine(links.gpus, links.links, sharing, gate, timeline, jobs)
+    return FastEngine(links.gpus, links.links, sharing, gate, jobs)
 
 
 def iterations_of(
@@ -142,7 +149,8 @@ def run_iterated(
     scheduler = InPlace(decider, truth.told, placer, _needs(truth, models, sharing, settings))
     timeline = Timeline() if settings["timeline"] else None
     links = LinkMap(devices, racks=settings["rack_links"])
-    engine = engine_for(settings["engine"], links, sharing, get_gate(decider.gate), timeline)
+    named = ordered.jobs.index.tolist()
+    engine = engine_for(settings["engine"], links, sharing, get_gate(decider.gate), timeline, named)
     runtime = Iterating(
         *(truth, engine, links, lambda job, option: iterations[job, option], scheduler.turn),
         time_sliced=not decider.exclusive,
@@ -157,7 +165,9 @@ def run_iterated(
     counted = {"engine": [type(engine).__name__], "events": [engine.events]}
     tables = {"schedule": schedule.table(ordered.jobs.index), "engine": pd.DataFrame(counted)}
     if timeline is not None:
-        tables |= {"tasks": timeline.tasks(), "transfers": timeline.transfers()}
+        lines = {"tasks": timeline.tasks(), "transfers": timeline.transfers()}
+        for name, table in lines.items():
+            tables[name] = table.assign(job=[named[job] for job in table["job"].tolist()])
     return Run(
         policy=decider.label,
         workload=workload.name,

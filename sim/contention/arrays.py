@@ -10,12 +10,36 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
-    *("ASK", "CLUSTER", "DONE", "EVENTS", "FAIR", "HERE", "JOB", "LOOK", "LOOKED_AT", "NEW"),
-    *("PENDING", "READY", "REST", "RUNNING", "SEND", "SENDING", "SHARE", "STARTUP", "TASK"),
+    *(
+        "ASK",
+        "CLUSTER",
+        "DONE",
+        "EVENTS",
+        "FAIR",
+        "HERE",
+        "JOB",
+        "LOOK",
+        "LOOKED_AT",
+        "NAMED",
+        "NEW",
+    ),
+    *(
+        "PENDING",
+        "READY",
+        "REST",
+        "RUNNING",
+        "SEND",
+        "SENDING",
+        "SHARE",
+        "SINCE",
+        "STARTUP",
+        "TASK",
+    ),
     *("UNDER_WAY", "WAITING", "WAITS", "WORKER", "Arrays"),
 ]
 
 _INT, _FLOAT = np.int64, np.float64
+# No field is called as something that every record of numpy has, such as size: it would be hidden.
 
 JOB = np.dtype(
     [
@@ -23,7 +47,7 @@ JOB = np.dtype(
         *((name, _INT) for name in ("n_tasks", "sends_at", "n_sends", "left", "first", "second")),
         *((name, _INT) for name in ("key", "sent", "lag", "flow", "asked")),
         *((name, _FLOAT) for name in ("begin_s", "ask_s", "flow_s", "rate", "since_s")),
-        *((name, _FLOAT) for name in ("size", "rest", "most", "computed_s", "moved")),
+        *((name, _FLOAT) for name in ("bytes", "rest", "most", "computed_s", "moved")),
         *((name, _FLOAT) for name in ("shift_s", "period_s")),
     ]
 )
@@ -36,7 +60,7 @@ WORKER = np.dtype([("gpu", _INT), ("job", _INT), ("done", _INT), ("state", _INT)
 TASK = np.dtype([("seconds", _FLOAT), ("needs", _INT)])
 """A task of an iteration."""
 
-SEND = np.dtype([("size", _FLOAT), ("after", _INT), ("most", _FLOAT), ("startup_s", _FLOAT)])
+SEND = np.dtype([("bytes", _FLOAT), ("after", _INT), ("most", _FLOAT), ("startup_s", _FLOAT)])
 """A transfer of an iteration."""
 
 REST, READY, RUNNING = range(3)
@@ -49,9 +73,10 @@ UNDER_WAY, WAITING, PENDING, LOOK, DONE, LOOKED_AT = range(6)
 """Lists: jobs whose transfers are let in, or wait; jobs to begin; GPUs to look at; jobs done.
 The last row tells of every GPU whether it is to be looked at."""
 
-HERE, EVENTS, ASK, NEW, SHARE = range(6, 11)
+HERE, EVENTS, ASK, NEW, SHARE, NAMED, SINCE = range(6, 13)
 """Behind the lengths of the lists: jobs that are here, ends of tasks and transfers, and whether to
-ask the gate about all, or about new ones, and to share links anew."""
+ask the gate about all, or about new ones, and to share links anew; how many times that it has named
+have come since there were so many events."""
 
 CLUSTER, FAIR = 1, 2
 """Ways to share links, beside the cost by the links of the task, 0."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from apportion.errors import InputError, SolveError
+from apportion.errors import InputError, SolveError, written
 from apportion.sim.contention.links import FairSharing, SharedCost
 
 if TYPE_CHECKING:
@@ -13,10 +13,13 @@ if TYPE_CHECKING:
     from apportion.sim.contention.iteration import Iteration
     from apportion.sim.contention.links import LinkSharing
 
-__all__ = ["INSTANT_S", "Engine", "Turn", "check_links", "instant_s", "standstill"]
+__all__ = ["INSTANT_S", "IN_VAIN", "Engine", "Turn", "check_links", "instant_s", "standstill"]
 
 INSTANT_S = 1e-9
 """Events that are less apart are one instant: ties of sums of seconds must not hang on rounding."""
+
+IN_VAIN = 100_000
+"""Times in a row that a gate may put off its answer while nothing else happens."""
 
 Turn = tuple[int, int]
 """Whose turn it is on GPUs and at the gate: the least of ``first * iterations left + second``,
@@ -54,9 +57,13 @@ class Engine(Protocol):
         ...
 
     def run(
-        self, now_s: float, until_s: float, *, to_completion: bool
+        self, now_s: float, until_s: float, *, to_completion: bool, more_come: bool = False
     ) -> tuple[float, list[tuple[int, float]]]:
-        """Let jobs run to a time, or until some are done; return when that is, and who and when."""
+        """Let jobs run to a time, or until some are done; return when that is, and who and when.
+
+        `more_come` says that there will be other jobs then, with which a gate may answer otherwise:
+        until then nothing happening is no standstill.
+        """
         ...
 
     def left(self, job: int) -> int:
@@ -98,23 +105,29 @@ def check_links(
 
 
 def standstill(
-    now_s: float, gate: str, waiting: Sequence[tuple[int, float, Sequence[int]]], asked: int = 0
+    now_s: float,
+    gate: str,
+    waiting: Sequence[tuple[int, float, Sequence[int]]],
+    names: Sequence[object] = (),
+    *,
+    in_vain: bool = False,
 ) -> SolveError:
     """Say that nothing would ever happen again, and who (job, bytes, links) waits for the gate.
 
-    `asked` is how often the gate has named a time in vain; 0 if it holds all that wait.
+    Jobs are called by the names of their users, if these are given. `in_vain` says that the gate
+    has named later and later times, and else holds all that wait.
     """
     words = [
-        f"job {job} waits for the gate {gate!r} to let it send {size:.3g} bytes over the links "
+        f"job {written(names[job]) if names else job} waits for the gate {gate!r} to let it send {size:.3g} bytes over the links "
         f"{', '.join(map(str, links))}"
         for job, size, links in waiting[:5]
     ]
     if len(waiting) > 5:
         words.append(f"and {len(waiting) - 5} more wait")
-    if asked:
+    if in_vain:
         return SolveError(
             f"Nothing seems ever to happen again at {now_s:.6g} s: {'; '.join(words)}. The gate "
-            f"named a time at which to be asked again {asked:,} times, and nothing else happened "
+            f"named a time at which to be asked again {IN_VAIN:,} times, and nothing else happened "
             f"meanwhile."
         )
     return SolveError(

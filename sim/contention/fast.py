@@ -76,7 +76,7 @@ class FastEngine:
 
     Parameters
     ----------
-    gpus, links, sharing, gate
+    gpus, links, sharing, gate, names
         As for `apportion.sim.contention.PlainEngine`.
 
     Raises
@@ -89,12 +89,19 @@ class FastEngine:
     Without numba it runs as Python, slower than the plain engine: for tests.
     """
 
-    def __init__(self, gpus: int, links: int, sharing: LinkSharing, gate: Gate) -> None:
+    def __init__(
+        self,
+        gpus: int,
+        links: int,
+        sharing: LinkSharing,
+        gate: Gate,
+        names: Sequence[object] = (),
+    ) -> None:
         check_links(sharing, links)
         number = _number_of(gate)
         if number is None or type(sharing) not in (SharedCost, FairSharing):
             raise InputError(f"engine='fast': {why_not_fast(sharing, gate)}; use engine='plain'.")
-        self._gate, self._links = gate, links
+        self._gate, self._links, self._names = gate, links, names
         law, of_link = _law(sharing, links)
         self._spans: dict[int, tuple[int, int, int]] = {}
         self._iterations: dict[Iteration, tuple[int, int]] = {}
@@ -110,7 +117,7 @@ class FastEngine:
             residents=np.zeros((gpus, 5), dtype=np.int64),
             on=np.zeros((links, _ROOM + 1), dtype=np.int64),
             lists=np.zeros((6, max(gpus, _ROOM)), dtype=np.int64),
-            counts=np.zeros(11, dtype=np.int64),
+            counts=np.zeros(13, dtype=np.int64),
             done_s=np.zeros(_ROOM),
             law=law,
             of_link=of_link,
@@ -166,7 +173,7 @@ class FastEngine:
         )
 
     def run(
-        self, now_s: float, until_s: float, *, to_completion: bool
+        self, now_s: float, until_s: float, *, to_completion: bool, more_come: bool = False
     ) -> tuple[float, list[tuple[int, float]]]:
         """Let jobs run, see `apportion.sim.contention.Engine`.
 
@@ -177,8 +184,10 @@ class FastEngine:
         """
         state = self._arrays
         end_s, why = kernel.advance(float(now_s), float(until_s), bool(to_completion), *state)
-        if why == kernel.STANDSTILL:
-            raise self._standstill(end_s)
+        if why == kernel.STANDSTILL and more_come:
+            end_s, why = until_s, kernel.REACHED
+        if why != kernel.REACHED:
+            raise self._standstill(end_s, in_vain=why == kernel.PUT_OFF)
         done = int(state.counts[arrays.DONE])
         jobs, when_s = state.lists[arrays.DONE, :done].tolist(), state.done_s[:done].tolist()
         return float(end_s), list(zip(jobs, when_s, strict=True))
@@ -260,15 +269,15 @@ class FastEngine:
         self._arrays.residents[gpu, there + 1] = worker
         self._arrays.residents[gpu, 0] = there + 1
 
-    def _standstill(self, now_s: float) -> Exception:
+    def _standstill(self, now_s: float, *, in_vain: bool) -> Exception:
         state = self._arrays
         waiting = []
         for job in state.lists[arrays.WAITING, : state.counts[arrays.WAITING]].tolist():
             record = state.jobs[job]
             at = int(record.links_at)
             links = state.links_of[at : at + int(record.n_links)].tolist()
-            waiting.append((job, float(record.size), links))
-        return standstill(now_s, self._gate.name, waiting)
+            waiting.append((job, float(record.bytes), links))
+        return standstill(now_s, self._gate.name, waiting, self._names, in_vain=in_vain)
 
 
 def _records(size: int, kind: np.dtype[np.void]) -> Any:

@@ -17,6 +17,7 @@ from apportion.sim.contention.arrays import (
     HERE,
     LOOK,
     LOOKED_AT,
+    NAMED,
     NEW,
     PENDING,
     READY,
@@ -24,11 +25,12 @@ from apportion.sim.contention.arrays import (
     RUNNING,
     SENDING,
     SHARE,
+    SINCE,
     STARTUP,
     UNDER_WAY,
     WAITING,
 )
-from apportion.sim.contention.engine import INSTANT_S
+from apportion.sim.contention.engine import IN_VAIN, INSTANT_S
 from apportion.sim.contention.jit import jit_borrowing
 from apportion.sim.contention.kernel_jobs import (
     barrier_of,
@@ -48,10 +50,11 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float64]
 
-__all__ = ["REACHED", "STANDSTILL", "advance"]
+__all__ = ["PUT_OFF", "REACHED", "STANDSTILL", "advance"]
 
-REACHED, STANDSTILL = 0, 1
-"""Why `advance` comes back: the time is reached or somebody is done, or nothing would happen."""
+REACHED, STANDSTILL, PUT_OFF = range(3)
+"""Why `advance` comes back: the time is reached or somebody is done, nothing would happen, or the
+gate puts off its answer for ever."""
 
 
 @jit_borrowing
@@ -200,9 +203,13 @@ def _take_in(
                 *(number, now_s, jobs, workers, tasks, sends, links_of, residents, on),
                 *(lists, counts, done_s),
             )
+    named = 0
     for place in range(counts[WAITING]):
         if jobs[lists[WAITING, place]].ask_s <= until_s:
-            counts[ASK] = 1
+            counts[ASK] = named = 1
+    if named:
+        counts[NAMED] = counts[NAMED] + 1 if counts[EVENTS] == counts[SINCE] else 1
+        counts[SINCE] = counts[EVENTS]
     for place in range(counts[PENDING] - 1, -1, -1):
         number = lists[PENDING, place]
         job = jobs[number]
@@ -248,6 +255,8 @@ def advance(
         )
         if to_completion and counts[DONE]:
             return now_s, REACHED
+        if counts[NAMED] > IN_VAIN:
+            return now_s, PUT_OFF
         if counts[ASK] or counts[NEW]:
             ask_gate(now_s, jobs, sends, links_of, on, lists, counts, law, of_link, gate)
         if counts[SHARE]:

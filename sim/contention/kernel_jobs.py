@@ -146,8 +146,8 @@ def pass_barriers(
             begin_iteration(job, workers, tasks, sends, lists, counts)
             continue
         send = sends[job.sends_at + job.sent]
-        if send.size > 0 and (job.n_links > 0 or send.most < math.inf):
-            job.size = job.rest = send.size
+        if send.bytes > 0 and (job.n_links > 0 or send.most < math.inf):
+            job.bytes = job.rest = send.bytes
             job.most, job.rate, job.asked = send.most, 0.0, 0
             if job.n_links > 0:
                 job.flow = WAITS

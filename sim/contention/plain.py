@@ -41,7 +41,8 @@ class PlainEngine:
         When they may start.
     timeline
         Takes down who computes and who sends, if anybody wants to know.
-
+    names
+        What users call the jobs, by number, for errors; by default their numbers.
     """
 
     def __init__(
@@ -51,10 +52,11 @@ class PlainEngine:
         sharing: LinkSharing,
         gate: Gate,
         timeline: Timeline | None = None,
+        names: Sequence[object] = (),
     ) -> None:
         check_links(sharing, links)
         self.events, self._links, self._timeline = 0, links, timeline
-        self._transfers = Transfers(links, sharing, gate, self._plan, timeline)
+        self._transfers = Transfers(links, sharing, gate, self._plan, timeline, names)
         self._jobs: dict[int, OnGPUs] = {}  # those that are done or gone included
         self._here = 0
         self._heap: list[tuple[float, int, int, Any, Any]] = []
@@ -115,7 +117,7 @@ class PlainEngine:
     # ---------------------------------------------------------------- time goes by
 
     def run(
-        self, now_s: float, until_s: float, *, to_completion: bool
+        self, now_s: float, until_s: float, *, to_completion: bool, more_come: bool = False
     ) -> tuple[float, list[tuple[int, float]]]:
         """Let jobs run, see `Engine`.
 
@@ -130,8 +132,8 @@ class PlainEngine:
             if to_completion and self._finished:
                 return now_s, self._finished
             self._settle(now_s)
-            if not heap and self._here:
-                self._stand_still(now_s)
+            if not heap and self._here and not more_come:
+                raise self._transfers.standstill(now_s)
             if not heap or heap[0][0] > until_s + instant_s(until_s):
                 return until_s, self._finished
             now_s = max(heap[0][0], now_s)
@@ -268,9 +270,3 @@ class PlainEngine:
             self._timeline.sent(job.number, now_s)
         self._sent_one(job)
         self._pass_barriers(job, now_s)
-
-    # ---------------------------------------------------------------- nothing happens
-
-    def _stand_still(self, now_s: float) -> None:
-        """Say who waits for what."""
-        raise self._transfers.standstill(now_s)

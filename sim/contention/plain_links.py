@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from apportion.checks import is_number
 from apportion.errors import InputError, written
-from apportion.sim.contention.engine import check_links, standstill
+from apportion.sim.contention.engine import IN_VAIN, check_links, standstill
 from apportion.sim.contention.plain_parts import ASK, FIRST_BYTE, LAST_BYTE, View, turn_of
 
 if TYPE_CHECKING:
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from apportion.sim.contention.record import Timeline
 
 __all__ = ["Transfers"]
-
-_IN_VAIN = 100_000
-"""Times in a row that a gate may put off its answer while nothing else happens."""
 
 
 class Transfers:
@@ -38,6 +35,8 @@ class Transfers:
         Is told of events to come: when, which kind, of which transfer, and its stamp then.
     timeline
         Takes down who sends, if anybody wants to know.
+    names
+        What users call the jobs, by number, for errors.
 
     Attributes
     ----------
@@ -54,8 +53,10 @@ class Transfers:
         gate: Gate,
         plan: Callable[..., None],
         timeline: Timeline | None,
+        names: Sequence[object] = (),
     ) -> None:
         check_links(sharing, links)
+        self._names = names
         self.sharing, self.gate, self._plan, self._timeline = sharing, gate, plan, timeline
         self.waiting: list[Transfer] = []
         self.under_way: list[Transfer] = []
@@ -92,13 +93,13 @@ class Transfers:
         self._ask_at.discard(when_s)
         self._named = self._named + 1 if events == self._events else 1
         self._events = events
-        if self._named > _IN_VAIN:
-            raise self.standstill(when_s, _IN_VAIN)
+        if self._named > IN_VAIN:
+            raise self.standstill(when_s, in_vain=True)
 
-    def standstill(self, now_s: float, asked: int = 0) -> SolveError:
+    def standstill(self, now_s: float, *, in_vain: bool = False) -> SolveError:
         """Say who waits for the gate."""
         waiting = [(each.job.number, each.left, each.job.links) for each in self.waiting]
-        return standstill(now_s, self.gate.name, waiting, asked)
+        return standstill(now_s, self.gate.name, waiting, self._names, in_vain=in_vain)
 
     def drop(self, transfer: Transfer) -> None:
         """Forget a transfer whose job has lost its GPUs."""

@@ -146,7 +146,10 @@ class Iterating:
     ) -> tuple[float, Ran]:
         """Let gangs work for a while, see `apportion.sim.engine.loop.Runtime`."""
         gangs = self._gangs
-        end_s, finished = self._engine.run(now_s, now_s + length_s, to_completion=to_completion)
+        more_come = math.isfinite(self._truth.next_arrival_s)
+        end_s, finished = self._engine.run(
+            now_s, now_s + length_s, to_completion=to_completion, more_come=more_come
+        )
         if not gangs.job.size and (math.isinf(end_s) or math.isinf(until_s)):
             nothing = np.zeros(0)
             return math.inf, Ran(gangs, nothing, nothing, nothing, gangs.job, length_s)

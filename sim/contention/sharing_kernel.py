@@ -107,11 +107,11 @@ def decide(
     if kind == AT_MOST:
         starts = _busiest(links, on) < gate[1]
     elif kind == K_WAY:
-        starts = _best_now(job.size, now_s, links, jobs, on, law)
+        starts = _best_now(job.bytes, now_s, links, jobs, on, law)
     elif kind == WHAT_IF:
         starts = _what_if(new, now_s, flows, count, jobs, links_of, law, of_link)
     else:
-        starts = _dual(job.size, now_s, links, jobs, on, law, kind == DUAL_FIRST)
+        starts = _dual(job.bytes, now_s, links, jobs, on, law, kind == DUAL_FIRST)
     return -math.inf if starts else math.inf
 
 
@@ -266,7 +266,7 @@ def _sum_of_ends(
     rest = np.empty(n_near + 1)
     for place in range(n_near):
         rest[place] = _rest(jobs[near[place]], now_s)
-    rest[n_near] = jobs[near[n_near]].size
+    rest[n_near] = jobs[near[n_near]].bytes
     active = np.arange(n_near + 1)
     running = n_near if wait else n_near + 1
     at_s = total_s = 0.0

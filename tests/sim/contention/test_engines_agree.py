@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -51,3 +55,26 @@ def test_all_bytes_of_all_iterations_are_moved_and_all_tasks_computed(seed: int)
         assert engine.left(number) == 0
         assert engine.sent(number) == pytest.approx(times * sum(send.size for send in sends))
         assert engine.computed_s(number) == pytest.approx(times * len(gpus) * iteration.compute_s)
+
+
+_INTERPRETED = """
+from tests.sim.contention.test_engines_agree import assert_agree
+from apportion.sim.contention.fast import FastEngine
+
+for seed in range(40):
+    assert_agree(FastEngine, seed)
+print("agree")
+"""
+
+
+def test_what_is_compiled_does_the_same_interpreted() -> None:
+    """What is compiled must not say something else to those who read it as Python."""
+    done = subprocess.run(
+        [sys.executable, "-c", _INTERPRETED],
+        cwd=Path(__file__).parents[3],
+        env=os.environ | {"NUMBA_DISABLE_JIT": "1", "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "agree\n", done.stderr

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
 import apportion as ap
 from apportion.errors import InputError, SolveError
+from apportion.mechanism.gates import HOLD, START
 
 
 @dataclass(frozen=True)
@@ -37,3 +42,95 @@ def test_answers_that_are_no_times(answer: object) -> None:
 def test_answers_that_are_put_off_for_ever(later_s: float) -> None:
     with pytest.raises(SolveError, match=r"'mine' to let it send .* asked again 100,000 times"):
         _run(Answers(later_s))
+
+
+def _named(gate: object, engine: str) -> str:
+    """Run two jobs that users call by names, of which the second arrives first."""
+    workload = ap.generate_contended_workload(seed=0, scale=0.002)
+    wide = workload.jobs[workload.jobs["scale_factor"] == 8].iloc[:2]
+    jobs = wide.assign(arrival_s=[1e-3, 0.0]).set_axis(["vision", 7])
+    few = ap.Workload("few", jobs, workload.throughputs)
+    with pytest.raises(SolveError) as found:
+        cluster = ap.Cluster({"v100": 16}, gpus_per_machine=4)
+        ap.simulate("ada_srsf", few, cluster, gate=gate, engine=engine)
+    return str(found.value)
+
+
+def test_jobs_that_wait_are_called_what_their_users_call_them() -> None:
+    said = _named(Answers(float("inf")), "plain")
+    assert "Nothing would ever happen again" in said
+    assert "job 7 waits for the gate 'mine'" in said
+    assert "job 'vision' waits for the gate 'mine'" in said
+    assert "named" not in said
+
+
+def test_tables_of_tasks_call_jobs_what_their_users_call_them() -> None:
+    workload = ap.generate_contended_workload(seed=0, scale=0.002)
+    wide = workload.jobs[workload.jobs["scale_factor"] == 8].iloc[:2]
+    few = ap.Workload("few", wide.set_axis(["vision", 7]), workload.throughputs)
+    cluster = ap.Cluster({"v100": 16}, gpus_per_machine=4)
+    run = ap.simulate("ada_srsf", few, cluster, timeline=True)
+    for name in ("tasks", "transfers", "schedule"):
+        assert set(run.tables[name]["job"]) == {"vision", 7}
+    compute_s = run.tables["tasks"].eval("end_s - start_s").groupby(run.tables["tasks"]["job"])
+    assert compute_s.sum()["vision"] == pytest.approx(run.jobs.loc["vision", "computed_gpu_s"])
+
+
+@dataclass(frozen=True)
+class InPairs:
+    """Let transfers start when two wait."""
+
+    name: str = "in pairs"
+
+    def decide(self, now_s: float, flow: object, links: Any) -> float:
+        return START if len(links.waiting) + len(links.flows) > 1 else HOLD
+
+
+def test_who_waits_for_a_job_to_come_stands_not_still() -> None:
+    workload = ap.generate_contended_workload(seed=0, scale=0.002)
+    wide = workload.jobs[workload.jobs["scale_factor"] == 8].iloc[:2]
+    jobs = wide.assign(arrival_s=[500.0, 0.0], total_steps=1.0)
+    few = ap.Workload("few", jobs, workload.throughputs)
+    cluster = ap.Cluster({"v100": 16}, gpus_per_machine=4)
+    run = ap.simulate("ada_srsf", few, cluster, gate=InPairs(), engine="plain")
+    assert (run.jobs["completion_s"] > 500).all()
+
+
+_INTERPRETED = """
+import math
+from apportion.errors import SolveError
+from apportion.mechanism.gates import AtMost
+from apportion.sim.contention import SharedCost, all_reduced, kernel, kernel_links
+from apportion.sim.contention.fast import FastEngine
+
+kernel.IN_VAIN = 100
+for later_s in (1.0, 1e-12, math.inf):
+    kernel_links.decide = lambda new, now_s, *rest: now_s + later_s
+    engine = FastEngine(4, 2, SharedCost(), AtMost(1), ["vision", 7])
+    for job in range(2):
+        engine.add(job, all_reduced(0.5, 0.5, 1e9), 3, [job, job + 2], [0, 1], (1, 0), 0.0)
+    try:
+        assert engine.run(0.0, 2.0, to_completion=True, more_come=True) == (2.0, [])
+        engine.run(2.0, math.inf, to_completion=True)
+    except SolveError as error:
+        print(error)
+"""
+
+
+def test_the_engine_that_is_compiled_explains_a_standstill_too() -> None:
+    """No gate that is compiled puts off its answer for ever: another is there, not compiled."""
+    done = subprocess.run(
+        [sys.executable, "-c", _INTERPRETED],
+        env=os.environ | {"NUMBA_DISABLE_JIT": "1", "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    said = done.stdout.splitlines()
+    assert len(said) == 3, done.stderr
+    for line in said:
+        assert "job 'vision' waits for the gate 'at_most_1' to let it send 1e+09 bytes" in line
+        assert "job 7 waits for the gate 'at_most_1'" in line
+    for line in said[:2]:
+        assert "named a time at which to be asked again 100,000 times" in line
+    assert said[2].endswith("No transfer is under way that could end.")
