@@ -10,32 +10,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
-    *(
-        "ASK",
-        "CLUSTER",
-        "DONE",
-        "EVENTS",
-        "FAIR",
-        "HERE",
-        "JOB",
-        "LOOK",
-        "LOOKED_AT",
-        "NAMED",
-        "NEW",
-    ),
-    *(
-        "PENDING",
-        "READY",
-        "REST",
-        "RUNNING",
-        "SEND",
-        "SENDING",
-        "SHARE",
-        "SINCE",
-        "STARTUP",
-        "TASK",
-    ),
-    *("UNDER_WAY", "WAITING", "WAITS", "WORKER", "Arrays"),
+    *("ASK", "CLUSTER", "DONE", "EVENTS", "FAIR", "HERE", "JOB", "LOOK", "LOOKED_AT", "NAMED"),
+    *("NEW", "PENDING", "READY", "REST", "RUNNING", "SEND", "SENDING", "SHARE", "SINCE"),
+    *("STARTUP", "TASK", "UNDER_WAY", "WAITING", "WAITS", "WORKER", "Arrays"),
 ]
 
 _INT, _FLOAT = np.int64, np.float64

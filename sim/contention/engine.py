@@ -117,10 +117,11 @@ def standstill(
     Jobs are called by the names of their users, if these are given. `in_vain` says that the gate
     has named later and later times, and else holds all that wait.
     """
+    called = [written(names[job]) if names else str(job) for job, _, _ in waiting[:5]]
     words = [
-        f"job {written(names[job]) if names else job} waits for the gate {gate!r} to let it send {size:.3g} bytes over the links "
+        f"job {name} waits for the gate {gate!r} to let it send {size:.3g} bytes over the links "
         f"{', '.join(map(str, links))}"
-        for job, size, links in waiting[:5]
+        for name, (_, size, links) in zip(called, waiting[:5], strict=True)
     ]
     if len(waiting) > 5:
         words.append(f"and {len(waiting) - 5} more wait")
