@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,14 +13,13 @@ from apportion.policies.problem import Problem
 from apportion.policies.solution import Solution
 from apportion.policies.solving.attempts import ACCURATE, Attempted, best_of
 from apportion.policies.solving.certificate import relative_gap
-from apportion.policies.solving.choice import choose, choose_with_levels
-from apportion.policies.solving.compiled import Compiled
+from apportion.policies.solving.choice import choose_with_levels
+from apportion.policies.solving.declared import DeclaredProblem
 from apportion.policies.solving.fallback import isolated_solution
 from apportion.policies.solving.options import Fallback, check_options, check_whole
-from apportion.policies.solving.posed import pose, posed_value, reported
+from apportion.policies.solving.posed import posed_value, reported
 from apportion.policies.solving.rows.random_partition import solve_in_parts
 from apportion.policies.solving.rows.reduction import Reduction, reduce
-from apportion.policies.solving.solvable import solvable
 from apportion.policies.solving.whole.decide import decide
 from apportion.policies.solving.whole.fallback import kept_options
 from apportion.policies.solving.worst_off.arrow_share import ArrowShare
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
     from apportion.policies.solving.rows.pairs import PairTable
-    from apportion.policies.solving.solvers.optimise import Point, SolverName
+    from apportion.policies.solving.solvers.optimise import SolverName
 
     Floats = NDArray[np.float64]
 
@@ -167,7 +166,7 @@ def _attempts(
         )
     if levels:
         yield "levels", lambda: _by_levels(policy, believed, solver, second_stage, merge)
-    declared = _Declared(policy, reduction, second_stage)
+    declared = DeclaredProblem(policy, reduction, second_stage)
     first: SolverName = "auto" if solver == "arrow" else solver
     yield first, lambda: declared.solve(first)
     if declared.compiled.program.is_linear_program:
@@ -239,69 +238,3 @@ def _by_levels(
     if reached.merged:
         stats["reduction"] = "demand intervals"
     return Attempted(X, objective, gap, reached.prices, stats)
-
-
-class _Declared:
-    """The policy's own problem as it stands, compiled on first use."""
-
-    def __init__(self, policy: Policy, reduction: Reduction, second_stage: bool) -> None:
-        self.policy, self.second_stage = policy, second_stage
-        self._believed, self._floors = reduction.believed, reduction.floors
-        self._compiled: Compiled | None = None
-        self.last = ""
-        self._compile_s = 0.0
-
-    @property
-    def compiled(self) -> Compiled:
-        """The compiled problem."""
-        if self._compiled is None:
-            started = time.perf_counter()
-            with solvable(self.policy):
-                posed = pose(self.policy, self._believed, self._floors)
-                self._compiled = Compiled.of(posed.p, posed.objective, posed.constraints)
-            self._compile_s = time.perf_counter() - started
-        return self._compiled
-
-    def solve(self, solver: SolverName) -> Attempted:
-        """Solve by one solver, or by the one that suits the size."""
-        attempt = _attempt(self.policy, self.compiled, solver, self.second_stage)
-        self.last = attempt.first.solver
-        stats = {
-            "solver": attempt.first.solver,
-            "rows": self._believed.rows,
-            "compile_s": self._compile_s,
-            "solve_s": attempt.solve_s,
-            "second_stage_s": attempt.second_stage_s,
-        }
-        prices = self.compiled.least_prices(attempt.first)
-        if prices is None:
-            prices = self.compiled.prices(attempt.first)
-        return Attempted(attempt.X, attempt.objective, attempt.gap, prices, stats)
-
-
-class _Attempt(NamedTuple):
-    """What one solver makes of a problem: first optimum, chosen X, objective there and its gap."""
-
-    first: Point
-    X: Floats
-    objective: float
-    gap: float
-    solve_s: float
-    second_stage_s: float
-
-
-def _attempt(
-    policy: Policy, compiled: Compiled, solver: SolverName, second_stage: bool
-) -> _Attempt:
-    """Solve a compiled problem and choose among its optima."""
-    started = time.perf_counter()
-    first = compiled.optimum(solver, repr(policy))
-    bound = compiled.bound(first)
-    solved = time.perf_counter()
-    compiled.X_at(first)
-    X, missed = choose(policy, compiled, first, solver, second_stage=second_stage)
-    objective = compiled.objective()
-    value = -objective if compiled.maximises else objective
-    gap = relative_gap(value, bound, logarithmic=bool(compiled.program.exponential))
-    gap = max(gap, missed or 0.0, compiled.p.inexact)
-    return _Attempt(first, X, objective, gap, solved - started, time.perf_counter() - solved)
