@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from apportion.allocation import Allocation
+from apportion.combination_rows import COMBINATION
 from apportion.errors import InputError, written
 from apportion.kinds import checked
 from apportion.policies.labels import instance_of, jobs_of, pair_table
@@ -17,7 +18,7 @@ from apportion.policies.registry import get_policy
 from apportion.policies.solving.driver import Solution, solve_instance
 from apportion.policies.solving.rows.given_order import GivenOrder
 from apportion.policies.solving.whole.valid import check_pins
-from apportion.tensor import COMBINATION, ThroughputTensor
+from apportion.tensor import ThroughputTensor
 from apportion.threads import one_thread
 
 if TYPE_CHECKING:

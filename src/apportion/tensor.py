@@ -11,9 +11,17 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import numpy as np
 import pandas as pd
 
-from apportion.checks import LARGEST_COUNT, LARGEST_NUMBER, hashable, listed, mapping
+from apportion.checks import LARGEST_COUNT, LARGEST_NUMBER, mapping
+from apportion.combination_rows import check_members, combination_table
 from apportion.errors import InputError, written
 from apportion.given import cluster_of, jobs_table, labelled_array, no_workers
+from apportion.option_labels import (
+    OPTION_LEVELS,
+    called,
+    level_names,
+    name_in_cluster,
+    written_option,
+)
 from apportion.table_checks import as_floats, check_unique, table
 
 if TYPE_CHECKING:
@@ -27,11 +35,7 @@ if TYPE_CHECKING:
 
     Throughputs: TypeAlias = "ThroughputTensor | pd.DataFrame | Mapping[Any, Any] | Sequence[Sequence[float]] | NDArray[Any]"  # noqa: E501
 
-__all__ = ["COMBINATION", "OPTION_LEVELS", "ThroughputTensor"]
-
-COMBINATION = " + "
-OPTION_LEVELS = ("accelerator", "tier", "gpus")
-"""What an option can say, the names of the levels of the columns."""
+__all__ = ["ThroughputTensor"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -68,20 +72,20 @@ class ThroughputTensor:
 
     def __post_init__(self) -> None:
         values = table("The throughputs", self.values)
-        if values.index.nlevels != 2 or _level_names(values.columns) is None:
+        if values.index.nlevels != 2 or level_names(values.columns) is None:
             raise InputError(
                 "A throughput tensor has rows (row, job) and columns accelerator, (accelerator, "
                 "tier) or (accelerator, gpus), or levels with names out of "
                 f"{', '.join(OPTION_LEVELS)}, accelerator among them; got {values.index.nlevels} "
                 f"row and {values.columns.nlevels} column levels"
-                f"{_called(values.columns)}."
+                f"{called(values.columns)}."
             )
         check_unique("option", values.columns)
-        check_unique("option", pd.Index([_name_of(option) for option in values.columns]))
+        check_unique("option", pd.Index([name_in_cluster(option) for option in values.columns]))
         check_unique("row of the throughput tensor", values.index)
         numbers = as_floats(values)
         self._check_numbers(numbers)
-        self._check_members()
+        check_members(values.index)
         frame = pd.DataFrame(numbers, index=values.index, columns=values.columns)
         object.__setattr__(self, "values", frame.rename_axis(index=["row", "job"]))
         anywhere = np.asarray((numbers > 0).any(axis=1))
@@ -98,37 +102,16 @@ class ThroughputTensor:
         if self.jobs_table is not None:
             object.__setattr__(self, "jobs_table", jobs_table(self.jobs_table, self.jobs))
 
-    def _check_members(self) -> None:
-        """Name the first combination that does not have the jobs that its label says."""
-        index = self.values.index
-        combined = index[index.get_level_values(0) != index.get_level_values(1)]
-        members: dict[Any, list[str]] = {}
-        for row, job in combined:
-            members.setdefault(row, []).append(str(job))
-        for row, jobs in members.items():
-            named = str(row).split(COMBINATION)
-            if len(jobs) == 1 and len(named) == 1:
-                raise InputError(
-                    f"The row {written(row)} is of job {jobs[0]!r} only; a row of one job has the "
-                    f"job's own id."
-                )
-            if len(named) > 1 and len(jobs) < len(named):
-                missing = next((name for name in named if name not in jobs), named[-1])
-                raise InputError(
-                    f"The combination {written(row)} has no throughputs for its member "
-                    f"{missing!r}; it needs a row for each of {', '.join(named)}."
-                )
-
     def _check_numbers(self, numbers: NDArray[np.float64]) -> None:
         """Name the first throughput that is not a finite number >= 0."""
         wrong = ~(numbers <= LARGEST_NUMBER) | (numbers < 0)
         if wrong.any():
             member, option = np.argwhere(wrong)[0]
             job, value = self.values.index[member][1], self.values.iloc[member, option]
+            where = written_option(self.values.columns[option])
             raise InputError(
-                f"The throughput of job {written(job)} on {_name(self.values.columns[option])} is "
-                f"{written(value)}; it must be a finite number of steps/s, 0 where the job "
-                f"cannot run."
+                f"The throughput of job {written(job)} on {where} is {written(value)}; it must "
+                f"be a finite number of steps/s, 0 where the job cannot run."
             )
 
     @classmethod
@@ -200,27 +183,7 @@ class ThroughputTensor:
         For example ``{("a",): [[4.0]], ("b",): [[2.0]], ("a", "b"): [[3.0, 1.0]]}`` with the
         options ``["v100"]``. `workers` and `jobs` are as for `of`.
         """
-        labels, rows = [], []
-        valid = "a mapping from tuples of job ids to rows of steps/s"
-        combinations = mapping("combinations", combinations, valid)
-        options = hashable("option", options)
-        for members, given in combinations.items():
-            if not isinstance(members, tuple) or not members:
-                raise InputError(f"A combination is {written(members)}; it must be a tuple of ids.")
-            rows_of = f"The throughputs of the combination {written(members)}"
-            speeds = [listed(rows_of, speed, "rows of steps/s") for speed in listed(rows_of, given)]
-            if any(len(speed) != len(options) for speed in speeds):
-                raise InputError(f"{rows_of} must have a number for each of {written(options)}.")
-            if len(speeds) != len(members):
-                raise InputError(
-                    f"The combination {members!r} has {len(speeds)} rows of throughputs for "
-                    f"{len(members)} jobs."
-                )
-            name = members[0] if len(members) == 1 else COMBINATION.join(map(str, members))
-            labels += [(name, job) for job in members]
-            rows += [list(speed) for speed in speeds]
-        index = pd.MultiIndex.from_tuples(labels, names=["row", "job"])
-        table = pd.DataFrame(rows, index=index, columns=pd.Index(options))
+        table = combination_table(combinations, options)
         return cls.of(table, workers=workers, jobs=jobs)
 
     @cached_property
@@ -240,7 +203,7 @@ class ThroughputTensor:
 
     def option_level(self, name: str) -> pd.Index | None:
         """Return what each option says at a level out of `OPTION_LEVELS`; None without it."""
-        names = _level_names(self.options) or ()
+        names = level_names(self.options) or ()
         return self.options.get_level_values(names.index(name)) if name in names else None
 
     @cached_property
@@ -284,30 +247,6 @@ class ThroughputTensor:
         return f"{head}, steps/s{workers}\n{self.values.to_string(max_rows=10)}"
 
 
-def _name_of(option: Any) -> Any:
-    """Return an option under the name that its type has in a cluster."""
-    return (str(option[0]), *option[1:]) if isinstance(option, tuple) else str(option)
-
-
-def _level_names(options: pd.Index) -> tuple[str, ...] | None:
-    """Return what the levels of options say, out of `OPTION_LEVELS`; None where that is unknown."""
-    if options.nlevels == 1:
-        return ("accelerator",)
-    named = tuple(map(str, options.names))
-    if any(name in OPTION_LEVELS for name in named):
-        right = {"accelerator"} <= set(named) <= set(OPTION_LEVELS)
-        return named if right and len(set(named)) == len(named) else None
-    if options.nlevels > 2:
-        return None
-    numbers = pd.api.types.is_numeric_dtype(options.get_level_values(1))
-    return ("accelerator", "gpus" if numbers else "tier")
-
-
-def _called(options: pd.Index) -> str:
-    """Write the names of levels that have any."""
-    return f" called {list(options.names)}" if any(options.names) else ""
-
-
 def _frame(table: Mapping[Any, Any]) -> pd.DataFrame:
     """Make a DataFrame of a mapping of mappings, jobs by options."""
     valid = "a DataFrame, or a mapping such as {'job': {'v100': 4.0}}"
@@ -319,8 +258,3 @@ def _frame(table: Mapping[Any, Any]) -> pd.DataFrame:
     rows = [[row.get(option, np.nan) for option in columns] for row in speeds.values()]
     labels = pd.Index(list(speeds), tupleize_cols=False)
     return pd.DataFrame(rows, index=labels, columns=pd.Index(list(columns)))
-
-
-def _name(option: Any) -> str:
-    """Write an option as a user would."""
-    return " at ".join(map(written, option)) if isinstance(option, tuple) else written(option)

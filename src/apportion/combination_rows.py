@@ -1,0 +1,79 @@
+"""Rows of throughput tensors that are combinations of jobs, which share devices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from apportion.checks import hashable, listed, mapping
+from apportion.errors import InputError, written
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["COMBINATION", "check_members", "combination_table"]
+
+COMBINATION = " + "
+"""Between the ids of jobs in the label of their combination."""
+
+
+def combination_table(
+    combinations: Mapping[tuple[Any, ...], Sequence[Sequence[float]]],
+    options: Sequence[Any] | pd.Index,
+) -> pd.DataFrame:
+    """Make a table, rows ``(row, job)``, of a row of steps/s for each job of each combination.
+
+    Raises
+    ------
+    InputError
+        If a combination is no tuple, or has no number for each of its jobs and options.
+    """
+    labels, rows = [], []
+    valid = "a mapping from tuples of job ids to rows of steps/s"
+    combinations = mapping("combinations", combinations, valid)
+    options = hashable("option", options)
+    for members, given in combinations.items():
+        if not isinstance(members, tuple) or not members:
+            raise InputError(f"A combination is {written(members)}; it must be a tuple of ids.")
+        rows_of = f"The throughputs of the combination {written(members)}"
+        speeds = [listed(rows_of, speed, "rows of steps/s") for speed in listed(rows_of, given)]
+        if any(len(speed) != len(options) for speed in speeds):
+            raise InputError(f"{rows_of} must have a number for each of {written(options)}.")
+        if len(speeds) != len(members):
+            raise InputError(
+                f"The combination {members!r} has {len(speeds)} rows of throughputs for "
+                f"{len(members)} jobs."
+            )
+        name = members[0] if len(members) == 1 else COMBINATION.join(map(str, members))
+        labels += [(name, job) for job in members]
+        rows += [list(speed) for speed in speeds]
+    index = pd.MultiIndex.from_tuples(labels, names=["row", "job"])
+    return pd.DataFrame(rows, index=index, columns=pd.Index(options))
+
+
+def check_members(index: pd.Index) -> None:
+    """Name the first combination that does not have the jobs that its label says.
+
+    Raises
+    ------
+    InputError
+        If there is one in the labels ``(row, job)``.
+    """
+    combined = index[index.get_level_values(0) != index.get_level_values(1)]
+    members: dict[Any, list[str]] = {}
+    for row, job in combined:
+        members.setdefault(row, []).append(str(job))
+    for row, jobs in members.items():
+        named = str(row).split(COMBINATION)
+        if len(jobs) == 1 and len(named) == 1:
+            raise InputError(
+                f"The row {written(row)} is of job {jobs[0]!r} only; a row of one job has the "
+                f"job's own id."
+            )
+        if len(named) > 1 and len(jobs) < len(named):
+            missing = next((name for name in named if name not in jobs), named[-1])
+            raise InputError(
+                f"The combination {written(row)} has no throughputs for its member "
+                f"{missing!r}; it needs a row for each of {', '.join(named)}."
+            )
