@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
-import pandas as pd
 
 from apportion.checks import choice, hashable
 from apportion.cluster import Cluster
@@ -19,7 +18,14 @@ from apportion.policies.registry import get_policy
 from apportion.policies.sessions.job_kinds import JobClasses
 from apportion.policies.sessions.job_roll import JobRoll
 from apportion.policies.sessions.session_allocation import SessionAllocation
-from apportion.policies.sessions.session_input import read_jobs, recognised, table_of
+from apportion.policies.sessions.session_input import (
+    described,
+    descriptions,
+    of_single_jobs,
+    read_jobs,
+    recognised,
+    table_of,
+)
 from apportion.policies.sessions.warm_classes import WarmClasses
 from apportion.table_checks import check_unique
 from apportion.tensor import ThroughputTensor
@@ -29,12 +35,13 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping
     from types import TracebackType
 
+    import pandas as pd
+
     from apportion.allocation import Allocation
     from apportion.policies.base import Policy
+    from apportion.policies.sessions.counted_solver import Route
     from apportion.policies.sessions.job_kinds import JobKind
     from apportion.policies.sessions.session_input import Facts, Throughputs
-    from apportion.policies.sessions.warm_classes import Route
-
 
 __all__ = ["Session", "session"]
 
@@ -262,31 +269,19 @@ class Session:
 
     def _read(self, tensor: ThroughputTensor, jobs: pd.DataFrame | None) -> dict[Hashable, JobKind]:
         """Check jobs as `solve` does, and find or make their kinds."""
-        if len(tensor.rows) != len(tensor.jobs) or not tensor.rows.equals(tensor.jobs):
-            raise InputError("A session takes single jobs; combinations of jobs are for solve.")
-        if self._options is not None:
-            for option in tensor.options.symmetric_difference(self._options):
-                raise unknown_name("option of this session", option, self._options)
-            tensor = ThroughputTensor(tensor.values[self._options])
+        tensor = of_single_jobs(tensor, self._options)
         table = jobs_of(tensor, jobs, self.policy)
         instance = instance_of(
             tensor, self.cluster, table, (), GangPacking.none(tensor).largest_gang
         )
         self._options, self._names = tensor.options, tensor.options.tolist()
         self._may_be_warm &= tensor.options.nlevels == 1  # tiers have limits of the whole mix
-        given = pd.DataFrame(index=tensor.jobs) if jobs is None else jobs.loc[tensor.jobs]
-        columns = sorted(map(str, given.columns))
-        facts = [tuple(zip(columns, row, strict=True)) for row in given[columns].to_numpy(object)]
-        speeds = map(tuple, tensor.values.to_numpy(dtype=float).tolist())
-        described = list(zip(speeds, facts, strict=True))
-        return dict(zip(tensor.jobs, self._classes.kinds_of(described, instance), strict=True))
+        kinds = self._classes.kinds_of(descriptions(tensor, jobs), instance)
+        return dict(zip(tensor.jobs, kinds, strict=True))
 
     def _labelled(self, jobs: Mapping[Hashable, JobKind]) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Throughputs and facts of some jobs as tables."""
-        described = [kind.said for kind in jobs.values()]
-        index = pd.Index(list(jobs))
-        tensor = pd.DataFrame([speeds for speeds, _ in described], index, self._options)
-        return tensor, pd.DataFrame([dict(facts) for _, facts in described], index)
+        return described({job: kind.said for job, kind in jobs.items()}, self._options)
 
     def _ready(self) -> WarmClasses | None:
         """Return a problem that has every class at hand, compiled if it has to be."""

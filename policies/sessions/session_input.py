@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from apportion.checks import mapping
-from apportion.errors import InputError, written
+from apportion.errors import InputError, unknown_name, written
 from apportion.given import jobs_table
 from apportion.jobs import JOB_COLUMNS
 from apportion.tensor import ThroughputTensor
@@ -19,7 +19,16 @@ if TYPE_CHECKING:
     from apportion.cluster import Cluster
     from apportion.policies.sessions.job_kinds import Description, JobKind
 
-__all__ = ["Facts", "Throughputs", "read_jobs", "recognised", "table_of"]
+__all__ = [
+    "Facts",
+    "Throughputs",
+    "described",
+    "descriptions",
+    "of_single_jobs",
+    "read_jobs",
+    "recognised",
+    "table_of",
+]
 
 Throughputs = ThroughputTensor | pd.DataFrame | Mapping[Any, Mapping[Any, float]]
 """Steps/s of jobs under options."""
@@ -65,6 +74,41 @@ def read_jobs(
         )
     known = table_of(jobs, tensor.jobs)
     return tensor, tensor.jobs_table if known is None else known
+
+
+def of_single_jobs(tensor: ThroughputTensor, options: pd.Index | None) -> ThroughputTensor:
+    """Return throughputs in the order of a session's options, if there are any yet.
+
+    Raises
+    ------
+    InputError
+        If jobs are combined, or have other options.
+    """
+    if len(tensor.rows) != len(tensor.jobs) or not tensor.rows.equals(tensor.jobs):
+        raise InputError("A session takes single jobs; combinations of jobs are for solve.")
+    if options is None:
+        return tensor
+    for option in tensor.options.symmetric_difference(options):
+        raise unknown_name("option of this session", option, options)
+    return ThroughputTensor(tensor.values[options])
+
+
+def descriptions(tensor: ThroughputTensor, jobs: pd.DataFrame | None) -> list[Description]:
+    """Return what was said of each job, in the order of the tensor."""
+    given = pd.DataFrame(index=tensor.jobs) if jobs is None else jobs.loc[tensor.jobs]
+    columns = sorted(map(str, given.columns))
+    facts = [tuple(zip(columns, row, strict=True)) for row in given[columns].to_numpy(object)]
+    speeds = map(tuple, tensor.values.to_numpy(dtype=float).tolist())
+    return list(zip(speeds, facts, strict=True))
+
+
+def described(
+    said: Mapping[Hashable, Description], options: pd.Index | None
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return tables of throughputs and of what else was said of jobs."""
+    index = pd.Index(list(said))
+    tensor = pd.DataFrame([speeds for speeds, _ in said.values()], index, options)
+    return tensor, pd.DataFrame([dict(facts) for _, facts in said.values()], index)
 
 
 def recognised(

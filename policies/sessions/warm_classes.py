@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
 import numpy as np
 
 from apportion.errors import SolveError
 from apportion.policies.sessions.counted_problem import declare
+from apportion.policies.sessions.counted_solver import CountedSolver
 from apportion.policies.solving.certificate import SharedLimits, relative_gap
 from apportion.policies.solving.driver import Solution
 from apportion.policies.solving.rows.reduction import believed
@@ -21,11 +22,8 @@ from apportion.policies.solving.second_stage import (
     optimal_face,
     relative_throughput,
 )
-from apportion.policies.solving.solvers.cone_program import Scales, cone_program
 from apportion.policies.solving.solvers.highs import PersistentHighs
 from apportion.policies.solving.solvers.kinks import Bounds, Priced, least_duals
-from apportion.policies.solving.solvers.parametric_program import ParametricProgram
-from apportion.policies.solving.solvers.warm_highs import WarmSolver
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,25 +31,19 @@ if TYPE_CHECKING:
     from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
     from apportion.policies.sessions.counted_problem import CountedProblem
-    from apportion.policies.solving.solvers.cone_program import ConeProgram
-    from apportion.policies.solving.solvers.parametric_program import Moves
+    from apportion.policies.sessions.counted_solver import Route
     from apportion.policies.solving.solvers.point import Point
 
     Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
 
-__all__ = ["Route", "WarmClasses"]
-
-Route = Literal["direct deltas", "parametrised"]
-"""How new counts reach HiGHS: as the numbers that they move, or through cvxpy's parameters."""
+__all__ = ["WarmClasses"]
 
 
 class WarmClasses:
     """The problem of a policy over classes of identical jobs, for counts that change.
 
-    Compiled once with the counts as a parameter and kept in HiGHS. A class without jobs is set
-    aside exactly: its shares are held at zero and its own constraints (those in which no other
-    class has a share) are lifted, as if it were not there.
+    Compiled once with the counts as a parameter and kept in HiGHS, where a class without jobs is
+    as if it were not there (`CountedSolver`).
 
     Use `of` to make one where that is valid.
     """
@@ -61,21 +53,13 @@ class WarmClasses:
     ) -> None:
         self.policy, self.classes = policy, classes
         self._p, self._declared = p, declared
-        plain = ParametricProgram.of(declared, p.count)
-        self._scales = Scales.of(plain.base)
-        self._program = plain.scaled(self._scales)
-        self._solver = WarmSolver(self._program.base)
-        self._count = p.instance.count
+        self._counted = counted = CountedSolver(p, declared)
+        self._solver, self._scales, self._cells = counted.solver, counted.scales, counted.cells
         self._spending: PersistentHighs | None = None
         self._last: Floats | None = None
-        self._moves: dict[int, Moves] = {}
-        self._there = np.ones(classes.jobs, dtype=bool)
-        start = plain.base.columns[p.X.id]
-        self._cells = slice(start, start + p.X.size)
-        self._capacity = plain.base.rows[p.capacity.id]
-        self._bounds = Bounds.of(self._program.base)
+        self._capacity = counted.rows_of(p.capacity)
+        self._bounds = Bounds.of(self._solver.highs.program)
         self._priced = Priced.of(self._capacity, classes.capacity, self._scales.row)
-        self._own_rows = _own_rows(plain.base, self._cells, classes.jobs)
         self._limits = SharedLimits.of(p.instance)
         one = p.instance.with_columns({**p.instance.columns, "count": np.ones(classes.jobs)})
         self._gain, self._squares = relative_throughput(one), evenness(one)
@@ -132,7 +116,7 @@ class WarmClasses:
             prices = np.zeros_like(self.classes.capacity)
             return Solution(np.zeros(shape), np.zeros(count.size), float("nan"), prices, 0.0)
         clock = [time.perf_counter()]
-        changed = self._change(count, route)
+        changed = self._counted.change(count, route)
         clock.append(time.perf_counter())
         first = self._solver.solve()
         if first.status != "optimal":
@@ -144,7 +128,7 @@ class WarmClasses:
         clock.append(time.perf_counter())
         stats = {
             "jobs": int(count.sum()),
-            "classes": int(self._there.sum()),
+            "classes": int(self._counted.there.sum()),
             "options": self.classes.options,
             "solver": first.solver,
             "path": route,
@@ -156,55 +140,9 @@ class WarmClasses:
         y = self._least_duals(first) if least_prices else first.y
         return self._solution(first, chosen, y, stats)
 
-    def _change(self, count: Floats, route: Route) -> int:
-        """Bring new counts into HiGHS; return how many numbers of the problem they moved."""
-        moved = np.flatnonzero(count != self._count)
-        if route == "parametrised":
-            changed = self._through_cvxpy(count)
-        elif moved.size > _FEW * count.size:
-            changed = self._solver.highs.update(self._program.at(count))
-        else:
-            changed = sum(self._move(place, count) for place in moved.tolist())
-        self._count = count.copy()
-        self._there = count > 0
-        self._set_aside(self._solver.highs)
-        return changed
-
-    def _set_aside(self, highs: PersistentHighs) -> None:
-        """Set the classes without jobs aside in a solver, and bring those back that have some."""
-        start, classes = self._cells.start, self._there.size
-        as_it_was = self._there == highs.aside[start : start + classes]
-        for place in np.flatnonzero(as_it_was).tolist():
-            columns = np.arange(start + place, self._cells.stop, classes)
-            change = highs.bring_back if self._there[place] else highs.set_aside
-            change(columns, self._own_rows[place])
-
-    def _through_cvxpy(self, count: Floats) -> int:
-        """Set cvxpy's parameter, have it apply the values, and pass on what differs."""
-        self._p.count.value = count
-        data, _, inverse = self._declared.get_problem_data(cp.CLARABEL, solver_opts={})
-        program = cone_program(data, float(inverse[-1]["offset"]))
-        return self._solver.highs.update(self._scales.scale(program))
-
-    def _move(self, place: int, count: Floats) -> int:
-        """Change the numbers that the count of one class moves."""
-        if place not in self._moves:
-            self._moves[place] = self._program.moves(place)
-        moves, highs = self._moves[place], self._solver.highs
-        entries, limits, costs = moves.at(np.append(count, 1.0))
-        highs.change_entries(moves.entries, entries)
-        if limits.size:
-            highs.change_limits(moves.limits, limits)
-        inside = moves.costs < highs.program.c.size
-        if inside.any():
-            highs.change_costs(moves.costs[inside], costs[inside])
-        if not inside.all():
-            highs.program = replace(highs.program, offset=float(costs[-1]))
-        return entries.size + limits.size + int(np.count_nonzero(inside))
-
     def _choose(self, first: Point) -> Point:
         """Choose among the optima as `solve_instance` does, on the classes that have jobs."""
-        highs, count = self._solver.highs, self._count[:, None]
+        highs, count = self._solver.highs, self._counted.count[:, None]
         gain, squares = np.zeros((2, highs.program.c.size))
         column = self._scales.column[self._cells]
         gain[self._cells] = column * (count * self._gain).ravel(order="F")
@@ -234,7 +172,7 @@ class WarmClasses:
             self._spending = PersistentHighs(wanted, presolve=False)
         elif self._spending.update(wanted) < 0:
             self._spending.forget()
-        self._set_aside(self._spending)
+        self._counted.set_aside(self._spending)
         return self._spending
 
     def _solution(
@@ -243,7 +181,7 @@ class WarmClasses:
         """Read shares, prices and the certified gap off the points of both stages."""
         program, X_at = self._solver.highs.program, self._cells
         x = (self._scales.column[X_at] * chosen.x[X_at]).reshape(self._p.X.shape, order="F")
-        X = self._limits.clip(x, self._count)
+        X = self._limits.clip(x, self._counted.count)
         value, bound = program.value(chosen.x), self._bound(first)
         y = self._scales.row[self._capacity] * duals[self._capacity] * self._scales.cost
         maximised = isinstance(self._declared.objective, cp.Maximize)
@@ -282,21 +220,7 @@ class WarmClasses:
 
 _FEASIBLE = 1e-7
 """How far, in scaled numbers, the choice among the optima may miss a constraint of theirs."""
-_FEW = 0.2
-"""Share of the counts up to which their numbers are changed one by one."""
 _MOST_CLASSES = 500
 """With more, an interior point from nothing is quicker than the simplex method."""
 _ACCURATE = 1e-6
 """Largest gap of what is called optimal."""
-
-
-def _own_rows(program: ConeProgram, cells: slice, classes: int) -> list[Ints]:
-    """Rows in which only one class has a share, by class."""
-    A = program.A.tocoo()
-    row, column = A.coords
-    inside = (column >= cells.start) & (column < cells.stop)
-    row, owner = row[inside], (column[inside] - cells.start) % classes
-    first, last = np.full(program.b.size, classes), np.full(program.b.size, -1)
-    np.minimum.at(first, row, owner)
-    np.maximum.at(last, row, owner)
-    return [np.flatnonzero((first == last) & (first == place)) for place in range(classes)]

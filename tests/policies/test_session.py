@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 import apportion as ap
 from apportion.errors import InputError
 from apportion.policies import Instance
-from apportion.policies.sessions.warm_classes import Route, WarmClasses
+from apportion.policies.sessions.warm_classes import WarmClasses
 from apportion.policies.solving.solvers.warm_highs import WarmSolver
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from apportion.policies import Problem
+    from apportion.policies.sessions.counted_solver import Route
     from apportion.policies.sessions.session import Session
 
 GPUS = {"v100": 2, "p100": 3, "k80": 4}
