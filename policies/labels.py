@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from apportion.policies.base import Policy
     from apportion.tensor import ThroughputTensor
 
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
+
 __all__ = ["instance_of", "jobs_of", "pair_table"]
 
 _DEFAULTS = {
@@ -67,7 +70,7 @@ def jobs_of(tensor: ThroughputTensor, jobs: pd.DataFrame | None, policy: Policy)
     return table.assign(order=_place_in_order(table))
 
 
-def _place_in_order(table: pd.DataFrame) -> NDArray[np.float64]:
+def _place_in_order(table: pd.DataFrame) -> Floats:
     """Place of each job by arrival, jobs of one time by the numbers in their ids."""
     arrival = table.get("arrival_s", pd.Series(0.0, index=table.index))
     by_arrival = order_of_submission(table.index, np.asarray(arrival, dtype=float))
@@ -81,52 +84,23 @@ def instance_of(
     cluster: Cluster,
     table: pd.DataFrame,
     resources: Sequence[Resource],
-    largest_gang: NDArray[np.float64],
+    largest_gang: Floats,
 ) -> Instance:
     """Turn labels into indices, and check that every job fits somewhere.
 
     `largest_gang` is the number of GPUs that one gang can have under each option at most, shape
     (options,), where it is less than there are of the type.
     """
-    for resource in resources:
-        if not isinstance(resource, Resource):
-            raise InputError(f"{written(resource)} is among the resources; it must be a Resource.")
-    named = (*cluster.accelerators, *(str(resource.name) for resource in resources))
-    twice = next((name for place, name in enumerate(named) if name in named[:place]), None)
-    if twice is not None:
-        raise InputError(f"Two resources are called {written(twice)}; each needs its own name.")
-    for accelerator in tensor.accelerator_of_option:
-        if accelerator not in cluster.gpus:
-            raise unknown_name("accelerator in the throughput tensor", accelerator, cluster.gpus)
-    accelerator = np.array(
-        [cluster.accelerators.index(name) for name in tensor.accelerator_of_option], dtype=np.intp
-    )
+    named = _named(cluster, resources)
+    accelerator = _types_of_options(tensor, cluster)
     row, job = (
         index.get_indexer(tensor.values.index.get_level_values(level))
         for level, index in enumerate((tensor.rows, tensor.jobs))
     )
-    gpus = np.zeros((len(tensor.rows), len(tensor.options)))
-    scale_factor = table["scale_factor"].to_numpy(dtype=float)
-    per_option = tensor.gpus_of_option
-    if per_option is None:
-        np.maximum.at(
-            gpus, row, np.broadcast_to(scale_factor[job, None], (job.size, gpus.shape[1]))
-        )
-    else:
-        gpus[:] = per_option
+    gpus = _gpus(tensor, table["scale_factor"].to_numpy(dtype=float), row, job)
     room = np.minimum(cluster.counts[accelerator], largest_gang)
     speed = np.where(gpus[row] <= room, tensor.values.to_numpy(), 0.0)
-    together = np.ones(gpus.shape, dtype=bool)
-    np.logical_and.at(together, row, speed > 0)
-    fits = np.zeros(len(tensor.jobs), dtype=bool)
-    np.logical_or.at(fits, job, together[row].any(axis=1))
-    if not fits.all():
-        first = int(np.argmin(fits))
-        raise InputError(
-            f"Job {written(tensor.jobs[first])} fits nowhere: it needs "
-            f"{_least_gpus(gpus[row], tensor, job == first):g} GPUs of a type on which it runs, "
-            f"and the cluster has {cluster}."
-        )
+    _check_fits(tensor, cluster, speed, gpus, row, job)
     capacity = np.append(cluster.counts, [resource.limit for resource in resources])
     columns, entities = _numbers(table)
     if "current_option" in table:
@@ -150,15 +124,66 @@ def instance_of(
     )
 
 
-def _least_gpus(
-    gpus: NDArray[np.float64], tensor: ThroughputTensor, member: NDArray[np.bool_]
-) -> float:
+def _named(cluster: Cluster, resources: Sequence[Resource]) -> tuple[str, ...]:
+    """Names of accelerator types and further resources, each checked to be there once."""
+    for resource in resources:
+        if not isinstance(resource, Resource):
+            raise InputError(f"{written(resource)} is among the resources; it must be a Resource.")
+    named = (*cluster.accelerators, *(str(resource.name) for resource in resources))
+    twice = next((name for place, name in enumerate(named) if name in named[:place]), None)
+    if twice is not None:
+        raise InputError(f"Two resources are called {written(twice)}; each needs its own name.")
+    return named
+
+
+def _types_of_options(tensor: ThroughputTensor, cluster: Cluster) -> Ints:
+    """Places in the cluster of the accelerator types of options, shape (options,)."""
+    for accelerator in tensor.accelerator_of_option:
+        if accelerator not in cluster.gpus:
+            raise unknown_name("accelerator in the throughput tensor", accelerator, cluster.gpus)
+    places = [cluster.accelerators.index(name) for name in tensor.accelerator_of_option]
+    return np.array(places, dtype=np.intp)
+
+
+def _gpus(tensor: ThroughputTensor, scale_factor: Floats, row: Ints, job: Ints) -> Floats:
+    """GPUs that rows hold under options: what these say, or of the largest of the jobs of a row.
+
+    `row` and `job` are the places of the members, shape (members,); the result has the shape
+    (rows, options).
+    """
+    gpus = np.zeros((len(tensor.rows), len(tensor.options)))
+    per_option = tensor.gpus_of_option
+    if per_option is None:
+        np.maximum.at(gpus, row, scale_factor[job, None])
+    else:
+        gpus[:] = per_option
+    return gpus
+
+
+def _check_fits(
+    tensor: ThroughputTensor, cluster: Cluster, speed: Floats, gpus: Floats, row: Ints, job: Ints
+) -> None:
+    """Name the first job that no row of it can run under any option."""
+    together = np.ones(gpus.shape, dtype=bool)
+    np.logical_and.at(together, row, speed > 0)
+    fits = np.zeros(len(tensor.jobs), dtype=bool)
+    np.logical_or.at(fits, job, together[row].any(axis=1))
+    if not fits.all():
+        first = int(np.argmin(fits))
+        raise InputError(
+            f"Job {written(tensor.jobs[first])} fits nowhere: it needs "
+            f"{_least_gpus(gpus[row], tensor, job == first):g} GPUs of a type on which it runs, "
+            f"and the cluster has {cluster}."
+        )
+
+
+def _least_gpus(gpus: Floats, tensor: ThroughputTensor, member: NDArray[np.bool_]) -> float:
     """Fewest GPUs that a row of a job holds where the job has a throughput."""
     runs = member[:, None] & (tensor.values.to_numpy() > 0)
     return float(gpus[runs].min(initial=np.inf))
 
 
-def _numbers(table: pd.DataFrame) -> tuple[dict[str, NDArray[np.float64]], tuple[str, ...]]:
+def _numbers(table: pd.DataFrame) -> tuple[dict[str, Floats], tuple[str, ...]]:
     """Numeric columns as arrays, entities as places in the list of their names."""
     columns = {
         str(name): values.to_numpy(dtype=float)
@@ -170,7 +195,7 @@ def _numbers(table: pd.DataFrame) -> tuple[dict[str, NDArray[np.float64]], tuple
     return columns | {"entity": code.astype(float)}, tuple(map(str, names))
 
 
-def _places_of_types(names: pd.Series, cluster: Cluster) -> NDArray[np.float64]:
+def _places_of_types(names: pd.Series, cluster: Cluster) -> Floats:
     """Places of accelerator types in a cluster, -1 for none, shape (jobs,)."""
     for name in names.unique():
         if name and name not in cluster.gpus:
@@ -178,7 +203,7 @@ def _places_of_types(names: pd.Series, cluster: Cluster) -> NDArray[np.float64]:
     return pd.Index(cluster.accelerators).get_indexer(pd.Index(names)).astype(float)
 
 
-def _places_of_options(labels: pd.Series, options: pd.Index) -> NDArray[np.float64]:
+def _places_of_options(labels: pd.Series, options: pd.Index) -> Floats:
     """Places of options in a tensor, -1 for none, shape (jobs,)."""
     places = {option: place for place, option in enumerate(options)}
     for job, option in labels.items():

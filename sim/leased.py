@@ -72,27 +72,9 @@ def run_leased(
         terms = _with_timers(replace(decider, **_changes(settings)), settings["timers"])
         takers = None
     else:
-        policy, terms = decider, _terms_of(decider, settings)
-        knowledge = chosen_beliefs(beliefs, settings)
-
-        def takers(truth: Truth, ordered: Workload, network: NetworkModel) -> Deciding:
-            present = present_types(cluster)
-            believed = knowledge.start(truth, ordered, present)
-            truth.told.speed = believed.speed
-            if isinstance(policy, PlacesGangs):
-                _check_fixed(policy, believed)
-                slowdown = tier_slowdowns(ordered, present, network)
-                asked.append(RoundPlans(policy, terms.rule, at_tiers(believed.speed, slowdown)))
-                return Deciding(asked[0])
-            shares = TierShares(
-                *(policy, truth.told, believed, ordered, present, network),
-                lease_s=terms.lease_s,
-                resolve_seconds=settings["resolve_seconds"],
-                rule=None if isinstance(terms.rule, NoWait) else terms.rule,
-            )
-            asked.append(shares)
-            return Deciding(shares, None if believed.fixed else shares.observe)
-
+        terms = _terms_of(decider, settings)
+        told = chosen_beliefs(beliefs, settings)
+        takers = _takers_of(decider, terms, cluster, settings, told, asked)
     run = run_leases(
         *(terms, workload, cluster),
         network=settings["network"],
@@ -111,6 +93,37 @@ def run_leased(
         policy_seconds=asked[0].policy_seconds,
         solves=asked[0].solves,
     )
+
+
+def _takers_of(
+    policy: Policy,
+    terms: OfferScheduler,
+    cluster: Cluster,
+    settings: Mapping[str, Any],
+    beliefs: Beliefs,
+    asked: list[TierShares | RoundPlans],
+) -> Callable[[Truth, Workload, NetworkModel], Deciding]:
+    """Return what makes a policy decide who takes what, and notes in `asked` who asks it."""
+    present = present_types(cluster)
+
+    def takers(truth: Truth, ordered: Workload, network: NetworkModel) -> Deciding:
+        believed = beliefs.start(truth, ordered, present)
+        truth.told.speed = believed.speed
+        if isinstance(policy, PlacesGangs):
+            _check_fixed(policy, believed)
+            slowdown = tier_slowdowns(ordered, present, network)
+            asked.append(RoundPlans(policy, terms.rule, at_tiers(believed.speed, slowdown)))
+            return Deciding(asked[0])
+        shares = TierShares(
+            *(policy, truth.told, believed, ordered, present, network),
+            lease_s=terms.lease_s,
+            resolve_seconds=settings["resolve_seconds"],
+            rule=None if isinstance(terms.rule, NoWait) else terms.rule,
+        )
+        asked.append(shares)
+        return Deciding(shares, None if believed.fixed else shares.observe)
+
+    return takers
 
 
 def _changes(settings: Mapping[str, Any]) -> dict[str, Any]:

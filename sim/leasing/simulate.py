@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from apportion.mechanism.offers import OfferScheduler, Placement, Takers
     from apportion.mechanism.scheduler import Ran
     from apportion.sim.engine.snapshot import Snapshots
-    from apportion.sim.network import NetworkModel
+    from apportion.sim.network import MemoizedNetwork, NetworkModel
     from apportion.sim.workload import Workload
 
 __all__ = ["Deciding", "simulate_leases"]
@@ -120,13 +120,9 @@ def run_leases(
     scheduler, as_given = get_scheduler(scheduler), Cluster.of(cluster)
     cluster = present_types(as_given)
     given, workload = workload.jobs.index, by_arrival_and_id(workload)
-    machines_of(cluster)  # or these are no whole racks
-    model = get_network(network, cluster=cluster)
-    check_placement(scheduler.placement, model)
+    model = _network(network, scheduler, workload, cluster)
     truth, reporter = Truth(workload, cluster, tick_s=TICK_S), Progress(progress)
-    decides = Deciding(scheduler.candidates())
-    if takers is not None:
-        decides = takers(truth, workload, model)
+    decides = takers(truth, workload, model) if takers else Deciding(scheduler.candidates())
     mechanism = LeaseMechanism(
         scheduler,
         cluster,
@@ -136,12 +132,10 @@ def run_leases(
         told=truth.told,
     )
     job_types = workload.jobs["job_type"].tolist()
-    _check_restores(scheduler, workload)
-    check_models(model, workload, cluster)
     truth.alone_slowdown[:] = least_slowdowns(workload, mechanism.placer.placings)
     log = IntervalLog(cluster.accelerators, scheduler.lease_s)
     timer_log = TimerLog(mechanism.timers) if scheduler.timers.tuned else None
-    held = mechanism.held
+    held, free = mechanism.held, TableSpeeds(truth, None)
     leases = LeaseScheduler(
         *(mechanism, truth.told, _judged(scheduler, job_types)),
         noted=None if timer_log is None else timer_log.note,
@@ -149,7 +143,6 @@ def run_leases(
         every_lease=every_lease,
     )
     record = LeaseRecord(truth, held, log, reporter, timer_log)
-    free = TableSpeeds(truth, None)
     speeds = speeds_on_network(free, job_types, model, held, held.__getitem__)
     log.start(truth.next_arrival_s)
     run(truth, leases, Fluid(truth, speeds, tick_s=TICK_S), record, snapshots)
@@ -169,6 +162,18 @@ def run_leases(
         solves=leases.offers,
         tables=_tables(record, timer_log, workload, cluster),
     )
+
+
+def _network(
+    network: str | NetworkModel, scheduler: OfferScheduler, workload: Workload, cluster: Cluster
+) -> MemoizedNetwork:
+    """Return the network on a cluster, once all is known to go together."""
+    machines_of(cluster)  # or these are no whole racks
+    model = get_network(network, cluster=cluster)
+    check_placement(scheduler.placement, model)
+    _check_restores(scheduler, workload)
+    check_models(model, workload, cluster)
+    return model
 
 
 def _tables(
