@@ -6,7 +6,9 @@ from apportion.sim.contention.workload import generate_contended_workload
 from apportion.sim.elastic.generate import generate_elastic_workload
 from apportion.sim.elastic_workload import ElasticWorkload
 from apportion.sim.generate import generate_workload
+from apportion.sim.inference.serve import serve
 from apportion.sim.inference.serving import Serving
+from apportion.sim.inference.serving_run import ServingRun
 from apportion.sim.interference import generate_pair_throughputs
 from apportion.sim.rack_workloads import generate_rack_workload
 from apportion.sim.resampling import resample
@@ -20,6 +22,7 @@ __all__ = [
     "ElasticWorkload",
     "Run",
     "Serving",
+    "ServingRun",
     "Workload",
     "generate_contended_workload",
     "generate_elastic_workload",
@@ -29,5 +32,6 @@ __all__ = [
     "read_schedule",
     "read_workload",
     "resample",
+    "serve",
     "simulate",
 ]

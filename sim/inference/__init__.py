@@ -12,7 +12,9 @@ from apportion.sim.inference.requests import (
     offered_load,
     peak_gpus,
 )
-from apportion.sim.inference.serving import POOLED, Serving
+from apportion.sim.inference.serve import serve
+from apportion.sim.inference.serving import POOLED, RECLAIMS, Serving
+from apportion.sim.inference.serving_run import ServingRun
 from apportion.sim.inference.tables import (
     GPU_STATE_COLUMNS,
     SERVED_COLUMNS,
@@ -30,6 +32,7 @@ __all__ = [
     "MeasuredRate",
     "RequestRate",
     "Serving",
+    "ServingRun",
     "checked_requests",
     "generate_requests",
     "gpu_states_table",
@@ -39,4 +42,5 @@ __all__ = [
     "read_request_rate",
     "read_requests",
     "requests_table",
+    "serve",
 ]

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 
 from apportion.checks import label, seconds, whole
-from apportion.errors import InputError
+from apportion.errors import InputError, unknown_name
 from apportion.sim.inference.rates import MeasuredRate
-from apportion.sim.inference.requests import checked_requests
+from apportion.sim.inference.requests import REQUEST_COLUMNS, checked_requests
 from apportion.sim.traces.table import parse_table
 from apportion.sim.traces.text import read_text
 
@@ -106,14 +106,21 @@ def read_request_rate(path: str | Path) -> MeasuredRate:
 def read_requests(path: str | Path) -> pd.DataFrame:
     """Read requests from a csv, plain or gzipped, with the columns of `REQUEST_COLUMNS`.
 
+    A column ``request`` holds their names; without it they are numbered from 0.
+
     Raises
     ------
     InputError
         For a missing or unknown column, a malformed line, or what `checked_requests` refuses.
     """
     lines = parse_table(read_text(path))
+    named = "request" in lines.rows.columns
     names = [name for name in lines.rows.columns if name != "request"]
+    for name in names:
+        if name not in REQUEST_COLUMNS:
+            raise unknown_name(f"column of {lines.file.path}", name, REQUEST_COLUMNS)
     found = {
         name: lines.texts(name) if name == "service" else lines.numbers(name) for name in names
     }
-    return checked_requests(pd.DataFrame(found).reset_index(drop=True))
+    index = lines.ids("request") if named else pd.RangeIndex(len(lines.rows))
+    return checked_requests(pd.DataFrame(found).set_axis(index, axis=0))

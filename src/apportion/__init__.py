@@ -93,6 +93,7 @@ if TYPE_CHECKING:
         ElasticWorkload,
         Run,
         Serving,
+        ServingRun,
         Workload,
         generate_contended_workload,
         generate_elastic_workload,
@@ -102,6 +103,7 @@ if TYPE_CHECKING:
         read_schedule,
         read_workload,
         resample,
+        serve,
         simulate,
     )
     from apportion.tensor import ThroughputTensor
@@ -177,6 +179,7 @@ _HOMES = {
     "apportion.sim": [
         "ElasticWorkload",
         "Run",
+        "ServingRun",
         "Serving",
         "Workload",
         "generate_contended_workload",
@@ -187,6 +190,7 @@ _HOMES = {
         "read_schedule",
         "read_workload",
         "resample",
+        "serve",
         "simulate",
     ],
     "apportion.tensor": ["ThroughputTensor"],
@@ -243,6 +247,7 @@ __all__ = [
     "Rounds",
     "Run",
     "Serving",
+    "ServingRun",
     "ShortestJobFirst",
     "Sia",
     "SolveError",
@@ -276,6 +281,7 @@ __all__ = [
     "register",
     "resample",
     "scheduler_table",
+    "serve",
     "session",
     "simulate",
     "solve",

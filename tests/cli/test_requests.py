@@ -5,6 +5,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+import apportion as ap
 from apportion.cli import main
 from apportion.sim.inference import checked_requests
 
@@ -59,3 +60,28 @@ def test_misspelt_words_and_numbers_out_of_range(capsys: pytest.CaptureFixture[s
     assert "slo_factor is 0.5" in refused(capsys, *words, "--slo-factor", "0.5")
     assert "'0' must be a whole number >= 1" in refused(capsys, *words, "--services", "0")
     assert not Path("r.csv").exists()
+
+
+def test_requests_are_served(capsys: pytest.CaptureFixture[str]) -> None:
+    made = generated("--slo-factor", "3", "--rate", "0.2")
+    capsys.readouterr()
+    assert main(["serve", "r.csv", "--gpus", "4", "--out", "tables"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    served = ap.serve(made, 4)
+    assert lines[0] == f"r.csv on 4 GPUs, {served.length_s / 3600:.2f} h"
+    (attainment,) = (line for line in lines if line.startswith("SLO attainment"))
+    assert attainment.split()[2:] == [f"{100 * served.slo_attainment:.2f}", "%"]
+    requests, states = (pd.read_csv(f"tables/{name}.csv") for name in ("requests", "gpu_states"))
+    assert requests["finish_s"].tolist() == served.requests["finish_s"].tolist()
+    assert requests["request"].tolist() == list(made.index)
+    assert list(states.columns) == ["gpu", "state", "service", "from_s", "to_s"]
+    assert len(states) == len(served.gpu_states)
+
+
+def test_requests_that_cannot_be_served(capsys: pytest.CaptureFixture[str]) -> None:
+    generated("--slo-factor", "3")
+    serve = ("serve", "r.csv")
+    assert "'0' must be a whole number >= 1" in refused(capsys, *serve, "--gpus", "0")
+    assert "'slo_s' already" in refused(capsys, *serve, "--gpus", "1", "--slo-factor", "2")
+    Path("r.csv").write_text("arrival_s,service,duration_s\n0,a,1\n-2,a,1\n")
+    assert "line 3: arrival_s is '-2'" in refused(capsys, *serve, "--gpus", "1")

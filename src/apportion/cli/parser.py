@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import re
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from apportion._version import __version__
+from apportion.cli.commands import add_command, add_group, add_verbose, finish
 from apportion.cli.options import (
     add_backend,
     add_cluster,
@@ -16,13 +16,13 @@ from apportion.cli.options import (
     add_seed,
     add_simulation,
 )
-from apportion.cli.request_options import add_request_generator
+from apportion.cli.request_options import add_generate_requests, add_serve
 from apportion.cli.trace_options import add_trace
 from apportion.cli.values import comma_separated, ending, real, refuse_blank, whole
 from apportion.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
 __all__ = ["DEFAULT_ON_RACKS", "DEFAULT_POLICIES", "parse"]
 
@@ -53,6 +53,8 @@ examples:
   apportion sweep --workload trace.csv --policies max_min_fairness,fifo --loads 0.5,1 --seeds 0,1,2
   apportion solve throughputs.csv --policy max_min_fairness --workers v100=1,k80=1
   apportion workload describe trace.csv
+  apportion requests generate requests.csv --slo-factor 3
+  apportion serve requests.csv --gpus 16
   apportion links cassini --gang a=0-2 --gang b=3,4 --model a=VGG16 --model b=VGG16 --plot out/links
 """
 
@@ -80,7 +82,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"apportion {__version__}")
-    _add_verbose(parser)
+    add_verbose(parser)
     parser.set_defaults(module=None, valid=())
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     _add_compare(commands)
@@ -88,11 +90,12 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     _add_solve(commands)
     _add_policies(commands)
     _add_links(commands)
+    add_serve(commands)
     text = "describe a trace, or generate a workload"
     groups = {
-        "workload": _add_group(commands, "workload", text, (_add_describe, _add_generate)),
-        "requests": _add_group(
-            commands, "requests", "generate requests for inference", (_add_generate_requests,)
+        "workload": add_group(commands, "workload", text, (_add_describe, _add_generate)),
+        "requests": add_group(
+            commands, "requests", "generate requests for inference", (add_generate_requests,)
         ),
     }
     _check_command("command", words[:1], commands.choices)
@@ -116,45 +119,8 @@ def _check_command(kind: str, words: Sequence[str], commands: Any) -> None:
         raise unknown_name(kind, words[0], commands)
 
 
-def _add_group(
-    commands: Any, name: str, text: str, members: Sequence[Callable[[Any], None]]
-) -> Any:
-    """Add a command that has commands of its own."""
-    group = commands.add_parser(name, help=text)
-    actions = group.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for add in members:
-        add(actions)
-    return actions
-
-
-def _add_command(commands: Any, name: str, module: str, text: str) -> argparse.ArgumentParser:
-    """Add one command that `module`.run carries out."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        name, help=text, description=f"{text[:1].upper()}{text[1:]}.", allow_abbrev=False
-    )
-    _add_verbose(parser)
-    parser.set_defaults(module=module)
-    return parser
-
-
-def _finish(parser: argparse.ArgumentParser) -> None:
-    """Remember the options of a command, to name the nearest one to a misspelt one."""
-    names = re.findall(r"(?<![\w-])--[a-z][a-z-]*", parser.format_help())
-    parser.set_defaults(valid=tuple(dict.fromkeys(names)))
-
-
-def _add_verbose(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "-v",
-        "--verbose",
-        action="store_true",
-        default=argparse.SUPPRESS,
-        help="say what happens, and show tracebacks",
-    )
-
-
 def _add_compare(commands: Any) -> None:
-    parser = _add_command(commands, "compare", "compare", "simulate several policies side by side")
+    parser = add_command(commands, "compare", "compare", "simulate several policies side by side")
     parser.add_argument(
         "--config",
         metavar="FILE",
@@ -171,12 +137,12 @@ def _add_compare(commands: Any) -> None:
     add_simulation(parser)
     add_seed(parser, "of everything random (default: 0)")
     parser.set_defaults(seed=None)  # to tell whether it was given
-    _finish(parser)
+    finish(parser)
 
 
 def _add_sweep(commands: Any) -> None:
     text = "simulate policies at several loads and with several seeds"
-    parser = _add_command(commands, "sweep", "sweep", text)
+    parser = add_command(commands, "sweep", "sweep", text)
     _add_policies_option(parser)
     parser.add_argument(
         "--loads",
@@ -208,7 +174,7 @@ def _add_sweep(commands: Any) -> None:
     add_generator(parser)
     add_cluster(parser)
     add_simulation(parser)
-    _finish(parser)
+    finish(parser)
 
 
 def _add_policies_option(parser: argparse.ArgumentParser) -> None:
@@ -221,7 +187,7 @@ def _add_policies_option(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_solve(commands: Any) -> None:
-    parser = _add_command(commands, "solve", "solve", "solve one allocation problem")
+    parser = add_command(commands, "solve", "solve", "solve one allocation problem")
     text = "csv: job id, then the steps/s of the job in one column per accelerator; empty cells are"
     add_file(parser, f"{text} estimated")
     parser.add_argument("--policy", default="max_min_fairness", metavar="NAME")
@@ -233,18 +199,18 @@ def _add_solve(commands: Any) -> None:
         metavar="FILE",
         help="write the result, .csv or .json",
     )
-    _finish(parser)
+    finish(parser)
 
 
 def _add_policies(commands: Any) -> None:
-    parser = _add_command(commands, "policies", "policies", "list the policies and schedulers")
+    parser = add_command(commands, "policies", "policies", "list the policies and schedulers")
     parser.add_argument("--json", action="store_true", help="as JSON")
-    _finish(parser)
+    finish(parser)
 
 
 def _add_links(commands: Any) -> None:
     text = "which links gangs use and share, and when their jobs should start"
-    parser = _add_command(commands, "links", "links", text)
+    parser = add_command(commands, "links", "links", text)
     parser.add_argument("topology", metavar="TOPOLOGY", help="a name, or a .toml file")
     parser.add_argument(
         "--gang", action="append", default=[], metavar="JOB=0,2,5-7", help="GPUs of a job; repeat"
@@ -257,31 +223,22 @@ def _add_links(commands: Any) -> None:
         help="what a job trains; repeat",
     )
     parser.add_argument("--plot", metavar="DIR", help="write pictures of the shared links")
-    _finish(parser)
+    finish(parser)
 
 
 def _add_describe(commands: Any) -> None:
-    parser = _add_command(commands, "describe", "workload_describe", "describe a trace in numbers")
+    parser = add_command(commands, "describe", "workload_describe", "describe a trace in numbers")
     add_file(parser, "the trace")
     add_trace(parser)
     parser.add_argument("--cluster", metavar="v100=8,k80=16", help="GPUs, to give the load on them")
     add_seed(parser, "for what a trace leaves open")
-    _finish(parser)
+    finish(parser)
 
 
 def _add_generate(commands: Any) -> None:
-    parser = _add_command(commands, "generate", "workload_generate", "draw a workload, write csv")
+    parser = add_command(commands, "generate", "workload_generate", "draw a workload, write csv")
     add_file(parser, "where to write the jobs; the throughputs go beside it", name="out")
     add_kind(parser)
     add_generator(parser)
     add_seed(parser, "same seed, same workload (default: 0)")
-    _finish(parser)
-
-
-def _add_generate_requests(commands: Any) -> None:
-    text = "draw requests for inference, write csv"
-    parser = _add_command(commands, "generate", "requests_generate", text)
-    add_file(parser, "where to write the requests", name="out")
-    add_request_generator(parser)
-    add_seed(parser, "same seed, same requests (default: 0)")
-    _finish(parser)
+    finish(parser)

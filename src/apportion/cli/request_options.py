@@ -1,18 +1,39 @@
-"""Options of the commands on requests for inference."""
+"""Commands on requests for inference, and their options."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from apportion.cli.commands import add_command, finish
+from apportion.cli.options import add_file, add_seed
 from apportion.cli.values import one_of, real, whole
 
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["add_request_generator"]
+__all__ = ["add_generate_requests", "add_serve"]
 
 
-def add_request_generator(parser: argparse.ArgumentParser) -> None:
+def add_generate_requests(commands: Any) -> None:
+    """Add ``apportion requests generate``."""
+    text = "draw requests for inference, write csv"
+    parser = add_command(commands, "generate", "requests_generate", text)
+    add_file(parser, "where to write the requests", name="out")
+    _add_request_generator(parser)
+    add_seed(parser, "same seed, same requests (default: 0)")
+    finish(parser)
+
+
+def add_serve(commands: Any) -> None:
+    """Add ``apportion serve``."""
+    parser = add_command(commands, "serve", "serve", "serve requests on GPUs that only serve")
+    add_file(parser, "csv of requests, see `apportion requests generate`")
+    _add_serving(parser)
+    parser.add_argument("--out", metavar="DIR", help="write the tables of requests and GPUs")
+    finish(parser)
+
+
+def _add_request_generator(parser: argparse.ArgumentParser) -> None:
     """Add how to draw requests."""
     group = parser.add_argument_group("how often they come")
     group.add_argument(
@@ -48,11 +69,34 @@ def add_request_generator(parser: argparse.ArgumentParser) -> None:
         help="around their mean (default: %(default)s)",
     )
     _add_number(group, "spread", 0.5, "of durations around their mean")
+    _add_slo(group)
+
+
+def _add_serving(parser: argparse.ArgumentParser) -> None:
+    """Add the GPUs that serve requests, and how they do."""
+    group = parser.add_argument_group("the GPUs")
+    group.add_argument("--gpus", type=whole(1), required=True, metavar="N", help="how many")
+    group.add_argument(
+        "--gpus-per-node", type=whole(1), default=4, metavar="N", help="(default: %(default)s)"
+    )
+    _add_number(group, "cold-start", 6.0, "seconds until a service is loaded")
+    _add_number(group, "protect", 1.0, "times as long as DeepBoot keeps GPUs for a service")
+    group.add_argument(
+        "--services-per-gpu",
+        type=whole(1),
+        default=1,
+        metavar="N",
+        help="that may be loaded at a time (default: %(default)s)",
+    )
+    _add_slo(group)
+
+
+def _add_slo(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--slo-factor",
         type=real(strict=True),
         metavar="X",
-        help="each should end within so many times its duration (default: no SLO)",
+        help="each request should end within so many times its duration (default: no SLO)",
     )
 
 

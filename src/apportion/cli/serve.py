@@ -1,0 +1,75 @@
+"""``apportion serve``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from apportion.checks import file_path
+from apportion.cli.output import print_table
+from apportion.report.files import check_folder, write_table
+from apportion.sim.inference import serve
+
+if TYPE_CHECKING:
+    import argparse
+
+    from apportion.sim.inference import ServingRun
+
+__all__ = ["run"]
+
+_SHOWN = (
+    ("requests", "requests", "", 1.0, 0),
+    ("slo_attainment", "SLO attainment", "%", 0.01, 2),
+    ("mean_delay_s", "mean delay", "s", 1.0, 3),
+    ("p50_delay_s", "P50 delay", "s", 1.0, 3),
+    ("p95_delay_s", "P95 delay", "s", 1.0, 3),
+    ("p99_delay_s", "P99 delay", "s", 1.0, 3),
+    ("mean_response_s", "mean response", "s", 1.0, 3),
+    ("cold_starts", "cold starts", "%", 0.01, 2),
+    ("nominal_use", "nominal use of GPUs", "%", 0.01, 1),
+    ("real_use", "real use of GPUs", "%", 0.01, 1),
+    ("running_gpu_hours", "running", "GPU-hours", 1.0, 1),
+    ("protected_gpu_hours", "protected", "GPU-hours", 1.0, 1),
+    ("warm_gpu_hours", "warm", "GPU-hours", 1.0, 1),
+    ("free_gpu_hours", "free", "GPU-hours", 1.0, 1),
+)
+"""Figure, its name and unit for people, what it is divided by, and decimals."""
+
+
+def run(args: argparse.Namespace) -> None:
+    """Serve requests, print the figures, and write the tables if asked."""
+    out = None if args.out is None else file_path("--out", args.out)
+    if out is not None:
+        check_folder(out)
+    served = serve(args.file, args.gpus, **serving_options(args))
+    print(f"{args.file} on {served.gpus} GPUs, {served.length_s / 3600:.2f} h")
+    show(served)
+    if out is not None:
+        tables = {
+            "requests": served.requests.reset_index(),
+            "gpu_states": served.gpu_states.drop(columns="job"),
+        }
+        for name, table in tables.items():
+            print(f"Written: {write_table(out / f'{name}.csv', table)}")
+
+
+def serving_options(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the arguments of `apportion.serve` that the options stand for."""
+    return {
+        "cold_start_s": args.cold_start,
+        "protect": args.protect,
+        "services_per_gpu": args.services_per_gpu,
+        "slo_factor": args.slo_factor,
+        "gpus_per_node": args.gpus_per_node,
+    }
+
+
+def show(served: ServingRun) -> None:
+    """Print the figures."""
+    figures = served.summary()
+    rows = []
+    for figure, name, unit, scale, decimals in _SHOWN:
+        value = figures[figure] / scale
+        rows.append([name, f"{value:,.{decimals}f}" if np.isfinite(value) else "-", unit])
+    print_table(["figure", "value", "unit"], rows, left=(0, 2))

@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import heapq
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import apportion as ap
+from apportion.sim.inference import DiurnalRate, generate_requests
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def asked(rows: list[tuple[float, str, float]], **columns: Any) -> pd.DataFrame:
+    table = pd.DataFrame(rows, columns=["arrival_s", "service", "duration_s"])
+    return table.assign(**columns)
+
+
+def generated(seed: int = 0, rate: float = 0.4, slo: float | None = 3.0) -> pd.DataFrame:
+    return generate_requests(
+        DiurnalRate(rate), length_s=7200.0, services=3, slo_factor=slo, seed=seed
+    )
+
+
+def test_worked_case() -> None:
+    """Four requests of one service: ends 16, 45, 52, 124; protected until 46, 90, 112, 154."""
+    rows = [(0.0, "a", 10.0), (40.0, "a", 5.0), (50.0, "a", 2.0), (120.0, "a", 4.0)]
+    served = ap.serve(asked(rows, slo_s=[12.0, 5.0, 2.0, 4.0]), 1)
+    table = served.requests
+    assert table["finish_s"].tolist() == [16.0, 45.0, 52.0, 124.0]
+    assert table["cold"].tolist() == [True, False, False, False]
+    assert table["slo_met"].tolist() == [False, True, True, True]
+    states = served.gpu_states[["state", "from_s", "to_s"]].to_numpy().tolist()
+    assert states == [
+        ["running", 0.0, 16.0],
+        ["protected", 16.0, 40.0],
+        ["running", 40.0, 45.0],
+        ["protected", 45.0, 50.0],
+        ["running", 50.0, 52.0],
+        ["protected", 52.0, 112.0],
+        ["warm", 112.0, 120.0],
+        ["running", 120.0, 124.0],
+    ]
+    figures = served.summary()
+    assert figures["slo_attainment"] == 0.75
+    assert figures["real_use"] == pytest.approx(21 / 124)
+    assert figures["nominal_use"] == 1.0
+    assert figures["running_gpu_hours"] == pytest.approx(27 / 3600)
+
+
+@pytest.mark.parametrize("gpus", [1, 2, 5])
+def test_without_cold_starts_and_protection_it_is_a_queue(gpus: int) -> None:
+    requests = generated(seed=gpus, rate=0.15 * gpus)
+    served = ap.serve(requests, gpus, cold_start_s=0.0, protect=0.0)
+    free_s = [0.0] * gpus
+    starts = []
+    for arrival_s, duration_s in requests[["arrival_s", "duration_s"]].to_numpy():
+        starts.append(max(arrival_s, heapq.heappop(free_s)))
+        heapq.heappush(free_s, starts[-1] + duration_s)
+    np.testing.assert_allclose(served.requests["start_s"], starts, rtol=1e-12)
+    assert (served.requests["delay_s"] > 0).any()
+
+
+@pytest.mark.parametrize("per_gpu", [1, 2])
+@pytest.mark.parametrize("gpus", [1, 3, 40])
+def test_no_request_is_lost_and_every_gpu_is_in_one_state(gpus: int, per_gpu: int) -> None:
+    requests = generated(seed=gpus)
+    served = ap.serve(requests, gpus, protect=2.0, services_per_gpu=per_gpu)
+    assert list(served.requests.index) == list(requests.index)
+    taken = served.requests["finish_s"] - served.requests["start_s"] - requests["duration_s"]
+    np.testing.assert_allclose(taken, np.where(served.requests["cold"], 6.0, 0.0), atol=1e-6)
+    for gpu in range(gpus):
+        states = served.gpu_states[served.gpu_states["gpu"] == gpu]
+        ends = [0.0, *states["to_s"]]
+        assert states["from_s"].tolist() == ends[:-1]
+        assert ends[-1] == served.length_s
+    assert served.gpu_hours.sum() == pytest.approx(gpus * served.length_s / 3600)
+    if per_gpu == 1:
+        busy_s = (served.requests["finish_s"] - served.requests["start_s"]).sum()
+        assert served.gpu_hours["running"] == pytest.approx(busy_s / 3600)
+
+
+def test_the_order_of_rows_says_nothing() -> None:
+    requests = generated()
+    first = ap.serve(requests, 3)
+    again = ap.serve(requests.sample(frac=1.0, random_state=1), 3)
+    pd.testing.assert_frame_equal(first.requests, again.requests)
+    pd.testing.assert_frame_equal(first.gpu_states, again.gpu_states)
+
+
+def test_an_slo_may_follow_from_the_duration() -> None:
+    requests = generated(slo=None)
+    assert np.isnan(ap.serve(requests, 4).slo_attainment)
+    assert ap.serve(requests, 4, slo_factor=3.0).slo_attainment == (
+        ap.serve(generated(), 4).slo_attainment
+    )
+
+
+def test_a_file_is_as_good_as_a_table(tmp_path: Path) -> None:
+    requests = generated()
+    requests.to_csv(tmp_path / "r.csv")
+    table, file = ap.serve(requests, 4), ap.serve(tmp_path / "r.csv", 4)
+    pd.testing.assert_frame_equal(table.requests, file.requests)
+    assert table.summary() == file.summary()
+
+
+ROWS = [(0.0, "a", 4.0), (1.0, "b", 2.0)]
+
+
+@pytest.mark.parametrize(
+    ("table", "options", "words"),
+    [
+        (asked(ROWS, slo_s=[9.0, 1.0]), {}, "Request 1 has an SLO of 1 s, but takes 2 s by itself"),
+        (asked(ROWS), {"cold_start_s": {"a": 1.0}}, "The cold start of service 'b' is not known"),
+        (asked(ROWS, slo=1.0), {}, "Unknown column of the requests 'slo'. Did you mean 'slo_s'"),
+        (asked([*ROWS, (-1.0, "a", 1.0)]), {}, "arrival_s of request 2 is -1.0"),
+        (asked([(0.0, "a", 0.0)]), {}, "duration_s of request 0 is 0.0; it must be a number > 0"),
+        (asked([(0.0, "", 1.0)]), {}, "Request 0 names no service"),
+        (asked([]), {}, "There are no requests"),
+        (asked(ROWS).drop(columns="duration_s"), {}, "neither a column 'duration_s' nor tokens"),
+        (asked(ROWS), {"gpus": 0}, "gpus is 0; it must be a whole number >= 1"),
+        (asked(ROWS), {"gpus": 2.5}, "gpus is 2.5; it must be a whole number >= 1"),
+        (asked(ROWS), {"cold_start_s": -1.0}, "A cold start is -1.0"),
+        (asked(ROWS), {"protect": -1.0}, "protect is -1.0"),
+        (asked(ROWS), {"slo_factor": 0.9}, "slo_factor is 0.9; it must be a number >= 1"),
+        (asked(ROWS, slo_s=9.0), {"slo_factor": 2.0}, "have a column 'slo_s' already"),
+        (asked(ROWS), {"gpus_per_node": 0}, "gpus_per_node is 0"),
+        (asked(ROWS), {"services_per_gpu": 0}, "services_per_gpu is 0"),
+        ([1, 2], {}, "they must be a table"),
+    ],
+)
+def test_what_cannot_be_served(table: object, options: dict[str, object], words: str) -> None:
+    with pytest.raises(ap.InputError) as caught:
+        ap.serve(table, **{"gpus": 2, **options})  # type: ignore[arg-type]
+    assert words in str(caught.value)
+
+
+def test_malformed_files(tmp_path: Path) -> None:
+    file = tmp_path / "r.csv"
+    for text, words in (
+        ("arrival_s,service,duration_s,who\n0,a,1,me\n", f"Unknown column of {file} 'who'"),
+        ("arrival_s,service,duration_s\n0,a,1\n-2,a,1\n", "line 3: arrival_s is '-2'"),
+        ("arrival_s,service,duration_s\n0,a,soon\n", "line 2: duration_s is 'soon'"),
+        ("arrival_s,service,duration_s\n", "has no rows"),
+        ("request,arrival_s,service,duration_s,slo_s\nr7,0,a,4,2\n", "'r7' has an SLO of 2 s"),
+    ):
+        file.write_text(text)
+        with pytest.raises(ap.InputError) as caught:
+            ap.serve(file, 2)
+        assert words in str(caught.value)
