@@ -13,7 +13,7 @@ from apportion.sim.inference.requests import (
     peak_gpus,
 )
 from apportion.sim.inference.serve import serve
-from apportion.sim.inference.serving import POOLED, RECLAIMS, Serving
+from apportion.sim.inference.serving import POOLED, Serving
 from apportion.sim.inference.serving_run import ServingRun
 from apportion.sim.inference.tables import (
     GPU_STATE_COLUMNS,
