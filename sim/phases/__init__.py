@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from apportion.sim.phases.engine import run_phases
 from apportion.sim.phases.joint import JointShifts, joint_shifts, mean_score
+from apportion.sim.phases.priorities import crux_priorities, gpu_intensity
 from apportion.sim.phases.record import PhaseRun
 from apportion.sim.phases.segments import PhaseJob
-from apportion.sim.phases.sharing import max_min_rates
+from apportion.sim.phases.sharing import max_min_rates, rates_by_priority
 
 __all__ = [
     "JointShifts",
     "PhaseJob",
     "PhaseRun",
+    "crux_priorities",
+    "gpu_intensity",
     "joint_shifts",
     "max_min_rates",
     "mean_score",
+    "rates_by_priority",
     "run_phases",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from apportion.errors import InputError, unknown_name, written
 from apportion.mechanism.time_shifts.compatibility import capacity_of
 from apportion.sim.phases.record import PhaseRun
 from apportion.sim.phases.segments import PhaseJob, segments_of
-from apportion.sim.phases.sharing import max_min_rates
+from apportion.sim.phases.sharing import rates_by_priority
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
@@ -36,8 +37,8 @@ def run_phases(
     """Run jobs over the links that they share until each has made so many iterations.
 
     A job computes for the seconds between the phases of its profile, and sends the gigabits of a
-    phase at up to its Gb/s; links are shared by `max_min_rates`. All goes on until the last job is
-    done. Rates are constant between events, so that times are exact but for rounding.
+    phase at up to its Gb/s; links are shared by `rates_by_priority`. All goes on until the last job
+    is done. Rates are constant between events, so that times are exact but for rounding.
 
     Parameters
     ----------
@@ -76,7 +77,9 @@ def run_phases(
     while any(len(job.starts_s) <= iterations for job in running):
         sending = [job for job in running if job.wants]
         links_of = [job.job.links for job in sending]
-        rates = max_min_rates([job.wants for job in sending], links_of, capacities)
+        priorities = [job.job.priority for job in sending]
+        wanted = [job.wants for job in sending]
+        rates = rates_by_priority(wanted, links_of, capacities, priorities)
         for job, rate in zip(sending, rates, strict=True):
             job.rate = rate
         left = [job.left_s for job in running]
@@ -112,8 +115,8 @@ class _Running:
 
     @property
     def left_s(self) -> float:
-        """Seconds until the segment ends at its present rate."""
-        return max(0.0, self._left / self.rate)
+        """Seconds until the segment ends at its present rate; infinite while nothing is sent."""
+        return max(0.0, self._left / self.rate) if self.rate else math.inf
 
     def advance(self, step_s: float) -> None:
         """Let time pass."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from apportion.checks import hashable, seconds
+from apportion.checks import hashable, number, seconds
 from apportion.errors import InputError, written
 from apportion.mechanism.time_shifts import CommunicationProfile
 from apportion.mechanism.time_shifts.profile import ROUNDING
@@ -32,12 +33,16 @@ class PhaseJob:
         Seconds from one iteration to the next by the schedule that drift is measured against;
         ``None`` for the period of the profile. On links that cannot carry everything iterations
         take longer, and their schedule must allow for it.
+    priority
+        Of its traffic: on every link those of a larger one send first, and others share what they
+        leave, see `crux_priorities`. Jobs of one priority share links max-min fairly.
     """
 
     profile: CommunicationProfile
     links: tuple[Hashable, ...] = ()
     start_s: float = 0.0
     schedule_s: float | None = None
+    priority: float = 0.0
 
     def __post_init__(self) -> None:
         if not isinstance(self.profile, CommunicationProfile):
@@ -49,6 +54,7 @@ class PhaseJob:
         seconds(f"The start {where}", self.start_s)
         if self.schedule_s is not None:
             seconds(f"The schedule {where}", self.schedule_s, strict=True)
+        number(f"The priority {where}", self.priority, least=-math.inf)
 
     @property
     def paced_s(self) -> float:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
-__all__ = ["max_min_rates"]
+__all__ = ["max_min_rates", "rates_by_priority"]
 
 ROUNDING = 1e-12
 """Part of a capacity or demand that is taken for nothing."""
@@ -58,4 +58,43 @@ def max_min_rates(
             if demands[flow] - rates[flow] > ROUNDING * demands[flow]
             and full.isdisjoint(links_of[flow])
         ]
+    return rates
+
+
+def rates_by_priority(
+    demands: Sequence[float],
+    links_of: Sequence[Sequence[Hashable]],
+    capacities: Mapping[Hashable, float],
+    priorities: Sequence[float],
+) -> list[float]:
+    """Share links by strict priority: flows of each share by `max_min_rates` what those above left.
+
+    Parameters
+    ----------
+    demands, links_of, capacities
+        As in `max_min_rates`.
+    priorities
+        Of the flows; the largest send first.
+
+    Returns
+    -------
+    list of float
+        Gb/s of each flow; 0 where nothing is left.
+    """
+    if len(set(priorities)) < 2:
+        return max_min_rates(demands, links_of, capacities)
+    rates = [0.0] * len(demands)
+    left = {link: capacities[link] for links in links_of for link in links}
+    for priority in sorted(set(priorities), reverse=True):
+        flows = [flow for flow, each in enumerate(priorities) if each == priority]
+        shared = max_min_rates(
+            [demands[flow] for flow in flows], [links_of[flow] for flow in flows], left
+        )
+        for flow, rate in zip(flows, shared, strict=True):
+            rates[flow] = rate
+            for link in links_of[flow]:
+                left[link] -= rate
+        for link, gbps in left.items():
+            if gbps <= ROUNDING * capacities[link]:
+                left[link] = 0.0
     return rates
