@@ -121,17 +121,20 @@ class StayNeeds:
     iteration_s
         Seconds of an iteration without transfers, on each type, shape (jobs, types).
     transfer_s
-        Seconds of its transfers if nobody else sends; for gangs in several servers.
+        Seconds that its transfers count if it is in several servers: those if nobody else sends.
     memory_gb
         Memory that it takes of each GPU, GB; 0 for all of it.
     counts_transfers
         Whether what is left to do on GPUs counts the transfers of those in several servers.
+    times_gpus
+        Whether it is GPU-seconds of the whole gang on each of its GPUs, or seconds.
     """
 
     iteration_s: Floats
     transfer_s: Floats
     memory_gb: Floats
     counts_transfers: bool = True
+    times_gpus: bool = True
 
 
 @dataclass(eq=False)
@@ -218,12 +221,13 @@ class InPlace:
         return first * int(np.ceil(self.jobs.remaining[job])) + second, job
 
     def _load(self, job: int) -> float:
-        """Return what a job has left to do on each of its GPUs: L = (C + E) times its GPUs."""
+        """Return what a job has left to do on each of its GPUs: L = C + E, times its GPUs."""
         option = self._option[job]
         each_s = float(self.needs.iteration_s[job, option])
         if self.needs.counts_transfers and self.devices.is_split(np.array([job]))[0]:
             each_s += float(self.needs.transfer_s[job])
-        return each_s * float(self.jobs.remaining[job]) * int(self.jobs.scale[job])
+        left_s = each_s * float(self.jobs.remaining[job])
+        return left_s * int(self.jobs.scale[job]) if self.needs.times_gpus else left_s
 
     def lasts_s(self, now_s: float) -> float:
         """Return infinity: a decision stands until something happens."""

@@ -199,10 +199,11 @@ def _needs(
     size = np.array([model.profile.all_reduce_bytes for model in models])
     with np.errstate(divide="ignore"):
         iteration_s = 1 / truth.speed
-    startup_s = getattr(sharing, "startup_s", 0.0)
+    startup_s, each_s = getattr(sharing, "startup_s", 0.0), settings["loads_s_per_byte"]
     return StayNeeds(
         iteration_s,
-        startup_s + size * sharing.s_per_byte,
+        startup_s + size * (sharing.s_per_byte if each_s is None else each_s),
         np.array([model.memory_gb for model in models]),
         counts_transfers=settings["loads_count_transfers"],
+        times_gpus=settings["loads_times_gpus"],
     )

@@ -39,6 +39,12 @@ class Iterations(MechanismSettings):
     loads_count_transfers
         Whether what GPUs have left to do counts transfers of gangs in several servers. It does in
         the text; one line of its Algorithm 1 begins without.
+    loads_times_gpus
+        Whether what GPUs have left to do are the GPU-seconds of their gangs, as in the text, on
+        each GPU; or the seconds, as in the authors' code.
+    loads_s_per_byte
+        Seconds that a byte of those transfers counts; ``s_per_byte`` by default. The authors' code
+        counts 7.8125e-9, as by 1 Gb Ethernet.
     overlap
         Whether gradients are sent layer by layer while earlier layers still compute.
     engine
@@ -76,6 +82,12 @@ class Iterations(MechanismSettings):
     loads_count_transfers: bool = field(
         default=True, metadata=about("what GPUs have left to do counts transfers")
     )
+    loads_times_gpus: bool = field(
+        default=True, metadata=about("what GPUs have left to do are GPU-seconds of the gangs")
+    )
+    loads_s_per_byte: float | None = field(
+        default=None, metadata=about("seconds that a byte counts there (default: s_per_byte)")
+    )
     overlap: bool = field(default=False, metadata=about("gradients are sent layer by layer"))
     engine: str = field(default="auto", metadata=about("plain, fast, or auto"))
     timeline: bool = field(default=False, metadata=about("take down every task and transfer"))
@@ -86,6 +98,8 @@ class Iterations(MechanismSettings):
         number("s_per_byte", self.s_per_byte, strict=True)
         number("penalty_s_per_byte", self.penalty_s_per_byte)
         check_seconds("startup_s", self.startup_s)
+        if self.loads_s_per_byte is not None:
+            number("loads_s_per_byte", self.loads_s_per_byte)
         choice("counted_over", self.counted_over, ("task", "cluster"))
         choice("engine", self.engine, ("auto", "plain", "fast"))
 
