@@ -15,6 +15,7 @@ from apportion.sim.resampling import resample
 from apportion.sim.run import Run
 from apportion.sim.schedule_files import read_schedule
 from apportion.sim.simulate import simulate
+from apportion.sim.traces.elastic import read_elastic_workload
 from apportion.sim.traces.read import read_workload
 from apportion.sim.workload import Workload
 
@@ -29,6 +30,7 @@ __all__ = [
     "generate_pair_throughputs",
     "generate_rack_workload",
     "generate_workload",
+    "read_elastic_workload",
     "read_schedule",
     "read_workload",
     "resample",

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from apportion.checks import label, number, seconds, whole
+from apportion.checks import file_path, label, number, seconds, whole
+from apportion.cluster import Cluster
 from apportion.errors import InputError, unknown_name, written
+from apportion.sim.elastic_files import save_elastic
 from apportion.sim.workload import Workload
 from apportion.table_checks import as_floats, check_unique, table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
 
     from apportion.estimators.goodput.application import MeasuredApplication
 
@@ -47,6 +50,8 @@ class ElasticWorkload:
     restart_s
         Seconds of a restart, and of the forming of another ring, by application; where it is not
         told, the scheduler has its own.
+    notes
+        What a reader of results must know.
 
     Raises
     ------
@@ -59,6 +64,7 @@ class ElasticWorkload:
     applications: Mapping[str, MeasuredApplication]
     relative_speed: Mapping[str, float] = field(default_factory=dict)
     restart_s: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         label("name of a workload", self.name)
@@ -89,17 +95,19 @@ class ElasticWorkload:
                 seconds(f"A restart of {name!r}", each)
         ordered = jobs.sort_values("arrival_s", kind="stable").rename_axis("job")
         object.__setattr__(self, "jobs", ordered)
+        object.__setattr__(self, "notes", tuple(self.notes))
 
     def __len__(self) -> int:
         return len(self.jobs)
 
-    def rigid(self, accelerator: str, gpus_per_node: int = 4) -> Workload:
+    def rigid(self, accelerators: str | Iterable[str], gpus_per_node: int = 4) -> Workload:
         """Return the same jobs with the GPUs and batches that their users set.
 
         Parameters
         ----------
-        accelerator
-            Name of the type on which the applications were measured.
+        accelerators
+            Name of the type on which the applications were measured; or several, each as fast as
+            `relative_speed` says.
         gpus_per_node
             GPUs of a node: a gang has as many whole nodes as it fills, and the rest on one more.
 
@@ -119,19 +127,58 @@ class ElasticWorkload:
             steps.append(count)
             job_types.append(f"{row['application']} (batch size {row['batch']})")
             speeds[job_types[-1], int(row["gpus"])] = speed
-        jobs = pd.DataFrame(
-            {
-                "arrival_s": self.jobs["arrival_s"],
-                "job_type": job_types,
-                "scale_factor": self.jobs["gpus"].astype(np.int64),
-                "total_steps": steps,
-            },
-            index=self.jobs.index,
-        )
+        columns = {
+            "arrival_s": self.jobs["arrival_s"],
+            "job_type": job_types,
+            "scale_factor": self.jobs["gpus"].astype(np.int64),
+            "total_steps": steps,
+        }
+        if "weight" in self.jobs.columns:
+            columns["weight"] = self.jobs["weight"]
         index = pd.MultiIndex.from_tuples(list(speeds), names=["job_type", "scale_factor"])
-        throughputs = pd.DataFrame({accelerator: list(speeds.values())}, index=index)
+        measured = np.array(list(speeds.values()))
+        names = [accelerators] if isinstance(accelerators, str) else list(accelerators)
+        by_type = {name: measured * self.relative_speed.get(name, 1.0) for name in names}
         note = "jobs are rigid: GPUs and batches are those that their users set"
-        return Workload(self.name, jobs, throughputs, notes=(note,))
+        jobs = pd.DataFrame(columns, index=self.jobs.index)
+        throughputs = pd.DataFrame(by_type, index=index)
+        return Workload(self.name, jobs, throughputs, notes=(*self.notes, note))
+
+    def describe(self, cluster: Cluster | Mapping[str, int] | str | None = None) -> pd.DataFrame:
+        """Summarise the jobs as their users set them: sizes, arrivals, durations and load.
+
+        Parameters and result are those of `Workload.describe`; without a cluster durations are
+        those on the type that was measured.
+        """
+        if cluster is None:
+            return self.rigid("measured").describe()
+        where = Cluster.of(cluster)
+        most = int(where.counts.max())
+        jobs = self.jobs.assign(gpus=np.minimum(self.jobs["gpus"], most))
+        rigid = replace(self, jobs=jobs).rigid(where.accelerators, where.gpus_per_machine)
+        return rigid.describe(where)
+
+    def save(self, path: str | Path) -> tuple[Path, Path]:
+        """Write the jobs to ``<name>.csv`` and the applications next to it.
+
+        `apportion.read_elastic_workload` reads the pair back.
+
+        Parameters
+        ----------
+        path
+            File of the jobs, ending in ``.csv`` or ``.csv.gz``.
+
+        Returns
+        -------
+        tuple of Path
+            The file of the jobs, and that of the applications (``<name>.applications.json``).
+
+        Raises
+        ------
+        InputError
+            If the file ends otherwise, or cannot be written.
+        """
+        return save_elastic(file_path("The file", path), self)
 
     @staticmethod
     def _of_job(

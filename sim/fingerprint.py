@@ -56,7 +56,8 @@ def _of_elastic(workload: ElasticWorkload) -> str:
     own = (dict(workload.relative_speed), dict(workload.restart_s), list(workload.jobs.columns))
     digest = hashlib.sha256(repr(own).encode())
     digest.update(pd.util.hash_pandas_object(workload.jobs, index=True).to_numpy().tobytes())
-    for name, application in workload.applications.items():
+    for name in sorted(set(workload.jobs["application"])):
+        application = workload.applications[name]
         digest.update(repr((name, application.limits)).encode())
         training, steps = application.training, application.steps.observations()
         for batch in training.batches.tolist():

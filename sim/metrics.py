@@ -53,7 +53,8 @@ def summarise(jobs: pd.DataFrame, cluster: Cluster) -> dict[str, float]:
 
     ``queueing_s`` is the mean wait of a job; ``utilization`` the share of all GPU time between
     first arrival and last completion that jobs held. Runs that know where gangs sat have the
-    percentiles of the waits as well, and the mean exposed communication of a job.
+    percentiles of the waits as well, and the mean exposed communication of a job; those of elastic
+    jobs the mean restarts of a job, and the seconds that it paused for them.
     """
     jct_s = jobs["jct_s"].to_numpy()
     makespan = makespan_s(jobs)
@@ -75,5 +76,10 @@ def summarise(jobs: pd.DataFrame, cluster: Cluster) -> dict[str, float]:
             "p95_queueing_s": float(np.percentile(queueing_s, 95)),
             "p99_queueing_s": float(np.percentile(queueing_s, 99)),
             "communication_s": float(jobs["communication_s"].mean()),
+        }
+    if "restarts" in jobs.columns:
+        figures |= {
+            "restarts": float(jobs["restarts"].mean()),
+            "paused_s": float(jobs["paused_s"].mean()),
         }
     return figures

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 from apportion.kinds import checked
 from apportion.sim.draws import streams
 
 if TYPE_CHECKING:
+    from apportion.sim.elastic_workload import ElasticWorkload
     from apportion.sim.workload import Workload
 
 __all__ = ["resample"]
 
 
+@overload
+def resample(workload: Workload, seed: int) -> Workload: ...
+
+
+@overload
+def resample(workload: ElasticWorkload, seed: int) -> ElasticWorkload: ...
+
+
 @checked
-def resample(workload: Workload, seed: int) -> Workload:
+def resample(workload: Workload | ElasticWorkload, seed: int) -> Workload | ElasticWorkload:
     """Draw as many jobs as a workload has out of its jobs, with replacement.
 
     Arrival times stay as they are, and whose they are is drawn. The ids of the jobs drawn are
@@ -25,7 +34,7 @@ def resample(workload: Workload, seed: int) -> Workload:
     Parameters
     ----------
     workload
-        Where the jobs come from; its throughputs are kept.
+        Where the jobs come from; its throughputs, or applications, are kept.
     seed
         Same seed, same jobs.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from apportion.checks import choice, number, seed, whole, yes_no
 from apportion.errors import InputError, unknown_name, written
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from apportion.sim.deciders import Decider
 
-__all__ = ["SPEEDS", "heeded_by", "mechanism_for", "settings_for"]
+__all__ = ["ELASTIC", "SPEEDS", "check_elastic", "heeded_by", "mechanism_for", "settings_for"]
 
 
 def mechanism_for(
@@ -148,6 +148,9 @@ _BELIEFS: Mapping[str, Any] = MappingProxyType(
 )
 """What policies are told of speeds, beside the settings of the mechanism, with the defaults."""
 
+ELASTIC: Final = "configurations"
+"""The mechanism of elastic jobs."""
+
 SPEEDS = ("told", "estimated", "agnostic")
 """Ways to know the speeds of single jobs."""
 
@@ -184,6 +187,20 @@ def settings_for(
             _check_asked_for(deciders, name, value)
     _check_beliefs(settings)
     return settings
+
+
+def check_elastic(mechanism: str, *, elastic: bool) -> None:
+    """Refuse elastic jobs under other mechanisms, and other jobs under that of elastic ones."""
+    if elastic and mechanism != ELASTIC:
+        raise InputError(
+            f"Elastic jobs run by mechanism={ELASTIC!r}, not by {mechanism!r}; leave it out, "
+            f"or run them as their users set them: workload.rigid(accelerator)."
+        )
+    if not elastic and mechanism == ELASTIC:
+        raise InputError(
+            f"mechanism={ELASTIC!r} is for elastic jobs; make a workload of them by "
+            f"generate_elastic_workload() or read_elastic_workload(path)."
+        )
 
 
 def heeded_by(decider: Decider, settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from apportion.sim.leased import run_leased
 from apportion.sim.on_configurations import run_configurations
 from apportion.sim.on_devices import run_on_devices
 from apportion.sim.progress import Progress
-from apportion.sim.settings import settings_for
+from apportion.sim.settings import ELASTIC, check_elastic, settings_for
 from apportion.threads import one_thread
 
 if TYPE_CHECKING:
@@ -117,9 +117,9 @@ def simulate(
     given = {**settings, "pair_estimates": pair_estimates, "learn_pairs": learn_pairs, "seed": seed}
     elastic = isinstance(workload, ElasticWorkload)
     if elastic and mechanism is None:
-        mechanism = "configurations"
+        mechanism = ELASTIC
     settings = settings_for([decider], mechanism, given)
-    _check_elastic(settings["mechanism"], elastic=elastic)
+    check_elastic(settings["mechanism"], elastic=elastic)
     if settings["mechanism"] in ("queue", "iterations", "configurations"):
         _refuse_beliefs(beliefs)
     snapshots = None
@@ -141,20 +141,6 @@ def simulate(
         reporter = Progress(progress)
         run = run_on_devices(decider, workload, cluster, settings, beliefs, snapshots, reporter)
     return replace(run, wall_seconds=time.perf_counter() - started)
-
-
-def _check_elastic(mechanism: str, *, elastic: bool) -> None:
-    """Refuse elastic jobs under other mechanisms, and other jobs under that of elastic ones."""
-    if elastic and mechanism != "configurations":
-        raise InputError(
-            f"Elastic jobs run by mechanism='configurations', not by {mechanism!r}; leave it out, "
-            f"or run them as their users set them: workload.rigid(accelerator)."
-        )
-    if not elastic and mechanism == "configurations":
-        raise InputError(
-            "mechanism='configurations' is for elastic jobs; make a workload of them by "
-            "generate_elastic_workload() or apportion.sim.traces.pollux.read_pollux_workload."
-        )
 
 
 def _refuse_beliefs(beliefs: Beliefs | None) -> None:

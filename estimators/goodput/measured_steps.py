@@ -81,6 +81,11 @@ class MeasuredSteps:
         return {gang: np.array(sorted(rows, key=lambda r: r[0])).T for gang, rows in found.items()}
 
     @property
+    def tables(self) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """The tables `placements` and `larger` that it was made of."""
+        return self._exact.drop(columns=["nodes", "gpus"]), self._larger
+
+    @property
     def local_range(self) -> tuple[int, int]:
         """Smallest and largest batch per GPU of any placement."""
         batches = self._exact["local_batch"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from apportion.checks import whole
 from apportion.errors import InputError
@@ -13,7 +14,6 @@ from apportion.estimators.goodput.noise import gain, noise_scale
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import pandas as pd
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
@@ -63,6 +63,12 @@ class MeasuredTraining:
             np.array([table[column].to_numpy(dtype=np.float64) for table in tables])
             for column in _COLUMNS
         )
+
+    def table(self, batch: int) -> pd.DataFrame:
+        """Return the table of one of the measured batches, a row per epoch."""
+        place = self.batches.tolist().index(batch)
+        values = (self._progress[place], self._sqr[place], self._var[place])
+        return pd.DataFrame(dict(zip(_COLUMNS, values, strict=True)))
 
     @property
     def initial_batch(self) -> int:

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 if TYPE_CHECKING:
     from apportion.cluster import Cluster
@@ -25,20 +24,14 @@ def as_progress(workload: ElasticWorkload, cluster: Cluster) -> Workload:
     most = max(cluster.gpus.values())
     machine = max(int(cluster.machines(name).max(initial=1)) for name in cluster.accelerators)
     jobs = workload.jobs.assign(gpus=np.minimum(workload.jobs["gpus"], most))
-    rigid = replace(workload, jobs=jobs).rigid("", machine)
+    rigid = replace(workload, jobs=jobs).rigid(cluster.accelerators, machine)
     progress = np.array(
         [float(workload.applications[name].training.progress[-1]) for name in jobs["application"]]
     )
     keys = list(zip(rigid.jobs["job_type"], rigid.jobs["scale_factor"], strict=True))
     gain = dict(zip(keys, progress / rigid.jobs["total_steps"].to_numpy(), strict=True))
-    own = rigid.throughputs.iloc[:, 0]
-    per_s = own.to_numpy() * np.array([gain[key] for key in own.index])
-    relative = workload.relative_speed
-    throughputs = pd.DataFrame(
-        {name: per_s * relative.get(name, 1.0) for name in cluster.accelerators}, index=own.index
-    )
+    own = rigid.throughputs
+    throughputs = own.mul([gain[key] for key in own.index], axis=0)
     table = rigid.jobs.assign(total_steps=progress)
-    if "weight" in jobs.columns:
-        table["weight"] = jobs["weight"]
     note = "steps are progress: those of the initial batch that get a job as far"
     return replace(rigid, jobs=table, throughputs=throughputs, notes=(note,))

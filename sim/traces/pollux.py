@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from apportion.checks import file_path
-from apportion.errors import InputError, unknown_name
+from apportion.errors import InputError, unknown_name, written
 from apportion.estimators.goodput import (
     BatchLimits,
     MeasuredApplication,
@@ -18,7 +18,7 @@ from apportion.estimators.goodput import (
     MeasuredTraining,
 )
 from apportion.sim.elastic_workload import ElasticWorkload
-from apportion.sim.traces.table import parse_table
+from apportion.sim.traces.table import TraceTable, parse_table
 from apportion.sim.traces.text import read_text
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ DEEPBOOT_RESTART_S: Mapping[str, tuple[float, float]] = MappingProxyType(
 )
 """Seconds of a restart, and of the forming of another ring under AFE, that DeepBoot measured."""
 
+_ANSWERS = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
 _VALIDATION = re.compile(r"validation-(\d+)\.csv(\.gz)?")
 
 
@@ -97,7 +98,7 @@ def read_pollux_workload(
     ----------
     path
         A csv with columns name, time (s from the start), application, num_replicas and batch_size:
-        GPUs and batch as its user would have set them.
+        GPUs and batch as its user would have set them. It may have weight and rigid (yes or no).
     profiles
         The applications, or the folder that has a folder for each.
 
@@ -115,7 +116,11 @@ def read_pollux_workload(
             "gpus": lines.numbers("num_replicas", "a whole number >= 1", least=1, whole=True),
             "batch": lines.numbers("batch_size", "a whole number >= 1", least=1, whole=True),
         }
-    ).set_axis(lines.unique("name"))
+    ).set_axis(lines.ids("name"))
+    if "weight" in lines.rows.columns:
+        jobs["weight"] = lines.numbers("weight", "a number > 0", strict=True).to_numpy()
+    if "rigid" in lines.rows.columns:
+        jobs["rigid"] = _answers(lines)
     names = list(jobs["application"].unique())
     if isinstance(profiles, (str, Path)):
         folder = file_path("The folder of profiles", profiles)
@@ -129,6 +134,17 @@ def read_pollux_workload(
     else:
         known = profiles
     return ElasticWorkload(file.name, jobs, {name: known[name] for name in names if name in known})
+
+
+def _answers(lines: TraceTable) -> list[bool]:
+    """Read who is rigid."""
+    words = lines.texts("rigid").str.lower()
+    for line, word in words.items():
+        if word not in _ANSWERS:
+            raise InputError(
+                f"{lines.file.path}, line {line}: rigid is {written(word)}; it must be yes or no."
+            )
+    return [_ANSWERS[word] for word in words]
 
 
 def _steps(path: Path, **others: str) -> pd.DataFrame:

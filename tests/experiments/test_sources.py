@@ -29,7 +29,9 @@ def trace(tmp_path: Path) -> Path:
 
 def made(workload: Any, load: float = 1.0, seed: int = 0, *, resample: bool = False) -> Workload:
     (source,) = sources_of(workload)
-    return made_for(source, CLUSTER, load, seed, resample=resample)
+    found = made_for(source, CLUSTER, load, seed, resample=resample)
+    assert isinstance(found, Workload)
+    return found
 
 
 @pytest.mark.parametrize("load", [0.5, 1.5, 3.0])

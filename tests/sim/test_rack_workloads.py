@@ -183,4 +183,4 @@ def test_resampling_is_seeded_and_ids_of_any_kind_stay_unique() -> None:
         assert jobs.index.is_unique
         pd.testing.assert_frame_equal(jobs, resample(workload, seed).jobs)
     with pytest.raises(InputError, match=r"seed is 0\.5"):
-        resample(workload, 0.5)  # type: ignore[arg-type]
+        resample(workload, 0.5)  # type: ignore[call-overload]

@@ -7,13 +7,15 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from apportion.cli.inputs import fitted, simulation_settings, workload_and_origin
+from apportion.cli.inputs import simulation_settings, workload_and_origin
 from apportion.cli.output import print_summary
 from apportion.cli.racks import cluster_of, policies_of
 from apportion.cli.recorded import fill_in, recorded_of, settings_of, workload_is_changed
 from apportion.errors import ApportionError
 from apportion.experiments import compare
+from apportion.experiments.sources import fitted
 from apportion.report import human_table
+from apportion.sim import ElasticWorkload
 from apportion.sim.fingerprint import workload_fingerprint
 
 if TYPE_CHECKING:
@@ -43,9 +45,9 @@ def run(args: argparse.Namespace) -> None:
     workload, origin = workload_and_origin(args)
     if cluster is None:
         cluster = cluster_of(args, lambda: workload)
-    workload = fitted(args, workload, cluster)
+    workload = fitted(workload, cluster, args.too_large)
     comparison = compare(
-        policies_of(args),
+        policies_of(args, elastic=isinstance(workload, ElasticWorkload)),
         workload,
         cluster,
         **settings,

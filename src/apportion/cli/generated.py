@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from apportion.cli.options import GENERATED, GENERATED_FOR_RACKS
+from apportion.cli.options import GENERATED, GENERATED_ELASTIC, GENERATED_FOR_RACKS
 from apportion.errors import InputError
 from apportion.experiments.sources import sources_of
+from apportion.sim import ElasticWorkload, Workload, generate_elastic_workload
 from apportion.sim.rack_workloads import RACK_DEMANDS, WEEK_S
 
 if TYPE_CHECKING:
     import argparse
 
-    from apportion.sim import Workload
-
-__all__ = ["drawn", "drawn_contended", "generator_options", "generator_source"]
+__all__ = ["drawn", "drawn_contended", "drawn_elastic", "generator_options", "generator_source"]
 
 _SECONDS_PER_HOUR = 3600.0
 
@@ -73,7 +72,7 @@ def generator_source(options: dict[str, Any], *, racks: bool) -> dict[str, Any]:
     return {"kind": "racks", "jobs": jobs, "arrivals": arrivals, "span_s": span_s}
 
 
-def drawn_contended(args: argparse.Namespace) -> Workload:
+def drawn_contended(args: argparse.Namespace) -> Workload | ElasticWorkload:
     """Draw the workload of gangs that share links; nothing of it is an option but the seed.
 
     Raises
@@ -91,7 +90,32 @@ def drawn_contended(args: argparse.Namespace) -> Workload:
     return source.made(1.0, args.seed)
 
 
-def drawn(args: argparse.Namespace, *, racks: bool) -> tuple[Workload, dict[str, Any]]:
+def drawn_elastic(args: argparse.Namespace) -> ElasticWorkload:
+    """Draw elastic jobs of synthetic applications.
+
+    Raises
+    ------
+    InputError
+        For options that would do nothing, and a rate that is not above 0.
+    """
+    for name in GENERATED:
+        if name not in GENERATED_ELASTIC and getattr(args, name) is not None:
+            raise InputError(
+                f"--{name.replace('_', '-')} is not for --kind elastic, whose jobs arrive at "
+                f"uniform times, --jobs-per-hour of them. Leave it out."
+            )
+    jobs, rate = (
+        default if getattr(args, name) is None else getattr(args, name)
+        for name, default in GENERATED_ELASTIC.items()
+    )
+    if not rate > 0:
+        raise InputError(f"--jobs-per-hour is {rate:g}; with --kind elastic it must be > 0.")
+    return generate_elastic_workload(int(jobs), hours=jobs / rate, seed=args.seed)
+
+
+def drawn(
+    args: argparse.Namespace, *, racks: bool
+) -> tuple[Workload | ElasticWorkload, dict[str, Any]]:
     """Draw the workload that options ask for, and return it with the options that draw it again."""
     options = generator_options(args, racks=racks)
     (source,) = sources_of(generator_source(options, racks=racks))

@@ -8,34 +8,59 @@ from apportion.cli.generated import drawn
 from apportion.cli.options import GENERATED
 from apportion.cli.trace_options import reading_options, refuse_reading_options
 from apportion.errors import InputError
-from apportion.experiments import sources
 from apportion.mechanisms import MECHANISMS
-from apportion.sim import Workload, read_workload
+from apportion.sim import ElasticWorkload, Workload, read_elastic_workload, read_workload
+from apportion.sim.traces.elastic import is_elastic
 from apportion.sim.traces.table import TraceTable, parse_table
 from apportion.sim.traces.text import read_text
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Mapping
 
     import pandas as pd
 
-    from apportion.cluster import Cluster
-
 __all__ = [
-    "fitted",
     "ids_of",
+    "read_any",
     "read_csv",
     "simulation_settings",
     "workload_and_origin",
 ]
 
 
-def workload_and_origin(args: argparse.Namespace) -> tuple[Workload, dict[str, Any]]:
+def read_any(path: str, seed: int, options: Mapping[str, Any]) -> Workload | ElasticWorkload:
+    """Read a trace, or elastic jobs.
+
+    Raises
+    ------
+    InputError
+        For an option that does nothing to what the file holds.
+    """
+    elastic = is_elastic(path)
+    for name in options:
+        if elastic and name not in ("profiles", "limit"):
+            raise InputError(
+                f"--{name} does nothing to elastic jobs, which {path!r} holds. Leave it out."
+            )
+        if not elastic and name == "profiles":
+            raise InputError(
+                f"--profiles is for elastic jobs; {path!r} has not their columns name, time, "
+                f"application, num_replicas and batch_size. Leave it out."
+            )
+    if elastic:
+        return read_elastic_workload(path, **options)
+    return read_workload(path, seed=seed, **options)
+
+
+def workload_and_origin(
+    args: argparse.Namespace,
+) -> tuple[Workload | ElasticWorkload, dict[str, Any]]:
     """Read or draw the workload that the options of ``compare`` ask for.
 
     Returns
     -------
-    Workload, dict
+    Workload or ElasticWorkload, dict
         The workload, and the options that make it again.
 
     Raises
@@ -45,8 +70,8 @@ def workload_and_origin(args: argparse.Namespace) -> tuple[Workload, dict[str, A
     """
     if args.workload is None:
         refuse_reading_options(args)
-        workload, origin = drawn(args, racks=isinstance(args.racks, int))
-        return workload, origin | {"too_large": args.too_large}
+        made, origin = drawn(args, racks=isinstance(args.racks, int))
+        return made, origin | {"too_large": args.too_large}
     for name in GENERATED:
         if getattr(args, name) is None:
             continue
@@ -55,13 +80,8 @@ def workload_and_origin(args: argparse.Namespace) -> tuple[Workload, dict[str, A
             f"trace {args.workload!r}. Leave out one of the two."
         )
     options = reading_options(args)
-    workload = read_workload(args.workload, seed=args.seed, **options)
+    workload = read_any(args.workload, args.seed, options)
     return workload, {"workload": args.workload, **options, "too_large": args.too_large}
-
-
-def fitted(args: argparse.Namespace, workload: Workload, cluster: Cluster) -> Workload:
-    """Leave out jobs that are too large for a cluster, if that is asked for or expected."""
-    return sources.fitted(workload, cluster, args.too_large)
 
 
 def simulation_settings(args: argparse.Namespace) -> dict[str, Any]:

@@ -36,6 +36,10 @@ GENERATED_FOR_RACKS = {"generate_jobs": 200, "arrivals": "batch", "jobs_per_hour
 """The workload generated for racks where no option says otherwise."""
 
 
+GENERATED_ELASTIC = {"generate_jobs": 40, "jobs_per_hour": 10.0}
+"""The generated elastic workload where no option says otherwise."""
+
+
 def add_file(parser: argparse.ArgumentParser, text: str, name: str = "file") -> None:
     """Add the file that a command is about."""
     parser.add_argument(name, metavar="FILE", help=text)
@@ -81,14 +85,14 @@ def add_generator(parser: argparse.ArgumentParser) -> None:
 
 def add_kind(parser: argparse.ArgumentParser) -> None:
     """Add what the generated jobs are for."""
-    kinds = ("types", "racks", "contended")
+    kinds = ("types", "racks", "contended", "elastic")
     parser.add_argument(
         "--kind",
         type=one_of("kind of workload", kinds),
         default="types",
         metavar="|".join(kinds),
-        help="for several types of accelerators, for racks of one, or as in the paper on "
-        "contention (default: %(default)s)",
+        help="for several types of accelerators, for racks of one, as in the paper on "
+        "contention, or elastic (default: %(default)s)",
     )
 
 
@@ -97,6 +101,9 @@ CLUSTER_OPTIONS = ("cluster", "racks", "gpus_per_machine", "machines_per_rack", 
 
 DEFAULT_CLUSTER = "v100=36,p100=36,k80=36"
 """The cluster where no option says otherwise."""
+
+DEFAULT_ELASTIC_CLUSTER = "t4=64"
+"""The cluster of elastic jobs, as in the papers on them."""
 
 DEFAULT_GPUS_PER_MACHINE = 4
 """GPUs of its machines."""
@@ -108,7 +115,11 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
     Options have no default, to tell whether they were given.
     """
     group = parser.add_argument_group("the cluster")
-    group.add_argument("--cluster", metavar="TYPE=GPUS,...", help=f"(default: {DEFAULT_CLUSTER})")
+    group.add_argument(
+        "--cluster",
+        metavar="TYPE=GPUS,...",
+        help=f"(default: {DEFAULT_CLUSTER}; of elastic jobs {DEFAULT_ELASTIC_CLUSTER})",
+    )
     group.add_argument(
         "--gpus-per-machine",
         type=whole(1),

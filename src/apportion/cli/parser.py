@@ -24,7 +24,7 @@ from apportion.errors import InputError, unknown_name
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["DEFAULT_ON_RACKS", "DEFAULT_POLICIES", "parse"]
+__all__ = ["DEFAULT_ELASTIC", "DEFAULT_ON_RACKS", "DEFAULT_POLICIES", "parse"]
 
 DEFAULT_POLICIES = (
     "max_min_fairness",
@@ -43,12 +43,16 @@ DEFAULT_ON_RACKS = (
     "gandiva",
 )
 
+DEFAULT_ELASTIC = ("pollux", "sia", "deepboot", "optimus")
+
 _EXAMPLES = """\
 examples:
   apportion compare
       six policies on a generated workload; the report goes to out/compare
   apportion compare --workload trace.csv --cluster v100=16,k80=32 --policies max_min_fairness,fifo
   apportion compare --racks 4 --policies dally,tiresias,gandiva
+  apportion workload generate jobs.csv --kind elastic
+  apportion compare --workload jobs.csv --cluster t4=32 --policies pollux,sia,deepboot
   apportion compare --config out/compare/run.json --seed 1
   apportion sweep --workload trace.csv --policies max_min_fairness,fifo --loads 0.5,1 --seeds 0,1,2
   apportion solve throughputs.csv --policy max_min_fairness --workers v100=1,k80=1
@@ -182,7 +186,7 @@ def _add_policies_option(parser: argparse.ArgumentParser) -> None:
         "--policies",
         metavar="A,B,...",
         help=f"see `apportion policies` (default: {', '.join(DEFAULT_POLICIES)}; on racks "
-        f"{', '.join(DEFAULT_ON_RACKS)})",
+        f"{', '.join(DEFAULT_ON_RACKS)}; of elastic jobs {', '.join(DEFAULT_ELASTIC)})",
     )
 
 

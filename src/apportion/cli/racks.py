@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from apportion.cli.options import DEFAULT_CLUSTER, DEFAULT_GPUS_PER_MACHINE
-from apportion.cli.parser import DEFAULT_ON_RACKS, DEFAULT_POLICIES
+from apportion.cli.options import DEFAULT_CLUSTER, DEFAULT_ELASTIC_CLUSTER, DEFAULT_GPUS_PER_MACHINE
+from apportion.cli.parser import DEFAULT_ELASTIC, DEFAULT_ON_RACKS, DEFAULT_POLICIES
 from apportion.cluster import Cluster
 from apportion.errors import InputError
+from apportion.sim import ElasticWorkload
 
 if TYPE_CHECKING:
     import argparse
@@ -22,7 +23,9 @@ _GPUS_PER_MACHINE = 8
 _ONLY_RACKS = ("machines_per_rack", "accelerator")
 
 
-def cluster_of(args: argparse.Namespace, workload: Callable[[], Workload]) -> Cluster:
+def cluster_of(
+    args: argparse.Namespace, workload: Callable[[], Workload | ElasticWorkload]
+) -> Cluster:
     """Make the cluster that the options describe, of types or of racks.
 
     Parameters
@@ -30,7 +33,8 @@ def cluster_of(args: argparse.Namespace, workload: Callable[[], Workload]) -> Cl
     args
         The options of the command.
     workload
-        Makes a workload whose accelerator is that of the racks; called if no option names it.
+        Makes the workload, whose accelerator is that of the racks if no option names it; elastic
+        jobs have another cluster where no option says otherwise.
 
     Raises
     ------
@@ -42,7 +46,10 @@ def cluster_of(args: argparse.Namespace, workload: Callable[[], Workload]) -> Cl
             if getattr(args, name) is not None:
                 raise InputError(f"{_option(name)} is for clusters of racks; give --racks N.")
         gpus_per_machine = args.gpus_per_machine or DEFAULT_GPUS_PER_MACHINE
-        described = DEFAULT_CLUSTER if args.cluster is None else args.cluster
+        described = args.cluster
+        if described is None:
+            elastic = isinstance(workload(), ElasticWorkload)
+            described = DEFAULT_ELASTIC_CLUSTER if elastic else DEFAULT_CLUSTER
         return Cluster.parse(described, gpus_per_machine=gpus_per_machine)
     if args.cluster is not None:
         raise InputError(
@@ -59,15 +66,19 @@ def cluster_of(args: argparse.Namespace, workload: Callable[[], Workload]) -> Cl
     return Cluster.of_racks(args.racks, accelerator=_only_accelerator(workload()), **shape)
 
 
-def policies_of(args: argparse.Namespace) -> list[str]:
-    """Return the policies asked for; by default those for types, or schedulers for racks."""
+def policies_of(args: argparse.Namespace, *, elastic: bool = False) -> list[str]:
+    """Return the policies asked for; by default those for types, elastic jobs, or racks."""
+    if args.policies is None and elastic:
+        return list(DEFAULT_ELASTIC)
     if args.policies is None:
         return list(DEFAULT_POLICIES if args.racks is None else DEFAULT_ON_RACKS)
     return [name.strip() for name in args.policies.split(",") if name.strip()]
 
 
-def _only_accelerator(workload: Workload) -> str:
+def _only_accelerator(workload: Workload | ElasticWorkload) -> str:
     """Return the accelerator type of a workload that knows but one."""
+    if isinstance(workload, ElasticWorkload):
+        raise InputError("Elastic jobs run on clusters without racks; give --cluster t4=64.")
     first, *others = workload.accelerators
     if others:
         raise InputError(

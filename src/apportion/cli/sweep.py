@@ -18,6 +18,7 @@ from apportion.experiments import plan_sweep, sweep
 from apportion.experiments.machine.store import FILE, Store
 from apportion.experiments.sources import sources_of
 from apportion.experiments.sweeps.readable import readable_tables
+from apportion.sim.traces.elastic import is_elastic
 
 if TYPE_CHECKING:
     import argparse
@@ -37,8 +38,9 @@ def run(args: argparse.Namespace) -> None:
     """
     started = time.perf_counter()
     workloads = _workloads(args)
+    elastic = all("path" in each and is_elastic(each["path"]) for each in workloads)
     what: dict[str, Any] = {
-        "policies": policies_of(args),
+        "policies": policies_of(args, elastic=elastic),
         "workloads": workloads,
         "cluster": cluster_of(args, lambda: sources_of(workloads)[0].made(1.0, 0)),
         "loads": args.loads,

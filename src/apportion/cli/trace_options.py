@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
 __all__ = ["READING_OPTIONS", "add_trace", "reading_options", "refuse_reading_options"]
 
-READING_OPTIONS = ("throughputs", "format", "limit", "reference", "missing", "states")
+READING_OPTIONS = (
+    *("throughputs", "profiles", "format", "limit", "reference", "missing", "states"),
+)
 
 
 def add_trace(
@@ -32,11 +34,15 @@ def add_trace(
     group = parser.add_argument_group("a workload from a file")
     if option is not None:
         text = "a trace, or a csv of your own jobs" + ("; may stand several times" * several)
+        text += "; elastic jobs as Pollux's simulator has them, or as saved"
         group.add_argument(
             option, action="append" if several else "store", metavar="FILE", help=text
         )
     group.add_argument(
         "--throughputs", metavar="FILE", help="steps/s of the job types, csv or json"
+    )
+    group.add_argument(
+        "--profiles", metavar="DIR", help="elastic jobs: a folder for each application"
     )
     group.add_argument(
         "--trace-format" if several else "--format",

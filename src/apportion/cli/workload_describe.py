@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from apportion.cli.inputs import fitted
+from apportion.cli.inputs import read_any
 from apportion.cli.output import print_table
 from apportion.cli.trace_options import reading_options
 from apportion.cluster import Cluster
+from apportion.experiments.sources import fitted
 from apportion.report.tables import human_measures
-from apportion.sim import read_workload
 
 if TYPE_CHECKING:
     import argparse
@@ -19,9 +19,9 @@ __all__ = ["run"]
 
 def run(args: argparse.Namespace) -> None:
     """Read a trace and print what it holds."""
-    workload = read_workload(args.file, seed=args.seed, **reading_options(args))
+    workload = read_any(args.file, args.seed, reading_options(args))
     if args.cluster is not None:
-        workload = fitted(args, workload, Cluster.parse(args.cluster))
+        workload = fitted(workload, Cluster.parse(args.cluster), args.too_large)
     rows = human_measures(workload.describe(args.cluster))
     print_table([workload.name, "value", "unit"], rows, left=(0, 2))
     for note in workload.notes:

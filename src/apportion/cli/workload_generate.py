@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from apportion.cli.generated import drawn, drawn_contended
+from apportion.cli.generated import drawn, drawn_contended, drawn_elastic
 from apportion.report.files import check_folder
 
 if TYPE_CHECKING:
@@ -17,6 +17,11 @@ __all__ = ["run"]
 def run(args: argparse.Namespace) -> None:
     """Draw a workload and write its jobs and throughputs."""
     check_folder(Path(args.out).parent)
+    if args.kind == "elastic":
+        elastic = drawn_elastic(args)
+        jobs, applications = elastic.save(args.out)
+        print(f"{len(elastic):,} elastic jobs: {jobs}; applications: {applications}")
+        return
     if args.kind == "contended":
         workload = drawn_contended(args)
     else:

@@ -5,23 +5,28 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from apportion.checks import listed
 from apportion.errors import InputError
 from apportion.experiments.machine.cells import Cell
 from apportion.experiments.simulations import Setup, Simulation
 from apportion.experiments.sources import made_for
+from apportion.sim import ElasticWorkload
 from apportion.sim.deciders import Decider, get_decider
 from apportion.sim.fingerprint import run_fingerprint, workload_fingerprint
+from apportion.sim.settings import ELASTIC, check_elastic, settings_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from apportion.cluster import Cluster
     from apportion.experiments.sources import Source
+    from apportion.mechanisms import Mechanism
+    from apportion.sim import Workload
 
-__all__ = ["STATES", "Plan", "deciders_of", "simulations_of"]
+__all__ = ["STATES", "Plan", "check_jobs_on", "deciders_of", "settings_of", "simulations_of"]
 
 STATES = "states"
 """Folder of the states of simulations that are under way, inside an output folder."""
@@ -79,6 +84,41 @@ def deciders_of(policies: Iterable[str | Decider]) -> list[Decider]:
         if labels.count(label) > 1:
             raise InputError(f"The policy {label!r} is in the list twice.")
     return chosen
+
+
+def settings_of(
+    deciders: Sequence[Decider],
+    workloads: Iterable[Workload | ElasticWorkload],
+    mechanism: Mechanism | str | None,
+    given: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Check the settings that all simulations share; elastic jobs have a mechanism of their own.
+
+    Raises
+    ------
+    InputError
+        As `apportion.sim.settings.settings_for`, and where a workload does not run by the
+        mechanism.
+    """
+    elastic = [isinstance(each, ElasticWorkload) for each in workloads]
+    if mechanism is None and all(elastic):
+        mechanism = ELASTIC
+    settings = settings_for(deciders, mechanism, given)
+    for each in elastic:
+        check_elastic(settings["mechanism"], elastic=each)
+    return settings
+
+
+def check_jobs_on(workload: Workload | ElasticWorkload, cluster: Cluster) -> None:
+    """Refuse jobs that can run on no type of a cluster; of elastic ones their runs tell.
+
+    Raises
+    ------
+    InputError
+        Naming the job.
+    """
+    if not isinstance(workload, ElasticWorkload):
+        workload.throughput_of(cluster)
 
 
 def simulations_of(

@@ -15,7 +15,7 @@ from apportion.cluster import Cluster
 from apportion.sim.fingerprint import workload_fingerprint
 
 if TYPE_CHECKING:
-    from apportion.sim import Workload
+    from apportion.sim import ElasticWorkload, Workload
 
 __all__ = ["INFINITE", "as_word", "cluster_options", "command_line", "plain", "record", "versions"]
 
@@ -27,7 +27,7 @@ _PACKAGES = ("numpy", "pandas", "scipy", "cvxpy", "highspy", "clarabel")
 
 def record(
     policies: Sequence[str],
-    workload: Workload,
+    workload: Workload | ElasticWorkload,
     cluster: Cluster,
     settings: Mapping[str, object],
     origin: Mapping[str, object] | None,

@@ -9,17 +9,21 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, overload
 
 from apportion.errors import InputError, unknown_name
 from apportion.sim import (
+    ElasticWorkload,
     Workload,
     generate_contended_workload,
+    generate_elastic_workload,
     generate_rack_workload,
     generate_workload,
+    read_elastic_workload,
     read_workload,
 )
 from apportion.sim import resample as resampled
+from apportion.sim.traces.elastic import is_elastic
 
 if TYPE_CHECKING:
     from apportion.cluster import Cluster
@@ -28,10 +32,11 @@ __all__ = ["Source", "fitted", "made_for", "sources_of"]
 
 _OWN_KEYS = ("name", "too_large")
 _TOO_LARGE = ("drop", "error")
-_GENERATORS: Mapping[str, Callable[..., Workload]] = {
+_GENERATORS: Mapping[str, Callable[..., Workload | ElasticWorkload]] = {
     "types": generate_workload,
     "racks": generate_rack_workload,
     "contended": generate_contended_workload,
+    "elastic": generate_elastic_workload,
 }
 
 
@@ -61,7 +66,7 @@ class Source(Protocol):
         """Tell it from others that would make the same workload at load 1 with one seed."""
         ...
 
-    def made(self, load: float, seed: int) -> Workload:
+    def made(self, load: float, seed: int) -> Workload | ElasticWorkload:
         """Make the workload."""
         ...
 
@@ -75,11 +80,11 @@ class _Given:
     """A workload that is there already."""
 
     name: str
-    workload: Workload
+    workload: Workload | ElasticWorkload
     too_large: str | None = None
     mark: str = "given"
 
-    def made(self, load: float, seed: int) -> Workload:
+    def made(self, load: float, seed: int) -> Workload | ElasticWorkload:
         return _at_load(self.workload, load)
 
     def record(self) -> Mapping[str, Any]:
@@ -88,15 +93,17 @@ class _Given:
 
 @dataclass(frozen=True)
 class _Trace:
-    """A file; `options` are arguments of `read_workload`."""
+    """A file; `options` are arguments of `read_workload`, or of `read_elastic_workload`."""
 
     name: str
     options: Mapping[str, Any]
     too_large: str | None = None
     mark: str = "trace"
 
-    def made(self, load: float, seed: int) -> Workload:
-        return _at_load(read_workload(seed=seed, **self.options), load)
+    def made(self, load: float, seed: int) -> Workload | ElasticWorkload:
+        read = _reader(self.options["path"])
+        drawn = {} if read is read_elastic_workload else {"seed": seed}
+        return _at_load(read(**drawn, **self.options), load)
 
     def record(self) -> Mapping[str, Any]:
         return {**self.options, "too_large": self.too_large}
@@ -116,7 +123,7 @@ class _Generated:
         # Two demands may draw the same few jobs with the one seed, and others with the next.
         return f"generated {self.record()}"
 
-    def made(self, load: float, seed: int) -> Workload:
+    def made(self, load: float, seed: int) -> Workload | ElasticWorkload:
         return _GENERATORS[self.kind](seed=seed, **_options_at_load(self.options, load))
 
     def record(self) -> Mapping[str, Any]:
@@ -129,11 +136,12 @@ def sources_of(workloads: Any, *, too_large: str | None = None) -> list[Source]:
     Parameters
     ----------
     workloads
-        One of these, or several: a `Workload`; the path of a trace; a mapping with the key
-        ``path``, arguments of `read_workload`; a mapping without, arguments of
-        `generate_workload`, or of `generate_rack_workload` if it holds ``kind="racks"``, or of
-        `generate_contended_workload` if it holds ``kind="contended"``. Mappings may also hold
-        ``name`` and ``too_large``.
+        One of these, or several: a `Workload` or an `ElasticWorkload`; the path of a trace; a
+        mapping with the key ``path``, arguments of `read_workload`, or, of elastic jobs, of
+        `read_elastic_workload`; a mapping without, arguments of `generate_workload`, or of
+        `generate_rack_workload` if it holds ``kind="racks"``, of `generate_contended_workload` if
+        it holds ``kind="contended"``, of `generate_elastic_workload` if it holds
+        ``kind="elastic"``. Mappings may also hold ``name`` and ``too_large``.
     too_large
         What becomes of jobs of a `Workload` that the cluster cannot hold; see `fitted`.
 
@@ -142,7 +150,7 @@ def sources_of(workloads: Any, *, too_large: str | None = None) -> list[Source]:
     InputError
         For anything else, unknown arguments, and two workloads of one name.
     """
-    if isinstance(workloads, (Workload, str, Path, Mapping)):
+    if isinstance(workloads, (Workload, ElasticWorkload, str, Path, Mapping)):
         workloads = [workloads]
     if not isinstance(workloads, Iterable) or getattr(workloads, "ndim", 1) == 0:
         raise _no_workload(workloads)
@@ -161,13 +169,25 @@ def sources_of(workloads: Any, *, too_large: str | None = None) -> list[Source]:
 
 def made_for(
     source: Source, cluster: Cluster, load: float, seed: int, *, resample: bool
-) -> Workload:
+) -> Workload | ElasticWorkload:
     """Make the workload of one run: what fits the cluster, of which jobs may be drawn anew."""
     workload = fitted(source.made(load, seed), cluster, source.too_large)
     return resampled(workload, seed) if resample else workload
 
 
-def fitted(workload: Workload, cluster: Cluster, too_large: str | None = None) -> Workload:
+@overload
+def fitted(workload: Workload, cluster: Cluster, too_large: str | None = None) -> Workload: ...
+
+
+@overload
+def fitted(
+    workload: ElasticWorkload, cluster: Cluster, too_large: str | None = None
+) -> ElasticWorkload: ...
+
+
+def fitted(
+    workload: Workload | ElasticWorkload, cluster: Cluster, too_large: str | None = None
+) -> Workload | ElasticWorkload:
     """Leave out jobs with more GPUs than any type of the cluster has, if so asked or expected.
 
     Parameters
@@ -177,12 +197,15 @@ def fitted(workload: Workload, cluster: Cluster, too_large: str | None = None) -
     too_large
         ``drop`` or ``error``. By default such jobs of traces that tell no job types are dropped,
         as those were recorded on other clusters; else they are an error once they are simulated.
+        Elastic jobs fit everywhere.
     """
+    if isinstance(workload, ElasticWorkload):
+        return workload
     expected = "drop" if workload.job_types_drawn else "error"
     return workload.fitting(cluster) if (too_large or expected) == "drop" else workload
 
 
-def _at_load(workload: Workload, load: float) -> Workload:
+def _at_load(workload: Workload | ElasticWorkload, load: float) -> Workload | ElasticWorkload:
     """Divide arrival times by the load: the same jobs in the same order, closer together."""
     if load == 1:
         return workload
@@ -199,7 +222,7 @@ def _options_at_load(options: Mapping[str, Any], load: float) -> dict[str, Any]:
     if load != 1:
         if options.get("jobs_per_hour"):
             changed["jobs_per_hour"] = options["jobs_per_hour"] * load
-        for length in ("days", "span_s"):
+        for length in ("days", "span_s", "hours"):
             if options.get(length):
                 changed[length] = options[length] / load
     return changed
@@ -207,7 +230,7 @@ def _options_at_load(options: Mapping[str, Any], load: float) -> dict[str, Any]:
 
 def _source(given: Any, too_large: str | None) -> Source:
     """Make the source of one workload."""
-    if isinstance(given, Workload):
+    if isinstance(given, (Workload, ElasticWorkload)):
         return _Given(given.name, given, too_large)
     if isinstance(given, (str, Path)):
         given = {"path": given}
@@ -219,8 +242,8 @@ def _source(given: Any, too_large: str | None) -> Source:
         raise unknown_name("answer to jobs that are too large", own["too_large"], _TOO_LARGE)
     if "path" not in options:
         return _generated(options, own)
-    _check_options(read_workload, options)
     options["path"] = Path(options["path"])
+    _check_options(_reader(options["path"]), options)
     return _Trace(**{"name": _name_of(options["path"]), **own}, options=_absolute(options))
 
 
@@ -236,7 +259,14 @@ def _generated(options: Mapping[str, Any], own: Mapping[str, Any]) -> Source:
     return _Generated(**{"name": "generated", **own}, kind=kind, options=defaults | given)
 
 
-def _check_options(function: Callable[..., Workload], options: Mapping[str, Any]) -> None:
+def _reader(path: Path) -> Callable[..., Workload | ElasticWorkload]:
+    """Return what reads a file."""
+    return read_elastic_workload if is_elastic(path) else read_workload
+
+
+def _check_options(
+    function: Callable[..., Workload | ElasticWorkload], options: Mapping[str, Any]
+) -> None:
     """Refuse what the function does not take, and the seed, which the sweep gives."""
     valid = [name for name in inspect.signature(function).parameters if name != "seed"]
     for name in options:
@@ -252,7 +282,7 @@ def _absolute(options: Mapping[str, Any]) -> dict[str, Any]:
     """Spell out the paths: a worker may start in another folder."""
     paths = {
         name: Path(options[name]).absolute()
-        for name in ("path", "throughputs")
+        for name in ("path", "throughputs", "profiles")
         if isinstance(options.get(name), (str, Path))
     }
     return {**options, **paths}

@@ -60,6 +60,8 @@ MEASURES: tuple[Measure, ...] = (
     Measure("ftf_max", "max FTF", "", 1.0, brief_on_racks=False),
     Measure("cost", "cost", "$", 1.0),
     Measure("preemptions", "preempted", "times", 1.0, "low", 0),
+    Measure("restarts", "restarts", "a job", 1.0, "low", 1),
+    Measure("paused_s", "paused", "s a job", 1.0, "low", 0),
     Measure("policy_seconds", "solving", "s", 1.0, "", 1, brief_on_racks=False),
 )
 """The columns that the terminal and the report show, out of those of ``summary()``."""

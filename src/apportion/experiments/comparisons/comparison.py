@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from apportion.cluster import Cluster
-    from apportion.sim import Run, Workload
+    from apportion.sim import ElasticWorkload, Run, Workload
 
 __all__ = ["Comparison"]
 
@@ -50,7 +50,7 @@ class Comparison:
     """
 
     runs: Mapping[str, Run]
-    workload: Workload
+    workload: Workload | ElasticWorkload
     cluster: Cluster
     settings: Mapping[str, Any]
     origin: Mapping[str, object] | None = None

@@ -12,12 +12,18 @@ from apportion.experiments.comparisons.comparison import Comparison
 from apportion.experiments.machine.backends import Where
 from apportion.experiments.machine.run import carry_out
 from apportion.experiments.machine.store import FILE, Store
-from apportion.experiments.plan import STATES, Plan, deciders_of, simulations_of
+from apportion.experiments.plan import (
+    STATES,
+    Plan,
+    check_jobs_on,
+    deciders_of,
+    settings_of,
+    simulations_of,
+)
 from apportion.experiments.provenance import command_line
 from apportion.experiments.simulations import Setup, runs_of
 from apportion.experiments.sources import sources_of
 from apportion.kinds import checked
-from apportion.sim.settings import settings_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -26,7 +32,7 @@ if TYPE_CHECKING:
     from apportion.experiments.machine.cells import Failure
     from apportion.mechanisms import Mechanism, MechanismName
     from apportion.pairs import PairThroughputs
-    from apportion.sim import Workload
+    from apportion.sim import ElasticWorkload, Workload
     from apportion.sim.deciders import Decider
 
 __all__ = ["FOLDER", "compare"]
@@ -38,7 +44,7 @@ FOLDER = ".partial"
 @checked
 def compare(
     policies: Iterable[str | Decider],
-    workload: Workload,
+    workload: Workload | ElasticWorkload,
     cluster: Cluster | Mapping[str, int] | str,
     *,
     mechanism: Mechanism | MechanismName | None = None,
@@ -68,7 +74,7 @@ def compare(
         Names (`apportion.policy_table`, `apportion.scheduler_table`) or policy and scheduler
         objects, each once.
     workload, cluster
-        What to run and where.
+        What to run and where. Elastic jobs run by ``mechanism="configurations"``.
     mechanism, pair_estimates, learn_pairs, seed
         As for `apportion.simulate`, the same for all.
     backend, address, n_jobs
@@ -108,9 +114,9 @@ def compare(
     given = listed("policies", policies, "a list of names")
     chosen = deciders_of(given)
     cluster = Cluster.of(cluster)
-    workload.throughput_of(cluster)
+    check_jobs_on(workload, cluster)
     told = {**settings, "pair_estimates": pair_estimates, "learn_pairs": learn_pairs, "seed": seed}
-    settings = settings_for(chosen, mechanism, told)
+    settings = settings_of(chosen, [workload], mechanism, told)
     where = Where(backend, address, n_jobs)
     plan = _plan(chosen, workload, cluster, settings)
     folder = None if out is None else file_path("out", out)
@@ -147,7 +153,10 @@ def _own(**given: Iterable[object]) -> list[str]:
 
 
 def _plan(
-    deciders: Sequence[Decider], workload: Workload, cluster: Cluster, settings: Mapping[str, Any]
+    deciders: Sequence[Decider],
+    workload: Workload | ElasticWorkload,
+    cluster: Cluster,
+    settings: Mapping[str, Any],
 ) -> Plan:
     """Plan one simulation per policy or scheduler."""
     (source,) = sources_of([workload], too_large="error")

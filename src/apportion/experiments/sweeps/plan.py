@@ -11,11 +11,17 @@ from apportion.checks import listed, number
 from apportion.checks import seed as check_seed
 from apportion.cluster import Cluster
 from apportion.errors import InputError
-from apportion.experiments.plan import Plan, deciders_of, simulations_of
+from apportion.experiments.plan import (
+    Plan,
+    check_jobs_on,
+    deciders_of,
+    settings_of,
+    simulations_of,
+)
 from apportion.experiments.simulations import Setup
 from apportion.experiments.sources import made_for, sources_of
-from apportion.sim import simulate
-from apportion.sim.settings import heeded_by, settings_for
+from apportion.sim import ElasticWorkload, simulate
+from apportion.sim.settings import heeded_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -57,11 +63,11 @@ def plan_sweep(
     loads = _loads(loads)
     seeds = _seeds(seeds)
     named = {source.name: source for source in sources}
-    setup = Setup(named, cluster, _settings(chosen, settings), resample)
+    firsts = [made_for(source, cluster, 1.0, 0, resample=False) for source in sources]
+    setup = Setup(named, cluster, _settings(chosen, firsts, settings), resample)
     cells: list[Cell] = []
     notes: list[str] = []
-    for source in sources:
-        first = made_for(source, cluster, 1.0, 0, resample=False)
+    for source, first in zip(sources, firsts, strict=True):
         _check(source, first, cluster, loads)
         _try_policies(chosen, first, setup)
         of_first_seed = made_for(source, cluster, 1.0, seeds[0], resample=resample)
@@ -107,19 +113,28 @@ def _refuse_repetitions(what: str, values: Sequence[Any]) -> None:
             raise InputError(f"{what} holds {value!r} twice; every run may stand only once.")
 
 
-def _settings(deciders: Sequence[Decider], given: Mapping[str, Any]) -> dict[str, Any]:
+def _settings(
+    deciders: Sequence[Decider],
+    workloads: Sequence[Workload | ElasticWorkload],
+    given: Mapping[str, Any],
+) -> dict[str, Any]:
     """Check the settings of `simulate` and spell them out: a default given is no other run."""
     for name, instead in (("seed", "seeds=[...]"), ("pair_estimates", "learn_pairs=")):
         if name in given:
             raise InputError(f"A sweep has no {name}=; give {instead} in place of it.")
     told = {name: value for name, value in given.items() if name != "mechanism"}
-    settings = settings_for(deciders, given.get("mechanism"), told)
+    settings = settings_of(deciders, workloads, given.get("mechanism"), told)
     return {name: settings[name] for name in settings if name not in ("seed", "pair_estimates")}
 
 
-def _check(source: Source, workload: Workload, cluster: Cluster, loads: Sequence[float]) -> None:
+def _check(
+    source: Source,
+    workload: Workload | ElasticWorkload,
+    cluster: Cluster,
+    loads: Sequence[float],
+) -> None:
     """Refuse jobs that cannot run on the cluster, and loads where there are no arrivals."""
-    workload.throughput_of(cluster)
+    check_jobs_on(workload, cluster)
     if not workload.jobs["arrival_s"].any() and any(load != 1 for load in loads):
         raise InputError(
             f"All jobs of the workload {source.name!r} arrive at time 0, so that a load changes "
@@ -127,8 +142,12 @@ def _check(source: Source, workload: Workload, cluster: Cluster, loads: Sequence
         )
 
 
-def _try_policies(policies: Sequence[Decider], workload: Workload, setup: Setup) -> None:
+def _try_policies(
+    policies: Sequence[Decider], workload: Workload | ElasticWorkload, setup: Setup
+) -> None:
     """Run one step of the first job under each policy, for the sake of the checks of `simulate`."""
+    if isinstance(workload, ElasticWorkload):  # which has no job of one step
+        return
     one = replace(workload, jobs=workload.jobs.head(1).assign(total_steps=1.0))
     for policy in policies:
         try:

@@ -58,10 +58,12 @@ def sweep(
         Names (`apportion.policy_table`, `apportion.scheduler_table`), policies or schedulers, each
         once; all by the same mechanism.
     workloads
-        One, or a list, of: a `Workload`; the path of a trace; a mapping with the key ``path``,
-        arguments of `apportion.read_workload`; a mapping without, arguments of
+        One, or a list, of: a `Workload` or an `ElasticWorkload`; the path of a trace; a mapping
+        with the key ``path``, arguments of `apportion.read_workload`, or, for elastic jobs, of
+        `apportion.read_elastic_workload`; a mapping without, arguments of
         `apportion.generate_workload`, or of `apportion.generate_rack_workload` if it holds
-        ``kind="racks"``. Mappings may also hold ``name``, for tables, and
+        ``kind="racks"``, of `apportion.generate_elastic_workload` if it holds ``kind="elastic"``.
+        Workloads are all elastic, or none is. Mappings may also hold ``name``, for tables, and
         ``too_large`` (``drop`` or ``error``): jobs with more GPUs than any type of the cluster
         has are dropped from traces that tell no job types, and elsewhere are an error.
     cluster

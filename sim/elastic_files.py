@@ -1,0 +1,136 @@
+"""An elastic workload as two files: the jobs as csv, next to them their applications as JSON."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from apportion.csv_cells import to_csv
+from apportion.errors import InputError
+from apportion.estimators.goodput import (
+    BatchLimits,
+    MeasuredApplication,
+    MeasuredSteps,
+    MeasuredTraining,
+    ModelledSteps,
+    StepTimes,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from apportion.sim.elastic_workload import ElasticWorkload
+
+__all__ = [
+    "FILE_COLUMNS",
+    "OPTIONAL_COLUMNS",
+    "application_of",
+    "applications_beside",
+    "save_elastic",
+]
+
+FILE_COLUMNS = {
+    "arrival_s": "time",
+    "application": "application",
+    "gpus": "num_replicas",
+    "batch": "batch_size",
+}
+"""Columns of the file, those of Pollux's simulator, by the columns of the jobs."""
+
+OPTIONAL_COLUMNS = ("weight", "rigid")
+"""Further columns of jobs, which files call the same."""
+
+_ENDINGS = (".csv", ".csv.gz")
+
+
+def applications_beside(jobs_file: Path) -> Path | None:
+    """Name of the file of applications that belongs to one of jobs; None if that is not csv."""
+    for ending in _ENDINGS:
+        if jobs_file.name.endswith(ending):
+            name = jobs_file.name.removesuffix(ending)
+            return jobs_file.with_name(f"{name}.applications.json")
+    return None
+
+
+def save_elastic(jobs_file: Path, workload: ElasticWorkload) -> tuple[Path, Path]:
+    """Write the jobs, with notes as ``#`` lines above them, and their applications.
+
+    Returns
+    -------
+    tuple of Path
+        The file of the jobs, and that of the applications.
+
+    Raises
+    ------
+    InputError
+        If the file of the jobs does not end in ``.csv`` or ``.csv.gz``, or cannot be written.
+    """
+    beside = applications_beside(jobs_file)
+    if beside is None:
+        raise InputError(f"Cannot save to {jobs_file}: the name must end in .csv or .csv.gz.")
+    known = {**FILE_COLUMNS, **{name: name for name in OPTIONAL_COLUMNS}}
+    there = [name for name in known if name in workload.jobs.columns]
+    jobs = workload.jobs[there].rename(columns=known).rename_axis("name")
+    comments = "".join(f"# {' '.join(note.split())}\n" for note in workload.notes)
+    text = (comments + to_csv(jobs)).encode()
+    applications = {name: _plain(each) for name, each in workload.applications.items()}
+    facts = {
+        "relative_speed": {name: float(each) for name, each in workload.relative_speed.items()},
+        "restart_s": {name: list(map(float, both)) for name, both in workload.restart_s.items()},
+        "applications": applications,
+    }
+    try:
+        jobs_file.write_bytes(gzip.compress(text, mtime=0) if jobs_file.suffix == ".gz" else text)
+        beside.write_text(json.dumps(facts) + "\n", encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise InputError(f"Cannot write {error.filename}: {error.strerror}.") from error
+    return jobs_file, beside
+
+
+def _plain(application: MeasuredApplication) -> dict[str, Any]:
+    """Return an application as JSON holds it, every bit kept."""
+    training, steps = application.training, application.steps
+    batches = training.batches.tolist()
+    return {
+        "limits": asdict(application.limits),
+        "epochs": training.epochs,
+        "training": {str(batch): _columns(training.table(batch)) for batch in batches},
+        "steps": _plain_steps(steps),
+    }
+
+
+def _plain_steps(steps: MeasuredSteps | ModelledSteps) -> dict[str, Any]:
+    if isinstance(steps, ModelledSteps):
+        times = {name: float(value) for name, value in asdict(steps.times).items()}
+        return {"model": times, "local_most": steps.local_most}
+    placements, larger = steps.tables
+    return {"placements": _columns(placements), "larger": _columns(larger)}
+
+
+def _columns(table: pd.DataFrame) -> dict[str, list[Any]]:
+    return {str(name): values.tolist() for name, values in table.items()}
+
+
+def application_of(name: str, plain: Mapping[str, Any]) -> MeasuredApplication:
+    """Return the application that `save_elastic` wrote down.
+
+    Raises
+    ------
+    LookupError, TypeError, ValueError
+        If it is none.
+    """
+    steps = plain["steps"]
+    read: MeasuredSteps | ModelledSteps
+    if "model" in steps:
+        read = ModelledSteps(name, StepTimes(**steps["model"]), int(steps["local_most"]))
+    else:
+        tables = (pd.DataFrame(steps[each]) for each in ("placements", "larger"))
+        read = MeasuredSteps(name, *tables)
+    epochs_of = {int(batch): pd.DataFrame(table) for batch, table in plain["training"].items()}
+    training = MeasuredTraining(name, epochs_of, int(plain["epochs"]))
+    return MeasuredApplication(name, read, training, BatchLimits(**plain["limits"]))

@@ -1,0 +1,109 @@
+"""Elastic workloads from files: of `ElasticWorkload.save`, or of Pollux's simulator."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from apportion.checks import file_path, whole
+from apportion.errors import InputError, written
+from apportion.sim.elastic_files import FILE_COLUMNS, application_of, applications_beside
+from apportion.sim.traces.pollux import read_pollux_workload
+from apportion.sim.traces.text import read_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from apportion.sim.elastic_workload import ElasticWorkload
+
+__all__ = ["is_elastic", "read_elastic_workload"]
+
+
+def is_elastic(path: str | Path) -> bool:
+    """Whether a path is a folder, or a csv with the columns of elastic jobs."""
+    file = Path(path)
+    if file.is_dir():
+        return True
+    if not file.is_file():
+        return False
+    present = {name.strip().strip('"') for name in read_text(file).head.split(",")}
+    return {"name", *FILE_COLUMNS.values()} <= present
+
+
+def read_elastic_workload(
+    path: str | Path, profiles: str | Path | None = None, limit: int | None = None
+) -> ElasticWorkload:
+    """Read elastic jobs, with what was measured of their applications.
+
+    Parameters
+    ----------
+    path
+        A csv with columns name, time (s from the start), application, num_replicas, batch_size and,
+        if there are any, weight and rigid (yes or no); plain or gzipped. Or a folder with one
+        csv of these columns, and a folder for each application.
+    profiles
+        A folder with a folder for each application, see
+        `apportion.sim.traces.pollux.read_pollux_profile`. By default what `ElasticWorkload.save`
+        wrote next to `path`; that also says what restarts cost and how fast types are.
+    limit
+        Keep only so many jobs, the first to arrive.
+
+    Raises
+    ------
+    InputError
+        For a file that is missing or malformed, and an application without a profile.
+    """
+    workload = _read(file_path("The file", path), profiles)
+    if limit is None:
+        return workload
+    return replace(workload, jobs=workload.jobs.head(whole("limit", limit, 1)))
+
+
+def _read(file: Path, profiles: str | Path | None) -> ElasticWorkload:
+    if file.is_dir():
+        return read_pollux_workload(_only_csv(file), profiles or file)
+    if profiles is not None:
+        return read_pollux_workload(file, profiles)
+    beside = applications_beside(file)
+    if beside is None or not beside.exists():
+        raise InputError(
+            f"There are no profiles of the applications of {str(file)!r}: give profiles=, a folder "
+            f"with a folder for each, or save the workload with its own {str(beside)!r}."
+        )
+    facts = _facts(beside)
+    read = read_pollux_workload(file, facts["applications"])
+    comments = read_text(file).comments
+    speeds, restart_s = facts["relative_speed"], facts["restart_s"]
+    return replace(read, relative_speed=speeds, restart_s=restart_s, notes=comments)
+
+
+def _only_csv(folder: Path) -> Path:
+    """Return the one csv of a folder."""
+    found = sorted(each for each in folder.glob("*.csv*") if each.is_file())
+    if len(found) != 1:
+        names = ", ".join(each.name for each in found) or "none"
+        raise InputError(
+            f"The folder {str(folder)!r} must have one csv of jobs; it has {names}. Give the path "
+            f"of the csv, and the folder of the applications as profiles."
+        )
+    return found[0]
+
+
+def _facts(file: Path) -> Mapping[str, Any]:
+    """Read applications, speeds and restarts as `ElasticWorkload.save` wrote them."""
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+        both = {name: (float(a), float(b)) for name, (a, b) in content["restart_s"].items()}
+        speeds = {name: float(each) for name, each in content["relative_speed"].items()}
+        plain = content["applications"]
+        applications = {name: application_of(name, each) for name, each in plain.items()}
+    except OSError as error:
+        raise InputError(f"Cannot read {str(file)!r}: {error.strerror}.") from error
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise InputError(
+            f"{str(file)!r} holds no applications as ElasticWorkload.save writes them: "
+            f"{written(str(error))}."
+        ) from error
+    return {"applications": applications, "restart_s": both, "relative_speed": speeds}
