@@ -25,12 +25,15 @@ from apportion.sim.network.pace import (
     pace_of,
     placings_of,
 )
+from apportion.sim.phases.tables import link_tables
 from apportion.sim.resolve import Resolver
 from apportion.sim.run import Run
 from apportion.sim.schedule import ScheduleLog
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    import pandas as pd
 
     from apportion.cluster import Cluster
     from apportion.mechanism.devices import Devices
@@ -103,8 +106,18 @@ def run_on_devices(
         policy_seconds=0.0 if resolver is None else resolver.policy_seconds,
         wall_seconds=0.0,
         solves=0 if resolver is None else resolver.solves,
-        tables={} if schedule is None else {"schedule": schedule.table(ordered.jobs.index)},
+        tables=_tables(schedule, speeds, ordered, workload),
     )
+
+
+def _tables(
+    schedule: ScheduleLog | None, speeds: Speeds, ordered: Workload, given: Workload
+) -> dict[str, pd.DataFrame]:
+    """Return the schedule, and what jobs met on links if these are followed phase by phase."""
+    if schedule is None:
+        return {}
+    index = ordered.jobs.index
+    return {"schedule": schedule.table(index), **link_tables(speeds, index, given.jobs.index)}
 
 
 def _check_pairs(policy: Policy, workload: Workload) -> None:

@@ -12,6 +12,7 @@ from apportion.mechanism.time_shifts.profile import profiles_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from apportion.mechanism.time_shifts.compatibility import Compatibility
     from apportion.mechanism.time_shifts.profile import CommunicationProfile
 
     Trained = tuple[str, int]
@@ -64,6 +65,7 @@ class LinkScores:
     def __init__(self, profile: Callable[[str, int], CommunicationProfile]) -> None:
         self._profile = profile
         self._known: dict[tuple[tuple[Trained, ...], float, bool], float] = {}
+        self._best: dict[tuple[tuple[Trained, ...], float], Compatibility] = {}
 
     def of_links(
         self,
@@ -121,10 +123,20 @@ class LinkScores:
             known = self._known[key] = self._asked(*key)
         return known
 
+    def best(self, trained: Iterable[Trained], capacity: float) -> Compatibility:
+        """Return how jobs on a link are shifted best, in the order of model and GPUs."""
+        key = tuple(sorted(trained)), capacity
+        known = self._best.get(key)
+        if known is None:
+            if len(self._best) > REMEMBERED:
+                self._best.clear()
+            with warnings.catch_warnings():  # that a job alone wants more is no news here
+                warnings.simplefilter("ignore", UserWarning)
+                known = compatibility([self._profile(*each) for each in key[0]], capacity)
+            self._best[key] = known
+        return known
+
     def _asked(self, trained: tuple[Trained, ...], capacity: float, shifted: bool) -> float:
-        profiles = [self._profile(model, gpus) for model, gpus in trained]
-        if not shifted:
-            return random_score(profiles, capacity)
-        with warnings.catch_warnings():  # that a job alone wants more is no news here
-            warnings.simplefilter("ignore", UserWarning)
-            return compatibility(profiles, capacity).score
+        if shifted:
+            return self.best(trained, capacity).score
+        return random_score([self._profile(*each) for each in trained], capacity)

@@ -8,7 +8,9 @@ import numpy as np
 
 from apportion.sim.network.cassini import CassiniNetwork
 from apportion.sim.network.contention import ContentionNetwork
+from apportion.sim.network.phase_network import PhaseNetwork
 from apportion.sim.network.speeds import NetworkSpeeds
+from apportion.sim.phases.phase_speeds import PhaseSpeeds
 from apportion.sim.phases.speeds import CompatibleSpeeds
 
 if TYPE_CHECKING:
@@ -189,6 +191,8 @@ def speeds_on_network(
     where: Callable[[int], Placement],
 ) -> Speeds:
     """Return speeds that depend on the shapes of gangs, or, by the model, on their neighbours."""
+    if isinstance(network.model, PhaseNetwork):
+        return PhaseSpeeds(free, job_types, network.model, network, where)
     if isinstance(network.model, CassiniNetwork):
         return CompatibleSpeeds(free, job_types, network.model, network, where)
     if isinstance(network.model, ContentionNetwork):

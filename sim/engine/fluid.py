@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from apportion.mechanism.repetition import running_sums
 from apportion.mechanism.scheduler import NO_GANGS, NOBODY, Change, Gangs, Ran, Spells
 from apportion.plain_arrays import array_of, plain
 from apportion.sim.engine.snapshot import fields_of, state_of
-from apportion.sim.engine.speeds import NeighbourSpeeds
+from apportion.sim.engine.speeds import NeighbourSpeeds, TimedSpeeds
 from apportion.sim.engine.spells import SpellClock
+from apportion.sim.engine.stretches import one_after_the_other, repeats
 from apportion.sim.engine.truth import ROUNDING
 
 if TYPE_CHECKING:
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     Ints = NDArray[np.intp]
 
 __all__ = ["Fluid"]
-
-# Stretches that nothing distinguishes are booked together, but not more than memory is for.
-_AT_ONCE = 500
 
 
 class Fluid:
@@ -45,6 +42,7 @@ class Fluid:
     def __init__(self, truth: Truth, speeds: Speeds, *, tick_s: float = 0.0) -> None:
         self._truth, self._speeds, self._tick_s = truth, speeds, tick_s
         self._among = speeds if isinstance(speeds, NeighbourSpeeds) else None
+        self._timed = speeds if isinstance(speeds, TimedSpeeds) else None
         self._gangs: Gangs = NO_GANGS
         self._gpus: Floats = np.empty(0)  # for which each line accounts
         self._clock: SpellClock | None = None
@@ -62,31 +60,42 @@ class Fluid:
             truth.start_s[new] = np.fmin(truth.start_s[new], now_s)
         self._lost_s = self._still_lost(change)
         self._take(gangs, change.spells)
+        if self._timed is not None:
+            self._timed.at(now_s)
         self._rate = self._speeds.rates(gangs)
 
     def run(
         self, now_s: float, length_s: float, until_s: float, *, to_completion: bool
     ) -> tuple[float, Ran]:
         """Let gangs work for a while, see `apportion.sim.engine.loop.Runtime`."""
-        if to_completion:
+        changes_s = np.inf
+        if self._timed is not None:
+            if self._timed.at(now_s):
+                self._rate = self._timed.rates(self._gangs)
+            changes_s = self._timed.changes_s()
+        if to_completion and self._timed is None:
             return self._run_to_completion(now_s, length_s)
+        if to_completion:
+            return self._run_on(now_s, length_s, changes_s)
         gangs, lost_s = self._gangs, self._lost_s
         with np.errstate(divide="ignore"):  # two jobs that were only believed to fit one GPU
             needed_s = self._truth.remaining[gangs.job] / self._rate
         if lost_s is None:
             if not gangs.job.size and np.isinf(until_s):
                 return np.inf, self._ran(needed_s, needed_s, length_s)
-            ends_s = _repeats(now_s, length_s, until_s, needed_s)
+            ends_s = repeats(now_s, length_s, min(until_s, changes_s - length_s), needed_s)
             if ends_s.size > 1:
                 return float(ends_s[-1]), self._repeated(length_s, ends_s.size)
         else:
             needed_s = lost_s + needed_s
-        if self._among is not None and (needed_s < length_s).any():
+        changes = (needed_s < length_s).any() or changes_s < now_s + length_s
+        if self._among is not None and changes:
             return self._run_among(now_s, length_s, self._among)
         own_s = np.minimum(needed_s, length_s)
         held_s = own_s if gangs.mate is None else np.maximum(own_s, own_s[gangs.mate])
         worked_s = own_s if lost_s is None else np.maximum(own_s - lost_s, 0.0)
         self._truth.work(gangs.job, self._rate * worked_s)
+        self._worked_at_speeds(worked_s)
         self._truth.hold(gangs.job, gangs.option, own_s, held_s * self._gpus)
         finished = (needed_s <= length_s * (1 + ROUNDING)).nonzero()[0]
         done = gangs.job[finished]
@@ -104,18 +113,23 @@ class Fluid:
         rate, to_do = self._rate, truth.remaining[gangs.job]
         there, left = np.ones(gangs.job.size, dtype=bool), to_do.copy()
         lost_s = np.zeros(gangs.job.size) if self._lost_s is None else self._lost_s
-        own_s, worked_s = np.full(gangs.job.size, length_s), np.zeros(gangs.job.size)
+        own_s, worked_s = np.full(gangs.job.size, float(length_s)), np.zeros(gangs.job.size)
         at_s = 0.0
         while there.any() and at_s < length_s:
             with np.errstate(divide="ignore"):
                 needed_s = np.where(there, lost_s + left / rate, np.inf)
             step_s = min(float(needed_s.min()), length_s - at_s)
+            if self._timed is not None:
+                step_s = min(step_s, max(self._timed.changes_s() - now_s - at_s, 0.0))
             work_s = np.where(there, np.maximum(step_s - lost_s, 0.0), 0.0)
             over = needed_s <= step_s * (1 + ROUNDING)
             at_s = length_s if step_s == length_s - at_s else at_s + step_s
             left, worked_s = np.maximum(left - rate * work_s, 0.0), worked_s + work_s
             lost_s = np.maximum(lost_s - step_s, 0.0)
             left[over], own_s[over], there = 0.0, at_s, there & ~over
+            self._worked_at_speeds(work_s)
+            if self._timed is not None:
+                self._timed.at(now_s + at_s)
             rate = among.rates_among(gangs, there)
         held_s = own_s if gangs.mate is None else np.maximum(own_s, own_s[gangs.mate])
         finished = (left == 0).nonzero()[0]
@@ -135,6 +149,7 @@ class Fluid:
             "spells": None if self._clock is None else state_of(self._clock.spells),
             "rate": plain(self._rate),
             "lost_s": None if self._lost_s is None else plain(self._lost_s),
+            "speeds": None if self._timed is None else self._timed.state(),
         }
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -144,6 +159,8 @@ class Fluid:
         self._take(gangs, None if spells is None else Spells(**fields_of(spells)))
         self._rate = array_of(state["rate"])
         self._lost_s = None if lost_s is None else array_of(lost_s)
+        if self._timed is not None:
+            self._timed.restore(state["speeds"])
 
     def _take(self, gangs: Gangs, spells: Spells | None) -> None:
         """Let these gangs have devices; of a pair, each accounts for half of them."""
@@ -158,8 +175,24 @@ class Fluid:
         job, option = self._gangs.job, self._gangs.option
         each_s = np.full(job.size, length_s)
         self._truth.work(job, self._rate * length_s, times=times)
+        self._worked_at_speeds(each_s * times)
         self._truth.hold(job, option, each_s, each_s * self._gpus, times=times)
         return self._ran(each_s, each_s, length_s, times=times)
+
+    def _run_on(self, now_s: float, length_s: float, changes_s: float) -> tuple[float, Ran]:
+        """Run to a time or until the first job is done, also if speeds change meanwhile."""
+        at_s, so_far = now_s, None
+        while True:
+            left_s = length_s - (at_s - now_s)
+            step_s = min(left_s, changes_s - at_s)
+            end_s, ran = self._run_to_completion(at_s, step_s)
+            so_far = ran if so_far is None else one_after_the_other(so_far, ran)
+            if self._timed is None or step_s == left_s or ran.done.size:
+                return end_s, so_far
+            at_s = end_s
+            if self._timed.at(at_s):
+                self._rate = self._timed.rates(self._gangs)
+            changes_s = self._timed.changes_s()
 
     def _run_to_completion(self, now_s: float, length_s: float) -> tuple[float, Ran]:
         """Run to a time or until the first job is done."""
@@ -172,6 +205,7 @@ class Fluid:
             return np.inf, self._ran(needed_s, needed_s, length_s)
         worked_s = self._worked(now_s, passed_s, jobs.size)
         truth.work(jobs, np.minimum(rate * worked_s, remaining))
+        self._worked_at_speeds(worked_s)
         held_s = self._hold(passed_s)
         if share is not None:
             worked_s = held_s
@@ -247,6 +281,11 @@ class Fluid:
         lost_s = np.where(change.starts, change.lost_s, of_job[change.gangs.job])
         return lost_s if lost_s.any() else None
 
+    def _worked_at_speeds(self, worked_s: Floats) -> None:
+        """Tell speeds that change with time how long each line has worked."""
+        if self._timed is not None:
+            self._timed.worked(self._gangs, worked_s)
+
     def _pass(self, passed_s: float) -> None:
         """Let time go by for what is lost at a start."""
         if self._lost_s is not None:
@@ -263,16 +302,3 @@ class Fluid:
         times: int = 1,
     ) -> Ran:
         return Ran(self._gangs, self._rate, worked_s, held_s, done, length_s, times)
-
-
-def _repeats(now_s: float, length_s: float, until_s: float, needed_s: Floats) -> Floats:
-    """Return the ends of stretches that begin before a time and in which nobody is done."""
-    if until_s <= now_s + length_s:
-        return np.empty(0)
-    # One less than fits, whatever the rounding of a long sum.
-    whole = int(min(needed_s.min(initial=np.inf) / length_s - 1, _AT_ONCE))
-    if whole < 2:
-        return np.empty(0)
-    ends_s = running_sums(now_s, length_s, whole)
-    begun = 1 + int(np.searchsorted(ends_s[:-1], until_s))
-    return ends_s[:begun]

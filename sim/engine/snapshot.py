@@ -35,7 +35,7 @@ __all__ = ["Resumable", "SnapshotError", "Snapshots", "call_of", "fields_of", "s
 
 logger = logging.getLogger(__name__)
 
-_VERSION = 3
+_VERSION = 4
 """Of what a file holds; to be raised with any change of what `Resumable` parts return."""
 
 

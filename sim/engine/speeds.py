@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     Bools = NDArray[np.bool_]
     Floats = NDArray[np.float64]
 
-__all__ = ["NeighbourSpeeds", "Speeds", "TableSpeeds"]
+__all__ = ["NeighbourSpeeds", "Speeds", "TableSpeeds", "TimedSpeeds"]
 
 
 class Speeds(Protocol):
@@ -37,6 +37,31 @@ class NeighbourSpeeds(Speeds, Protocol):
 
     def rates_among(self, gangs: Gangs, there: Bools) -> Floats:
         """Return the steps/s of every line while only those are there that are marked."""
+        ...
+
+
+@runtime_checkable
+class TimedSpeeds(NeighbourSpeeds, Protocol):
+    """Speeds that also change by themselves as time goes by, and that are told what was done."""
+
+    def at(self, now_s: float) -> bool:
+        """Take note of the time; return whether speeds must be asked for anew."""
+        ...
+
+    def changes_s(self) -> float:
+        """Return when speeds change next if nothing else happens; infinite for never."""
+        ...
+
+    def worked(self, gangs: Gangs, worked_s: Floats) -> None:
+        """Take down how long each line worked at the speeds that were asked for last."""
+        ...
+
+    def state(self) -> dict[str, Any]:
+        """Return everything that later speeds depend on, for JSON."""
+        ...
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a state of `state`."""
         ...
 
 

@@ -23,6 +23,7 @@ from apportion.sim.leasing.record import LeaseRecord
 from apportion.sim.network import get_network
 from apportion.sim.network.job_types import model_of
 from apportion.sim.network.pace import check_models, check_placement, least_slowdowns, pace_of
+from apportion.sim.phases.tables import link_tables
 from apportion.sim.progress import Progress
 from apportion.sim.run import Run
 from apportion.threads import one_thread
@@ -160,7 +161,8 @@ def run_leases(
         policy_seconds=leases.seconds,
         wall_seconds=time.perf_counter() - started,
         solves=leases.offers,
-        tables=_tables(record, timer_log, workload, cluster),
+        tables=_tables(record, timer_log, workload, cluster)
+        | link_tables(speeds, workload.jobs.index, given),
     )
 
 

@@ -40,6 +40,7 @@ from apportion.sim.network.parallelism import (
     pipeline_parallel,
     tensor_parallel,
 )
+from apportion.sim.network.phase_network import PhaseNetwork
 from apportion.sim.network.profile import Exchange, Layer, ModelProfile, exposed_s
 from apportion.sim.network.registry import BY_SHAPE, NETWORKS, get_network
 from apportion.sim.network.shapes import Shape, canonical_shape, shape_of_placement, tier_of
@@ -78,6 +79,7 @@ __all__ = [
     "ModelProfile",
     "NetworkModel",
     "NoNetwork",
+    "PhaseNetwork",
     "Shape",
     "Span",
     "SwitchLevel",

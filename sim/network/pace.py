@@ -74,7 +74,7 @@ def check_placement(placement: str, network: NetworkModel | None) -> None:
     if network is None or not isinstance(pace_of(network), KnowsLinks):
         raise InputError(
             "The placement 'cassini' compares the links of gangs; it needs a network that knows "
-            "them: 'cassini', 'cassini_unshifted', or a CassiniNetwork."
+            "them: 'cassini', 'phases', these with '_unshifted', or a CassiniNetwork."
         )
 
 

@@ -14,6 +14,7 @@ from apportion.sim.network.cassini import CassiniNetwork
 from apportion.sim.network.contention import ContentionNetwork
 from apportion.sim.network.model import MemoizedNetwork, NetworkModel, NoNetwork
 from apportion.sim.network.models import model_profiles, scaled_profiles
+from apportion.sim.network.phase_network import PhaseNetwork
 from apportion.sim.network.presets import PHYSICAL, TABLE1_INTERCONNECT
 from apportion.sim.network.profile import ModelProfile
 from apportion.sim.network.table1 import Table1Network
@@ -52,13 +53,20 @@ def _contention_expected(profiles: Profiles) -> ContentionNetwork:
     return ContentionNetwork({**_known_to_contention(), **profiles}, expected=True)
 
 
-def _cassini(profiles: Profiles, *, shifted: bool = True) -> CassiniNetwork:
-    if profiles:
-        raise InputError(
-            "The network 'cassini' has communication profiles, no ModelProfile: give a "
-            "CassiniNetwork(profiles={job_type: CommunicationProfile(...)}) in place of its name."
-        )
-    return CassiniNetwork(shifted=shifted)
+def _on_links(
+    network: type[CassiniNetwork], *, shifted: bool
+) -> Callable[[Profiles], CassiniNetwork]:
+    def make(profiles: Profiles) -> CassiniNetwork:
+        made = network(shifted=shifted)
+        if profiles:
+            raise InputError(
+                f"The network {made.name!r} has communication profiles, no ModelProfile: give a "
+                f"{network.__name__}(profiles={{job_type: CommunicationProfile(...)}}) in place of "
+                f"its name."
+            )
+        return made
+
+    return make
 
 
 def _known_to_contention() -> Profiles:
@@ -77,8 +85,10 @@ NETWORKS: Registry[Callable[..., NetworkModel]] = Registry(
         "table1_model": _table1_model,
         "contention": _contention,
         "contention_expected": _contention_expected,
-        "cassini": _cassini,
-        "cassini_unshifted": lambda profiles: _cassini(profiles, shifted=False),
+        "cassini": _on_links(CassiniNetwork, shifted=True),
+        "cassini_unshifted": _on_links(CassiniNetwork, shifted=False),
+        "phases": _on_links(PhaseNetwork, shifted=True),
+        "phases_unshifted": _on_links(PhaseNetwork, shifted=False),
     },
     callable,
 )
@@ -106,7 +116,9 @@ def get_network(
         figures of Dally's authors. ``"contention"``: gangs in several machines slow each other
         down where they share one, see `ContentionNetwork`; ``"contention_expected"``: the same
         with parts of their time. ``"cassini"``: their phases meet on links, see `CassiniNetwork`;
-        ``"cassini_unshifted"``: the same with random starts. Or any `NetworkModel`.
+        ``"cassini_unshifted"``: the same with random starts. ``"phases"``, ``"phases_unshifted"``:
+        likewise, but as long as the engine of phases says, see `PhaseNetwork`. Or any
+        `NetworkModel`.
     cluster
         Shapes that it cannot hold are refused. Overheads are remembered for it.
     flat_if_unbalanced
@@ -139,7 +151,7 @@ def get_network(
         return MemoizedNetwork(model, cluster)
     if network not in NETWORKS:
         raise unknown_name("network", network, NETWORKS)
-    if network.startswith(("contention", "cassini")) and flat_if_unbalanced is not None:
+    if network.startswith(("contention", "cassini", "phases")) and flat_if_unbalanced is not None:
         raise InputError(f"The network {network!r} has no rings; leave out flat_if_unbalanced.")
     if network == "none" and has_options:
         raise InputError("The network 'none' takes no options; leave out the others or choose one.")

@@ -96,6 +96,7 @@ def run_phases(
         starts_s={name: np.array(job.starts_s) for name, job in by_name.items()},
         excess_gigabits=excess,
         marks_gigabits={name: job.marks for name, job in by_name.items()},
+        marks_at_starts={name: np.array(job.marks_at_starts) for name, job in by_name.items()},
         readjusted={name: job.readjusted for name, job in by_name.items()},
     )
 
@@ -108,6 +109,7 @@ class _Running:
     ) -> None:
         self.job, self.segments = job, segments_of(job.profile)
         self.starts_s: list[float] = []
+        self.marks_at_starts: list[float] = []
         self.readjusted, self.marks = 0, 0.0
         self._rng, self._jitter, self._readjust = rng, jitter, readjust
         self.wants, self.rate = 0.0, 1.0
@@ -128,6 +130,7 @@ class _Running:
             self._place = (self._place + 1) % len(self.segments)
             if self._place == 0:
                 self.starts_s.append(now_s)
+                self.marks_at_starts.append(self.marks)
         segment = self.segments[self._place]
         wait_s = 0.0 if self._waited or not segment.gbps else self._off_schedule(now_s)
         self._waited = wait_s > 0

@@ -33,6 +33,8 @@ class PhaseRun:
         (ECN), marks grow with it.
     marks_gigabits
         The same by job: that of its links, by its part of what they were wanted for.
+    marks_at_starts
+        What they were when each iteration began, by job.
     readjusted
         How often each job waited to be on schedule again.
     """
@@ -41,6 +43,7 @@ class PhaseRun:
     starts_s: Mapping[Any, Floats]
     excess_gigabits: Mapping[Any, float]
     marks_gigabits: Mapping[Any, float]
+    marks_at_starts: Mapping[Any, Floats]
     readjusted: Mapping[Any, int]
 
     def iterations_s(self, job: Any, *, after: int = 0) -> Floats:

@@ -13,7 +13,7 @@ from apportion.mechanism.scheduler import Gangs
 from apportion.sim.contention import ETHERNET_10G
 from apportion.sim.contention.speeds import ContendedSpeeds, RigidSteps
 from apportion.sim.contention.workload import generate_contended_workload
-from apportion.sim.engine import fluid
+from apportion.sim.engine import stretches
 from apportion.sim.leasing.simulate import run_leases
 from apportion.sim.network import get_network
 from apportion.sim.network.contention import ContentionNetwork
@@ -138,7 +138,7 @@ def test_rounds_booked_together_equal_rounds_one_by_one(
         )
 
     together = run()
-    monkeypatch.setattr(fluid, "_AT_ONCE", 0)
+    monkeypatch.setattr(stretches, "_AT_ONCE", 0)
     one_by_one = run()
     pd.testing.assert_frame_equal(together.jobs, one_by_one.jobs, check_exact=True)
     pd.testing.assert_frame_equal(together.rounds, one_by_one.rounds)

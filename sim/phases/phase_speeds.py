@@ -1,0 +1,196 @@
+"""Speeds of gangs whose phases meet on links, as the engine of phases measures them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from apportion.plain_arrays import array_of, plain
+from apportion.sim.network.cassini import GangLinks
+from apportion.sim.phases.epochs import Epochs
+from apportion.sim.phases.meeting import connected, crowded, meeting_of
+from apportion.sim.phases.shift_plan import Crowd, looped_jobs, planned_shifts
+from apportion.sim.phases.steady import SteadyIterations
+from apportion.ties import significant
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Sequence
+
+    from numpy.typing import NDArray
+
+    from apportion.mechanism.places import Placement
+    from apportion.mechanism.scheduler import Gangs
+    from apportion.sim.engine.speeds import Speeds
+    from apportion.sim.network import MemoizedNetwork
+    from apportion.sim.network.phase_network import PhaseNetwork
+
+    Floats = NDArray[np.float64]
+    Bools = NDArray[np.bool_]
+    Stay = tuple[int, int, Placement]
+
+__all__ = ["PhaseSpeeds"]
+
+_BOOKS = ("marks_gigabits", "worked_s", "alone_s", "shared_s", "shifted_s", "looped_s")
+_LINES = ("slowdown", "marks_gbps", "shared", "shifted", "looped")
+
+
+class PhaseSpeeds:
+    """Steps/s of gangs on links, see `apportion.sim.engine.speeds.TimedSpeeds`.
+
+    The speed of a gang that has the links for itself, over how many times as long its iterations
+    take beside the others in the engine.
+
+    Parameters
+    ----------
+    free
+        Speeds of gangs that have the links for themselves.
+    job_types
+        What each job trains, length (jobs,).
+    model, network
+        Profiles, Gb/s and epochs, and with them the cluster.
+    where
+        Returns the placement of a gang.
+    """
+
+    def __init__(
+        self,
+        free: Speeds,
+        job_types: Sequence[str],
+        model: PhaseNetwork,
+        network: MemoizedNetwork,
+        where: Callable[[int], Placement],
+    ) -> None:
+        self._free, self._job_types, self._where = free, job_types, where
+        self._model, self._links = model, GangLinks(model, network.cluster)
+        self._steady = SteadyIterations(model)
+        self._epochs = Epochs(model.epoch_s)
+        self._shifts: dict[Stay, float] = {}  # those of the epoch
+        self._planned: frozenset[Stay] = frozenset()  # who was there when they were chosen
+        self._asked: Hashable = None
+        self._settled = True
+        self._books = {name: np.zeros(len(job_types)) for name in _BOOKS}
+        self._lines: dict[str, Floats] = {}
+
+    def at(self, now_s: float) -> bool:
+        """Take note of the time; return whether an epoch begins that changes speeds."""
+        return self._epochs.at(now_s) and not self._settled
+
+    def changes_s(self) -> float:
+        """Return when shifts are chosen anew for gangs that have none that suit; or never."""
+        return np.inf if self._settled else self._epochs.next_s
+
+    def rates(self, gangs: Gangs) -> Floats:
+        """Return the steps/s of every line, shape (lines,)."""
+        return self.rates_among(gangs, np.ones(gangs.job.size, dtype=bool))
+
+    def rates_among(self, gangs: Gangs, there: Bools) -> Floats:
+        """Return the steps/s of every line while some lines are there no more, shape (lines,)."""
+        stays: dict[int, Stay] = {}
+        lines = zip(gangs.job.tolist(), gangs.gang.tolist(), gangs.option.tolist(), strict=True)
+        for line, (job, gang, kind) in enumerate(lines):
+            if there[line]:
+                stays[line] = job, kind, self._where(gang)
+        asked = tuple(stays.items()), there.size
+        if asked != self._asked or self._epochs.due:
+            self._asked = asked
+            self._meet(stays, there.size)
+        rates: Floats = self._free.rates(gangs) / self._lines["slowdown"]
+        return rates
+
+    def worked(self, gangs: Gangs, worked_s: Floats) -> None:
+        """Take down how long each line worked at the speeds that were asked for last."""
+        lines, books = self._lines, self._books
+        added = {
+            "marks_gigabits": lines["marks_gbps"],
+            "worked_s": np.ones(worked_s.size),
+            "alone_s": 1 / lines["slowdown"],
+            "shared_s": lines["shared"],
+            "shifted_s": lines["shifted"],
+            "looped_s": lines["looped"],
+        }
+        for name, per_s in added.items():
+            np.add.at(books[name], gangs.job, per_s * worked_s)
+
+    def table(self, jobs: pd.Index) -> pd.DataFrame:
+        """Return what each job met on links.
+
+        ``marks_gigabits``: wanted above the capacities of links; ``slowdown``: mean time of an
+        iteration over that alone; ``shared_s``: seconds of work on links that others used too,
+        ``shifted_s`` of them with a shift, ``looped_s`` where links and jobs formed a loop.
+        """
+        books = self._books
+        worked_s = books["worked_s"]
+        slowdown = np.divide(worked_s, books["alone_s"], out=np.ones(len(jobs)), where=worked_s > 0)
+        columns = {"marks_gigabits": books["marks_gigabits"], "slowdown": slowdown}
+        spent = {name: books[name] for name in ("shared_s", "shifted_s", "looped_s")}
+        return pd.DataFrame({**columns, **spent}, index=jobs)
+
+    def state(self) -> dict[str, Any]:
+        """Return shifts and books, for JSON."""
+        return {
+            "epochs": self._epochs.state(),
+            "shifts": [[*stay, shift_s] for stay, shift_s in self._shifts.items()],
+            "planned": sorted(self._planned),
+            "settled": self._settled,
+            "books": {name: plain(each) for name, each in self._books.items()},
+            "lines": {name: plain(each) for name, each in self._lines.items()},
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a state of `state`."""
+        self._epochs.restore(state["epochs"])
+        self._shifts = {_stay(stay): shift_s for *stay, shift_s in state["shifts"]}
+        self._planned = frozenset(map(_stay, state["planned"]))
+        self._settled = state["settled"]
+        self._books = {name: array_of(each) for name, each in state["books"].items()}
+        self._lines = {name: array_of(each) for name, each in state["lines"].items()}
+
+    def _meet(self, stays: dict[int, Stay], lines: int) -> None:
+        """Find how long iterations take, for lines at their places."""
+        crowd = self._crowd(stays)
+        profile = {line: self._model.profile(*trained) for line, trained in crowd.trained.items()}
+        present = frozenset(stays.values())
+        if self._epochs.due:
+            self._epochs.chosen()
+            self._planned = present
+            periods_s = {line: each.period_s for line, each in profile.items()}
+            shifts_s = {}
+            if self._model.shifted:
+                shifts_s = planned_shifts(crowd, self._links.scores, periods_s)
+            self._shifts = {stays[line]: significant(each) for line, each in shifts_s.items()}
+        starts_s = {line: self._shifts.get(stay) for line, stay in stays.items()}
+        found = {name: np.zeros(lines) for name in _LINES}
+        found["slowdown"] += 1
+        for jobs in crowd.jobs_of.values():
+            if len(jobs) > 1:
+                found["shared"][jobs] = 1.0
+        found["looped"][sorted(looped_jobs(crowd))] = 1.0
+        alone = found["shared"] == 0
+        self._settled = present == self._planned or bool(alone.all()) or not self._model.shifted
+        found["shifted"][[line for line in stays if starts_s[line] is not None]] = 1.0
+        found["shifted"][alone] = 0.0
+        tight = crowded(crowd.jobs_of, profile, crowd.capacities)
+        for jobs, links in connected(tight):
+            if len(jobs) == 1:  # for which it does not matter
+                starts_s[jobs[0]] = 0.0
+            meeting, order = meeting_of(jobs, links, tight, profile, starts_s, crowd.capacities)
+            steady = self._steady.of(meeting)
+            found["slowdown"][order] = steady.slowdown
+            found["marks_gbps"][order] = steady.marks_gbps
+        self._lines = found
+
+    def _crowd(self, stays: dict[int, Stay]) -> Crowd:
+        crowd = Crowd({}, {}, {})
+        for line, (job, kind, where) in stays.items():
+            for link, gbps in self._links.links_of(where).items():
+                crowd.jobs_of.setdefault((kind, link), []).append(line)
+                crowd.capacities[kind, link] = gbps
+            crowd.trained[line] = self._job_types[job], sum(gpus for _, _, gpus in where)
+        return crowd
+
+
+def _stay(told: Sequence[Any]) -> Stay:
+    job, kind, where = told
+    return job, kind, tuple((rack, machine, gpus) for rack, machine, gpus in where)

@@ -1,0 +1,142 @@
+"""How long iterations take in the long run, of jobs that meet on links."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from apportion.mechanism.time_shifts.compatibility import score_of
+from apportion.mechanism.time_shifts.one_rotation import EQUAL
+from apportion.sim.phases.engine import run_phases
+from apportion.sim.phases.segments import PhaseJob
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from apportion.sim.network.phase_network import PhaseNetwork
+    from apportion.sim.phases.meeting import Meeting
+    from apportion.sim.phases.record import PhaseRun
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["SteadyIterations", "SteadyMeeting"]
+
+FEWEST, MOST = 24, 192
+"""Iterations of the job with the longest: so many, and twice as many until they are steady."""
+
+STEADY = 0.005
+"""Part by which mean iterations of one half of a run may differ from those of the other."""
+
+REMEMBERED = 20_000
+"""Meetings that are known by heart."""
+
+
+class SteadyMeeting(NamedTuple):
+    """Iterations of jobs that meet, in the order of the meeting.
+
+    Attributes
+    ----------
+    slowdown
+        Mean time of an iteration over that of one that has the links for itself, shape (jobs,).
+    marks_gbps
+        Gb/s that are wanted above the capacities of links, by the job that wants them.
+    """
+
+    slowdown: Floats
+    marks_gbps: Floats
+
+
+class SteadyIterations:
+    """Runs meetings in the engine of phases, each once.
+
+    Parameters
+    ----------
+    network
+        Says how much computations vary, when jobs wait, and over how many starts to take a mean.
+    """
+
+    def __init__(self, network: PhaseNetwork) -> None:
+        self._network = network
+        self._known: dict[Meeting, SteadyMeeting] = {}
+
+    def of(self, meeting: Meeting) -> SteadyMeeting:
+        """Return how long iterations take once the start is over."""
+        known = self._known.get(meeting)
+        if known is None:
+            if len(self._known) > REMEMBERED:
+                self._known.clear()
+            known = self._known[meeting] = self.measured(meeting)
+        return known
+
+    def measured(self, meeting: Meeting) -> SteadyMeeting:
+        """Do what `of` says, without looking whether it is known."""
+        runs = [self._run(meeting, starts) for starts in self._starts(meeting)]
+        iteration_s, marks = np.mean(runs, axis=0)
+        alone_s = np.array([profile.period_s for profile in meeting.profiles])
+        return SteadyMeeting(iteration_s / alone_s, marks / iteration_s)
+
+    def _starts(self, meeting: Meeting) -> Floats:
+        """Return when jobs begin, shape (runs, jobs); each random start is evenly spread."""
+        given = [np.nan if start is None else start for start in meeting.starts_s]
+        if not np.isnan(given).any():
+            return np.array([given])
+        count = self._network.starts
+        digest = hashlib.sha256(repr(meeting).encode()).digest()
+        rng = np.random.default_rng(int.from_bytes(digest[:8], "big"))
+        order = rng.permuted(np.tile(np.arange(count), (len(given), 1)), axis=1).T
+        drawn = (order + rng.random(order.shape)) / count
+        periods = np.array([profile.period_s for profile in meeting.profiles])
+        return np.where(np.isnan(given), drawn * periods, given)
+
+    def _run(self, meeting: Meeting, starts_s: Floats) -> Floats:
+        """Return mean seconds of an iteration and what it wants in excess, shape (2, jobs)."""
+        jobs = {
+            place: PhaseJob(
+                profile,
+                tuple(link for link, (_, users) in enumerate(meeting.links) if place in users),
+                float(starts_s[place]),
+            )
+            for place, profile in enumerate(meeting.profiles)
+        }
+        capacities = {link: gbps for link, (gbps, _) in enumerate(meeting.links)}
+        network, times = self._network, FEWEST
+        kept = network.readjust if self._carried(meeting) else None
+        while True:
+            run = run_phases(
+                jobs, capacities, iterations=times, jitter=network.jitter, readjust=kept
+            )
+            late, before = _means(run, 0.5, 1.0), _means(run, 0.25, 0.5)
+            off = np.abs(late[0] - before[0]) > STEADY * before[0]
+            if not off.any() or times >= MOST:
+                return late
+            times *= 2
+
+    def _carried(self, meeting: Meeting) -> bool:
+        """Whether jobs are shifted so that links carry everything at its time.
+
+        Only then is there time to wait for: elsewhere iterations take longer than the period, and
+        who keeps to the schedule of periods waits for most of the next one.
+        """
+        if self._network.readjust is None or None in meeting.starts_s:
+            return False
+        return all(
+            score_of(
+                [meeting.profiles[job] for job in users],
+                gbps,
+                [meeting.starts_s[job] or 0.0 for job in users],
+            )
+            >= 1 - EQUAL
+            for gbps, users in meeting.links
+        )
+
+
+def _means(run: PhaseRun, begin: float, end: float) -> Floats:
+    """Return means over a part of the iterations of each job, shape (2, jobs)."""
+    found = []
+    for job, starts_s in run.starts_s.items():
+        first, last = (round(part * (starts_s.size - 1)) for part in (begin, end))
+        both = np.array([starts_s, run.marks_at_starts[job]])
+        found.append((both[:, last] - both[:, first]) / (last - first))
+    return np.array(found).T
