@@ -71,6 +71,15 @@ class Placer:
         """Type and devices of every gang that has some; not to be changed."""
         return self.devices.held
 
+    @property
+    def chooses_anew(self) -> bool:
+        """Whether the placement is asked about gangs whose leases end, though they could stay."""
+        return self._choice.chooses_anew
+
+    def figures(self) -> dict[str, list[int]]:
+        """Return what a run is to tell of the placement; see `Strategy.figures`."""
+        return self._choice.figures()
+
     def release(self, gangs: Iterable[int]) -> None:
         """Free the devices of gangs."""
         self.devices.release(gangs)
@@ -126,21 +135,30 @@ class Placer:
         """Return the devices that a gang would get, or None.
 
         What it had until now it keeps, or as many GPUs of the same machines, if they are free and
-        within the tiers that it accepts, unless others are better for it.
+        within the tiers that it accepts, unless others are better for it or the placement chooses
+        anew.
         """
-        if gang.before is not None and gang.tiers is not None:
-            pool, widest = self.devices.free_for(gang), gang.tiers[1]
-            before = pool.placement(gang.before)
-            if tier_of(before) <= widest and can_hold(pool.free, before):
-                better = None
-                if self.placings:
-                    better = self.placings[gang.kind].better(
-                        pool.free, gang.model, gang.gpus, widest, before
-                    )
-                if better is None and pool.are_free(gang.before):
-                    return gang.before
-                return pool.lowest(better or before)
-        return self._choice.choose(gang, self.devices)
+        stay = self._stay(gang)
+        if stay is None:
+            return self._choice.choose(gang, self.devices)
+        return self._choice.choose_again(gang, stay, self.devices)
+
+    def _stay(self, gang: Gang) -> Sequence[int] | None:
+        """Return what a gang had until now, or what is better for it; None if it cannot stay."""
+        if gang.before is None or gang.tiers is None:
+            return None
+        pool, widest = self.devices.free_for(gang), gang.tiers[1]
+        before = pool.placement(gang.before)
+        if tier_of(before) > widest or not can_hold(pool.free, before):
+            return None
+        better = None
+        if self.placings:
+            better = self.placings[gang.kind].better(
+                pool.free, gang.model, gang.gpus, widest, before
+            )
+        if better is None and pool.are_free(gang.before):
+            return gang.before
+        return pool.lowest(better or before)
 
     def where(self, gang: Gang, chosen: Sequence[int]) -> Placement:
         """Return where the devices are that a placement has chosen for a gang.

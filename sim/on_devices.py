@@ -106,18 +106,23 @@ def run_on_devices(
         policy_seconds=0.0 if resolver is None else resolver.policy_seconds,
         wall_seconds=0.0,
         solves=0 if resolver is None else resolver.solves,
-        tables=_tables(schedule, speeds, ordered, workload),
+        tables=_tables(schedule, speeds, devices, ordered, workload),
     )
 
 
 def _tables(
-    schedule: ScheduleLog | None, speeds: Speeds, ordered: Workload, given: Workload
+    schedule: ScheduleLog | None,
+    speeds: Speeds,
+    devices: Placer | None,
+    ordered: Workload,
+    given: Workload,
 ) -> dict[str, pd.DataFrame]:
-    """Return the schedule, and what jobs met on links if these are followed phase by phase."""
-    if schedule is None:
+    """Return the schedule, and what is to be told of links."""
+    if schedule is None or devices is None:
         return {}
     index = ordered.jobs.index
-    return {"schedule": schedule.table(index), **link_tables(speeds, index, given.jobs.index)}
+    of_links = link_tables(speeds, devices, index, given.jobs.index)
+    return {"schedule": schedule.table(index), **of_links}
 
 
 def _check_pairs(policy: Policy, workload: Workload) -> None:

@@ -67,9 +67,9 @@ class Keeping:
 
         That is if nobody waits, it accepts no tighter tier and no other type even if all were free,
         and nothing faster is free. Then leases need not be told apart until a job arrives,
-        completes, or waits.
+        completes, or waits. Placements that choose anew promise nothing.
         """
-        if self._jobs.waiting.any():
+        if self._jobs.waiting.any() or self._holdings.placer.chooses_anew:
             return False
         served = self._served_again(job, now_s, self._holdings.room_of_all)
         kind, tier = self._jobs.kind[job], self._jobs.tier[job]

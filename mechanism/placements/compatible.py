@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 from apportion.mechanism.placements.built_in import Consolidated
 from apportion.mechanism.placements.strategy import Gang, Strategy
 from apportion.mechanism.places import MACHINE, tier_of
+from apportion.mechanism.time_shifts.affinity import AffinityGraph
 from apportion.ties import significant
 
 if TYPE_CHECKING:
@@ -23,7 +24,11 @@ if TYPE_CHECKING:
     Trained = tuple[str, int]
     Ints = NDArray[np.int64]
 
-__all__ = ["Compatible", "KnowsLinks"]
+__all__ = ["Compatible", "JointlyCompatible", "KnowsLinks"]
+
+FIGURES = ("gpus", "placements", "candidates", "with_loops", "none_left", "moved")
+"""GPUs of gangs; how often one was placed, different candidates in all, those with loops, how often
+none was without, and how often another was taken than the first."""
 
 CANDIDATES = 10
 """The paper's N: the host's own placement, and so many less one drawn at random."""
@@ -43,18 +48,23 @@ class KnowsLinks(Protocol):
 class Compatible(Strategy):
     """Of placements at one tier, take that on whose links the jobs suit each other best.
 
-    The first candidate is what `Consolidated` takes; the others have its shape in other machines
-    and racks drawn at random: as many GPUs of the same type at the same tier, so that what the
-    scheduler has decided stays as it is. A candidate's score is the mean over the links with
-    several jobs of their compatibility: under the best shifts, or, as shifts need not suit all
-    links where the affinity graph has a loop, under random starts there. The paper discards
-    candidates with loops. Without a network that knows of links, the first candidate is taken.
+    The first candidate is what the gang had, if it is free again at the end of a lease, else what
+    `Consolidated` takes; the others have its shape in other machines and racks drawn at random: as
+    many GPUs of the same type at the same tier, so that what the scheduler has decided stays as it
+    is. A candidate's score is the mean over the links with several jobs of their compatibility
+    under the best shifts. Candidates with which the gang would be part of a loop of the affinity
+    graph are discarded, as shifts need not suit all links there; if all are, the first is taken.
+    Links of loops that others form count as if these started at random. Without a network that
+    knows of links, the first candidate is taken.
 
     Source: Rajasekaran et al., CASSINI, NSDI 2024, Algorithm 2.
     """
 
     name = "cassini"
+    chooses_anew = True
     largest_first = True
+    keeps_loops: ClassVar[bool] = False
+    """Whether candidates with loops are compared with the others."""
 
     def __init__(
         self, rng: np.random.Generator | None = None, placings: Sequence[Placing] = ()
@@ -64,34 +74,53 @@ class Compatible(Strategy):
         self._knows = [pace for pace in paces if isinstance(pace, KnowsLinks)]
         self._host = Consolidated(self.rng, placings)
         self._models: dict[int, str] = {}
+        self._counts: dict[int, list[int]] = {}
 
     def choose(self, gang: Gang, devices: Devices) -> Sequence[int] | None:
         """Draw candidates and compare them."""
-        self._models[gang.job] = gang.model
         first = self._host.choose(gang, devices)
-        if first is None or gang.gpus == 1 or not self._knows:
+        return None if first is None else self.choose_again(gang, first, devices)
+
+    def choose_again(self, gang: Gang, stay: Sequence[int], devices: Devices) -> Sequence[int]:
+        """Compare what the gang would have with other candidates."""
+        self._models[gang.job], first = gang.model, stay
+        if gang.gpus == 1 or not self._knows:
             return first
         pool = devices.free_for(gang)
         where = pool.placement(first)
         if tier_of(where) == MACHINE:
             return first
+        drawn = [self._drawn(pool.free, where) for _ in range(CANDIDATES - 1)]
+        candidates = list(dict.fromkeys([where, *(each for each in drawn if each is not None)]))
         others = self._others(gang, devices)
-        best, chosen = self._score(gang, where, others), first
-        for _ in range(CANDIDATES - 1):
-            drawn = self._drawn(pool.free, where)
-            if drawn is not None:
-                score = self._score(gang, drawn, others)
-                if score > best:
-                    best, chosen = score, pool.lowest(drawn)
-        return chosen
+        scored = [self._score(gang, each, others) for each in candidates]
+        kept = [place for place, (_, loops) in enumerate(scored) if self.keeps_loops or not loops]
+        best = max(kept, key=lambda place: (scored[place][0], -place), default=0)
+        looped = sum(loops for _, loops in scored)
+        self._count(gang.gpus, len(candidates), looped, none_left=not kept, moved=best > 0)
+        return first if not best else pool.lowest(candidates[best])
+
+    def figures(self) -> dict[str, list[int]]:
+        """Return what was compared, a column each, with a row for each number of GPUs."""
+        sizes = sorted(self._counts)
+        columns = zip(*(self._counts[gpus] for gpus in sizes), strict=True)
+        return dict(zip(FIGURES, [sizes, *map(list, columns)], strict=True)) if sizes else {}
 
     def state(self) -> dict[str, Any]:
-        """Return what the gangs train, for JSON."""
-        return {"models": sorted(self._models.items())}
+        """Return what the gangs train and what was compared, for JSON."""
+        return {"models": sorted(self._models.items()), "counts": sorted(self._counts.items())}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up a state of `state`."""
         self._models = {gang: model for gang, model in state["models"]}
+        self._counts = {gpus: counts for gpus, counts in state["counts"]}
+
+    def _count(
+        self, gpus: int, candidates: int, looped: int, *, none_left: bool, moved: bool
+    ) -> None:
+        before = self._counts.get(gpus, [0] * (len(FIGURES) - 1))
+        now = (1, candidates, looped, int(none_left), int(moved))
+        self._counts[gpus] = [old + new for old, new in zip(before, now, strict=True)]
 
     def _drawn(self, free: Ints, where: Placement) -> Placement | None:
         """Draw a placement of the same shape; None if its racks or machines are not found."""
@@ -133,8 +162,8 @@ class Compatible(Strategy):
 
     def _score(
         self, gang: Gang, where: Placement, others: Mapping[int, tuple[Placement, Trained]]
-    ) -> float:
-        """Return the mean score of the links with several jobs; 1 if there are none."""
+    ) -> tuple[float, bool]:
+        """Return the mean score of links with several jobs, and whether the gang is in a loop."""
         knows = self._knows[gang.kind]
         gangs = {**others, gang.job: (where, (gang.model, gang.gpus))}
         jobs_of: dict[Any, list[int]] = {}
@@ -145,4 +174,16 @@ class Compatible(Strategy):
                 capacities[link] = gbps
         trained = {job: each for job, (_, each) in gangs.items()}
         scores = list(knows.scores.of_links(jobs_of, trained, capacities).values())
-        return significant(sum(scores) / len(scores)) if scores else 1.0
+        score = significant(sum(scores) / len(scores)) if scores else 1.0
+        return score, gang.job in AffinityGraph(jobs_of).looped
+
+
+class JointlyCompatible(Compatible):
+    """As `Compatible`, but with all candidates: shifts are chosen for all links at once.
+
+    Where the affinity graph has a loop, networks that know links solve the joint program for the
+    gangs of that part; see `apportion.sim.phases.joint_shifts`.
+    """
+
+    name = "cassini_joint"
+    keeps_loops = True

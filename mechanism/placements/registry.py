@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from apportion.errors import InputError
 from apportion.mechanism.placements.built_in import BUILT_IN
-from apportion.mechanism.placements.compatible import Compatible
+from apportion.mechanism.placements.compatible import Compatible, JointlyCompatible
 from apportion.mechanism.placements.strategy import Strategy
 from apportion.registry import Registry
 
@@ -24,8 +24,10 @@ def _is_strategy(value: object) -> bool:
     return isinstance(value, type) and issubclass(value, Strategy)
 
 
+ON_LINKS = {each.name: each for each in (Compatible, JointlyCompatible)}
+
 PLACEMENTS: Registry[type[Strategy]] = Registry(
-    "placement", "apportion.placements", {**BUILT_IN, Compatible.name: Compatible}, _is_strategy
+    "placement", "apportion.placements", {**BUILT_IN, **ON_LINKS}, _is_strategy
 )
 """Placements by name, for every mechanism; best fit is another name for keeping gangs together.
 

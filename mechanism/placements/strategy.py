@@ -67,6 +67,8 @@ class Strategy(ABC):
 
     name: ClassVar[str]
     """Name in the registry."""
+    chooses_anew: ClassVar[bool] = False
+    """Whether gangs whose leases end are asked about, though what they had is free again."""
     largest_first: ClassVar[bool] = False
     """Whether, of gangs that start in one round, those with most GPUs choose first."""
 
@@ -93,6 +95,22 @@ class Strategy(ABC):
         sequence of int or None
             Numbers of as many different devices as the gang has GPUs, or None: it has to wait.
         """
+
+    def choose_again(self, gang: Gang, stay: Sequence[int], devices: Devices) -> Sequence[int]:
+        """Choose for a gang whose lease has ended and that could stay, as it does as a rule.
+
+        Parameters
+        ----------
+        gang, devices
+            As in `choose`.
+        stay
+            What it had until now, or what the network makes better for it; all of it is free.
+        """
+        return stay
+
+    def figures(self) -> dict[str, list[int]]:
+        """Return what a run is to tell of the placement, a column each; nothing as a rule."""
+        return {}
 
     def state(self) -> dict[str, Any]:
         """Return what the placement remembers beside the generator, for JSON; nothing as a rule."""

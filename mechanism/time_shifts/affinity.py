@@ -70,6 +70,17 @@ class AffinityGraph:
         nodes = len(self.links_of) + len(self.jobs_of)
         return edges - nodes + len(self.components)
 
+    @property
+    def looped(self) -> set[Any]:
+        """Jobs whose component has a loop."""
+        links_of, found = self.links_of, set[Any]()
+        for part in self.components:
+            edges = sum(len(links_of[job]) for job in part)
+            links = {link for job in part for link in links_of[job]}
+            if edges >= len(part) + len(links):
+                found.update(part)
+        return found
+
     def shifts(
         self,
         weights_s: Mapping[Any, Mapping[Any, float]],

@@ -60,10 +60,17 @@ class LinkScores:
     ----------
     profile
         The communication profile of a model that is trained on so many GPUs.
+    joint
+        Scores of links that form loops with their jobs, given who is on each, models and GPUs, and
+        Gb/s, as `of_links` is. ``None``: jobs start at random there.
     """
 
-    def __init__(self, profile: Callable[[str, int], CommunicationProfile]) -> None:
-        self._profile = profile
+    def __init__(
+        self,
+        profile: Callable[[str, int], CommunicationProfile],
+        joint: Callable[..., dict[Any, float]] | None = None,
+    ) -> None:
+        self._profile, self._joint = profile, joint
         self._known: dict[tuple[tuple[Trained, ...], float, bool], float] = {}
         self._best: dict[tuple[tuple[Trained, ...], float], Compatibility] = {}
 
@@ -78,7 +85,7 @@ class LinkScores:
         """Return the score of every link with several jobs.
 
         Jobs are shifted if their connected part of the affinity graph has no loop, as CASSINI
-        does; otherwise they start at random.
+        does; otherwise they start at random, or as a joint program has it.
 
         Parameters
         ----------
@@ -92,14 +99,20 @@ class LinkScores:
             Whether jobs are shifted at all.
         """
         graph = AffinityGraph(jobs_of)
-        links_of, free = graph.links_of, set[Any]()
-        for part in graph.components if shifted else ():
-            edges = sum(len(links_of[job]) for job in part)
-            links = {link for job in part for link in links_of[job]}
-            if edges == len(part) + len(links) - 1:
-                free |= links
+        looped = graph.looped if shifted else set()
+        found: dict[Any, float] = {}
+        if looped and self._joint is not None:
+            parts = [part for part in graph.components if looped.issuperset(part)]
+            for part in parts:
+                links = {link: jobs for link, jobs in graph.jobs_of.items() if jobs[0] in part}
+                found |= self._joint(links, trained, capacities)
+        free = set(graph.links_of) - looped if shifted else set()
         return {
-            link: self.score([trained[job] for job in jobs], capacities[link], shifted=link in free)
+            link: found[link]
+            if link in found
+            else self.score(
+                [trained[job] for job in jobs], capacities[link], shifted=free.issuperset(jobs)
+            )
             for link, jobs in graph.jobs_of.items()
         }
 

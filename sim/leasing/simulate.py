@@ -162,7 +162,7 @@ def run_leases(
         wall_seconds=time.perf_counter() - started,
         solves=leases.offers,
         tables=_tables(record, timer_log, workload, cluster)
-        | link_tables(speeds, workload.jobs.index, given),
+        | link_tables(speeds, mechanism.placer, workload.jobs.index, given),
     )
 
 

@@ -1,29 +1,41 @@
-"""What a run tells of links: a table of what each job met there."""
+"""What a run tells of links: what each job met there, and which placements were compared."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pandas as pd
+
 from apportion.sim.phases.phase_speeds import PhaseSpeeds
 
 if TYPE_CHECKING:
-    import pandas as pd
-
+    from apportion.mechanism.placement import Placer
     from apportion.sim.engine.speeds import Speeds
 
 __all__ = ["link_tables"]
 
 
-def link_tables(speeds: Speeds, index: pd.Index, given: pd.Index) -> dict[str, pd.DataFrame]:
-    """Return the table ``links`` of speeds that follow links phase by phase; else nothing.
+def link_tables(
+    speeds: Speeds, placer: Placer, index: pd.Index, given: pd.Index
+) -> dict[str, pd.DataFrame]:
+    """Return the tables of a run that tell of links, where there is something to tell.
+
+    ``links``: `PhaseSpeeds.table`, by job. ``candidates``: of placements that compare candidates,
+    by GPUs of gangs: how many ``placements`` and different ``candidates`` there were, how many
+    ``with_loops``, how often ``none_left`` was without, and how often a gang came to another place
+    than the scheduler's own (``moved``).
 
     Parameters
     ----------
-    speeds
+    speeds, placer
         Of the run.
     index, given
         Jobs in the order of the run, and in that of the table.
     """
-    if not isinstance(speeds, PhaseSpeeds):
-        return {}
-    return {"links": speeds.table(index).loc[given]}
+    found = {}
+    if isinstance(speeds, PhaseSpeeds):
+        found["links"] = speeds.table(index).loc[given]
+    figures = placer.figures()
+    if figures:
+        found["candidates"] = pd.DataFrame(figures).set_index("gpus")
+    return found

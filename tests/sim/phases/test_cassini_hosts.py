@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import apportion as ap
 from apportion.errors import InputError
 from apportion.mechanism.placement import Placer
 from apportion.mechanism.placements import Gang
+from apportion.mechanism.placements.compatible import FIGURES
 from apportion.mechanism.places import tier_of
 from apportion.mechanism.scheduler import Gangs
 from apportion.mechanism.time_shifts import LinkScores, random_score, score_of
@@ -105,6 +107,102 @@ def test_the_hosts_decision_does_not_change() -> None:
     assert differ > 10
 
 
+def looped(placer: Placer, links: GangLinks, gang: int, where: Placement) -> bool:
+    """Whether a gang would be in a part of the affinity graph with a loop, by union and find."""
+    jobs_of = dict[Any, list[int]]()
+    places = {other: placer.devices.placement(other) for other in placer.held if other != gang}
+    for job, place in {**places, gang: where}.items():
+        for link in links.links_of(place):
+            jobs_of.setdefault(link, []).append(job)
+    root = {node: node for link, jobs in jobs_of.items() for node in (link, *jobs)}
+    closing = []
+
+    def find(node: Any) -> Any:
+        return node if root[node] == node else find(root[node])
+
+    for link, jobs in jobs_of.items():
+        for job in jobs if len(jobs) > 1 else []:
+            if find(job) == find(link):
+                closing.append(job)
+            root[find(job)] = find(link)
+    return gang in root and any(find(job) == find(gang) for job in closing)
+
+
+def test_candidates_with_loops_are_discarded() -> None:
+    rng = np.random.default_rng(8)
+    seen = np.zeros(5, dtype=int)
+    for trial in range(40):
+        cluster = (SERVERS, PAIRS)[trial % 2]
+        network = CassiniNetwork(profiles=PROFILES)
+        pace = pace_of(get_network(network, cluster=cluster))
+        placer = Placer(cluster, "cassini", trial, pace=pace)
+        host = Placer(placer.devices, "consolidated", pace=pace)
+        models = rng.choice(list(PROFILES), 9).tolist()
+        for job, gpus in enumerate(rng.integers(2, 6, 9).tolist()):
+            gang = Gang(job, gpus, model=models[job])
+            first, chosen = host.choose(gang), placer.choose(gang)
+            if first is None or chosen is None:
+                continue
+            before, now = host.where(gang, first), placer.where(gang, chosen)
+            if now != before:
+                assert not looped(placer, GangLinks(network, cluster), job, now)
+            placer.devices.hold(job, 0, chosen)
+        figures = placer.figures()
+        seen += np.sum([figures[name] for name in FIGURES[1:]], axis=1)
+        again = Placer(cluster, "cassini", trial, pace=pace)
+        again.restore(json.loads(json.dumps(placer.state())))
+        assert again.figures() == figures
+    placements, candidates, loops, none_left, moved = seen.tolist()
+    assert placements < candidates <= 10 * placements
+    assert 0 < none_left + moved < placements
+    assert 0 < loops < candidates
+
+
+def test_placements_are_chosen_anew_when_leases_end() -> None:
+    """A gang beside one that does not suit it leaves for free servers; else it stays."""
+    pace = pace_of(get_network(CassiniNetwork(profiles=PROFILES), cluster=SERVERS))
+    small = ap.Cluster({"a100": 8}, gpus_per_machine=1, machines_per_rack=2)
+    chosen = {}
+    for other in ("odd", "half"):
+        for name in ("consolidated", "cassini"):
+            placer = Placer(small, name, pace=pace)
+            if name == "cassini":
+                placer.choose(Gang(0, 2, model=other))
+            for job, devices in ((0, [0, 2]), (8, [4]), (9, [6])):
+                placer.devices.hold(job, 0, devices)
+            gang = Gang(1, 2, model="half", tiers=(2, 2), before=[3, 5])
+            found = placer.choose(gang)
+            assert found is not None
+            chosen[other, name] = list(found)
+    assert chosen["odd", "consolidated"] == chosen["half", "consolidated"] == [3, 5]
+    assert chosen["half", "cassini"] == [3, 5]
+    assert chosen["odd", "cassini"] == [5, 7]
+
+
+def test_leases_end_one_by_one_where_placements_are_chosen_anew() -> None:
+    """A job whose neighbour's link suits it badly moves when its lease ends, not before."""
+    jobs = workload(["odd", "half", "most"])
+    table = jobs.jobs.assign(arrival_s=[0.0, 0.0, 0.0], total_steps=[900.0, 3000.0, 500.0])
+    cluster = ap.Cluster({"a100": 6}, gpus_per_machine=1, machines_per_rack=1)
+    run = ap.simulate(
+        "fifo",
+        ap.Workload("one by one", table, jobs.throughputs),
+        cluster,
+        mechanism=ap.Leases(
+            seconds=300,
+            checkpoint_seconds_per_gpu=0,
+            placement="cassini",
+            network=CassiniNetwork(profiles=PROFILES, oversubscription=1),
+        ),
+    )
+    starts = run.schedule["start_s"]
+    events = np.append(run.jobs["completion_s"], 0.0)
+    assert all(
+        start % 300 == pytest.approx(0, abs=1e-3) or np.isclose(start, events).any()
+        for start in starts
+    )
+
+
 def test_a_compatible_neighbour_is_chosen() -> None:
     """Two gangs hold one server of two leaves each; one suits a third gang, the other does not."""
     pace = pace_of(get_network(CassiniNetwork(profiles=PROFILES), cluster=SERVERS))
@@ -175,6 +273,10 @@ def test_every_host_takes_it(decider: str, mechanism: Any) -> None:
     assert (run.jobs["completion_s"] >= 600 - 1e-6).all()
     assert run.settings["network"] == "cassini"
     assert run.settings["placement"] == "cassini"
+    counts = run.tables["candidates"]
+    assert counts.index.tolist() == [2]
+    assert (counts["with_loops"] <= counts["candidates"]).all()
+    assert (counts["moved"] <= counts["placements"]).all()
 
 
 def test_bad_input_is_named() -> None:
