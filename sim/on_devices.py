@@ -20,8 +20,8 @@ from apportion.sim.metrics import jobs_table
 from apportion.sim.network import get_network
 from apportion.sim.network.pace import (
     check_models,
-    check_placement,
     least_slowdowns,
+    network_beside,
     pace_of,
     placings_of,
 )
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from apportion.sim.beliefs import Beliefs
     from apportion.sim.engine.snapshot import Snapshots
     from apportion.sim.engine.speeds import Speeds
+    from apportion.sim.network import MemoizedNetwork
     from apportion.sim.progress import Progress
     from apportion.sim.workload import Workload
 
@@ -80,11 +81,14 @@ def run_on_devices(
     log, devices, schedule = RoundLog(present.accelerators), None, None
     speeds: Speeds = TableSpeeds(truth, None)
     if settings["mechanism"] != "exact":
-        devices = _devices(settings, present)
+        network = _network(settings, present)
+        pace = None if network is None else pace_of(network)
+        devices = Placer(present, settings["placement"], settings["seed"], pace=pace)
         schedule = ScheduleLog(present, len(ordered))
         speeds = TableSpeeds(truth, devices)
-        if settings["network"] is not None:
-            speeds = _on_network(settings, speeds, truth, ordered, present, devices.devices)
+        if network is not None:
+            speeds = _on_network(network, speeds, truth, ordered, present, devices.devices)
+            settings["network"] = network.name
     resolver = None
     if isinstance(decider, Policy):
         _check_pairs(decider, workload)
@@ -135,13 +139,11 @@ def _check_pairs(policy: Policy, workload: Workload) -> None:
         )
 
 
-def _devices(settings: Mapping[str, Any], cluster: Cluster) -> Placer:
-    """Return devices whose placement knows how fast gangs are where, if a network counts."""
+def _network(settings: Mapping[str, Any], cluster: Cluster) -> MemoizedNetwork | None:
+    """Return the network that slows gangs down, if one counts."""
     network = settings["network"]
     known = None if network is None else get_network(network, cluster=cluster)
-    check_placement(settings["placement"], known)
-    pace = None if known is None else pace_of(known)
-    return Placer(cluster, settings["placement"], settings["seed"], pace=pace)
+    return network_beside(settings["placement"], known)
 
 
 def _scheduler(
@@ -164,7 +166,7 @@ def _scheduler(
 
 
 def _on_network(
-    settings: dict[str, Any],
+    network: MemoizedNetwork,
     free: Speeds,
     truth: Truth,
     workload: Workload,
@@ -172,8 +174,6 @@ def _on_network(
     devices: Devices,
 ) -> Speeds:
     """Return speeds that depend on the shapes of gangs; those alone are on their best one."""
-    network = get_network(settings["network"], cluster=cluster)
-    settings["network"] = network.name
     check_models(network, workload, cluster)
     truth.alone_slowdown[:] = least_slowdowns(workload, placings_of(cluster, network))
     job_types = workload.jobs["job_type"].tolist()

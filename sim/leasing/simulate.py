@@ -22,7 +22,7 @@ from apportion.sim.leasing.log import IntervalLog, TimerLog
 from apportion.sim.leasing.record import LeaseRecord
 from apportion.sim.network import get_network
 from apportion.sim.network.job_types import model_of
-from apportion.sim.network.pace import check_models, check_placement, least_slowdowns, pace_of
+from apportion.sim.network.pace import check_models, least_slowdowns, network_beside, pace_of
 from apportion.sim.phases.tables import link_tables
 from apportion.sim.progress import Progress
 from apportion.sim.run import Run
@@ -172,7 +172,7 @@ def _network(
     """Return the network on a cluster, once all is known to go together."""
     machines_of(cluster)  # or these are no whole racks
     model = get_network(network, cluster=cluster)
-    check_placement(scheduler.placement, model)
+    model = network_beside(scheduler.placement, model) or model
     _check_restores(scheduler, workload)
     check_models(model, workload, cluster)
     return model

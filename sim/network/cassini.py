@@ -10,6 +10,7 @@ from apportion.errors import InputError, written
 from apportion.mechanism.time_shifts import CommunicationProfile, LinkScores
 from apportion.sim.network.communicating_models import COMMUNICATING_MODELS, communication_profile
 from apportion.sim.network.job_types import model_of
+from apportion.sim.phases.joint_plan import JointPlans
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,9 +30,9 @@ class CassiniNetwork:
 
     The score of a link is the compatibility of the jobs on it (`apportion.compatibility`): under
     the best shifts if the affinity graph of these jobs has no loop, else the mean over random
-    starts. Links are those of machines, and those of racks upwards. Throughputs of the workload
-    are those of jobs that have the network for themselves. The law is exact only where
-    `law_is_exact` says so; `apportion.sim.phases` follows links phase by phase.
+    starts, unless `joint` says otherwise. Links are those of machines, and those of racks upwards.
+    Throughputs of the workload are those of jobs that have the network for themselves. The law is
+    exact only where `law_is_exact` says so; `PhaseNetwork` follows links phase by phase.
 
     Parameters
     ----------
@@ -41,6 +42,10 @@ class CassiniNetwork:
         Gb/s of the machines of a rack over those of the rack's own link.
     shifted
         Whether jobs are shifted; if not, they start at random everywhere.
+    joint
+        Whether jobs that form loops with their links are shifted, too, by one program for all of
+        these links (`apportion.sim.phases.joint_plan`). The placement ``"cassini_joint"`` sees to
+        it.
     profiles
         Communication profiles by job type, whatever the number of GPUs, in place of those of
         `communication_profile`.
@@ -54,12 +59,14 @@ class CassiniNetwork:
     machine_gbps: float = 50.0
     oversubscription: float = 2.0
     shifted: bool = True
+    joint: bool = False
     profiles: Mapping[str, CommunicationProfile] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         number("machine_gbps", self.machine_gbps, strict=True)
         number("oversubscription", self.oversubscription, least=1)
         yes_no("shifted", self.shifted)
+        yes_no("joint", self.joint)
         for name, profile in mapping("profiles", self.profiles).items():
             if not isinstance(profile, CommunicationProfile):
                 raise InputError(f"The profile of {written(name)} is no CommunicationProfile.")
@@ -106,7 +113,9 @@ class GangLinks:
     """
 
     def __init__(self, network: CassiniNetwork, cluster: Cluster) -> None:
-        self.network, self.scores = network, LinkScores(network.profile)
+        self.network = network
+        self.plans = JointPlans(network.profile) if network.joint else None
+        self.scores = LinkScores(network.profile, None if self.plans is None else self.plans.scores)
         machines = cluster.machines_per_rack or 1
         self._rack_gbps = machines * network.machine_gbps / network.oversubscription
 

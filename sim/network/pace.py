@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from apportion.errors import InputError
 from apportion.mechanism.devices import Devices
 from apportion.mechanism.placements.by_speed import Placing
-from apportion.mechanism.placements.compatible import Compatible, KnowsLinks
+from apportion.mechanism.placements.compatible import Compatible, JointlyCompatible
 from apportion.sim.network.cassini import CassiniNetwork, GangLinks
 from apportion.sim.network.model import MemoizedNetwork
 from apportion.sim.network.shapes import shape_of_placement
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["check_models", "check_placement", "least_slowdowns", "pace_of", "placings_of"]
+__all__ = ["check_models", "least_slowdowns", "network_beside", "pace_of", "placings_of"]
 
 
 def pace_of(network: NetworkModel) -> Pace:
@@ -61,21 +62,24 @@ def least_slowdowns(workload: Workload, placings: Sequence[Placing]) -> Floats:
     return np.array([min(min(each.slowdowns(*gang)) for each in placings) for gang in gangs])
 
 
-def check_placement(placement: str, network: NetworkModel | None) -> None:
-    """Refuse the placement that compares links where the network knows of none.
+def network_beside(placement: str, network: MemoizedNetwork | None) -> MemoizedNetwork | None:
+    """Return the network as it is beside a placement that compares the links of gangs.
 
     Raises
     ------
     InputError
-        It names the networks that do.
+        If the network knows of no links; it names those that do.
     """
-    if placement != Compatible.name:
-        return
-    if network is None or not isinstance(pace_of(network), KnowsLinks):
+    if placement not in (Compatible.name, JointlyCompatible.name):
+        return network
+    if network is None or not isinstance(network.model, CassiniNetwork):
         raise InputError(
-            "The placement 'cassini' compares the links of gangs; it needs a network that knows "
-            "them: 'cassini', 'phases', these with '_unshifted', or a CassiniNetwork."
+            f"The placement {placement!r} compares the links of gangs; it needs a network that "
+            "knows them: 'cassini', 'phases', these with '_unshifted', or a CassiniNetwork."
         )
+    if placement != JointlyCompatible.name or network.model.joint:
+        return network
+    return MemoizedNetwork(replace(network.model, joint=True), network.cluster)
 
 
 def check_models(network: NetworkModel, workload: Workload, cluster: Cluster) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["JointShifts", "joint_shifts", "mean_score"]
+__all__ = ["JointShifts", "joint_shifts", "mean_score", "whole_slots"]
 
 TOLERANCE = 1e-6
 """Part of a slot by which a period may miss a whole number of them."""
@@ -175,10 +175,16 @@ def _check_periods(
 ) -> None:
     """Refuse periods that are no whole number of slots."""
     for job in component:
-        period = profiles[job].period_s / slot_s
-        if abs(period - round(period)) > TOLERANCE * max(1.0, period):
+        if not whole_slots([profiles[job].period_s], slot_s):
+            period = profiles[job].period_s / slot_s
             raise InputError(
                 f"The period of job {written(job)} is {profiles[job].period_s:g} s, {period:g} "
                 f"slots of {slot_s:g} s; it must be a whole number of them. Choose other slots; "
                 "periods without a common divisor gain nothing by shifts."
             )
+
+
+def whole_slots(periods_s: Iterable[float], slot_s: float) -> bool:
+    """Whether all periods are whole numbers of slots, up to a millionth."""
+    slots = [period_s / slot_s for period_s in periods_s]
+    return all(abs(each - round(each)) <= TOLERANCE * max(1.0, each) for each in slots)

@@ -150,7 +150,8 @@ class PhaseSpeeds(SpeedsAmongNeighbours):
             periods_s = {line: each.period_s for line, each in profile.items()}
             shifts_s = {}
             if self._model.shifted:
-                shifts_s = planned_shifts(crowd, self._links.scores, periods_s)
+                scores, plans = self._links.scores, self._links.plans
+                shifts_s = planned_shifts(crowd, scores, periods_s, plans)
             self._shifts = {stays[line]: significant(each) for line, each in shifts_s.items()}
         starts_s = {line: self._shifts.get(stay) for line, stay in stays.items()}
         found = {name: np.zeros(lines) for name in _LINES}

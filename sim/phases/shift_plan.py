@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from apportion.mechanism.time_shifts import LinkScores
+    from apportion.sim.phases.joint_plan import JointPlans
 
     Trained = tuple[str, int]
 
@@ -35,10 +36,15 @@ class Crowd(NamedTuple):
     capacities: dict[Any, float]
 
 
-def planned_shifts(crowd: Crowd, scores: LinkScores, periods_s: Mapping[Any, float]) -> Any:
+def planned_shifts(
+    crowd: Crowd,
+    scores: LinkScores,
+    periods_s: Mapping[Any, float],
+    plans: JointPlans | None = None,
+) -> dict[Any, float]:
     """Return when each job with shared links is to start, by Algorithm 1, seconds, by job.
 
-    Jobs of a connected part of the affinity graph that has a loop get no shift.
+    Jobs of a connected part of the affinity graph that has a loop get no shift, or those of plans.
 
     Parameters
     ----------
@@ -48,11 +54,16 @@ def planned_shifts(crowd: Crowd, scores: LinkScores, periods_s: Mapping[Any, flo
         Knows the shifts of a link.
     periods_s
         Seconds of an iteration, by job.
+    plans
+        Shifts jobs in loops.
     """
     found: dict[Any, float] = {}
     for jobs, links in _shared(crowd):
         graph = AffinityGraph({link: crowd.jobs_of[link] for link in links})
         if graph.loops:
+            users = {link: crowd.jobs_of[link] for link in links}
+            if plans is not None:
+                found |= plans.shifts(users, crowd.trained, crowd.capacities)
             continue
         weights = {}
         for link in links:
@@ -66,11 +77,7 @@ def planned_shifts(crowd: Crowd, scores: LinkScores, periods_s: Mapping[Any, flo
 
 def looped_jobs(crowd: Crowd) -> set[Any]:
     """Return the jobs whose part of the affinity graph has a loop."""
-    looped: set[Any] = set()
-    for jobs, links in _shared(crowd):
-        if sum(len(crowd.jobs_of[link]) for link in links) >= len(jobs) + len(links):
-            looped.update(jobs)
-    return looped
+    return AffinityGraph(crowd.jobs_of).looped
 
 
 def _shared(crowd: Crowd) -> list[tuple[Sequence[Any], Sequence[Any]]]:
