@@ -192,7 +192,7 @@ def speeds_on_network(
 ) -> Speeds:
     """Return speeds that depend on the shapes of gangs, or, by the model, on their neighbours."""
     if isinstance(network.model, PhaseNetwork):
-        return PhaseSpeeds(free, job_types, network.model, network, held, where)
+        return PhaseSpeeds(free, job_types, network.model, network, where)
     if isinstance(network.model, CassiniNetwork):
         return CompatibleSpeeds(free, job_types, network.model, network, where)
     if isinstance(network.model, ContentionNetwork):

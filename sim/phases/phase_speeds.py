@@ -9,7 +9,6 @@ import pandas as pd
 
 from apportion.plain_arrays import array_of, plain
 from apportion.sim.network.cassini import GangLinks
-from apportion.sim.network.placed_speeds import SpeedsAmongNeighbours
 from apportion.sim.phases.epochs import Epochs
 from apportion.sim.phases.meeting import connected, crowded, meeting_of
 from apportion.sim.phases.shift_plan import Crowd, looped_jobs, planned_shifts
@@ -17,7 +16,7 @@ from apportion.sim.phases.steady import SteadyIterations
 from apportion.ties import significant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     from numpy.typing import NDArray
 
@@ -37,16 +36,22 @@ _BOOKS = ("marks_gigabits", "worked_s", "alone_s", "shared_s", "shifted_s", "loo
 _LINES = ("slowdown", "marks_gbps", "shared", "shifted", "looped")
 
 
-class PhaseSpeeds(SpeedsAmongNeighbours):
-    """Steps/s of gangs on links, see `PlacedSpeeds` and `apportion.sim.engine.speeds.TimedSpeeds`.
+class PhaseSpeeds:
+    """Steps/s of gangs on links, see `apportion.sim.engine.speeds.TimedSpeeds`.
 
     The speed of a gang that has the links for itself, over how many times as long its iterations
     take beside the others in the engine.
 
     Parameters
     ----------
+    free
+        Speeds of gangs that have the links for themselves.
+    job_types
+        What each job trains, length (jobs,).
     model, network
         Profiles, Gb/s and epochs, and with them the cluster.
+    where
+        Returns the placement of a gang.
     """
 
     def __init__(
@@ -55,10 +60,9 @@ class PhaseSpeeds(SpeedsAmongNeighbours):
         job_types: Sequence[str],
         model: PhaseNetwork,
         network: MemoizedNetwork,
-        held: Mapping[int, object],
         where: Callable[[int], Placement],
     ) -> None:
-        super().__init__(free, job_types, held, where)
+        self._free, self._job_types, self._where = free, job_types, where
         self._model, self._links = model, GangLinks(model, network.cluster)
         self._steady = SteadyIterations(model)
         self._epochs = Epochs(model.epoch_s)
@@ -76,6 +80,10 @@ class PhaseSpeeds(SpeedsAmongNeighbours):
     def changes_s(self) -> float:
         """Return when shifts are chosen anew for gangs that have none that suit; or never."""
         return np.inf if self._settled else self._epochs.next_s
+
+    def rates(self, gangs: Gangs) -> Floats:
+        """Return the steps/s of every line, shape (lines,)."""
+        return self.rates_among(gangs, np.ones(gangs.job.size, dtype=bool))
 
     def rates_among(self, gangs: Gangs, there: Bools) -> Floats:
         """Return the steps/s of every line while some lines are there no more, shape (lines,)."""

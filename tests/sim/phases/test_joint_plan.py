@@ -96,7 +96,7 @@ def test_gangs_in_a_loop_are_shifted(kind: Any) -> None:
     for joint in (False, True):
         network = get_network(kind(profiles=PROFILES, joint=joint), cluster=SERVERS)
         made: Any = PhaseSpeeds if kind is PhaseNetwork else CompatibleSpeeds
-        speeds = made(Free(), ["half", "half"], network.model, network, where, where.__getitem__)
+        speeds = made(Free(), ["half", "half"], network.model, network, where.__getitem__)
         rates[joint] = speeds.rates(gangs)
     assert rates[True] == pytest.approx([10, 10])
     assert (rates[False] < 9).all()

@@ -50,7 +50,7 @@ class Free:
 def speeds_of(types: list[str], kind: Any = PhaseNetwork, **options: Any) -> Any:
     network = get_network(kind(profiles=PROFILES, **options), cluster=FOUR)
     made: Any = PhaseSpeeds if kind is PhaseNetwork else CompatibleSpeeds
-    return made(Free(), types, network.model, network, ACROSS, ACROSS.__getitem__)
+    return made(Free(), types, network.model, network, ACROSS.__getitem__)
 
 
 def lines(count: int) -> Gangs:
@@ -77,7 +77,7 @@ def test_shifted_gangs_on_one_link_as_the_law_has_it() -> None:
         (["always", "always", "twenty"], [5, 5, 10]),
     ):
         network = get_network(PhaseNetwork(profiles=PROFILES), cluster=cluster)
-        speeds = PhaseSpeeds(Free(), types, network.model, network, where, where.__getitem__)  # type: ignore[arg-type]
+        speeds = PhaseSpeeds(Free(), types, network.model, network, where.__getitem__)  # type: ignore[arg-type]
         rates = speeds.rates(lines(3))
         assert rates[:2] == pytest.approx(expected[:2])
         if types[1] != "always":
@@ -97,9 +97,7 @@ def test_where_the_law_is_not_exact() -> None:
     for kind in (CassiniNetwork, PhaseNetwork):
         network = get_network(kind(profiles=PROFILES, oversubscription=2.0), cluster=cluster)
         made: Any = PhaseSpeeds if kind is PhaseNetwork else CompatibleSpeeds
-        speeds = made(
-            Free(), ["half"], network.model, network, {}, lambda _: ((0, 0, 1), (1, 0, 1))
-        )
+        speeds = made(Free(), ["half"], network.model, network, lambda _: ((0, 0, 1), (1, 0, 1)))
         found[kind] = speeds.rates(lines(1))[0]
     assert found == pytest.approx({CassiniNetwork: 10, PhaseNetwork: 10 / 1.5})
 
