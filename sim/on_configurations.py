@@ -81,7 +81,7 @@ def run_configurations(
         For a policy that shares out time, a job that no option holds, which is named, and more
         GPUs that serve requests than there are.
     """
-    _check_policy(decider)
+    policy = _policy(decider)
     settings["serving"] = None if settings["serving"] is None else Serving.of(settings["serving"])
     serving: Serving | None = settings["serving"]
     if settings["gang_sizes"] is None:  # requests leave few machines whole
@@ -92,7 +92,7 @@ def run_configurations(
     truth, placer = Truth(ordered, present), Placer(present)
     jobs = _elastic(settings, workload, ordered, truth, placer.devices)
     _check_options(ordered, jobs.trainers)
-    choice = PolicyChoice(decider, truth.told, jobs.options, jobs.trainers)
+    choice = PolicyChoice(policy, truth.told, jobs.options, jobs.trainers)
     how = _how(decider, settings)
     about = (truth.told, placer.devices, jobs.options, choice, jobs.restarts)
     scheduler: InConfigurations = InConfigurations(*about, **how)
@@ -191,13 +191,14 @@ def _restarts(
     return JobRestarts(settings["gang_restart"], seconds[:, 0], seconds[:, 1], believed_s)
 
 
-def _check_policy(decider: Decider) -> None:
-    """Refuse policies that share out time."""
+def _policy(decider: Decider) -> Policy:
+    """Return a policy for one, and refuse those that share out time."""
     if not (isinstance(decider, Policy) and decider.integral):
         raise InputError(
             f"{decider.label!r} shares out time; elastic jobs need a policy that decides in whole "
             f"numbers, such as 'sia', 'pollux', 'deepboot' or 'optimus'."
         )
+    return decider
 
 
 def _refuse(snapshots: Snapshots | None) -> None:

@@ -140,7 +140,7 @@ class BesideRequests(InConfigurations):
 
     def _capacity(self) -> Ints:
         aside = [len(self._devices.held.get(-1 - k, (k, []))[1]) for k in range(self._kinds)]
-        return self._jobs.capacity.astype(np.intp) - np.array(aside, dtype=np.intp)
+        return super()._capacity() - np.array(aside, dtype=np.intp)
 
     @property
     def _kinds(self) -> int:

@@ -199,7 +199,7 @@ class InConfigurations:
 
     def _capacity(self) -> Ints:
         """Return the GPUs of each type that may be given."""
-        return self._jobs.capacity
+        return self._jobs.capacity.astype(np.intp)
 
     def _asked(self, now_s: float) -> Asked:
         active = self._jobs.active

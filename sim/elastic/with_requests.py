@@ -41,7 +41,7 @@ def serving_side(serving: Serving, devices: Devices, worth: GangWorth, seed: int
         raise InputError(f"gpus={count} are to serve requests; the cluster has {total}.")
     places = ServingPlaces(devices.pools, count)
     gpus = InferenceGpus(
-        *(places.node, serving.cold_start_s, serving.protect, serving.services_per_gpu),
+        *(places.node, serving.cold_starts, serving.protect_times, serving.services_per_gpu),
         binding=serving.binding,
     )
     requests = serving.requests

@@ -38,7 +38,7 @@ def request_figures(requests: pd.DataFrame) -> dict[str, float]:
 def gpu_use(states: pd.DataFrame, span_s: tuple[float, float]) -> pd.Series:
     """Return the GPU-seconds in each state between two times, of the table of states."""
     first_s, last_s = span_s
-    inside_s = np.minimum(states["to_s"], last_s) - np.maximum(states["from_s"], first_s)
+    inside_s = states["to_s"].clip(upper=last_s) - states["from_s"].clip(lower=first_s)
     return inside_s.clip(lower=0.0).groupby(states["state"]).sum()
 
 

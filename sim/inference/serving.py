@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 
@@ -73,7 +73,7 @@ class Serving:
     services_per_gpu: int = 1
     reclaim: str = "least_loss"
     lending: bool = True
-    binding: str = "late"
+    binding: Literal["late", "early"] = "late"
     yield_seconds: float | None = None
 
     def __post_init__(self) -> None:
@@ -89,18 +89,25 @@ class Serving:
                 "serve: gpus=8."
             )
         if not isinstance(self.protect, ProtectTimes):
-            factor = number("protect", self.protect)
-            object.__setattr__(self, "protect", ProtectTimes().times(factor))
-        object.__setattr__(self, "cold_start_s", self._cold_starts())
+            number("protect", self.protect)
+        object.__setattr__(self, "cold_start_s", self.cold_starts)
         whole("services_per_gpu", self.services_per_gpu, 1)
         choice("reclaim", self.reclaim, RECLAIMS)
         choice("binding", self.binding, ("late", "early"))
         if self.yield_seconds is not None:
             seconds("yield_seconds", self.yield_seconds)
 
-    def _cold_starts(self) -> dict[str, float]:
-        """Return the cold start of each service, in the order of their names."""
+    @property
+    def cold_starts(self) -> dict[str, float]:
+        """Seconds of the cold start of each service, in the order of their names."""
         return cold_starts(sorted(self.requests["service"].unique()), self.cold_start_s)
+
+    @property
+    def protect_times(self) -> ProtectTimes:
+        """How long a GPU is kept."""
+        if isinstance(self.protect, ProtectTimes):
+            return self.protect
+        return ProtectTimes().times(self.protect)
 
     @classmethod
     def of(cls, value: Any) -> Serving:

@@ -88,7 +88,7 @@ class Cosimulation:
         return self.speed(len(job["held"]), len({self.nodes[g] for g in job["held"]}))
 
     def _end(self, job: dict[str, Any]) -> float:
-        return max(self.now, job["ready"]) + job["left"] / self._rate(job)
+        return float(max(self.now, job["ready"]) + job["left"] / self._rate(job))
 
     def _progress(self, t: float) -> None:
         for job in self.jobs:
