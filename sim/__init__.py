@@ -6,6 +6,7 @@ from apportion.sim.contention.workload import generate_contended_workload
 from apportion.sim.elastic.generate import generate_elastic_workload
 from apportion.sim.elastic_workload import ElasticWorkload
 from apportion.sim.generate import generate_workload
+from apportion.sim.inference.fewest import FewestGpus, fewest_gpus
 from apportion.sim.inference.serve import serve
 from apportion.sim.inference.serving import Serving
 from apportion.sim.inference.serving_run import ServingRun
@@ -21,10 +22,12 @@ from apportion.sim.workload import Workload
 
 __all__ = [
     "ElasticWorkload",
+    "FewestGpus",
     "Run",
     "Serving",
     "ServingRun",
     "Workload",
+    "fewest_gpus",
     "generate_contended_workload",
     "generate_elastic_workload",
     "generate_pair_throughputs",

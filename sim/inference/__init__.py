@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from apportion.sim.inference.arrival_times import Bursts
+from apportion.sim.inference.fewest import FewestGpus, fewest_gpus
 from apportion.sim.inference.generate import generate_requests
 from apportion.sim.inference.rates import DiurnalRate, MeasuredRate, RequestRate
 from apportion.sim.inference.read import read_azure_llm, read_request_rate, read_requests
@@ -29,11 +30,13 @@ __all__ = [
     "SERVED_COLUMNS",
     "Bursts",
     "DiurnalRate",
+    "FewestGpus",
     "MeasuredRate",
     "RequestRate",
     "Serving",
     "ServingRun",
     "checked_requests",
+    "fewest_gpus",
     "generate_requests",
     "gpu_states_table",
     "offered_load",

@@ -85,3 +85,21 @@ def test_requests_that_cannot_be_served(capsys: pytest.CaptureFixture[str]) -> N
     assert "'slo_s' already" in refused(capsys, *serve, "--gpus", "1", "--slo-factor", "2")
     Path("r.csv").write_text("arrival_s,service,duration_s\n0,a,1\n-2,a,1\n")
     assert "line 3: arrival_s is '-2'" in refused(capsys, *serve, "--gpus", "1")
+
+
+def test_the_fewest_gpus(capsys: pytest.CaptureFixture[str]) -> None:
+    made = generated("--slo-factor", "4", "--rate", "0.1")
+    capsys.readouterr()
+    assert main(["serve", "r.csv", "--fewest", "--attainment", "0.9"]) == 0
+    found = ap.fewest_gpus(made, 0.9)
+    said = capsys.readouterr().out
+    assert f"Fewest GPUs for 90 %: {found.gpus}. At least {found.least} by the load" in said
+    assert f"r.csv on {found.gpus} GPUs" in said
+    serve = ("serve", "r.csv")
+    assert "leave one of them out" in refused(capsys, *serve, "--gpus", "2", "--fewest")
+    assert "--attainment is for --fewest" in refused(
+        capsys, *serve, "--gpus", "2", "--attainment", "1"
+    )
+    assert "Say how many GPUs serve" in refused(capsys, *serve)
+    assert "attainment is 1.5" in refused(capsys, *serve, "--fewest", "--attainment", "1.5")
+    assert "Did you mean '--gpus'" in refused(capsys, *serve, "--gpu", "2")

@@ -75,7 +75,16 @@ def _add_request_generator(parser: argparse.ArgumentParser) -> None:
 def _add_serving(parser: argparse.ArgumentParser) -> None:
     """Add the GPUs that serve requests, and how they do."""
     group = parser.add_argument_group("the GPUs")
-    group.add_argument("--gpus", type=whole(1), required=True, metavar="N", help="how many")
+    group.add_argument("--gpus", type=whole(1), metavar="N", help="how many")
+    group.add_argument(
+        "--fewest", action="store_true", help="in place of --gpus: find the fewest that do"
+    )
+    group.add_argument(
+        "--attainment",
+        type=real(strict=True),
+        metavar="X",
+        help="share of requests that must end within their SLO, with --fewest (default: 0.99)",
+    )
     group.add_argument(
         "--gpus-per-node", type=whole(1), default=4, metavar="N", help="(default: %(default)s)"
     )

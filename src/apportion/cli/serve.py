@@ -8,8 +8,9 @@ import numpy as np
 
 from apportion.checks import file_path
 from apportion.cli.output import print_table
+from apportion.errors import InputError
 from apportion.report.files import check_folder, write_table
-from apportion.sim.inference import serve
+from apportion.sim.inference import fewest_gpus, serve
 
 if TYPE_CHECKING:
     import argparse
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from apportion.sim.inference import ServingRun
 
 __all__ = ["run"]
+
+_ATTAINMENT = 0.99
 
 _SHOWN = (
     ("requests", "requests", "", 1.0, 0),
@@ -42,7 +45,14 @@ def run(args: argparse.Namespace) -> None:
     out = None if args.out is None else file_path("--out", args.out)
     if out is not None:
         check_folder(out)
-    served = serve(args.file, args.gpus, **serving_options(args))
+    if args.fewest:
+        served = _fewest(args)
+    elif args.attainment is not None:
+        raise InputError("--attainment is for --fewest; give that too, or leave it out.")
+    elif args.gpus is None:
+        raise InputError("Say how many GPUs serve, --gpus N, or ask for the --fewest that do.")
+    else:
+        served = serve(args.file, args.gpus, **serving_options(args))
     print(f"{args.file} on {served.gpus} GPUs, {served.length_s / 3600:.2f} h")
     show(served)
     if out is not None:
@@ -63,6 +73,29 @@ def serving_options(args: argparse.Namespace) -> dict[str, Any]:
         "slo_factor": args.slo_factor,
         "gpus_per_node": args.gpus_per_node,
     }
+
+
+def _fewest(args: argparse.Namespace) -> ServingRun:
+    """Find the fewest GPUs, and print how that is known."""
+    if args.gpus is not None:
+        raise InputError("--gpus says how many serve, and --fewest asks; leave one of them out.")
+    share = _ATTAINMENT if args.attainment is None else args.attainment
+    found = fewest_gpus(args.file, share, **serving_options(args))
+    columns = ["gpus", "slo_attainment", "p99_delay_s"]
+    rows = [
+        [f"{int(gpus)}", f"{100 * attained:.3f}", f"{p99_s:,.3f}"]
+        for gpus, attained, p99_s in found.tried[columns].to_numpy(dtype=float)
+    ]
+    print_table(["GPUs", "SLO attainment (%)", "P99 delay (s)"], rows)
+    print(
+        f"\nFewest GPUs for {100 * share:g} %: {found.gpus}. At least {found.least} by the load; "
+        f"E + 2 sqrt(E) says {found.square_root_rule} for {found.busiest_erlangs:.3g} Erlangs; "
+        f"{found.enough} are never all in use."
+    )
+    if not found.more_is_as_good:
+        print("Note: some larger number that was tried does not reach it.")
+    print()
+    return found.run
 
 
 def show(served: ServingRun) -> None:
