@@ -54,7 +54,7 @@ def test_policy_runtime_agrees_with_plain_cvxpy(tmp_path: Path) -> None:
 def test_cassinis_gains_vanish_with_the_score() -> None:
     shown = run("cassini_paper")
     assert "two jobs at half duty: 1.50" in shown
-    snapshots = [line.split("|") for line in shown.splitlines() if line.count("|") == 7]
+    snapshots = [line.split("|") for line in shown.splitlines() if line.count("|") == 9]
     speed_ups = [float(row[5]) for row in snapshots if row[2].strip().startswith(("0.", "1."))]
     assert len(speed_ups) == 5
     assert speed_ups[0] > 1.2 > 1 > speed_ups[-1]
