@@ -2,27 +2,37 @@
 
 ``python -m benchmarks.ada_srsf_gates`` runs SRSF(n), AdaDUAL as written and with all conflicts
 checked, the rule for k transfers and the gate that simulates, all with LWF-1, on job sets of the
-full length; and again, a hundredth as long, with other eta, less memory and jittered arrivals,
-with a rollout over the waiting transfers where many wait. Ratios are paired by job set. Job sets
-are those of `benchmarks.ada_srsf_tables`.
+full length; again, a tenth as long, with other eta, less memory and jittered arrivals; and, a
+hundredth as long, with a rollout over the waiting transfers where many wait. Ratios are paired by
+job set. Job sets are those of `benchmarks.ada_srsf_tables`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pandas as pd
 
-from benchmarks.contended_runs import ETA_S, MEMORY_GB, STORE, asked, in_words, means, play, ratio
+from benchmarks.contended_runs import (
+    ETA_S,
+    MEMORY_GB,
+    STORE,
+    asked,
+    in_words,
+    means,
+    options_with_sets,
+    play,
+    ratio,
+)
 from benchmarks.experiment import parser, run_all, verdict
 from benchmarks.reporting import machine, show, write_csv
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
 SETS, QUICK_SETS = 20, 1
-SHORT = 0.01
+TENTH, SHORT = 0.1, 0.01
 ONE, TWO, THREE = (f"at_most_{n}" for n in (1, 2, 3))
 ADA, WRITTEN, K_WAY, WHAT_IF, ROLLOUT = (
     *("ada_dual", "ada_dual_as_written", "k_way", "what_if", "rollout"),
@@ -43,8 +53,7 @@ OTHERS: tuple[Setting, ...] = (
 )
 MANY_WAIT: tuple[Setting, ...] = (LESS_MEMORY, (MEMORY_GB, 5e-10))
 COMPARED = (ONE, TWO, ADA, K_WAY, WHAT_IF)
-SENSITIVE_SETS = 8
-JITTERED_SETS, JITTERS = 5, 5
+JITTERS = 5
 
 
 def main() -> None:
@@ -61,12 +70,14 @@ def main() -> None:
     print("\nMean completion time of one over another: geometric mean (95 % interval), sets won.")
     pairs = _pairs(runs)
     show(pairs[["one", "other", "ours"]])
-    other = _sensitivity(options)
+    other = _over_one(options, OTHERS, COMPARED, SHORT if options.quick else TENTH)
+    many = _over_one(options, MANY_WAIT, (ONE, ADA, WHAT_IF, ROLLOUT), SHORT)
     jittered = _jitter(options)
-    verdicts = [] if options.quick else _verdicts(pairs, other)
+    verdicts = [] if options.quick else _verdicts(pairs, other, many)
     write_csv(runs, options.out, "ada_srsf_gates_runs")
     write_csv(pairs, options.out, "ada_srsf_gates")
     write_csv(other, options.out, "ada_srsf_gates_sensitivity")
+    write_csv(many, options.out, "ada_srsf_gates_many_wait")
     write_csv(jittered, options.out, "ada_srsf_gates_jitter")
     write_csv(pd.DataFrame(verdicts), options.out, "ada_srsf_gates_verdicts")
 
@@ -74,10 +85,7 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     text = f"{QUICK_SETS} set of a hundredth of the length"
     what = parser("ada_srsf_gates", "Gates on contended links.", text)
-    what.add_argument("--sets", type=int, metavar="N", help=f"job sets, {SETS} by default")
-    options = what.parse_args()
-    options.sets = options.sets or (QUICK_SETS if options.quick else SETS)
-    return options
+    return options_with_sets(what, SETS, QUICK_SETS)
 
 
 def _pairs(runs: pd.DataFrame) -> pd.DataFrame:
@@ -88,41 +96,38 @@ def _pairs(runs: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _sensitivity(options: argparse.Namespace) -> pd.DataFrame:
-    """Run with other memory and eta, and return ratios to SRSF(1) for each."""
-    settings = []
-    for place in OTHERS[:1] if options.quick else OTHERS:
-        many_wait = place in MANY_WAIT and not options.quick
-        gates: tuple[str, ...] = (*COMPARED, ROLLOUT) if many_wait else COMPARED
-        settings += [
-            asked(number, gate=gate, scale=SHORT, memory_gb=place[0], eta=place[1])
-            for number in range(min(SENSITIVE_SETS, options.sets))
-            for gate in gates
-        ]
+def _over_one(
+    options: argparse.Namespace, places: Sequence[Setting], gates: Sequence[str], scale: float
+) -> pd.DataFrame:
+    """Run gates with other memory and eta, and return ratios to SRSF(1) for each."""
+    settings = [
+        asked(number, gate=gate, scale=scale, memory_gb=memory_gb, eta=eta)
+        for memory_gb, eta in (places[:1] if options.quick else places)
+        for number in range(options.sets)
+        for gate in gates
+    ]
     runs = run_all(play, settings, options, STORE)
     rows: list[dict[str, Any]] = []
     for given, chosen in runs.groupby(["memory_gb", "eta"], sort=False):
         row: dict[str, Any] = dict(zip(("GB", ETA), given, strict=True))
-        for gate in (*COMPARED[1:], ROLLOUT):
-            if gate in set(chosen["gate"]):
-                found = ratio(chosen, {"gate": gate}, {"gate": ONE})
-                row |= {gate: in_words(found), f"{gate} low": found["low"]}
-                row |= {f"{gate} ratio": found["ratio"], f"{gate} high": found["high"]}
+        for gate in gates[1:]:
+            found = ratio(chosen, {"gate": gate}, {"gate": ONE})
+            row |= {gate: in_words(found), f"{gate} low": found["low"]}
+            row |= {f"{gate} ratio": found["ratio"], f"{gate} high": found["high"]}
         rows.append(row)
     table = pd.DataFrame(rows)
-    print("\nOver SRSF(1), runs of a hundredth of the length:")
-    shown = [gate for gate in (*COMPARED[1:], ROLLOUT) if gate in table]
-    show(table[["GB", ETA, *shown]])
+    print(f"\nOver SRSF(1), runs of {scale:g} of the length, {options.sets} sets:")
+    show(table[["GB", ETA, *gates[1:]]])
     return table
 
 
 def _jitter(options: argparse.Namespace) -> pd.DataFrame:
     """Let arrivals move by less than 0.1 s, and return how far one run can be off."""
-    sets = range(1 if options.quick else min(JITTERED_SETS, options.sets))
+    sets, scale = range(options.sets), SHORT if options.quick else TENTH
     repeats = range(1, 1 + (2 if options.quick else JITTERS))
     gates = (ONE, ADA)
     settings = [
-        asked(number, gate=gate, scale=SHORT, jitter=jitter)
+        asked(number, gate=gate, scale=scale, jitter=jitter)
         for number in sets
         for jitter in repeats
         for gate in gates
@@ -136,13 +141,13 @@ def _jitter(options: argparse.Namespace) -> pd.DataFrame:
         f"mean completion time of one set, %, over {len(sets)} sets"
     )
     show(shown)
-    averaged = runs.groupby(["set", "gate"])["mean_s"].mean().unstack()
-    logs = np.log(averaged[ADA] / averaged[ONE])
-    print(f"{ADA} over {ONE}, jitter averaged out: {np.exp(logs.mean()):.3f}")
-    return table
+    averaged = runs.groupby(["set", "gate"])["mean_s"].mean().reset_index().assign(jitter=0)
+    found = ratio(averaged, {"gate": ADA}, {"gate": ONE})
+    print(f"{ADA} over {ONE}, jitter averaged out: {in_words(found)}")
+    return table.assign(**{f"{ADA} over {ONE}": in_words(found)})
 
 
-def _verdicts(pairs: pd.DataFrame, other: pd.DataFrame) -> list[dict[str, str]]:
+def _verdicts(pairs: pd.DataFrame, other: pd.DataFrame, many: pd.DataFrame) -> list[dict[str, str]]:
     """Judge by the intervals of ratios."""
     of = {(row["one"], row["other"]): row for row in pairs.to_dict("records")}
     found = []
@@ -156,9 +161,8 @@ def _verdicts(pairs: pd.DataFrame, other: pd.DataFrame) -> list[dict[str, str]]:
     best = other[f"{ADA} low"].min()
     claim = "some eta or memory lets AdaDUAL save 20 % of SRSF(1)"
     found.append(verdict(claim, best <= 0.8, f"lowest end of an interval {best:.3f}"))
-    rows = other[other[f"{ROLLOUT} high"].notna()]
-    saved = bool((rows[f"{ROLLOUT} high"] < 1).all())
-    evidence = "; ".join(rows[ROLLOUT])
+    saved = bool((many[f"{ROLLOUT} high"] < 1).all())
+    evidence = "; ".join(many[ROLLOUT])
     found.append(verdict("a rollout beats SRSF(1) where many wait", saved, evidence))
     return found
 

@@ -6,8 +6,9 @@ runs every combination of a placement and a gate on each. Sets differ by more th
 compared, so ratios are paired by set and come with 95 % intervals; criteria stand in `_verdicts`.
 
 ``--with-released-defect`` emulates the double counting of the released simulator, in which AdaDUAL
-moves bytes by asking for them (see `benchmarks.released_engine`); runs are then as short as there,
-a hundredth. It shows where the figures of the paper come from, and is nothing to compare with.
+moves bytes by asking for them (see `benchmarks.released_engine`). All runs have its settings then
+(see `benchmarks.released_points`) and are as short as there, a hundredth; AdaDUAL runs without the
+defect, too. It shows where the figures of the paper come from, and is nothing to compare with.
 """
 
 from __future__ import annotations
@@ -18,8 +19,17 @@ import pandas as pd
 
 from apportion.report.series import distribution
 from apportion.report.style import line_styles
-from benchmarks.contended_runs import STORE, asked, in_words, means, play, ratio
+from benchmarks.contended_runs import (
+    STORE,
+    asked,
+    in_words,
+    means,
+    options_with_sets,
+    play,
+    ratio,
+)
 from benchmarks.experiment import drawing, parser, run_all, verdict
+from benchmarks.released_points import RELEASED
 from benchmarks.reporting import machine, show, write_csv
 
 if TYPE_CHECKING:
@@ -27,6 +37,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SETS, QUICK_SETS = 20, 2
+GATES_DIFFER_S = 1000.0
+"""Below so many seconds the distributions of all gates are the same line."""
+
 SHORT = 0.01
 """Length of the released runs: a hundredth of the text's."""
 
@@ -64,20 +77,11 @@ def main() -> None:
     """Run all ways on all sets; print Tables IV and V beside the paper's, ratios and verdicts."""
     options = _options()
     defect = options.with_released_defect
-    scale = SHORT if options.quick or defect else 1.0
-    ways = [way for way in (*TABLE_IV, *TABLE_V, *KAPPA) if not (defect and way[1] == ADA)]
-    if defect:
-        ways += [(placement, WRITTEN) for placement, _ in (*TABLE_IV[:3], *KAPPA)]
-    settings = [
-        asked(number, *way, scale=scale, defect=defect and way[1] == WRITTEN)
-        for number in range(options.sets)
-        for way in ways
-    ]
     print(f"Placements and gates on contended links, on {machine()}")
-    runs = run_all(play, settings, options, STORE)
+    runs = run_all(play, _settings(options), options, STORE)
     if defect:
         print("WITH THE RELEASED DEFECT: AdaDUAL moves bytes by asking for them. Not a result.")
-        runs["gate"] = runs["gate"].replace(WRITTEN, ADA)
+        runs.loc[runs["defect"], "gate"] = ADA
     print(
         f"160 jobs on 16 servers of 4 GPUs of 32 GB, {options.sets} job sets; seconds, means over "
         f"sets; sd: of the mean completion time, between sets. In brackets: Tables IV and V."
@@ -98,15 +102,28 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     text = f"{QUICK_SETS} sets of a hundredth of the length"
     what = parser("ada_srsf_tables", "Placements and gates on contended links.", text)
-    what.add_argument("--sets", type=int, metavar="N", help=f"job sets, {SETS} by default")
     what.add_argument(
         "--with-released-defect",
         action="store_true",
         help="emulate the double counting of the released simulator",
     )
-    options = what.parse_args()
-    options.sets = options.sets or (QUICK_SETS if options.quick else SETS)
-    return options
+    return options_with_sets(what, SETS, QUICK_SETS)
+
+
+def _settings(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Return the runs: AdaDUAL checks all, but as written if the released code is emulated."""
+    defect, sets = options.with_released_defect, range(options.sets)
+    ways = (*TABLE_IV, *TABLE_V, *KAPPA)
+    if not defect:
+        scale = SHORT if options.quick else 1.0
+        return [asked(number, *way, scale=scale) for number in sets for way in ways]
+    emulated = [(placement, WRITTEN) for placement, gate in ways if gate == ADA]
+    return [
+        asked(number, *way, scale=SHORT, defect=wrong, point=RELEASED)
+        for number in sets
+        for wrong, some in ((True, emulated), (False, TABLE_V))
+        for way in some
+    ]
 
 
 def _beside_paper(table: pd.DataFrame) -> pd.DataFrame:
@@ -195,26 +212,31 @@ def _defect_verdicts(runs: pd.DataFrame, ratios: pd.DataFrame) -> list[dict[str,
 
 
 def _plot(runs: pd.DataFrame, out: Path | None, name: str) -> None:
-    """Draw the distributions of completion times, of all sets together."""
+    """Draw the distributions of completion times, of all sets together: gates, their upper part."""
     with drawing(out, name, width=11.0, height=4.2) as figure:
         if figure is None:
             return
-        panels = figure.subplots(1, 2, sharey=True)
+        left, right = figure.subplots(1, 2)
         gates = [(LWF, gate) for gate in (ADA, ONE, TWO, THREE)]
-        for axes, ways, place in ((panels[0], TABLE_IV, 0), (panels[1], gates, 1)):
+        for axes, ways, place in ((left, TABLE_IV, 0), (right, gates, 1)):
             styles = line_styles([way[place] for way in ways])
+            longest_s, least = 0.0, 1.0
             for way in ways:
                 chosen = runs[(runs["placement"] == way[0]) & (runs["gate"] == way[1])]
                 jct_s = pd.Series(" ".join(chosen["jct_s"]).split()).to_numpy(float)
-                axes.step(
-                    *distribution(jct_s), where="post", label=way[place], **styles[way[place]]
-                )
-            axes.set(xscale="log", xlabel="completion time (s, log scale)", ylim=(0, 1.02))
+                values, shares = distribution(jct_s)
+                longest_s = max(longest_s, values[-1])
+                least = min(least, float((jct_s < GATES_DIFFER_S).mean()))
+                axes.step(values, shares, where="post", label=way[place], **styles[way[place]])
+            axes.set(xscale="log", xlabel="completion time (s, log scale)")
+            axes.set_ylabel("share of jobs (%)")
             axes.xaxis.set_major_formatter(lambda seconds, _: f"{seconds:g}")
-            axes.legend()
-        panels[0].set(title="Placements, AdaDUAL", ylabel="share of jobs (%)")
-        panels[0].yaxis.set_major_formatter(lambda share, _: f"{100 * share:g}")
-        panels[1].set(title="Gates, LWF-1")
+            axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g}")
+            axes.legend(loc="lower right")
+        left.set(title="Placements, AdaDUAL", ylim=(0, 1.02))
+        right.set(title="Gates, LWF-1", xlim=(GATES_DIFFER_S, longest_s), ylim=(least, 1))
+        right.set_xticks([1000, 2000, 5000, 10000])
+        right.minorticks_off()
 
 
 if __name__ == "__main__":

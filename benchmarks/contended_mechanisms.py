@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 import apportion as ap
-from benchmarks.contended_runs import CLUSTER, MEMORY_GB
+from benchmarks.contended_runs import CLUSTER, MEMORY_GB, figures, means, options_with_sets
 from benchmarks.experiment import Settings, parser, run_all, verdict
 from benchmarks.reporting import machine, show, write_csv
 
@@ -59,10 +59,7 @@ def main() -> None:
         f"160 jobs on 64 GPUs, {options.sets} sets; rounds and leases of {SECONDS:g} s; seconds, "
         f"means over sets"
     )
-    table = runs.groupby(["policy", "network"], sort=False)[
-        ["mean_s", "median_s", "p95_s", "util_pct"]
-    ].mean()
-    show(table.reset_index(), digits=4)
+    show(means(runs, ["policy", "network"]), digits=4)
     settings = [
         {"what": "batch", "set": number, "scale": scale, "way": way}
         for number in sets
@@ -82,10 +79,7 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     text = f"{QUICK_SETS} set, a fiftieth of the length"
     what = parser("contended_mechanisms", "Contention under every mechanism.", text)
-    what.add_argument("--sets", type=int, metavar="N", help=f"job sets, {SETS} by default")
-    options = what.parse_args()
-    options.sets = options.sets or (QUICK_SETS if options.quick else SETS)
-    return options
+    return options_with_sets(what, SETS, QUICK_SETS)
 
 
 def _contended(settings: Settings, data: Path | None) -> dict[str, float]:
@@ -100,13 +94,7 @@ def _contended(settings: Settings, data: Path | None) -> dict[str, float]:
     else:
         rounds = ap.Rounds(seconds=SECONDS, network=None if network == "none" else network)
         run = ap.simulate(policy, workload, CLUSTER, mechanism=rounds)
-    jct_s = run.jobs["jct_s"].to_numpy(float) / settings["scale"]
-    return {
-        "mean_s": float(jct_s.mean()),
-        "median_s": float(np.median(jct_s)),
-        "p95_s": float(np.quantile(jct_s, 0.95)),
-        "util_pct": 100 * run.summary()["utilization"],
-    }
+    return figures(run, settings["scale"])
 
 
 def _batch(settings: Settings, data: Path | None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the benchmarks of contention share: one contended run, and ratios paired by job set.
+"""What the benchmarks of contention share: sets of jobs, one contended run, ratios paired by set.
 
 Job sets are drawn by the description in section 5 of Wang et al., "Communication Contention Aware
 Scheduling of Multiple Deep Learning Training Jobs": 160 jobs on 16 servers of four V100. The
@@ -16,8 +16,10 @@ from scipy.stats import t as student
 
 import apportion as ap
 from benchmarks.released_engine import released
+from benchmarks.released_points import POINTS, TEXT, at_point
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Sequence
     from pathlib import Path
 
@@ -54,36 +56,47 @@ def asked(
     eta: float = ETA_S,
     jitter: int = 0,
     defect: bool = False,
+    point: str = TEXT,
 ) -> dict[str, Any]:
     """Return the settings of one run: a job set by number, and how it is run."""
     run = {"set": number, "placement": placement, "gate": gate, "scale": scale}
-    return run | {"memory_gb": memory_gb, "eta": eta, "jitter": jitter, "defect": defect}
+    run |= {"memory_gb": memory_gb, "eta": eta, "jitter": jitter, "defect": defect}
+    return run if point == TEXT else run | {"point": point}
 
 
 def play(settings: Settings, data: Path | None) -> dict[str, Any]:
     """Run one job set; return figures in seconds of the paper, and all completion times."""
-    scale = settings["scale"]
-    workload = ap.generate_contended_workload(seed=settings["set"], scale=scale)
+    scale, point = settings["scale"], settings.get("point", TEXT)
+    workload = at_point(point, ap.generate_contended_workload(seed=settings["set"], scale=scale))
     if settings["jitter"]:
         workload = _jittered(workload, settings["jitter"], JITTER_S * scale)
     with released(switched_on=settings["defect"]):
+        given: dict[str, Any] = {"placement": settings["placement"], **POINTS[point]}
         run = ap.simulate(
             *("ada_srsf", workload, CLUSTER),
-            placement=settings["placement"],
             gate=settings["gate"],
             gpu_memory_gb=settings["memory_gb"],
             penalty_s_per_byte=settings["eta"],
             seed=settings["set"],
+            **given,
         )
+    jct_s = run.jobs["jct_s"].to_numpy(float) / scale
+    return {
+        **figures(run, scale),
+        "below_5000_pct": 100 * float((jct_s < 5000).mean()),
+        "jct_s": " ".join(f"{each:.1f}" for each in jct_s),
+        "wall_s": run.wall_seconds,
+    }
+
+
+def figures(run: ap.Run, scale: float) -> dict[str, float]:
+    """Return mean, median and 95th percentile of completion times, as of full length, and use."""
     jct_s = run.jobs["jct_s"].to_numpy(float) / scale
     return {
         "util_pct": 100 * run.summary()["utilization"],
         "mean_s": float(jct_s.mean()),
         "median_s": float(np.median(jct_s)),
         "p95_s": float(np.quantile(jct_s, 0.95)),
-        "below_5000_pct": 100 * float((jct_s < 5000).mean()),
-        "jct_s": " ".join(f"{each:.1f}" for each in jct_s),
-        "wall_s": run.wall_seconds,
     }
 
 
@@ -91,6 +104,16 @@ def _jittered(workload: ap.Workload, seed: int, most_s: float) -> ap.Workload:
     later_s = np.random.default_rng(seed).uniform(0.0, most_s, len(workload.jobs))
     jobs = workload.jobs.assign(arrival_s=workload.jobs["arrival_s"] + later_s)
     return replace(workload, jobs=jobs.sort_values("arrival_s", kind="stable"))
+
+
+def options_with_sets(
+    what: argparse.ArgumentParser, sets: int, quick_sets: int
+) -> argparse.Namespace:
+    """Parse the command line, with an option for the number of job sets."""
+    what.add_argument("--sets", type=int, metavar="N", help=f"job sets, {sets} by default")
+    options = what.parse_args()
+    options.sets = options.sets or (quick_sets if options.quick else sets)
+    return options
 
 
 def means(runs: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
@@ -138,5 +161,5 @@ def _mean_s(runs: pd.DataFrame, way: dict[str, Any]) -> pd.Series:
 
 def in_words(found: dict[str, float]) -> str:
     """Write a ratio as 'ratio (interval), wins/sets'."""
-    interval = f"{found['low']:.3f}-{found['high']:.3f}"
-    return f"{found['ratio']:.3f} ({interval}), {found['wins']}/{found['sets']}"
+    interval = f" ({found['low']:.3f}-{found['high']:.3f})" if found["sets"] > 1 else ""
+    return f"{found['ratio']:.3f}{interval}, {found['wins']}/{found['sets']}"

@@ -192,6 +192,9 @@ def test_the_released_defect_is_what_made_ada_srsf_fast() -> None:
         for name, (gate, defect) in ways.items()
     }
     assert mean_s["wrong"] < 0.8 * mean_s["srsf"] < mean_s["right"]
+    # Loads in seconds of their gangs, as released, are another matter, and the larger one.
+    released = play(asked(0, gate="at_most_1", scale=0.01, point="as released"), None)["mean_s"]
+    assert mean_s["wrong"] < released < 0.9 * mean_s["srsf"]
     # SRSF(n) asks for no bytes: the mistake does nothing to it.
     few = asked(1, gate="at_most_1", scale=0.002)
     with_defect = play({**few, "defect": True}, None)["jct_s"]
@@ -205,18 +208,15 @@ def test_placements_and_gates_with_the_defect_and_without(tmp_path: Path) -> Non
     assert "Not a result" in wrong
     assert "DEFECT" not in right
     ratio = {
-        name: pd.read_csv(tmp_path / f"ada_srsf_{name}_ratios.csv")
-        .query("one == 'lwf_1 ada_dual' and other == 'lwf_1 at_most_1'")["ratio"]
+        (name, gate): pd.read_csv(tmp_path / f"ada_srsf_{name}_ratios.csv")
+        .query(f"one == 'lwf_1 {gate}' and other == 'lwf_1 at_most_1'")["ratio"]
         .item()
         for name in ("tables", "defect")
+        for gate in ("ada_dual", "ada_dual_as_written")
     }
-    assert ratio["defect"] < 0.85 < 0.9 < ratio["tables"]
-    # Runs are kept: SRSF(n) asks for no bytes, so that its runs are the same ones.
-    runs = [
-        pd.read_csv(tmp_path / f"ada_srsf_{name}_runs.csv").query("gate == 'at_most_2'")
-        for name in ("tables", "defect")
-    ]
-    assert runs[0]["jct_s"].tolist() == runs[1]["jct_s"].tolist()
+    # The defect is what makes it fast, not the other settings of the released code.
+    wrong = ratio.pop(("defect", "ada_dual"))
+    assert wrong < 0.9 < min(ratio.values())
 
 
 @pytest.mark.slow
