@@ -23,6 +23,7 @@ from benchmarks.contended_runs import (
     options_with_sets,
     play,
     ratio,
+    who_wins,
 )
 from benchmarks.experiment import parser, run_all, verdict
 from benchmarks.reporting import machine, show, write_csv
@@ -69,7 +70,7 @@ def main() -> None:
     show(means(runs, ["gate"]), digits=4)
     print("\nMean completion time of one over another: geometric mean (95 % interval), sets won.")
     pairs = _pairs(runs)
-    show(pairs[["one", "other", "ours"]])
+    show(pairs[["one", "other", "ours", "verdict"]])
     other = _over_one(options, OTHERS, COMPARED, SHORT if options.quick else TENTH)
     many = _over_one(options, MANY_WAIT, (ONE, ADA, WHAT_IF, ROLLOUT), SHORT)
     jittered = _jitter(options)
@@ -92,7 +93,8 @@ def _pairs(runs: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for one, other in PAIRS:
         found = ratio(runs, {"gate": one}, {"gate": other})
-        rows.append({"one": one, "other": other, "ours": in_words(found), **found})
+        row = {"one": one, "other": other, "ours": in_words(found), "verdict": who_wins(found)}
+        rows.append({**row, **found})
     return pd.DataFrame(rows)
 
 
@@ -112,7 +114,7 @@ def _over_one(
         row: dict[str, Any] = dict(zip(("GB", ETA), given, strict=True))
         for gate in gates[1:]:
             found = ratio(chosen, {"gate": gate}, {"gate": ONE})
-            row |= {gate: in_words(found), f"{gate} low": found["low"]}
+            row |= {gate: f"{in_words(found)}: {who_wins(found)}", f"{gate} low": found["low"]}
             row |= {f"{gate} ratio": found["ratio"], f"{gate} high": found["high"]}
         rows.append(row)
     table = pd.DataFrame(rows)

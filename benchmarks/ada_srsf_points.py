@@ -19,6 +19,7 @@ from benchmarks.contended_runs import (
     options_with_sets,
     play,
     ratio,
+    who_wins,
 )
 from benchmarks.experiment import parser, run_all, verdict
 from benchmarks.released_points import POINTS, RELEASED, TEXT
@@ -70,10 +71,12 @@ def _row(runs: pd.DataFrame, point: str) -> dict[str, Any]:
     here = runs[runs["point"] == point]
     of_one = dict(means(here, ["placement", "gate"]).set_index("gate").loc[ONE])
     both = ({"gate": ONE, "point": each} for each in (point, TEXT))
+    over_text = ratio(runs, *both)
     return {
         "point": point,
         **{figure: float(of_one[figure]) for figure in ("avg", "sd")},
-        "SRSF(1) over the text's": in_words(ratio(runs, *both)),
+        "SRSF(1) over the text's": in_words(over_text),
+        "verdict": who_wins(over_text),
         "Ada-SRSF / SRSF(1)": in_words(ratio(here, {"gate": ADA}, {"gate": ONE})),
     }
 

@@ -12,7 +12,7 @@ import argparse
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,7 @@ import pandas as pd
 from apportion.mechanism.gates import START, Flow, get_gate
 from apportion.mechanism.gates.built_in import start_costs
 from apportion.sim.network.table_iii import TABLE_III
-from benchmarks.experiment import verdict
+from benchmarks.experiment import judged, verdict
 from benchmarks.reporting import machine, show, write_csv
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def main() -> None:
     cases = QUICK_CASES if options.quick else CASES
     rows = [_two(rng, cases, larger_waits=True), _two(rng, cases, larger_waits=False)]
     rows.append(_many(rng, cases))
-    table = pd.DataFrame(rows)
+    table = pd.DataFrame([{**row, "verdict": judged(_is_exact(row))} for row in rows])
     print(f"{cases} random cases each; starts on a grid of {GRID}, and at every end:")
     show(table)
     print(
@@ -239,10 +239,16 @@ def _crowd(rng: np.random.Generator, states: int, running: int, waiting: int) ->
     return row | {name: f"{np.mean(all_):.4f} ({max(all_):.2f})" for name, all_ in lost.items()}
 
 
+def _is_exact(row: dict[Any, Any]) -> bool:
+    """Tell whether brute force found nothing wrong with a claim."""
+    return bool(row["largest error"] < 1e-9 and row["grid better by"] < 1e-9 and not row["wrong"])
+
+
 def _verdicts(table: pd.DataFrame, crowds: pd.DataFrame) -> None:
     for row in table.to_dict("records"):
-        exact = row["largest error"] < 1e-9 and row["grid better by"] < 1e-9 and not row["wrong"]
-        verdict(row["claim"], exact, f"error {row['largest error']:.1e}, {row['wrong']} wrong")
+        verdict(
+            row["claim"], _is_exact(row), f"error {row['largest error']:.1e}, {row['wrong']} wrong"
+        )
     one = crowds[crowds["waiting"] == 1]
     claim = "the k-way rule is optimal for one waiting transfer, AdaDUAL for one under way only"
     holds = bool(one["k_way"].str.startswith("1.0000").all())

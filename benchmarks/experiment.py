@@ -120,9 +120,14 @@ def _fingerprint(settings: Settings, data: Path | None) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
 
 
+def judged(holds: bool) -> str:
+    """Return the word for a claim that holds here, or does not."""
+    return "reproduced" if holds else "not reproduced"
+
+
 def verdict(claim: str, holds: bool, evidence: str) -> dict[str, str]:
     """Print whether a claim of the paper holds here, with the figures that decide it."""
-    word = "reproduced" if holds else "not reproduced"
+    word = judged(holds)
     print(f"{word}: {claim} ({evidence})")
     return {"verdict": word, "claim": claim, "evidence": evidence}
 
