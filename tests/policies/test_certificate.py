@@ -17,7 +17,7 @@ from apportion.policies import (
     ShortestJobFirst,
     solve_instance,
 )
-from apportion.policies.solving import driver
+from apportion.policies.solving import declared
 from apportion.policies.solving.certificate import make_feasible, relative_gap
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def test_relative_gap() -> None:
 def test_the_other_solver_has_a_try_where_the_first_was_inaccurate(
     bench: type[Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = driver._attempt
+    real = declared._attempt
     asked: list[str] = []
 
     def first_is_poor(*args: Any) -> Any:
@@ -137,7 +137,7 @@ def test_the_other_solver_has_a_try_where_the_first_was_inaccurate(
         asked.append(args[2])
         return attempt._replace(gap=1e-3) if len(asked) == 1 else attempt
 
-    monkeypatch.setattr(driver, "_attempt", first_is_poor)
+    monkeypatch.setattr(declared, "_attempt", first_is_poor)
     solution = solve_instance(MaxMinFairness(), bench.random(0).instance)
     assert asked == ["auto", "clarabel"]
     assert solution.status == "optimal"
