@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
 
-__all__ = ["elastic_share", "shortest_first"]
+__all__ = ["base_workers", "elastic_share", "shortest_first"]
 
 Over = Literal["after", "before"]
 
@@ -79,7 +79,8 @@ def elastic_share(
 def shortest_first(seconds: ArrayLike, base: ArrayLike, gpus: int) -> NDArray[np.bool_]:
     """Serve jobs with their base workers, shortest first; one that does not fit is passed over.
 
-    It is Lyra's first phase: the policy ``lyra`` then shares out the GPUs that are left.
+    It is Lyra's first phase on one type: the policy ``lyra`` then shares out the GPUs that are
+    left. With several types see `base_workers`.
 
     Parameters
     ----------
@@ -101,6 +102,44 @@ def shortest_first(seconds: ArrayLike, base: ArrayLike, gpus: int) -> NDArray[np
         if workers[job] <= left:
             served[job] = True
             left -= float(workers[job])
+    return served
+
+
+def base_workers(
+    seconds: ArrayLike, base: ArrayLike, gpus: ArrayLike, first: ArrayLike
+) -> NDArray[np.bool_]:
+    """Serve jobs with their base workers on several types, shortest first.
+
+    Each takes the type on which it is done soonest of those that have its base workers free; who
+    finds none is passed over.
+
+    Parameters
+    ----------
+    seconds
+        What each job takes with its base workers on each type, infinite where it cannot run, shape
+        (jobs, types).
+    base
+        Base workers of each job on each type, shape (jobs, types).
+    gpus
+        GPUs of each type, shape (types,).
+    first
+        Whether a job is served before those of which this is not said, shape (jobs,).
+
+    Returns
+    -------
+    served
+        Whether a job has its base workers, shape (jobs,). Equals are served in their order.
+    """
+    takes, workers = np.asarray(seconds, dtype=float), np.asarray(base, dtype=float)
+    left = np.array(gpus, dtype=float)
+    served = np.zeros(len(takes), dtype=bool)
+    shortest = takes.min(axis=1, initial=np.inf)
+    for job in np.lexsort([shortest, ~np.asarray(first, dtype=bool)]).tolist():
+        fits = np.where(workers[job] <= left, takes[job], np.inf)
+        kind = int(fits.argmin())
+        if np.isfinite(fits[kind]):
+            served[job] = True
+            left[kind] -= workers[job, kind]
     return served
 
 

@@ -6,6 +6,7 @@ import difflib
 from typing import TYPE_CHECKING
 
 from apportion.errors import unknown_name
+from apportion.mechanism.elastic_deciders import ELASTIC_RULES, ElasticRule
 from apportion.mechanism.offers import SCHEDULERS, OfferScheduler
 from apportion.mechanism.queue import QUEUES, QueueScheduler
 from apportion.mechanism.stay import GATED, GatedScheduler
@@ -17,24 +18,37 @@ if TYPE_CHECKING:
 
 __all__ = ["Decider", "get_decider"]
 
-Decider = Policy | OfferScheduler | QueueScheduler | GatedScheduler
+Decider = Policy | OfferScheduler | QueueScheduler | GatedScheduler | ElasticRule
 """What a simulation can be run under."""
 
 _REGISTRIES: tuple[
-    Registry[OfferScheduler] | Registry[QueueScheduler] | Registry[GatedScheduler], ...
-] = (SCHEDULERS, QUEUES, GATED)
+    Registry[OfferScheduler]
+    | Registry[QueueScheduler]
+    | Registry[GatedScheduler]
+    | Registry[ElasticRule],
+    ...,
+] = (SCHEDULERS, QUEUES, GATED, ELASTIC_RULES)
 
 
-def get_decider(decider: str | Decider) -> Decider:
-    """Return a policy or a scheduler by name, or the object itself.
+def get_decider(decider: str | Decider, *, elastic: bool = False) -> Decider:
+    """Return a policy, a scheduler or a rule of elastic jobs by name, or the object itself.
+
+    Parameters
+    ----------
+    decider
+        The name, or the object.
+    elastic
+        Whether it is for elastic jobs, for which some names stand for another rule.
 
     Raises
     ------
     InputError
         For an unknown name, with the nearest one.
     """
-    if isinstance(decider, OfferScheduler | QueueScheduler | GatedScheduler):
+    if isinstance(decider, OfferScheduler | QueueScheduler | GatedScheduler | ElasticRule):
         return decider
+    if elastic and isinstance(decider, str) and decider in list(ELASTIC_RULES):
+        return ELASTIC_RULES[decider]
     if not isinstance(decider, str):
         return get_policy(decider)
     known = next((each for each in _REGISTRIES if decider in list(each)), None)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from apportion.checks import file_path, label, number, seconds, whole
+from apportion.checks import file_path, is_truth, label, number, seconds, whole
 from apportion.cluster import Cluster
 from apportion.errors import InputError, unknown_name, written
 from apportion.sim.elastic_files import save_elastic
@@ -29,7 +29,11 @@ ELASTIC_COLUMNS = {
     "gpus": "GPUs that it holds if it is rigid",
     "batch": "samples per step that it trains with if it is rigid",
 }
-"""Columns of the jobs of an `ElasticWorkload`."""
+"""Columns of the jobs of an `ElasticWorkload`.
+
+Beside them may stand ``weight``, a number > 0, and ``rigid``, whether a job has those GPUs and that
+batch at any time that it runs.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +88,8 @@ class ElasticWorkload:
                     f"{column} of job {written(job)} is {written(jobs[column][wrong].iloc[0])}; it "
                     f"must be a {'' if column == 'arrival_s' else 'whole '}number >= {least}."
                 )
+        if "rigid" in jobs.columns and not all(is_truth(each) for each in jobs["rigid"]):
+            raise InputError("The column 'rigid' of the elastic jobs must be True or False.")
         for job, application in jobs["application"].items():
             if application not in self.applications:
                 what = f"application of job {written(job)}"

@@ -13,15 +13,16 @@ from apportion.mechanism.configurations import (
     InConfigurations,
     JobRestarts,
 )
+from apportion.mechanism.elastic_deciders import ElasticRule
 from apportion.mechanism.placement import Placer
 from apportion.policies import Policy
 from apportion.policies.whole.sia import Sia
 from apportion.sim.elastic.as_progress import as_progress
 from apportion.sim.elastic.beside_requests import FluidBesideRequests, Speedups
-from apportion.sim.elastic.choice import PolicyChoice
+from apportion.sim.elastic.choices import choice_of
 from apportion.sim.elastic.record import PauseRecord
+from apportion.sim.elastic.rigid import WithRigid, options_for, rigid_jobs
 from apportion.sim.elastic.speeds import ElasticSpeeds, elastic_speeds
-from apportion.sim.elastic.trainers import Trainers
 from apportion.sim.elastic.true_progress import TrueProgress
 from apportion.sim.elastic.with_requests import serving_side, serving_tables
 from apportion.sim.engine import Fluid, Truth
@@ -81,7 +82,7 @@ def run_configurations(
         For a policy that shares out time, a job that no option holds, which is named, and more
         GPUs that serve requests than there are.
     """
-    policy = _policy(decider)
+    policy = _whole(decider)
     settings["serving"] = None if settings["serving"] is None else Serving.of(settings["serving"])
     serving: Serving | None = settings["serving"]
     if settings["gang_sizes"] is None:  # requests leave few machines whole
@@ -90,9 +91,9 @@ def run_configurations(
     present = present_types(cluster)
     ordered = by_arrival_and_id(as_progress(workload, present))
     truth, placer = Truth(ordered, present), Placer(present)
-    jobs = _elastic(settings, workload, ordered, truth, placer.devices)
+    jobs = _elastic(policy, settings, workload, ordered, truth, placer.devices)
     _check_options(ordered, jobs.trainers)
-    choice = PolicyChoice(policy, truth.told, jobs.options, jobs.trainers)
+    choice = choice_of(policy, truth.told, jobs.options, jobs.trainers)
     how = _how(decider, settings)
     about = (truth.told, placer.devices, jobs.options, choice, jobs.restarts)
     scheduler: InConfigurations = InConfigurations(*about, **how)
@@ -141,7 +142,7 @@ def run_configurations(
 class _Elastic(NamedTuple):
     """What is known of elastic jobs: to themselves, to the scheduler, and as it is."""
 
-    trainers: Trainers
+    trainers: WithRigid
     options: GangOptions
     restarts: JobRestarts
     profiles: TrueProgress
@@ -149,19 +150,23 @@ class _Elastic(NamedTuple):
 
 
 def _elastic(
+    decider: Policy | ElasticRule,
     settings: Mapping[str, Any],
     workload: ElasticWorkload,
     ordered: Workload,
     truth: Truth,
     devices: Devices,
 ) -> _Elastic:
-    options = GangOptions.of(devices.pools, settings["gang_sizes"])
+    rigid = rigid_jobs(decider, workload, ordered.jobs.index)
+    options, shared = options_for(devices.pools, settings["gang_sizes"], rigid)
     relative = np.array([workload.relative_speed.get(n, 1.0) for n in devices.accelerators])
     names = workload.jobs["application"].loc[ordered.jobs.index].tolist()
     applications, profiles = [workload.applications[name] for name in names], TrueProgress()
-    trainers = Trainers(
+    trainers = WithRigid(
         *(truth.told, applications, profiles, options, relative[options.kind]),
         fitted=settings["goodputs"] == "fitted",
+        rigid=rigid,
+        shared=shared,
     )
     return _Elastic(trainers, options, _restarts(settings, workload, names), profiles, relative)
 
@@ -191,14 +196,14 @@ def _restarts(
     return JobRestarts(settings["gang_restart"], seconds[:, 0], seconds[:, 1], believed_s)
 
 
-def _policy(decider: Decider) -> Policy:
-    """Return a policy for one, and refuse those that share out time."""
-    if not (isinstance(decider, Policy) and decider.integral):
-        raise InputError(
-            f"{decider.label!r} shares out time; elastic jobs need a policy that decides in whole "
-            f"numbers, such as 'sia', 'pollux', 'deepboot' or 'optimus'."
-        )
-    return decider
+def _whole(decider: Decider) -> Policy | ElasticRule:
+    """Return a policy or a rule for one, and refuse policies that share out time."""
+    if isinstance(decider, ElasticRule) or (isinstance(decider, Policy) and decider.integral):
+        return decider
+    raise InputError(
+        f"{decider.label!r} shares out time; elastic jobs need a policy that decides in whole "
+        f"numbers, such as 'sia', 'pollux', 'deepboot' or 'optimus', or a rule of them."
+    )
 
 
 def _refuse(snapshots: Snapshots | None) -> None:
@@ -210,7 +215,7 @@ def _refuse(snapshots: Snapshots | None) -> None:
         )
 
 
-def _check_options(workload: Workload, trainers: Trainers) -> None:
+def _check_options(workload: Workload, trainers: WithRigid) -> None:
     """Refuse jobs that can run with no number of GPUs."""
     for place, job in enumerate(workload.jobs.index):
         if not trainers.goodputs([place]).any():

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from apportion.checks import choice, number, seed, whole, yes_no
 from apportion.errors import InputError, unknown_name, written
+from apportion.mechanism.elastic_deciders import ElasticRule
 from apportion.mechanism.offers import OfferScheduler
 from apportion.mechanism.queue import QueueScheduler
 from apportion.mechanism.stay import GatedScheduler
@@ -80,6 +81,7 @@ def _check_who_decides(deciders: Iterable[Decider], mechanism: str) -> None:
         (OfferScheduler, "leases", "is a scheduler, which works by leases"),
         (QueueScheduler, "queue", "is a scheduler, which works by a queue"),
         (GatedScheduler, "iterations", "is a scheduler, which works by iterations"),
+        (ElasticRule, ELASTIC, "is a rule of elastic jobs"),
         (PlacesGangs, "leases", "is a policy that places gangs, which works by leases"),
     )
     for decider in deciders:
@@ -92,7 +94,8 @@ def _check_who_decides(deciders: Iterable[Decider], mechanism: str) -> None:
         if mechanism == "configurations" and not getattr(decider, "integral", False):
             raise InputError(
                 f"{decider.label!r} does not decide in whole numbers; mechanism={mechanism!r} is "
-                f"for 'sia', 'pollux', 'deepboot', 'optimus' and others that do, over elastic jobs."
+                f"for 'sia', 'pollux', 'deepboot', 'optimus', 'lyra', 'afs' and others that do, "
+                f"over elastic jobs."
             )
         if isinstance(decider, Policy) and mechanism in ("queue", "iterations"):
             raise InputError(

@@ -10,6 +10,7 @@ from apportion.checks import file_path, seconds
 from apportion.cluster import Cluster
 from apportion.errors import InputError, written
 from apportion.kinds import checked
+from apportion.mechanism.elastic_deciders import ElasticRule
 from apportion.mechanism.offers import OfferScheduler
 from apportion.mechanism.stay import GatedScheduler
 from apportion.policies import Policy
@@ -113,9 +114,9 @@ def simulate(
         If the policy fails; a note tells which and when.
     """
     started = time.perf_counter()
-    cluster, decider = Cluster.of(cluster), get_decider(policy)
+    cluster, elastic = Cluster.of(cluster), isinstance(workload, ElasticWorkload)
+    decider = get_decider(policy, elastic=elastic)
     given = {**settings, "pair_estimates": pair_estimates, "learn_pairs": learn_pairs, "seed": seed}
-    elastic = isinstance(workload, ElasticWorkload)
     if elastic and mechanism is None:
         mechanism = ELASTIC
     settings = settings_for([decider], mechanism, given)
@@ -134,6 +135,8 @@ def simulate(
     if isinstance(decider, GatedScheduler):
         run = run_iterated(decider, workload, cluster, settings, Progress(progress))
         return replace(run, wall_seconds=time.perf_counter() - started)
+    if isinstance(decider, ElasticRule):  # settings have refused it, but types cannot know
+        raise InputError(f"{decider.label!r} is a rule of elastic jobs; {workload!r} has others.")
     leases = settings["mechanism"] == "leases"
     if isinstance(decider, OfferScheduler) or (isinstance(decider, Policy) and leases):
         run = run_leased(decider, workload, cluster, settings, beliefs, progress, snapshots)

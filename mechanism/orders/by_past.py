@@ -106,11 +106,13 @@ class DiscretizedLeastAttainedService(Part):
 
     def keys(self, now_s: float, waiting: WaitingJobs) -> tuple[Floats, ...]:
         """Return the number of the queue, and the time of arrival."""
-        attained = waiting.run_s * waiting.scale_factor
+        return self.queue_of(waiting.run_s * waiting.scale_factor), waiting.arrival_s
+
+    def queue_of(self, attained: Floats) -> Floats:
+        """Return the number of the queue of jobs that had so many GPU-seconds."""
         # Whole leases often add up to a limit just but for rounding; then they have reached it.
         limits = np.array(self.queue_limits) * (1 - EXACT)
-        queue = np.searchsorted(limits, attained, side="right")
-        return queue.astype(float), waiting.arrival_s
+        return np.searchsorted(limits, attained, side="right").astype(float)
 
 
 @dataclass(frozen=True, repr=False)

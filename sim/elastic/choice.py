@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
 
-__all__ = ["PolicyChoice"]
+__all__ = ["PolicyChoice", "solved"]
 
 _GAP = 1e-6
 _FOR_EVER = 1_000
@@ -74,11 +74,9 @@ class PolicyChoice:
         """
         started = time.perf_counter()
         with Noted(self._policy.label, asked.now_s, asked.jobs.size):
-            solution = solve_instance(self._policy, self._posed(asked), group=False, gap=_GAP)
+            option = self._decided(asked)
         self.policy_seconds += time.perf_counter() - started
         self.solves += 1
-        X = np.asarray(solution.X)
-        option = np.where((X > 0.5).any(axis=1), X.argmax(axis=1), -1)
         self._nobody = 0 if (option >= 0).any() else self._nobody + 1
         if self._nobody >= _FOR_EVER:
             raise SolveError(
@@ -86,6 +84,9 @@ class PolicyChoice:
                 f"{_FOR_EVER} intervals, up to {asked.now_s:.0f} s."
             )
         return option
+
+    def _decided(self, asked: Asked) -> Ints:
+        return solved(self._policy, self._posed(asked))
 
     def observe(self, ran: Ran) -> None:
         """Let jobs learn from what ran."""
@@ -142,3 +143,9 @@ class PolicyChoice:
                 age_s, asked.restarts, asked.restart_s, started=asked.started
             ),
         }
+
+
+def solved(policy: Policy, posed: Instance) -> Ints:
+    """Return the place of the option of every row that a policy chooses, -1 for none."""
+    X = np.asarray(solve_instance(policy, posed, group=False, gap=_GAP).X)
+    return np.where((X > 0.5).any(axis=1), X.argmax(axis=1), -1)

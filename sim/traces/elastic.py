@@ -22,10 +22,10 @@ __all__ = ["is_elastic", "read_elastic_workload"]
 
 
 def is_elastic(path: str | Path) -> bool:
-    """Whether a path is a folder, or a csv with the columns of elastic jobs."""
+    """Whether a path is a folder of profiles, or a csv with the columns of elastic jobs."""
     file = Path(path)
     if file.is_dir():
-        return True
+        return any(file.glob("*/placements.csv*"))
     if not file.is_file():
         return False
     present = {name.strip().strip('"') for name in read_text(file).head.split(",")}

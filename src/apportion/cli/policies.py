@@ -7,6 +7,7 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from apportion.cli.output import print_table, width
+from apportion.mechanism.elastic_deciders import elastic_rule_table
 from apportion.mechanism.offers import scheduler_table
 from apportion.mechanism.stay import gated_table
 from apportion.policies import WHOLE, policy_table
@@ -22,8 +23,9 @@ __all__ = ["run"]
 def run(args: argparse.Namespace) -> None:
     """List the policies with their problems, the schedulers with their rules, and sources."""
     policies, schedulers, gated = policy_table(), scheduler_table(), gated_table()
+    rules = elastic_rule_table()
     if args.json:
-        kinds = {"policies": policies, "schedulers": schedulers, "gated": gated}
+        kinds = {"policies": policies, "schedulers": schedulers, "gated": gated, "elastic": rules}
         listed = {kind: table.to_dict("records") for kind, table in kinds.items()}
         print(json.dumps(listed, indent=2))
         return
@@ -39,6 +41,8 @@ def run(args: argparse.Namespace) -> None:
     _show(schedulers, "rule")
     print("\nThese place jobs once, on GPUs that are shared, and let transfers pass a gate.\n")
     _show(gated, "order x placement x gate")
+    print("\nRules of elastic jobs, beside the policies that choose a type and a number of GPUs.\n")
+    _show(rules, "rule")
 
 
 def _show(table: pd.DataFrame, what: str) -> None:

@@ -68,15 +68,19 @@ def _with_snapshot(cell: Cell, folder: Path) -> Cell:
     return replace(cell, task=replace(cell.task, snapshot=file))
 
 
-def deciders_of(policies: Iterable[str | Decider]) -> list[Decider]:
-    """Look up every policy and scheduler.
+def deciders_of(
+    policies: Iterable[str | Decider], workloads: Iterable[Workload | ElasticWorkload] = ()
+) -> list[Decider]:
+    """Look up every policy and scheduler, as they are called for such workloads.
 
     Raises
     ------
     InputError
         For none at all, for one name in place of a list, for unknown names and repetitions.
     """
-    chosen = [get_decider(each) for each in listed("policies", policies, "a list of names")]
+    elastic = any(isinstance(each, ElasticWorkload) for each in workloads)
+    names = listed("policies", policies, "a list of names")
+    chosen = [get_decider(each, elastic=elastic) for each in names]
     if not chosen:
         raise InputError("There is no policy to run: the list of policies is empty.")
     labels = [decider.label for decider in chosen]

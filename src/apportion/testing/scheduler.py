@@ -9,6 +9,7 @@ import numpy as np
 
 from apportion.cluster import Cluster
 from apportion.errors import InputError
+from apportion.mechanism.elastic_deciders import ElasticRule
 from apportion.mechanism.offers import OfferScheduler
 from apportion.mechanism.queue import QueueScheduler
 from apportion.mechanism.stay import GatedScheduler
@@ -72,10 +73,11 @@ def check_scheduler(scheduler: str | Decider, *, gangs: bool = True, seed: int =
     elif isinstance(decider, QueueScheduler):
         workload, cluster = _on_types(seed, gangs), _TYPES
         cases, declared = [{}, {"preemption_overhead_seconds": 45.0}], {}
-    elif isinstance(decider, GatedScheduler):
+    elif isinstance(decider, GatedScheduler | ElasticRule):
+        works = "by iterations" if isinstance(decider, GatedScheduler) else "on elastic jobs"
         raise InputError(
-            f"{decider.label!r} works by iterations, of which check_scheduler knows nothing; it is "
-            f"for policies, queues and schedulers that offer GPUs."
+            f"{decider.label!r} works {works}, of which check_scheduler knows nothing; it is for "
+            f"policies, queues and schedulers that offer GPUs."
         )
     else:
         workload, cluster = _on_types(seed, gangs), _TYPES

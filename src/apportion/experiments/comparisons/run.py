@@ -112,7 +112,7 @@ def compare(
         The other runs are in `out`. Or if a worker process died; finished runs are kept in `out`.
     """
     given = listed("policies", policies, "a list of names")
-    chosen = deciders_of(given)
+    chosen = deciders_of(given, [workload])
     cluster = Cluster.of(cluster)
     check_jobs_on(workload, cluster)
     told = {**settings, "pair_estimates": pair_estimates, "learn_pairs": learn_pairs, "seed": seed}

@@ -57,13 +57,14 @@ def plan_sweep(
     InputError
         For whatever would stop all runs of a policy or of a workload.
     """
-    chosen = deciders_of(policies)
+    policies = listed("policies", policies, "a list of names")
     sources = sources_of(workloads)
     cluster = Cluster.of(cluster)
     loads = _loads(loads)
     seeds = _seeds(seeds)
     named = {source.name: source for source in sources}
     firsts = [made_for(source, cluster, 1.0, 0, resample=False) for source in sources]
+    chosen = deciders_of(policies, firsts)
     setup = Setup(named, cluster, _settings(chosen, firsts, settings), resample)
     cells: list[Cell] = []
     notes: list[str] = []

@@ -1,0 +1,141 @@
+"""Rigid jobs among elastic ones: the GPUs and the batch that their users set, and no others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from apportion.errors import InputError, written
+from apportion.estimators.goodput import gain
+from apportion.mechanism.configurations import GangOptions
+from apportion.mechanism.elastic_deciders import ElasticRule
+from apportion.sim.elastic.trainers import Trainers
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from apportion.mechanism.machines import MachinePool
+    from apportion.sim.deciders import Decider
+    from apportion.sim.elastic_workload import ElasticWorkload
+
+    Floats = NDArray[np.float64]
+    Bools = NDArray[np.bool_]
+
+__all__ = ["Rigid", "WithRigid", "options_for", "rigid_jobs"]
+
+
+class Rigid(NamedTuple):
+    """What a user has set: GPUs, batch per GPU, and accumulation steps."""
+
+    gpus: int
+    local: int
+    accumulation: int
+
+
+def rigid_jobs(decider: Decider, workload: ElasticWorkload, order: pd.Index) -> dict[int, Rigid]:
+    """Return what the users of rigid jobs have set, by place of the job in an order of their ids.
+
+    All jobs are rigid for a rule that knows no others.
+
+    Raises
+    ------
+    InputError
+        For a batch that cannot be trained on as many GPUs; the job is named.
+    """
+    jobs, found = workload.jobs.loc[order], {}
+    every = isinstance(decider, ElasticRule) and decider.all_rigid
+    for place, (job, row) in enumerate(jobs.iterrows()):
+        if every or bool(row.get("rigid", False)):
+            gpus, application = int(row["gpus"]), workload.applications[row["application"]]
+            try:
+                found[place] = Rigid(gpus, *application.split(int(row["batch"]), gpus))
+            except InputError as error:
+                raise InputError(f"Job {written(job)}: {error}") from error
+    return found
+
+
+def options_for(
+    pools: Sequence[MachinePool], sizes: str, rigid: Mapping[int, Rigid]
+) -> tuple[GangOptions, Bools]:
+    """List the options on machines, those that only rigid jobs have among them.
+
+    Returns
+    -------
+    GangOptions, Bools
+        The options, and whether each is one of all jobs.
+
+    Raises
+    ------
+    InputError
+        As `GangOptions.of`; and for a rigid job that no type has the GPUs for.
+    """
+    common = GangOptions.of(pools, sizes)
+    every = GangOptions.of(pools, "every")
+    own = {job.gpus for job in rigid.values()}
+    most = int(every.gpus.max(initial=0))
+    if max(own, default=0) > most:
+        raise InputError(
+            f"A job holds {max(own)} GPUs, and no type has more than {most}. Leave it out, or give "
+            f"a larger cluster."
+        )
+    known = set(zip(common.kind.tolist(), common.gpus.tolist(), strict=True))
+    listed = zip(every.kind.tolist(), every.gpus.tolist(), strict=True)
+    shared = np.array([each in known for each in listed], dtype=bool)
+    keep = shared | np.isin(every.gpus, list(own))
+    return GangOptions(every.kind[keep], every.gpus[keep], every.nodes[keep]), shared[keep]
+
+
+class WithRigid(Trainers):
+    """Trainers of jobs of which some are rigid; see `Trainers` for all but these two.
+
+    Parameters
+    ----------
+    rigid
+        What the users of rigid jobs have set, by job.
+    shared
+        Which options jobs have that are not rigid, shape (options,).
+
+    Attributes
+    ----------
+    rigid
+        Whether each job is rigid, shape (jobs,).
+    """
+
+    def __init__(
+        self, *args: Any, rigid: Mapping[int, Rigid], shared: Bools, **others: Any
+    ) -> None:
+        super().__init__(*args, **others)
+        self._rigid, self._shared = rigid, shared
+        self.rigid = np.zeros(len(self.applications), dtype=bool)
+        self.rigid[list(rigid)] = True
+
+    def goodputs(self, jobs: Sequence[int]) -> Floats:
+        """Return the believed progress per second, shape (jobs, options); 0 = cannot run."""
+        table = super().goodputs(jobs) * self._shared
+        for row, job in enumerate(jobs):
+            if job in self._rigid:
+                table[row] = self._of_rigid(job) * self._relative
+        return table
+
+    def batches(self, job: int, placement: Sequence[int]) -> tuple[int, int]:
+        """Return batch per GPU and accumulation steps with which a job trains on machines."""
+        if job in self._rigid:
+            return self._rigid[job].local, self._rigid[job].accumulation
+        return super().batches(job, placement)
+
+    def _of_rigid(self, job: int) -> Floats:
+        """Return the progress per second of a rigid job under its own options."""
+        own, options = self._rigid[job], self._options
+        mine = options.gpus == own.gpus
+        if self._blind(job):
+            return np.where(mine, float(own.gpus), 0.0)
+        first = self.applications[job].limits.initial
+        batch = own.gpus * own.local * (own.accumulation + 1)
+        times = self._times(job)
+        step_s = times.step_s(own.gpus, options.nodes, own.local)
+        each_s = step_s + own.accumulation * times.gradient_s(own.local)
+        return np.where(mine, gain(batch, first, self._noise(job)) / each_s, 0.0)

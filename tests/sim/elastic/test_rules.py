@@ -1,0 +1,173 @@
+"""Lyra in two phases, AFS-L, Tiresias and rigid jobs in the scheduler of elastic gangs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import apportion as ap
+from apportion.mechanism.elastic_deciders import AFS, ELASTIC_RULES, ElasticJobs, Tiresias
+from apportion.mechanism.elastic_rules import base_workers, elastic_share, shortest_first
+from apportion.sim.elastic.choice import PolicyChoice
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pandas as pd
+
+    from apportion.mechanism.configurations import Asked
+
+RULES = ["lyra", "afs", "tiresias"]
+
+
+def workload(jobs: int = 5, seed: int = 0, gpus: int = 2, **columns: Any) -> ap.ElasticWorkload:
+    drawn = ap.generate_elastic_workload(jobs, hours=0.2, seed=seed)
+    table = drawn.jobs.assign(application="small_vision", batch=128, gpus=gpus, **columns)
+    return replace(drawn, jobs=table)
+
+
+def chosen_gpus(run: ap.Run) -> pd.Series:
+    return run.schedule["devices"].map(len)
+
+
+def test_base_workers_on_one_type_are_shortest_first() -> None:
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        seconds, base = rng.integers(1, 9, 6), rng.integers(1, 5, 6)
+        gpus = int(rng.integers(0, 20))
+        got = base_workers(seconds[:, None], base[:, None], [gpus], np.zeros(6, dtype=bool))
+        assert got.tolist() == shortest_first(seconds, base, gpus).tolist()
+    # On its own type only; then on what is left; who runs comes first.
+    times = [[1.0, np.inf], [2.0, 1.5], [3.0, 3.0]]
+    two = [[1, 1], [2, 2], [1, 1]]
+    assert base_workers(times, two, [1, 2], [False] * 3).tolist() == [True, True, False]
+    assert base_workers(times, two, [1, 2], [False, False, True]).tolist() == [False, True, True]
+    assert base_workers(np.zeros((0, 2)), np.zeros((0, 2)), [1, 2], []).tolist() == []
+
+
+@pytest.mark.parametrize("policy", RULES)
+@pytest.mark.parametrize("cluster", ["t4=3", "t4=8"])
+def test_more_jobs_than_gpus_are_no_error(policy: str, cluster: str) -> None:
+    run = ap.simulate(policy, workload(6), cluster)
+    assert np.isfinite(run.jobs["completion_s"]).all()
+    held = run.schedule.explode("devices").sort_values(["devices", "start_s"])
+    for _, stays in held.groupby("devices"):
+        assert (stays["start_s"].to_numpy()[1:] >= stays["end_s"].to_numpy()[:-1] - 1e-6).all()
+
+
+def test_every_decision_is_the_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[Any, Any]] = []
+    choose = AFS.choose
+
+    def noted(rule: AFS, jobs: ElasticJobs) -> Any:
+        seen.append((jobs, choose(rule, jobs)))
+        return seen[-1][1]
+
+    monkeypatch.setattr(AFS, "choose", noted)
+    ap.simulate("afs", workload(), "t4=8")
+    assert len(seen) > 5
+    for jobs, chosen in seen:
+        counts = elastic_share(jobs.speed, jobs.steps_remaining, int(jobs.capacity[0]))
+        assert (chosen + 1).tolist() == counts.tolist()
+
+
+def test_lyra_serves_the_shortest_and_gives_the_rest_what_saves_most(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[tuple[Asked, Any]] = []
+    choose = PolicyChoice.choose
+
+    def noted(choice: PolicyChoice, asked: Asked) -> Any:
+        seen.append((asked, choose(choice, asked)))
+        return seen[-1][1]
+
+    monkeypatch.setattr(PolicyChoice, "choose", noted)
+    ap.simulate("lyra", workload(6), "t4=4")
+    full = [(asked, option) for asked, option in seen if asked.jobs.size > 4]
+    assert full
+    for asked, option in full:
+        assert (option >= 0).sum() == 4  # base workers are one GPU
+        assert (option[asked.current >= 0] >= 0).all()
+
+
+def test_queues_of_gpu_time() -> None:
+    jobs = ElasticJobs(
+        speed=np.array([[0.0, 4.0, 0.0], [0.0, 0.0, 6.0], [2.0, 0.0, 0.0], [2.0, 0.0, 0.0]]),
+        kind=np.zeros(3, dtype=np.intp),
+        gpus=np.array([1, 2, 3]),
+        capacity=np.array([4]),
+        current=np.array([1, -1, -1, -1]),
+        steps_remaining=np.ones(4),
+        arrival_s=np.array([0.0, 5.0, 7.0, 6.0]),
+        attained_gpu_s=np.array([57_600.0, 57_599.0, 0.0, 60_000.0]),
+        rigid=np.ones(4, dtype=bool),
+    )
+    # The first has had its GPU-time: three and one GPUs go to those who have not.
+    assert Tiresias().choose(jobs).tolist() == [-1, 2, 0, -1]
+    # In one queue it comes first, the one of three GPUs is passed over.
+    assert Tiresias((1e6,)).choose(jobs).tolist() == [1, -1, 0, 0]
+    with pytest.raises(ap.InputError, match="queue_limits"):
+        Tiresias((2.0, 1.0))
+
+
+def test_a_job_of_the_second_queue_makes_room() -> None:
+    two = workload(2, gpus=4)
+    two = replace(two, jobs=two.jobs.assign(arrival_s=[0.0, 300.0]))
+    by_queue = ap.simulate(Tiresias((240.0,)), two, "t4=4", restart_seconds=0.0)
+    in_turn = ap.simulate(Tiresias((1e9,)), two, "t4=4", restart_seconds=0.0)
+    assert by_queue.jobs["preemptions"].tolist()[0] == 1
+    assert in_turn.jobs["preemptions"].tolist() == [0, 0]
+    assert in_turn.jobs["start_s"].iloc[1] >= in_turn.jobs["completion_s"].iloc[0]
+
+
+@pytest.mark.parametrize("policy", ["deepboot", "sia", "lyra", "afs"])
+def test_rigid_jobs_keep_what_their_users_set(policy: str) -> None:
+    mixed = workload(4, gpus=3, rigid=[True, False, True, False])
+    run = ap.simulate(policy, mixed, "t4=8")
+    gpus = chosen_gpus(run).groupby(run.schedule["job"]).agg(set)
+    assert gpus.loc[0] == gpus.loc[2] == {3}
+    assert gpus.loc[1] != {3}
+    # Alone it takes its steps at the speed of the rigid workload, after one start; what they are
+    # worth is asked once an interval.
+    alone = workload(1, gpus=3, rigid=True)
+    alone = replace(alone, jobs=alone.jobs.assign(arrival_s=0.0))
+    run = ap.simulate(policy, alone, "t4=8", restart_seconds=30.0)
+    rigid = alone.rigid("t4")
+    seconds = rigid.jobs["total_steps"].iloc[0] / rigid.throughputs["t4"].iloc[0]
+    assert run.jobs["jct_s"].iloc[0] == pytest.approx(30 + seconds, rel=1e-3)
+
+
+def test_a_rigid_job_alone_is_tiresias() -> None:
+    rigid = workload(4, gpus=2, rigid=True)
+    for policy in ("tiresias", "deepboot"):
+        run = ap.simulate(policy, rigid, "t4=16")
+        assert not run.jobs["restarts"].any()
+        assert set(chosen_gpus(run)) == {2}
+
+
+def test_what_is_refused() -> None:
+    with pytest.raises(ap.InputError, match="one type"):
+        ap.simulate("afs", workload(1), "t4=4,a100=4")
+    with pytest.raises(ap.InputError, match="gang_sizes"):
+        ap.simulate("afs", workload(1), "t4=8", gang_sizes="whole_nodes")
+    large = workload(1, gpus=9, rigid=True)
+    large = replace(large, jobs=large.jobs.assign(batch=512))
+    with pytest.raises(ap.InputError, match="holds 9 GPUs"):
+        ap.simulate("deepboot", large, "t4=8")
+    with pytest.raises(ap.InputError, match="rule of elastic jobs"):
+        ap.simulate("afs", ap.generate_workload(jobs=2), "v100=8")
+    with pytest.raises(ap.InputError, match="Job 0"):
+        ap.simulate("tiresias", replace(workload(1), jobs=workload(1).jobs.assign(batch=1)), "t4=8")
+    with pytest.raises(ap.InputError, match="'rigid'"):
+        workload(1, rigid="no")
+    assert sorted(ELASTIC_RULES) == ["afs", "tiresias"]
+
+
+def test_a_comparison_calls_them_by_name(tmp_path: Path) -> None:
+    found = ap.compare(["afs", "tiresias"], workload(2), "t4=8", n_jobs=1, out=tmp_path)
+    assert list(found) == ["afs", "tiresias"]
+    swept = ap.sweep(["tiresias"], workload(2), "t4=8", n_jobs=1)
+    assert swept.table()["mean_jct_s"].item() == found["tiresias"].summary()["mean_jct_s"]
