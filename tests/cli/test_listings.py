@@ -23,9 +23,10 @@ def test_policies_are_listed_within_a_hundred_columns(capsys: pytest.CaptureFixt
 def test_policies_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["policies", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
-    assert set(listed) == {"policies", "schedulers", "gated"}
+    assert set(listed) == {"policies", "schedulers", "gated", "elastic"}
     gated = ("gated", "order x placement x gate")
-    for kind, what in (("policies", "problem"), ("schedulers", "rule"), gated):
+    kinds = (("policies", "problem"), ("schedulers", "rule"), ("elastic", "rule"), gated)
+    for kind, what in kinds:
         entries = listed[kind]
         assert [set(entry) for entry in entries] == [{"name", what, "source"}] * len(entries)
     assert "fifo" in {entry["name"] for entry in listed["policies"]}
