@@ -92,12 +92,15 @@ class Change(NamedTuple):
     stop
         Jobs that had devices, are not done, and have lost them: they wait, or have moved.
     lost_s
-        Seconds from now in which lines that start do no work, though they hold their devices; one
-        number for all, or one for each line, shape (lines,).
+        Seconds from now in which lines that start, or pause, do no work, though they hold their
+        devices; one number for all, or one for each line, shape (lines,).
     spells
         When lines work, for all of them; ``None`` for always but for `lost_s`.
     resolved
         Whether this rests on a new answer of a policy, or a new round of offers; for the record.
+    pauses
+        Lines that go on on their devices, but lose `lost_s` from now on, shape (lines,); ``None``
+        for none.
     """
 
     gangs: Gangs
@@ -106,6 +109,7 @@ class Change(NamedTuple):
     lost_s: float | Floats = 0.0
     spells: Spells | None = None
     resolved: bool = False
+    pauses: Bools | None = None
 
 
 class Ran(NamedTuple):

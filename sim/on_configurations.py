@@ -105,12 +105,13 @@ def run_configurations(
         scheduler = BesideRequests(*about, serving=side, **how)
     alone = ElasticSpeeds(
         *(truth.told, placer.devices, jobs.trainers, jobs.profiles, jobs.relative),
-        decisions=lambda: scheduler.intervals,
+        scheduler=scheduler,
     )
     network = settings["network"]
     speeds, settings["network"] = elastic_speeds(alone, network, placer.devices, present)
     log, schedule = RoundLog(present.accelerators), ScheduleLog(present, len(ordered))
-    record, fluid = PauseRecord(truth, log, reporter, schedule, placer), Fluid(truth, speeds)
+    record = PauseRecord(truth, log, reporter, schedule, placer, scheduler)
+    fluid = Fluid(truth, speeds)
     runtime = fluid if side is None else FluidBesideRequests(fluid, side.feed)
     run_jobs(truth, scheduler, runtime, record, snapshots)
     reporter.finish(truth)

@@ -7,6 +7,7 @@ requests, and `reclaims` says which GPUs training gives back for them.
 
 from __future__ import annotations
 
+from apportion.mechanism.configurations.asked import Asked, JobRestarts, OptionChoice
 from apportion.mechanism.configurations.beside_requests import (
     BesideRequests,
     Reclaim,
@@ -22,12 +23,7 @@ from apportion.mechanism.configurations.reclaims import (
     reclaim_rule,
 )
 from apportion.mechanism.configurations.restarts import RESTARTS, lost_seconds
-from apportion.mechanism.configurations.scheduler import (
-    Asked,
-    InConfigurations,
-    JobRestarts,
-    OptionChoice,
-)
+from apportion.mechanism.configurations.scheduler import InConfigurations
 from apportion.mechanism.configurations.serving_places import ServingPlaces
 
 __all__ = [

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["BesideRequests", "Reclaim", "ServingSide"]
 
-_ROUNDING = 1e-12
-
 
 class Reclaim(NamedTuple):
     """A GPU that a job has had to give back.
@@ -97,41 +95,33 @@ class BesideRequests(InConfigurations):
     def __init__(self, *args: Any, serving: ServingSide, **settings: Any) -> None:
         super().__init__(*args, **settings)
         self._serving, self._gpus = serving, serving.feed.gpus
-        self._edge_s = -np.inf
         self.reclaims: list[Reclaim] = []
 
     def decide(self, news: News) -> Change | None:
         """Let requests come, call GPUs back for them, and choose anew if an interval begins."""
         now_s = news.now_s
-        self._let_go(news)
-        before = self._standing()
-        done = news.ran is not None and bool(news.ran.done.size)
-        # An interval ends early, as without requests, if all that had GPUs are done.
-        due = now_s >= self._edge_s - _ROUNDING * abs(now_s)
-        due = due or (done and not (self.option >= 0).any())
+        done = self._let_go(news)
+        before, due = self._standing(), self._begins(now_s, done=done)
+        joined = self._join(now_s)
         self._serving.feed.until(now_s)
         called = self._call_back(now_s)
         if due:
-            self._edge_s = now_s + self._interval_s
             self._renew(now_s)
             self._book_loans(now_s)
-        if not (due or called or done):
+        if not (due or called or done or joined):
             return None
-        return self._change(now_s, before, resolved=due)
-
-    def lasts_s(self, now_s: float) -> float:
-        """Return the time to the next interval."""
-        return self._edge_s - now_s
+        return self._change(now_s, before, joined, resolved=due)
 
     def finish(self) -> None:
         """Give all GPUs back, when all jobs are done."""
         self._devices.release([job for job in self._devices.held if job >= 0])
         self._book_loans(self._gpus.now_s)
 
-    def _let_go(self, news: News) -> None:
-        super()._let_go(news)
-        if news.ran is not None and news.ran.done.size:
+    def _let_go(self, news: News) -> bool:
+        done = super()._let_go(news)
+        if done:
             self._book_loans(self._gpus.now_s)  # of then, even if nobody has been asked since
+        return done
 
     def _renew(self, now_s: float) -> None:
         self._set_aside()

@@ -37,13 +37,14 @@ def lost_seconds(
     =============== ======= ============================================== ======== =======
     ``stop_resume`` f       f                                              f        f
     ``afe``         f       :math:`r + \lfloor (f - r)(k' - k)/k' \rfloor` r        f
-    ``edl``         f       :math:`r + f (k' - k) / k'`                    0        f
+    ``edl``         f       r                                              0        f
     =============== ======= ============================================== ======== =======
 
-    Growth does not stop the old workers under ``edl``: they train on for `f` seconds while the new
-    ones prepare, and wait for the broadcast, `r`, only. Under ``afe`` they wait for `r` and the new
-    ones for `f`. Both are booked as a pause of the whole gang that loses as many GPU-seconds, but
-    for the fraction of a second that the released DeepBoot drops. A
+    Under ``afe`` the old workers wait for `r` and the new ones for `f`, which is booked as a pause
+    of the whole gang that loses as many GPU-seconds, but for the fraction of a second that the
+    released DeepBoot drops. Growth does not stop the old workers under ``edl``: they train on for
+    `f` seconds while the new ones prepare (`apportion.mechanism.configurations.joining`), and the
+    gang waits for the broadcast, `r`, only. A
     move is a change of GPUs but not of their number. Sources: DeepBoot (IEEE TPDS 2023), section on
     AFE; EDL (Wu et al., IEEE TPDS 2022).
 
@@ -80,7 +81,7 @@ def _afe(first: Floats, rescale: Floats, old: Floats, new: Floats) -> Floats:
 
 
 def _edl(first: Floats, rescale: Floats, old: Floats, new: Floats) -> Floats:
-    return np.where(new > old, rescale + first * (new - old) / new, 0.0)
+    return np.where(new > old, rescale, 0.0)
 
 
 RESTARTS: Mapping[str, Price] = MappingProxyType(

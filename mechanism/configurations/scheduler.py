@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from apportion.mechanism.configurations.asked import Asked, Standing
+from apportion.mechanism.configurations.joining import Joining
 from apportion.mechanism.configurations.packing import pack
+from apportion.mechanism.configurations.resizing import grow, shrink
 from apportion.mechanism.configurations.restarts import lost_seconds
 from apportion.mechanism.scheduler import Change, Gangs
 from apportion.plain_arrays import array_of, plain
@@ -14,100 +17,20 @@ from apportion.plain_arrays import array_of, plain
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from apportion.mechanism.configurations.asked import JobRestarts, OptionChoice
     from apportion.mechanism.configurations.options import GangOptions
-    from apportion.mechanism.devices import Devices, Held
+    from apportion.mechanism.devices import Devices
     from apportion.mechanism.job_table import JobTable
-    from apportion.mechanism.scheduler import News, Ran
+    from apportion.mechanism.scheduler import News
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
     Bools = NDArray[np.bool_]
 
-__all__ = ["Asked", "InConfigurations", "JobRestarts", "OptionChoice"]
+__all__ = ["InConfigurations"]
 
+_ROUNDING = 1e-12
 _BOOKS = ("option", "restarts", "most", "ready_s")
-
-
-class Asked(NamedTuple):
-    """What a decision is about; arrays by active job, shape (jobs,).
-
-    Attributes
-    ----------
-    now_s
-        The time.
-    jobs
-        Numbers of the active jobs, ascending.
-    current
-        Place of the option that each has, -1 for none.
-    most
-        Most GPUs that each may have.
-    restarts
-        How often each was started again or changed.
-    started
-        Whether each ever had GPUs.
-    restart_s
-        Seconds that a restart costs each.
-    pinned
-        Whether it must keep its option.
-    capacity
-        GPUs of each type that may be given, shape (types,).
-    """
-
-    now_s: float
-    jobs: Ints
-    current: Ints
-    most: Floats
-    restarts: Ints
-    started: Bools
-    restart_s: Floats
-    pinned: Bools
-    capacity: Ints
-
-
-class OptionChoice(Protocol):
-    """Chooses an option for every job, by a policy or otherwise."""
-
-    def choose(self, asked: Asked) -> Ints:
-        """Return the place of the option of every active job, -1 for none, shape (jobs,)."""
-        ...
-
-    def observe(self, ran: Ran) -> None:
-        """Learn from what ran."""
-        ...
-
-    def state(self) -> dict[str, Any]:
-        """Return everything that later choices depend on, for JSON."""
-        ...
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state`."""
-        ...
-
-
-class JobRestarts(NamedTuple):
-    """How changes are priced: one of `RESTARTS`, and its seconds by job, shape (jobs,).
-
-    Attributes
-    ----------
-    kind
-        One of `RESTARTS`.
-    first_s, rescale_s
-        Seconds of a restart, and of the forming of another ring.
-    believed_s
-        Seconds of a restart, as those reckon who choose.
-    """
-
-    kind: str
-    first_s: Floats
-    rescale_s: Floats
-    believed_s: Floats
-
-
-class Standing(NamedTuple):
-    """What everyone had before a decision: options of all jobs, and the GPUs of gangs."""
-
-    option: Ints
-    held: dict[int, Held]
 
 
 class InConfigurations:
@@ -116,6 +39,9 @@ class InConfigurations:
     It is deaf between its intervals: who arrives waits for the next one. Jobs whose option stays
     keep their GPUs; the others are packed anew and lose the seconds that their change costs. A
     change during a pause starts the pause anew, and it is not over before it would have been.
+
+    Under EDL gangs that shrink, or grow on no more machines than they must, stay where they are:
+    who worked works on, and the new ones join when they are ready, see `Joining`.
 
     Parameters
     ----------
@@ -142,7 +68,7 @@ class InConfigurations:
     Attributes
     ----------
     intervals
-        Decisions so far; not part of its state.
+        Decisions so far.
     """
 
     hears = False
@@ -172,20 +98,44 @@ class InConfigurations:
         self.most: Ints = np.zeros(count, dtype=np.intp)
         self.ready_s: Floats = np.full(count, -np.inf)
         self.intervals = 0
+        self._edge_s = -np.inf
+        self._in_place = restarts.kind == "edl" and not whole_nodes
+        self._joining = Joining()
 
     def decide(self, news: News) -> Change | None:
-        """Let go of who is done, choose anew, and place whose option has changed."""
-        self._let_go(news)
-        before = self._standing()
-        self._renew(news.now_s)
-        return self._change(news.now_s, before)
+        """Let go of who is done; at an interval choose anew, and place whose option has changed."""
+        done = self._let_go(news)
+        before, due = self._standing(), self._begins(news.now_s, done=done)
+        joined = self._join(news.now_s)
+        if due:
+            self._renew(news.now_s)
+        return self._change(news.now_s, before, joined, resolved=due)
 
-    def _let_go(self, news: News) -> None:
-        """Learn from what ran, and take the GPUs of those who are done."""
-        if news.ran is not None:
-            self._choice.observe(news.ran)
-            self._devices.release(news.ran.done.tolist())
-            self.option[news.ran.done] = -1
+    def _begins(self, now_s: float, *, done: bool) -> bool:
+        """Tell whether an interval begins: in time, or as all that had GPUs are done."""
+        due = now_s >= self._edge_s - _ROUNDING * abs(now_s)
+        due = due or (done and not (self.option >= 0).any())
+        if due:
+            self._edge_s = now_s + self._interval_s
+        return due
+
+    def _let_go(self, news: News) -> bool:
+        """Learn from what ran, take the GPUs of those who are done; tell whether any is."""
+        if news.ran is None:
+            return False
+        done = news.ran.done.tolist()
+        self._choice.observe(news.ran)
+        self._devices.release(done)
+        self._joining.forget(done)
+        self.option[done] = -1
+        return bool(done)
+
+    def _join(self, now_s: float) -> set[int]:
+        """Let new workers join that are ready: their jobs pause to form another ring."""
+        joined = self._joining.join(now_s)
+        until_s = now_s + self._restarts.rescale_s[joined]
+        self.ready_s[joined] = np.maximum(self.ready_s[joined], until_s)
+        return set(joined)
 
     def _standing(self) -> Standing:
         return Standing(self.option.copy(), dict(self._devices.held))
@@ -225,6 +175,8 @@ class InConfigurations:
         options, devices = self._options, self._devices
         new = active[self.option[active] != before[active]]
         held_before = dict(devices.held)
+        if self._in_place:
+            new = self._resize(new, before)
         devices.release([gang for gang in new.tolist() if gang in devices.held])
         wanted = {
             job: (int(options.kind[self.option[job]]), int(options.gpus[self.option[job]]))
@@ -235,41 +187,78 @@ class InConfigurations:
         for job in held_before.keys() - devices.held.keys() | set(declined):
             self.option[job] = -1
 
-    def _change(self, now_s: float, before: Standing, *, resolved: bool = True) -> Change:
+    def _resize(self, jobs: Ints, before: Ints) -> Ints:
+        """Let gangs shrink and grow where they are, as far as they can; return the others."""
+        options, devices = self._options, self._devices
+        gpus = {job: int(options.gpus[self.option[job]]) for job in jobs.tolist()}
+        had = (before[jobs] >= 0) & (self.option[jobs] >= 0)
+        same = jobs[had & (options.kind[before[jobs]] == options.kind[self.option[jobs]])].tolist()
+        smaller = [job for job in same if gpus[job] < len(devices.held[job][1])]
+        for job in smaller:
+            held, work = devices.held[job][1], self._joining.working(job)
+            shrink(devices, job, gpus[job], set(held) - set(held if work is None else work))
+        larger = sorted(set(same) - set(smaller), key=lambda job: (gpus[job], job))
+        devices.release([job for job in set(jobs.tolist()) - set(same) if job in devices.held])
+        stay = {
+            job
+            for job in larger
+            if grow(devices, job, gpus[job], int(options.nodes[self.option[job]]))
+        }
+        return np.array(
+            [job for job in jobs.tolist() if job not in {*smaller, *stay}], dtype=np.intp
+        )
+
+    def _change(
+        self, now_s: float, before: Standing, joined: set[int], *, resolved: bool = True
+    ) -> Change:
         """Return who has GPUs now; who has others than before starts, and loses its pause."""
         active, options, held = self._jobs.active, self._options, self._devices.held
         job = active[self.option[active] >= 0]
         moved = [before.held.get(each) != held[each] for each in job.tolist()]
         starts = np.array(moved, dtype=bool)
-        lost_s = self._pauses(now_s, job, before.option)
+        pauses = ~starts & np.isin(job, list(joined))
+        self._joining.forget(set(before.held) - set(held))
+        self.ready_s[job[starts]] = now_s + self._pauses(now_s, job[starts], before)
+        lost_s = np.where(starts | pauses, self.ready_s[job] - now_s, 0.0)
         self.restarts[job[starts & (self.most[job] > 0)]] += 1
         self.most[job] = np.maximum(self.most[job], options.gpus[self.option[job]])
-        self.ready_s[job[starts]] = now_s + lost_s[starts]
         had = before.option >= 0
         stop = active[had[active] & (self.option[active] < 0)]
         return Change(
             Gangs(job, job, options.kind[self.option[job]], options.gpus[self.option[job]]),
             starts,
             np.union1d(stop, job[starts & had[job]]),
-            lost_s=np.where(starts, lost_s, 0.0),
+            lost_s=lost_s,
+            pauses=pauses if joined else None,
             resolved=resolved,
         )
 
-    def _pauses(self, now_s: float, job: Ints, before: Ints) -> Floats:
-        """Return for how long jobs with options pause if they have changed."""
-        options, option, old = self._options, self.option[job], before[job]
+    def _pauses(self, now_s: float, job: Ints, before: Standing) -> Floats:
+        """Return for how long jobs pause that have changed."""
+        options, option, old = self._options, self.option[job], before.option[job]
         had = np.where(old >= 0, options.gpus[old], 0)
         # On another type there is nothing of the old gang to go on with.
         same_type = options.kind[old] == options.kind[option]
         had = np.where(same_type | (had == 0), had, options.gpus[option])
         kind, first_s, rescale_s, _ = self._restarts
         lost_s = lost_seconds(kind, first_s[job], rescale_s[job], had, options.gpus[option])
+        if kind == "edl":
+            held, ready_s = self._devices.held, now_s + first_s
+            for place, each in enumerate(job.tolist()):
+                goes_on = self._joining.change(
+                    *(each, before.held.get(each), held[each]), float(ready_s[each])
+                )
+                lost_s[place] = 0.0 if goes_on else first_s[each]
         # Who is still loading what it needs is not done sooner for having fewer GPUs.
         return np.where(old >= 0, np.maximum(lost_s, self.ready_s[job] - now_s), lost_s)
 
     def lasts_s(self, now_s: float) -> float:
-        """Return the time between two decisions."""
-        return self._interval_s
+        """Return the time to the next interval, or until new workers join."""
+        return min(self._edge_s, self._joining.next_s) - now_s
+
+    def working(self, job: int) -> list[int] | None:
+        """Return the devices of a job that work where others still prepare; None for all."""
+        return self._joining.working(job)
 
     def steady_s(self, now_s: float) -> float:
         """Return now: what jobs are worth changes as they train."""
@@ -278,11 +267,19 @@ class InConfigurations:
     def state(self) -> dict[str, Any]:
         """Return who has what, and what each has been through, for JSON."""
         books = {name: plain(getattr(self, name)) for name in _BOOKS}
-        return books | {"devices": self._devices.state(), "choice": self._choice.state()}
+        return books | {
+            "edge_s": self._edge_s,
+            "intervals": self.intervals,
+            "joining": self._joining.state(),
+            "devices": self._devices.state(),
+            "choice": self._choice.state(),
+        }
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up a state of `state`."""
         for name in _BOOKS:
             setattr(self, name, array_of(state[name]))
+        self._edge_s, self.intervals = float(state["edge_s"]), int(state["intervals"])
+        self._joining.restore(state["joining"])
         self._devices.restore(state["devices"])
         self._choice.restore(state["choice"])

@@ -12,6 +12,7 @@ from apportion.sim.engine.record import RunRecord
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from apportion.mechanism.configurations import InConfigurations
     from apportion.mechanism.placement import Placer
     from apportion.mechanism.scheduler import Ran
     from apportion.sim.engine.truth import Truth
@@ -30,7 +31,8 @@ class PauseRecord(RunRecord):
     paused_s
         Seconds in which each job held GPUs and made no progress, shape (jobs,).
     paused_gpu_s
-        The same times the GPUs that it held.
+        GPU-seconds without progress: the same times the GPUs that it held, and those of workers
+        that prepare while others train on.
     """
 
     def __init__(
@@ -40,8 +42,10 @@ class PauseRecord(RunRecord):
         progress: Progress,
         schedule: ScheduleLog,
         devices: Placer,
+        scheduler: InConfigurations,
     ) -> None:
         super().__init__(truth, log, progress, schedule, devices)
+        self._scheduler = scheduler
         self.paused_s: NDArray[np.float64] = np.zeros(truth.jobs)
         self.paused_gpu_s: NDArray[np.float64] = np.zeros(truth.jobs)
 
@@ -50,7 +54,11 @@ class PauseRecord(RunRecord):
         super().ran(now_s, end_s, ran, active)
         paused_s = (ran.held_s - ran.worked_s) * ran.times
         self.paused_s[ran.gangs.job] += paused_s
-        self.paused_gpu_s[ran.gangs.job] += paused_s * ran.gangs.gpus
+        working = map(self._scheduler.working, ran.gangs.job.tolist())
+        gpus = ran.gangs.gpus
+        at_work = [n if w is None else len(w) for n, w in zip(gpus.tolist(), working, strict=True)]
+        lost_s = ran.held_s * gpus - ran.worked_s * at_work
+        self.paused_gpu_s[ran.gangs.job] += lost_s * ran.times
 
     def state(self) -> dict[str, Any]:
         """Return the tables so far, for JSON."""

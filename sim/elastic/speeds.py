@@ -12,11 +12,10 @@ from apportion.sim.elastic.true_progress import epoch_of
 from apportion.sim.network import ContentionNetwork, NoNetwork, get_network
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
     from apportion.cluster import Cluster
+    from apportion.mechanism.configurations import InConfigurations
     from apportion.mechanism.devices import Devices, Held
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.scheduler import Gangs
@@ -48,8 +47,9 @@ class ElasticSpeeds:
         How fast steps are, and what they are worth.
     relative
         How fast each type is, relative to the one measured, shape (types,).
-    decisions
-        Counts the decisions of the policy; None if everyone asks at those only.
+    scheduler
+        Counts the decisions of the policy, and knows which GPUs of a job do not work yet; None if
+        everyone asks at decisions only, and all work.
     """
 
     def __init__(
@@ -59,17 +59,15 @@ class ElasticSpeeds:
         trainers: Trainers,
         truth: TrueProgress,
         relative: Floats,
-        decisions: Callable[[], int] | None = None,
+        scheduler: InConfigurations | None = None,
     ) -> None:
         self._jobs, self._devices, self._trainers = jobs, devices, trainers
-        self._truth, self._relative, self._decisions = truth, relative, decisions
-        self._since: dict[int, tuple[int, Held]] = {}
-        self._rates: dict[int, float] = {}
+        self._truth, self._relative, self._scheduler = truth, relative, scheduler
 
     def rates(self, gangs: Gangs) -> Floats:
         """Return the progress per second of every line in steps of the initial batch."""
         for job in gangs.job.tolist():
-            if self._decisions is None or self._is_stale(job, self._decisions()):
+            if self._scheduler is None or self._is_stale(job, self._scheduler.intervals):
                 self._choose(job)
         return self.chosen(gangs)
 
@@ -93,9 +91,9 @@ class ElasticSpeeds:
         return each_s / relative, apart_s / relative
 
     def _is_stale(self, job: int, decisions: int) -> bool:
-        """Whether the policy has decided anew since, or the job has other GPUs."""
-        last = decisions, self._devices.held[job]
-        known, self._since[job] = self._since.get(job), last
+        """Whether the policy has decided anew since, or the job works on other GPUs."""
+        last = decisions, *self._at_work(job)
+        known, self._trainers.since[job] = self._trainers.since.get(job), last
         return known != last
 
     def _choose(self, job: int) -> None:
@@ -103,20 +101,27 @@ class ElasticSpeeds:
         local, accumulation = self._trainers.batches(job, placement)
         step = self._truth.step(application, placement, local)
         self._trainers.runs_with(job, placement, local, accumulation, step)
-        self._rates.pop(job, None)
+        self._trainers.rates.pop(job, None)
 
     def _rate(self, job: int) -> float:
         """Return the progress per second, at the epoch in which the batch was chosen."""
-        if job not in self._rates:
+        if job not in self._trainers.rates:
             application, ran = self._trainers.applications[job], self._trainers.running(job)
             epoch, placement = epoch_of(self._jobs, job, application), self._placement(job)
-            self._rates[job] = self._truth.per_s(
+            self._trainers.rates[job] = self._truth.per_s(
                 application, placement, ran.local, ran.accumulation, epoch
             )
-        return self._rates[job]
+        return self._trainers.rates[job]
 
     def _placement(self, job: int) -> tuple[int, ...]:
-        return tuple(gpus for _, _, gpus in self._devices.placement(job))
+        kind, working = self._at_work(job)
+        return tuple(gpus for _, _, gpus in self._devices.pools[kind].placement(working))
+
+    def _at_work(self, job: int) -> Held:
+        """Return the type and the devices that work."""
+        kind, held = self._devices.held[job]
+        working = None if self._scheduler is None else self._scheduler.working(job)
+        return kind, held if working is None else working
 
 
 class ElasticSteps:

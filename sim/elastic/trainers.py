@@ -70,6 +70,12 @@ class Trainers:
         Options of the decision, and how fast the type of each is, relative to the one measured.
     fitted
         Whether a job knows only what it has run.
+
+    Attributes
+    ----------
+    since, rates
+        At which decision, on which type and GPUs each job last chose its batch, and what progress
+        per second it makes with it; for `apportion.sim.elastic.ElasticSpeeds`.
     """
 
     def __init__(
@@ -87,6 +93,8 @@ class Trainers:
         self._batch: Floats = np.array([float(each.limits.initial) for each in applications])
         self._seen: list[dict[tuple[float, ...], tuple[float, ...]]] = [{} for _ in applications]
         self._running: dict[int, tuple[float, ...]] = {}
+        self.since: dict[int, tuple[int, int, list[int]]] = {}
+        self.rates: dict[int, float] = {}
         self._models: dict[tuple[str, _Seen], StepTimes] = {}
         self._rows: dict[_Key, Batches] = {}
         self._others: dict[tuple[_Key, int, int], tuple[float, int, int]] = {}
@@ -150,6 +158,8 @@ class Trainers:
             "batch": plain(self._batch),
             "seen": [[list(each) for each in seen.values()] for seen in self._seen],
             "running": [[job, *values] for job, values in self._running.items()],
+            "since": [[job, *values] for job, values in self.since.items()],
+            "rates": list(self.rates.items()),
         }
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -157,6 +167,8 @@ class Trainers:
         self._batch = array_of(state["batch"])
         self._seen = [{tuple(each[:3]): tuple(each) for each in seen} for seen in state["seen"]]
         self._running = {int(job): tuple(values) for job, *values in state["running"]}
+        self.since = {job: (count, kind, held) for job, count, kind, held in state["since"]}
+        self.rates = dict(state["rates"])
 
     def _key(self, job: int) -> _Key:
         """Return all that the beliefs of a job hang on."""

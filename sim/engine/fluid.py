@@ -278,7 +278,8 @@ class Fluid:
         of_job = np.zeros(self._truth.jobs)
         if self._lost_s is not None:
             of_job[self._gangs.job] = self._lost_s
-        lost_s = np.where(change.starts, change.lost_s, of_job[change.gangs.job])
+        anew = change.starts if change.pauses is None else change.starts | change.pauses
+        lost_s = np.where(anew, change.lost_s, of_job[change.gangs.job])
         return lost_s if lost_s.any() else None
 
     def _worked_at_speeds(self, worked_s: Floats) -> None:

@@ -44,7 +44,7 @@ def test_one_job_that_may_not_grow_has_a_closed_form() -> None:
 
 @pytest.mark.parametrize(
     ("restart", "to_two", "to_four"),
-    [("stop_resume", 30.0, 30.0), ("afe", 16.0, 16.0), ("edl", 18.0, 18.0)],
+    [("stop_resume", 30.0, 30.0), ("afe", 16.0, 16.0)],
 )
 def test_one_job_that_doubles_twice_and_then_stays(
     restart: str, to_two: float, to_four: float
@@ -60,6 +60,20 @@ def test_one_job_that_doubles_twice_and_then_stays(
     assert job["paused_s"] == pytest.approx(30 + to_two + to_four)
     assert job["gpu_seconds"] == pytest.approx(60 + 240 + 4 * (expected - 180))
     assert [len(each) for each in run.schedule["devices"]] == [1, 2, 4]
+
+
+def test_growth_under_edl_lets_the_old_workers_train_on() -> None:
+    # Doubles at 60 s and 180 s as above; new workers are ready 30 s later, and all pause 3 s.
+    run = ap.simulate("deepboot", workload([0.0]), {"v100": 4}, gang_restart="edl")
+    job = run.jobs.iloc[0]
+    done = 60 / SECONDS[1] + (210 - 93) / SECONDS[2]
+    expected = 213 + (PROGRESS - done) * SECONDS[4]
+    assert job["jct_s"] == pytest.approx(expected)
+    assert job["paused_s"] == pytest.approx(30 + 3 + 3)
+    assert job["gpu_seconds"] == pytest.approx(60 + 240 + 4 * (expected - 180))
+    # One GPU starts; one prepares and two wait; two prepare and four wait.
+    assert job["paused_gpu_seconds"] == pytest.approx(30 + (30 + 6) + (60 + 12))
+    assert run.schedule["devices"].tolist() == [(0,), (0, 1), (0, 1, 2, 3)]
 
 
 def test_seconds_of_the_settings_stand_before_those_of_the_workload() -> None:

@@ -1,0 +1,100 @@
+"""What is asked of those who choose options for elastic jobs, and what changes cost these."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from apportion.mechanism.devices import Held
+    from apportion.mechanism.scheduler import Ran
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
+    Bools = NDArray[np.bool_]
+
+__all__ = ["Asked", "JobRestarts", "OptionChoice", "Standing"]
+
+
+class Asked(NamedTuple):
+    """What a decision is about; arrays by active job, shape (jobs,).
+
+    Attributes
+    ----------
+    now_s
+        The time.
+    jobs
+        Numbers of the active jobs, ascending.
+    current
+        Place of the option that each has, -1 for none.
+    most
+        Most GPUs that each may have.
+    restarts
+        How often each was started again or changed.
+    started
+        Whether each ever had GPUs.
+    restart_s
+        Seconds that a restart costs each.
+    pinned
+        Whether it must keep its option.
+    capacity
+        GPUs of each type that may be given, shape (types,).
+    """
+
+    now_s: float
+    jobs: Ints
+    current: Ints
+    most: Floats
+    restarts: Ints
+    started: Bools
+    restart_s: Floats
+    pinned: Bools
+    capacity: Ints
+
+
+class OptionChoice(Protocol):
+    """Chooses an option for every job, by a policy or otherwise."""
+
+    def choose(self, asked: Asked) -> Ints:
+        """Return the place of the option of every active job, -1 for none, shape (jobs,)."""
+        ...
+
+    def observe(self, ran: Ran) -> None:
+        """Learn from what ran."""
+        ...
+
+    def state(self) -> dict[str, Any]:
+        """Return everything that later choices depend on, for JSON."""
+        ...
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a state of `state`."""
+        ...
+
+
+class JobRestarts(NamedTuple):
+    """How changes are priced: one of `RESTARTS`, and its seconds by job, shape (jobs,).
+
+    Attributes
+    ----------
+    kind
+        One of `RESTARTS`.
+    first_s, rescale_s
+        Seconds of a restart, and of the forming of another ring.
+    believed_s
+        Seconds of a restart, as those reckon who choose.
+    """
+
+    kind: str
+    first_s: Floats
+    rescale_s: Floats
+    believed_s: Floats
+
+
+class Standing(NamedTuple):
+    """What everyone had before a decision: options of all jobs, and the GPUs of gangs."""
+
+    option: Ints
+    held: dict[int, Held]
