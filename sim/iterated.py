@@ -38,10 +38,13 @@ if TYPE_CHECKING:
     from apportion.sim.contention.engine import Engine
     from apportion.sim.contention.links import LinkSharing
     from apportion.sim.contention.models import TrainedModel
+    from apportion.sim.engine.snapshot import Snapshots
     from apportion.sim.progress import Progress
     from apportion.sim.workload import Workload
 
 __all__ = ["engine_for", "iterations_of", "run_iterated", "sharing_of"]
+
+_ENGINES = {PlainEngine.__name__: "plain", FastEngine.__name__: "fast"}
 
 
 def sharing_of(settings: Mapping[str, Any]) -> LinkSharing:
@@ -118,6 +121,7 @@ def run_iterated(
     workload: Workload,
     cluster: Cluster,
     settings: dict[str, Any],
+    snapshots: Snapshots | None,
     reporter: Progress,
 ) -> Run:
     """Run jobs iteration by iteration until all are complete.
@@ -130,6 +134,8 @@ def run_iterated(
         Jobs, and where they run.
     settings
         Those of ``"iterations"`` as `apportion.sim.settings.settings_for` returns them.
+    snapshots
+        Where the run leaves its state.
     reporter
         Is told of how far the run is.
     """
@@ -150,19 +156,34 @@ def run_iterated(
     timeline = Timeline() if settings["timeline"] else None
     links = LinkMap(devices, racks=settings["rack_links"])
     named = ordered.jobs.index.tolist()
-    engine = engine_for(settings["engine"], links, sharing, get_gate(decider.gate), timeline, named)
+
+    def engine_named(name: str) -> Engine:
+        return engine_for(name, links, sharing, get_gate(decider.gate), timeline, named)
+
+    def other_engine(kind: str) -> Engine:
+        try:
+            return engine_named(_ENGINES[kind])
+        except InputError as error:
+            error.add_note(
+                "The state of the run is that of the compiled engine; delete it to begin anew."
+            )
+            raise
+
     runtime = Iterating(
-        *(truth, engine, links, lambda job, option: iterations[job, option], scheduler.turn),
+        *(truth, engine_named(settings["engine"]), links),
+        lambda job, option: iterations[job, option],
+        scheduler.turn,
+        other_engine=other_engine,
         time_sliced=not decider.exclusive,
     )
     log, schedule = RoundLog(present.accelerators), ScheduleLog(present, len(ordered))
     record = RunRecord(truth, log, reporter, schedule, placer)
-    run_jobs(truth, scheduler, runtime, record)
+    run_jobs(truth, scheduler, runtime, record, snapshots)
     reporter.finish(truth)
     jobs = jobs_table(truth, ordered, present).assign(
         computed_gpu_s=runtime.computed_s, sent_bytes=runtime.sent
     )
-    counted = {"engine": [type(engine).__name__], "events": [engine.events]}
+    counted = {"engine": [type(runtime.engine).__name__], "events": [runtime.engine.events]}
     tables = {"schedule": schedule.table(ordered.jobs.index), "engine": pd.DataFrame(counted)}
     if timeline is not None:
         lines = {"tasks": timeline.tasks(), "transfers": timeline.transfers()}

@@ -95,7 +95,8 @@ def simulate(
         A file to which the state of the run is written from time to time. The same call goes on
         from there if it was stopped, and ends with the same results. The file is deleted in the
         end. A damaged file, or one of another call, is an error; a state that cannot be written
-        later on, as on a full disk, is a warning. Runs of iterations leave none: they begin anew.
+        later on, as on a full disk, is a warning. Gates of one's own must remember nothing: what
+        they do is not in the state.
     snapshot_seconds
         Least time between two writings, seconds of the wall clock.
     progress
@@ -133,7 +134,7 @@ def simulate(
         run = run_configurations(decider, workload, cluster, settings, snapshots, reporter)
         return replace(run, wall_seconds=time.perf_counter() - started)
     if isinstance(decider, GatedScheduler):
-        run = run_iterated(decider, workload, cluster, settings, Progress(progress))
+        run = run_iterated(decider, workload, cluster, settings, snapshots, Progress(progress))
         return replace(run, wall_seconds=time.perf_counter() - started)
     if isinstance(decider, ElasticRule):  # settings have refused it, but types cannot know
         raise InputError(f"{decider.label!r} is a rule of elastic jobs; {workload!r} has others.")

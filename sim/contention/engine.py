@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from apportion.errors import InputError, SolveError, written
 from apportion.sim.contention.links import FairSharing, SharedCost
@@ -32,7 +32,18 @@ def instant_s(now_s: float) -> float:
 
 
 class Engine(Protocol):
-    """What lets iterations run; `PlainEngine` and the fast one, with the same outcome."""
+    """What lets iterations run; `PlainEngine` and the fast one, with the same outcome.
+
+    Attributes
+    ----------
+    at_once
+        Events after which `run` comes back in between, `paused`, if it is asked to.
+    paused
+        Whether it did so the last time: the next `run` goes on from the time that it returned.
+    """
+
+    at_once: int
+    paused: bool
 
     @property
     def events(self) -> int:
@@ -57,7 +68,13 @@ class Engine(Protocol):
         ...
 
     def run(
-        self, now_s: float, until_s: float, *, to_completion: bool, more_come: bool = False
+        self,
+        now_s: float,
+        until_s: float,
+        *,
+        to_completion: bool,
+        more_come: bool = False,
+        pauses: bool = False,
     ) -> tuple[float, list[tuple[int, float]]]:
         """Let jobs run to a time, or until some are done; return when that is, and who and when.
 
@@ -76,6 +93,14 @@ class Engine(Protocol):
 
     def sent(self, job: int) -> float:
         """Return the bytes that have moved, by rates and times."""
+        ...
+
+    def state(self) -> dict[str, Any]:
+        """Return everything that later events depend on, for JSON."""
+        ...
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a state of `state` in an engine that was made alike."""
         ...
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from apportion.errors import InputError, written
 from apportion.mechanism.gates import AdaDual, AtMost, KWay, TimeShift, WhatIf
 from apportion.sim.contention import arrays, kernel, kernel_jobs, sharing_kernel
 from apportion.sim.contention.engine import check_links, standstill
+from apportion.sim.contention.fast_state import FastState
 from apportion.sim.contention.jit import compiled
 from apportion.sim.contention.links import FairSharing, SharedCost
 
@@ -26,8 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FastEngine", "why_not_fast"]
 
-_ROOM = 64
-"""Jobs, workers and so on that there is room for at first."""
+_NO_LIMIT = 2**62
 
 
 def why_not_fast(sharing: LinkSharing, gate: Gate) -> str:
@@ -71,7 +71,7 @@ def _law(sharing: LinkSharing, links: int) -> tuple[NDArray[np.float64], NDArray
     return np.array([way, sharing.s_per_byte, sharing.penalty_s_per_byte]), of_link
 
 
-class FastEngine:
+class FastEngine(FastState):
     """Lets iterations run, see `apportion.sim.contention.Engine`.
 
     Parameters
@@ -89,6 +89,8 @@ class FastEngine:
     Without numba it runs as Python, slower than the plain engine: for tests.
     """
 
+    at_once = 1_000_000
+
     def __init__(
         self,
         gpus: int,
@@ -102,34 +104,7 @@ class FastEngine:
         if number is None or type(sharing) not in (SharedCost, FairSharing):
             raise InputError(f"engine='fast': {why_not_fast(sharing, gate)}; use engine='plain'.")
         self._gate, self._links, self._names = gate, links, names
-        law, of_link = _law(sharing, links)
-        self._spans: dict[int, tuple[int, int, int]] = {}
-        self._iterations: dict[Iteration, tuple[int, int]] = {}
-        self._used = dict.fromkeys(("workers", "links_of", "tasks", "sends"), 0)
-        self._arrays = arrays.Arrays(
-            jobs=_records(_ROOM, arrays.JOB),
-            workers=_records(_ROOM, arrays.WORKER),
-            tasks=_records(_ROOM, arrays.TASK),
-            sends=_records(_ROOM, arrays.SEND),
-            links_of=np.zeros(_ROOM, dtype=np.int64),
-            gpu_end_s=np.full(gpus, np.inf),
-            gpu_worker=np.full(gpus, -1, dtype=np.int64),
-            residents=np.zeros((gpus, 5), dtype=np.int64),
-            on=np.zeros((links, _ROOM + 1), dtype=np.int64),
-            lists=np.zeros((6, max(gpus, _ROOM)), dtype=np.int64),
-            counts=np.zeros(13, dtype=np.int64),
-            done_s=np.zeros(_ROOM),
-            law=law,
-            of_link=of_link,
-            gate=np.array(number, dtype=float),
-            used=np.zeros(links, dtype=np.int64),
-            rates=np.zeros(_ROOM),
-        )
-
-    @property
-    def events(self) -> int:
-        """Ends of tasks and transfers so far."""
-        return int(self._arrays.counts[arrays.EVENTS])
+        super().__init__(gpus, links, _law(sharing, links), number)
 
     def add(
         self,
@@ -173,7 +148,13 @@ class FastEngine:
         )
 
     def run(
-        self, now_s: float, until_s: float, *, to_completion: bool, more_come: bool = False
+        self,
+        now_s: float,
+        until_s: float,
+        *,
+        to_completion: bool,
+        more_come: bool = False,
+        pauses: bool = False,
     ) -> tuple[float, list[tuple[int, float]]]:
         """Let jobs run, see `apportion.sim.contention.Engine`.
 
@@ -183,7 +164,13 @@ class FastEngine:
             If they would stand still for ever; it says who waits for what.
         """
         state = self._arrays
-        end_s, why = kernel.advance(float(now_s), float(until_s), bool(to_completion), *state)
+        if not self.paused:
+            state.counts[arrays.DONE] = 0
+        most = self.events + self.at_once if pauses else _NO_LIMIT
+        end_s, why = kernel.advance(float(now_s), float(until_s), bool(to_completion), most, *state)
+        self.paused = why == kernel.PAUSED
+        if self.paused:
+            return float(end_s), []
         if why == kernel.STANDSTILL and more_come:
             end_s, why = until_s, kernel.REACHED
         if why != kernel.REACHED:
@@ -209,66 +196,6 @@ class FastEngine:
             return self._gate.shifts[job]
         return 0.0, 0.0
 
-    def _enter(self, iteration: Iteration) -> tuple[int, int]:
-        """Return where the tasks and the transfers of an iteration are, equal ones once."""
-        if iteration not in self._iterations:
-            at = (
-                self._take("tasks", len(iteration.gpu_s)),
-                self._take("sends", len(iteration.sends)),
-            )
-            state = self._arrays
-            for place, task in enumerate(zip(iteration.gpu_s, iteration.needs, strict=True)):
-                state.tasks[at[0] + place] = task
-            for place, send in enumerate(iteration.sends):
-                state.sends[at[1] + place] = tuple(send)
-            self._iterations[iteration] = at
-        return self._iterations[iteration]
-
-    def _span(self, job: int, gpus: int, links: int) -> tuple[int, int]:
-        """Return where the workers and links of a job are: where they were, if they fit there."""
-        if job not in self._spans or self._spans[job][0] != gpus:
-            # Room for the links of any placement: a server and a rack for each GPU.
-            at = self._take("workers", gpus), self._take("links_of", 2 * gpus + 1)
-            self._spans[job] = (gpus, *at)
-        if links > 2 * gpus + 1:
-            raise InputError(f"Job {job} has {gpus} GPUs and {links} links.")
-        return self._spans[job][1:]
-
-    def _take(self, name: str, count: int) -> int:
-        """Return where there is room for so many more of something."""
-        at = self._used[name]
-        self._used[name] = at + count
-        self._arrays = self._arrays._replace(
-            **{name: _grown(getattr(self._arrays, name), at + count)}
-        )
-        return at
-
-    def _make_room(self, job: int) -> None:
-        """Have room for one more job of this number."""
-        state = self._arrays
-        size = job + 1
-        if size <= state.jobs.size:
-            return
-        jobs = _grown(state.jobs, size)
-        size = jobs.size
-        self._arrays = state._replace(
-            jobs=jobs,
-            done_s=_grown(state.done_s, size),
-            rates=_grown(state.rates, size),
-            lists=_widened(state.lists, size),
-            on=_widened(state.on, size + 1),
-        )
-
-    def _move_in(self, gpu: int, worker: int) -> None:
-        residents = self._arrays.residents
-        there = int(residents[gpu, 0])
-        if there + 2 > residents.shape[1]:
-            self._arrays = self._arrays._replace(
-                residents=_widened(residents, 2 * residents.shape[1])
-            )
-        self._arrays.residents[gpu, there + 1] = worker
-        self._arrays.residents[gpu, 0] = there + 1
-
     def _standstill(self, now_s: float, *, in_vain: bool) -> Exception:
         state = self._arrays
         waiting = []
@@ -278,24 +205,3 @@ class FastEngine:
             links = state.links_of[at : at + int(record.n_links)].tolist()
             waiting.append((job, float(record.bytes), links))
         return standstill(now_s, self._gate.name, waiting, self._names, in_vain=in_vain)
-
-
-def _records(size: int, kind: np.dtype[np.void]) -> Any:
-    return np.zeros(size, dtype=kind).view(np.recarray)
-
-
-def _grown(array: Any, size: int) -> Any:
-    """Return an array with room for so many, the old entries kept."""
-    if size <= array.size:
-        return array
-    more = np.zeros(max(size, 2 * array.size), dtype=array.dtype)
-    more[: array.size] = array
-    return more.view(type(array))
-
-
-def _widened(array: NDArray[np.int64], width: int) -> NDArray[np.int64]:
-    if width <= array.shape[1]:
-        return array
-    more = np.zeros((array.shape[0], width), dtype=array.dtype)
-    more[:, : array.shape[1]] = array
-    return more

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from apportion.checks import number, whole
 from apportion.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from apportion.sim.network.profile import ModelProfile
 
-__all__ = ["Iteration", "Phase", "Send", "all_reduced", "in_phases", "overlapped"]
+__all__ = ["Iteration", "Phase", "Send", "all_reduced", "in_phases", "iteration_of", "overlapped"]
 
 
 class Send(NamedTuple):
@@ -101,6 +101,12 @@ class Iteration(NamedTuple):
                     f"Task {done} of {what} waits for transfer {needs[done] - 1}, and that for it."
                 )
         return self._replace(needs=needs)
+
+
+def iteration_of(state: Sequence[Sequence[Any]]) -> Iteration:
+    """Return the iteration that was written down in JSON."""
+    gpu_s, sends, needs = state
+    return Iteration(tuple(gpu_s), tuple(Send(*each) for each in sends), tuple(needs))
 
 
 def all_reduced(

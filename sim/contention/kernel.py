@@ -50,11 +50,11 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float64]
 
-__all__ = ["PUT_OFF", "REACHED", "STANDSTILL", "advance"]
+__all__ = ["PAUSED", "PUT_OFF", "REACHED", "STANDSTILL", "advance"]
 
-REACHED, STANDSTILL, PUT_OFF = range(3)
-"""Why `advance` comes back: the time is reached or somebody is done, nothing would happen, or the
-gate puts off its answer for ever."""
+REACHED, STANDSTILL, PUT_OFF, PAUSED = range(4)
+"""Why `advance` comes back: the time is reached or somebody is done, nothing would happen, the gate
+puts off its answer for ever, or there have been so many events as it was to let happen."""
 
 
 @jit_borrowing
@@ -227,6 +227,7 @@ def advance(
     now_s: float,
     until_s: float,
     to_completion: bool,
+    most: int,
     jobs: Any,
     workers: Any,
     tasks: Any,
@@ -246,7 +247,6 @@ def advance(
     rates: Floats,
 ) -> tuple[float, int]:
     """Let jobs run to a time, or until some are done; return when that is, and why."""
-    counts[DONE] = 0
     last_s = until_s + max(INSTANT_S, until_s * 2.0**-47)
     while True:
         next_s = _take_in(
@@ -272,3 +272,5 @@ def advance(
         if next_s > last_s or next_s == math.inf:
             return until_s, REACHED
         now_s = max(next_s, now_s)
+        if counts[EVENTS] >= most:
+            return now_s, PAUSED

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from apportion.sim.contention.engine import check_links, instant_s
 from apportion.sim.contention.plain_links import Transfers
 from apportion.sim.contention.plain_parts import ASK, FIRST_BYTE, READY, TASKS, OnGPUs, Transfer
+from apportion.sim.contention.plain_state import PlainState
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["PlainEngine"]
 
 
-class PlainEngine:
+class PlainEngine(PlainState):
     """Lets iterations run on GPUs and links, see `Engine`.
 
     Parameters
@@ -45,6 +46,8 @@ class PlainEngine:
         What users call the jobs, by number, for errors; by default their numbers.
     """
 
+    at_once = 20_000
+
     def __init__(
         self,
         gpus: int,
@@ -55,16 +58,9 @@ class PlainEngine:
         names: Sequence[object] = (),
     ) -> None:
         check_links(sharing, links)
-        self.events, self._links, self._timeline = 0, links, timeline
+        super().__init__(gpus, timeline)
+        self._links = links
         self._transfers = Transfers(links, sharing, gate, self._plan, timeline, names)
-        self._jobs: dict[int, OnGPUs] = {}  # those that are done or gone included
-        self._here = 0
-        self._heap: list[tuple[float, int, int, Any, Any]] = []
-        self._count = 0  # of events ever planned: of equal times, first planned first served
-        self._ready: list[list[tuple[tuple[int, int], int, OnGPUs]]] = [[] for _ in range(gpus)]
-        self._busy: list[OnGPUs | None] = [None] * gpus
-        self._look: set[int] = set()  # GPUs that may have something to begin
-        self._finished: list[tuple[int, float]] = []
 
     # ---------------------------------------------------------------- who is there
 
@@ -117,7 +113,13 @@ class PlainEngine:
     # ---------------------------------------------------------------- time goes by
 
     def run(
-        self, now_s: float, until_s: float, *, to_completion: bool, more_come: bool = False
+        self,
+        now_s: float,
+        until_s: float,
+        *,
+        to_completion: bool,
+        more_come: bool = False,
+        pauses: bool = False,
     ) -> tuple[float, list[tuple[int, float]]]:
         """Let jobs run, see `Engine`.
 
@@ -126,7 +128,10 @@ class PlainEngine:
         SolveError
             If they would stand still for ever; it says who waits for what.
         """
-        heap, self._finished = self._heap, []
+        heap = self._heap
+        if not self.paused:
+            self._finished = []
+        self.paused, stop = False, self.events + (self.at_once if pauses else math.inf)
         while True:
             self._take_in(now_s)
             if to_completion and self._finished:
@@ -137,6 +142,9 @@ class PlainEngine:
             if not heap or heap[0][0] > until_s + instant_s(until_s):
                 return until_s, self._finished
             now_s = max(heap[0][0], now_s)
+            if self.events >= stop:
+                self.paused = True
+                return now_s, []
 
     def _take_in(self, now_s: float) -> None:
         """Take in all events of an instant."""
@@ -220,7 +228,7 @@ class PlainEngine:
         """Let idle GPUs begin the task of the job whose turn it is; equal ones end as one event."""
         together: dict[tuple[OnGPUs, int], list[int]] = {}
         all_ready, busy = self._ready, self._busy
-        for gpu in self._look:
+        for gpu in sorted(self._look):
             ready = all_ready[gpu]
             if not ready or busy[gpu] is not None:
                 continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from apportion.checks import is_number
 from apportion.errors import InputError, written
@@ -11,15 +11,18 @@ from apportion.sim.contention.engine import IN_VAIN, check_links, standstill
 from apportion.sim.contention.plain_parts import ASK, FIRST_BYTE, LAST_BYTE, View, turn_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from apportion.errors import SolveError
     from apportion.mechanism.gates import Gate
     from apportion.sim.contention.links import LinkSharing
-    from apportion.sim.contention.plain_parts import Transfer
+    from apportion.sim.contention.plain_parts import OnGPUs, Transfer
     from apportion.sim.contention.record import Timeline
 
 __all__ = ["Transfers"]
+
+_LISTS = ("waiting", "under_way", "_new")
+_FIGURES = ("_ask", "_share_anew", "_named", "_events", "_stamp")
 
 
 class Transfers:
@@ -67,6 +70,23 @@ class Transfers:
         self._ask_at: set[float] = set()  # times that gates have named
         self._named, self._events = 0, -1  # how many came since so many events
         self._stamp = 0
+
+    def state(self) -> dict[str, Any]:
+        """Return who waits and who sends, by the numbers of the jobs, for JSON."""
+        lists = {name: [transfer.job.number for transfer in getattr(self, name)] for name in _LISTS}
+        on_link = [[transfer.job.number for transfer in on] for on in self.on_link]
+        others = {name: getattr(self, name) for name in _FIGURES}
+        return lists | others | {"on_link": on_link, "ask_at": sorted(self._ask_at)}
+
+    def restore(self, state: dict[str, Any], jobs: Mapping[int, OnGPUs]) -> None:
+        """Take up a state of `state`, of these jobs."""
+        of = {number: job.transfer for number, job in jobs.items()}
+        for name in _LISTS:
+            setattr(self, name, [of[number] for number in state[name]])
+        for name in _FIGURES:
+            setattr(self, name, state[name])
+        self.on_link = [[each for n in on if (each := of[n])] for on in state["on_link"]]
+        self._ask_at = set(state["ask_at"])
 
     def wants(self, transfer: Transfer, now_s: float) -> None:
         """Take in a transfer that wants to start; one that uses no link does."""

@@ -9,6 +9,8 @@ import numpy as np
 
 from apportion.errors import InputError
 from apportion.mechanism.scheduler import NO_GANGS, Change, Gangs, Ran
+from apportion.plain_arrays import array_of, plain
+from apportion.sim.engine.snapshot import fields_of, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -85,9 +87,18 @@ class Iterating:
         Returns what a job does in an iteration on a type.
     turn
         Returns its turn there, see `apportion.mechanism.turns`.
+    other_engine
+        Makes an engine by the name of its class, if it was another one that left a state.
     time_sliced
         Whether GPUs have several jobs: then a gang accounts for the time in which its GPUs compute,
         and else for all of the time that it has them.
+
+    Attributes
+    ----------
+    engine
+        That which lets them run.
+    computed_s, sent
+        GPU-seconds of tasks, and bytes, of the jobs that are done, shape (jobs,).
     """
 
     def __init__(
@@ -98,9 +109,12 @@ class Iterating:
         iteration: Callable[[int, int], Iteration],
         turn: Callable[[int, int], Turn],
         *,
+        other_engine: Callable[[str], Engine] | None = None,
         time_sliced: bool = False,
     ) -> None:
-        self._truth, self._engine, self._links = truth, engine, links
+        self._truth, self.engine, self._links = truth, engine, links
+        self._other_engine = other_engine
+        self._at_s: float | None = None  # where the engine pauses
         self._iteration, self._turn, self._time_sliced = iteration, turn, time_sliced
         self._gangs: Gangs = NO_GANGS
         self._left: dict[int, int] = {}  # iterations of each job that is there
@@ -128,7 +142,7 @@ class Iterating:
         stay = set(gangs.job.tolist()) - new
         for job in [job for job in self._left if job not in stay]:
             self._leave(job)
-            self._engine.drop(job)
+            self.engine.drop(job)
         ready_s = now_s + float(change.lost_s)
         for job, gang, option in zip(*(each.tolist() for each in gangs[:3]), strict=True):
             if job not in new:
@@ -137,19 +151,25 @@ class Iterating:
             times = max(math.ceil(truth.remaining[job] - 1e-9), 1)
             gpus, links = self._links.of(gang)
             turn = self._turn(job, option)
-            self._engine.add(job, self._iteration(job, option), times, gpus, links, turn, ready_s)
+            self.engine.add(job, self._iteration(job, option), times, gpus, links, turn, ready_s)
             self._left[job], self._computed[job] = times, 0.0
         self._gangs = gangs
 
     def run(
         self, now_s: float, length_s: float, until_s: float, *, to_completion: bool
-    ) -> tuple[float, Ran]:
+    ) -> tuple[float, Ran] | None:
         """Let gangs work for a while, see `apportion.sim.engine.loop.Runtime`."""
         gangs = self._gangs
-        more_come = math.isfinite(self._truth.next_arrival_s)
-        end_s, finished = self._engine.run(
-            now_s, now_s + length_s, to_completion=to_completion, more_come=more_come
+        end_s, finished = self.engine.run(
+            now_s if self._at_s is None else self._at_s,
+            now_s + length_s,
+            to_completion=to_completion,
+            more_come=math.isfinite(self._truth.next_arrival_s),
+            pauses=True,
         )
+        self._at_s = end_s if self.engine.paused else None
+        if self._at_s is not None:
+            return None
         if not gangs.job.size and (math.isinf(end_s) or math.isinf(until_s)):
             nothing = np.zeros(0)
             return math.inf, Ran(gangs, nothing, nothing, nothing, gangs.job, length_s)
@@ -175,35 +195,43 @@ class Iterating:
         """Return the steps of each line since the last time, and its GPU-seconds of tasks."""
         steps, computed_s = np.zeros((2, len(jobs)))
         for line, job in enumerate(jobs):
-            left = 0 if job in when_s else self._engine.left(job)
+            left = 0 if job in when_s else self.engine.left(job)
             steps[line] = min(self._left[job] - left, self._truth.remaining[job])
-            so_far_s = self._engine.computed_s(job)
+            so_far_s = self.engine.computed_s(job)
             computed_s[line] = so_far_s - self._computed[job]
             self._left[job], self._computed[job] = left, so_far_s
         return steps, computed_s
 
     def _leave(self, job: int) -> None:
         """Take down what a job has done in all, before it is forgotten."""
-        self.computed_s[job] += self._engine.computed_s(job)
-        self.sent[job] += self._engine.sent(job)
+        self.computed_s[job] += self.engine.computed_s(job)
+        self.sent[job] += self.engine.sent(job)
         del self._left[job], self._computed[job]
 
     def state(self) -> dict[str, Any]:
-        """Refuse: there are no snapshots.
-
-        Raises
-        ------
-        InputError
-            Always.
-        """
-        raise InputError("Runs of iterations leave no snapshots; leave out snapshot.")
+        """Return who iterates and how far each is, for JSON."""
+        return {
+            "kind": type(self.engine).__name__,
+            "engine": self.engine.state(),
+            "gangs": state_of(self._gangs),
+            "at_s": self._at_s,
+            "there": [[job, left, self._computed[job]] for job, left in self._left.items()],
+            "computed_s": plain(self.computed_s),
+            "sent": plain(self.sent),
+        }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Refuse, as `state` does.
+        """Take up a state of `state`, with the engine that left it.
 
         Raises
         ------
         InputError
-            Always.
+            If that one cannot go on here.
         """
-        raise InputError("Runs of iterations leave no snapshots; leave out snapshot.")
+        if state["kind"] != type(self.engine).__name__ and self._other_engine is not None:
+            self.engine = self._other_engine(state["kind"])
+        self.engine.restore(state["engine"])
+        self._gangs, self._at_s = Gangs(**fields_of(state["gangs"])), state["at_s"]
+        self._left = {job: left for job, left, _ in state["there"]}
+        self._computed = {job: computed_s for job, _, computed_s in state["there"]}
+        self.computed_s, self.sent = array_of(state["computed_s"]), array_of(state["sent"])

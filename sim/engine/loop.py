@@ -33,8 +33,11 @@ class Runtime(Protocol):
 
     def run(
         self, now_s: float, length_s: float, until_s: float, *, to_completion: bool
-    ) -> tuple[float, Ran]:
+    ) -> tuple[float, Ran] | None:
         """Let them work for a while; return when it is over and what has come of it.
+
+        ``None`` if it is not over yet, and the same call is to go on with it: for who wants to
+        leave states more often than something is decided.
 
         Parameters
         ----------
@@ -79,6 +82,21 @@ class Record(Protocol):
         ...
 
 
+class _Stretch:
+    """For how long gangs work that have been let work: length, until when, and active jobs."""
+
+    def __init__(self) -> None:
+        self.under_way: tuple[float, float, int] | None = None
+
+    def state(self) -> dict[str, Any]:
+        """Return it for JSON."""
+        return {"under_way": self.under_way}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a state of `state`."""
+        self.under_way = None if state["under_way"] is None else tuple(state["under_way"])
+
+
 def run(
     truth: Truth,
     scheduler: Scheduler,
@@ -112,25 +130,32 @@ def run(
         "scheduler": scheduler,
         "runtime": runtime,
         "record": record,
+        "stretch": (stretch := _Stretch()),
     }
     if snapshots is not None:
         now_s, ran = snapshots.resume(parts) or (now_s, ran)
     while truth.left:
         if snapshots is not None:
             snapshots.note(now_s, ran, parts)
-        arrived = truth.admit(now_s)
-        if truth.idle:
-            now_s = truth.next_arrival_s
+        if stretch.under_way is None:
+            arrived = truth.admit(now_s)
+            if truth.idle:
+                now_s = truth.next_arrival_s
+                continue
+            change = scheduler.decide(News(now_s, arrived, ran))
+            if change is not None:
+                runtime.apply(now_s, change)
+                record.changed(now_s, change)
+            length_s = scheduler.lasts_s(now_s)
+            until_s = min(scheduler.steady_s(now_s), truth.next_arrival_s)
+            if scheduler.hears:
+                length_s = min(length_s, truth.next_arrival_s - now_s)
+            stretch.under_way = length_s, until_s, truth.active.size
+        length_s, until_s, active = stretch.under_way
+        over = runtime.run(now_s, length_s, until_s, to_completion=scheduler.hears)
+        if over is None:
             continue
-        change = scheduler.decide(News(now_s, arrived, ran))
-        if change is not None:
-            runtime.apply(now_s, change)
-            record.changed(now_s, change)
-        active, length_s = truth.active.size, scheduler.lasts_s(now_s)
-        until_s = min(scheduler.steady_s(now_s), truth.next_arrival_s)
-        if scheduler.hears:
-            length_s = min(length_s, truth.next_arrival_s - now_s)
-        end_s, ran = runtime.run(now_s, length_s, until_s, to_completion=scheduler.hears)
+        stretch.under_way, (end_s, ran) = None, over
         if isinf(end_s):
             raise SolveError(
                 f"{scheduler.name} gives none of the {active} active jobs any time at "

@@ -81,10 +81,12 @@ class RunRecord:
     def state(self) -> dict[str, Any]:
         """Return the tables so far, for JSON."""
         schedule = None if self._schedule is None else self._schedule.state()
-        return {"log": self._log.state(), "schedule": schedule}
+        change = {"stopped": self._stopped, "resolved": self._resolved}
+        return change | {"log": self._log.state(), "schedule": schedule}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up a state of `state`."""
+        self._stopped, self._resolved = int(state["stopped"]), bool(state["resolved"])
         self._log.restore(state["log"])
         if self._schedule is not None:
             self._schedule.restore(state["schedule"])

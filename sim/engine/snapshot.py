@@ -167,6 +167,8 @@ class Snapshots:
                 gangs = Gangs(**fields_of(last.pop("gangs")))
                 ran = Ran(gangs=gangs, **fields_of(last))
             return float(state["now_s"]), ran
+        except InputError:  # the state is whole, and cannot go on here
+            raise
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise SnapshotError(
                 f"{self.path} is damaged ({error}); delete it to begin anew."

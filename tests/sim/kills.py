@@ -63,6 +63,12 @@ def _in_pairs(**more: Any) -> ap.Run:
     return ap.simulate(decider, crowd, "v100=4,k80=4", learn_pairs=True, **more)
 
 
+def _iterated(scale: float, engine: str, **more: Any) -> ap.Run:
+    crowd = ap.generate_contended_workload(seed=1, scale=scale)
+    cluster = ap.Cluster({"v100": 64}, gpus_per_machine=4)
+    return ap.simulate("ada_srsf", crowd, cluster, engine=engine, **more)
+
+
 KINDS = {
     "rounds": partial(_crowded, 150, "max_min_fairness", placement="random", seed=4),
     "exact": partial(_crowded, 150, "max_min_fairness", mechanism="exact"),
@@ -71,6 +77,8 @@ KINDS = {
     "types": partial(_on_racks_of_types, 80, "themis"),
     "shared types": partial(_on_racks_of_types, 40, "max_min_fairness"),
     "pairs": _in_pairs,
+    "iterations": partial(_iterated, 0.2, "plain", gate="what_if", gpu_memory_gb=32.0),
+    "compiled": partial(_iterated, 4.0, "fast", placement="random", seed=2),
     **dict.fromkeys(COMMANDS),
 }
 

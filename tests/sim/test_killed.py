@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 pytestmark = pytest.mark.slow
 SCRIPT = Path(__file__).with_name("kills.py")
 KINDS = ["rounds", "exact", "dally", "leases", "pairs", "compare", "sweep", "types", "shared types"]
+KINDS += ["iterations", *(["compiled"] if find_spec("numba") else [])]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
