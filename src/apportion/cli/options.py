@@ -242,7 +242,7 @@ def _in_words(default: object) -> str:
     return f"{default:g}" if isinstance(default, float) else str(default)
 
 
-def add_seed(parser: argparse.ArgumentParser, text: str) -> None:
+def add_seed(parser: argparse._ActionsContainer, text: str) -> None:
     """Add the seed, and what it is of."""
     parser.add_argument("--seed", type=whole(0), default=0, metavar="N", help=text)
 

@@ -29,6 +29,7 @@ def add_serve(commands: Any) -> None:
     parser = add_command(commands, "serve", "serve", "serve requests on GPUs that only serve")
     add_file(parser, "csv of requests, see `apportion requests generate`")
     _add_serving(parser)
+    _add_training(parser)
     parser.add_argument("--out", metavar="DIR", help="write the tables of requests and GPUs")
     finish(parser)
 
@@ -98,6 +99,21 @@ def _add_serving(parser: argparse.ArgumentParser) -> None:
         help="that may be loaded at a time (default: %(default)s)",
     )
     _add_slo(group)
+
+
+def _add_training(parser: argparse.ArgumentParser) -> None:
+    """Add elastic jobs that idle GPUs might be lent to."""
+    group = parser.add_argument_group("elastic training, to tell what lending idle GPUs is worth")
+    group.add_argument("--training-gpus", type=whole(1), metavar="N", help="GPUs of its own")
+    group.add_argument(
+        "--training-jobs",
+        type=whole(1),
+        metavar="N",
+        help="so many generated jobs, which arrive as long as requests do",
+    )
+    group.add_argument("--training", metavar="FILE", help="in place of them: a workload of Pollux")
+    group.add_argument("--profiles", metavar="DIR", help="of the applications of --training")
+    add_seed(group, "of generated jobs (default: 0)")
 
 
 def _add_slo(group: argparse._ArgumentGroup) -> None:

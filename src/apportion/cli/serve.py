@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from apportion.checks import file_path
+from apportion.cli.lending import check_training, lending
 from apportion.cli.output import print_table
 from apportion.errors import InputError
 from apportion.report.files import check_folder, write_table
@@ -45,6 +46,7 @@ def run(args: argparse.Namespace) -> None:
     out = None if args.out is None else file_path("--out", args.out)
     if out is not None:
         check_folder(out)
+    lends = check_training(args)
     if args.fewest:
         served = _fewest(args)
     elif args.attainment is not None:
@@ -55,11 +57,13 @@ def run(args: argparse.Namespace) -> None:
         served = serve(args.file, args.gpus, **serving_options(args))
     print(f"{args.file} on {served.gpus} GPUs, {served.length_s / 3600:.2f} h")
     show(served)
+    tables = {
+        "requests": served.requests.reset_index(),
+        "gpu_states": served.gpu_states.drop(columns="job"),
+    }
+    if lends:
+        tables["lending"] = lending(args, served)
     if out is not None:
-        tables = {
-            "requests": served.requests.reset_index(),
-            "gpu_states": served.gpu_states.drop(columns="job"),
-        }
         for name, table in tables.items():
             print(f"Written: {write_table(out / f'{name}.csv', table)}")
 

@@ -1,0 +1,197 @@
+"""What idle GPUs that serve requests would be worth to training, interval by interval of a day."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from apportion.checks import seconds, whole
+from apportion.cluster import Cluster
+from apportion.mechanism.configurations import GangOptions
+from apportion.mechanism.placement import Placer
+from apportion.policies import Instance, get_policy, solve_instance
+from apportion.policies.problem import Problem
+from apportion.policies.whole.values import fair_throughput
+from apportion.sim.elastic.as_progress import as_progress
+from apportion.sim.elastic.trainers import Trainers
+from apportion.sim.elastic.true_progress import TrueProgress
+from apportion.sim.engine import Truth
+from apportion.sim.given_order import by_arrival_and_id
+from apportion.sim.simulate import simulate
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from apportion.sim.elastic_workload import ElasticWorkload
+    from apportion.sim.inference.serving_run import ServingRun
+    from apportion.sim.run import Run
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
+
+__all__ = ["LENDING_COLUMNS", "lending_value"]
+
+LENDING_COLUMNS = {
+    "from_s": "start of the interval, seconds",
+    "erlangs": "offered load of the requests",
+    "idle_gpus": "mean number of GPUs that are free or warm, and so may be lent",
+    "jobs": "jobs that train at its start",
+    "price": "what one more GPU would improve the sum of speed-ups by: dual of the relaxation",
+    "gpus": "idle GPUs in whole numbers, rounded down",
+    "gain": "what they would improve the sum of speed-ups by, decided in whole numbers",
+    "last_price": "price of one more GPU once they are lent",
+    "job_hours": "gain times the length: hours of training at a fair share",
+}
+"""Columns of the table of `lending_value`."""
+
+_GAP = 1e-9
+_SECONDS_PER_HOUR = 3600.0
+
+
+def lending_value(
+    run: ServingRun,
+    workload: ElasticWorkload,
+    gpus: int,
+    *,
+    interval_s: float = 3600.0,
+    gpus_per_node: int = 4,
+) -> pd.DataFrame:
+    """Tell what the idle GPUs of a serving cluster would be worth to elastic training beside it.
+
+    Training runs under `deepboot` on GPUs of its own. At the start of each interval its problem,
+    the largest sum of speed-ups over a fair share of those GPUs, is solved as if jobs could be
+    moved for nothing: on the GPUs that training has, and with the idle ones added. The unit stays
+    the speed at a fair share of the GPUs that training has.
+
+    Parameters
+    ----------
+    run
+        Of `serve`.
+    workload
+        Elastic jobs; their times are those of the requests.
+    gpus
+        GPUs that training has.
+    interval_s
+        Length of an interval, seconds.
+    gpus_per_node
+        GPUs of a node.
+
+    Returns
+    -------
+    DataFrame
+        A row for each interval until the last request has ended, columns `LENDING_COLUMNS`.
+
+    Raises
+    ------
+    InputError
+        For fewer than one GPU, an interval that is not > 0, and what `simulate` refuses.
+    """
+    own = whole("gpus", gpus, 1)
+    length_s = seconds("interval_s", interval_s, strict=True)
+    starts = np.arange(0.0, run.length_s, length_s)
+    idle = _idle(run, np.append(starts, starts[-1] + length_s))
+    trained = simulate("deepboot", workload, _cluster(own, gpus_per_node))
+    asked = _Asked(workload, trained, own, own + run.gpus, gpus_per_node)
+    load = np.bincount(
+        (run.asked["arrival_s"].to_numpy() // length_s).astype(np.intp),
+        weights=run.asked["duration_s"].to_numpy(),
+        minlength=starts.size,
+    )
+    rows = [
+        {
+            "from_s": start_s,
+            "erlangs": float(work_s) / length_s,
+            "idle_gpus": float(mean),
+            **asked.worth(float(start_s), int(mean * (1 + 1e-12))),
+        }
+        for start_s, mean, work_s in zip(starts, idle, load, strict=False)
+    ]
+    table = pd.DataFrame(rows)
+    lasts_s = np.minimum(length_s, run.length_s - starts)
+    table["job_hours"] = table["gain"] * lasts_s / _SECONDS_PER_HOUR
+    return table[list(LENDING_COLUMNS)]
+
+
+def _cluster(gpus: int, per_node: int) -> Cluster:
+    return Cluster({"gpu": gpus}, gpus_per_machine=whole("gpus_per_node", per_node, 1))
+
+
+def _idle(run: ServingRun, edges_s: Floats) -> Floats:
+    """Mean number of GPUs that are free or warm, between edges of time."""
+    states = run.gpu_states
+    lendable = states[states["state"].isin(["free", "warm"])]
+    begin, end = (lendable[name].to_numpy()[:, None] for name in ("from_s", "to_s"))
+    inside = np.minimum(end, edges_s[1:]) - np.maximum(begin, edges_s[:-1])
+    spent_s = np.maximum(inside, 0.0).sum(axis=0)
+    last_s = np.minimum(edges_s[1:], run.length_s)
+    return np.asarray(spent_s / (last_s - edges_s[:-1]), dtype=np.float64)
+
+
+class _Asked:
+    """Poses the problem of training with any number of GPUs, at any time of its run."""
+
+    def __init__(
+        self, workload: ElasticWorkload, trained: Run, own: int, most: int, per_node: int
+    ) -> None:
+        cluster = _cluster(most, per_node)
+        ordered = by_arrival_and_id(as_progress(workload, cluster))
+        self._truth = Truth(ordered, cluster)
+        self._options = GangOptions.of(Placer(cluster).devices.pools)
+        names = workload.jobs["application"].loc[ordered.jobs.index]
+        applications = [workload.applications[name] for name in names]
+        relative = np.ones(self._options.gpus.size)
+        self._trainers = Trainers(
+            self._truth.told, applications, TrueProgress(), self._options, relative
+        )
+        jobs = trained.jobs.loc[ordered.jobs.index]
+        self._arrival_s, self._end_s = (jobs[n].to_numpy() for n in ("arrival_s", "completion_s"))
+        self._stays = trained.schedule
+        self._place = pd.Series(np.arange(len(ordered.jobs)), index=ordered.jobs.index)
+        self._total_steps = self._truth.told.remaining.copy()
+        self._own = own
+
+    def worth(self, now_s: float, more: int) -> dict[str, Any]:
+        """Return what some more GPUs are worth now; see `LENDING_COLUMNS`."""
+        active = np.flatnonzero((self._arrival_s <= now_s) & (now_s < self._end_s))
+        found: dict[str, Any] = {"jobs": active.size, "gpus": more}
+        if not active.size:
+            return found | dict.fromkeys(("price", "gain", "last_price"), 0.0)
+        self._truth.told.remaining[:] = self._total_steps * (1.0 - self._done(now_s))
+        speed = self._trainers.goodputs(active.tolist())
+        fair = fair_throughput(Problem(self._instance(speed, self._own, {})))
+        fair = np.where(fair > 0, fair, speed.max(axis=1))
+        before, after = (
+            solve_instance(
+                get_policy("deepboot"),
+                self._instance(speed, gpus, {"fair_throughput": fair}),
+                group=False,
+                gap=_GAP,
+            )
+            for gpus in (self._own, self._own + more)
+        )
+        return found | {
+            "price": float(before.prices[0]),
+            "gain": after.objective - before.objective,
+            "last_price": float(after.prices[0]),
+        }
+
+    def _instance(self, speed: Floats, gpus: int, columns: dict[str, Any]) -> Instance:
+        """Pose the problem on so many GPUs; what does not fit yet counts for the relaxation."""
+        return Instance.of_options(
+            speed, self._options.gpus, np.array([float(gpus)]), columns=columns
+        )
+
+    def _done(self, now_s: float) -> Floats:
+        """Part of each job that is done, by the GPU-seconds that it has held."""
+        stays = self._stays
+        size = stays["devices"].map(len).to_numpy(dtype=float)
+        start_s, end_s = stays["start_s"].to_numpy(), stays["end_s"].to_numpy()
+        place = self._place.loc[stays["job"]].to_numpy()
+        jobs = self._place.size
+        total = np.bincount(place, weights=size * (end_s - start_s), minlength=jobs)
+        held = size * np.clip(now_s - start_s, 0.0, end_s - start_s)
+        part = np.bincount(place, weights=held, minlength=jobs)
+        done = np.divide(part, total, out=np.zeros(jobs), where=total > 0)
+        return np.asarray(np.minimum(done, 1 - 1e-9), dtype=np.float64)

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+import apportion as ap
+from apportion.estimators.goodput import GangConfiguration, goodput_table
+from apportion.sim.inference import DiurnalRate, generate_requests, lending_value
+
+
+def serving(gpus: int = 6) -> ap.ServingRun:
+    rate = DiurnalRate(0.2)
+    return ap.serve(generate_requests(rate, length_s=7200.0, services=2, seed=1), gpus)
+
+
+def training(arrivals: list[float], applications: list[str]) -> ap.ElasticWorkload:
+    drawn = ap.generate_elastic_workload(len(arrivals))
+    jobs = drawn.jobs.assign(arrival_s=arrivals, application=applications, gpus=1, batch=128)
+    return replace(drawn, jobs=jobs)
+
+
+def goodputs(workload: ap.ElasticWorkload, most: int) -> np.ndarray:
+    """Samples/s of jobs that have just begun, shape (jobs, GPUs)."""
+    gangs = [GangConfiguration(k, -(-k // 4), "gpu") for k in range(1, most + 1)]
+    rows = {
+        str(job): {"gpu": workload.applications[name].fitted(0)}
+        for job, name in workload.jobs["application"].items()
+    }
+    return goodput_table(rows, gangs, "sampled").to_frame().to_numpy(dtype=float)
+
+
+def best(speedup: np.ndarray, gpus: int) -> float:
+    """Largest sum of speed-ups, over all ways to divide GPUs."""
+    found = np.zeros(gpus + 1)
+    for row in speedup:
+        with_none = np.concatenate([[0.0], row])
+        found = np.array(
+            [max(found[g - k] + with_none[k] for k in range(g + 1)) for g in range(gpus + 1)]
+        )
+    return float(found[gpus])
+
+
+def price(speedup: np.ndarray, gpus: int) -> tuple[float, float]:
+    """What the next GPU, and one less, change the relaxation by."""
+    jobs, most = speedup.shape
+    rows = np.kron(np.eye(jobs), np.ones(most))
+    use = np.tile(np.arange(1, most + 1), jobs)
+    values = [
+        -linprog(-speedup.ravel(), np.vstack([rows, use]), [*np.ones(jobs), gpus + each]).fun
+        for each in (-1e-3, 0.0, 1e-3)
+    ]
+    return (values[2] - values[1]) / 1e-3, (values[1] - values[0]) / 1e-3
+
+
+def test_worth_to_jobs_that_have_just_begun() -> None:
+    workload = training([3600.0] * 3, ["small_vision", "speech", "small_vision"])
+    run, own = serving(), 5
+    table = lending_value(run, workload, own)
+    first, then = table.iloc[0], table.iloc[1]
+    assert (first["jobs"], first["price"], first["gain"]) == (0, 0.0, 0.0)
+    speed = goodputs(workload, own + run.gpus)
+    speedup = speed / speed[:, [1]]  # a fair share is ceil(5 / 3) GPUs
+    assert then["jobs"] == 3
+    more = int(then["gpus"])
+    assert more == int(then["idle_gpus"])
+    assert then["gain"] == pytest.approx(best(speedup, own + more) - best(speedup, own), rel=1e-6)
+    for name, gpus in (("price", own), ("last_price", own + more)):
+        low, high = price(speedup, gpus)
+        assert low - 1e-6 <= then[name] <= high + 1e-6
+    lasts_s = min(run.length_s, 7200.0) - 3600.0
+    assert then["job_hours"] == pytest.approx(then["gain"] * lasts_s / 3600)
+
+
+def test_idle_gpus_add_up() -> None:
+    run = serving()
+    table = lending_value(run, training([0.0], ["small_vision"]), 2, interval_s=600.0)
+    lasts_s = np.minimum(600.0, run.length_s - table["from_s"])
+    idle = run.gpu_hours[["free", "warm"]].sum()
+    assert (table["idle_gpus"] * lasts_s).sum() / 3600 == pytest.approx(idle)
+    assert (table["erlangs"] * 600.0).sum() == pytest.approx(run.asked["duration_s"].sum())
+    assert (table["gain"] >= 0).all()
+
+
+def test_what_cannot_be_lent() -> None:
+    run, jobs = serving(), training([0.0], ["small_vision"])
+    with pytest.raises(ap.InputError, match="gpus is 0"):
+        lending_value(run, jobs, 0)
+    with pytest.raises(ap.InputError, match="interval_s is 0"):
+        lending_value(run, jobs, 1, interval_s=0)
+    with pytest.raises(ap.InputError, match="gpus_per_node is 0"):
+        lending_value(run, jobs, 1, gpus_per_node=0)
