@@ -48,10 +48,9 @@ def price(speedup: np.ndarray, gpus: int) -> tuple[float, float]:
     jobs, most = speedup.shape
     rows = np.kron(np.eye(jobs), np.ones(most))
     use = np.tile(np.arange(1, most + 1), jobs)
-    values = [
-        -linprog(-speedup.ravel(), np.vstack([rows, use]), [*np.ones(jobs), gpus + each]).fun
-        for each in (-1e-3, 0.0, 1e-3)
-    ]
+    rooms = [[*np.ones(jobs), gpus + each] for each in (-1e-3, 0.0, 1e-3)]
+    limits = np.vstack([rows, use])
+    values = [-float(linprog(-speedup.ravel(), limits, room).fun or 0.0) for room in rooms]
     return (values[2] - values[1]) / 1e-3, (values[1] - values[0]) / 1e-3
 
 
