@@ -173,8 +173,7 @@ class InPlace:
             for job in done:
                 del self._option[job]
         self._waiting += news.arrived.tolist()
-        for job in self._option:
-            self.devices.devices.set_load(job, self._load(job))
+        self._set_loads(list(self._option))
         started = self._place()
         holders = np.array(sorted(self._option), dtype=np.intp)
         option = np.array([self._option[job] for job in holders.tolist()], dtype=np.intp)
@@ -202,7 +201,7 @@ class InPlace:
                 )
                 if self.devices.give(gang) is not None:
                     self._option[job] = option
-                    self.devices.devices.set_load(job, self._load(job))
+                    self._set_loads([job])
                     started.append(job)
                     break
         self._waiting = [job for job in self._waiting if job not in self._option]
@@ -220,11 +219,17 @@ class InPlace:
         first, second = self.turn(job, self._options(job)[0])
         return first * int(np.ceil(self.jobs.remaining[job])) + second, job
 
-    def _load(self, job: int) -> float:
+    def _set_loads(self, jobs: Sequence[int]) -> None:
+        """Say what jobs have left to do on their GPUs."""
+        split = self.devices.is_split(np.array(jobs, dtype=np.intp)).tolist()
+        for job, far in zip(jobs, split, strict=True):
+            self.devices.devices.set_load(job, self._load(job, split=far))
+
+    def _load(self, job: int, *, split: bool) -> float:
         """Return what a job has left to do on each of its GPUs: L = C + E, times its GPUs."""
         option = self._option[job]
         each_s = float(self.needs.iteration_s[job, option])
-        if self.needs.counts_transfers and self.devices.is_split(np.array([job]))[0]:
+        if self.needs.counts_transfers and split:
             each_s += float(self.needs.transfer_s[job])
         left_s = each_s * float(self.jobs.remaining[job])
         return left_s * int(self.jobs.scale[job]) if self.needs.times_gpus else left_s
