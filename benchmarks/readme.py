@@ -20,7 +20,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["PAGES", "PRINTED", "block", "compared", "python_blocks", "with_block"]
+__all__ = [
+    "PAGES",
+    "PRINTED",
+    "block",
+    "compared",
+    "first_command",
+    "python_blocks",
+    "with_block",
+]
 
 _ROOT = Path(__file__).parents[1]
 PAGES = {
@@ -53,12 +61,16 @@ def python_blocks(text: str) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```$", text, flags=re.S | re.M)
 
 
-def _compare(text: str, folder: Path) -> str:
-    """Run the first command of the page that begins with .venv/bin/apportion."""
+def first_command(text: str) -> list[str]:
+    """Give the words behind the first .venv/bin/apportion of a page."""
     found = re.search(r"\.venv/bin/apportion (.*)$", text, flags=re.M)
     if found is None:
         raise ValueError("The page has no command that begins with .venv/bin/apportion.")
-    return _run(["-m", "apportion", *shlex.split(found[1])], folder)
+    return shlex.split(found[1])
+
+
+def _compare(text: str, folder: Path) -> str:
+    return _run(["-m", "apportion", *first_command(text)], folder)
 
 
 def _solve(text: str, folder: Path) -> str:

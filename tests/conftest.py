@@ -19,3 +19,9 @@ def public_data() -> Path:
     if not folder.is_dir():
         pytest.skip("the public traces are not at ../shared/data beside the project root")
     return folder
+
+
+@pytest.fixture
+def without_plots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the plots out of reports, which take most of the time; tests of reports draw them."""
+    monkeypatch.setattr("apportion.report.html._plots", lambda runs: "")

@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import cvxpy as cp
 import pandas as pd
 import pytest
+from tests.in_process import run_benchmark
 
 from apportion.policies import get_policy, solve_instance
 from benchmarks.contended_runs import asked, play
@@ -27,16 +25,7 @@ DEFECT = "--with-released-defect"
 
 
 def run(benchmark: str, *options: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", f"benchmarks.{benchmark}", "--quick", *options],
-        cwd=ROOT,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return run_benchmark(benchmark, "--quick", *options, folder=ROOT).out
 
 
 def test_policy_runtime_agrees_with_plain_cvxpy(tmp_path: Path) -> None:
@@ -77,7 +66,9 @@ def test_elastic_policies_are_compared_without_data(tmp_path: Path) -> None:
 
 def test_the_speed_suite_runs_where_there_are_neither_data_nor_gavel(tmp_path: Path) -> None:
     parts = ("--parts", "decisions", "water_filling", "sharing", "events", "--markdown")
-    shown = run("speed", "--data", str(tmp_path / "nowhere"), "--out", str(tmp_path), *parts)
+    shown = run(
+        "speed.__main__", "--data", str(tmp_path / "nowhere"), "--out", str(tmp_path), *parts
+    )
     table = pd.read_csv(tmp_path / "speed.csv")
     assert set(table["goal"]) == {"-", *(f"P{number}" for number in (*range(1, 12), 13))}
     assert (table["gap"].dropna() < 1e-6).all()

@@ -6,21 +6,30 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+from tests.in_process import run_script
 
+from apportion.cli import main
+from apportion.mechanism.placements import PLACEMENTS
 from apportion.names import POLICY_NAMES
-from apportion.policies import policy_table
-from benchmarks.readme import PRINTED, block, compared, python_blocks, with_block
+from apportion.policies import policy_table, registry
+from benchmarks.readme import PRINTED, block, compared, first_command, python_blocks, with_block
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[1]
+FIRST = "the first command"
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
 WITH_CODE = [page for page in PAGES if python_blocks(page.read_text(encoding="utf-8"))]
 
 
-def run(script: Path, folder: Path) -> str:
+def run_apart(script: Path, folder: Path) -> None:
+    """Run a script in a process of its own."""
     done = subprocess.run(
         [sys.executable, "-W", "error", str(script)],
         cwd=folder,
@@ -30,7 +39,6 @@ def run(script: Path, folder: Path) -> str:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def policy_rows() -> list[str]:
@@ -49,11 +57,37 @@ def test_a_policy_of_ones_own_has_at_most_fifteen_lines() -> None:
     assert len(ast.unparse(shown).replace("\n\n", "\n").splitlines()) <= 15
 
 
+@pytest.fixture
+def own_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Forget what is registered during a test."""
+    monkeypatch.setattr(registry, "_BY_NAME", dict(registry._BY_NAME))
+    known = dict(PLACEMENTS)
+    yield
+    PLACEMENTS.clear()
+    PLACEMENTS.update(known)
+
+
+def script_of(page: Path, folder: Path) -> Path:
+    script = folder / "page.py"
+    script.write_text("\n\n".join(python_blocks(page.read_text(encoding="utf-8"))))
+    return script
+
+
+@pytest.mark.usefixtures("own_registry")
 @pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: page.name)
 def test_the_code_of_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path) -> None:
-    script = tmp_path / "page.py"
-    script.write_text("\n\n".join(python_blocks(page.read_text(encoding="utf-8"))))
-    run(script, tmp_path)
+    script = script_of(page, tmp_path)
+    if page.name == "sweeps.md":  # with fewer jobs, as the test below has it as it is
+        text = script.read_text()
+        assert '"jobs": 30,' in text
+        script.write_text(text.replace('"jobs": 30,', '"jobs": 6,'))
+    run_script(script, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: page.name)
+def test_the_code_of_a_page_runs_in_a_process_of_its_own(page: Path, tmp_path: Path) -> None:
+    run_apart(script_of(page, tmp_path), tmp_path)
 
 
 def test_pages_have_code() -> None:
@@ -68,7 +102,10 @@ def test_every_block_of_the_readme_that_something_prints_is_printed_again() -> N
     assert len(marked) == README.count("```text"), "a block of text that nothing prints"
 
 
-@pytest.mark.parametrize("name", PRINTED)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(each, marks=[pytest.mark.slow] if each == FIRST else []) for each in PRINTED],
+)
 def test_the_readme_says_what_is_printed(name: str, tmp_path: Path) -> None:
     printed = PRINTED[name](README, tmp_path)
     assert compared(printed) == compared(block(README, name)), (
@@ -76,8 +113,27 @@ def test_the_readme_says_what_is_printed(name: str, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.usefixtures("without_plots")
+def test_policies_of_the_first_command_do_as_the_readme_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two of them, whose rows are the same but for the marks of what is best."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    two = ["max_min_fairness", "fifo"]
+    words = [*first_command(README), "--policies", ",".join(two), "--jobs", "1"]
+    assert main(words) == 0
+
+    def rows(printed: str) -> list[list[str]]:
+        lines = compared(printed.replace("*", ""))
+        return [line for line in lines if line and line[0] in two]
+
+    assert len(rows(block(README, FIRST))) == 2
+    assert rows(capsys.readouterr().out) == rows(block(README, FIRST))
+
+
 def test_seconds_alone_are_left_out_of_the_comparison() -> None:
-    printed = block(README, "the first command")
+    printed = block(README, FIRST)
     slower = re.sub(r"policies in \d+ s", "policies in 345 s", printed)
     slower = re.sub(r"^(\w+ .*) [\d.]+$", r"\1 1,234.5", slower, flags=re.M)
     assert slower != printed
@@ -85,14 +141,14 @@ def test_seconds_alone_are_left_out_of_the_comparison() -> None:
     changed = printed.replace("finish_time_fairness ", "finish_time_fairness 1")
     assert compared(changed) != compared(printed)
     assert compared(printed.replace("seed 0", "seed 1")) != compared(printed)
-    another = with_block(README, "the first command", changed)
-    assert block(another, "the first command") == changed
+    another = with_block(README, FIRST, changed)
+    assert block(another, FIRST) == changed
     assert block(another, "solve") == block(README, "solve")
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_examples_run(example: Path, tmp_path: Path) -> None:
-    assert len(run(example, tmp_path).splitlines()) > 5
+    assert len(run_script(example, tmp_path).out.splitlines()) > 5
 
 
 def test_there_are_examples() -> None:

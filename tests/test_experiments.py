@@ -1,15 +1,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 import pytest
+from tests.in_process import run_benchmark
 
 from apportion.errors import ApportionError
 from benchmarks.experiment import Settings, parser, run_all, verdict
@@ -32,17 +30,9 @@ EXPERIMENTS = (
 
 
 def run(experiment: str, *options: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", f"benchmarks.{experiment}", *options],
-        cwd=ROOT,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""  # progress is for a terminal only
-    return done.stdout
+    printed = run_benchmark(experiment, *options, folder=ROOT)
+    assert printed.err == ""  # progress is for a terminal only
+    return printed.out
 
 
 def options_of(out: Path | None, *more: str) -> argparse.Namespace:

@@ -1,12 +1,10 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pandas as pd
+from tests.in_process import run_benchmark
 
 from apportion.experiments.machine.store import Store
 
@@ -14,17 +12,9 @@ ROOT = Path(__file__).parents[1]
 
 
 def run(out: Path) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.simulator_scale", "--quick", "--out", str(out)],
-        cwd=ROOT,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""  # progress is for a terminal only
-    return done.stdout
+    printed = run_benchmark("simulator_scale", "--quick", "--out", str(out), folder=ROOT)
+    assert printed.err == ""  # progress is for a terminal only
+    return printed.out
 
 
 def test_the_benchmark_of_scale_measures_and_does_not_run_twice_what_is_done(

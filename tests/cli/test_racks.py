@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 from apportion.cli import main
-from apportion.report import html
 from apportion.sim import generate_workload, read_workload
 
 CLOCKS = ["policy_seconds", "wall_seconds"]
@@ -19,12 +18,6 @@ TINY = ["--racks", "2", "--generate-jobs", "12", "--jobs", "1"]
 @pytest.fixture(autouse=True)
 def somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-
-
-@pytest.fixture
-def without_plots(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave out what takes most of the time; one test draws them all."""
-    monkeypatch.setattr(html, "_plots", lambda runs: "")
 
 
 def record_of(folder: str) -> dict[str, object]:

@@ -71,6 +71,7 @@ def test_two_processes_give_the_same_table(alone: pd.DataFrame) -> None:
     pd.testing.assert_frame_equal(without_clocks(n_jobs=2), alone)
 
 
+@pytest.mark.slow
 def test_a_dask_cluster_of_two_workers_gives_the_same_table(
     alone: pd.DataFrame, tmp_path: Path
 ) -> None:
@@ -80,16 +81,19 @@ def test_a_dask_cluster_of_two_workers_gives_the_same_table(
     assert len((tmp_path / FILE).read_text().splitlines()) == 4
 
 
-def test_a_dask_cluster_that_runs_is_used_and_left_running(alone: pd.DataFrame) -> None:
+def test_a_dask_cluster_that_runs_is_used_and_left_running(
+    alone: pd.DataFrame, tmp_path: Path
+) -> None:
     distributed = pytest.importorskip(
         "distributed", reason="Dask is not installed: pip install apportion[dask]"
     )
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
+        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
     ) as cluster:
         address = cluster.scheduler_address
-        table = without_clocks(backend="dask", address=address)
+        table = without_clocks(backend="dask", address=address, out=tmp_path)
         pd.testing.assert_frame_equal(table, alone)
+        assert len((tmp_path / FILE).read_text().splitlines()) == 4
         workload = generate_workload(jobs=2, jobs_per_hour=6.0)
         compared = compare(["fifo"], workload, "v100=2,k80=2", backend="dask", address=address)
         here = compare(["fifo"], workload, "v100=2,k80=2", n_jobs=1)

@@ -13,6 +13,8 @@ from apportion.sim.engine.snapshot import Snapshots
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.usefixtures("without_plots")
+
 LOAD = ap.generate_workload(jobs=12, seed=2, scale_factors="gavel", jobs_per_hour=6)
 POLICIES = ["fifo", "max_min_fairness"]
 

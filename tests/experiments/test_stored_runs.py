@@ -18,6 +18,7 @@ import pandas as pd
 import pytest
 
 import apportion
+from apportion.cli import main
 from apportion.cluster import Cluster
 from apportion.experiments import compare, simulations
 from apportion.experiments.comparisons.run import FOLDER
@@ -27,6 +28,8 @@ from apportion.experiments.machine.store import FILE, Store
 from apportion.experiments.run_records import record_of, run_of
 from apportion.experiments.simulations import Setup, runs_of
 from apportion.sim import Run, generate_rack_workload, generate_workload, simulate
+
+pytestmark = pytest.mark.usefixtures("without_plots")
 
 SMALL = generate_workload(jobs=5, seed=1, jobs_per_hour=12.0, scale_factors="gavel")
 CLUSTER = Cluster.of("v100=4,p100=4,k80=4")
@@ -215,17 +218,17 @@ def test_a_comparison_resumed_from_damaged_files_writes_the_same_bytes(
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
 def test_a_killed_comparison_goes_on_and_writes_the_same_bytes(tmp_path: Path) -> None:
     words = shlex.split(
-        "compare --policies fifo,isolated,makespan --generate-jobs 30 --cluster v100=8 --jobs 1"
+        "compare --policies fifo,isolated,makespan --generate-jobs 12 --cluster v100=8 --jobs 1"
     )
-    command = [sys.executable, "-m", "apportion", *words, "--out"]
-    subprocess.run([*command, str(tmp_path / "whole")], check=True, capture_output=True)
+    assert main([*words, "--out", str(tmp_path / "whole")]) == 0
     killed = tmp_path / "killed"
+    command = [sys.executable, "-m", "apportion", *words, "--out"]
     log = killed / FOLDER / FILE
     with subprocess.Popen([*command, str(killed)], stdout=subprocess.DEVNULL) as process:
         while process.poll() is None and not (log.exists() and log.stat().st_size):
             time.sleep(0.005)
         if process.poll() is None:
             os.kill(process.pid, signal.SIGKILL)
-    subprocess.run([*command, str(killed)], check=True, capture_output=True)
+    assert main([*words, "--out", str(killed)]) == 0
     assert (killed / "jobs.csv").read_bytes() == (tmp_path / "whole" / "jobs.csv").read_bytes()
     assert not log.exists()

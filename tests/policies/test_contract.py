@@ -8,11 +8,24 @@ import pytest
 from apportion.policies import BUILT_IN, MinCostWithSLOs, Policy, get_policy, policy_table
 from apportion.testing import check_policy
 
+SLOW = {"strategy_proof"}
 
-@pytest.mark.parametrize("aware", [True, False], ids=["aware", "agnostic"])
+
 @pytest.mark.parametrize("policy", BUILT_IN, ids=lambda policy: policy.name)
-def test_built_in_policies_keep_the_contract(policy: Any, aware: bool) -> None:
-    check_policy(policy(heterogeneity_aware=aware))
+def test_built_in_policies_keep_the_contract(policy: Any) -> None:
+    check_policy(policy())
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        pytest.param(policy, marks=[pytest.mark.slow] if policy.name in SLOW else [])
+        for policy in BUILT_IN
+    ],
+    ids=lambda policy: policy.name,
+)
+def test_agnostic_policies_keep_the_contract(policy: Any) -> None:
+    check_policy(policy(heterogeneity_aware=False))
 
 
 def test_strict_deadlines_keep_the_contract() -> None:

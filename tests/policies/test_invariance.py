@@ -165,14 +165,13 @@ def check(policy: Policy, seed: int) -> None:
 
 @pytest.mark.parametrize("policy", variants(), ids=repr)
 def test_order_names_and_company_change_nothing(policy: Policy) -> None:
-    for seed in range(2):
-        check(policy, seed)
+    check(policy, seed=1)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", variants(), ids=repr)
 def test_order_names_and_company_change_nothing_in_many_problems(policy: Policy) -> None:
-    for seed in range(2, 30):
+    for seed in (0, *range(2, 30)):
         check(policy, seed)
 
 
@@ -198,7 +197,7 @@ def digest() -> str:
 
 def test_threads_and_hash_seeds_change_nothing() -> None:
     seen = set()
-    for threads, seed in (("1", "0"), ("2", "1"), ("4", "2")):
+    for threads, seed in (("1", "0"), ("4", "2")):
         pools = dict.fromkeys(["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"], threads)
         run = subprocess.run(
             [sys.executable, __file__],

@@ -25,7 +25,7 @@ __all__ = ["best_overhead", "check_lone_gangs", "check_lone_jobs", "works_on_rac
 
 _ACCURATE = 1e-6
 _MODELS = ("MobileNetV3", "VGG11")  # one that hardly communicates between racks, one that does
-_RACKS = (
+_RACKS = (  # 16 GPUs each
     Cluster.of_racks(1, machines_per_rack=4, gpus_per_machine=4),
     Cluster.of_racks(2, machines_per_rack=2, gpus_per_machine=4),
 )
@@ -50,12 +50,12 @@ def check_lone_jobs(decider: Decider, *, gangs: bool) -> None:
             job = _workload([("m", gpus, 0.0, 5000.0)], accelerator="v100")
             _check_fairness(decider, job, Cluster({"v100": 8}, gpus_per_machine=4), {}, 5000.0)
         return
-    lease_s = _terms(decider).lease_s
-    for cluster, name, model in product(_RACKS, BY_SHAPE, _MODELS):
-        network = get_network(name, cluster=cluster)
-        for gpus in (1, 2, 5, 8, 12, cluster.total_gpus) if gangs else (1,):
-            job = _workload([(model, gpus, 0.0, 5 * lease_s)])
-            least_s = (1 + best_overhead(gpus, model, cluster, network)) * 5 * lease_s
+    alone_s = 5 * _terms(decider).lease_s
+    for model, gpus in product(_MODELS, (1, 2, 5, 8, 12, 16) if gangs else (1,)):
+        job = _workload([(model, gpus, 0.0, alone_s)])
+        for cluster, name in product(_RACKS, BY_SHAPE):
+            network = get_network(name, cluster=cluster)
+            least_s = (1 + best_overhead(gpus, model, cluster, network)) * alone_s
             settings = {"network": name, "checkpoint_seconds_per_gpu": 0.0}
             _check_fairness(decider, job, cluster, settings, least_s)
 
