@@ -83,8 +83,8 @@ def serve_alone(serving: Serving, gpus: int, gpus_per_node: int = 4) -> ServingR
     """Serve the requests of checked settings; see `serve`."""
     life = InferenceGpus(
         [gpu // gpus_per_node for gpu in range(gpus)],
-        serving.cold_start_s,  # type: ignore[arg-type]
-        serving.protect,  # type: ignore[arg-type]
+        serving.cold_starts,
+        serving.protect_times,
         serving.services_per_gpu,
     )
     asked = serving.requests
