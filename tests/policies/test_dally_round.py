@@ -113,3 +113,19 @@ def test_no_time_is_said() -> None:
     solution = solve_instance(DallyRound(), problem, time_limit_s=1e-9)
     assert solution.status == "time_limit"
     assert solution.X.any(axis=1).tolist() == [True, True, False]
+
+
+def test_without_regard_to_types_the_first_type_does_as_well_as_a_faster_one() -> None:
+    """Speeds are told as if types were alike; what the jobs make is at the speeds they have."""
+    places = RoundPlaces.of([[[2, 2]], [[2, 2]]])
+    speed, scale = np.array([[1.0, 1.0, 1.0, 5.0, 5.0, 5.0]] * 3), np.array([2, 2, 2])
+    columns = {"network_priority": np.zeros(3), "waited_s": np.zeros(3), "order": np.arange(3.0)}
+    problem = places.problem(speed, scale, columns)
+    kinds = {}
+    for aware in (True, False):
+        solution = solve_instance(DallyRound(heterogeneity_aware=aware), problem)
+        at = solution.X.argmax(axis=1)
+        assert (places.tier[at] == 0).all()
+        kinds[aware] = places.kind[at].tolist()
+        assert solution.throughput.tolist() == [(1.0, 5.0)[kind] for kind in kinds[aware]]
+    assert kinds == {True: [1, 1, 0], False: [0, 0, 1]}

@@ -13,7 +13,7 @@ from apportion.policies.problem import Problem
 from apportion.policies.solution import Solution
 from apportion.policies.solving.attempts import ACCURATE
 from apportion.policies.solving.certificate import relative_gap
-from apportion.policies.solving.rows.reduction import reduce
+from apportion.policies.solving.rows.reduction import believed, reduce
 from apportion.policies.solving.whole.core import search
 from apportion.policies.solving.whole.dynamic_programme import chain_of
 from apportion.policies.solving.whole.expansion import of_jobs
@@ -83,8 +83,10 @@ def decide(
     started = time.perf_counter()
     check_pins(instance)
     if isinstance(policy, ServesInOrder):
-        order = policy.serves_in_order(Problem(instance))
-        return decide_in_order(policy, instance, order, decide, time_limit_s=time_limit_s)
+        told = believed(policy, instance)
+        order = policy.serves_in_order(Problem(told))
+        found = decide_in_order(policy, told, order, decide, time_limit_s=time_limit_s)
+        return replace(found, throughput=(instance.throughput * found.X).sum(axis=1))
     reduction, whole = _posed(policy, instance, group)
     posed = time.perf_counter()
     chain = chain_of(whole)

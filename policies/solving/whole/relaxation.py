@@ -105,10 +105,11 @@ def relax(whole: WholeProgram, budget_s: float) -> Relaxed:
     others = y.copy()
     others[whole.own : whole.own + whole.cells.size] = 0.0  # those that say z >= 0
     prices = np.zeros(whole.p.instance.capacity.size)
-    units = Priced.of(whole.priced, whole.program.b[whole.priced], row)
-    least = least_duals(program, point, Bounds.of(program), units)
-    dual = point.y if least is None else least
-    prices[whole.p.instance.hard] = np.maximum((row * dual * program.cost_scale)[whole.priced], 0.0)
+    if whole.program.c.any():  # an objective that nothing changes has no prices
+        units = Priced.of(whole.priced, whole.program.b[whole.priced], row)
+        least = least_duals(program, point, Bounds.of(program), units)
+        dual = (point.y if least is None else least) * row * program.cost_scale
+        prices[whole.p.instance.hard] = np.maximum(dual[whole.priced], 0.0)
     reduced = whole.program.c + whole.program.A.T @ others
     must = x[whole.whole]
     return Relaxed(

@@ -216,3 +216,20 @@ def test_limits_that_are_none_are_refused(limit: object) -> None:
     instance = random_instance(np.random.default_rng(0))
     with pytest.raises(InputError, match="time_limit_s"):
         solve_instance(Knapsack(), instance, time_limit_s=limit)  # type: ignore[arg-type]
+
+
+class Indifferent(Knapsack):
+    """Wants jobs to run, and nothing else."""
+
+    name = "indifferent"
+
+    def objective(self, p: Problem) -> cp.Maximize:
+        return cp.Maximize(3.0 + 0.0 * p.total(p.time))
+
+
+def test_an_objective_that_nothing_changes_has_no_prices() -> None:
+    for seed in range(5):
+        instance = random_instance(np.random.default_rng(seed), types=2)
+        solution = solve_instance(Indifferent(), instance)
+        assert solution.objective == 3.0
+        assert solution.prices.tolist() == [0.0] * instance.capacity.size
