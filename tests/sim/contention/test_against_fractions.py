@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import inf, lcm
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.oracles import transfer_gates
-from tests.oracles.contention import Rules, simulate
+from tests.oracles.contention import Cluster, Rules, simulate
 from tests.oracles.draw_contention import JOB_SETS, LAWS, draw_jobs
 
 from apportion.mechanism.gates import AdaDual, AtMost, KWay
@@ -74,10 +75,9 @@ def played(case: JobSet, law: Law, gate: Any, known: Outcome, make: Any) -> dict
     return {job.name: done[number[job.name]] for job in jobs}
 
 
-# Of nothing to send the two say otherwise: a transfer of no bytes that passes the gate in its own
-# instant, while others get the GPUs, or none at all. And what is less than a nanosecond apart is
-# one instant to the engines, which in jobs of microseconds is a difference.
+INSTANT_S = 1e-9
 KINDS = [kind for kind in JOB_SETS if kind not in ("zero size", "tiny")]
+ENGINES = (PlainEngine, *((FastEngine,) if compiled else ()))
 
 
 @pytest.mark.parametrize("gate", GATES)
@@ -88,7 +88,65 @@ def test_engines_follow_the_definition(kind: str, gate: str, seeds: range) -> No
     for seed in seeds:
         case, law = draw_jobs(seed, kind), LAWS[seed % len(LAWS)]
         known = simulate(case.cluster, case.jobs, Rules(law, theirs))
-        for make in (PlainEngine, *((FastEngine,) if compiled else ())):
+        for make in ENGINES:
             found = played(case, law, ours, known, make)
             for name, when in known.finished.items():
                 assert found[name] == pytest.approx(float(when), rel=1e-9, abs=1e-9), (seed, make)
+
+
+@dataclass(frozen=True)
+class Silent(Cluster):
+    """A cluster on which some gangs send nothing, wherever they are."""
+
+    silent: frozenset[tuple[int, ...]] = frozenset()
+
+    def links(self, gpus: tuple[int, ...]) -> tuple[Any, ...]:
+        return () if gpus in self.silent else super().links(gpus)
+
+
+@pytest.mark.parametrize("gate", GATES)
+@pytest.mark.parametrize("kind", ["zero size", "plain", "lockstep"])
+@pytest.mark.parametrize("seeds", [range(3), pytest.param(range(3, 60), marks=pytest.mark.slow)])
+def test_jobs_that_send_nothing_have_no_transfer(kind: str, gate: str, seeds: range) -> None:
+    """As within one server: they neither ask the gate nor take the seconds before a first byte.
+
+    Followed by the letter, a transfer of no bytes would be one, for no time: long enough to leave
+    the GPUs to others, and to wait for the gate. All jobs of "zero size", every other one of the
+    others.
+    """
+    theirs, ours = GATES[gate]
+    for seed in seeds:
+        drawn, law = draw_jobs(seed, kind), LAWS[seed % len(LAWS)]
+        jobs = [replace(j, size=Fraction(0)) if j.name % 2 else j for j in drawn.jobs]
+        mute = frozenset(job.fixed for job in jobs if not job.size and job.fixed)
+        if any(job.fixed in mute for job in jobs if job.size):
+            continue
+        case, gpus = replace(drawn, jobs=jobs), drawn.cluster
+        cluster = Silent(gpus.gpus, gpus.memory, gpus.rack_of, mute)
+        known = simulate(cluster, jobs, Rules(law, theirs))
+        for make in ENGINES:
+            found = played(case, law, ours, known, make)
+            for name, when in known.finished.items():
+                assert found[name] == pytest.approx(float(when), rel=1e-9, abs=1e-9), (seed, make)
+
+
+@pytest.mark.parametrize("gate", GATES)
+@pytest.mark.parametrize(
+    "seeds", [range(10, 16), pytest.param(range(16, 80), marks=pytest.mark.slow)]
+)
+def test_jobs_of_microseconds_are_off_by_an_instant_for_each_of_their_parts(
+    gate: str, seeds: range
+) -> None:
+    """Events that are less than a nanosecond apart happen at once, at the time of the first."""
+    theirs, ours = GATES[gate]
+    law, most = LAWS[0], 0.0
+    for seed in seeds:
+        case = draw_jobs(seed, "tiny")
+        known = simulate(case.cluster, case.jobs, Rules(law, theirs))
+        parts = len(known.tasks) + len(known.sent)
+        for make in ENGINES:
+            found = played(case, law, ours, known, make)
+            for name, when in known.finished.items():
+                most = max(most, abs(found[name] - float(when)))
+                assert abs(found[name] - float(when)) <= INSTANT_S * parts, (seed, make)
+    assert most < 10 * INSTANT_S
