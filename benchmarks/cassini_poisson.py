@@ -139,7 +139,7 @@ class Servers:
 
     def _candidate(self, free: list[int], gpus: int, *, first: bool) -> list[int]:
         if self.way.scattered:
-            return list(map(int, self._draws.permutation(free)[:gpus]))
+            return [int(each) for each in self._draws.permutation(free)[:gpus]]
         return side_by_side(free, gpus, None if first else self._draws)
 
     def _score(self, gangs: dict[int, list[int]]) -> float:

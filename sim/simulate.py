@@ -21,6 +21,7 @@ from apportion.sim.iterated import run_iterated
 from apportion.sim.leased import run_leased
 from apportion.sim.on_configurations import run_configurations
 from apportion.sim.on_devices import run_on_devices
+from apportion.sim.phases.busiest import busiest_links
 from apportion.sim.progress import Progress
 from apportion.sim.settings import ELASTIC, check_elastic, settings_for
 from apportion.threads import one_thread
@@ -138,13 +139,14 @@ def simulate(
         return replace(run, wall_seconds=time.perf_counter() - started)
     if isinstance(decider, ElasticRule):  # settings have refused it, but types cannot know
         raise InputError(f"{decider.label!r} is a rule of elastic jobs; {workload!r} has others.")
-    leases = settings["mechanism"] == "leases"
+    leases, network = settings["mechanism"] == "leases", settings.get("network")
     if isinstance(decider, OfferScheduler) or (isinstance(decider, Policy) and leases):
         run = run_leased(decider, workload, cluster, settings, beliefs, progress, snapshots)
     else:
         reporter = Progress(progress)
         run = run_on_devices(decider, workload, cluster, settings, beliefs, snapshots, reporter)
-    return replace(run, wall_seconds=time.perf_counter() - started)
+    tables = {**run.tables, **busiest_links(run, workload, network)}
+    return replace(run, tables=tables, wall_seconds=time.perf_counter() - started)
 
 
 def _refuse_beliefs(beliefs: Beliefs | None) -> None:

@@ -9,11 +9,13 @@ import numpy as np
 from apportion.report.style import line_styles, new_figure, plotting_style, with_legend
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from matplotlib.figure import Figure
 
     from apportion.mechanism.time_shifts import AffinityGraph, Compatibility
 
-__all__ = ["affinity_figure", "compatibility_figure"]
+__all__ = ["affinity_figure", "compatibility_figure", "draw_affinity", "draw_compatibility"]
 
 _TOO_MUCH = "#B22222"
 _RING, _INNER = 0.8, 1.2
@@ -40,18 +42,30 @@ def compatibility_figure(found: Compatibility) -> Figure:
     with plotting_style():
         rows = 2 if found.commensurate else 1
         figure = new_figure(width=8.6, height=3.2 + 3.4 * (rows - 1))
-        if found.commensurate:
-            for column, (shifted, _) in enumerate(_STATES):
-                axes = figure.add_subplot(2, 2, 1 + column, projection="polar")
-                _circle(axes, found, shifted=shifted)
-        first = figure.add_subplot(rows, 2, 2 * rows - 1)
-        loads = [first, figure.add_subplot(rows, 2, 2 * rows, sharey=first)]
-        for axes, (shifted, words) in zip(loads, _STATES, strict=True):
-            _load(axes, found, shifted=shifted)
-            score = found.score if shifted else found.unshifted_score
-            axes.set_title(f"{words}: score {_rounded(score)}")
-        first.set_ylabel("wanted of the link (Gb/s)")
-        return with_legend(figure, first)
+        draw_compatibility(figure, found, columns=2)
+        return figure
+
+
+def draw_compatibility(figure: Any, found: Compatibility, *, columns: int) -> None:
+    """Draw circles and loads into a figure or a part of one.
+
+    Circles stand above their loads in two columns, beside them in four.
+    """
+    if found.commensurate:
+        rows, circles, below = (2, (1, 2), (3, 4)) if columns == 2 else (1, (1, 3), (2, 4))
+        for place, (shifted, _) in zip(circles, _STATES, strict=True):
+            axes = figure.add_subplot(rows, columns, place, projection="polar")
+            _circle(axes, found, shifted=shifted)
+    else:
+        rows, columns, below = 1, 2, (1, 2)
+    first = figure.add_subplot(rows, columns, below[0])
+    loads = [first, figure.add_subplot(rows, columns, below[1], sharey=first)]
+    for axes, (shifted, words) in zip(loads, _STATES, strict=True):
+        _load(axes, found, shifted=shifted)
+        score = found.score if shifted else found.unshifted_score
+        axes.set_title(f"{words}: score {_rounded(score)}")
+    first.set_ylabel("wanted of the link (Gb/s)")
+    with_legend(figure, first)
 
 
 def affinity_figure(graph: AffinityGraph, shifts_s: dict[Any, float] | None = None) -> Figure:
@@ -70,32 +84,39 @@ def affinity_figure(graph: AffinityGraph, shifts_s: dict[Any, float] | None = No
         If matplotlib is not installed.
     """
     with plotting_style():
-        jobs = [job for component in graph.components for job in component]
-        links = list(graph.jobs_of)
-        figure = new_figure(width=6.4, height=max(2.4, 0.9 + 0.45 * max(len(jobs), len(links))))
+        most = max(len(graph.links_of), len(graph.jobs_of))
+        figure = new_figure(width=6.4, height=max(2.4, 0.9 + 0.45 * most))
         axes = figure.subplots()
-        job_at = dict(zip(jobs, _spread(len(jobs)), strict=True))
-        link_at = dict(zip(links, _spread(len(links)), strict=True))
-        styles = line_styles([str(number) for number in range(len(graph.components))])
-        colours = {
-            job: styles[str(number)]["color"]
-            for number, component in enumerate(graph.components)
-            for job in component
-        }
-        for link, members in graph.jobs_of.items():
-            for job in members:
-                axes.plot([0, 1], [job_at[job], link_at[link]], color=colours[job], linewidth=1.2)
-            axes.plot(1, link_at[link], "s", color="#444444", markersize=9)
-            axes.annotate(str(link), (1, link_at[link]), (10, 0), **_beside("left"))
-        for job in jobs:
-            axes.plot(0, job_at[job], "o", color=colours[job], markersize=10)
-            shift = "" if shifts_s is None or job not in shifts_s else f"  +{shifts_s[job]:.4g} s"
-            axes.annotate(f"{job}{shift}", (0, job_at[job]), (-10, 0), **_beside("right"))
-        loops = {0: "no loop", 1: "a loop"}.get(graph.loops, f"{graph.loops} loops")
-        axes.set_title(f"Jobs and the links they share: {loops}", loc="center")
-        axes.set(xlim=(-0.75, 1.5), ylim=(-0.08, 1.08))
-        axes.set_axis_off()
+        draw_affinity(axes, graph, shifts_s)
+        axes.set_title(f"Jobs and the links they share: {_loops(graph)}", loc="center")
         return figure
+
+
+def draw_affinity(
+    axes: Any, graph: AffinityGraph, shifts_s: Mapping[Any, float] | None = None
+) -> None:
+    """Draw an affinity graph into axes, each connected part in a colour."""
+    jobs = [job for component in graph.components for job in component]
+    links = list(graph.jobs_of)
+    job_at = dict(zip(jobs, _spread(len(jobs)), strict=True))
+    link_at = dict(zip(links, _spread(len(links)), strict=True))
+    styles = line_styles([str(number) for number in range(len(graph.components))])
+    colours = {
+        job: styles[str(number)]["color"]
+        for number, component in enumerate(graph.components)
+        for job in component
+    }
+    for link, members in graph.jobs_of.items():
+        for job in members:
+            axes.plot([0, 1], [job_at[job], link_at[link]], color=colours[job], linewidth=1.2)
+        axes.plot(1, link_at[link], "s", color="#444444", markersize=9)
+        axes.annotate(str(link), (1, link_at[link]), (10, 0), **_beside("left"))
+    for job in jobs:
+        axes.plot(0, job_at[job], "o", color=colours[job], markersize=10)
+        shift = "" if shifts_s is None or job not in shifts_s else f"  +{shifts_s[job]:.4g} s"
+        axes.annotate(f"{job}{shift}", (0, job_at[job]), (-10, 0), **_beside("right"))
+    axes.set(xlim=(-0.75, 1.5), ylim=(-0.08, 1.08))
+    axes.set_axis_off()
 
 
 def _circle(axes: Any, found: Compatibility, *, shifted: bool) -> None:
@@ -177,6 +198,10 @@ def _load(axes: Any, found: Compatibility, *, shifted: bool) -> None:
     axes.set_ylim(
         0, 1.15 * max(found.capacity_gbps, found.load(shifted=False)[1].max(), load.max())
     )
+
+
+def _loops(graph: AffinityGraph) -> str:
+    return {0: "no loop", 1: "a loop"}.get(graph.loops, f"{graph.loops} loops")
 
 
 def _labels(found: Compatibility) -> list[str]:

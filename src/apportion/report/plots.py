@@ -9,6 +9,7 @@ import numpy as np
 
 from apportion.errors import unknown_name
 from apportion.report.heat_map import received_time
+from apportion.report.run_links import LINK_PLOT_KINDS, link_kinds_of
 from apportion.report.series import (
     distribution,
     running_and_waiting,
@@ -50,12 +51,13 @@ def plot(runs: Runs, kind: str) -> Figure:
     if kind not in (kinds := kinds_of(runs)):
         raise unknown_name("plot of these runs", kind, kinds)
     with plotting_style():
-        return (PLOT_KINDS | TIER_PLOT_KINDS | TIMELINE_PLOT_KINDS)[kind](runs)
+        return _ALL_KINDS[kind](runs)
 
 
 def kinds_of(runs: Runs) -> list[str]:
     """Return the names of the plots that can be drawn of some runs, in the order of the report."""
-    return [*PLOT_KINDS, *tier_kinds_of(runs), *timeline_kinds_of(runs)]
+    of_links = [*timeline_kinds_of(runs), *link_kinds_of(runs)]
+    return [*PLOT_KINDS, *tier_kinds_of(runs), *of_links]
 
 
 def _completion_times(runs: Runs) -> Figure:
@@ -179,3 +181,5 @@ PLOT_KINDS: dict[str, Callable[[Runs], Figure]] = {
     "received_time": received_time,
 }
 """The plots that any runs have by name, in the order of the report."""
+
+_ALL_KINDS = PLOT_KINDS | TIER_PLOT_KINDS | TIMELINE_PLOT_KINDS | LINK_PLOT_KINDS

@@ -84,8 +84,8 @@ def new_figure(width: float = 6.4, height: float = 3.8) -> Figure:
 
 
 def with_legend(figure: Figure, axes: Any) -> Figure:
-    """Put the legend under the axes, where it covers no data."""
-    per_row = int(figure.get_figwidth() // 2)
+    """Put the legend under the axes of a figure or a part of one, where it covers no data."""
+    per_row = int(figure.bbox.width / figure.dpi // 2)
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=min(per_row, len(labels)))
     return figure
