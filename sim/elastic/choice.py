@@ -11,6 +11,7 @@ from apportion.errors import SolveError
 from apportion.policies import Instance, solve_instance
 from apportion.policies.problem import Problem
 from apportion.policies.whole.values import fair_throughput, reallocation_factor
+from apportion.sim.elastic.starvation import StarvationWatch
 from apportion.sim.resolve import Noted
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ class PolicyChoice:
         self._options, self._trainers = options, trainers
         self.solves, self.policy_seconds = 0, 0.0
         self._nobody = 0
+        self._watch = StarvationWatch(policy.label, jobs.jobs)
+        self._fewest: Floats = np.empty(0)
         self.fair: Floats = np.zeros(jobs.jobs)
 
     def choose(self, asked: Asked) -> Ints:
@@ -77,6 +80,8 @@ class PolicyChoice:
             option = self._decided(asked)
         self.policy_seconds += time.perf_counter() - started
         self.solves += 1
+        gpus = np.where(option >= 0, self._options.gpus[option], 0)
+        self._watch.note(asked.now_s, asked.jobs, gpus, self._fewest)
         self._nobody = 0 if (option >= 0).any() else self._nobody + 1
         if self._nobody >= _FOR_EVER:
             raise SolveError(
@@ -110,7 +115,7 @@ class PolicyChoice:
         columns = self._columns(asked)
         fair = fair_throughput(Problem(self._instance(known, asked, columns)))
         gpus = self._options.gpus
-        fewest = np.where(known > 0, gpus, np.inf).min(axis=1, initial=np.inf)
+        fewest = self._fewest = np.where(known > 0, gpus, np.inf).min(axis=1, initial=np.inf)
         open_ = gpus <= np.maximum(asked.most, fewest)[:, None]
         now = asked.current >= 0
         open_[now, asked.current[now]] = True

@@ -125,6 +125,17 @@ def test_the_published_penalty_of_sia_lets_one_of_two_equal_jobs_wait() -> None:
     assert (run.rounds["running_jobs"] == 1).any()
 
 
+def test_a_job_that_starves_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    """One job of much progress on two GPUs; by the published penalty the second waits for it."""
+    jobs = workload([0.0, 60.0])
+    for penalty, told in ((1.1, 1), (2.0, 0)):
+        caplog.clear()
+        ap.simulate(
+            Sia(penalty=penalty), jobs, {"v100": 2}, interval_seconds=1.0, restart_seconds=0
+        )
+        assert sum("may starve" in each.message for each in caplog.records) == told
+
+
 def test_noise_that_falls_and_rises_changes_speed_between_intervals() -> None:
     limits = BatchLimits(64, 256, 8, 64)
     small = pd.DataFrame({"progress": [500.0, 1000.0], "grad_sqr": 1.0, "grad_var": [0.0, 1e12]})
