@@ -74,6 +74,7 @@ def test_requests_are_served(capsys: pytest.CaptureFixture[str]) -> None:
     requests, states = (pd.read_csv(f"tables/{name}.csv") for name in ("requests", "gpu_states"))
     assert requests["finish_s"].tolist() == served.requests["finish_s"].tolist()
     assert requests["request"].tolist() == list(made.index)
+    assert Path("tables/day.png").read_bytes()[:4] == b"\x89PNG"
     assert list(states.columns) == ["gpu", "state", "service", "from_s", "to_s"]
     assert len(states) == len(served.gpu_states)
 

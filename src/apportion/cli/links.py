@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from typing import TYPE_CHECKING
 
 from apportion.checks import file_path, read_whole
 from apportion.cli.output import print_table
 from apportion.errors import InputError, unknown_name
 from apportion.mechanism.time_shifts import rank_placements
-from apportion.report.files import check_folder, write_bytes
+from apportion.report.files import check_folder, write_png
 from apportion.report.link_plots import affinity_figure, compatibility_figure
 from apportion.sim.network import communication_profile, get_topology, jobs_on_links
 
@@ -97,9 +96,7 @@ def _draw(ranked: RankedPlacement, folder: Path) -> None:
         safe = "".join(letter if letter.isalnum() else "_" for letter in str(link))
         figures[f"link_{safe}"] = compatibility_figure(found)
     for name, figure in figures.items():
-        stream = io.BytesIO()
-        figure.savefig(stream, format="png", dpi=110)
-        print(f"Written: {write_bytes(folder / f'{name}.png', stream.getvalue())}")
+        print(f"Written: {write_png(folder / f'{name}.png', figure)}")
 
 
 def _assigned(option: str, words: list[str]) -> dict[str, str]:

@@ -30,7 +30,7 @@ def add_serve(commands: Any) -> None:
     add_file(parser, "csv of requests, see `apportion requests generate`")
     _add_serving(parser)
     _add_training(parser)
-    parser.add_argument("--out", metavar="DIR", help="write the tables of requests and GPUs")
+    parser.add_argument("--out", metavar="DIR", help="write the tables, and a picture")
     finish(parser)
 
 

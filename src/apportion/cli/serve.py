@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,11 +11,14 @@ from apportion.checks import file_path
 from apportion.cli.lending import check_training, lending
 from apportion.cli.output import print_table
 from apportion.errors import InputError
-from apportion.report.files import check_folder, write_table
+from apportion.report import day_figure
+from apportion.report.files import check_folder, write_png, write_table
+from apportion.report.html import NO_PLOTS
 from apportion.sim.inference import fewest_gpus, serve
 
 if TYPE_CHECKING:
     import argparse
+    from pathlib import Path
 
     from apportion.sim.inference import ServingRun
 
@@ -66,6 +70,16 @@ def run(args: argparse.Namespace) -> None:
     if out is not None:
         for name, table in tables.items():
             print(f"Written: {write_table(out / f'{name}.csv', table)}")
+        _draw(served, out)
+
+
+def _draw(served: ServingRun, out: Path) -> None:
+    """Write the picture of the run, or say what to install."""
+    if find_spec("matplotlib") is None:
+        print(NO_PLOTS)
+        return
+    tables = {"requests": served.requests, "gpu_states": served.gpu_states}
+    print(f"Written: {write_png(out / 'day.png', day_figure({'': tables}))}")
 
 
 def serving_options(args: argparse.Namespace) -> dict[str, Any]:

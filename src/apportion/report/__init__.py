@@ -6,6 +6,7 @@ Nothing here simulates; everything takes finished runs. Plots need matplotlib
 
 from __future__ import annotations
 
+from apportion.report.day_plots import day_figure
 from apportion.report.html import report_page, summary_html
 from apportion.report.plots import PLOT_KINDS, kinds_of, plot
 from apportion.report.tables import HumanTable, human_table
@@ -13,6 +14,7 @@ from apportion.report.tables import HumanTable, human_table
 __all__ = [
     "PLOT_KINDS",
     "HumanTable",
+    "day_figure",
     "human_table",
     "kinds_of",
     "plot",

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+import io
 import tempfile
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from apportion.csv_cells import to_csv
 from apportion.errors import ApportionError, InputError, unknown_name
+from apportion.report.style import plotting_style
 from apportion.whole_files import replace_file
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import pandas as pd
+    from matplotlib.figure import Figure
 
 __all__ = [
     "TABLE_FORMATS",
     "check_folder",
     "check_format",
     "write_bytes",
+    "write_png",
     "write_table",
     "write_text",
 ]
+
+_DOTS_PER_INCH = 110
 
 TABLE_FORMATS = ("csv", "parquet")
 """What tables can be written as: the endings of their files."""
@@ -57,6 +63,14 @@ def write_bytes(path: Path, content: bytes) -> Path:
     except OSError as error:
         raise InputError(f"Cannot write {str(path)!r}: {error.strerror or error}.") from error
     return path
+
+
+def write_png(path: Path, figure: Figure) -> Path:
+    """Replace the file of a picture in one step; see `write_bytes`."""
+    stream = io.BytesIO()
+    with plotting_style():
+        figure.savefig(stream, format="png", dpi=_DOTS_PER_INCH)
+    return write_bytes(path, stream.getvalue())
 
 
 def write_text(path: Path, content: str) -> Path:

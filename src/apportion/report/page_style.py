@@ -37,7 +37,7 @@ dd { margin: 0; font-weight: 600; text-align: right; flex: 0 0 auto; max-width: 
 @media (max-width: 900px) { .plots { grid-template-columns: minmax(0, 1fr); } }
 figure { margin: 0; min-width: 0; }
 figure.scale_factors, figure.received_time, figure.tiers, figure.timeline, figure.shared_link,
-figure.affinity_graph { grid-column: 1 / -1; }
+figure.affinity_graph, figure.day { grid-column: 1 / -1; }
 figure svg { width: 100%; height: auto; }
 pre { background: #f1f3f6; padding: 12px; border-radius: 6px; white-space: pre-wrap;
   overflow-wrap: anywhere; }

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from apportion.errors import unknown_name
+from apportion.report.day_plots import DAY_PLOT_KINDS, day_kinds_of
 from apportion.report.heat_map import received_time
 from apportion.report.run_links import LINK_PLOT_KINDS, link_kinds_of
 from apportion.report.series import (
@@ -48,8 +49,8 @@ def plot(runs: Runs, kind: str) -> Figure:
     ApportionError
         If matplotlib is not installed.
     """
-    if kind not in (kinds := kinds_of(runs)):
-        raise unknown_name("plot of these runs", kind, kinds)
+    if kind not in (possible := kinds_of(runs)):
+        raise unknown_name("plot of these runs", kind, possible)
     with plotting_style():
         return _ALL_KINDS[kind](runs)
 
@@ -57,7 +58,7 @@ def plot(runs: Runs, kind: str) -> Figure:
 def kinds_of(runs: Runs) -> list[str]:
     """Return the names of the plots that can be drawn of some runs, in the order of the report."""
     of_links = [*timeline_kinds_of(runs), *link_kinds_of(runs)]
-    return [*PLOT_KINDS, *tier_kinds_of(runs), *of_links]
+    return [*PLOT_KINDS, *tier_kinds_of(runs), *of_links, *day_kinds_of(runs)]
 
 
 def _completion_times(runs: Runs) -> Figure:
@@ -182,4 +183,4 @@ PLOT_KINDS: dict[str, Callable[[Runs], Figure]] = {
 }
 """The plots that any runs have by name, in the order of the report."""
 
-_ALL_KINDS = PLOT_KINDS | TIER_PLOT_KINDS | TIMELINE_PLOT_KINDS | LINK_PLOT_KINDS
+_ALL_KINDS = PLOT_KINDS | TIER_PLOT_KINDS | TIMELINE_PLOT_KINDS | LINK_PLOT_KINDS | DAY_PLOT_KINDS
