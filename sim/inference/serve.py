@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from apportion.checks import number, whole
 from apportion.errors import InputError
 from apportion.mechanism.inference import InferenceGpus
+from apportion.mechanism.inference.feed import RequestFeed
 from apportion.sim.inference.serving import Serving
 from apportion.sim.inference.serving_run import ServingRun
 from apportion.sim.inference.tables import gpu_states_table, requests_table
@@ -89,10 +90,7 @@ def serve_alone(serving: Serving, gpus: int, gpus_per_node: int = 4) -> ServingR
     )
     asked = serving.requests
     columns = (asked[name].tolist() for name in ("arrival_s", "service", "duration_s"))
-    for place, (arrival_s, service, duration_s) in enumerate(zip(*columns, strict=True)):
-        life.request(arrival_s, place, service, duration_s)
-    while life.waiting:
-        life.advance(life.next_event_s)
+    RequestFeed(life, *columns).rest()
     requests = requests_table(asked, life.served)
     end_s = float(requests["finish_s"].max())
     life.advance(end_s)

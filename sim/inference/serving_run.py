@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from apportion.mechanism.inference import GpuState
+from apportion.sim.inference.figures import gpu_use, request_figures
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import NDArray
 
-__all__ = ["DELAY_PERCENTILES", "ServingRun", "request_figures"]
-
-DELAY_PERCENTILES = (50, 95, 99)
-"""Percentiles of delays that are shown."""
+__all__ = ["ServingRun"]
 
 _SECONDS_PER_HOUR = 3600.0
 
@@ -51,8 +48,7 @@ class ServingRun:
     @property
     def gpu_hours(self) -> pd.Series:
         """GPU-hours spent in each state: free, running, protected, warm."""
-        states = self.gpu_states
-        spent = (states["to_s"] - states["from_s"]).groupby(states["state"]).sum()
+        spent = gpu_use(self.gpu_states, (0.0, self.length_s))
         names = [state.name.lower() for state in GpuState if state != GpuState.LOANED]
         return spent.reindex(names, fill_value=0.0).div(_SECONDS_PER_HOUR).rename("gpu_hours")
 
@@ -64,17 +60,17 @@ class ServingRun:
     def summary(self) -> dict[str, Any]:
         """Return the figures.
 
-        Those of `request_figures`; ``nominal_use``, the share of GPU time in which something runs
-        or is loaded; ``real_use``, the share in which requests are computed: no cold starts, no
-        protection (each service of a GPU counted by itself); and ``..._gpu_hours`` by state.
+        Those of `apportion.sim.inference.figures.request_figures`; ``nominal_use``, the share of
+        GPU time in which something runs or is loaded; ``computing``, the share in which requests
+        run, cold starts included; and ``..._gpu_hours`` by state.
         """
         hours = self.gpu_hours
-        total_s = self.gpus * self.length_s
+        total = self.gpus * self.length_s / _SECONDS_PER_HOUR
         return {
             "gpus": self.gpus,
             **request_figures(self.requests),
-            "nominal_use": 1.0 - float(hours["free"]) * _SECONDS_PER_HOUR / total_s,
-            "real_use": float(self.asked["duration_s"].sum()) / total_s,
+            "nominal_use": 1.0 - float(hours["free"]) / total,
+            "computing": float(hours["running"]) / total,
             **{f"{state}_gpu_hours": float(value) for state, value in hours.items()},
         }
 
@@ -83,26 +79,5 @@ class ServingRun:
         return (
             f"<ServingRun: {len(self.requests):,} requests on {self.gpus} GPUs: SLO attainment "
             f"{figures['slo_attainment']:.2%}, P99 delay {figures['p99_delay_s']:.3g} s, "
-            f"{figures['real_use']:.1%} of GPU time really used>"
+            f"{figures['computing']:.1%} of GPU time computing>"
         )
-
-
-def request_figures(requests: pd.DataFrame) -> dict[str, Any]:
-    """Return what requests saw, from a table of `SERVED_COLUMNS`.
-
-    ``slo_attainment`` is the share that ended within the SLO, NaN without one; delays are seconds
-    without a GPU; ``mean_response_s`` is from arrival to end; ``cold_starts`` the share of requests
-    for which a service was loaded.
-    """
-    delay_s: NDArray[np.float64] = requests["delay_s"].to_numpy(dtype=np.float64)
-    met = requests["slo_met"].mean() if "slo_met" in requests else np.nan
-    percentiles = np.percentile(delay_s, DELAY_PERCENTILES)
-    named = zip(DELAY_PERCENTILES, percentiles, strict=True)
-    return {
-        "requests": len(requests),
-        "slo_attainment": float(met),
-        "mean_delay_s": float(delay_s.mean()),
-        **{f"p{percent}_delay_s": float(value) for percent, value in named},
-        "mean_response_s": float((requests["finish_s"] - requests["arrival_s"]).mean()),
-        "cold_starts": float(requests["cold"].mean()),
-    }

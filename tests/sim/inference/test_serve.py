@@ -46,7 +46,7 @@ def test_worked_case() -> None:
     ]
     figures = served.summary()
     assert figures["slo_attainment"] == 0.75
-    assert figures["real_use"] == pytest.approx(21 / 124)
+    assert figures["computing"] == pytest.approx(27 / 124)
     assert figures["nominal_use"] == 1.0
     assert figures["running_gpu_hours"] == pytest.approx(27 / 3600)
 
