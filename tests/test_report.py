@@ -299,6 +299,17 @@ def test_short_times_are_in_seconds(longest_s: float, unit: str, shown: str) -> 
     assert table.cells[0][1] == shown
 
 
+def test_runs_that_serve_requests_show_so_and_prices_make_room() -> None:
+    of_requests = {"slo_attainment": [0.9912, 1.0], "p99_delay_s": [1.25, 0.0], "reclaims": [7, 0]}
+    columns = {"p50_delay_s": [0.0, 0.0], "cost": [1.0, 2.0], **of_requests}
+    summary = pd.DataFrame({"policy": ["p", "q"], "mean_jct_s": [3600.0, 7200.0], **columns})
+    table = human_table(summary, brief=True)
+    assert table.header == ("policy", "mean JCT", "in SLO", "p99 delay", "reclaims")
+    assert table.cells[0] == ("p", "1.00", "99.12", "1.25", "7")
+    assert table.best[1] == (False, False, True, True, True)
+    assert {"cost", "p50 delay"} <= set(human_table(summary).header)
+
+
 def test_summary_table_in_human_units_with_the_best_marked() -> None:
     table = human_table(
         summary_of(mean_jct_s=[7200.0, 3600.0], utilization=[0.5, 0.256], cost=[12345.6, np.nan])

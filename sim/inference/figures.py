@@ -75,7 +75,5 @@ def serving_figures(
         "computing": (given - lost - kept) / total,
         "loaned_gpu_hours": float(used.get("loaned", 0.0)) / 3600,
         "reclaims": len(tables["reclaims"]),
-        "restarts": int(jobs["restarts"].sum()),
-        "paused_s": float(jobs["paused_s"].sum()),
         "lost_gpu_seconds": lost,
     }

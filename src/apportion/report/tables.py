@@ -34,8 +34,8 @@ _SHORT_S = 3600.0
 class Measure:
     """One column of the summary as people read it: value / `scale`, in `unit`.
 
-    Columns that are not `brief` are for the report, which has the room; those that are not
-    `brief_on_racks` make room on the terminal for what only runs on racks have.
+    Columns that are not `brief` are for the report, which has the room. On the terminal some make
+    `room_for` what only runs on racks have, or runs that serve requests.
     """
 
     column: str
@@ -45,8 +45,10 @@ class Measure:
     better: Literal["low", "high", ""] = "low"
     decimals: int = 2
     brief: bool = True
-    brief_on_racks: bool = True
+    room_for: Collection[Literal["racks", "requests"]] = ()
 
+
+_BOTH: tuple[Literal["racks"], Literal["requests"]] = ("racks", "requests")
 
 MEASURES: tuple[Measure, ...] = (
     Measure("mean_jct_s", "mean JCT", "h", 3600.0),
@@ -57,12 +59,22 @@ MEASURES: tuple[Measure, ...] = (
     Measure("p99_queueing_s", "p99 wait", "h", 3600.0, brief=False),
     Measure("communication_s", "comm.", "h", 3600.0),
     Measure("utilization", "busy", "%", 0.01, "high", 1),
-    Measure("ftf_max", "max FTF", "", 1.0, brief_on_racks=False),
-    Measure("cost", "cost", "$", 1.0),
-    Measure("preemptions", "preempted", "times", 1.0, "low", 0),
+    Measure("ftf_max", "max FTF", "", 1.0, room_for=_BOTH),
+    Measure("cost", "cost", "$", 1.0, room_for=("requests",)),
+    Measure("preemptions", "preempted", "times", 1.0, "low", 0, room_for=("requests",)),
     Measure("restarts", "restarts", "a job", 1.0, "low", 1),
     Measure("paused_s", "paused", "s a job", 1.0, "low", 0),
-    Measure("policy_seconds", "solving", "s", 1.0, "", 1, brief_on_racks=False),
+    Measure("slo_attainment", "in SLO", "%", 0.01, "high", 2),
+    Measure("p50_delay_s", "p50 delay", "s", 1.0, brief=False),
+    Measure("p95_delay_s", "p95 delay", "s", 1.0, brief=False),
+    Measure("p99_delay_s", "p99 delay", "s", 1.0),
+    Measure("nominal_use", "given away", "%", 0.01, "high", 1, brief=False),
+    Measure("real_use", "in use", "%", 0.01, "high", 1, brief=False),
+    Measure("computing", "computing", "%", 0.01, "high", 1, brief=False),
+    Measure("loaned_gpu_hours", "loaned", "GPU h", 1.0, "", 1, brief=False),
+    Measure("reclaims", "reclaims", "times", 1.0, "low", 0),
+    Measure("lost_gpu_seconds", "lost", "GPU h", 3600.0, "low", 2, brief=False),
+    Measure("policy_seconds", "solving", "s", 1.0, "", 1, room_for=_BOTH),
 )
 """The columns that the terminal and the report show, out of those of ``summary()``."""
 
@@ -72,6 +84,10 @@ LEGEND: Mapping[str, str] = MappingProxyType(
         "max FTF": "FTF: JCT over the time in an isolated 1/n share.",
         "p95 wait": "Wait: time without GPUs.",
         "comm.": "Comm.: mean exposed communication.",
+        "p99 delay": "Delay: of a request, until it has a GPU.",
+        "given away": "Given away: GPU time with a job, a request or a loaded service.",
+        "in use": "In use: without pauses.",
+        "computing": "Computing: without what is only kept loaded.",
     }
 )
 """What the abbreviations in a header stand for, by the column that they belong to."""
@@ -192,8 +208,9 @@ def _in_unit(measure: Measure, unit: str, scale: float) -> Measure:
 
 def _is_shown(measure: Measure, summary: pd.DataFrame, *, brief: bool) -> bool:
     """Whether a column is wanted, and there is something in it."""
-    on_racks = "communication_s" in summary.columns
-    wanted = not brief or (measure.brief and (measure.brief_on_racks or not on_racks))
+    needed = {"racks": "communication_s", "requests": "slo_attainment"}
+    makes_room = any(needed[each] in summary.columns for each in measure.room_for)
+    wanted = not brief or (measure.brief and not makes_room)
     return wanted and measure.column in summary and bool(summary[measure.column].notna().any())
 
 
