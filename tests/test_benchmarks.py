@@ -10,6 +10,7 @@ import pytest
 from tests.in_process import run_benchmark
 
 from apportion.policies import get_policy, solve_instance
+from benchmarks import elastic_runs
 from benchmarks.contended_runs import asked, play
 from benchmarks.speed.problems import draw
 from benchmarks.speed.timing import assert_binding
@@ -60,8 +61,55 @@ def test_whole_decisions_are_proved(tmp_path: Path) -> None:
 def test_elastic_policies_are_compared_without_data(tmp_path: Path) -> None:
     run("elastic_pollux", "--out", str(tmp_path))
     table = pd.read_csv(tmp_path / "elastic_pollux.csv")
-    assert table["policy"].tolist() == ["pollux", "deepboot", "deepboot"]
-    assert (table["mean h"] > 0).all()
+    assert table["way"].tolist() == ["pollux, 30 s", "deepboot, AFE", "tiresias, 30 s"]
+    ratios = pd.read_csv(tmp_path / "elastic_pollux_ratios.csv").set_index("way")
+    hours = table.set_index("way")["ours, h"]
+    shown = ratios.loc["tiresias, 30 s", "mean over pollux, 30 s"].split()[0]
+    assert float(shown) == pytest.approx(hours["tiresias, 30 s"] / hours["pollux, 30 s"], rel=1e-3)
+
+
+@pytest.mark.slow
+def test_decisions_about_elastic_jobs_are_timed(tmp_path: Path) -> None:
+    run("elastic_speed", "--out", str(tmp_path))
+    table = pd.read_csv(tmp_path / "elastic_speed_1.csv")
+    assert table["policy"].tolist() == ["pollux", "sia", "deepboot"]
+    assert (table["decisions"] == 3).all()
+    assert (table["median s"] <= table["most s"]).all()
+
+
+@pytest.mark.slow
+def test_sia_stands_beside_pollux_and_gavel(tmp_path: Path) -> None:
+    run("elastic_sia", "--out", str(tmp_path))
+    table = pd.read_csv(tmp_path / "elastic_sia.csv").set_index("way")
+    assert set(table.index) == {"sia", "pollux", "gavel"}
+    assert table["restarts"].isna().tolist() == [False, False, True]
+
+
+@pytest.mark.slow
+def test_deepboot_stands_beside_clusters_that_are_apart(tmp_path: Path) -> None:
+    run("elastic_deepboot", "--out", str(tmp_path))
+    table = pd.read_csv(tmp_path / "elastic_deepboot.csv").set_index("way")
+    assert table.loc["deepboot, apart", ["loaned GPU-h", "reclaims"]].tolist() == [0, 0]
+    assert table.loc["deepboot, pooled", "loaned GPU-h"] > 0
+    assert (table["SLO met"] <= 1).all()
+
+
+def test_paired_ratios_and_what_they_prove() -> None:
+    hours = {"a": (1.0, 2.0, 3.0), "b": (2.0, 4.1, 5.9)}
+    rows = [
+        {"way": way, "workload": 1, "seed": seed, "mean h": each}
+        for way, values in hours.items()
+        for seed, each in enumerate(values)
+    ]
+    found = elastic_runs.paired(pd.DataFrame(rows), {"way": "a"}, {"way": "b"})
+    assert found["ratio"] == pytest.approx((1 / 2 * 2 / 4.1 * 3 / 5.9) ** (1 / 3))
+    assert (found["wins"], found["pairs"]) == (3, 3)
+    assert found["low"] < found["ratio"] < found["high"]
+    assert elastic_runs.agrees(found, 0.5) == "reproduced"
+    assert elastic_runs.agrees(found, 0.9) == "direction reproduced, size not"
+    assert elastic_runs.agrees(found, 1.1) == "not reproduced"
+    assert elastic_runs.agrees({**found, "high": 1.2}, 0.9) == "undecided"
+    assert elastic_runs.agrees({**found, "low": float("nan")}, 0.9) == "undecided"
 
 
 def test_the_speed_suite_runs_where_there_are_neither_data_nor_gavel(tmp_path: Path) -> None:
