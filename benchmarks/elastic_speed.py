@@ -48,7 +48,7 @@ def decisions_s(policy: str, cluster: dict[str, int], jobs: int, count: int) -> 
             raise _EnoughError
         return option
 
-    PolicyChoice.choose = timed  # type: ignore[method-assign]
+    PolicyChoice.choose = timed  # type: ignore[method-assign,assignment]
     try:
         ap.simulate(policy, made, cluster)
     except _EnoughError:

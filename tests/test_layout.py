@@ -17,7 +17,8 @@ LINKED = sorted(set(FOLDERS) - {"apportion"})
 
 BELOW = {"apportion.policies", "apportion.mechanism", "apportion.estimators"}
 FACES = {
-    *["apportion.cli", "apportion.compare", "apportion.experiments", "apportion.report"],
+    *("apportion.cli", "apportion.compare", "apportion.elastic", "apportion.experiments"),
+    "apportion.report",
 }
 FORBIDDEN = {
     "apportion.policies": (BELOW - {"apportion.policies"}) | FACES | {"apportion.sim"},
