@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from apportion.sim.elastic_workload import ElasticWorkload
 
     Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
     Bools = NDArray[np.bool_]
 
 __all__ = ["Rigid", "WithRigid", "options_for", "rigid_jobs"]
@@ -90,7 +91,7 @@ def options_for(
 
 
 class WithRigid(Trainers):
-    """Trainers of jobs of which some are rigid; see `Trainers` for all but these two.
+    """Trainers of jobs of which some are rigid; see `Trainers` for all but what is theirs.
 
     Parameters
     ----------
@@ -118,7 +119,8 @@ class WithRigid(Trainers):
         table = super().goodputs(jobs) * self._shared
         for row, job in enumerate(jobs):
             if job in self._rigid:
-                table[row] = self._of_rigid(job) * self._relative
+                own = self._of_rigid(job, self._options.gpus, self._options.nodes)
+                table[row] = own * self._relative
         return table
 
     def batches(self, job: int, placement: Sequence[int]) -> tuple[int, int]:
@@ -127,15 +129,21 @@ class WithRigid(Trainers):
             return self._rigid[job].local, self._rigid[job].accumulation
         return super().batches(job, placement)
 
-    def _of_rigid(self, job: int) -> Floats:
-        """Return the progress per second of a rigid job under its own options."""
-        own, options = self._rigid[job], self._options
-        mine = options.gpus == own.gpus
+    def goodput(self, job: int, gpus: int, nodes: int) -> float:
+        """Return the believed progress per second on so many GPUs of the type measured."""
+        if job in self._rigid:
+            return float(self._of_rigid(job, np.array(gpus), np.array(nodes)))
+        return super().goodput(job, gpus, nodes)
+
+    def _of_rigid(self, job: int, gpus: Ints, nodes: Ints) -> Floats:
+        """Return the progress per second of a rigid job on gangs; 0 on all but its own."""
+        own = self._rigid[job]
+        mine = gpus == own.gpus
         if self._blind(job):
             return np.where(mine, float(own.gpus), 0.0)
         first = self.applications[job].limits.initial
         batch = own.gpus * own.local * (own.accumulation + 1)
         times = self._times(job)
-        step_s = times.step_s(own.gpus, options.nodes, own.local)
+        step_s = times.step_s(own.gpus, nodes, own.local)
         each_s = step_s + own.accumulation * times.gradient_s(own.local)
         return np.where(mine, gain(batch, first, self._noise(job)) / each_s, 0.0)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import apportion as ap
@@ -15,8 +16,6 @@ from apportion.sim.elastic.choice import PolicyChoice
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pandas as pd
 
     from apportion.mechanism.configurations import Asked
 
@@ -138,6 +137,18 @@ def test_rigid_jobs_keep_what_their_users_set(policy: str) -> None:
     rigid = alone.rigid("t4")
     seconds = rigid.jobs["total_steps"].iloc[0] / rigid.throughputs["t4"].iloc[0]
     assert run.jobs["jct_s"].iloc[0] == pytest.approx(30 + seconds, rel=1e-3)
+
+
+@pytest.mark.parametrize("policy", ["deepboot", "tiresias"])
+def test_a_rigid_job_of_which_a_gpu_is_called_back_stops(policy: str) -> None:
+    rigid = workload(1, gpus=2, rigid=True)
+    rigid = replace(rigid, jobs=rigid.jobs.assign(arrival_s=0.0))
+    asked = pd.DataFrame({"arrival_s": [100.0], "service": ["a"], "duration_s": [10.0]})
+    run = ap.simulate(policy, rigid, "t4=2", serving=asked)
+    assert set(chosen_gpus(run)) == {2}
+    assert run.schedule["end_s"].iloc[0] == 100.0
+    summary = run.summary()
+    assert (summary["restarts"], summary["paused_s"]) == (1.0, run.jobs["paused_s"].mean())
 
 
 def test_a_rigid_job_alone_is_tiresias() -> None:
