@@ -101,6 +101,8 @@ class Change(NamedTuple):
     pauses
         Lines that go on on their devices, but lose `lost_s` from now on, shape (lines,); ``None``
         for none.
+    undone
+        Jobs that lose steps, and how many, as when they go back to a checkpoint; ``None`` for none.
     """
 
     gangs: Gangs
@@ -110,6 +112,7 @@ class Change(NamedTuple):
     spells: Spells | None = None
     resolved: bool = False
     pauses: Bools | None = None
+    undone: tuple[Ints, Floats] | None = None
 
 
 class Ran(NamedTuple):

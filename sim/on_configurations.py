@@ -9,6 +9,7 @@ import numpy as np
 from apportion.errors import InputError, written
 from apportion.mechanism.configurations import (
     BesideRequests,
+    Checkpoints,
     GangOptions,
     InConfigurations,
     JobRestarts,
@@ -101,7 +102,9 @@ def run_configurations(
     if serving is not None:
         _refuse(snapshots)
         worth = Speedups(jobs.trainers, choice, jobs.relative)
-        side = serving_side(serving, placer.devices, worth, settings["seed"])
+        every_s = settings["checkpoint_interval_s"]
+        saves = None if every_s is None else Checkpoints(len(ordered), every_s)
+        side = serving_side(serving, placer.devices, worth, settings["seed"], saves)
         scheduler = BesideRequests(*about, serving=side, **how)
     alone = ElasticSpeeds(
         *(truth.told, placer.devices, jobs.trainers, jobs.profiles, jobs.relative),

@@ -13,6 +13,7 @@ from apportion.mechanism.configurations.beside_requests import (
     Reclaim,
     ServingSide,
 )
+from apportion.mechanism.configurations.checkpoints import Checkpoints
 from apportion.mechanism.configurations.options import GANG_SIZES, GangOptions
 from apportion.mechanism.configurations.packing import pack
 from apportion.mechanism.configurations.reclaims import (
@@ -32,6 +33,7 @@ __all__ = [
     "RESTARTS",
     "Asked",
     "BesideRequests",
+    "Checkpoints",
     "GangOptions",
     "GangWorth",
     "InConfigurations",

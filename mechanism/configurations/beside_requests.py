@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from apportion.mechanism.configurations.checkpoints import Checkpoints
     from apportion.mechanism.configurations.reclaims import GangWorth, ReclaimRule
     from apportion.mechanism.configurations.serving_places import ServingPlaces
     from apportion.mechanism.inference import RequestFeed
@@ -41,6 +42,8 @@ class Reclaim(NamedTuple):
         Of the sum of speed-ups, as believed.
     yield_s
         Seconds until requests may have it.
+    undone_s
+        Seconds of work that the job has lost for it.
     """
 
     time_s: float
@@ -48,6 +51,7 @@ class Reclaim(NamedTuple):
     job: int
     change: float
     yield_s: float
+    undone_s: float
 
 
 class ServingSide(NamedTuple):
@@ -65,6 +69,9 @@ class ServingSide(NamedTuple):
         Seconds that training takes to leave a GPU; None for the pause of its job.
     lending
         Whether training may have those GPUs.
+    checkpoints
+        What a job has done since its last one is lost when a GPU is called back; None if it loses
+        nothing.
     """
 
     feed: RequestFeed
@@ -73,6 +80,7 @@ class ServingSide(NamedTuple):
     worth: GangWorth
     yield_s: float | None
     lending: bool
+    checkpoints: Checkpoints | None = None
 
 
 class BesideRequests(InConfigurations):
@@ -96,6 +104,7 @@ class BesideRequests(InConfigurations):
         super().__init__(*args, **settings)
         self._serving, self._gpus = serving, serving.feed.gpus
         self.reclaims: list[Reclaim] = []
+        self._undone: dict[int, float] = {}
 
     def decide(self, news: News) -> Change | None:
         """Let requests come, call GPUs back for them, and choose anew if an interval begins."""
@@ -110,7 +119,19 @@ class BesideRequests(InConfigurations):
             self._book_loans(now_s)
         if not (due or called or done or joined):
             return None
-        return self._change(now_s, before, joined, resolved=due)
+        change = self._change(now_s, before, joined, resolved=due)
+        return self._with_undone(change)
+
+    def _with_undone(self, change: Change) -> Change:
+        """Say which steps are undone; jobs whose workers change have a checkpoint of now."""
+        checkpoints = self._serving.checkpoints
+        if checkpoints is None:
+            return change
+        anew = change.starts if change.pauses is None else change.starts | change.pauses
+        checkpoints.saved(np.concatenate([change.gangs.job[anew], change.stop]))
+        undone, self._undone = self._undone, {}
+        jobs = np.array(list(undone), dtype=np.intp)
+        return change._replace(undone=(jobs, np.array(list(undone.values())))) if undone else change
 
     def finish(self) -> None:
         """Give all GPUs back, when all jobs are done."""
@@ -119,6 +140,8 @@ class BesideRequests(InConfigurations):
 
     def _let_go(self, news: News) -> bool:
         done = super()._let_go(news)
+        if news.ran is not None and self._serving.checkpoints is not None:
+            self._serving.checkpoints.worked(news.ran)
         if done:
             self._book_loans(self._gpus.now_s)  # of then, even if nobody has been asked since
         return done
@@ -214,10 +237,22 @@ class BesideRequests(InConfigurations):
             devices.hold(job, kind, kept)
         yield_s = self._yield_s(job)
         change = change_of_speedup(serving.worth, job, shape, lost[0].node, len(lost))
+        undone_s = self._undo(job)
         for loan in lost:
             number = serving.places.number[loan.gpu]
-            self.reclaims.append(Reclaim(now_s, number, job, change / len(lost), yield_s))
+            part = (change / len(lost), yield_s, undone_s / len(lost))
+            self.reclaims.append(Reclaim(now_s, number, job, *part))
             gpus.reclaim(now_s, loan.gpu, yield_s, needed=gpus.reclaims_due > 0)
+
+    def _undo(self, job: int) -> float:
+        """Let a job lose what it has done since its last checkpoint; return the seconds of it."""
+        checkpoints = self._serving.checkpoints
+        if checkpoints is None:
+            return 0.0
+        undone_s, steps = float(checkpoints.since_s[job]), float(checkpoints.steps[job])
+        self._undone[job] = self._undone.get(job, 0.0) + steps
+        checkpoints.saved(np.array([job]))
+        return undone_s
 
     def _yield_s(self, job: int) -> float:
         """Return how long a job takes to leave a GPU: as long as it pauses for having one less."""

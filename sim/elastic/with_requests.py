@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from apportion.mechanism.configurations import BesideRequests, GangWorth
+    from apportion.mechanism.configurations.checkpoints import Checkpoints
     from apportion.mechanism.devices import Devices
     from apportion.sim.inference.serving import Serving
 
@@ -23,11 +24,17 @@ __all__ = ["RECLAIM_COLUMNS", "serving_side", "serving_tables"]
 
 _Row = tuple[int, str, object, float, float]
 
-RECLAIM_COLUMNS = ("time_s", "gpu", "job", "speedup_change", "yield_s")
+RECLAIM_COLUMNS = ("time_s", "gpu", "job", "speedup_change", "yield_s", "undone_s")
 """Columns of the table ``reclaims``: a row for each GPU that training had to give back."""
 
 
-def serving_side(serving: Serving, devices: Devices, worth: GangWorth, seed: int) -> ServingSide:
+def serving_side(
+    serving: Serving,
+    devices: Devices,
+    worth: GangWorth,
+    seed: int,
+    checkpoints: Checkpoints | None = None,
+) -> ServingSide:
     """Return what serves requests on devices.
 
     Raises
@@ -50,7 +57,9 @@ def serving_side(serving: Serving, devices: Devices, worth: GangWorth, seed: int
         *(requests["service"].tolist(), requests["duration_s"].tolist()),
     )
     rule = reclaim_rule(serving.reclaim, seed)
-    return ServingSide(feed, places, rule, worth, serving.yield_seconds, serving.lending)
+    return ServingSide(
+        feed, places, rule, worth, serving.yield_seconds, serving.lending, checkpoints
+    )
 
 
 def serving_tables(
@@ -104,7 +113,7 @@ def _held(
         for device in devices if to_s > from_s else ():
             gpu = places.numbers[kinds[name], device]
             rows.append((gpu, "loaned" if gpu in serves else "training", job, from_s, to_s))
-    for time_s, gpu, job, _, yield_s in reclaims.itertuples(index=False):
+    for time_s, gpu, job, _, yield_s, _ in reclaims.itertuples(index=False):
         if yield_s > 0:
             rows.append((gpu, "loaned", job, time_s, time_s + yield_s))
     return rows

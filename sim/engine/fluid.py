@@ -53,6 +53,9 @@ class Fluid:
     def apply(self, now_s: float, change: Change) -> None:
         """Let the gangs of a decision have their devices; count who starts and who is stopped."""
         truth, gangs = self._truth, change.gangs
+        if change.undone is not None:
+            jobs, steps = change.undone
+            truth.work(jobs, -steps)
         if change.stop.size:
             truth.preemptions[change.stop] += 1
         new = gangs.job[change.starts]

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from apportion.checks import choice, number
 from apportion.checks import seconds as check_seconds
+from apportion.errors import InputError
 from apportion.mechanism_settings import SHORTEST_S, MechanismSettings, about
 
 __all__ = ["Configurations", "Iterations"]
@@ -136,6 +137,9 @@ class Configurations(MechanismSettings):
     reallocation_seconds
         Seconds of a restart that the policy reckons with when it weighs a change; by default those
         that it takes. (10 in the released DeepBoot, 30 in Pollux.)
+    checkpoint_interval_s
+        Under EDL, seconds of work between two checkpoints: what a job has done since the last one
+        is lost when requests take a GPU from it. By default nothing is.
     serving
         Requests that are served on the same cluster, an `apportion.Serving`, or their table alone;
         by default none.
@@ -179,6 +183,10 @@ class Configurations(MechanismSettings):
         default=None,
         metadata=about("of a restart, as the policy weighs a change (default: what it takes)"),
     )
+    checkpoint_interval_s: float | None = field(
+        default=None,
+        metadata=about("under EDL, between checkpoints; work since is lost with a reclaimed GPU"),
+    )
     serving: Any = field(
         default=None, metadata=about("csv of requests that are served on the same cluster")
     )
@@ -195,6 +203,18 @@ class Configurations(MechanismSettings):
             if getattr(self, name) is not None:
                 check_seconds(name, getattr(self, name))
         number("growth", self.growth, least=1.0, infinite=True)
+        if self.checkpoint_interval_s is not None:
+            number("checkpoint_interval_s", self.checkpoint_interval_s, strict=True, infinite=True)
+            if self.restart != "edl":
+                raise InputError(
+                    f"checkpoint_interval_s={self.checkpoint_interval_s!r} is for gang_restart="
+                    f"'edl'; under {self.restart!r} jobs save what they have when workers change."
+                )
+            if self.serving is None:
+                raise InputError(
+                    "checkpoint_interval_s is for runs with serving=, in which GPUs are called "
+                    "back; leave it out."
+                )
         if self.gang_sizes is not None:
             choice("gang_sizes", self.gang_sizes, ("every", "whole_nodes"))
         choice("goodputs", self.goodputs, ("told", "fitted"))
