@@ -100,7 +100,6 @@ def run_configurations(
     scheduler: InConfigurations = InConfigurations(*about, **how)
     side = None
     if serving is not None:
-        _refuse(snapshots)
         worth = Speedups(jobs.trainers, choice, jobs.relative)
         every_s = settings["checkpoint_interval_s"]
         saves = None if every_s is None else Checkpoints(len(ordered), every_s)
@@ -208,15 +207,6 @@ def _whole(decider: Decider) -> Policy | ElasticRule:
         f"{decider.label!r} shares out time; elastic jobs need a policy that decides in whole "
         f"numbers, such as 'sia', 'pollux', 'deepboot' or 'optimus', or a rule of them."
     )
-
-
-def _refuse(snapshots: Snapshots | None) -> None:
-    """Refuse snapshots, which do not hold what GPUs that serve are doing."""
-    if snapshots is not None:
-        raise InputError(
-            "snapshot= cannot be given with serving=: the state of requests is not written down. "
-            "Leave one of them out."
-        )
 
 
 def _check_options(workload: Workload, trainers: WithRigid) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from apportion.plain_arrays import array_of, plain
 from apportion.ties import EXACT
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from apportion.mechanism.scheduler import Ran
@@ -56,3 +59,11 @@ class Checkpoints:
     def saved(self, jobs: Ints) -> None:
         """Let jobs have a checkpoint of now."""
         self.since_s[jobs] = self.steps[jobs] = 0.0
+
+    def state(self) -> dict[str, Any]:
+        """Return what would be lost, for JSON."""
+        return {"since_s": plain(self.since_s), "steps": plain(self.steps)}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take up a state of `state`."""
+        self.since_s, self.steps = array_of(state["since_s"]), array_of(state["steps"])

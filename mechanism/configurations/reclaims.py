@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -58,6 +58,14 @@ class ReclaimRule(Protocol):
         """
         ...
 
+    def state(self) -> dict[str, Any]:
+        """Return everything that later choices depend on, for JSON."""
+        ...
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take up a state of `state`."""
+        ...
+
 
 def change_of_speedup(worth: GangWorth, job: int, shape: Shape, node: int, gpus: int = 1) -> float:
     """Return the change of the sum of speed-ups when a job loses GPUs of a node.
@@ -70,7 +78,18 @@ def change_of_speedup(worth: GangWorth, job: int, shape: Shape, node: int, gpus:
     return after - worth.speedup(job, kind, had, len(there))
 
 
-class LeastLoss:
+class _Forgetful:
+    """A rule without a memory."""
+
+    def state(self) -> dict[str, Any]:
+        """Return nothing."""
+        return {}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take up nothing."""
+
+
+class LeastLoss(_Forgetful):
     """The largest change of the sum of speed-ups (DeepBoot, ATS-Inference).
 
     Ties go to the lower job and node; of the GPUs of a node the last is called back.
@@ -110,8 +129,16 @@ class AtRandom:
         """Return one loan, drawn uniformly."""
         return [loans[int(self._rng.integers(len(loans)))]]
 
+    def state(self) -> dict[str, Any]:
+        """Return the state of the draws, for JSON."""
+        return dict(self._rng.bit_generator.state)
 
-class WholeServer:
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take up a state of `state`."""
+        self._rng.bit_generator.state = dict(state)
+
+
+class WholeServer(_Forgetful):
     """All loans of the node that has the fewest, the first of equal ones (Lyra, Aryl)."""
 
     def choose(

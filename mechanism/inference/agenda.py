@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import heapq
 from enum import IntEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 __all__ = ["Agenda", "Due", "Ending"]
 
@@ -49,7 +52,7 @@ class Agenda:
         """When something ends next; infinite if nothing will."""
         while self._heap:
             due, count = self._heap[0]
-            if self._valid.get((due.gpu, due.number)) == count:
+            if self._is_valid(due, count):
                 return due.time_s
             heapq.heappop(self._heap)
         return float("inf")
@@ -59,3 +62,16 @@ class Agenda:
         due, _ = heapq.heappop(self._heap)
         self.clear(due.gpu, due.number)
         return due
+
+    def state(self) -> list[Any]:
+        """Return all ends to come, in the order in which they were noted, for JSON."""
+        found = [(count, due) for due, count in self._heap if self._is_valid(due, count)]
+        return [list(due) for _, due in sorted(found)]
+
+    def restore(self, state: Iterable[Any]) -> None:
+        """Take up a state of `state` in an agenda without ends."""
+        for time_s, what, gpu, number in state:
+            self.set(Due(time_s, Ending(what), gpu, number))
+
+    def _is_valid(self, due: Due, count: int) -> bool:
+        return self._valid.get((due.gpu, due.number)) == count

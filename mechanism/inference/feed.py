@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from apportion.mechanism.inference.life_cycle import InferenceGpus
 
@@ -60,6 +60,15 @@ class RequestFeed:
             self._one()
         while self.gpus.waiting:
             self.gpus.advance(self.gpus.next_event_s)
+
+    def state(self) -> dict[str, Any]:
+        """Return how far it is, and what the GPUs are doing, for JSON."""
+        return {"next": self._next, "gpus": self.gpus.state()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take up a state of `state` in a feed of the same requests that never began."""
+        self._next = int(state["next"])
+        self.gpus.restore(state["gpus"])
 
     def _one(self) -> None:
         place = self._next

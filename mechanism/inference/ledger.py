@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from apportion.mechanism.inference.slots import GpuState
+from apportion.plain_arrays import array_of, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Mapping
 
     from numpy.typing import NDArray
 
@@ -64,3 +65,21 @@ class StateLedger:
         for gpu, state in enumerate(self.states):
             spent[state, gpu] += now_s - self._since_s[gpu]
         return spent
+
+    def state(self) -> dict[str, Any]:
+        """Return states and changes so far, for JSON."""
+        return {
+            "states": [int(each) for each in self.states],
+            "since_s": list(self._since_s),
+            "spent_s": plain(self._spent_s),
+            "changes": [list(each) for each in self.changes],
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take up a state of `state`."""
+        self.states = [GpuState(each) for each in state["states"]]
+        self._since_s, self._spent_s = list(state["since_s"]), array_of(state["spent_s"])
+        self.changes = [
+            StateChange(time_s, gpu, GpuState(before), GpuState(after), service)
+            for time_s, gpu, before, after, service in state["changes"]
+        ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
@@ -55,3 +55,12 @@ class WaitingRequests:
         """Take the oldest request of a service out."""
         self.count -= 1
         return self.of_service[service].popleft()
+
+    def state(self) -> list[Any]:
+        """Return who waits, for JSON."""
+        return [list(each) for queue in self.of_service.values() for each in queue]
+
+    def restore(self, state: Iterable[Any]) -> None:
+        """Take up a state of `state` where nobody waits."""
+        for each in state:
+            self.add(WaitingRequest(*each))

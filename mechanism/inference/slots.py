@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
@@ -97,6 +97,23 @@ class ServiceSlots:
         no service is loaded twice on one GPU.
         """
         return self._loaded(service) or self._empty(service) or self._other(service)
+
+    def state(self) -> list[Any]:
+        """Return what is in each slot, for JSON."""
+        return [
+            [int(slot.state), slot.service, slot.count, slot.since_s]
+            for slots in self.of_gpu
+            for slot in slots
+        ]
+
+    def restore(self, state: Iterable[Any], loaned: Iterable[int]) -> None:
+        """Take up a state of `state` where nothing is loaded; `loaned` GPUs are out of use."""
+        slots = (slot for slots in self.of_gpu for slot in slots)
+        for slot, (its, service, count, since_s) in zip(slots, state, strict=True):
+            slot.count, slot.since_s = count, since_s
+            self.fill(slot, GpuState(its), service)
+        for gpu in loaned:
+            self.lend(gpu)
 
     def _loaded(self, service: Hashable) -> Slot | None:
         slots = self._idle.get(service)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from apportion.errors import SolveError
+from apportion.plain_arrays import array_of, plain
 from apportion.policies import Instance, solve_instance
 from apportion.policies.problem import Problem
 from apportion.policies.whole.values import fair_throughput, reallocation_factor
@@ -100,12 +101,12 @@ class PolicyChoice:
     def state(self) -> dict[str, Any]:
         """Return counts, and what jobs have learnt, for JSON."""
         counts = {"solves": self.solves, "seconds": self.policy_seconds, "nobody": self._nobody}
-        return counts | {"trainers": self._trainers.state()}
+        return counts | {"fair": plain(self.fair), "trainers": self._trainers.state()}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up a state of `state`."""
         self.solves, self.policy_seconds = int(state["solves"]), float(state["seconds"])
-        self._nobody = int(state["nobody"])
+        self._nobody, self.fair = int(state["nobody"]), array_of(state["fair"])
         self._trainers.restore(state["trainers"])
 
     def _posed(self, asked: Asked) -> Instance:

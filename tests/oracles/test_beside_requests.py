@@ -41,7 +41,8 @@ def speed(gpus: int, nodes: int) -> float:
 def test_generated_runs_are_those_of_the_dictionaries(seed: int) -> None:
     rng = np.random.default_rng(seed)
     nodes = [0, 0, 1, 1] if seed % 2 else [0, 0, 0, 0, 1, 1, 1, 1]
-    arrivals = np.sort(rng.integers(0, 400, 4)).astype(float).tolist()
+    horizon = 6000 if seed % 5 == 4 else 400  # then the cluster is empty of jobs in between
+    arrivals = np.sort(rng.integers(0, horizon, 4)).astype(float).tolist()
     table = pd.DataFrame(
         {
             "arrival_s": arrivals,
@@ -55,7 +56,7 @@ def test_generated_runs_are_those_of_the_dictionaries(seed: int) -> None:
     count = int(rng.integers(20, 120))
     requests = pd.DataFrame(
         {
-            "arrival_s": np.sort(rng.integers(0, 1200, count)).astype(float),
+            "arrival_s": np.sort(rng.integers(0, 800 + horizon, count)).astype(float),
             "service": rng.choice(["a", "b"], count),
             "duration_s": rng.integers(1, 30, count).astype(float),
         }
