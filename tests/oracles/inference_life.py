@@ -115,7 +115,8 @@ class Life:
 
     def choice(self, service: str) -> int | None:
         """GPU that a request of a service takes now."""
-        numbers = [g for g in range(len(self.gpus)) if g not in self.bound.values()]
+        bound = self.bound.values()
+        numbers = [g for g in range(len(self.gpus)) if self.serves(g) and g not in bound]
         same = [
             g
             for g in numbers
@@ -153,16 +154,26 @@ class Life:
         """Ask training for a GPU for each waiting request that none is on its way for."""
         coming = [g for g in self.gpus if g["state"] == "loaned" and g["until"] is not None]
         loaned = [
-            n for n, g in enumerate(self.gpus) if g["state"] == "loaned" and g["until"] is None
+            n
+            for n, g in enumerate(self.gpus)
+            if g["state"] == "loaned" and g["until"] is None and self.serves(n)
         ]
         if len(self.waiting) <= len(coming) or not loaned:
             return False
-        number = loaned[0]
+        number = self.victim(now, loaned)
         self.gpus[number]["until"] = now + self.case.yields
         self.lived.reclaims.append((now, number))
         if self.case.binding == "early":
             self.bound[next(i for i in self.waiting if i not in self.bound)] = number
         return True
+
+    def serves(self, gpu: int) -> bool:
+        """Whether a GPU serves requests at all."""
+        return True
+
+    def victim(self, now: int, loaned: list[int]) -> int:
+        """Return which of the loaned GPUs is called back."""
+        return loaned[0]
 
     def training(self, now: int) -> None:
         """Give back and lend the GPUs that the case says, where their states let it."""
