@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -105,6 +106,8 @@ def test_a_run_that_only_serves_has_two_panels_and_short_ones_minutes() -> None:
     assert len(figure.axes) == 2
     assert figure.axes[-1].get_xlabel() == "time (minutes)"
     assert inline_svg(figure, "day") == inline_svg(day_figure({"": tables}), "day")
+    references = re.findall(r'href="([^"]{0,22})', inline_svg(figure, "day"))
+    assert {each for each in references if each[0] != "#"} == {"data:image/png;base64,"}
     said = [text.get_text() for text in figure.legends[0].get_texts()]
     assert "running" in said
     assert "called back" not in said
