@@ -19,6 +19,7 @@ from apportion.sim.elastic.trainers import Trainers
 from apportion.sim.elastic.true_progress import TrueProgress
 from apportion.sim.engine import Truth
 from apportion.sim.given_order import by_arrival_and_id
+from apportion.sim.inference.requests import offered_load
 from apportion.sim.simulate import simulate
 
 if TYPE_CHECKING:
@@ -90,23 +91,20 @@ def lending_value(
     """
     own = whole("gpus", gpus, 1)
     length_s = seconds("interval_s", interval_s, strict=True)
+    load = offered_load(run.asked, length_s).to_numpy()
     starts = np.arange(0.0, run.length_s, length_s)
     idle = _idle(run, np.append(starts, starts[-1] + length_s))
     trained = simulate("deepboot", workload, _cluster(own, gpus_per_node))
     asked = _Asked(workload, trained, own, own + run.gpus, gpus_per_node)
-    load = np.bincount(
-        (run.asked["arrival_s"].to_numpy() // length_s).astype(np.intp),
-        weights=run.asked["duration_s"].to_numpy(),
-        minlength=starts.size,
-    )
+    load = np.append(load, np.zeros(max(starts.size - load.size, 0)))
     rows = [
         {
             "from_s": start_s,
-            "erlangs": float(work_s) / length_s,
+            "erlangs": float(erlangs),
             "idle_gpus": float(mean),
             **asked.worth(float(start_s), int(mean * (1 + 1e-12))),
         }
-        for start_s, mean, work_s in zip(starts, idle, load, strict=False)
+        for start_s, mean, erlangs in zip(starts, idle, load, strict=False)
     ]
     table = pd.DataFrame(rows)
     lasts_s = np.minimum(length_s, run.length_s - starts)

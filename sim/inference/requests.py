@@ -26,6 +26,8 @@ REQUEST_COLUMNS = {
 }
 """Columns of a table of requests; the first two are always there, and a duration or tokens."""
 
+_MOST_WINDOWS = 1_000_000
+
 
 def checked_requests(requests: pd.DataFrame) -> pd.DataFrame:
     """Check a table of requests, and sort it by arrival.
@@ -101,11 +103,22 @@ def offered_load(requests: pd.DataFrame, window_s: float = 3600.0) -> pd.Series:
     -------
     Series
         Erlangs, indexed by the start of each window in seconds: rate times mean duration.
+
+    Raises
+    ------
+    InputError
+        For requests without durations, and more than a million windows.
     """
     seconds("window_s", window_s, strict=True)
     checked = checked_requests(requests)
     if "duration_s" not in checked:
         raise InputError("The load of requests needs their column 'duration_s'.")
+    last_s = float(checked["arrival_s"].max()) if len(checked) else 0.0
+    if last_s / window_s > _MOST_WINDOWS:
+        raise InputError(
+            f"Requests come until {last_s:g} s, more than {_MOST_WINDOWS:,} windows of "
+            f"{window_s:g} s; times are seconds from the start of the workload."
+        )
     window = (checked["arrival_s"] // window_s).astype(np.int64).to_numpy()
     total = np.bincount(window, weights=checked["duration_s"].to_numpy()) / window_s
     index = pd.Index(np.arange(total.size) * window_s, name="start_s")
