@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 import apportion as ap
+from apportion.errors import InputError
 from apportion.mechanism.time_shifts import LinkScores
 from apportion.sim.network import get_topology, jobs_on_links
 from apportion.sim.phases import PhaseJob, crux_priorities, joint_shifts, run_phases
@@ -214,11 +215,15 @@ def main() -> None:
             for name, way in WAYS.items():
                 if way.shifted and "unlike" in kind:
                     continue  # no shift helps
-                found = played(known, way._replace(scattered=scattered), 2 if quick else 15)
+                about = "anywhere" if scattered else "side by side", kind
+                told = " | ".join(about if host is None else ("", ""))
+                try:
+                    found = played(known, way._replace(scattered=scattered), 2 if quick else 15)
+                except InputError:  # of priorities: some job may never send
+                    print(f"| {told} | {name} | a job starves | | | | | |", flush=True)
+                    continue
                 host = host or found
                 gains = f"{host.mean / found.mean:.2f}, {host.p99 / found.p99:.2f}"
-                about = ("anywhere" if scattered else "side by side", kind)
-                told = " | ".join(about) if found is host else " | "
                 print(
                     f"| {told} | {name} | {found.mean:.3f} | {found.p99:.3f} | {found.marks:.2f} "
                     f"| {found.computing:.1%} | {gains} | {fewer(host.marks, found.marks)} |",

@@ -24,6 +24,9 @@ ROUNDING = 1e-12
 
 MOST_SEGMENTS = 10_000_000
 
+STARVED = 200
+"""Iterations in whose time a job sends nothing when it starves: priorities may leave it nothing."""
+
 
 def run_phases(
     jobs: Mapping[Any, PhaseJob],
@@ -59,8 +62,9 @@ def run_phases(
     Raises
     ------
     InputError
-        If there is no job, a link of a job or its capacity is missing, or the periods differ so
-        much that there would be more than ten million phases.
+        If there is no job, a link of a job or its capacity is missing, the periods differ so
+        much that there would be more than ten million phases, or a job starves, as jobs of a higher
+        priority leave it nothing of its links.
     """
     whole("iterations", iterations, 1)
     if readjust is not None:
@@ -86,6 +90,7 @@ def run_phases(
         step_s = min(left)
         _mark(sending, capacities, step_s, excess)
         now_s += step_s
+        _check_starving(known, running)
         for job, left_s in zip(running, left, strict=True):
             job.advance(step_s)
             if left_s - step_s <= ROUNDING * job.job.profile.period_s:
@@ -112,7 +117,7 @@ class _Running:
         self.marks_at_starts: list[float] = []
         self.readjusted, self.marks = 0, 0.0
         self._rng, self._jitter, self._readjust = rng, jitter, readjust
-        self.wants, self.rate = 0.0, 1.0
+        self.wants, self.rate, self.waits_s = 0.0, 1.0, 0.0
         self._place, self._left, self._waited = -1, job.start_s, False
 
     @property
@@ -123,6 +128,7 @@ class _Running:
     def advance(self, step_s: float) -> None:
         """Let time pass."""
         self._left -= step_s * self.rate
+        self.waits_s = 0.0 if self.rate else self.waits_s + step_s
 
     def next(self, now_s: float) -> None:
         """Begin what comes after a segment that has ended: a wait, or the next segment."""
@@ -171,6 +177,15 @@ def _mark(
         excess[link] += gigabits
     for job in sending:
         job.marks += sum(above[link] * job.wants / wanted[link] for link in job.job.links)
+
+
+def _check_starving(known: Mapping[Any, PhaseJob], running: list[_Running]) -> None:
+    for name, job in zip(known, running, strict=True):
+        if job.waits_s > STARVED * job.job.paced_s:
+            raise InputError(
+                f"The job {written(name)} starves: those of a higher priority have left it nothing "
+                f"of its links for the time of {STARVED} iterations. Give it a higher one."
+            )
 
 
 def _checked(jobs: Any, capacities: Any, iterations: int) -> dict[Any, PhaseJob]:

@@ -121,3 +121,10 @@ def test_bad_input() -> None:
         gpu_intensity({"a": job(1, 1)}, {"a": 0.0}, LINK)
     with pytest.raises(InputError, match="link of the job 'a'"):
         gpu_intensity({"a": job(1, 1)}, {"a": 1.0}, {})
+
+
+def test_a_job_that_starves_is_named() -> None:
+    profile = ap.CommunicationProfile("always", 1.0, [(0.0, 1.0, 50.0)])
+    always = PhaseJob(profile, ("link",), priority=1.0)
+    with pytest.raises(InputError, match="The job 'late' starves"):
+        run_phases({"always": always, "late": job(1, 1)}, LINK, iterations=5)
