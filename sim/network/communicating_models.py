@@ -101,7 +101,8 @@ def _language(
     )
 
 
-_VGG = "Simonyan and Zisserman, ICLR 2015, tables 1 and 2; multiply-adds as torchvision counts them"
+_TORCHVISION = "; parameters and multiply-adds as torchvision's weights have them"
+_VGG = f"Simonyan and Zisserman, ICLR 2015, tables 1 and 2{_TORCHVISION}"
 _GPT3_BLOCKS, _GPT3_WIDTH, _GPT3_VOCABULARY = 8, 12288, 50257
 _GPT3_PARAMETERS = 12.0 * _GPT3_BLOCKS * _GPT3_WIDTH**2 + _GPT3_VOCABULARY * _GPT3_WIDTH
 
@@ -110,8 +111,10 @@ COMMUNICATING_MODELS: Mapping[str, CommunicatingModel] = MappingProxyType(
         "VGG11": _image(132.9e6, 7.61e9, _VGG),
         "VGG16": _image(138.4e6, 15.47e9, _VGG),
         "VGG19": _image(143.7e6, 19.63e9, _VGG),
-        "ResNet50": _image(25.6e6, 4.09e9, "He et al., CVPR 2016, table 1"),
-        "WideResNet101": _image(126.9e6, 22.75e9, "Zagoruyko and Komodakis, BMVC 2016; 101-2"),
+        "ResNet50": _image(25.6e6, 4.09e9, f"He et al., CVPR 2016, table 1{_TORCHVISION}"),
+        "WideResNet101": _image(
+            126.9e6, 22.75e9, f"Zagoruyko and Komodakis, BMVC 2016; 101-2{_TORCHVISION}"
+        ),
         "BERT": _language(
             "data", 340e6, (512, 24, 1024, 30522), 8, "Devlin et al., NAACL 2019, section 3; large"
         ),
@@ -125,7 +128,9 @@ COMMUNICATING_MODELS: Mapping[str, CommunicatingModel] = MappingProxyType(
             "data", 110e6, (512, 12, 768, 32005), 16, "Martin et al., ACL 2020, section 4; base"
         ),
         "GPT-1": _language("hybrid", 117e6, (512, 12, 768, 40478), 32, "Radford et al., 2018", 2),
-        "GPT-2": _language("hybrid", 1.5e9, (1024, 48, 1600, 50257), 8, "Radford et al., 2019", 2),
+        "GPT-2": _language(
+            "hybrid", 1.542e9, (1024, 48, 1600, 50257), 8, "Radford et al., 2019, table 2", 2
+        ),
         "GPT-3": _language(
             "hybrid",
             _GPT3_PARAMETERS,
@@ -144,7 +149,12 @@ COMMUNICATING_MODELS: Mapping[str, CommunicatingModel] = MappingProxyType(
         ),
     }
 )
-"""Models by name. The paper's VGG13 is taken for VGG16, which it uses elsewhere."""
+"""Models by name. The paper's VGG13 is taken for VGG16, which it uses elsewhere.
+
+Parameters, multiply-adds and shapes are published, in the sources; those of GPT-3 are derived from
+its shape, with 8 of its blocks, and the multiply-adds of a transformer from its parameters. Batches
+are assumptions, but for DLRM's. CASSINI's own profiles are not published: none are here.
+"""
 
 
 def communication_profile(

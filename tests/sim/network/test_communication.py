@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -194,3 +196,18 @@ def test_samples_that_do_not_fit_the_period() -> None:
 def test_bad_samples_are_named(load: object, options: dict[str, float], message: str) -> None:
     with pytest.raises(ap.InputError, match=message):
         profile_of_samples("a", load, 0.01, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("model", [k for k, each in COMMUNICATING_MODELS.items() if each.blocks])
+def test_parameters_of_transformers_are_those_of_their_shape(model: str) -> None:
+    told = COMMUNICATING_MODELS[model]
+    # Attention has 4 matrices of width x width, and the layers behind it 8; and the embedding.
+    shape = 12 * told.blocks * told.width**2 + told.vocabulary * told.width
+    assert told.parameters == pytest.approx(shape, rel=0.03)
+
+
+def test_parameters_of_the_recommendation_model_are_those_of_its_layers() -> None:
+    # MLPerf: 13-512-256-128, and 1024-1024-512-256-1 over 128 and the 351 products of 27 vectors.
+    below, above = (13, 512, 256, 128), (128 + 27 * 26 // 2, 1024, 1024, 512, 256, 1)
+    dense = sum((wide + 1) * to for layers in (below, above) for wide, to in pairwise(layers))
+    assert COMMUNICATING_MODELS["DLRM"].parameters == pytest.approx(dense, rel=0.001)
