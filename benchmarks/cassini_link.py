@@ -1,11 +1,11 @@
 """Jobs on one link: scores without and with shifts, and the pictures of the documentation.
 
-``python -m benchmarks.cassini_link [FOLDER]`` prints the table; with a folder it writes PNGs there.
+``python -m benchmarks.cassini_link [FOLDER] [--quick]`` prints the table; with a folder it writes PNGs there.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
 from pathlib import Path
 
 import numpy as np
@@ -95,7 +95,12 @@ def one_switch() -> TreeTopology:
     return TreeTopology("one switch", (SwitchLevel("server", 2, 50.0),), 12)
 
 
-def main(folder: str | None = None) -> None:
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("folder", nargs="?", help="where pictures are drawn")
+    parser.add_argument("--quick", action="store_true", help="count loops in fewer placements")
+    args = parser.parse_args()
+    folder, draws = args.folder, 40 if args.quick else 400
     print(f"{'link':26} {'unshifted':>9} {'score':>6} {'Jensen':>6} {'T_iter':>7}  proof")
     figures = {}
     for name, found in rows():
@@ -115,7 +120,7 @@ def main(folder: str | None = None) -> None:
         print(f"DLRM as placed {each.number}: score {each.score:.3f}, loops {each.graph.loops}")
         figures[f"placement {each.number}"] = affinity_figure(each.graph, dict(each.shifts_s))
     for name, words in (("leaves", "24 servers, leaves of two"), ("switch", "12 of two GPUs")):
-        shares = [share_with_loops(name, packed=packed) for packed in (True, False)]
+        shares = [share_with_loops(name, packed=packed, draws=draws) for packed in (True, False)]
         print(f"loops, {words}: side by side {shares[0]:.1%}, anywhere {shares[1]:.1%}")
     if folder is not None:
         Path(folder).mkdir(parents=True, exist_ok=True)
@@ -126,4 +131,4 @@ def main(folder: str | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:2])
+    main()

@@ -196,7 +196,7 @@ def played(known: Profiles, way: Way, epochs: int, seed: int = 3) -> Outcome:
 def fewer(host: float, ours: float) -> str:
     """Say how many times fewer marks there are."""
     if host < 0.005:
-        return "none there"
+        return "none there" if ours < 0.005 else "more"
     return "none left" if ours < 0.005 else f"{host / ours:.1f}x"
 
 
