@@ -2,9 +2,9 @@
 
 ``python -m benchmarks.ada_srsf_gates`` runs SRSF(n), AdaDUAL as written and with all conflicts
 checked, the rule for k transfers and the gate that simulates, all with LWF-1, on job sets of the
-full length; again, a tenth as long, with other eta, less memory and jittered arrivals; and, a
-hundredth as long, with a rollout over the waiting transfers where many wait. Ratios are paired by
-job set. Job sets are those of `benchmarks.ada_srsf_tables`.
+full length; and again, a hundredth as long, with other eta, less memory and jittered arrivals, with
+a rollout over the waiting transfers where many wait. Ratios are paired by job set. Job sets are
+those of `benchmarks.ada_srsf_tables`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 SETS, QUICK_SETS = 20, 1
-TENTH, SHORT = 0.1, 0.01
+SHORT = 0.01
 ONE, TWO, THREE = (f"at_most_{n}" for n in (1, 2, 3))
 ADA, WRITTEN, K_WAY, WHAT_IF, ROLLOUT = (
     *("ada_dual", "ada_dual_as_written", "k_way", "what_if", "rollout"),
@@ -71,9 +71,9 @@ def main() -> None:
     print("\nMean completion time of one over another: geometric mean (95 % interval), sets won.")
     pairs = _pairs(runs)
     show(pairs[["one", "other", "ours", "verdict"]])
-    other = _over_one(options, OTHERS, COMPARED, SHORT if options.quick else TENTH)
-    many = _over_one(options, MANY_WAIT, (ONE, ADA, WHAT_IF, ROLLOUT), SHORT)
+    other = _over_one(options, OTHERS, COMPARED)
     jittered = _jitter(options)
+    many = _over_one(options, MANY_WAIT, (ONE, ADA, WHAT_IF, ROLLOUT))
     verdicts = [] if options.quick else _verdicts(pairs, other, many)
     write_csv(runs, options.out, "ada_srsf_gates_runs")
     write_csv(pairs, options.out, "ada_srsf_gates")
@@ -99,11 +99,11 @@ def _pairs(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _over_one(
-    options: argparse.Namespace, places: Sequence[Setting], gates: Sequence[str], scale: float
+    options: argparse.Namespace, places: Sequence[Setting], gates: Sequence[str]
 ) -> pd.DataFrame:
     """Run gates with other memory and eta, and return ratios to SRSF(1) for each."""
     settings = [
-        asked(number, gate=gate, scale=scale, memory_gb=memory_gb, eta=eta)
+        asked(number, gate=gate, scale=SHORT, memory_gb=memory_gb, eta=eta)
         for memory_gb, eta in (places[:1] if options.quick else places)
         for number in range(options.sets)
         for gate in gates
@@ -118,18 +118,18 @@ def _over_one(
             row |= {f"{gate} ratio": found["ratio"], f"{gate} high": found["high"]}
         rows.append(row)
     table = pd.DataFrame(rows)
-    print(f"\nOver SRSF(1), runs of {scale:g} of the length, {options.sets} sets:")
+    print(f"\nOver SRSF(1), runs of {SHORT:g} of the length, {options.sets} sets:")
     show(table[["GB", ETA, *gates[1:]]])
     return table
 
 
 def _jitter(options: argparse.Namespace) -> pd.DataFrame:
     """Let arrivals move by less than 0.1 s, and return how far one run can be off."""
-    sets, scale = range(options.sets), SHORT if options.quick else TENTH
+    sets = range(options.sets)
     repeats = range(1, 1 + (2 if options.quick else JITTERS))
     gates = (ONE, ADA)
     settings = [
-        asked(number, gate=gate, scale=scale, jitter=jitter)
+        asked(number, gate=gate, scale=SHORT, jitter=jitter)
         for number in sets
         for jitter in repeats
         for gate in gates
