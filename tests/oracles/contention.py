@@ -83,7 +83,8 @@ class Rules:
 
     ``exclusive`` GPUs have one resident; ``network_counts`` puts E into the remaining service that
     orders tasks and transfers; ``load`` is what L_g has of a resident job: "remaining", "whole"
-    (all of L_J until it ends), with E if it spans servers, times n.
+    (all of L_J until it ends), with E if it spans servers, times n; "seconds": "remaining", not
+    times n.
     """
 
     law: Law
@@ -229,7 +230,8 @@ class Simulation:
         free = [self.cluster.memory] * sum(self.cluster.gpus)
         for s in self.states.values():
             for g in s.gpus:
-                load[g] += self._service(s, with_network=True, whole=self.rules.load == "whole")
+                left = self._service(s, with_network=True, whole=self.rules.load == "whole")
+                load[g] += left / s.job.n if self.rules.load == "seconds" else left
                 free[g] = Fraction(-1) if self.rules.exclusive else free[g] - s.job.memory
         ends = [sum(self.cluster.gpus[: i + 1]) for i in range(len(self.cluster.gpus))]
         cuts = list(zip([0, *ends[:-1]], ends, strict=True))
