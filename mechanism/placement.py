@@ -80,6 +80,14 @@ class Placer:
         """Return what a run is to tell of the placement; see `Strategy.figures`."""
         return self._choice.figures()
 
+    def remember(self, gang: int, model: str) -> None:
+        """Tell the placement what a gang trains now that has devices."""
+        self._choice.remember(gang, model)
+
+    def place_again(self, gang: Gang, stay: Sequence[int]) -> None:
+        """Give a gang devices that has none for a moment: these that it had, or better ones."""
+        self._hold(gang, self._choice.choose_again(gang, stay, self.devices))
+
     def release(self, gangs: Iterable[int]) -> None:
         """Free the devices of gangs."""
         self.devices.release(gangs)
@@ -199,13 +207,21 @@ class Placer:
 
     def state(self) -> dict[str, Any]:
         """Return who holds what, and the state of the random generator, for JSON."""
-        state = {**self.devices.state(), "random": self._rng.bit_generator.state}
-        remembered = self._choice.state()
-        return {**state, "placement": remembered} if remembered else state
+        return {**self.devices.state(), **self.memory()}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up a state of `state` in a placer that holds nothing yet."""
         self.devices.restore(state)
+        self.recall(state)
+
+    def memory(self) -> dict[str, Any]:
+        """Return the state without who holds what."""
+        state = {"random": self._rng.bit_generator.state}
+        remembered = self._choice.state()
+        return {**state, "placement": remembered} if remembered else state
+
+    def recall(self, state: dict[str, Any]) -> None:
+        """Take up a state of `memory`."""
         self._rng.bit_generator.state = state["random"]
         if "placement" in state:
             self._choice.restore(state["placement"])

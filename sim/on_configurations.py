@@ -9,11 +9,13 @@ import numpy as np
 from apportion.errors import InputError, written
 from apportion.mechanism.configurations import (
     BesideRequests,
+    ByLinks,
     Checkpoints,
     GangOptions,
     InConfigurations,
     JobRestarts,
 )
+from apportion.mechanism.devices import Devices
 from apportion.mechanism.elastic_deciders import ElasticRule
 from apportion.mechanism.placement import Placer
 from apportion.policies import Policy
@@ -21,6 +23,7 @@ from apportion.policies.whole.sia import Sia
 from apportion.sim.elastic.as_progress import as_progress
 from apportion.sim.elastic.beside_requests import FluidBesideRequests, Speedups
 from apportion.sim.elastic.choices import choice_of
+from apportion.sim.elastic.on_links import types_on_links
 from apportion.sim.elastic.record import PauseRecord
 from apportion.sim.elastic.rigid import WithRigid, options_for, rigid_jobs
 from apportion.sim.elastic.speeds import ElasticSpeeds, elastic_speeds
@@ -32,6 +35,9 @@ from apportion.sim.given_order import by_arrival_and_id, of_types_given, present
 from apportion.sim.inference.serving import Serving
 from apportion.sim.log import RoundLog
 from apportion.sim.metrics import jobs_table
+from apportion.sim.network import get_network
+from apportion.sim.network.pace import pace_of
+from apportion.sim.phases.tables import link_tables
 from apportion.sim.run import Run
 from apportion.sim.schedule import ScheduleLog
 
@@ -41,10 +47,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.cluster import Cluster
-    from apportion.mechanism.devices import Devices
     from apportion.sim.deciders import Decider
+    from apportion.sim.elastic.on_links import ElasticTypes
     from apportion.sim.elastic_workload import ElasticWorkload
     from apportion.sim.engine.snapshot import Snapshots
+    from apportion.sim.network import MemoizedNetwork
     from apportion.sim.progress import Progress
     from apportion.sim.workload import Workload
 
@@ -91,37 +98,40 @@ def run_configurations(
         settings["gang_sizes"] = "whole_nodes" if whole else "every"
     present = present_types(cluster)
     ordered = by_arrival_and_id(as_progress(workload, present))
-    truth, placer = Truth(ordered, present), Placer(present)
-    jobs = _elastic(policy, settings, workload, ordered, truth, placer.devices)
+    truth, devices = Truth(ordered, present), Devices.of(present)
+    jobs = _elastic(policy, settings, workload, ordered, truth, devices)
     _check_options(ordered, jobs.trainers)
     choice = choice_of(policy, truth.told, jobs.options, jobs.trainers)
     how = _how(decider, settings)
-    about = (truth.told, placer.devices, jobs.options, choice, jobs.restarts)
+    placed = _placed(settings, jobs, present, devices)
+    placer, how["by_links"] = placed.placer, placed.by_links
+    about = (truth.told, devices, jobs.options, choice, jobs.restarts)
     scheduler: InConfigurations = InConfigurations(*about, **how)
     side = None
     if serving is not None:
         worth = Speedups(jobs.trainers, choice, jobs.relative)
         every_s = settings["checkpoint_interval_s"]
         saves = None if every_s is None else Checkpoints(len(ordered), every_s)
-        side = serving_side(serving, placer.devices, worth, settings["seed"], saves)
+        side = serving_side(serving, devices, worth, settings["seed"], saves)
         scheduler = BesideRequests(*about, serving=side, **how)
     alone = ElasticSpeeds(
-        *(truth.told, placer.devices, jobs.trainers, jobs.profiles, jobs.relative),
+        *(truth.told, devices, jobs.trainers, jobs.profiles, jobs.relative),
         scheduler=scheduler,
     )
-    network = settings["network"]
-    speeds, settings["network"] = elastic_speeds(alone, network, placer.devices, present)
+    speeds = elastic_speeds(alone, placed.network, devices, placed.types)
     log, schedule = RoundLog(present.accelerators), ScheduleLog(present, len(ordered))
     record = PauseRecord(truth, log, reporter, schedule, placer, scheduler)
     fluid = Fluid(truth, speeds)
     runtime = fluid if side is None else FluidBesideRequests(fluid, side.feed)
     run_jobs(truth, scheduler, runtime, record, snapshots)
     reporter.finish(truth)
-    tables = {"schedule": schedule.table(ordered.jobs.index)}
+    index = ordered.jobs.index
+    tables = {"schedule": schedule.table(index)}
+    tables |= link_tables(speeds, placer, index, workload.jobs.index)
     if serving is not None and side is not None and isinstance(scheduler, BesideRequests):
         tables |= serving_tables(
             *(serving, side, scheduler, tables["schedule"]),
-            *(present.accelerators, ordered.jobs.index),
+            *(present.accelerators, index),
         )
     table = jobs_table(truth, ordered, present).assign(
         restarts=scheduler.restarts,
@@ -172,6 +182,32 @@ def _elastic(
         shared=shared,
     )
     return _Elastic(trainers, options, _restarts(settings, workload, names), profiles, relative)
+
+
+class _Placed(NamedTuple):
+    """Where gangs lie: on which network, what they send, and who compares links."""
+
+    placer: Placer
+    network: MemoizedNetwork | None
+    types: ElasticTypes | None
+    by_links: ByLinks | None
+
+
+def _placed(
+    settings: dict[str, Any], jobs: _Elastic, cluster: Cluster, devices: Devices
+) -> _Placed:
+    """Return where gangs lie, and write down the name of the network."""
+    given, placement = settings["network"], settings["placement"]
+    network = None if given is None else get_network(given, cluster=cluster)
+    network, types = types_on_links(
+        *(network, placement, jobs.trainers, jobs.profiles, jobs.relative, devices),
+        beside_requests=settings["serving"] is not None,
+    )
+    settings["network"] = None if network is None else network.name
+    if placement == "packed" or network is None or types is None:
+        return _Placed(Placer(devices), network, types, None)
+    placer = Placer(devices, placement, settings["seed"], pace=pace_of(network))
+    return _Placed(placer, network, types, ByLinks(placer, types.foreseen))
 
 
 def _how(decider: Decider, settings: Mapping[str, Any]) -> dict[str, Any]:

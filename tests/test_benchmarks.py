@@ -91,7 +91,7 @@ def test_deepboot_stands_beside_clusters_that_are_apart(tmp_path: Path) -> None:
     table = pd.read_csv(tmp_path / "elastic_deepboot.csv").set_index("way")
     assert table.loc["deepboot, apart", ["loaned GPU-h", "reclaims"]].tolist() == [0, 0]
     assert table["loaned GPU-h"]["deepboot, pooled"] > 0
-    assert (table["SLO met"] <= 1).all()
+    assert table["SLO met"].max() <= 1
 
 
 def test_paired_ratios_and_what_they_prove() -> None:

@@ -1,8 +1,9 @@
 """Elastic gangs: every interval each job is given a type and a number of GPUs anew.
 
-`options` says which numbers there are, `packing` on which GPUs gangs come, `restarts` what a change
-costs, and `scheduler` puts them together. `beside_requests` does so on GPUs that also serve
-requests, and `reclaims` says which GPUs training gives back for them.
+`options` says which numbers there are, `packing` on which GPUs gangs come, `by_links` on which
+others if these suit their links, `restarts` what a change costs, and `scheduler` puts them
+together. `beside_requests` does so on GPUs that also serve requests, and `reclaims` says which GPUs
+training gives back for them.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from apportion.mechanism.configurations.beside_requests import (
     Reclaim,
     ServingSide,
 )
+from apportion.mechanism.configurations.by_links import ByLinks
 from apportion.mechanism.configurations.checkpoints import Checkpoints
 from apportion.mechanism.configurations.options import GANG_SIZES, GangOptions
 from apportion.mechanism.configurations.packing import pack
@@ -33,6 +35,7 @@ __all__ = [
     "RESTARTS",
     "Asked",
     "BesideRequests",
+    "ByLinks",
     "Checkpoints",
     "GangOptions",
     "GangWorth",

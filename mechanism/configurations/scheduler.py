@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.mechanism.configurations.asked import JobRestarts, OptionChoice
+    from apportion.mechanism.configurations.by_links import ByLinks
     from apportion.mechanism.configurations.options import GangOptions
     from apportion.mechanism.devices import Devices
     from apportion.mechanism.job_table import JobTable
@@ -64,6 +65,8 @@ class InConfigurations:
         Whether jobs keep their option while they pause (Sia).
     whole_nodes
         How gangs are placed, see `apportion.mechanism.configurations.packing.pack`.
+    by_links
+        Who places gangs again that have been packed; nobody by default.
 
     Attributes
     ----------
@@ -86,12 +89,14 @@ class InConfigurations:
         growth: float = 2.0,
         keep_paused: bool = False,
         whole_nodes: bool = False,
+        by_links: ByLinks | None = None,
     ) -> None:
         self.name = name
         self._jobs, self._devices, self._options = jobs, devices, options
         self._choice, self._restarts = choice, restarts
         self._interval_s, self._growth = interval_seconds, growth
         self._keep_paused, self._whole_nodes = keep_paused, whole_nodes
+        self._by_links = by_links
         count = jobs.jobs
         self.option: Ints = np.full(count, -1, dtype=np.intp)
         self.restarts: Ints = np.zeros(count, dtype=np.intp)
@@ -184,6 +189,8 @@ class InConfigurations:
             if self.option[job] >= 0
         }
         declined = pack(devices, wanted, whole_nodes=self._whole_nodes)
+        if self._by_links is not None:
+            self._by_links.place(wanted.keys() & devices.held.keys())
         for job in held_before.keys() - devices.held.keys() | set(declined):
             self.option[job] = -1
 
@@ -273,6 +280,7 @@ class InConfigurations:
             "joining": self._joining.state(),
             "devices": self._devices.state(),
             "choice": self._choice.state(),
+            "by_links": None if self._by_links is None else self._by_links.state(),
         }
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -283,3 +291,5 @@ class InConfigurations:
         self._joining.restore(state["joining"])
         self._devices.restore(state["devices"])
         self._choice.restore(state["choice"])
+        if self._by_links is not None:
+            self._by_links.restore(state["by_links"])

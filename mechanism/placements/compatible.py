@@ -100,6 +100,10 @@ class Compatible(Strategy):
         self._count(gang.gpus, len(candidates), looped, none_left=not kept, moved=best > 0)
         return first if not best else pool.lowest(candidates[best])
 
+    def remember(self, gang: int, model: str) -> None:
+        """Take down what a gang trains now that holds devices."""
+        self._models[gang] = model
+
     def figures(self) -> dict[str, list[int]]:
         """Return what was compared, a column each, with a row for each number of GPUs."""
         sizes = sorted(self._counts)

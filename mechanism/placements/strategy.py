@@ -108,6 +108,9 @@ class Strategy(ABC):
         """
         return stay
 
+    def remember(self, gang: int, model: str) -> None:  # noqa: B027  # most remember nothing
+        """Take down what a gang trains now that holds devices."""
+
     def figures(self) -> dict[str, list[int]]:
         """Return what a run is to tell of the placement, a column each; nothing as a rule."""
         return {}

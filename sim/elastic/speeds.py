@@ -7,23 +7,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from apportion.errors import InputError, written
-from apportion.sim.contention.speeds import ContendedSpeeds, StepParts
+from apportion.sim.contention.speeds import ContendedSpeeds, StepParts, speeds_on_network
 from apportion.sim.elastic.true_progress import epoch_of
-from apportion.sim.network import ContentionNetwork, NoNetwork, get_network
+from apportion.sim.network import ContentionNetwork, NoNetwork
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from apportion.cluster import Cluster
     from apportion.mechanism.configurations import InConfigurations
     from apportion.mechanism.devices import Devices, Held
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.scheduler import Gangs
     from apportion.sim.contention.links import SharedCost
+    from apportion.sim.elastic.on_links import ElasticTypes
     from apportion.sim.elastic.trainers import Trainers
     from apportion.sim.elastic.true_progress import TrueProgress
     from apportion.sim.engine.speeds import Speeds
-    from apportion.sim.network import NetworkModel
+    from apportion.sim.network import MemoizedNetwork
 
     Floats = NDArray[np.float64]
 
@@ -152,25 +152,39 @@ class ElasticSteps:
 
 
 def elastic_speeds(
-    free: ElasticSpeeds, network: str | NetworkModel | None, devices: Devices, cluster: Cluster
-) -> tuple[Speeds, str | None]:
-    """Return speeds that depend on neighbours, if the network does, and its name.
+    free: ElasticSpeeds,
+    network: MemoizedNetwork | None,
+    devices: Devices,
+    types: ElasticTypes | None = None,
+) -> Speeds:
+    """Return speeds that depend on neighbours, if the network does.
+
+    Parameters
+    ----------
+    free
+        Speeds of gangs that are alone.
+    network
+        Where they run.
+    devices
+        Where gangs are.
+    types
+        What they send, if the network knows links.
 
     Raises
     ------
     InputError
         For a network that has to know what rigid jobs train.
     """
-    if network is None:
-        return free, None
-    model = get_network(network, cluster=cluster).model
-    if isinstance(model, NoNetwork):
-        return free, model.name
+    if network is None or isinstance(network.model, NoNetwork):
+        return free
+    if types is not None:
+        return speeds_on_network(free, types, network, devices.held, devices.placement)
+    model = network.model
     if not isinstance(model, ContentionNetwork):
         raise InputError(
-            f"network={written(network)} does not know elastic jobs, whose profiles say how long "
-            f"they synchronise; it must be 'contention', 'contention_expected', 'none', or a "
-            f"ContentionNetwork with figures of one's own."
+            f"network={written(model.name)} does not know elastic jobs, whose profiles say how "
+            f"long they synchronise; it must be 'contention', 'cassini', 'phases', one of their "
+            f"variants, 'none', or a ContentionNetwork or CassiniNetwork with figures of one's own."
         )
     steps = ElasticSteps(free, model.law)
-    return ContendedSpeeds(steps, model, devices.held, devices.placement), model.name
+    return ContendedSpeeds(steps, model, devices.held, devices.placement)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Bools = NDArray[np.bool_]
-    Stay = tuple[int, int, Placement]
+    Stay = tuple[int, int, str, Placement]
 
 __all__ = ["PhaseSpeeds"]
 
@@ -87,16 +87,17 @@ class PhaseSpeeds:
 
     def rates_among(self, gangs: Gangs, there: Bools) -> Floats:
         """Return the steps/s of every line while some lines are there no more, shape (lines,)."""
+        free = self._free.rates(gangs)
         stays: dict[int, Stay] = {}
         lines = zip(gangs.job.tolist(), gangs.gang.tolist(), gangs.option.tolist(), strict=True)
         for line, (job, gang, kind) in enumerate(lines):
             if there[line]:
-                stays[line] = job, kind, self._where(gang)
+                stays[line] = job, kind, self._job_types[job], self._where(gang)
         asked = tuple(stays.items()), there.size
         if asked != self._asked or self._epochs.due:
             self._asked = asked
             self._meet(stays, there.size)
-        rates: Floats = self._free.rates(gangs) / self._lines["slowdown"]
+        rates: Floats = free / self._lines["slowdown"]
         return rates
 
     def worked(self, gangs: Gangs, worked_s: Floats) -> None:
@@ -184,14 +185,14 @@ class PhaseSpeeds:
 
     def _crowd(self, stays: dict[int, Stay]) -> Crowd:
         crowd = Crowd({}, {}, {})
-        for line, (job, kind, where) in stays.items():
+        for line, (_, kind, job_type, where) in stays.items():
             for link, gbps in self._links.links_of(where).items():
                 crowd.jobs_of.setdefault((kind, link), []).append(line)
                 crowd.capacities[kind, link] = gbps
-            crowd.trained[line] = self._job_types[job], sum(gpus for _, _, gpus in where)
+            crowd.trained[line] = job_type, sum(gpus for _, _, gpus in where)
         return crowd
 
 
 def _stay(told: Sequence[Any]) -> Stay:
-    job, kind, where = told
-    return job, kind, tuple((rack, machine, gpus) for rack, machine, gpus in where)
+    job, kind, job_type, where = told
+    return job, kind, job_type, tuple((rack, machine, gpus) for rack, machine, gpus in where)

@@ -145,8 +145,13 @@ class Configurations(MechanismSettings):
         by default none.
     network
         ``"contention"``, ``"contention_expected"``, or a `ContentionNetwork`: gangs in several
-        machines slow each other down where they share one. By default none does: the measured
-        synchronisation is that of a gang alone. The policy is told, and learns, speeds without it.
+        machines slow each other down where they share one; or ``"cassini"``, ``"phases"``, one of
+        these with ``"_unshifted"``, or a `CassiniNetwork`: their phases meet on links. By default
+        none does: the measured synchronisation is that of a gang alone. The policy is told, and
+        learns, speeds without it.
+    placement
+        ``"packed"`` into few machines; or ``"cassini"`` or ``"cassini_joint"``: gangs that have
+        been packed come to as many GPUs of other machines where these suit their links better.
 
     Raises
     ------
@@ -192,12 +197,16 @@ class Configurations(MechanismSettings):
     )
     network: Any = field(
         default=None,
-        metadata=about("contention, contention_expected: gangs that share machines slow down"),
+        metadata=about("contention, cassini, phases, ...: gangs that share links slow down"),
+    )
+    placement: str = field(
+        default="packed", metadata=about("packed, cassini, cassini_joint: where gangs come")
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         number("interval_seconds", self.interval_seconds, least=SHORTEST_S)
+        choice("placement", self.placement, ("packed", "cassini", "cassini_joint"))
         choice("gang_restart", self.restart, ("stop_resume", "afe", "edl"))
         for name in ("restart_seconds", "rescale_seconds", "reallocation_seconds"):
             if getattr(self, name) is not None:

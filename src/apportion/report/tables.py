@@ -30,6 +30,9 @@ _SHORT_S = 3600.0
 """Times of which none is longer are shown in seconds."""
 
 
+RoomFor = Literal["racks", "requests"]
+
+
 @dataclass(frozen=True)
 class Measure:
     """One column of the summary as people read it: value / `scale`, in `unit`.
@@ -45,10 +48,10 @@ class Measure:
     better: Literal["low", "high", ""] = "low"
     decimals: int = 2
     brief: bool = True
-    room_for: Collection[Literal["racks", "requests"]] = ()
+    room_for: tuple[RoomFor, ...] = ()
 
 
-_BOTH: tuple[Literal["racks"], Literal["requests"]] = ("racks", "requests")
+_BOTH: tuple[RoomFor, ...] = ("racks", "requests")
 
 MEASURES: tuple[Measure, ...] = (
     Measure("mean_jct_s", "mean JCT", "h", 3600.0),

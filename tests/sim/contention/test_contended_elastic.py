@@ -21,7 +21,7 @@ from apportion.estimators.goodput import (
 )
 from apportion.sim.contention import ETHERNET_10G, SharedCost
 from apportion.sim.elastic.record import PauseRecord
-from apportion.sim.engine import fluid
+from apportion.sim.engine import stretches
 from apportion.sim.network import ContentionNetwork
 from apportion.sim.network.table_iii import TABLE_III
 
@@ -116,7 +116,7 @@ def test_nothing_is_passed_over(network: str, monkeypatch: pytest.MonkeyPatch) -
         return ap.simulate("pollux", workload, CLUSTER, **settings)
 
     skipping = run()
-    monkeypatch.setattr(fluid, "_AT_ONCE", 0)
+    monkeypatch.setattr(stretches, "_AT_ONCE", 0)
     one_by_one = run()
     pd.testing.assert_frame_equal(skipping.jobs, one_by_one.jobs, check_exact=True)
     pd.testing.assert_frame_equal(skipping.rounds, one_by_one.rounds, check_exact=True)
@@ -160,7 +160,7 @@ def test_rates_are_those_of_the_gangs_that_are_there(monkeypatch: pytest.MonkeyP
 
 def test_networks_that_do_not_know_elastic_jobs_are_refused() -> None:
     workload = jobs(["VGG-16"], [10.0])
-    for network in ("table1", "cassini"):
+    for network in ("table1", "alpha_beta"):
         with pytest.raises(InputError, match=f"network='{network}' does not know elastic jobs"):
             elastic(workload, network=network)
     with pytest.raises(InputError, match="network 'contentoin'"):

@@ -1,0 +1,135 @@
+"""What elastic gangs send over links: communication profiles of the steps that they run with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, overload
+
+from apportion.mechanism.time_shifts import CommunicationProfile
+from apportion.sim.network.cassini import CassiniNetwork
+from apportion.sim.network.pace import network_beside
+from apportion.sim.network.phase_network import PhaseNetwork
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from apportion.mechanism.devices import Devices
+    from apportion.mechanism.places import Placement
+    from apportion.sim.elastic.trainers import Trainers
+    from apportion.sim.elastic.true_progress import Step, TrueProgress
+    from apportion.sim.network import MemoizedNetwork
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["ElasticTypes", "types_on_links"]
+
+
+class ElasticTypes(Sequence[str]):
+    """What each elastic job trains now, as networks that know links ask for job types.
+
+    A step with its accumulation is an iteration. It is silent until its synchronisation, which is
+    the part of the step that a gradient by itself would not take, and then sends at the rate of
+    the link of a machine: profiles say how long a gang alone synchronises and not how many bytes
+    it sends, so that these are what the link carries in that time. Another batch is another type,
+    with a period of its own. Applications that the network has a profile of send that one.
+
+    Parameters
+    ----------
+    trainers, truth, relative
+        As of `apportion.sim.elastic.speeds.ElasticSpeeds`.
+    devices
+        Knows where gangs are.
+    network
+        Knows Gb/s, and is told the profiles.
+    """
+
+    def __init__(
+        self,
+        trainers: Trainers,
+        truth: TrueProgress,
+        relative: Floats,
+        devices: Devices,
+        network: CassiniNetwork,
+    ) -> None:
+        self._trainers, self._truth, self._relative = trainers, truth, relative
+        self._devices, self._known = devices, network.profiles
+        self._gbps = network.machine_gbps
+        self.profiles: dict[str, CommunicationProfile] = dict(network.profiles)
+
+    def __len__(self) -> int:
+        return len(self._trainers.applications)
+
+    @overload
+    def __getitem__(self, job: int) -> str: ...
+
+    @overload
+    def __getitem__(self, job: slice) -> Sequence[str]: ...
+
+    def __getitem__(self, job: int | slice) -> str | Sequence[str]:
+        """Return what a job trains with the batch that was chosen last."""
+        if isinstance(job, slice):
+            return [self[each] for each in range(len(self))[job]]
+        ran, kind = self._trainers.running(job), self._devices.held[job][0]
+        return self._named(job, kind, ran.accumulation, ran.step)
+
+    def foreseen(self, job: int, kind: int, placement: Placement) -> str:
+        """Return what a job will train where it is to be."""
+        counts = tuple(gpus for _, _, gpus in placement)
+        local, accumulation = self._trainers.batches(job, counts)
+        step = self._truth.step(self._trainers.applications[job], counts, local)
+        return self._named(job, kind, accumulation, step)
+
+    def _named(self, job: int, kind: int, accumulation: int, step: Step) -> str:
+        """Return the name of a step, and take down its profile."""
+        application = self._trainers.applications[job].name
+        if application in self._known:
+            return application
+        relative = float(self._relative[kind])
+        each_s = (step.step_s + accumulation * step.gradient_s) / relative
+        apart_s = max(step.step_s - step.gradient_s, 0.0) / relative
+        name = f"{application}, {each_s:.12g} s, synchronised in {apart_s:.12g} s"
+        if name not in self.profiles:
+            phases = [(max(each_s - apart_s, 0.0), apart_s, self._gbps)] if apart_s else []
+            self.profiles[name] = CommunicationProfile(name, each_s, phases)
+        return name
+
+
+def types_on_links(
+    network: MemoizedNetwork | None,
+    placement: str,
+    trainers: Trainers,
+    truth: TrueProgress,
+    relative: Floats,
+    devices: Devices,
+    *,
+    beside_requests: bool = False,
+) -> tuple[MemoizedNetwork | None, ElasticTypes | None]:
+    """Return a network that knows what elastic gangs send, if it knows links, and their types.
+
+    Parameters
+    ----------
+    network
+        As it was given; others than those of links stay as they are.
+    placement
+        How gangs are placed.
+    trainers, truth, relative, devices
+        As of `ElasticTypes`.
+    beside_requests
+        Whether requests call GPUs back between two decisions. Speeds must not change by themselves
+        then, so that shifts are chosen whenever gangs change, and not in epochs.
+
+    Raises
+    ------
+    InputError
+        If the placement compares links and the network knows none.
+    """
+    network = network_beside(placement, network)
+    if network is None or not isinstance(network.model, CassiniNetwork):
+        return network, None
+    types = ElasticTypes(trainers, truth, relative, devices, network.model)
+    changes: dict[str, Any] = {"profiles": types.profiles}
+    if isinstance(network.model, PhaseNetwork) and beside_requests:
+        changes["epoch_s"] = 0.0
+    return replace(network, model=replace(network.model, **changes)), types
