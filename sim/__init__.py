@@ -11,6 +11,7 @@ from apportion.sim.inference.serve import serve
 from apportion.sim.inference.serving import Serving
 from apportion.sim.inference.serving_run import ServingRun
 from apportion.sim.interference import generate_pair_throughputs
+from apportion.sim.phases.workload import generate_communicating_workload
 from apportion.sim.rack_workloads import generate_rack_workload
 from apportion.sim.resampling import resample
 from apportion.sim.run import Run
@@ -28,6 +29,7 @@ __all__ = [
     "ServingRun",
     "Workload",
     "fewest_gpus",
+    "generate_communicating_workload",
     "generate_contended_workload",
     "generate_elastic_workload",
     "generate_pair_throughputs",

@@ -12,6 +12,7 @@ from apportion.policies.extensions import PlacesGangs
 from apportion.sim.chosen_beliefs import chosen_beliefs
 from apportion.sim.given_order import present_types
 from apportion.sim.leasing.simulate import Deciding, run_leases
+from apportion.sim.network import on_topology
 from apportion.sim.round_plans import RoundPlans
 from apportion.sim.tier_shares import TierShares
 from apportion.sim.tier_speeds import at_tiers, tier_slowdowns
@@ -77,7 +78,7 @@ def run_leased(
         takers = _takers_of(decider, terms, cluster, settings, told, asked)
     run = run_leases(
         *(terms, workload, cluster),
-        network=settings["network"],
+        network=on_topology(settings["network"], settings["topology"]),
         seed=settings["seed"],
         progress=progress,
         takers=takers,

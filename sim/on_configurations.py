@@ -35,7 +35,7 @@ from apportion.sim.given_order import by_arrival_and_id, of_types_given, present
 from apportion.sim.inference.serving import Serving
 from apportion.sim.log import RoundLog
 from apportion.sim.metrics import jobs_table
-from apportion.sim.network import get_network
+from apportion.sim.network import get_network, on_topology
 from apportion.sim.network.pace import pace_of
 from apportion.sim.phases.tables import link_tables
 from apportion.sim.run import Run
@@ -197,7 +197,8 @@ def _placed(
     settings: dict[str, Any], jobs: _Elastic, cluster: Cluster, devices: Devices
 ) -> _Placed:
     """Return where gangs lie, and write down the name of the network."""
-    given, placement = settings["network"], settings["placement"]
+    given = on_topology(settings["network"], settings["topology"])
+    placement = settings["placement"]
     network = None if given is None else get_network(given, cluster=cluster)
     network, types = types_on_links(
         *(network, placement, jobs.trainers, jobs.profiles, jobs.relative, devices),

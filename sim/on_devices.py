@@ -17,7 +17,7 @@ from apportion.sim.engine import run as run_jobs
 from apportion.sim.given_order import by_arrival_and_id, of_types_given, present_types
 from apportion.sim.log import RoundLog
 from apportion.sim.metrics import jobs_table
-from apportion.sim.network import get_network
+from apportion.sim.network import get_network, on_topology
 from apportion.sim.network.pace import (
     check_models,
     least_slowdowns,
@@ -141,7 +141,7 @@ def _check_pairs(policy: Policy, workload: Workload) -> None:
 
 def _network(settings: Mapping[str, Any], cluster: Cluster) -> MemoizedNetwork | None:
     """Return the network that slows gangs down, if one counts."""
-    network = settings["network"]
+    network = on_topology(settings["network"], settings["topology"])
     known = None if network is None else get_network(network, cluster=cluster)
     return network_beside(settings["placement"], known)
 

@@ -55,7 +55,7 @@ class ElasticTypes(Sequence[str]):
     ) -> None:
         self._trainers, self._truth, self._relative = trainers, truth, relative
         self._devices, self._known = devices, network.profiles
-        self._gbps = network.machine_gbps
+        self._gbps = network.gbps
         self.profiles: dict[str, CommunicationProfile] = dict(network.profiles)
 
     def __len__(self) -> int:

@@ -42,7 +42,7 @@ from apportion.sim.network.parallelism import (
 )
 from apportion.sim.network.phase_network import PhaseNetwork
 from apportion.sim.network.profile import Exchange, Layer, ModelProfile, exposed_s
-from apportion.sim.network.registry import BY_SHAPE, NETWORKS, get_network
+from apportion.sim.network.registry import BY_SHAPE, NETWORKS, get_network, on_topology
 from apportion.sim.network.shapes import Shape, canonical_shape, shape_of_placement, tier_of
 from apportion.sim.network.table1 import TABLE1_PERCENT, Table1Network
 from apportion.sim.network.topologies import (
@@ -104,6 +104,7 @@ __all__ = [
     "leaf_spine",
     "merged",
     "model_profiles",
+    "on_topology",
     "phases",
     "pipeline_parallel",
     "point_to_point",

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from apportion.checks import mapping, number, yes_no
 from apportion.errors import InputError, written
 from apportion.mechanism.time_shifts import CommunicationProfile, LinkScores
 from apportion.sim.network.communicating_models import COMMUNICATING_MODELS, communication_profile
 from apportion.sim.network.job_types import model_of
+from apportion.sim.network.topologies import get_topology
+from apportion.sim.network.topology import Topology
 from apportion.sim.phases.joint_plan import JointPlans
 
 if TYPE_CHECKING:
@@ -18,8 +20,6 @@ if TYPE_CHECKING:
     from apportion.cluster import Cluster
     from apportion.mechanism.places import Placement
     from apportion.sim.network.shapes import Shape
-
-    Link = tuple[str, int, int]
 
 __all__ = ["CassiniNetwork", "GangLinks"]
 
@@ -46,6 +46,11 @@ class CassiniNetwork:
         Whether jobs that form loops with their links are shifted, too, by one program for all of
         these links (`apportion.sim.phases.joint_plan`). The placement ``"cassini_joint"`` sees to
         it.
+    topology
+        Which links there are in place of these: a `Topology`, the name of one, or a ``.toml`` file
+        (`get_topology`). Every accelerator type has a network of its own, whose GPUs are counted
+        through machines and racks; of a machine a gang is taken to have the first. Models then
+        send at the Gb/s of the slowest link.
     profiles
         Communication profiles by job type, whatever the number of GPUs, in place of those of
         `communication_profile`.
@@ -60,6 +65,7 @@ class CassiniNetwork:
     oversubscription: float = 2.0
     shifted: bool = True
     joint: bool = False
+    topology: Topology | str | None = None
     profiles: Mapping[str, CommunicationProfile] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
@@ -67,6 +73,8 @@ class CassiniNetwork:
         number("oversubscription", self.oversubscription, least=1)
         yes_no("shifted", self.shifted)
         yes_no("joint", self.joint)
+        if self.topology is not None:
+            object.__setattr__(self, "topology", get_topology(self.topology))
         for name, profile in mapping("profiles", self.profiles).items():
             if not isinstance(profile, CommunicationProfile):
                 raise InputError(f"The profile of {written(name)} is no CommunicationProfile.")
@@ -75,6 +83,13 @@ class CassiniNetwork:
     def name(self) -> str:
         """``cassini``, or ``cassini_unshifted``."""
         return "cassini" if self.shifted else "cassini_unshifted"
+
+    @property
+    def gbps(self) -> float:
+        """Gb/s at which a gang sends that has the links for itself."""
+        if isinstance(self.topology, Topology):
+            return min(self.topology.capacities.values(), default=self.machine_gbps)
+        return self.machine_gbps
 
     def profile(self, job_type: str, gpus: int) -> CommunicationProfile:
         """Return what a job type sends in an iteration on so many GPUs.
@@ -87,7 +102,7 @@ class CassiniNetwork:
         if job_type in self.profiles:
             return self.profiles[job_type]
         model = model_of(job_type, COMMUNICATING_MODELS)
-        return communication_profile(model, gbps=self.machine_gbps, gpus=gpus)
+        return communication_profile(model, gbps=self.gbps, gpus=gpus)
 
     def overhead(self, job_type: str, shape: Shape) -> float:
         """Return 0: alone, no gang is slower than its throughput says.
@@ -113,24 +128,55 @@ class GangLinks:
     """
 
     def __init__(self, network: CassiniNetwork, cluster: Cluster) -> None:
-        self.network = network
+        self.network, self._topology = network, network.topology
         self.plans = JointPlans(network.profile) if network.joint else None
         self.scores = LinkScores(network.profile, None if self.plans is None else self.plans.scores)
-        machines = cluster.machines_per_rack or 1
-        self._rack_gbps = machines * network.machine_gbps / network.oversubscription
+        self._machines, self._gpus = cluster.machines_per_rack or 1, cluster.gpus_per_machine
+        self._rack_gbps = self._machines * network.machine_gbps / network.oversubscription
+        self._known: dict[Placement, dict[Any, float]] = {}
+        self._check(cluster)
 
     def __call__(self, model: str, placement: Placement) -> float:
         """Return 1, the time of a step that has the links for itself over that same time."""
         return 1.0
 
-    def links_of(self, placement: Placement) -> dict[Link, float]:
+    def links_of(self, placement: Placement) -> dict[Any, float]:
         """Return the links that a ring around a gang uses, with their Gb/s."""
         if len(placement) < 2:
             return {}
-        links: dict[Link, float] = {
+        if isinstance(self._topology, Topology):
+            return self._of_topology(placement, self._topology)
+        links: dict[Any, float] = {
             ("machine", rack, machine): self.network.machine_gbps for rack, machine, _ in placement
         }
         racks = {rack for rack, _, _ in placement}
         if len(racks) > 1:
             links |= {("rack", rack, 0): self._rack_gbps for rack in sorted(racks)}
         return links
+
+    def _of_topology(self, placement: Placement, topology: Topology) -> dict[Any, float]:
+        known = self._known.get(placement)
+        if known is None:
+            first = [
+                (rack * self._machines + machine) * self._gpus for rack, machine, _ in placement
+            ]
+            gpus = [
+                start + each
+                for start, (_, _, count) in zip(first, placement, strict=True)
+                for each in range(count)
+            ]
+            capacities = topology.capacities
+            known = {link: capacities[link] for link in topology.links_of(gpus)}
+            self._known[placement] = known
+        return known
+
+    def _check(self, cluster: Cluster) -> None:
+        """Refuse a topology that is too small."""
+        if not isinstance(self._topology, Topology):
+            return
+        for name, gpus in cluster.gpus.items():
+            if gpus > self._topology.gpus:
+                raise InputError(
+                    f"The topology {self._topology.name!r} has {self._topology.gpus} GPUs; the "
+                    f"cluster has {gpus} of type {name!r}. Give a larger one."
+                )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from apportion.checks import mapping
 from apportion.cluster import Cluster
-from apportion.errors import InputError, unknown_name
+from apportion.errors import InputError, unknown_name, written
 from apportion.kinds import checked
 from apportion.registry import Registry
 from apportion.sim.network.analytic import AnalyticNetwork
@@ -19,8 +21,12 @@ from apportion.sim.network.presets import PHYSICAL, TABLE1_INTERCONNECT
 from apportion.sim.network.profile import ModelProfile
 from apportion.sim.network.table1 import Table1Network
 from apportion.sim.network.table_iii import table_iii_profiles
+from apportion.sim.network.topologies import get_topology
 
-__all__ = ["BY_SHAPE", "NETWORKS", "get_network"]
+if TYPE_CHECKING:
+    from apportion.sim.network.topology import Topology
+
+__all__ = ["BY_SHAPE", "NETWORKS", "get_network", "on_topology"]
 
 _TABLE1_UPDATE_DELAYS = {"ResNet50": 0.12}
 """Fixed delays in the authors' workload file, over compute time; no other model has any."""
@@ -96,6 +102,26 @@ NETWORKS: Registry[Callable[..., NetworkModel]] = Registry(
 
 BY_SHAPE = ("none", "table1", "alpha_beta", "table1_model")
 """Those in which what a gang loses hangs on its own shape, and not on its neighbours."""
+
+
+def on_topology(network: Any, topology: str | Topology | None) -> Any:
+    """Return a network with the links of a topology, as a setting names it; None changes nothing.
+
+    Raises
+    ------
+    InputError
+        If the network knows no links, and as `get_topology`.
+    """
+    if topology is None:
+        return network
+    model = NETWORKS[network]({}) if isinstance(network, str) and network in NETWORKS else network
+    if not isinstance(model, CassiniNetwork):
+        raise InputError(
+            f"topology={written(topology)} says which links there are; network={written(network)} "
+            f"knows none. Give 'cassini', 'phases', one of these with '_unshifted', or a "
+            f"CassiniNetwork; or leave the topology out."
+        )
+    return replace(model, topology=get_topology(topology))
 
 
 @checked

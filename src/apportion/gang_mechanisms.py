@@ -149,6 +149,8 @@ class Configurations(MechanismSettings):
         these with ``"_unshifted"``, or a `CassiniNetwork`: their phases meet on links. By default
         none does: the measured synchronisation is that of a gang alone. The policy is told, and
         learns, speeds without it.
+    topology
+        As in `apportion.Rounds`.
     placement
         ``"packed"`` into few machines; or ``"cassini"`` or ``"cassini_joint"``: gangs that have
         been packed come to as many GPUs of other machines where these suit their links better.
@@ -198,6 +200,9 @@ class Configurations(MechanismSettings):
     network: Any = field(
         default=None,
         metadata=about("contention, cassini, phases, ...: gangs that share links slow down"),
+    )
+    topology: Any = field(
+        default=None, metadata=about("cassini, dgx_h100_pod, ... or a .toml file: its links")
     )
     placement: str = field(
         default="packed", metadata=about("packed, cassini, cassini_joint: where gangs come")

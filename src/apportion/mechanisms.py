@@ -66,6 +66,9 @@ class Rounds(MechanismSettings):
     network
         A network model or its name, as in `Leases`, that slows gangs down by where they sit; by
         default none: communication is in the throughputs. The policy is told speeds without it.
+    topology
+        Which links there are, for a network that knows them (``"cassini"``, ``"phases"``): a
+        `Topology`, the name of one, or a ``.toml`` file, see `apportion.sim.network.get_topology`.
 
     Raises
     ------
@@ -93,6 +96,9 @@ class Rounds(MechanismSettings):
     )
     network: Any = field(
         default=None, metadata=about("table1, alpha_beta, ...: slow down gangs by their shapes")
+    )
+    topology: Any = field(
+        default=None, metadata=about("cassini, dgx_h100_pod, ... or a .toml file: its links")
     )
 
     def __post_init__(self) -> None:
@@ -124,6 +130,8 @@ class Leases(MechanismSettings):
         scheduler where left out, 1 for policies.
     network
         A network model or its name, see `apportion.sim.network.get_network`.
+    topology
+        As in `Rounds`.
     resolve_seconds
         Least time between two solves of a policy, seconds.
     placement
@@ -144,6 +152,9 @@ class Leases(MechanismSettings):
     name: ClassVar[str] = "leases"
 
     network: Any = field(default="table1", metadata=about("table1, alpha_beta, none, ..."))
+    topology: Any = field(
+        default=None, metadata=about("cassini, dgx_h100_pod, ... or a .toml file: its links")
+    )
     seconds: float | None = field(
         default=None,
         metadata=about("length of a lease (default: 3600, or the scheduler's)", "lease_seconds"),
@@ -208,6 +219,8 @@ class Queue(MechanismSettings):
         How gangs get their devices, as in `Rounds`.
     network
         A network model or its name, as in `Rounds`; by default none.
+    topology
+        As in `Rounds`.
 
     Raises
     ------
@@ -223,6 +236,9 @@ class Queue(MechanismSettings):
     placement: str = field(default="consolidated", metadata=about("how gangs get their devices"))
     network: Any = field(
         default=None, metadata=about("table1, alpha_beta, ...: slow down gangs by their shapes")
+    )
+    topology: Any = field(
+        default=None, metadata=about("cassini, dgx_h100_pod, ... or a .toml file: its links")
     )
 
     def __post_init__(self) -> None:

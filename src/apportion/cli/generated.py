@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from apportion.cli.options import GENERATED, GENERATED_ELASTIC, GENERATED_FOR_RACKS
+from apportion.cli.options import (
+    GENERATED,
+    GENERATED_COMMUNICATING,
+    GENERATED_ELASTIC,
+    GENERATED_FOR_RACKS,
+)
 from apportion.errors import InputError
 from apportion.experiments.sources import sources_of
 from apportion.sim import ElasticWorkload, Workload, generate_elastic_workload
@@ -13,7 +18,14 @@ from apportion.sim.rack_workloads import RACK_DEMANDS, WEEK_S
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["drawn", "drawn_contended", "drawn_elastic", "generator_options", "generator_source"]
+__all__ = [
+    "drawn",
+    "drawn_communicating",
+    "drawn_contended",
+    "drawn_elastic",
+    "generator_options",
+    "generator_source",
+]
 
 _SECONDS_PER_HOUR = 3600.0
 
@@ -90,6 +102,21 @@ def drawn_contended(args: argparse.Namespace) -> Workload | ElasticWorkload:
     return source.made(1.0, args.seed)
 
 
+def drawn_communicating(args: argparse.Namespace) -> Workload | ElasticWorkload:
+    """Draw jobs of models with communication profiles.
+
+    Raises
+    ------
+    InputError
+        For options that would do nothing, and a rate that is not above 0.
+    """
+    jobs, rate = _jobs_at_rate(
+        args, "communicating", GENERATED_COMMUNICATING, "have sizes and lengths of their own"
+    )
+    (source,) = sources_of({"kind": "communicating", "jobs": jobs, "jobs_per_hour": rate})
+    return source.made(1.0, args.seed)
+
+
 def drawn_elastic(args: argparse.Namespace) -> ElasticWorkload:
     """Draw elastic jobs of synthetic applications.
 
@@ -98,19 +125,28 @@ def drawn_elastic(args: argparse.Namespace) -> ElasticWorkload:
     InputError
         For options that would do nothing, and a rate that is not above 0.
     """
+    arrive = "arrive at uniform times, --jobs-per-hour of them"
+    jobs, rate = _jobs_at_rate(args, "elastic", GENERATED_ELASTIC, arrive)
+    return generate_elastic_workload(jobs, hours=jobs / rate, seed=args.seed)
+
+
+def _jobs_at_rate(
+    args: argparse.Namespace, kind: str, defaults: dict[str, Any], how: str
+) -> tuple[int, float]:
+    """Return how many jobs are drawn and how many arrive in an hour; refuse other options."""
     for name in GENERATED:
-        if name not in GENERATED_ELASTIC and getattr(args, name) is not None:
+        if name not in defaults and getattr(args, name) is not None:
             raise InputError(
-                f"--{name.replace('_', '-')} is not for --kind elastic, whose jobs arrive at "
-                f"uniform times, --jobs-per-hour of them. Leave it out."
+                f"--{name.replace('_', '-')} is not for --kind {kind}, whose jobs {how}. Leave it "
+                f"out."
             )
     jobs, rate = (
         default if getattr(args, name) is None else getattr(args, name)
-        for name, default in GENERATED_ELASTIC.items()
+        for name, default in defaults.items()
     )
     if not rate > 0:
-        raise InputError(f"--jobs-per-hour is {rate:g}; with --kind elastic it must be > 0.")
-    return generate_elastic_workload(int(jobs), hours=jobs / rate, seed=args.seed)
+        raise InputError(f"--jobs-per-hour is {rate:g}; with --kind {kind} it must be > 0.")
+    return int(jobs), float(rate)
 
 
 def drawn(

@@ -39,6 +39,9 @@ GENERATED_FOR_RACKS = {"generate_jobs": 200, "arrivals": "batch", "jobs_per_hour
 GENERATED_ELASTIC = {"generate_jobs": 40, "jobs_per_hour": 10.0}
 """The generated elastic workload where no option says otherwise."""
 
+GENERATED_COMMUNICATING = {"generate_jobs": 60, "jobs_per_hour": 6.5}
+"""The generated workload with communication profiles where no option says otherwise."""
+
 
 def add_file(parser: argparse.ArgumentParser, text: str, name: str = "file") -> None:
     """Add the file that a command is about."""
@@ -85,14 +88,14 @@ def add_generator(parser: argparse.ArgumentParser) -> None:
 
 def add_kind(parser: argparse.ArgumentParser) -> None:
     """Add what the generated jobs are for."""
-    kinds = ("types", "racks", "contended", "elastic")
+    kinds = ("types", "racks", "contended", "communicating", "elastic")
     parser.add_argument(
         "--kind",
         type=one_of("kind of workload", kinds),
         default="types",
         metavar="|".join(kinds),
         help="for several types of accelerators, for racks of one, as in the paper on "
-        "contention, or elastic (default: %(default)s)",
+        "contention, with communication profiles, or elastic (default: %(default)s)",
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from apportion.cli.generated import drawn, drawn_contended, drawn_elastic
+from apportion.cli.generated import drawn, drawn_communicating, drawn_contended, drawn_elastic
 from apportion.report.files import check_folder
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ def run(args: argparse.Namespace) -> None:
         return
     if args.kind == "contended":
         workload = drawn_contended(args)
+    elif args.kind == "communicating":
+        workload = drawn_communicating(args)
     else:
         workload, _ = drawn(args, racks=args.kind == "racks")
     jobs, throughputs = workload.save(args.out)

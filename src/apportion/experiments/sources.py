@@ -15,6 +15,7 @@ from apportion.errors import InputError, unknown_name
 from apportion.sim import (
     ElasticWorkload,
     Workload,
+    generate_communicating_workload,
     generate_contended_workload,
     generate_elastic_workload,
     generate_rack_workload,
@@ -36,6 +37,7 @@ _GENERATORS: Mapping[str, Callable[..., Workload | ElasticWorkload]] = {
     "types": generate_workload,
     "racks": generate_rack_workload,
     "contended": generate_contended_workload,
+    "communicating": generate_communicating_workload,
     "elastic": generate_elastic_workload,
 }
 
@@ -140,7 +142,8 @@ def sources_of(workloads: Any, *, too_large: str | None = None) -> list[Source]:
         mapping with the key ``path``, arguments of `read_workload`, or, of elastic jobs, of
         `read_elastic_workload`; a mapping without, arguments of `generate_workload`, or of
         `generate_rack_workload` if it holds ``kind="racks"``, of `generate_contended_workload` if
-        it holds ``kind="contended"``, of `generate_elastic_workload` if it holds
+        it holds ``kind="contended"``, of `generate_communicating_workload` if it holds
+        ``kind="communicating"``, of `generate_elastic_workload` if it holds
         ``kind="elastic"``. Mappings may also hold ``name`` and ``too_large``.
     too_large
         What becomes of jobs of a `Workload` that the cluster cannot hold; see `fitted`.

@@ -1,0 +1,88 @@
+"""Gangs that train the models of CASSINI's evaluation, and arrive at random."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from apportion.checks import hashable, number, whole
+from apportion.checks import seed as check_seed
+from apportion.errors import InputError, unknown_name
+from apportion.sim.network import COMMUNICATING_MODELS, communication_profile
+from apportion.sim.workload import Workload
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["generate_communicating_workload"]
+
+GPUS = range(2, 7)
+SECONDS = (600.0, 5400.0)
+
+
+def generate_communicating_workload(
+    jobs: int = 60,
+    *,
+    jobs_per_hour: float = 6.5,
+    models: Iterable[str] | None = None,
+    gbps: float = 50.0,
+    accelerator: str = "a100",
+    seed: int = 0,
+) -> Workload:
+    """Draw jobs of 2 to 6 GPUs and of 10 to 90 minutes alone, all evenly, with Poisson arrivals.
+
+    At the default rate they want 24 GPUs about 0.9 of the time, as the Poisson trace of CASSINI's
+    evaluation wants 0.8 to 1 of them (Rajasekaran et al., NSDI 2024, section 5.1, which does not
+    say how many GPUs its jobs have, nor for how long they run).
+
+    Parameters
+    ----------
+    jobs
+        How many.
+    jobs_per_hour
+        Rate of their arrivals.
+    models
+        That are trained, evenly drawn; those of `COMMUNICATING_MODELS` by default.
+    gbps
+        At which they send if nobody is in their way.
+    accelerator
+        Name of the type.
+    seed
+        Seed.
+
+    Raises
+    ------
+    InputError
+        For an unknown model, and a number that is out of range.
+    """
+    whole("jobs", jobs, 1)
+    number("jobs_per_hour", jobs_per_hour, strict=True)
+    number("gbps", gbps, strict=True)
+    known = list(COMMUNICATING_MODELS) if models is None else list(hashable("model", models))
+    for model in known:
+        if model not in COMMUNICATING_MODELS:
+            raise unknown_name("communicating model", model, COMMUNICATING_MODELS)
+    if not known:
+        raise InputError("models is empty; give one at least.")
+    rng = np.random.default_rng(check_seed(seed))
+    rows = [(model, gpus) for model in known for gpus in GPUS]
+    periods = {
+        (model, gpus): communication_profile(model, gbps=gbps, gpus=gpus).period_s
+        for model, gpus in rows
+    }
+    drawn = [rows[place] for place in rng.integers(len(rows), size=jobs)]
+    alone_s = rng.uniform(*SECONDS, jobs)
+    table = pd.DataFrame(
+        {
+            "job_type": [model for model, _ in drawn],
+            "scale_factor": [gpus for _, gpus in drawn],
+            "total_steps": np.maximum(np.round(alone_s / [periods[each] for each in drawn]), 1.0),
+            "arrival_s": np.cumsum(rng.exponential(3600 / jobs_per_hour, jobs)),
+        }
+    )
+    index = pd.MultiIndex.from_tuples(rows, names=["job_type", "scale_factor"])
+    speeds = pd.DataFrame({accelerator: [1 / periods[each] for each in rows]}, index=index)
+    notes = (f"jobs drawn evenly from {len(known)} models with communication profiles",)
+    return Workload("communicating", table, speeds, notes)
