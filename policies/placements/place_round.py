@@ -21,6 +21,7 @@ from apportion.cluster import TIERS
 from apportion.errors import InputError, unknown_name, written
 from apportion.kinds import checked
 from apportion.policies.placements.machine_groups import GangCounts, MachineGroups, assign_gangs
+from apportion.policies.placements.place_in_order import place_in_order
 from apportion.table_checks import as_floats, check_unique
 
 if TYPE_CHECKING:
@@ -90,8 +91,9 @@ def place_round(
     free
         Free GPUs of each machine, by rack.
     time_limit_s
-        After so many seconds the best placement found is taken; by default the search goes on
-        until it is optimal.
+        After so many seconds the best placement found is taken, or that of jobs served one after
+        the other, by value for a GPU, if it is better; by default the search goes on until the
+        placement is optimal.
 
     Raises
     ------
@@ -110,10 +112,12 @@ def place_round(
     if wanted.size:
         groups = MachineGroups.of(gang[wanted], machines)
         counts, bound, status = _solve(worth[wanted], gang[wanted], groups, time_limit_s)
-        held[wanted] = assign_gangs(counts, gang[wanted], groups, machines)
-        job, place = np.nonzero(counts.at)
+        at, held[wanted] = counts.at, assign_gangs(counts, gang[wanted], groups, machines)
+        if status != "optimal":
+            at, held[wanted] = _better(worth[wanted], gang[wanted], machines, at, held[wanted])
+        job, place = np.nonzero(at)
         tier[wanted[job]] = np.array(TIERS)[place]
-        objective = float((worth[wanted] * counts.at).sum())
+        objective = float((worth[wanted] * at).sum())
     columns = pd.MultiIndex.from_frame(machines[["rack", "machine"]])
     gpus = pd.DataFrame(held, index=value.index, columns=columns)
     named = pd.Series(tier, index=value.index, name="tier", dtype=object)
@@ -157,9 +161,25 @@ def _solve(
     status = "optimal" if problem.status == cp.OPTIMAL else "time_limit"
     found = [np.asarray(each.value, dtype=float) for each in (at, filled, packed, racked)]
     if info.primal_solution_status != _FEASIBLE:
-        _LOG.warning("no placement was found within %g s; nobody runs", time_limit_s)
+        _LOG.info("the search found no placement within %g s", time_limit_s)
         found = [np.zeros(each.shape) for each in (at, filled, packed, racked)]
     return GangCounts(*(np.rint(each).astype(np.int64) for each in found)), bound, status
+
+
+def _better(
+    worth: Floats, gang: Ints, machines: pd.DataFrame, at: Ints, held: Ints
+) -> tuple[Ints, Ints]:
+    """Return the placement that a search was left with, or that of jobs in order of value."""
+    racks = [each.tolist() for _, each in machines.groupby("rack")["free"]]
+    tiers, gpus = place_in_order(worth, gang, racks)
+    if (worth * at).sum() >= (worth * tiers).sum():
+        return at, held
+    columns = machines.groupby("rack")["machine"].size().cumsum().shift(fill_value=0)
+    in_order = np.zeros_like(held)
+    for job, each in enumerate(gpus):
+        for (rack, machine), number in each.items():
+            in_order[job, columns.iloc[rack] + machine] = number
+    return tiers.astype(np.int64), in_order
 
 
 _GAP = 1e-6

@@ -211,9 +211,18 @@ def test_a_search_that_is_cut_short_says_so() -> None:
     placed = place_round(value, gang, free, time_limit_s=1e-6)
     check(placed, value, gang, free)
     assert placed.status == "time_limit"
-    assert 0 < placed.gap <= 1
+    assert 0 <= placed.gap < 1
     finished = place_round(value, gang, free)
+    assert placed.objective > 0.5 * finished.objective  # in order of value, not nobody
     assert placed.objective <= finished.objective <= placed.bound * (1 + 1e-6)
+
+
+def test_without_time_to_search_jobs_are_placed_in_order_of_value() -> None:
+    for seed in range(4):
+        value, gang, free = draw(seed, jobs=16, racks=[3, 2], gpus=4, largest=9)
+        placed = place_round(value, gang, [[], *free], time_limit_s=1e-6)
+        check(placed, value, gang, [[], *free])
+        assert placed.objective > 0
 
 
 def test_values_of_any_size_will_do() -> None:
