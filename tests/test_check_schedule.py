@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import pytest
+from tests.seeds import ranges_of_seeds
 
 import apportion as ap
 from apportion.mechanism.roster import Roster
@@ -75,8 +76,9 @@ def test_schedules_of_rounds_can_be(seed: int, settings: dict[str, Any]) -> None
 
 
 @pytest.mark.parametrize("decider", [*ap.scheduler_table()["name"], "max_min_fairness"])
-def test_schedules_of_leases_can_be(decider: str) -> None:
-    for seed in range(2):
+@pytest.mark.parametrize("seeds", ranges_of_seeds(1, 2))
+def test_schedules_of_leases_can_be(decider: str, seeds: range) -> None:
+    for seed in seeds:
         load = on_racks(seed)
         cases: list[dict[str, Any]] = [
             {},

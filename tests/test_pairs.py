@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apportion.errors import InputError
@@ -50,6 +50,7 @@ def test_frame_lists_jobs_alone_and_pairs_that_share() -> None:
     ]
 
 
+@settings(max_examples=25)
 @given(st.integers(0, 1000))
 def test_frame_round_trip(seed: int) -> None:
     rng = np.random.default_rng(seed)

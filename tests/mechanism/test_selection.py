@@ -54,7 +54,7 @@ def run(case: Case, loop_below: int) -> tuple[list[int], list[int], list[bool]]:
 
 @pytest.mark.parametrize("loop_below", [0, 5, 1000])
 @pytest.mark.parametrize("members", [1, 2, 3])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_equals_one_candidate_after_the_other(
     data: st.DataObject, members: int, loop_below: int

@@ -101,7 +101,7 @@ def test_types_of_one_speed_are_taken_in_turns() -> None:
 
 @pytest.mark.parametrize("policy", ["max_min_fairness_agnostic", "fifo", "isolated"])
 def test_the_order_of_types_and_types_for_nobody_change_no_completion(policy: str) -> None:
-    workload = ap.generate_workload(jobs=40, seed=1, jobs_per_hour=20, scale_factors="gavel")
+    workload = ap.generate_workload(jobs=20, seed=1, jobs_per_hour=20, scale_factors="gavel")
     pairless = replace(workload, pairs=None)
     expected = ap.simulate(policy, workload, "v100=8,p100=12,k80=16").jobs["completion_s"]
     turned = ap.simulate(policy, workload, "k80=16,v100=8,p100=12").jobs["completion_s"]

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 from scipy.optimize import linprog
+from tests.seeds import ranges_of_seeds
 
 import apportion as ap
 
@@ -97,8 +98,9 @@ def test_a_type_split_into_two_names_keeps_its_price() -> None:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_solvers_orders_and_names_change_no_price(policy: str) -> None:
-    for seed in range(8):
+@pytest.mark.parametrize("seeds", ranges_of_seeds(3, 8))
+def test_solvers_orders_and_names_change_no_price(policy: str, seeds: range) -> None:
+    for seed in seeds:
         speed, cluster, jobs = drawn(seed)
         first = ap.solve(policy, speed, workers=cluster, jobs=jobs, second_stage=False)
         expected = worth(first.prices, cluster)

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 from scipy.optimize import linprog
+from tests.seeds import ranges_of_seeds
 
 import apportion as ap
 from apportion.policies import (
@@ -100,8 +101,9 @@ def agree(instance: Instance, gpus: Floats, made: Floats, expected: Floats) -> N
 
 @pytest.mark.parametrize("decades", [0.0, 3.0, 6.0])
 @pytest.mark.parametrize("policy", [Makespan, MaxMinFairness], ids=lambda policy: policy.name)
-def test_levels_are_those_of_water_filling(policy: Any, decades: float) -> None:
-    for seed in range(12):
+@pytest.mark.parametrize("seeds", ranges_of_seeds(4, 12))
+def test_levels_are_those_of_water_filling(policy: Any, decades: float, seeds: range) -> None:
+    for seed in seeds:
         instance, gpus = drawn(seed, decades)
         share = instance.throughput @ instance.capacity / instance.capacity.sum()
         weight = instance.columns["weight"]
@@ -157,8 +159,11 @@ def test_hierarchical_levels_are_those_of_water_filling(decades: float) -> None:
 @pytest.mark.parametrize(
     "policy", [Makespan, MaxMinFairness, FinishTimeFairness], ids=lambda policy: policy.name
 )
-def test_never_worse_than_the_plain_policy_at_any_prefix(policy: Any, decades: float) -> None:
-    for seed in range(10):
+@pytest.mark.parametrize("seeds", ranges_of_seeds(4, 10))
+def test_never_worse_than_the_plain_policy_at_any_prefix(
+    policy: Any, decades: float, seeds: range
+) -> None:
+    for seed in seeds:
         instance, gpus = drawn(100 + seed, decades)
         columns = instance.columns
         share = instance.throughput @ instance.capacity / instance.capacity.sum()

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.typing import NDArray
+from tests.seeds import ranges_of_seeds
 
 import apportion as ap
 from apportion.policies import BUILT_IN, Instance, Policy, Problem, solve_instance
@@ -107,8 +108,9 @@ def check_prices(policy: Policy, instance: Fixed) -> None:
 
 @pytest.mark.parametrize("aware", [True, False], ids=["aware", "agnostic"])
 @pytest.mark.parametrize("policy", BUILT_IN, ids=lambda policy: policy.name)
-def test_prices_are_what_a_gpu_more_is_worth(policy: Any, aware: bool) -> None:
-    for seed in range(4):
+@pytest.mark.parametrize("seeds", ranges_of_seeds(2, 4))
+def test_prices_are_what_a_gpu_more_is_worth(policy: Any, aware: bool, seeds: range) -> None:
+    for seed in seeds:
         instance = drawn(seed)
         check_prices(with_shares_as_they_are(policy(heterogeneity_aware=aware), instance), instance)
 

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from tests.seeds import each_seed
 
 from apportion.policies import (
     BUILT_IN,
@@ -19,7 +20,7 @@ from apportion.policies import (
 if TYPE_CHECKING:
     from tests.policies.conftest import Bench
 
-SEEDS = range(5)
+SEEDS = each_seed(3, 5)
 FLAT = [policy for policy in BUILT_IN if not {"entity", "deadline_s"} & set(policy.columns)]
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from tests.sim.stops import run_with_stops
 
 import apportion as ap
 from apportion.sim.beliefs import Told
 from apportion.sim.completed_pairs import CompletedPairs
-from apportion.sim.engine.snapshot import Snapshots
 from apportion.sim.engine.truth import Truth
 
 if TYPE_CHECKING:
@@ -82,38 +83,12 @@ def test_estimates_come_close_to_the_truth_in_a_simulation() -> None:
     assert run.summary()["mean_jct_s"] < 1.1 * told
 
 
-class _Stopped(Exception):
-    """The run was killed."""
-
-
 @pytest.mark.parametrize("rows", ["job", "type"])
-def test_what_was_learnt_outlives_the_run(
-    rows: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    load, saved, write = some_jobs(3, jobs=8), 0, Snapshots.write
-    how: dict[str, Any] = {"beliefs": Told(CompletedPairs(6, 0.2, rows=rows, seed=1))}
-    whole = ap.simulate(SHARED, load, CLUSTER, **how)
-
-    def stops(self: Snapshots, *args: Any) -> Any:
-        nonlocal saved
-        done = write(self, *args)
-        saved += 1
-        if saved % 8 == 0:
-            raise _Stopped
-        return done
-
-    monkeypatch.setattr(Snapshots, "write", stops)
-    how |= {"snapshot": tmp_path / "run.json", "snapshot_seconds": 0.0}
-    stopped = 0
-    while True:
-        try:
-            run = ap.simulate(SHARED, load, CLUSTER, **how)
-        except _Stopped:
-            stopped += 1
-        else:
-            break
-    assert stopped
-    assert run.jobs.equals(whole.jobs)
+def test_what_was_learnt_outlives_the_run(rows: Any, tmp_path: Path) -> None:
+    beliefs = Told(CompletedPairs(6, 0.2, rows=rows, seed=1))
+    simulate = partial(ap.simulate, SHARED, some_jobs(3, jobs=8), CLUSTER, beliefs=beliefs)
+    run = run_with_stops(simulate, tmp_path / "run.json", every=8)
+    assert run.jobs.equals(simulate().jobs)
 
 
 def test_without_pairs_there_is_nothing_to_estimate() -> None:

@@ -204,7 +204,7 @@ def test_a_run_survives_pickling() -> None:
     assert again.summary() == run.summary()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(data=st.data())
 def test_invariants_of_every_run(data: st.DataObject) -> None:
     count = data.draw(st.integers(1, 8))

@@ -1,14 +1,15 @@
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from tests.sim.stops import run_with_stops
 
 import apportion as ap
 from apportion.cli.parser import parse
 from apportion.sim.beliefs import Agnostic, Told
-from apportion.sim.engine.snapshot import Snapshots
 from apportion.sim.estimated_beliefs import Estimated
 
 if TYPE_CHECKING:
@@ -57,9 +58,10 @@ def test_jobs_are_as_fast_as_they_are_whatever_is_believed(mechanism: Any, rows:
         ap.check_schedule(run, workload, CLUSTER)
 
 
-def test_estimates_are_worth_it() -> None:
+@pytest.mark.parametrize("seeds", [range(1), pytest.param(range(3), marks=pytest.mark.slow)])
+def test_estimates_are_worth_it(seeds: range) -> None:
     ratios = []
-    for seed in range(3):
+    for seed in seeds:
         workload = some_jobs(seed, jobs=40)
         told, estimated, agnostic = (
             ap.simulate("max_min_fairness", workload, CLUSTER, speeds=each, seed=seed)
@@ -72,35 +74,13 @@ def test_estimates_are_worth_it() -> None:
     assert estimated_ratio + 0.05 < agnostic_ratio
 
 
-class _Stopped(Exception):
-    """The run was killed."""
-
-
-def test_what_was_learnt_outlives_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    workload, saved = some_jobs(4, jobs=12), 0
-    how: dict[str, Any] = {"beliefs": Estimated(references=6, seed=1), "snapshot_seconds": 0.0}
-    whole = ap.simulate("max_min_fairness", workload, CLUSTER, beliefs=how["beliefs"])
-    write = Snapshots.write
-
-    def stops(self: Snapshots, *args: Any) -> Any:
-        nonlocal saved
-        done = write(self, *args)
-        saved += 1
-        if saved % 40 == 0:
-            raise _Stopped
-        return done
-
-    monkeypatch.setattr(Snapshots, "write", stops)
-    path, stopped = tmp_path / "run.json", 0
-    while True:
-        try:
-            run = ap.simulate("max_min_fairness", workload, CLUSTER, snapshot=path, **how)
-        except _Stopped:
-            stopped += 1
-        else:
-            break
-    assert stopped
-    assert run.jobs.equals(whole.jobs)
+def test_what_was_learnt_outlives_the_run(tmp_path: Path) -> None:
+    beliefs = Estimated(references=6, seed=1)
+    simulate = partial(
+        ap.simulate, "max_min_fairness", some_jobs(4, jobs=12), CLUSTER, beliefs=beliefs
+    )
+    run = run_with_stops(simulate, tmp_path / "run.json", every=40)
+    assert run.jobs.equals(simulate().jobs)
 
 
 @pytest.mark.parametrize(

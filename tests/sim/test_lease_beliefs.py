@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from tests.sim.stops import run_with_stops
 
 import apportion as ap
 from apportion.cluster import Cluster
 from apportion.sim import Workload, generate_rack_workload
 from apportion.sim.beliefs import Agnostic, Told
-from apportion.sim.engine.snapshot import Snapshots
 from apportion.sim.estimated_beliefs import Estimated
 
 if TYPE_CHECKING:
@@ -67,9 +68,10 @@ def test_who_knows_every_type_by_heart_does_as_well_as_who_is_told(
     assert estimated.summary()["mean_jct_s"] == pytest.approx(expected, rel=0.02)
 
 
-def test_estimates_are_worth_it() -> None:
+@pytest.mark.parametrize("seeds", [range(1), pytest.param(range(2), marks=pytest.mark.slow)])
+def test_estimates_are_worth_it(seeds: range) -> None:
     ratios = []
-    for seed in range(2):
+    for seed in seeds:
         load = single_jobs(seed)
         ways: list[dict[str, Any]] = [{}, {"speeds": "estimated"}]
         ways += [{"speeds": "estimated", "optimism": 0.0}, {"speeds": "agnostic"}]
@@ -116,37 +118,11 @@ def test_jobs_compute_as_fast_as_they_are_whatever_is_believed(speeds: str) -> N
     assert (steps >= load.jobs["total_steps"] * (1 - 1e-6)).all()
 
 
-class _Stopped(Exception):
-    """The run was killed."""
-
-
 @pytest.mark.parametrize("beliefs", [Estimated(references=4, seed=1), Agnostic()])
-def test_what_was_learnt_outlives_the_run(
-    beliefs: Beliefs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    load, saved, write = rack_jobs(6, jobs=10), 0, Snapshots.write
-    whole = simulated(load, TWO, beliefs=beliefs)
-
-    def stops(self: Snapshots, *args: Any) -> Any:
-        nonlocal saved
-        done = write(self, *args)
-        saved += 1
-        if saved % 6 == 0:
-            raise _Stopped
-        return done
-
-    monkeypatch.setattr(Snapshots, "write", stops)
-    how: dict[str, Any] = {"snapshot": tmp_path / "run.json", "snapshot_seconds": 0.0}
-    stopped = 0
-    while True:
-        try:
-            run = simulated(load, TWO, beliefs=beliefs, **how)
-        except _Stopped:
-            stopped += 1
-        else:
-            break
-    assert stopped
-    assert run.jobs.equals(whole.jobs)
+def test_what_was_learnt_outlives_the_run(beliefs: Beliefs, tmp_path: Path) -> None:
+    simulate = partial(simulated, rack_jobs(6, jobs=10), TWO, beliefs=beliefs)
+    run = run_with_stops(simulate, tmp_path / "run.json", every=6)
+    assert run.jobs.equals(simulate().jobs)
 
 
 def test_a_scheduler_is_told_nothing() -> None:

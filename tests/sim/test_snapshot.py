@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import pytest
+from tests.seeds import each_seed
 from tests.sim.generated import POLICIES, Case, draw
 
 import apportion as ap
@@ -70,7 +71,7 @@ def assert_equal(one: Run, other: Run) -> None:
     assert one.solves == other.solves
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", each_seed(6, 12))
 def test_a_run_that_was_killed_ends_the_same(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

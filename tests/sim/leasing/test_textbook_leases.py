@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import pytest
+from tests.seeds import ranges_of_seeds
 from tests.sim.leasing.packing import MACHINE, NETWORK, RACK
 from tests.sim.leasing.textbook import Job, Terms, Textbook
 
@@ -117,8 +118,9 @@ def simulated(terms: Terms, jobs: list[Job]) -> pd.DataFrame:
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("order", ORDERS)
-def test_leases_are_those_of_the_textbook(order: str, rule: str) -> None:
-    for seed in range(4):
+@pytest.mark.parametrize("seeds", ranges_of_seeds(2, 4))
+def test_leases_are_those_of_the_textbook(order: str, rule: str, seeds: range) -> None:
+    for seed in seeds:
         rng = np.random.default_rng([seed, *f"{order} {rule}".encode()])
         terms = terms_of(rng, order, rule)
         jobs = jobs_of(rng, terms)
