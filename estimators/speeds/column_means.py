@@ -6,15 +6,21 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from apportion.estimators.speeds.of_tables import OfTables, nothing_to_learn
+from apportion.estimators.speeds.of_tables import CompletesTables, nothing_to_learn
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
 
+    from numpy.typing import NDArray
+
+    from apportion.estimators.speeds.tables import SpeedTable
+
+    Floats = NDArray[np.float64]
+
 __all__ = ["ColumnMeans"]
 
 
-class ColumnMeans(OfTables):
+class ColumnMeans(CompletesTables):
     """Predict for every row the geometric mean of each column over the references.
 
     Nothing of a row changes what is predicted for its other cells: this is what `SpeedModel` is to
@@ -48,14 +54,5 @@ class ColumnMeans(OfTables):
         self._learnt(read.columns)
         return self
 
-    def predict(self, rows: Any) -> Any:
-        """Complete rows; what was measured, and what cannot run (0), is returned as it is.
-
-        Raises
-        ------
-        InputError
-            Before `fit`, for columns that it did not see, and values that are no speeds.
-        """
-        read = self._read_rows(rows)
-        filled = np.where(np.isnan(read.speeds), np.exp(self._mean), read.speeds)
-        return read.like_given(filled)
+    def _guess(self, read: SpeedTable) -> Floats:
+        return np.asarray(np.exp(self._mean), dtype=float)

@@ -10,13 +10,15 @@ from apportion.checks import LARGEST_NUMBER
 from apportion.errors import InputError, written
 from apportion.estimators.imputer import BaseImputer
 from apportion.estimators.mixture import MixtureImputer
-from apportion.estimators.speeds.of_tables import OfTables, nothing_to_learn
+from apportion.estimators.speeds.of_tables import CompletesTables, nothing_to_learn
 from apportion.threads import one_thread
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
 
     from numpy.typing import NDArray
+
+    from apportion.estimators.speeds.tables import SpeedTable
 
     Floats = NDArray[np.float64]
 
@@ -25,7 +27,7 @@ __all__ = ["ImputedSpeeds"]
 _SWEEPS = 50
 
 
-class ImputedSpeeds(OfTables):
+class ImputedSpeeds(CompletesTables):
     r"""Predict steps/s by a scale for every row, a ratio for every column, and an imputer.
 
     Logarithms of speeds are :math:`b_i + \mu_c` by least squares, and what is left of them is
@@ -79,24 +81,14 @@ class ImputedSpeeds(OfTables):
         self._learnt(read.columns)
         return self
 
-    @one_thread
-    def predict(self, rows: Any) -> Any:
-        """Complete rows; what was measured, and what cannot run (0), is returned as it is.
-
-        Raises
-        ------
-        InputError
-            Before `fit`, for columns that it did not see, and values that are no speeds.
-        """
-        read = self._read_rows(rows)
+    def _guess(self, read: SpeedTable) -> Floats:
         rest = read.logs - self._ratios
         many = np.count_nonzero(~np.isnan(rest), axis=1)
         scale = np.nan_to_num(rest).sum(axis=1, keepdims=True) / np.maximum(many, 1)[:, None]
         guess = np.broadcast_to(scale + self._ratios, rest.shape)
         if self._imputer is not None and len(rest):
             guess = guess + self._imputer.transform(rest - scale)
-        speeds = np.exp(np.minimum(guess, np.log(LARGEST_NUMBER)))
-        return read.like_given(np.where(np.isnan(read.speeds), speeds, read.speeds))
+        return np.asarray(np.exp(np.minimum(guess, np.log(LARGEST_NUMBER))), dtype=float)
 
 
 def _ratios(rows: Floats, usual: Floats) -> Floats:

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from apportion.errors import InputError
 from apportion.estimators.options import WithOptions
 from apportion.estimators.speeds.columns import SpeedColumns
 from apportion.estimators.speeds.tables import read_speeds
+from apportion.threads import one_thread
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
 
+    from numpy.typing import NDArray
+
     from apportion.estimators.speeds.tables import SpeedTable
 
-__all__ = ["OfTables", "nothing_to_learn"]
+    Floats = NDArray[np.float64]
+
+__all__ = ["CompletesTables", "OfTables", "nothing_to_learn"]
 
 
 class OfTables(WithOptions):
@@ -60,6 +68,26 @@ class OfTables(WithOptions):
             verb = "has" if name.endswith("Model") else "have"
             raise InputError(f"The {name} {verb} not been fitted yet: call fit first.")
         return read_speeds("The rows", rows, self._columns)
+
+
+class CompletesTables(OfTables, ABC):
+    """A model that guesses each speed and does not say how sure it is."""
+
+    @one_thread
+    def predict(self, rows: Any) -> Any:
+        """Complete rows; what was measured, and what cannot run (0), is returned as it is.
+
+        Raises
+        ------
+        InputError
+            Before `fit`, for columns that it did not see, and values that are no speeds.
+        """
+        read = self._read_rows(rows)
+        return read.like_given(np.where(np.isnan(read.speeds), self._guess(read), read.speeds))
+
+    @abstractmethod
+    def _guess(self, read: SpeedTable) -> Floats:
+        """Guess the steps/s of all cells from those that are known; broadcast over the rows."""
 
 
 def nothing_to_learn() -> InputError:

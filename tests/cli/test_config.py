@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("without_plots")
 
 CLOCKS = ("policy_seconds", "wall_seconds")
 FIRST = ["--generate-jobs", "4", "--cluster", "v100=2,k80=2", "--scale-factors", "single"]
-FIRST += ["--policies", "fifo,isolated", "--seed", "3", "--round-seconds", "123.456789"]
+FIRST += ["--policies", "fifo,isolated", "--seed", "3", "--round-seconds", "1234.56789"]
 JOBS = "job,job_type,scale_factor,total_steps\nlong,a,1,7200\nshort,a,1,3600\n"
 
 
@@ -62,7 +62,7 @@ def test_a_comparison_in_rounds_is_repeated_to_the_byte(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     first = compared(*FIRST)
-    assert first["settings"]["round_seconds"] == 123.456789
+    assert first["settings"]["round_seconds"] == 1234.56789
     capsys.readouterr()
     assert again() == first
     assert "run.json" not in capsys.readouterr().out.splitlines()[-2]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.usefixtures("without_plots")
 
-LOAD = ap.generate_workload(jobs=12, seed=2, scale_factors="gavel", jobs_per_hour=6)
+LOAD = ap.generate_workload(jobs=6, seed=2, scale_factors="gavel", jobs_per_hour=6)
 POLICIES = ["fifo", "max_min_fairness"]
 
 
