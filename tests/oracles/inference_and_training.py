@@ -9,7 +9,8 @@ is due; whoever has other GPUs than before pauses; the others train until the ne
 A GPU is called back from the (job, node) whose loss changes the sum of speeds over those at a fair
 share for the best, the first of those that are equal, and there it is the last GPU; the job leaves
 it at once, and requests may have it once it has been left for `yields` ticks. A pause that begins
-within another never ends sooner than that.
+within another never ends sooner than that. Under EDL workers go on while new ones prepare for as
+long as a restart takes, and then all wait for the broadcast.
 """
 
 from __future__ import annotations
@@ -52,7 +53,10 @@ class Both(Life):
         super().__init__(case)
         self.about = training
         self.jobs: list[dict[str, Any]] = [
-            {"left": training.work, "held": [], "most": 0, "ready": 0, "end": None, "starts": 0}
+            {
+                **{"left": training.work, "held": [], "most": 0, "ready": 0, "end": None},
+                **{"starts": 0, "prepare": [], "join": 0},
+            }
             for _ in training.arrivals
         ]
         self.fair = [1.0] * len(self.jobs)
@@ -68,6 +72,7 @@ class Both(Life):
             ended = self.end_jobs(now)
             trained = any(before)
             self.settle(now)
+            self.join(now)
             for index, ask in enumerate(self.case.asks):
                 if ask.arrival == now:
                     self.waiting.append(index)
@@ -108,9 +113,15 @@ class Both(Life):
         """Count the work from this tick to the next."""
         for n, job in enumerate(self.jobs):
             if job["held"] and now >= job["ready"]:
-                job["left"] -= self.speed(n, job["held"])
+                job["left"] -= self.speed(n, [g for g in job["held"] if g not in job["prepare"]])
             elif job["held"]:
                 self.paused[n] += 1
+
+    def join(self, now: int) -> None:
+        """Let new workers join that are ready: the job waits for the broadcast (EDL)."""
+        for job in self.jobs:
+            if job["prepare"] and job["join"] <= now:
+                job.update(prepare=[], ready=max(job["ready"], now + self.about.next))
 
     def end_jobs(self, now: int) -> bool:
         """End the jobs whose work is done."""
@@ -121,7 +132,7 @@ class Both(Life):
                 job["end"] = now
                 for gpu in job["held"]:
                     self.gpus[gpu].update(state="free", service=None, count=0, until=None)
-                job["held"] = []
+                job.update(held=[], prepare=[])
         return any_ended
 
     def victim(self, now: int, loaned: list[int]) -> int:
@@ -156,6 +167,8 @@ class Both(Life):
             wanted[n] = min(max(2 * self.jobs[n]["most"], 1), left)
             left -= wanted[n]
         moved = [n for n in active if wanted[n] != len(self.jobs[n]["held"])]
+        if self.about.restart == "edl":
+            moved = self.in_place(there, wanted, moved)
         for n in active:
             if n not in moved:
                 there -= set(self.jobs[n]["held"])
@@ -168,6 +181,43 @@ class Both(Life):
         for gpu in held - after:
             self.gpus[gpu].update(state="free", service=None, count=0, until=None)
         self.settle(now)
+
+    def in_place(self, there: set[int], wanted: dict[int, int], moved: list[int]) -> list[int]:
+        """Let jobs shrink and grow where they are; return those that must be placed anew (EDL).
+
+        Who shrinks gives up GPUs that do not work yet, then those of the machines on which it has
+        fewest. Who grows takes GPUs of its machines, that with most of its GPUs first, then of as
+        few others as can be; on more machines than it must have it is placed anew.
+        """
+        node = self.case.nodes
+        same = [n for n in moved if self.jobs[n]["held"] and wanted[n]]
+        for n in [n for n in same if wanted[n] < len(self.jobs[n]["held"])]:
+            job, on = self.jobs[n], Counter(node[g] for g in self.jobs[n]["held"])
+            ranked = sorted(
+                job["held"], key=lambda g: (g in job["prepare"], -on[node[g]], node[g], g)
+            )
+            job["held"] = sorted(ranked[: wanted[n]])
+            moved = [m for m in moved if m != n]
+        for n in [n for n in moved if n not in same]:
+            self.jobs[n]["held"] = []
+        grown = [n for n in same if n in moved]
+        for n in sorted(grown, key=lambda n: (wanted[n], n)):
+            held = self.jobs[n]["held"]
+            free = there - {g for job in self.jobs for g in job["held"]}
+            on = Counter(node[g] for g in held)
+            mine = sorted(
+                (g for g in free if on[node[g]]), key=lambda g: (-on[node[g]], node[g], g)
+            )
+            new = mine[: wanted[n] - len(held)]
+            rest = wanted[n] - len(held) - len(new)
+            others = {g for g in free if not on[node[g]]}
+            if rest > len(others):
+                continue
+            new += self.place(others, rest)
+            if len({node[g] for g in [*held, *new]}) <= -(-wanted[n] // self.about.per_node):
+                self.jobs[n]["held"] = sorted([*held, *new])
+                moved = [m for m in moved if m != n]
+        return moved
 
     def place(self, there: set[int], count: int) -> list[int]:
         """The node with the fewest GPUs that hold all the rest, else all of the one with most."""
@@ -194,7 +244,22 @@ class Both(Life):
             if new and set(new) != set(old):
                 job["starts"] += 1
                 running = job["ready"] if old else 0
-                job["ready"] = max(now + self.lost(len(old), len(new)), running)
+                lost = self.lost(len(old), len(new))
+                if self.about.restart == "edl":
+                    lost = self.prepare(now, job, old)
+                job["ready"] = max(now + lost, running)
+
+    def prepare(self, now: int, job: dict[str, Any], old: list[int]) -> int:
+        """Note who prepares while others go on; the ticks of a pause, none if any go on (EDL)."""
+        worked = set(old) - set(job["prepare"])
+        new = [g for g in job["held"] if g not in worked]
+        if len(new) == len(job["held"]):
+            job["prepare"] = []
+            return self.about.first
+        if not set(new) <= set(job["prepare"]):
+            job["join"] = now + self.about.first
+        job["prepare"] = new
+        return 0
 
     def lost(self, old: int, new: int) -> int:
         """Ticks of a pause."""
