@@ -38,17 +38,18 @@ def busiest_links(run: Run, workload: Workload, network: Any) -> dict[str, pd.Da
     workload
         Of the run: what jobs train.
     network
-        Of the run: a name or a model.
+        Of the run: a name or a model; None in rounds of a policy that knows none.
 
     Returns
     -------
     dict
         ``busiest_links``, a row for each job on each shared link: ``time_s``, ``link``, its
         ``gbps``, ``job``, ``job_type``, ``gpus``, and its communication profile, ``period_s`` and
-        ``phases`` (of start, seconds, Gb/s). Nothing without a `CassiniNetwork`.
+        ``phases`` (of start, seconds, Gb/s). Nothing without a `CassiniNetwork`, or any network.
     """
     cluster = present_types(run.cluster)
-    known = get_network(network, cluster=cluster) if "schedule" in run.tables else None
+    knows = network is not None and "schedule" in run.tables
+    known = get_network(network, cluster=cluster) if knows else None
     if known is None or not isinstance(known.model, CassiniNetwork):
         return {}
     links, pools = GangLinks(known.model, cluster), Devices.of(cluster).pools
