@@ -16,10 +16,10 @@ CLUSTER = ap.Cluster({"v100": 8}, gpus_per_machine=4)
 STATES = {"free", "running", "protected", "warm", "loaned", "training"}
 
 
-def workload(arrivals: list[float], **columns: Any) -> ap.ElasticWorkload:
-    own = {"application": "net", "gpus": 1, "batch": 64, **columns}
+def workload(arrivals: list[float], **others: Any) -> ap.ElasticWorkload:
+    own = {"application": "net", "gpus": 1, "batch": 64}
     table = pd.DataFrame({"arrival_s": arrivals, **own})
-    return ap.ElasticWorkload("by hand", table, {"net": application()})
+    return ap.ElasticWorkload("by hand", table, {"net": application()}, **others)
 
 
 def requests(*rows: tuple[float, str, float], slo_s: float | None = None) -> pd.DataFrame:
@@ -38,15 +38,19 @@ def drawn(seed: int, rate: float = 0.15) -> pd.DataFrame:
     )
 
 
-CASES = [
+def _slow(*values: Any) -> Any:
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
+CASES: list[Any] = [
     ("deepboot", {}, {"gang_restart": "afe"}),
-    ("deepboot", {"reclaim": "random", "yield_seconds": 2.5}, {}),
+    _slow("deepboot", {"reclaim": "random", "yield_seconds": 2.5}, {}),
     (
         *("pollux", {"reclaim": "whole_server", "gpus": 4}),
         {"gang_restart": "edl", "checkpoint_interval_s": 45.0},
     ),
-    ("sia", {"binding": "early"}, {"keep_paused": True, "reallocation_seconds": 10.0}),
-    ("optimus", {"gpus": 6, "lending": False}, {"growth": float("inf")}),
+    _slow("sia", {"binding": "early"}, {"keep_paused": True, "reallocation_seconds": 10.0}),
+    _slow("optimus", {"gpus": 6, "lending": False}, {"growth": float("inf")}),
     ("sia", {"gpus": 4, "services_per_gpu": 2}, {"gang_sizes": "whole_nodes"}),
 ]
 
@@ -113,7 +117,7 @@ def test_the_order_of_rows_changes_nothing() -> None:
     pd.testing.assert_frame_equal(one.jobs, other.jobs, check_exact=True)
 
 
-@pytest.mark.parametrize("restart", ["stop_resume", "afe", "edl"])
+@pytest.mark.parametrize("restart", [_slow("stop_resume"), _slow("afe"), "edl"])
 def test_requests_that_come_after_training_leave_it_as_it_is(restart: str) -> None:
     jobs = workload([0.0, 30.0, 31.0, 900.0])
     alone = ap.simulate("pollux", jobs, CLUSTER, gang_restart=restart)
@@ -192,6 +196,7 @@ def test_checkpoints_are_for_edl() -> None:
         ap.Configurations(restart="afe", checkpoint_interval_s=60.0)
 
 
+@pytest.mark.slow
 def test_separate_clusters_and_what_pipeswitch_saves() -> None:
     jobs, asked = workload([0.0, 10.0]), drawn(3)
     slow = ap.simulate("deepboot", jobs, CLUSTER, serving=ap.Serving(asked))
@@ -227,7 +232,7 @@ def test_what_cannot_be_served_is_named(serving: Any, words: str) -> None:
 @pytest.mark.parametrize(
     ("how", "settings"),
     [
-        ({"reclaim": "random", "services_per_gpu": 2}, {}),
+        _slow({"reclaim": "random", "services_per_gpu": 2}, {}),
         (
             {"binding": "early", "yield_seconds": 4.0},
             {"gang_restart": "edl", "checkpoint_interval_s": 40.0},
