@@ -1,8 +1,9 @@
 """DeepBoot beside requests by day and night, against clusters that are kept apart and other rules.
 
 ``python -m benchmarks.elastic_deepboot`` trains the jobs of Pollux's workload 1, drawn anew with
-replacement and spread over a day, beside a day of generated requests (two harmonics, noise, spikes,
-six services) on 32 GPUs in machines of 4. Where a cluster is parted, half of them serve. Every
+replacement and spread over a day, without those of the largest size, which take longer, beside a
+day of generated requests (two harmonics, noise, spikes, six services) on 16 GPUs in machines of 4.
+Where a cluster is parted, half of them serve. Every
 seed draws jobs and requests anew, the same for all ways. Without the data jobs are generated.
 ``--parts`` chooses the ways and the sweeps of protect time and of what a restart costs.
 """
@@ -18,7 +19,16 @@ import pandas as pd
 import apportion as ap
 from apportion.sim.inference import Bursts, DiurnalRate, generate_requests
 from apportion.sim.inference.serving import Serving
-from benchmarks.elastic_runs import POLLUX, figures, in_words, markdown, paired, workload_of
+from benchmarks.elastic_runs import (
+    CLASSES,
+    POLLUX,
+    SIZES,
+    figures,
+    in_words,
+    markdown,
+    paired,
+    workload_of,
+)
 from benchmarks.experiment import parser, run_all, verdict
 from benchmarks.reporting import machine, write_csv
 
@@ -91,9 +101,9 @@ FIGURES = {
 
 
 def requests_of(seed: int, *, quick: bool) -> pd.DataFrame:
-    """Draw a day of requests: 6 GPUs busy on average, about 11 in the busiest hour."""
+    """Draw a day of requests: 3 GPUs busy on average, above 5 in the busiest hours."""
     found: pd.DataFrame = generate_requests(
-        DiurnalRate(mean=0.05 if quick else 0.3),
+        DiurnalRate(mean=0.05 if quick else 0.15),
         length_s=DAY_S / 12 if quick else DAY_S,
         services=6,
         mean_duration_s=20.0,
@@ -108,6 +118,8 @@ def play(settings: Mapping[str, Any], data: Path | None) -> dict[str, Any]:
     """Run one day one way."""
     policy, training, serving = ALL[settings["way"]]
     drawn = workload_of(settings, data)
+    kept = drawn.jobs["application"].map(SIZES) != CLASSES[-1]
+    drawn = replace(drawn, jobs=drawn.jobs[kept])
     span_s = DAY_S / 24 if settings["quick"] else DAY_S
     stretch = span_s / float(drawn.jobs["arrival_s"].max())
     workload = replace(drawn, jobs=drawn.jobs.assign(arrival_s=drawn.jobs["arrival_s"] * stretch))
@@ -123,8 +135,8 @@ def play(settings: Mapping[str, Any], data: Path | None) -> dict[str, Any]:
 
 def settings_of(args: argparse.Namespace) -> list[dict[str, Any]]:
     """List the runs, seed by seed."""
-    shape = {"jobs": 6 if args.quick else 80, "gpus": 16 if args.quick else 32, "quick": args.quick}
-    ways = FEW if args.quick else [way for part in args.parts for way in PARTS[part]]
+    shape = {"jobs": 6 if args.quick else 160, "gpus": 16, "quick": args.quick}
+    ways = FEW if args.quick else args.ways or [w for part in args.parts for w in PARTS[part]]
     if "deepboot, pooled" not in ways:
         ways = ["deepboot, pooled", *ways]
     return [
@@ -155,6 +167,7 @@ def main() -> None:
     options = parser("elastic_deepboot", purpose, "two hours, two ways, one seed")
     options.set_defaults(data=POLLUX)
     options.add_argument("--seeds", type=int, default=5)
+    options.add_argument("--ways", nargs="+", choices=list(ALL), help="in place of parts")
     options.add_argument("--parts", nargs="+", default=["ways"], choices=list(PARTS))
     args = options.parse_args()
     if args.quick or not args.data.is_dir():

@@ -148,7 +148,8 @@ def by_class(runs: pd.DataFrame, published: pd.DataFrame | None) -> pd.DataFrame
     table = own.groupby("way", sort=False)[[*columns, *others]].mean().reset_index()
     if published is None:
         return table
-    theirs = published.groupby(["policy", "size"])["h"].mean().unstack()
+    same = published[published["workload"].isin(own["workload"])]
+    theirs = same.groupby(["policy", "size"])["h"].mean().unstack()
     listed = [
         {"way": f"published {name}", **{f"{c}, mean h": theirs.loc[name, c] for c in CLASSES}}
         for name in theirs.index
@@ -177,6 +178,8 @@ def main() -> None:
         "elastic_pollux_classes": by_class(runs, published),
     }
     for name, table in tables.items():
+        if table.empty:
+            continue
         print(f"\n{markdown(table)}")
         write_csv(table, args.out, name)
     write_csv(runs.drop(columns=["jcts"]), args.out, "elastic_pollux_runs")
