@@ -53,6 +53,7 @@ def test_a_comparison_is_its_simulations_and_resumes(
     pd.testing.assert_frame_equal(again.jobs(), found.jobs(), check_exact=True)
 
 
+@pytest.mark.slow
 def test_a_sweep_bootstraps_jobs_and_changes_the_load(tmp_path: Path) -> None:
     grid: dict[str, Any] = {"loads": [1.0, 2.0], "seeds": [0, 1], "resample": True, "n_jobs": 1}
     swept = ap.sweep(["deepboot"], short(), CLUSTER, out=tmp_path, **grid)

@@ -13,6 +13,7 @@ import apportion as ap
 from apportion.mechanism.elastic_deciders import AFS, ELASTIC_RULES, ElasticJobs, Tiresias
 from apportion.mechanism.elastic_rules import base_workers, elastic_share, shortest_first
 from apportion.sim.elastic.choice import PolicyChoice
+from apportion.sim.engine.snapshot import Snapshots
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,9 +49,8 @@ def test_base_workers_on_one_type_are_shortest_first() -> None:
 
 
 @pytest.mark.parametrize("policy", RULES)
-@pytest.mark.parametrize("cluster", ["t4=3", "t4=8"])
-def test_more_jobs_than_gpus_are_no_error(policy: str, cluster: str) -> None:
-    run = ap.simulate(policy, workload(6), cluster)
+def test_more_jobs_than_gpus_are_no_error(policy: str) -> None:
+    run = ap.simulate(policy, workload(5), "t4=3")
     assert np.isfinite(run.jobs["completion_s"]).all()
     held = run.schedule.explode("devices").sort_values(["devices", "start_s"])
     for _, stays in held.groupby("devices"):
@@ -177,8 +177,48 @@ def test_what_is_refused() -> None:
     assert sorted(ELASTIC_RULES) == ["afs", "tiresias"]
 
 
-def test_a_comparison_calls_them_by_name(tmp_path: Path) -> None:
-    found = ap.compare(["afs", "tiresias"], workload(2), "t4=8", n_jobs=1, out=tmp_path)
+def test_a_comparison_calls_them_by_name() -> None:
+    found = ap.compare(["afs", "tiresias"], workload(1), "t4=8", n_jobs=1)
     assert list(found) == ["afs", "tiresias"]
-    swept = ap.sweep(["tiresias"], workload(2), "t4=8", n_jobs=1)
+    swept = ap.sweep(["tiresias"], workload(1), "t4=8", n_jobs=1)
     assert swept.table()["mean_jct_s"].item() == found["tiresias"].summary()["mean_jct_s"]
+
+
+class Stopped(Exception):
+    """The process is killed."""
+
+
+@pytest.mark.parametrize("policy", ["tiresias", pytest.param("afs", marks=pytest.mark.slow)])
+def test_a_run_of_a_rule_that_was_killed_ends_the_same(
+    policy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decider = Tiresias((300.0,)) if policy == "tiresias" else AFS()
+    jobs = workload(4, gpus=2, rigid=[True, False, False, True])
+    whole = ap.simulate(decider, jobs, "t4=3")
+    write, left = Snapshots.write, [0]
+
+    def note(snapshots: Snapshots, *where: Any) -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            write(snapshots, *where)
+            raise Stopped
+
+    monkeypatch.setattr(Snapshots, "note", note)
+    path = tmp_path / "state.json"
+    for steps in (3, 8):
+        left[0] = steps
+        with pytest.raises(Stopped):
+            ap.simulate(decider, jobs, "t4=3", snapshot=path)
+    left[0] = 0
+    resumed = ap.simulate(decider, jobs, "t4=3", snapshot=path)
+    pd.testing.assert_frame_equal(whole.jobs, resumed.jobs, check_exact=True)
+    pd.testing.assert_frame_equal(whole.schedule, resumed.schedule, check_exact=True)
+
+
+@pytest.mark.slow
+def test_whatever_order_jobs_are_given_in_rules_choose_the_same() -> None:
+    jobs = workload(5, gpus=2, rigid=[True, False, False, True, False])
+    turned = replace(jobs, jobs=jobs.jobs.iloc[::-1])
+    for policy in RULES:
+        one, other = (ap.simulate(policy, each, "t4=4") for each in (jobs, turned))
+        pd.testing.assert_frame_equal(one.jobs, other.jobs.loc[one.jobs.index], check_exact=True)
