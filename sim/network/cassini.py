@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from apportion.sim.network.shapes import Shape
 
 __all__ = ["CassiniNetwork", "GangLinks"]
+
+ROUNDING = 1e-9
+"""Part of a link by which demands may exceed it."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,11 @@ class CassiniNetwork:
     ------
     InputError
         If a number is out of range, or something is no profile.
+
+    Warns
+    -----
+    UserWarning
+        If a profile wants more than a link has: it is compatible with nobody.
     """
 
     machine_gbps: float = 50.0
@@ -78,6 +87,12 @@ class CassiniNetwork:
         for name, profile in mapping("profiles", self.profiles).items():
             if not isinstance(profile, CommunicationProfile):
                 raise InputError(f"The profile of {written(name)} is no CommunicationProfile.")
+            if profile.peak_gbps > self.gbps * (1 + ROUNDING):
+                warnings.warn(
+                    f"The job type {written(name)} wants {profile.peak_gbps:g} Gb/s of a link of "
+                    f"{self.gbps:g} Gb/s; it is never compatible.",
+                    stacklevel=3,
+                )
 
     @property
     def name(self) -> str:
@@ -101,7 +116,7 @@ class CassiniNetwork:
         """
         if job_type in self.profiles:
             return self.profiles[job_type]
-        model = model_of(job_type, COMMUNICATING_MODELS)
+        model = model_of(job_type, COMMUNICATING_MODELS, kind=CommunicationProfile.__name__)
         return communication_profile(model, gbps=self.gbps, gpus=gpus)
 
     def overhead(self, job_type: str, shape: Shape) -> float:

@@ -20,7 +20,7 @@ _OTHER_NAMES: Mapping[str, str] = MappingProxyType(
 """Models that are known under two names, by the second one without its punctuation."""
 
 
-def model_of(job_type: str, known: Collection[str]) -> str:
+def model_of(job_type: str, known: Collection[str], *, kind: str = "ModelProfile") -> str:
     """Name of the model that a job type trains.
 
     A remark in parentheses, capitals and punctuation do not count: ``"ResNet-50 (batch size 64)"``,
@@ -32,6 +32,8 @@ def model_of(job_type: str, known: Collection[str]) -> str:
         As the workload spells it.
     known
         Names of the models to choose from.
+    kind
+        What one can add to them, as errors say it.
 
     Raises
     ------
@@ -45,7 +47,7 @@ def model_of(job_type: str, known: Collection[str]) -> str:
     if model is None:
         raise InputError(
             f"The job type {job_type!r} has no communication profile. Known: {', '.join(known)}. "
-            "Add one with profiles={job_type: ModelProfile(...)}."
+            f"Add one with profiles={{job_type: {kind}(...)}}."
         )
     return model
 

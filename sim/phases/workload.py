@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from apportion.checks import hashable, number, whole
+from apportion.checks import hashable, listed, number, whole
 from apportion.checks import seed as check_seed
 from apportion.errors import InputError, unknown_name
 from apportion.sim.network import COMMUNICATING_MODELS, communication_profile
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["generate_communicating_workload"]
 
-GPUS = range(2, 7)
+GPUS = tuple(range(2, 7))
 SECONDS = (600.0, 5400.0)
 
 
@@ -27,11 +27,12 @@ def generate_communicating_workload(
     *,
     jobs_per_hour: float = 6.5,
     models: Iterable[str] | None = None,
+    gpus: Iterable[int] = GPUS,
     gbps: float = 50.0,
     accelerator: str = "a100",
     seed: int = 0,
 ) -> Workload:
-    """Draw jobs of 2 to 6 GPUs and of 10 to 90 minutes alone, all evenly, with Poisson arrivals.
+    """Draw gangs of 2 to 6 GPUs that run 10 to 90 minutes alone, evenly, with Poisson arrivals.
 
     At the default rate they want 24 GPUs about 0.9 of the time, as the Poisson trace of CASSINI's
     evaluation wants 0.8 to 1 of them (Rajasekaran et al., NSDI 2024, section 5.1, which does not
@@ -45,6 +46,8 @@ def generate_communicating_workload(
         Rate of their arrivals.
     models
         That are trained, evenly drawn; those of `COMMUNICATING_MODELS` by default.
+    gpus
+        Sizes of gangs, evenly drawn. How long an iteration takes depends on it.
     gbps
         At which they send if nobody is in their way.
     accelerator
@@ -64,20 +67,21 @@ def generate_communicating_workload(
     for model in known:
         if model not in COMMUNICATING_MODELS:
             raise unknown_name("communicating model", model, COMMUNICATING_MODELS)
-    if not known:
-        raise InputError("models is empty; give one at least.")
+    sizes = sorted({whole("A number of gpus", each, 2) for each in listed("gpus", gpus)})
+    if not known or not sizes:
+        raise InputError("models or gpus is empty; give one at least.")
     rng = np.random.default_rng(check_seed(seed))
-    rows = [(model, gpus) for model in known for gpus in GPUS]
+    rows = [(model, size) for model in known for size in sizes]
     periods = {
-        (model, gpus): communication_profile(model, gbps=gbps, gpus=gpus).period_s
-        for model, gpus in rows
+        (model, size): communication_profile(model, gbps=gbps, gpus=size).period_s
+        for model, size in rows
     }
     drawn = [rows[place] for place in rng.integers(len(rows), size=jobs)]
     alone_s = rng.uniform(*SECONDS, jobs)
     table = pd.DataFrame(
         {
             "job_type": [model for model, _ in drawn],
-            "scale_factor": [gpus for _, gpus in drawn],
+            "scale_factor": [size for _, size in drawn],
             "total_steps": np.maximum(np.round(alone_s / [periods[each] for each in drawn]), 1.0),
             "arrival_s": np.cumsum(rng.exponential(3600 / jobs_per_hour, jobs)),
         }

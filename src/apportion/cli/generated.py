@@ -113,7 +113,12 @@ def drawn_communicating(args: argparse.Namespace) -> Workload | ElasticWorkload:
     jobs, rate = _jobs_at_rate(
         args, "communicating", GENERATED_COMMUNICATING, "have sizes and lengths of their own"
     )
-    (source,) = sources_of({"kind": "communicating", "jobs": jobs, "jobs_per_hour": rate})
+    given: dict[str, Any] = {"jobs": jobs, "jobs_per_hour": rate}
+    if args.models is not None:
+        given["models"] = [each.strip() for each in args.models.split(",")]
+    if args.gang_gpus is not None:
+        given["gpus"] = [args.gang_gpus]
+    (source,) = sources_of({"kind": "communicating", **given})
     return source.made(1.0, args.seed)
 
 

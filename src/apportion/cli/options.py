@@ -97,6 +97,17 @@ def add_kind(parser: argparse.ArgumentParser) -> None:
         help="for several types of accelerators, for racks of one, as in the paper on "
         "contention, with communication profiles, or elastic (default: %(default)s)",
     )
+    parser.add_argument(
+        "--models",
+        metavar="NAME,...",
+        help="of --kind communicating (default: all with communication profiles)",
+    )
+    parser.add_argument(
+        "--gang-gpus",
+        type=whole(2),
+        metavar="N",
+        help="of each job of --kind communicating (default: 2 to 6)",
+    )
 
 
 CLUSTER_OPTIONS = ("cluster", "racks", "gpus_per_machine", "machines_per_rack", "accelerator")
