@@ -122,11 +122,22 @@ class Run:
             "policy": self.policy,
             "jobs": len(self.jobs),
             **summarise(self.jobs, self.cluster),
+            **self._on_links(),
             **serving,
             "rounds": len(self.rounds),
             "policy_seconds": self.policy_seconds,
             "wall_seconds": self.wall_seconds,
         }
+
+    def _on_links(self) -> dict[str, float]:
+        """Return the mean time of an iteration over that alone, and how many candidates loop."""
+        found = {}
+        if "links" in self.tables:
+            found["iteration_slowdown"] = float(self.tables["links"]["slowdown"].mean())
+        if "candidates" in self.tables:
+            counts = self.tables["candidates"].sum()
+            found["looped_candidates"] = float(counts["with_loops"] / counts["candidates"])
+        return found
 
     def __repr__(self) -> str:
         figures = self.summary()

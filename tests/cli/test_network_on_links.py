@@ -160,7 +160,7 @@ def test_drawn_jobs_keep_the_cluster_as_busy_as_told() -> None:
         ({"gbps": -1}, "gbps"),
     ):
         with pytest.raises(InputError, match=words):
-            ap.generate_communicating_workload(**change)  # type: ignore[arg-type]
+            ap.generate_communicating_workload(**change)
 
 
 def test_a_job_that_wants_more_than_a_link_has_is_warned_of() -> None:

@@ -61,6 +61,8 @@ MEASURES: tuple[Measure, ...] = (
     Measure("p95_queueing_s", "p95 wait", "h", 3600.0),
     Measure("p99_queueing_s", "p99 wait", "h", 3600.0, brief=False),
     Measure("communication_s", "comm.", "h", 3600.0),
+    Measure("iteration_slowdown", "iteration", "alone", 1.0, decimals=3),
+    Measure("looped_candidates", "loops", "%", 0.01, "", 1, brief=False),
     Measure("utilization", "busy", "%", 0.01, "high", 1),
     Measure("ftf_max", "max FTF", "", 1.0, room_for=_BOTH),
     Measure("cost", "cost", "$", 1.0, room_for=("requests",)),
@@ -91,6 +93,8 @@ LEGEND: Mapping[str, str] = MappingProxyType(
         "given away": "Given away: GPU time with a job, a request or a loaded service.",
         "in use": "In use: without pauses.",
         "computing": "Computing: without what is only kept loaded.",
+        "iteration": "Iteration: mean time of one over that of one that has the links for itself.",
+        "loops": "Loops: candidate placements that would make a loop of jobs and links.",
     }
 )
 """What the abbreviations in a header stand for, by the column that they belong to."""

@@ -277,6 +277,8 @@ def test_every_host_takes_it(decider: str, mechanism: Any) -> None:
     assert counts.index.tolist() == [2]
     assert (counts["with_loops"] <= counts["candidates"]).all()
     assert (counts["moved"] <= counts["placements"]).all()
+    looped = counts["with_loops"].sum() / counts["candidates"].sum()
+    assert run.summary()["looped_candidates"] == looped
 
 
 def test_bad_input_is_named() -> None:

@@ -235,6 +235,7 @@ def test_marks_are_booked_by_job() -> None:
         assert run.jobs["completion_s"].tolist() == pytest.approx([6000, 6000])
         assert links["marks_gigabits"].tolist() == pytest.approx([6000 * 25] * 2)
         assert links["slowdown"].tolist() == pytest.approx([2, 2])
+        assert run.summary()["iteration_slowdown"] == pytest.approx(2)
 
 
 def test_a_run_goes_on_from_a_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
