@@ -1,7 +1,7 @@
 """Jobs on one link: scores without and with shifts, and the pictures of the documentation.
 
-``python -m benchmarks.cassini_link [FOLDER] [--quick]`` prints the table; with a folder it writes
-PNGs there.
+``python -m benchmarks.cassini_link [FOLDER] [--quick]`` prints the table, and writes PNGs to the
+folder.
 """
 
 from __future__ import annotations

@@ -222,11 +222,14 @@ def main() -> None:
                 except InputError:  # of priorities: some job may never send
                     print(f"| {told} | {name} | a job starves | | | | | |", flush=True)
                     continue
+                gains, less = "", ""
+                if host is not None:
+                    gains = f"{host.mean / found.mean:.2f}, {host.p99 / found.p99:.2f}"
+                    less = fewer(host.marks, found.marks)
                 host = host or found
-                gains = f"{host.mean / found.mean:.2f}, {host.p99 / found.p99:.2f}"
                 print(
                     f"| {told} | {name} | {found.mean:.3f} | {found.p99:.3f} | {found.marks:.2f} "
-                    f"| {found.computing:.1%} | {gains} | {fewer(host.marks, found.marks)} |",
+                    f"| {found.computing:.1%} | {gains} | {less} |",
                     flush=True,
                 )
 
