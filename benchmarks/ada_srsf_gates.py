@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 SETS, QUICK_SETS = 20, 1
-SHORT = 0.01
+SHORT, SHORTEST = 0.01, 0.001
 ONE, TWO, THREE = (f"at_most_{n}" for n in (1, 2, 3))
 ADA, WRITTEN, K_WAY, WHAT_IF, ROLLOUT = (
     *("ada_dual", "ada_dual_as_written", "k_way", "what_if", "rollout"),
@@ -71,9 +71,11 @@ def main() -> None:
     print("\nMean completion time of one over another: geometric mean (95 % interval), sets won.")
     pairs = _pairs(runs)
     show(pairs[["one", "other", "ours", "verdict"]])
-    other = _over_one(options, OTHERS, COMPARED)
+    other = _over_one(options, OTHERS, COMPARED, SHORT)
     jittered = _jitter(options)
-    many = _over_one(options, MANY_WAIT, (ONE, ADA, WHAT_IF, ROLLOUT))
+    many = _over_one(
+        options, MANY_WAIT, (ONE, ADA, WHAT_IF, ROLLOUT), SHORTEST if options.quick else SHORT
+    )
     verdicts = [] if options.quick else _verdicts(pairs, other, many)
     write_csv(runs, options.out, "ada_srsf_gates_runs")
     write_csv(pairs, options.out, "ada_srsf_gates")
@@ -99,11 +101,11 @@ def _pairs(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _over_one(
-    options: argparse.Namespace, places: Sequence[Setting], gates: Sequence[str]
+    options: argparse.Namespace, places: Sequence[Setting], gates: Sequence[str], scale: float
 ) -> pd.DataFrame:
     """Run gates with other memory and eta, and return ratios to SRSF(1) for each."""
     settings = [
-        asked(number, gate=gate, scale=SHORT, memory_gb=memory_gb, eta=eta)
+        asked(number, gate=gate, scale=scale, memory_gb=memory_gb, eta=eta)
         for memory_gb, eta in (places[:1] if options.quick else places)
         for number in range(options.sets)
         for gate in gates
@@ -118,7 +120,7 @@ def _over_one(
             row |= {f"{gate} ratio": found["ratio"], f"{gate} high": found["high"]}
         rows.append(row)
     table = pd.DataFrame(rows)
-    print(f"\nOver SRSF(1), runs of {SHORT:g} of the length, {options.sets} sets:")
+    print(f"\nOver SRSF(1), runs of {scale:g} of the length, {options.sets} sets:")
     show(table[["GB", ETA, *gates[1:]]])
     return table
 

@@ -243,7 +243,8 @@ def _plot(runs: pd.DataFrame, out: Path | None, name: str) -> None:
             axes.xaxis.set_major_formatter(lambda seconds, _: f"{seconds:g}")
             axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g}")
             axes.legend(loc="lower right")
-        left.set(title="Placements, AdaDUAL", ylim=(0, 1.02))
+        with_defect = " with the released defect" if runs["defect"].any() else ""
+        left.set(title=f"Placements, AdaDUAL{with_defect}", ylim=(0, 1.02))
         right.set(title="Gates, LWF-1", xlim=(GATES_DIFFER_S, longest_s), ylim=(least, 1))
         right.set_xticks([1000, 2000, 5000, 10000])
         right.minorticks_off()

@@ -153,7 +153,9 @@ def ratio(runs: pd.DataFrame, one: dict[str, Any], other: dict[str, Any]) -> dic
 
 def who_wins(found: dict[str, float]) -> str:
     """Say by the interval of a ratio whether the first is better or worse, or neither."""
-    if found["sets"] < 2 or found["low"] <= 1 <= found["high"]:
+    if found["sets"] < 2:
+        return "undecided"
+    if found["low"] <= 1 <= found["high"]:
         return "no difference"
     return "better" if found["high"] < 1 else "worse"
 
