@@ -68,6 +68,7 @@ class _Engine(PlainEngine):
     def __init__(self, gpus: int, links: int, sharing: LinkSharing, gate: Gate) -> None:
         super().__init__(gpus, links, sharing, gate)
         self._transfers = _Transfers(links, _Pushed(sharing), gate, self._plan, None)
+        self._transfers.asks_all = True  # whoever asks pushes
 
 
 def _engine_for(name: str, links: LinkMap, sharing: LinkSharing, gate: Gate, *others: Any) -> Any:

@@ -35,6 +35,7 @@ class AtMost:
     """
 
     opens_at_starts: ClassVar[bool] = False
+    sees_own_links_only: ClassVar[bool] = True
 
     transfers: float = 1
 
@@ -78,6 +79,8 @@ class AdaDual:
     Wang et al., "Communication Contention Aware Scheduling of Multiple Deep Learning Training
     Jobs", section 4.
     """
+
+    sees_own_links_only: ClassVar[bool] = True
 
     conflicts: str = "all"
 
@@ -231,6 +234,11 @@ class AllOf:
     def opens_at_starts(self) -> bool:
         """Whether one of them does."""
         return any(getattr(gate, "opens_at_starts", True) for gate in self.gates)
+
+    @property
+    def sees_own_links_only(self) -> bool:
+        """Whether all of them do."""
+        return all(getattr(gate, "sees_own_links_only", False) for gate in self.gates)
 
     def decide(self, now_s: float, flow: Flow, links: LinksView) -> float:
         """Return the latest of the answers."""

@@ -82,7 +82,8 @@ class Gate(Protocol):
     A transfer that wants to start is asked about. Whenever one ends or has started, all that wait
     are asked about, one by one, and see those that were let in before them. A gate that never lets
     a transfer in because another has started can say so, ``opens_at_starts = False``, and is not
-    asked then.
+    asked then. One that, besides, never lets a transfer in before one ends on its own links can say
+    ``sees_own_links_only = True``, and is asked about no others then.
     """
 
     @property

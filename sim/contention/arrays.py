@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     *("ASK", "CLUSTER", "DONE", "EVENTS", "FAIR", "HERE", "JOB", "LOOK", "LOOKED_AT", "NAMED"),
-    *("NEW", "PENDING", "READY", "REST", "RUNNING", "SEND", "SENDING", "SHARE", "SINCE"),
-    *("STARTUP", "TASK", "UNDER_WAY", "WAITING", "WAITS", "WORKER", "Arrays"),
+    *("NEW", "PENDING", "READY", "REST", "ROUND", "RUNNING", "SEND", "SENDING", "SHARE"),
+    *("SINCE", "STARTUP", "TASK", "UNDER_WAY", "WAITING", "WAITS", "WORKER", "Arrays", "Scratch"),
 ]
 
 _INT, _FLOAT = np.int64, np.float64
@@ -50,13 +50,44 @@ UNDER_WAY, WAITING, PENDING, LOOK, DONE, LOOKED_AT = range(6)
 """Lists: jobs whose transfers are let in, or wait; jobs to begin; GPUs to look at; jobs done.
 The last row tells of every GPU whether it is to be looked at."""
 
-HERE, EVENTS, ASK, NEW, SHARE, NAMED, SINCE = range(6, 13)
+HERE, EVENTS, ASK, NEW, SHARE, NAMED, SINCE, ROUND = range(6, 14)
 """Behind the lengths of the lists: jobs that are here, ends of tasks and transfers, and whether to
 ask the gate about all, or about new ones, and to share links anew; how many times that it has named
-have come since there were so many events."""
+have come since there were so many events; and the rounds of asking it."""
 
 CLUSTER, FAIR = 1, 2
 """Ways to share links, beside the cost by the links of the task, 0."""
+
+
+class Scratch(NamedTuple):
+    """Room for what gates work out: nothing of it is remembered.
+
+    Attributes
+    ----------
+    rests, rates
+        By transfer.
+    near, found, meets, which, ids
+        Transfers, and what is true of them.
+    reached, used
+        By link.
+    """
+
+    rests: NDArray[np.float64]
+    rates: NDArray[np.float64]
+    near: NDArray[np.int64]
+    found: NDArray[np.int64]
+    meets: NDArray[np.int64]
+    which: NDArray[np.int64]
+    ids: NDArray[np.int64]
+    reached: NDArray[np.int64]
+    used: NDArray[np.int64]
+
+    @staticmethod
+    def of(transfers: int, links: int) -> Scratch:
+        """Return room for so many."""
+        by_transfer = (np.zeros(transfers + 1, dtype=_INT) for _ in range(5))
+        rests, rates = np.zeros((2, transfers + 1))
+        return Scratch(rests, rates, *by_transfer, *np.zeros((2, links), dtype=_INT))
 
 
 class Arrays(NamedTuple):
@@ -86,6 +117,9 @@ class Arrays(NamedTuple):
         The gate's number and its parameter.
     used, rates
         Room for sums by link, and for rates of transfers.
+    asked
+        By link, in which round of asking the gate a transfer last began that may change answers
+        about others on this link.
     """
 
     jobs: NDArray[np.void]
@@ -105,3 +139,4 @@ class Arrays(NamedTuple):
     gate: NDArray[np.float64]
     used: NDArray[np.int64]
     rates: NDArray[np.float64]
+    asked: NDArray[np.int64]

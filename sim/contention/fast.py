@@ -9,7 +9,7 @@ import numpy as np
 
 from apportion.errors import InputError, written
 from apportion.mechanism.gates import AdaDual, AtMost, KWay, TimeShift, WhatIf
-from apportion.sim.contention import arrays, kernel, kernel_jobs, sharing_kernel
+from apportion.sim.contention import arrays, gate_kernel, kernel, kernel_jobs
 from apportion.sim.contention.engine import check_links, standstill
 from apportion.sim.contention.fast_state import FastState
 from apportion.sim.contention.jit import compiled
@@ -44,14 +44,14 @@ def why_not_fast(sharing: LinkSharing, gate: Gate) -> str:
 def _number_of(gate: Gate) -> tuple[int, float] | None:
     """Return the number of a gate and its parameter, if it is compiled."""
     if type(gate) is AtMost:
-        return sharing_kernel.AT_MOST, float(gate.transfers)
+        return gate_kernel.AT_MOST, float(gate.transfers)
     if type(gate) is AdaDual:
         first = gate.conflicts == "first"
-        return (sharing_kernel.DUAL_FIRST if first else sharing_kernel.DUAL), 0.0
+        return (gate_kernel.DUAL_FIRST if first else gate_kernel.DUAL), 0.0
     numbers = {
-        KWay: sharing_kernel.K_WAY,
-        WhatIf: sharing_kernel.WHAT_IF,
-        TimeShift: sharing_kernel.SHIFTED,
+        KWay: gate_kernel.K_WAY,
+        WhatIf: gate_kernel.WHAT_IF,
+        TimeShift: gate_kernel.SHIFTED,
     }
     number = numbers.get(type(gate))
     return None if number is None else (number, 0.0)
@@ -167,7 +167,9 @@ class FastEngine(FastState):
         if not self.paused:
             state.counts[arrays.DONE] = 0
         most = self.events + self.at_once if pauses else _NO_LIMIT
-        end_s, why = kernel.advance(float(now_s), float(until_s), bool(to_completion), most, *state)
+        end_s, why = kernel.advance(
+            float(now_s), float(until_s), bool(to_completion), most, self._room, *state
+        )
         self.paused = why == kernel.PAUSED
         if self.paused:
             return float(end_s), []

@@ -47,7 +47,7 @@ class FastState:
     def __init__(
         self, gpus: int, links: int, law: tuple[Floats, Floats], gate: tuple[int, float]
     ) -> None:
-        self.paused = False
+        self.paused, self._room = False, arrays.Scratch.of(_ROOM, links)
         self._spans: dict[int, tuple[int, int, int]] = {}
         self._iterations: dict[Iteration, tuple[int, int]] = {}
         self._used = dict.fromkeys(("workers", "links_of", "tasks", "sends"), 0)
@@ -62,13 +62,14 @@ class FastState:
             residents=np.zeros((gpus, 5), dtype=np.int64),
             on=np.zeros((links, _ROOM + 1), dtype=np.int64),
             lists=np.zeros((6, max(gpus, _ROOM)), dtype=np.int64),
-            counts=np.zeros(13, dtype=np.int64),
+            counts=np.zeros(14, dtype=np.int64),
             done_s=np.zeros(_ROOM),
             law=law[0],
             of_link=law[1],
             gate=np.array(gate, dtype=float),
             used=np.zeros(links, dtype=np.int64),
             rates=np.zeros(_ROOM),
+            asked=np.zeros(links, dtype=np.int64),
         )
 
     @property
@@ -95,6 +96,7 @@ class FastState:
         for name, kind in _RECORDS.items():
             kept[name] = kept[name].view(kind).view(np.recarray)
         self._arrays = arrays.Arrays(**kept)
+        self._room = arrays.Scratch.of(self._arrays.jobs.size, self._arrays.used.size)
         self._spans = {job: (size, at, links_at) for job, size, at, links_at in state["spans"]}
         self._iterations = {iteration_of(each): (a, b) for each, a, b in state["iterations"]}
         self._used, self.paused = dict(state["used"]), bool(state["paused"])
@@ -148,6 +150,7 @@ class FastState:
             lists=_widened(state.lists, size),
             on=_widened(state.on, size + 1),
         )
+        self._room = arrays.Scratch.of(size, state.used.size)
 
     def _move_in(self, gpu: int, worker: int) -> None:
         residents = self._arrays.residents

@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from apportion.sim.contention.arrays import Scratch
+
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float64]
 
@@ -228,6 +230,7 @@ def advance(
     until_s: float,
     to_completion: bool,
     most: int,
+    room: Scratch,
     jobs: Any,
     workers: Any,
     tasks: Any,
@@ -245,6 +248,7 @@ def advance(
     gate: Floats,
     used: Ints,
     rates: Floats,
+    asked: Ints,
 ) -> tuple[float, int]:
     """Let jobs run to a time, or until some are done; return when that is, and why."""
     last_s = until_s + max(INSTANT_S, until_s * 2.0**-47)
@@ -258,7 +262,9 @@ def advance(
         if counts[NAMED] > IN_VAIN:
             return now_s, PUT_OFF
         if counts[ASK] or counts[NEW]:
-            ask_gate(now_s, jobs, sends, links_of, on, lists, counts, law, of_link, gate)
+            ask_gate(
+                *(now_s, jobs, sends, links_of, on, lists, counts, law, of_link, gate, asked, room)
+            )
         if counts[SHARE]:
             share(now_s, jobs, links_of, lists, counts, law, of_link, used, rates)
         if counts[LOOK]:

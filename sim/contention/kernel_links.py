@@ -5,14 +5,26 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from apportion.sim.contention.arrays import ASK, NEW, SENDING, SHARE, STARTUP, UNDER_WAY, WAITING
+from apportion.sim.contention.arrays import (
+    ASK,
+    NEW,
+    ROUND,
+    SENDING,
+    SHARE,
+    STARTUP,
+    UNDER_WAY,
+    WAITING,
+)
+from apportion.sim.contention.gate_kernel import DUAL_FIRST, K_WAY, WHAT_IF, decide, reach
 from apportion.sim.contention.jit import jit_borrowing
 from apportion.sim.contention.kernel_jobs import append
-from apportion.sim.contention.sharing_kernel import DUAL_FIRST, K_WAY, WHAT_IF, decide, rates_of
+from apportion.sim.contention.sharing_kernel import rates_of
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from apportion.sim.contention.arrays import Scratch
 
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float64]
@@ -47,26 +59,67 @@ def ask_gate(
     law: Floats,
     of_link: Floats,
     gate: Floats,
+    asked: Ints,
+    room: Scratch,
 ) -> None:
     """Ask about transfers in the order of the jobs: the new ones, or, after an end, all.
 
-    All are asked about after a start, too, if that may make the gate let another one in.
+    All are asked about after a start, too, if that may make the gate let another one in. Where all
+    have been asked about already, only those to which something that began since makes a
+    difference: the others would be told the same.
     """
     _sort_waiting(jobs, lists, counts)
     everybody = counts[ASK]
     counts[ASK] = counts[NEW] = 0
     opens_at_starts = gate[0] == K_WAY or gate[0] == WHAT_IF or gate[0] == DUAL_FIRST
-    again = True
+    all_asked, again = 0, True
+    counts[ROUND] += 1  # what began in earlier calls is no news
     while again:
         there = counts[WAITING]
-        _ask_about(everybody, now_s, jobs, sends, links_of, on, lists, counts, law, of_link, gate)
+        counts[ROUND] += 1
+        _ask_about(
+            *(everybody, all_asked, now_s, jobs, sends, links_of, on, lists, counts, law),
+            *(of_link, gate, asked, room),
+        )
         again = opens_at_starts and counts[WAITING] < there
-        everybody = 1
+        all_asked, everybody = everybody, 1
+
+
+@jit_borrowing
+def _hears_of(job: Any, links_of: Ints, since: int, asked: Ints) -> bool:
+    """Tell whether a transfer that began since a round makes a difference to another."""
+    for at in range(job.links_at, job.links_at + job.n_links):
+        if asked[links_of[at]] >= since:
+            return True
+    return False
+
+
+@jit_borrowing
+def _tell(
+    number: int,
+    jobs: Any,
+    links_of: Ints,
+    lists: Ints,
+    counts: Ints,
+    gate: Floats,
+    asked: Ints,
+    room: Scratch,
+) -> None:
+    """Remember on which links a start makes a difference: its own, or all that are connected."""
+    job = jobs[number]
+    for at in range(job.links_at, job.links_at + job.n_links):
+        asked[links_of[at]] = counts[ROUND]
+    if gate[0] == WHAT_IF:
+        reach(number, lists[UNDER_WAY], counts[UNDER_WAY], jobs, links_of, room)
+        for link in range(asked.size):
+            if room.reached[link]:
+                asked[link] = counts[ROUND]
 
 
 @jit_borrowing
 def _ask_about(
     everybody: int,
+    all_asked: int,
     now_s: float,
     jobs: Any,
     sends: Any,
@@ -77,6 +130,8 @@ def _ask_about(
     law: Floats,
     of_link: Floats,
     gate: Floats,
+    asked: Ints,
+    room: Scratch,
 ) -> None:
     """Ask about those that wait, or the new ones of them, one by one."""
     kept = 0
@@ -87,9 +142,13 @@ def _ask_about(
         kept += 1
         if job.asked and not everybody:
             continue
+        if all_asked and not _hears_of(job, links_of, counts[ROUND] - 1, asked):
+            continue
         job.asked = 1
         flows, under_way = lists[UNDER_WAY], counts[UNDER_WAY]
-        when_s = decide(number, now_s, flows, under_way, jobs, links_of, on, law, of_link, gate)
+        when_s = decide(
+            *(number, now_s, flows, under_way, jobs, links_of, on, law, of_link, gate, room)
+        )
         job.ask_s = when_s
         if when_s > now_s:
             continue
@@ -104,6 +163,7 @@ def _ask_about(
             row = on[links_of[at]]
             row[0] += 1
             row[row[0]] = number
+        _tell(number, jobs, links_of, lists, counts, gate, asked, room)
         counts[SHARE] = 1
     counts[WAITING] = kept
 

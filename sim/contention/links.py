@@ -25,6 +25,11 @@ class LinkSharing(Protocol):
     ----------
     s_per_byte, penalty_s_per_byte
         b and eta as gates know them, see `apportion.mechanism.gates.LinksView`.
+
+    Notes
+    -----
+    ``local = True`` says that the rate of a transfer hangs on nothing but how many are on each of
+    its own links: others are not asked about when these change.
     """
 
     @property
@@ -84,6 +89,11 @@ class SharedCost:
         choice("counted_over", self.counted_over, ("task", "cluster"))
         for link, factor in self.slower:
             number(f"The factor of link {link}", factor, strict=True)
+
+    @property
+    def local(self) -> bool:
+        """Whether rates hang on the links of a transfer alone."""
+        return self.counted_over == "task"
 
     def cost(self, transfers: int) -> float:
         """Seconds of a byte where so many transfers share a link."""

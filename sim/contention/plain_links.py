@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import insort
 from typing import TYPE_CHECKING, Any
 
 from apportion.checks import is_number
@@ -21,8 +22,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Transfers"]
 
-_LISTS = ("waiting", "under_way", "_new")
-_FIGURES = ("_ask", "_share_anew", "_named", "_events", "_stamp")
+_FEW = 8
+"""Up to so many transfers under way, to look at all is quicker than to find out at which."""
+
+_LISTS = ("waiting", "under_way", "_new", "_unlinked")
+_LINKS = ("on_link", "_waits_for")
+_SETS = ("_ask_at", "_freed", "_changed")
+_FIGURES = ("_ask", "_share_anew", "_named", "_events", "_stamp", "_begun")
 
 
 class Transfers:
@@ -64,34 +70,47 @@ class Transfers:
         self.waiting: list[Transfer] = []
         self.under_way: list[Transfer] = []
         self.on_link: list[list[Transfer]] = [[] for _ in range(links)]
+        self._waits_for: list[list[Transfer]] = [[] for _ in range(links)]
         self._opens_at_starts = getattr(gate, "opens_at_starts", True)
+        self.asks_all = not getattr(gate, "sees_own_links_only", False) or self._opens_at_starts
         self._new: list[Transfer] = []  # of those that wait: nobody was asked about them
         self._ask = self._share_anew = False
+        self._local = getattr(sharing, "local", False)
+        self._freed: set[int] = set()  # links that have fewer transfers than when all were asked
+        self._changed: set[int] = set()  # links that have others than when they were shared
+        self._unlinked: list[Transfer] = []  # those that began since then and use none
         self._ask_at: set[float] = set()  # times that gates have named
         self._named, self._events = 0, -1  # how many came since so many events
-        self._stamp = 0
+        self._stamp = self._begun = 0
 
     def state(self) -> dict[str, Any]:
         """Return who waits and who sends, by the numbers of the jobs, for JSON."""
         lists = {name: [transfer.job.number for transfer in getattr(self, name)] for name in _LISTS}
-        on_link = [[transfer.job.number for transfer in on] for on in self.on_link]
-        others = {name: getattr(self, name) for name in _FIGURES}
-        return lists | others | {"on_link": on_link, "ask_at": sorted(self._ask_at)}
+        by_link = {
+            name: [[transfer.job.number for transfer in on] for on in getattr(self, name)]
+            for name in _LINKS
+        }
+        sets = {name: sorted(getattr(self, name)) for name in _SETS}
+        return lists | by_link | sets | {name: getattr(self, name) for name in _FIGURES}
 
     def restore(self, state: dict[str, Any], jobs: Mapping[int, OnGPUs]) -> None:
         """Take up a state of `state`, of these jobs."""
         of = {number: job.transfer for number, job in jobs.items()}
         for name in _LISTS:
             setattr(self, name, [of[number] for number in state[name]])
+        for name in _LINKS:
+            setattr(self, name, [[of[number] for number in on] for on in state[name]])
+        for name in _SETS:
+            setattr(self, name, set(state[name]))
         for name in _FIGURES:
             setattr(self, name, state[name])
-        self.on_link = [[each for n in on if (each := of[n])] for on in state["on_link"]]
-        self._ask_at = set(state["ask_at"])
 
     def wants(self, transfer: Transfer, now_s: float) -> None:
         """Take in a transfer that wants to start; one that uses no link does."""
         if transfer.job.links:
-            self.waiting.append(transfer)
+            insort(self.waiting, transfer, key=turn_of)
+            for link in transfer.job.links:
+                self._waits_for[link].append(transfer)
             self._new.append(transfer)
         else:
             self._start(transfer, now_s)
@@ -100,6 +119,7 @@ class Transfers:
         """Let a transfer send that has started up."""
         transfer.begun = self._share_anew = True
         transfer.since_s = now_s
+        self._changed.update(transfer.job.links)
 
     def ask_again(self, when_s: float, events: int) -> None:
         """Ask about all, as a gate has wanted at a time that has come, after so many events.
@@ -124,14 +144,14 @@ class Transfers:
     def drop(self, transfer: Transfer) -> None:
         """Forget a transfer whose job has lost its GPUs."""
         if transfer in self.waiting:
-            self.waiting.remove(transfer)
+            self._wait_no_more(transfer)
             self._new = [each for each in self._new if each is not transfer]
         else:
             self.take_off(transfer)
 
     def settle(self, now_s: float) -> None:
         """Ask the gate, and share the links."""
-        if self._ask or self._new:
+        if self._ask or self._new or self._freed:
             self._ask_gate(now_s)
         if self._share_anew:
             self._share(now_s)
@@ -139,11 +159,18 @@ class Transfers:
     def _ask_gate(self, now_s: float) -> None:
         """Ask about transfers in the order of the jobs: the new ones, or, after an end, all.
 
-        All are asked about after a start, too, if that may make the gate let another one in.
+        All are asked about after a start, too, if that may make the gate let another one in. Where
+        the gate sees nothing but a transfer's own links, only those on links that have fewer now.
         """
-        self.waiting.sort(key=turn_of)
-        asked = list(self.waiting) if self._ask else sorted(self._new, key=turn_of)
+        asked = list(self.waiting)
+        if not self._ask:
+            about = {each.job.number: each for each in self._new}
+            about |= {
+                each.job.number: each for link in self._freed for each in self._waits_for[link]
+            }
+            asked = sorted(about.values(), key=turn_of)
         self._ask, self._new = False, []
+        self._freed.clear()
         view = View(self, now_s)
         while asked:
             there = len(self.waiting)
@@ -157,19 +184,28 @@ class Transfers:
             if type(when_s) is not float or when_s != when_s:
                 when_s = _answer(self.gate, when_s)
             if when_s <= now_s:
-                self.waiting.remove(transfer)
+                self._wait_no_more(transfer)
                 self._start(transfer, now_s)
                 view.started(transfer.flow)
             elif when_s < math.inf and when_s not in self._ask_at:
                 self._ask_at.add(when_s)
                 self._plan(when_s, ASK, None)
 
+    def _wait_no_more(self, transfer: Transfer) -> None:
+        self.waiting.remove(transfer)
+        for link in transfer.job.links:
+            self._waits_for[link].remove(transfer)
+
     def _start(self, transfer: Transfer, now_s: float) -> None:
         job = transfer.job
         self.under_way.append(transfer)
         for link in job.links:
             self.on_link[link].append(transfer)
-        self._share_anew = True
+        if not job.links:
+            self._unlinked.append(transfer)
+        self._begun += 1
+        transfer.order, self._share_anew = self._begun, True
+        self._changed.update(job.links)
         startup_s = job.iteration.sends[job.sent].startup_s if job.links else 0.0
         transfer.since_s, transfer.begun = now_s, not startup_s
         if startup_s:
@@ -180,13 +216,30 @@ class Transfers:
         self.under_way.remove(transfer)
         for link in transfer.job.links:
             self.on_link[link].remove(transfer)
-        self._share_anew = self._ask = True
+        self._share_anew = True
+        self._changed.update(transfer.job.links)
+        if self.asks_all:
+            self._ask = True
+        else:
+            self._freed.update(transfer.job.links)
+
+    def _near(self) -> list[Transfer]:
+        """Return the transfers on links that have others than before, and those beside them."""
+        near = {each.order: each for link in self._changed for each in self.on_link[link]}
+        links = {link for each in near.values() for link in each.job.links}
+        near = {each.order: each for link in links for each in self.on_link[link]}
+        near |= {each.order: each for each in self._unlinked}
+        return [near[order] for order in sorted(near)]
 
     def _share(self, now_s: float) -> None:
         """Give every transfer under way its rate; touch only those whose rate changes."""
-        self._share_anew = False
-        flows = [transfer.seen(now_s) for transfer in self.under_way]
-        for transfer, rate in zip(self.under_way, self.sharing.rates(flows), strict=True):
+        local = self._local and len(self.under_way) > _FEW
+        sharing, changed = self._near() if local else self.under_way, self._changed
+        self._share_anew, self._changed, self._unlinked = False, set(), []
+        flows = [transfer.seen(now_s) for transfer in sharing]
+        for transfer, rate in zip(sharing, self.sharing.rates(flows), strict=True):
+            if local and transfer.job.links and changed.isdisjoint(transfer.job.links):
+                continue
             if self._timeline is not None:
                 self._timeline.sends(transfer.seen(now_s), flows, now_s)
             if rate == transfer.rate or not transfer.begun:

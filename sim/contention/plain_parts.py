@@ -64,13 +64,14 @@ class OnGPUs:
 class Transfer:
     """A transfer that waits or is under way."""
 
-    __slots__ = ("begun", "flow", "job", "left", "rate", "since_s", "stamp")
+    __slots__ = ("begun", "flow", "job", "left", "order", "rate", "since_s", "stamp")
 
     def __init__(self, job: OnGPUs, send: Send) -> None:
         self.job, self.left = job, send.size
         self.flow = Flow(job.number, job.links, send.size, send.size, send.most)
         self.rate, self.since_s = 0.0, 0.0  # no byte moves before `begun`
         self.begun = False
+        self.order = 0  # in which transfers were let in
         self.stamp = 0  # events of other stamps are void
 
     def seen(self, now_s: float) -> Flow:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["PlainState"]
 
 _JOB = ("number", "gpus", "links", "left", "turn", "done", "sent", "lag", "computed_s", "moved")
-_TRANSFER = ("left", "rate", "since_s", "begun", "stamp")
+_TRANSFER = ("left", "rate", "since_s", "begun", "stamp", "order")
 
 
 class PlainState:

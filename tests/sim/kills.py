@@ -77,8 +77,8 @@ KINDS = {
     "types": partial(_on_racks_of_types, 80, "themis"),
     "shared types": partial(_on_racks_of_types, 40, "max_min_fairness"),
     "pairs": _in_pairs,
-    "iterations": partial(_iterated, 0.2, "plain", gate="what_if", gpu_memory_gb=32.0),
-    "compiled": partial(_iterated, 4.0, "fast", placement="random", seed=2),
+    "iterations": partial(_iterated, 0.1, "plain"),
+    "compiled": partial(_iterated, 2.0, "fast", placement="random", seed=2),
     **dict.fromkeys(COMMANDS),
 }
 
