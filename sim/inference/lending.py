@@ -9,13 +9,12 @@ import pandas as pd
 
 from apportion.checks import seconds, whole
 from apportion.cluster import Cluster
-from apportion.mechanism.configurations import GangOptions
-from apportion.mechanism.placement import Placer
+from apportion.mechanism.devices import Devices
 from apportion.policies import Instance, get_policy, solve_instance
 from apportion.policies.problem import Problem
 from apportion.policies.whole.values import fair_throughput
 from apportion.sim.elastic.as_progress import as_progress
-from apportion.sim.elastic.trainers import Trainers
+from apportion.sim.elastic.rigid import WithRigid, options_for, rigid_jobs
 from apportion.sim.elastic.true_progress import TrueProgress
 from apportion.sim.engine import Truth
 from apportion.sim.given_order import by_arrival_and_id
@@ -136,12 +135,16 @@ class _Asked:
         cluster = _cluster(most, per_node)
         ordered = by_arrival_and_id(as_progress(workload, cluster))
         self._truth = Truth(ordered, cluster)
-        self._options = GangOptions.of(Placer(cluster).devices.pools)
+        rigid = rigid_jobs(get_policy("deepboot"), workload, ordered.jobs.index)
+        pools = Devices.of(cluster).pools
+        self._options, shared = options_for(pools, "every", rigid)
         names = workload.jobs["application"].loc[ordered.jobs.index]
         applications = [workload.applications[name] for name in names]
-        relative = np.ones(self._options.gpus.size)
-        self._trainers = Trainers(
-            self._truth.told, applications, TrueProgress(), self._options, relative
+        self._trainers = WithRigid(
+            *(self._truth.told, applications, TrueProgress(), self._options),
+            np.ones(self._options.gpus.size),
+            rigid=rigid,
+            shared=shared,
         )
         jobs = trained.jobs.loc[ordered.jobs.index]
         self._arrival_s, self._end_s = (jobs[n].to_numpy() for n in ("arrival_s", "completion_s"))

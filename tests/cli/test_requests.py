@@ -114,5 +114,9 @@ def test_what_lending_is_worth(capsys: pytest.CaptureFixture[str]) -> None:
     assert "hours of training at a fair share" in capsys.readouterr().out
     assert len(pd.read_csv("out/lending.csv")) in (2, 3)
     assert "--training-jobs N" in refused(capsys, *words)
+    ap.generate_elastic_workload(2, hours=1.0).save("jobs.csv")
+    assert main([*words, "--training", "jobs.csv"]) == 0
+    assert "to 2 elastic jobs on 2 GPUs" in capsys.readouterr().out
     assert "leave out one" in refused(capsys, *words, "--training-jobs", "2", "--training", "w.csv")
-    assert "go together" in refused(capsys, *words, "--training", "w.csv")
+    jobs = ("--training-jobs", "2", "--profiles", "p")
+    assert "--profiles are of the applications of --training" in refused(capsys, *words, *jobs)

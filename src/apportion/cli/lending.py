@@ -8,7 +8,7 @@ from apportion.cli.output import print_table
 from apportion.errors import InputError
 from apportion.sim import generate_elastic_workload
 from apportion.sim.inference import lending_value
-from apportion.sim.traces.pollux import read_pollux_workload
+from apportion.sim.traces.elastic import read_elastic_workload
 
 if TYPE_CHECKING:
     import argparse
@@ -41,10 +41,10 @@ def check_training(args: argparse.Namespace) -> bool:
     if bool(kinds) != (args.training_gpus is not None):
         raise InputError(
             "Training needs both GPUs of its own, --training-gpus N, and jobs: --training-jobs N, "
-            "or --training FILE with --profiles DIR."
+            "or --training FILE."
         )
-    if (args.training is None) != (args.profiles is None):
-        raise InputError("--training and --profiles go together: jobs, and their applications.")
+    if args.training is None and args.profiles is not None:
+        raise InputError("--profiles are of the applications of --training; give that too.")
     return bool(kinds)
 
 
@@ -74,6 +74,6 @@ def lending(args: argparse.Namespace, served: ServingRun) -> pd.DataFrame:
 
 def _workload(args: argparse.Namespace, served: ServingRun) -> ElasticWorkload:
     if args.training is not None:
-        return read_pollux_workload(args.training, args.profiles)
+        return read_elastic_workload(args.training, args.profiles)
     hours = float(served.asked["arrival_s"].max()) / _SECONDS_PER_HOUR
     return generate_elastic_workload(args.training_jobs, hours=max(hours, 1e-3), seed=args.seed)

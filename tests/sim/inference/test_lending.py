@@ -83,6 +83,15 @@ def test_idle_gpus_add_up() -> None:
     assert (table["gain"] >= 0).all()
 
 
+def test_a_rigid_job_has_no_use_for_more() -> None:
+    workload = training([3600.0], ["small_vision"])
+    fixed = replace(workload, jobs=workload.jobs.assign(gpus=2, batch=128, rigid=True))
+    run = serving()
+    elastic, rigid = (lending_value(run, each, 2).iloc[1] for each in (workload, fixed))
+    assert elastic["gain"] > 0
+    assert (rigid["jobs"], rigid["gain"], rigid["price"]) == (1, 0.0, pytest.approx(0.0))
+
+
 def test_what_cannot_be_lent() -> None:
     run, jobs = serving(), training([0.0], ["small_vision"])
     with pytest.raises(ap.InputError, match="gpus is 0"):
