@@ -191,6 +191,18 @@ def test_a_reclaim_loses_the_work_since_the_last_checkpoint(
     assert run.summary()["undone_s"] == pytest.approx(undone_s)
 
 
+def test_a_worker_that_only_prepares_is_given_back_without_a_pause() -> None:
+    # The second GPU comes at 60 s and would join at 90 s; a request has it from 70 s to 1,076 s.
+    serving = ap.Serving(requests((70.0, "a", 1000.0)))
+    run = ap.simulate("deepboot", workload([0.0]), {"v100": 2}, serving=serving, gang_restart="edl")
+    assert run.schedule["devices"].tolist() == [(0,), (0, 1), (0,)]
+    assert run.schedule["end_s"].tolist()[:2] == [60.0, 70.0]
+    job = run.jobs.iloc[0]
+    assert job["completion_s"] == pytest.approx(30 + PROGRESS * SECONDS[1])
+    assert (job["paused_s"], job["paused_gpu_seconds"]) == (30.0, 40.0)
+    assert run.tables["requests"]["finish_s"].tolist() == [1076.0]
+
+
 def test_checkpoints_are_for_edl() -> None:
     with pytest.raises(ap.InputError, match="gang_restart='edl'"):
         ap.Configurations(restart="afe", checkpoint_interval_s=60.0)
