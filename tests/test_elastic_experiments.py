@@ -17,6 +17,8 @@ from apportion.experiments.machine.store import FILE
 from apportion.sim.fingerprint import workload_fingerprint
 from apportion.sim.traces.elastic import is_elastic
 
+pytestmark = pytest.mark.usefixtures("without_plots")
+
 CLUSTER = "t4=8"
 CLOCKS = ["policy_seconds", "wall_seconds"]
 
