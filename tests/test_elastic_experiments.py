@@ -181,6 +181,21 @@ def test_the_command_line(
     assert main(["workload", "generate", "x.csv", "--kind", "elastic", "--jobs-per-hour", "0"]) == 2
 
 
+def test_requests_given_as_a_table_are_no_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = pd.DataFrame({"arrival_s": [100.0], "service": ["a"], "duration_s": [10.0]})
+    origin: Any = {"workload": "jobs.csv"}
+    how: dict[str, Any] = {"n_jobs": 1, "origin": origin}
+    plain = ap.compare(["deepboot"], short(1), CLUSTER, **how)
+    found = ap.compare(["deepboot"], short(1), CLUSTER, serving=asked, **how)
+    assert plain.command is not None
+    assert (found.command, found.own) == (None, ["serving"])
+    found.to_json(tmp_path / "run.json")
+    assert main(["compare", "--config", str(tmp_path / "run.json")]) == 2
+    assert "give --serving" in capsys.readouterr().err
+
+
 def test_defaults_of_elastic_jobs_on_the_command_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

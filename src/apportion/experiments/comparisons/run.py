@@ -128,7 +128,7 @@ def compare(
     outcome = carry_out(cells, runs_of(plan.setup), store, where, progress=progress)
     runs, failures = outcome.by("policy", plan.cells)
     command = None
-    objects = {name: [settings.get(name)] for name in ("network", "gate", "sharing")}
+    objects = {name: [settings.get(name)] for name in ("network", "gate", "sharing", "serving")}
     own = _own(policies=given, pair_estimates=[pair_estimates], **objects)
     if origin is not None and not own:
         command = command_line([each.label for each in chosen], cluster, settings, origin)
