@@ -93,8 +93,8 @@ def main() -> None:
     print("\nMean completion times of one over another: geometric mean (95 % interval), sets won.")
     ratios = _ratios(runs)
     show(ratios[["one", "other", "ours", "paper", "verdict"]])
-    judged = _defect_verdicts if defect else _verdicts
-    verdicts = [] if options.quick else judged(runs, ratios)
+    judge = _defect_verdicts if defect else _verdicts
+    verdicts = [] if options.quick or options.sets < 2 else judge(runs, ratios)
     name = "ada_srsf_defect" if defect else "ada_srsf_tables"
     write_csv(runs, options.out, f"{name}_runs")
     write_csv(ratios, options.out, f"{name}_ratios")
@@ -138,8 +138,10 @@ def _beside_paper(table: pd.DataFrame) -> pd.DataFrame:
         for place, name in enumerate(("util %", "avg", "median", "p95")):
             said = "" if paper is None else f" ({paper[place]:.4g})"
             cells[name] = f"{row[name]:.4g}{said}"
-        near = paper is not None and abs(row["avg"] - paper[1]) <= WITHIN_SD * row["sd"]
-        cells |= {"sd": row["sd"], "verdict": "" if paper is None else judged(near)}
+        says = ""
+        if paper is not None and row["sd"] == row["sd"]:  # of one set there is no deviation
+            says = judged(abs(row["avg"] - paper[1]) <= WITHIN_SD * row["sd"])
+        cells |= {"sd": row["sd"], "verdict": says}
         rows.append(cells)
     return pd.DataFrame(rows)
 
@@ -154,9 +156,12 @@ def _ratios(runs: pd.DataFrame) -> pd.DataFrame:
         found = ratio(runs, _named(one), _named(other))
         paper = PAPER[one][1] / PAPER[other][1] if {one, other} <= set(PAPER) else None
         names = {"one": " ".join(one), "other": " ".join(other)}
-        there_too = paper is not None and found["least"] <= paper <= found["most"]
-        says = "" if paper is None else judged(there_too)
-        if other[0] in KAPPAS:  # of these the paper says that they are worse
+        says = ""
+        if paper is not None and found["sets"] > 1:
+            says = judged(found["least"] <= paper <= found["most"])
+        elif (
+            other[0] in KAPPAS and found["sets"] > 1
+        ):  # of which the paper says that they are worse
             says = judged(found["high"] < 1)
         given = {"ours": in_words(found), "paper": paper, "verdict": says}
         rows.append({**names, **given, **found})
