@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from apportion.errors import InputError, written
-from apportion.mechanism.configurations import (
-    BesideRequests,
-    ByLinks,
-    Checkpoints,
-    GangOptions,
-    InConfigurations,
-    JobRestarts,
-)
+from apportion.errors import InputError
+from apportion.mechanism.configurations import BesideRequests, Checkpoints, InConfigurations
 from apportion.mechanism.devices import Devices
 from apportion.mechanism.elastic_deciders import ElasticRule
-from apportion.mechanism.placement import Placer
 from apportion.policies import Policy
 from apportion.policies.whole.sia import Sia
 from apportion.sim.elastic.as_progress import as_progress
 from apportion.sim.elastic.beside_requests import FluidBesideRequests, Speedups
 from apportion.sim.elastic.choices import choice_of
-from apportion.sim.elastic.on_links import types_on_links
+from apportion.sim.elastic.parts import elastic_parts, placed
 from apportion.sim.elastic.record import PauseRecord
-from apportion.sim.elastic.rigid import WithRigid, options_for, rigid_jobs
 from apportion.sim.elastic.speeds import ElasticSpeeds, elastic_speeds
-from apportion.sim.elastic.true_progress import TrueProgress
 from apportion.sim.elastic.with_requests import serving_side, serving_tables
 from apportion.sim.engine import Fluid, Truth
 from apportion.sim.engine import run as run_jobs
@@ -35,8 +23,6 @@ from apportion.sim.given_order import by_arrival_and_id, of_types_given, present
 from apportion.sim.inference.serving import Serving
 from apportion.sim.log import RoundLog
 from apportion.sim.metrics import jobs_table
-from apportion.sim.network import get_network, on_topology
-from apportion.sim.network.pace import pace_of
 from apportion.sim.phases.tables import link_tables
 from apportion.sim.run import Run
 from apportion.sim.schedule import ScheduleLog
@@ -44,21 +30,20 @@ from apportion.sim.schedule import ScheduleLog
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
+    import pandas as pd
 
     from apportion.cluster import Cluster
+    from apportion.mechanism.configurations import GangOptions, JobRestarts, ServingSide
+    from apportion.mechanism.job_table import JobTable
     from apportion.sim.deciders import Decider
-    from apportion.sim.elastic.on_links import ElasticTypes
+    from apportion.sim.elastic.choice import PolicyChoice
+    from apportion.sim.elastic.parts import ElasticParts, Placed
     from apportion.sim.elastic_workload import ElasticWorkload
     from apportion.sim.engine.snapshot import Snapshots
-    from apportion.sim.network import MemoizedNetwork
     from apportion.sim.progress import Progress
     from apportion.sim.workload import Workload
 
-__all__ = ["RESCALE_S", "RESTART_S", "run_configurations"]
-
-RESTART_S, RESCALE_S = 30.0, 3.0
-"""Seconds of a restart, and for workers to form another ring, where nobody says otherwise."""
+__all__ = ["run_configurations"]
 
 
 def run_configurations(
@@ -91,149 +76,103 @@ def run_configurations(
         GPUs that serve requests than there are.
     """
     policy = _whole(decider)
-    settings["serving"] = None if settings["serving"] is None else Serving.of(settings["serving"])
-    serving: Serving | None = settings["serving"]
-    if settings["gang_sizes"] is None:  # requests leave few machines whole
-        whole = isinstance(decider, Sia) and serving is None
-        settings["gang_sizes"] = "whole_nodes" if whole else "every"
+    _settle(settings, policy)
     present = present_types(cluster)
     ordered = by_arrival_and_id(as_progress(workload, present))
     truth, devices = Truth(ordered, present), Devices.of(present)
-    jobs = _elastic(policy, settings, workload, ordered, truth, devices)
-    _check_options(ordered, jobs.trainers)
+    jobs = elastic_parts(policy, settings, workload, ordered, truth, devices)
     choice = choice_of(policy, truth.told, jobs.options, jobs.trainers)
-    how = _how(decider, settings)
-    placed = _placed(settings, jobs, present, devices)
-    placer, how["by_links"] = placed.placer, placed.by_links
+    where = placed(settings, jobs, present, devices)
+    side = _serving(settings, truth, devices, jobs, choice)
     about = (truth.told, devices, jobs.options, choice, jobs.restarts)
-    scheduler: InConfigurations = InConfigurations(*about, **how)
-    side = None
-    if serving is not None:
-        worth = Speedups(jobs.trainers, choice, jobs.relative)
-        every_s = settings["checkpoint_interval_s"]
-        saves = None if every_s is None else Checkpoints(len(ordered), every_s)
-        side = serving_side(serving, devices, worth, settings["seed"], saves)
-        scheduler = BesideRequests(*about, serving=side, **how)
+    scheduler = _scheduler(decider, settings, about, where, side)
     alone = ElasticSpeeds(
         *(truth.told, devices, jobs.trainers, jobs.profiles, jobs.relative),
         scheduler=scheduler,
     )
-    speeds = elastic_speeds(alone, placed.network, devices, placed.types)
+    speeds = elastic_speeds(alone, where.network, devices, where.types)
     log, schedule = RoundLog(present.accelerators), ScheduleLog(present, len(ordered))
-    record = PauseRecord(truth, log, reporter, schedule, placer, scheduler)
+    record = PauseRecord(truth, log, reporter, schedule, where.placer, scheduler)
     fluid = Fluid(truth, speeds)
     runtime = fluid if side is None else FluidBesideRequests(fluid, side.feed)
     run_jobs(truth, scheduler, runtime, record, snapshots)
     reporter.finish(truth)
-    index = ordered.jobs.index
+    index, given = ordered.jobs.index, workload.jobs.index
     tables = {"schedule": schedule.table(index)}
-    tables |= link_tables(speeds, placer, index, workload.jobs.index)
-    if serving is not None and side is not None and isinstance(scheduler, BesideRequests):
+    if side is not None and isinstance(scheduler, BesideRequests):
         tables |= serving_tables(
-            *(serving, side, scheduler, tables["schedule"]),
+            *(settings["serving"], side, scheduler, tables["schedule"]),
             *(present.accelerators, index),
         )
-    table = jobs_table(truth, ordered, present).assign(
-        restarts=scheduler.restarts,
-        paused_s=record.paused_s,
-        paused_gpu_seconds=record.paused_gpu_s,
-    )
     return Run(
         policy=decider.label,
         workload=workload.name,
         cluster=cluster,
-        jobs=of_types_given(table.loc[workload.jobs.index], "_s", cluster, behind=3),
+        jobs=of_types_given(
+            _jobs(truth, ordered, record, present).loc[given], "_s", cluster, behind=3
+        ),
         rounds=of_types_given(log.table(), "_busy", cluster),
         settings=settings,
         policy_seconds=choice.policy_seconds,
         wall_seconds=0.0,
         solves=choice.solves,
-        tables=tables,
+        tables=tables | link_tables(speeds, where.placer, index, given),
     )
 
 
-class _Elastic(NamedTuple):
-    """What is known of elastic jobs: to themselves, to the scheduler, and as it is."""
+def _settle(settings: dict[str, Any], policy: Policy | ElasticRule) -> None:
+    """Make one value of what is said of requests, and choose the sizes of gangs if nobody does."""
+    if settings["serving"] is not None:
+        settings["serving"] = Serving.of(settings["serving"])
+    if settings["gang_sizes"] is None:  # requests leave few machines whole
+        whole = isinstance(policy, Sia) and settings["serving"] is None
+        settings["gang_sizes"] = "whole_nodes" if whole else "every"
 
-    trainers: WithRigid
-    options: GangOptions
-    restarts: JobRestarts
-    profiles: TrueProgress
-    relative: NDArray[np.float64]
 
-
-def _elastic(
-    decider: Policy | ElasticRule,
+def _serving(
     settings: Mapping[str, Any],
-    workload: ElasticWorkload,
-    ordered: Workload,
     truth: Truth,
     devices: Devices,
-) -> _Elastic:
-    rigid = rigid_jobs(decider, workload, ordered.jobs.index)
-    options, shared = options_for(devices.pools, settings["gang_sizes"], rigid)
-    relative = np.array([workload.relative_speed.get(n, 1.0) for n in devices.accelerators])
-    names = workload.jobs["application"].loc[ordered.jobs.index].tolist()
-    applications, profiles = [workload.applications[name] for name in names], TrueProgress()
-    trainers = WithRigid(
-        *(truth.told, applications, profiles, options, relative[options.kind]),
-        fitted=settings["goodputs"] == "fitted",
-        rigid=rigid,
-        shared=shared,
-    )
-    return _Elastic(trainers, options, _restarts(settings, workload, names), profiles, relative)
+    jobs: ElasticParts,
+    choice: PolicyChoice,
+) -> ServingSide | None:
+    """Return what serves requests beside the jobs, if there are any."""
+    if settings["serving"] is None:
+        return None
+    every_s = settings["checkpoint_interval_s"]
+    saves = None if every_s is None else Checkpoints(truth.jobs, every_s)
+    worth = Speedups(jobs.trainers, choice, jobs.relative)
+    return serving_side(settings["serving"], devices, worth, settings["seed"], saves)
 
 
-class _Placed(NamedTuple):
-    """Where gangs lie: on which network, what they send, and who compares links."""
-
-    placer: Placer
-    network: MemoizedNetwork | None
-    types: ElasticTypes | None
-    by_links: ByLinks | None
-
-
-def _placed(
-    settings: dict[str, Any], jobs: _Elastic, cluster: Cluster, devices: Devices
-) -> _Placed:
-    """Return where gangs lie, and write down the name of the network."""
-    given = on_topology(settings["network"], settings["topology"])
-    placement = settings["placement"]
-    network = None if given is None else get_network(given, cluster=cluster)
-    network, types = types_on_links(
-        *(network, placement, jobs.trainers, jobs.profiles, jobs.relative, devices),
-        beside_requests=settings["serving"] is not None,
-    )
-    settings["network"] = None if network is None else network.name
-    if placement == "packed" or network is None or types is None:
-        return _Placed(Placer(devices), network, types, None)
-    placer = Placer(devices, placement, settings["seed"], pace=pace_of(network))
-    return _Placed(placer, network, types, ByLinks(placer, types.foreseen))
-
-
-def _how(decider: Decider, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of the scheduler."""
-    return {
+def _scheduler(
+    decider: Decider,
+    settings: Mapping[str, Any],
+    about: tuple[JobTable, Devices, GangOptions, PolicyChoice, JobRestarts],
+    where: Placed,
+    side: ServingSide | None,
+) -> InConfigurations:
+    """Return the scheduler of jobs alone, or that of jobs beside requests."""
+    how = {
         "name": f"Policy {decider.label!r}",
         "interval_seconds": settings["interval_seconds"],
         "growth": settings["growth"],
         "keep_paused": settings["keep_paused"],
         "whole_nodes": settings["gang_sizes"] == "whole_nodes",
+        "by_links": where.by_links,
     }
+    if side is None:
+        return InConfigurations(*about, **how)
+    return BesideRequests(*about, serving=side, **how)
 
 
-def _restarts(
-    settings: Mapping[str, Any], workload: ElasticWorkload, names: list[str]
-) -> JobRestarts:
-    """Return what restarts cost: by the settings, else by the workload, else as everywhere."""
-    seconds = np.array([workload.restart_s.get(name, (RESTART_S, RESCALE_S)) for name in names])
-    for place, name in enumerate(("restart_seconds", "rescale_seconds")):
-        if settings[name] is not None:
-            seconds[:, place] = settings[name]
-    believed_s = seconds[:, 0]
-    if settings["reallocation_seconds"] is not None:
-        believed_s = np.full(len(names), settings["reallocation_seconds"])
-    return JobRestarts(settings["gang_restart"], seconds[:, 0], seconds[:, 1], believed_s)
+def _jobs(truth: Truth, ordered: Workload, record: PauseRecord, cluster: Cluster) -> pd.DataFrame:
+    """Return the jobs table, with what changes have cost."""
+    return jobs_table(truth, ordered, cluster).assign(
+        restarts=record.restarts,
+        paused_s=record.paused_s,
+        paused_gpu_seconds=record.paused_gpu_s,
+    )
 
 
 def _whole(decider: Decider) -> Policy | ElasticRule:
@@ -244,13 +183,3 @@ def _whole(decider: Decider) -> Policy | ElasticRule:
         f"{decider.label!r} shares out time; elastic jobs need a policy that decides in whole "
         f"numbers, such as 'sia', 'pollux', 'deepboot' or 'optimus', or a rule of them."
     )
-
-
-def _check_options(workload: Workload, trainers: WithRigid) -> None:
-    """Refuse jobs that can run with no number of GPUs."""
-    for place, job in enumerate(workload.jobs.index):
-        if not trainers.goodputs([place]).any():
-            raise InputError(
-                f"Job {written(job)} can train with none of the gangs of the cluster: its least "
-                f"batch per GPU is too large for all of them."
-            )

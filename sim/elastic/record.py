@@ -49,6 +49,11 @@ class PauseRecord(RunRecord):
         self.paused_s: NDArray[np.float64] = np.zeros(truth.jobs)
         self.paused_gpu_s: NDArray[np.float64] = np.zeros(truth.jobs)
 
+    @property
+    def restarts(self) -> NDArray[np.intp]:
+        """Changes of each job so far, shape (jobs,)."""
+        return self._scheduler.restarts
+
     def ran(self, now_s: float, end_s: float, ran: Ran, active: int) -> None:
         """Take down what gangs have done between two times, while so many jobs were active."""
         super().ran(now_s, end_s, ran, active)
