@@ -63,15 +63,8 @@ def generate_communicating_workload(
     whole("jobs", jobs, 1)
     number("jobs_per_hour", jobs_per_hour, strict=True)
     number("gbps", gbps, strict=True)
-    known = list(COMMUNICATING_MODELS) if models is None else list(hashable("model", models))
-    for model in known:
-        if model not in COMMUNICATING_MODELS:
-            raise unknown_name("communicating model", model, COMMUNICATING_MODELS)
-    sizes = sorted({whole("A number of gpus", each, 2) for each in listed("gpus", gpus)})
-    if not known or not sizes:
-        raise InputError("models or gpus is empty; give one at least.")
+    rows = _rows(models, gpus)
     rng = np.random.default_rng(check_seed(seed))
-    rows = [(model, size) for model in known for size in sizes]
     periods = {
         (model, size): communication_profile(model, gbps=gbps, gpus=size).period_s
         for model, size in rows
@@ -88,5 +81,18 @@ def generate_communicating_workload(
     )
     index = pd.MultiIndex.from_tuples(rows, names=["job_type", "scale_factor"])
     speeds = pd.DataFrame({accelerator: [1 / periods[each] for each in rows]}, index=index)
-    notes = (f"jobs drawn evenly from {len(known)} models with communication profiles",)
+    count = len({model for model, _ in rows})
+    notes = (f"jobs drawn evenly from {count} models with communication profiles",)
     return Workload("communicating", table, speeds, notes)
+
+
+def _rows(models: Iterable[str] | None, gpus: Iterable[int]) -> list[tuple[str, int]]:
+    """Check models and sizes, and return each with each."""
+    known = list(COMMUNICATING_MODELS) if models is None else list(hashable("model", models))
+    for model in known:
+        if model not in COMMUNICATING_MODELS:
+            raise unknown_name("communicating model", model, COMMUNICATING_MODELS)
+    sizes = sorted({whole("A number of gpus", each, 2) for each in listed("gpus", gpus)})
+    if not known or not sizes:
+        raise InputError("models or gpus is empty; give one at least.")
+    return [(model, size) for model in known for size in sizes]
