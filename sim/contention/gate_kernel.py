@@ -9,7 +9,7 @@ import numpy as np
 
 from apportion.mechanism.gates.built_in import TIE
 from apportion.sim.contention.arrays import FAIR
-from apportion.sim.contention.jit import jit_borrowing
+from apportion.sim.contention.jit import jit, jit_borrowing
 from apportion.sim.contention.sharing_kernel import rates_by_cost, rates_of
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def _dual(
     return True
 
 
-@jit_borrowing
+@jit
 def _best_now(
     size: float, now_s: float, links: Ints, jobs: Any, on: Ints, law: Floats, rests: Floats
 ) -> bool:
@@ -133,7 +133,7 @@ def _best_now(
     return True
 
 
-@jit_borrowing
+@jit
 def _what_if(
     new: int,
     now_s: float,

@@ -16,7 +16,7 @@ from apportion.sim.contention.arrays import (
     WAITING,
 )
 from apportion.sim.contention.gate_kernel import DUAL_FIRST, K_WAY, WHAT_IF, decide, reach
-from apportion.sim.contention.jit import jit_borrowing
+from apportion.sim.contention.jit import jit, jit_borrowing
 from apportion.sim.contention.kernel_jobs import append
 from apportion.sim.contention.sharing_kernel import rates_of
 
@@ -78,7 +78,19 @@ def ask_gate(
         there = counts[WAITING]
         counts[ROUND] += 1
         _ask_about(
-            *(everybody, all_asked, now_s, jobs, sends, links_of, on, lists, counts, law),
+            *(
+                everybody,
+                all_asked,
+                opens_at_starts,
+                now_s,
+                jobs,
+                sends,
+                links_of,
+                on,
+                lists,
+                counts,
+                law,
+            ),
             *(of_link, gate, asked, room),
         )
         again = opens_at_starts and counts[WAITING] < there
@@ -94,7 +106,7 @@ def _hears_of(job: Any, links_of: Ints, since: int, asked: Ints) -> bool:
     return False
 
 
-@jit_borrowing
+@jit
 def _tell(
     number: int,
     jobs: Any,
@@ -120,6 +132,7 @@ def _tell(
 def _ask_about(
     everybody: int,
     all_asked: int,
+    opens_at_starts: bool,
     now_s: float,
     jobs: Any,
     sends: Any,
@@ -163,7 +176,8 @@ def _ask_about(
             row = on[links_of[at]]
             row[0] += 1
             row[row[0]] = number
-        _tell(number, jobs, links_of, lists, counts, gate, asked, room)
+        if opens_at_starts:
+            _tell(number, jobs, links_of, lists, counts, gate, asked, room)
         counts[SHARE] = 1
     counts[WAITING] = kept
 
