@@ -54,20 +54,10 @@ def run_configurations(
     snapshots: Snapshots | None,
     reporter: Progress,
 ) -> Run:
-    """Run elastic jobs under a policy that decides in whole numbers.
+    """Run elastic jobs under a policy that decides in whole numbers, or a rule of elastic jobs.
 
-    Parameters
-    ----------
-    decider
-        Chooses a type and a number of GPUs for every job.
-    workload, cluster
-        Jobs, and where they run.
-    settings
-        Those of ``"configurations"`` as `apportion.sim.settings.settings_for` returns them.
-    snapshots
-        Where the run leaves its state.
-    reporter
-        Is told of how far the run is.
+    `settings` are those of ``"configurations"`` as `apportion.sim.settings.settings_for` returns
+    them. The run leaves its state in `snapshots`, and tells `reporter` how far it is.
 
     Raises
     ------
@@ -101,8 +91,7 @@ def run_configurations(
     tables = {"schedule": schedule.table(index)}
     if side is not None and isinstance(scheduler, BesideRequests):
         tables |= serving_tables(
-            *(settings["serving"], side, scheduler, tables["schedule"]),
-            *(present.accelerators, index),
+            settings["serving"], side, scheduler, tables["schedule"], present.accelerators, index
         )
     return Run(
         policy=decider.label,

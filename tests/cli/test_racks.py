@@ -51,6 +51,7 @@ def test_schedulers_and_a_policy_in_one_command(capsys: pytest.CaptureFixture[st
         "mechanism": "leases",
         "resolve_seconds": 0.0,
         "network": "table1",
+        "topology": None,
         "lease_seconds": None,
         "checkpoint_seconds_per_gpu": None,
         "placement": None,
