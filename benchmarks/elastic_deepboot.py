@@ -56,7 +56,7 @@ WAYS: dict[str, Way] = {
     "deepboot, loans, whole servers": ("deepboot", AFE, {"reclaim": "whole_server"}),
     "deepboot, pooled, at random": ("deepboot", AFE, {"gpus": "pooled", "reclaim": "random"}),
     "deepboot, pooled, no AFE": ("deepboot", {}, {"gpus": "pooled"}),
-    "deepboot, pooled, no ATS-I": (
+    "deepboot, pooled, at random, none kept": (
         "deepboot",
         AFE,
         {"gpus": "pooled", "reclaim": "random", "protect": 0.0},
@@ -64,8 +64,8 @@ WAYS: dict[str, Way] = {
 }
 """Policy, settings of training, and settings of serving; half of the GPUs serve but where pooled.
 
-Without ATS-I is taken to be: nothing stays reserved for a service after a request, and any GPU is
-called back.
+DeepBoot without ATS-I is the one that is apart. Where none is kept, no GPU stays reserved for a
+service after a request.
 """
 
 PROTECT: dict[str, Way] = {
