@@ -98,7 +98,7 @@ def _model(name: str, row: TableIII, times: int) -> dict[str, object]:
     }
     near = [way for way in BY_THE_LAW if abs(ways[way] / PAPER - 1) <= WITHIN]
     judged = f"reproduced, {' and '.join(near)}" if near else "not reproduced"
-    return {"model": name, "alone, s per iteration": alone_s / times} | ways | {"verdict": judged}
+    return {"model": name, "alone, s per iteration": alone_s / times, **ways, "verdict": judged}
 
 
 def _iteration(row: TableIII, factors: Sequence[float] | np.ndarray) -> Iteration:

@@ -69,7 +69,8 @@ def _options() -> argparse.Namespace:
 def _row(runs: pd.DataFrame, point: str) -> dict[str, Any]:
     """Return the completion times of SRSF(1) at a point, over the text's, and those of AdaDUAL."""
     here = runs[runs["point"] == point]
-    of_one = dict(means(here, ["placement", "gate"]).set_index("gate").loc[ONE])
+    of_all = means(here, ["placement", "gate"])
+    (of_one,) = of_all[of_all["gate"] == ONE].to_dict("records")
     both = ({"gate": ONE, "point": each} for each in (point, TEXT))
     over_text = ratio(runs, *both)
     return {

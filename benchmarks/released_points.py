@@ -55,10 +55,10 @@ class AsLastSorted(LeastWorkloadFirst):
         machine_of = np.array(pool.machine_of)
         if gang.gpus <= self.kappa:
             return super().choose(gang, devices)
-        if self._servers_as_sorted is None:
-            self._servers_as_sorted = np.arange(machine_of.max() + 1)
-        sums = np.bincount(machine_of, weights=loads).round(6)
         old = self._servers_as_sorted
+        if old is None:
+            old = np.arange(machine_of.max() + 1)
+        sums = np.bincount(machine_of, weights=loads).round(6)
         self._servers_as_sorted = new = old[sums[old].argsort(kind="stable")]
         place = new.argsort()[machine_of]
         ordered = sorted(pool.free_devices, key=lambda gpu: (place[gpu], loads[gpu].round(6), gpu))

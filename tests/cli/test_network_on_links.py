@@ -150,7 +150,7 @@ def test_drawn_jobs_keep_the_cluster_as_busy_as_told() -> None:
     assert set(jobs["scale_factor"]) == set(range(2, 7))
     again = ap.generate_communicating_workload(4000, seed=1)
     pd.testing.assert_frame_equal(jobs, again.jobs)
-    for change, words in (
+    wrong: tuple[tuple[dict[str, Any], str], ...] = (
         ({"models": ["VGG99"]}, "VGG99"),
         ({"models": []}, "models or gpus is empty"),
         ({"gpus": []}, "models or gpus is empty"),
@@ -158,7 +158,8 @@ def test_drawn_jobs_keep_the_cluster_as_busy_as_told() -> None:
         ({"jobs": 0}, "jobs"),
         ({"jobs_per_hour": 0}, "jobs_per_hour"),
         ({"gbps": -1}, "gbps"),
-    ):
+    )
+    for change, words in wrong:
         with pytest.raises(InputError, match=words):
             ap.generate_communicating_workload(**change)
 

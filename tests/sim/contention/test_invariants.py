@@ -69,8 +69,8 @@ def drawn(seed: int, jobs: int | None = None) -> Drawn:
 
 def machines_of(run: ap.Run, per_machine: int) -> pd.Series:
     """Return the number of machines of every job."""
-    own = run.schedule.set_index("job")["devices"]
-    return own.map(lambda devices: len({device // per_machine for device in devices}))
+    rows = run.schedule[["job", "devices"]].itertuples(index=False)
+    return pd.Series({job: len({each // per_machine for each in own}) for job, own in rows})
 
 
 def most_at_once(transfers: pd.DataFrame) -> int:
