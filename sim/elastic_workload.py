@@ -36,7 +36,7 @@ batch at any time that it runs.
 """
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ElasticWorkload:
     """Elastic jobs: from start to end of their application, on any number of GPUs.
 
@@ -105,6 +105,10 @@ class ElasticWorkload:
 
     def __len__(self) -> int:
         return len(self.jobs)
+
+    def __repr__(self) -> str:
+        trained = ", ".join(sorted(set(self.jobs["application"])))
+        return f"<ElasticWorkload {self.name}: {len(self)} jobs, which train {trained}>"
 
     def rigid(self, accelerators: str | Iterable[str], gpus_per_node: int = 4) -> Workload:
         """Return the same jobs with the GPUs and batches that their users set.

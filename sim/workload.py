@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Workload"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Workload:
     """Jobs, and how fast each kind of job runs on each accelerator type.
 
@@ -80,6 +80,10 @@ class Workload:
 
     def __len__(self) -> int:
         return len(self.jobs)
+
+    def __repr__(self) -> str:
+        kinds, types = self.jobs["job_type"].nunique(), ", ".join(self.throughputs.columns)
+        return f"<Workload {self.name}: {len(self)} jobs of {kinds} types, on {types}>"
 
     @property
     def accelerators(self) -> tuple[str, ...]:
