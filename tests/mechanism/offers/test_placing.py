@@ -14,7 +14,8 @@ from apportion.cluster import Cluster
 from apportion.mechanism.devices import Devices
 from apportion.mechanism.machines import MachinePool
 from apportion.mechanism.placement import Placer
-from apportion.mechanism.placements import PLACEMENTS, Gang
+from apportion.mechanism.placements import Gang
+from apportion.mechanism.placements.built_in import BUILT_IN
 from apportion.mechanism.placements.by_speed import by_tier
 from apportion.mechanism.placements.spreading import evenly_over, fewest_places
 from apportion.mechanism.places import can_hold
@@ -113,7 +114,7 @@ def test_a_gang_in_a_crowd_has_the_best_of_what_is_free(
     assert sum(part for _, _, part in found) == gpus
     assert placing.worth(model, found)[0] <= best[0] * (1 + LOSS[network])
     # What it had it keeps, unless there is better.
-    for name in PLACEMENTS:
+    for name in BUILT_IN:
         before = next(all_placements(table, gpus))
         kept = chosen(table, pace, gang._replace(before=numbers(table, before)), name)
         assert kept == before or placing.worth(model, kept) < placing.worth(model, before)
