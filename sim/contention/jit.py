@@ -1,11 +1,13 @@
 """Compiled if numba is there; if it is not, only the plain engine runs.
 
-What is compiled is kept beside the source until that file changes. Who changes one of several files
-that call each other, or a constant of `arrays`, empties ``sim/contention/__pycache__``.
+What is compiled is kept beside the source. numba sees a change of the file of a function, not of
+those that it calls, nor of a constant of `arrays`: so what is older than any file here is forgotten.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -23,6 +25,20 @@ __all__ = ["compiled", "jit", "jit_borrowing"]
 
 compiled = njit is not None
 """Whether functions are compiled."""
+
+
+def _forget_older(folder: Path) -> None:
+    """Delete what was compiled before a source file of the folder was last written."""
+    with suppress(OSError):  # others may be at it, and an installation may be read-only
+        written = max(file.stat().st_mtime_ns for file in folder.glob("*.py"))
+        kept = list((folder / "__pycache__").glob("*.nb[ci]"))
+        if any(file.stat().st_mtime_ns < written for file in kept):
+            for file in kept:
+                file.unlink(missing_ok=True)
+
+
+if compiled:
+    _forget_older(Path(__file__).parent)
 
 
 def jit(function: Function) -> Function:
