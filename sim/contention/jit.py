@@ -1,7 +1,7 @@
 """Compiled if numba is there; if it is not, only the plain engine runs.
 
 What is compiled is kept beside the source. numba sees a change of the file of a function, not of
-those that it calls, nor of a constant of `arrays`: so what is older than any file here is forgotten.
+those that it calls, nor of a constant of `arrays`: what is older than any file here is forgotten.
 """
 
 from __future__ import annotations
