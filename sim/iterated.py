@@ -30,7 +30,7 @@ from apportion.sim.run import Run
 from apportion.sim.schedule import ScheduleLog
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from apportion.cluster import Cluster
     from apportion.mechanism.gates import Gate
@@ -160,20 +160,11 @@ def run_iterated(
     def engine_named(name: str) -> Engine:
         return engine_for(name, links, sharing, get_gate(decider.gate), timeline, named)
 
-    def other_engine(kind: str) -> Engine:
-        try:
-            return engine_named(_ENGINES[kind])
-        except InputError as error:
-            error.add_note(
-                "The state of the run is that of the compiled engine; delete it to begin anew."
-            )
-            raise
-
     runtime = Iterating(
         *(truth, engine_named(settings["engine"]), links),
         lambda job, option: iterations[job, option],
         scheduler.turn,
-        other_engine=other_engine,
+        other_engine=lambda kind: _engine_of_state(kind, engine_named),
         time_sliced=not decider.exclusive,
     )
     log, schedule = RoundLog(present.accelerators), ScheduleLog(present, len(ordered))
@@ -183,12 +174,8 @@ def run_iterated(
     jobs = jobs_table(truth, ordered, present).assign(
         computed_gpu_s=runtime.computed_s, sent_bytes=runtime.sent
     )
-    counted = {"engine": [type(runtime.engine).__name__], "events": [runtime.engine.events]}
-    tables = {"schedule": schedule.table(ordered.jobs.index), "engine": pd.DataFrame(counted)}
-    if timeline is not None:
-        lines = {"tasks": timeline.tasks(), "transfers": timeline.transfers()}
-        for name, table in lines.items():
-            tables[name] = table.assign(job=[named[job] for job in table["job"].tolist()])
+    tables = {"schedule": schedule.table(ordered.jobs.index)}
+    tables |= _tables(runtime.engine, timeline, named)
     return Run(
         policy=decider.label,
         workload=workload.name,
@@ -201,6 +188,29 @@ def run_iterated(
         solves=0,
         tables=tables,
     )
+
+
+def _engine_of_state(kind: str, engine_named: Callable[[str], Engine]) -> Engine:
+    """Return the engine that has left a state; an error tells what to do where it cannot run."""
+    try:
+        return engine_named(_ENGINES[kind])
+    except InputError as error:
+        error.add_note(
+            "The state of the run is that of the compiled engine; delete it to begin anew."
+        )
+        raise
+
+
+def _tables(
+    engine: Engine, timeline: Timeline | None, named: Sequence[object]
+) -> dict[str, pd.DataFrame]:
+    """Return what the engine has done, and the timeline if there is one, with users' job ids."""
+    counted = {"engine": [type(engine).__name__], "events": [engine.events]}
+    tables = {"engine": pd.DataFrame(counted)}
+    if timeline is not None:
+        for name, table in (("tasks", timeline.tasks()), ("transfers", timeline.transfers())):
+            tables[name] = table.assign(job=[named[job] for job in table["job"].tolist()])
+    return tables
 
 
 def _check_memory(workload: Workload, models: Sequence[TrainedModel], gpu_memory_gb: float) -> None:
