@@ -112,6 +112,7 @@ def test_paired_ratios_and_what_they_prove() -> None:
     assert elastic_runs.agrees({**found, "low": float("nan")}, 0.9) == "undecided"
 
 
+@pytest.mark.slow
 def test_the_speed_suite_runs_where_there_are_neither_data_nor_gavel(tmp_path: Path) -> None:
     parts = ("--parts", "decisions", "water_filling", "sharing", "events", "--markdown")
     shown = run(
@@ -172,6 +173,7 @@ def test_one_round_lies_between_first_fit_and_its_bound(tmp_path: Path) -> None:
     assert (runs["first fit"] <= 1 + 1e-6).all()
 
 
+@pytest.mark.slow
 def test_gavel_physical_says_that_the_data_are_absent(tmp_path: Path) -> None:
     shown = run("gavel_physical", "--data", str(tmp_path / "nowhere"), "--out", str(tmp_path))
     assert "skipped: data absent" in shown
@@ -181,6 +183,7 @@ def test_gavel_physical_says_that_the_data_are_absent(tmp_path: Path) -> None:
         assert makespan_h <= static.xs(cluster).min() * (1 + 1e-6)
 
 
+@pytest.mark.slow
 def test_gavel_physical_reads_the_public_traces(public_data: Path, tmp_path: Path) -> None:
     shown = run("gavel_physical", "--data", str(public_data / "gavel"), "--out", str(tmp_path))
     assert "skipped" not in shown

@@ -25,22 +25,23 @@ if TYPE_CHECKING:
 SCHEDULERS = ap.scheduler_table()["name"].tolist()
 SINGLE_GPU = {"allox"}
 ON_DEVICES = import_module("apportion.sim.on_devices")
-SLOW = {"strategy_proof"}
+# Many programs, or programs that take long; what they share with the others is tested with those.
+SLOW = {"strategy_proof", "min_cost_slos", "nash_welfare", "min_cost", "proportional"}
+SLOW |= {"hierarchical_fairness", "gandiva", "themis"}
 SHARING = ["max_min_fairness_space_sharing", "makespan_space_sharing"]
 
 
-@pytest.mark.parametrize("name", SCHEDULERS)
+def quick(names: list[str]) -> list[Any]:
+    """Mark the tests of those that take long."""
+    return [pytest.param(each, marks=[pytest.mark.slow] if each in SLOW else []) for each in names]
+
+
+@pytest.mark.parametrize("name", quick(SCHEDULERS))
 def test_schedulers_keep_the_contract(name: str) -> None:
     ap.check_scheduler(name)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else [])
-        for name in [*(policy.name for policy in BUILT_IN), *SHARING]
-    ],
-)
+@pytest.mark.parametrize("name", quick([*(policy.name for policy in BUILT_IN), *SHARING]))
 def test_policies_keep_the_contract_in_rounds(name: str) -> None:
     ap.check_scheduler(name, gangs=name not in SINGLE_GPU)
 

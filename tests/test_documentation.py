@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.in_process import run_script
 
-from apportion.cli import main
 from apportion.mechanism.placements import PLACEMENTS
 from apportion.names import POLICY_NAMES
 from apportion.policies import policy_table, registry
-from benchmarks.readme import PRINTED, block, compared, first_command, python_blocks, with_block
+from benchmarks.readme import PRINTED, block, compared, python_blocks, with_block
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[1]
 FIRST = "the first command"
+SLOW = {FIRST, "sharing", "elastic.md"}  # run with the slow tests, all in processes of their own
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
@@ -74,7 +74,9 @@ def script_of(page: Path, folder: Path) -> Path:
 
 
 @pytest.mark.usefixtures("own_registry")
-@pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", [each for each in WITH_CODE if each.name not in SLOW], ids=lambda page: page.name
+)
 def test_the_code_of_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path) -> None:
     script = script_of(page, tmp_path)
     if page.name == "sweeps.md":  # with fewer jobs, as the test below has it as it is
@@ -104,32 +106,13 @@ def test_every_block_of_the_readme_that_something_prints_is_printed_again() -> N
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(each, marks=[pytest.mark.slow] if each == FIRST else []) for each in PRINTED],
+    [pytest.param(each, marks=[pytest.mark.slow] if each in SLOW else []) for each in PRINTED],
 )
 def test_the_readme_says_what_is_printed(name: str, tmp_path: Path) -> None:
     printed = PRINTED[name](README, tmp_path)
     assert compared(printed) == compared(block(README, name)), (
         "python -m benchmarks.readme --write brings the README up to date"
     )
-
-
-@pytest.mark.usefixtures("without_plots")
-def test_policies_of_the_first_command_do_as_the_readme_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Two of them, whose rows are the same but for the marks of what is best."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-    two = ["max_min_fairness", "fifo"]
-    words = [*first_command(README), "--policies", ",".join(two), "--jobs", "1"]
-    assert main(words) == 0
-
-    def rows(printed: str) -> list[list[str]]:
-        lines = compared(printed.replace("*", ""))
-        return [line for line in lines if line and line[0] in two]
-
-    assert len(rows(block(README, FIRST))) == 2
-    assert rows(capsys.readouterr().out) == rows(block(README, FIRST))
 
 
 def test_seconds_alone_are_left_out_of_the_comparison() -> None:

@@ -28,6 +28,7 @@ def short(jobs: int = 3, seed: int = 0) -> ap.ElasticWorkload:
     return replace(drawn, jobs=drawn.jobs.assign(application="small_vision", batch=128, gpus=2))
 
 
+@pytest.mark.slow
 def test_a_comparison_is_its_simulations_and_resumes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

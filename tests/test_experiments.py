@@ -130,6 +130,7 @@ def test_experiments_explain_themselves(experiment: str) -> None:
     assert "--fresh" in shown
 
 
+@pytest.mark.slow
 def test_hierarchy_shares_follow_the_weights_without_the_data(tmp_path: Path) -> None:
     absent = ("--data", str(tmp_path / "nowhere"))
     shown = run("gavel_hierarchy", "--quick", *absent, "--out", str(tmp_path))
@@ -141,6 +142,7 @@ def test_hierarchy_shares_follow_the_weights_without_the_data(tmp_path: Path) ->
     assert "not reproduced" not in shown
 
 
+@pytest.mark.slow
 def test_leases_cut_what_starting_costs(tmp_path: Path) -> None:
     absent = ("--data", str(tmp_path / "nowhere"))
     run("gavel_leases", "--quick", *absent, "--out", str(tmp_path))

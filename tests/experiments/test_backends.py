@@ -102,6 +102,7 @@ def test_a_dask_cluster_that_runs_is_used_and_left_running(
             assert client.submit(sum, [1, 2]).result() == 3
 
 
+@pytest.mark.slow
 def test_a_ray_cluster_of_two_workers_gives_the_same_table(
     alone: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,6 +147,7 @@ def is_running(pid: int) -> bool:
     return True
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="ps of Linux lists the workers")
 def test_a_killed_sweep_leaves_no_workers_and_goes_on_where_it_stopped(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

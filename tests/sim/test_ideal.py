@@ -30,6 +30,7 @@ def test_an_arrival_waits_for_the_next_solve() -> None:
     assert run.jobs.completion_s.tolist() == pytest.approx([1000.0, 350.0])
 
 
+@pytest.mark.slow
 def test_rounds_follow_the_shares_when_the_policy_is_solved_again_and_again() -> None:
     # Counting anew at every solve, as Gavel does, serves the same jobs first each time.
     rng = np.random.default_rng(0)

@@ -125,6 +125,7 @@ def test_the_published_penalty_of_sia_lets_one_of_two_equal_jobs_wait() -> None:
     assert (run.rounds["running_jobs"] == 1).any()
 
 
+@pytest.mark.slow
 def test_a_job_that_starves_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     """One job of much progress on two GPUs; by the published penalty the second waits for it."""
     jobs = workload([0.0, 60.0])
