@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from apportion.policies.instance import Instance
-    from apportion.policies.solving.solvers.cone_program import ConeProgram
+    from apportion.policies.solving.solvers.cone_program import Cone, ConeProgram, Kind
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
@@ -123,13 +125,57 @@ def relative_gap(value: float, bound: float, *, logarithmic: bool = False) -> fl
 
 
 def _project(program: ConeProgram, y: Floats) -> Floats:
-    """Project a dual vector onto the dual cone (exponential cones are left as they are)."""
+    """Move a dual vector into the dual cone."""
     y = y.copy()
     linear = y[: program.linear]
     y[: program.linear] = np.where(program.equality, linear, np.maximum(linear, 0.0))
     start = program.linear
-    for size in program.second_order:
-        head, tail = y[start], np.linalg.norm(y[start + 1 : start + size])
-        y[start] = max(head, tail)
-        start += size
+    for cone in program.cones:
+        place = slice(start, start := start + cone.size)
+        y[place] = _INTO_DUAL[cone.kind](y[place], cone)
     return y
+
+
+def _into_second_order(y: Floats, cone: Cone) -> Floats:
+    return np.append(max(y[0], np.linalg.norm(y[1:])), y[1:])
+
+
+def _into_semidefinite(y: Floats, cone: Cone) -> Floats:
+    """Leave out what is below zero in the spectrum."""
+    column, row = np.tril_indices(cone.order)  # the upper triangle by columns
+    root = np.where(row == column, 1.0, np.sqrt(2))
+    matrix = np.zeros((cone.order, cone.order))
+    matrix[row, column] = matrix[column, row] = y / root
+    values, vectors = np.linalg.eigh(matrix)
+    kept = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    return np.asarray(kept[row, column] * root, dtype=float)
+
+
+def _into_exponential(y: Floats, cone: Cone) -> Floats:
+    """Raise the second or the third of (u, v, w), of which ``-u exp(v / u - 1) <= w`` must hold."""
+    u, v, w = y.tolist()
+    if u >= 0:
+        return np.maximum([0.0, v, w], 0.0)
+    enough = u * (1 + np.log(w / -u)) if w > 0 else np.inf
+    if v >= enough:
+        return y
+    least = -u * np.exp(min(v / u - 1, _MOST_EXPONENT))
+    lifts_v = enough - v <= least - w or v / u - 1 > _MOST_EXPONENT
+    return np.array([u, enough, w] if lifts_v else [u, v, least])
+
+
+def _into_power(y: Floats, cone: Cone) -> Floats:
+    """Shorten the last, which is no longer than the others weighted allow."""
+    powers, sides = np.array(cone.powers), np.maximum(y[:-1], 0.0)
+    most = float(np.prod((sides / powers) ** powers))
+    return np.append(sides, np.clip(y[-1], -most, most))
+
+
+_MOST_EXPONENT = 700.0
+_INTO_DUAL: dict[Kind, Callable[[Floats, Cone], Floats]] = {
+    "second order": _into_second_order,
+    "semidefinite": _into_semidefinite,
+    "exponential": _into_exponential,
+    "power": _into_power,
+}
+"""How a dual vector gets into the dual of each cone."""

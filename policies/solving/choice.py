@@ -193,7 +193,7 @@ def _optimum(policy: Policy, compiled: Compiled, first: Point, solver: SolverNam
             X = next(_spent(policy, p, kept, solver), None)
             if X is None:
                 return compiled.X_at(first)
-            return compiled.restored(first, X) if compiled.program.exponential else X
+            return compiled.restored(first, X)
     if isinstance(p.scale, cp.Variable):
         toward = compiled.toward_smaller_scale(p.scale)
     else:

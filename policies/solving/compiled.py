@@ -85,7 +85,7 @@ class Compiled:
         """Solve, or say which constraints cannot hold together."""
         point = optimise(self.program, solver)
         if point.status == "optimal":
-            return self._sharpened(point) if self.program.exponential else point
+            return self._sharpened(point)
         if point.status == "unbounded":
             raise SolveError(f"The objective of {asked_by} is unbounded on this problem.")
         raise InfeasibleError(
@@ -175,7 +175,7 @@ class Compiled:
         A difference of sums of logarithms is relative as it is; their value may well be zero.
         """
         lost = reached - self.objective() if self.maximises else self.objective() - reached
-        size = 1.0 if self.program.exponential else max(abs(reached), 1e-300)
+        size = 1.0 if "exponential" in self.program.kinds else max(abs(reached), 1e-300)
         return lost / size if lost > 0 else 0.0
 
     def bound(self, point: Point) -> float:

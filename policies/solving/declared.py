@@ -97,6 +97,6 @@ def _attempt(
     X, missed = choose(policy, compiled, first, solver, second_stage=second_stage)
     objective = compiled.objective()
     value = -objective if compiled.maximises else objective
-    gap = relative_gap(value, bound, logarithmic=bool(compiled.program.exponential))
+    gap = relative_gap(value, bound, logarithmic="exponential" in compiled.program.kinds)
     gap = max(gap, missed or 0.0, compiled.p.inexact)
     return _Attempt(first, X, objective, gap, solved - started, time.perf_counter() - solved)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.linalg import lapack
 
+from apportion.policies.solving.layers import made_for
 from apportion.policies.solving.solvers.highs import rows_that_are_bounds
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class _Parts(NamedTuple):
     nonnegative: Bools
 
 
+@made_for()
 def least_squares(program: ConeProgram, weight: Floats, near: Floats) -> Floats | None:
     """Minimise ``sum(weight * x**2)`` subject to the linear constraints of a program.
 
@@ -63,7 +65,7 @@ def least_squares(program: ConeProgram, weight: Floats, near: Floats) -> Floats 
     """
     A = program.A.tocsr()
     held = _held_at_zero(program, A)
-    if np.count_nonzero(~held) > _MOST_COLUMNS or A.shape[0] > program.linear:
+    if np.count_nonzero(~held) > _MOST_COLUMNS:
         return None
     bound_row, bound_column, _ = rows_that_are_bounds(program)
     nonnegative = np.zeros(held.size, dtype=bool)
@@ -90,8 +92,8 @@ def least_squares(program: ConeProgram, weight: Floats, near: Floats) -> Floats 
 
 def _held_at_zero(program: ConeProgram, A: sparse.csr_array) -> Bools:
     """Columns that an equality with one entry holds at zero."""
-    single = (np.diff(A.indptr)[: program.linear] == 1) & program.equality & (program.b == 0)
-    entry = A.indptr[: program.linear][single]
+    single = (np.diff(A.indptr) == 1) & program.equality & (program.b == 0)
+    entry = A.indptr[:-1][single]
     held = np.zeros(program.c.size, dtype=bool)
     held[A.indices[entry[A.data[entry] != 0]]] = True
     return held

@@ -9,7 +9,8 @@ cvxpy problem is ``cost_scale * (x'Px/2 + c'x) + offset``, negative if it is max
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import cvxpy as cp
 import numpy as np
@@ -23,7 +24,24 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.integer[Any]]
 
-__all__ = ["ConeProgram", "Scales", "canonicalise", "cone_program", "equilibrate"]
+__all__ = ["Cone", "ConeProgram", "Kind", "Scales", "canonicalise", "cone_program", "equilibrate"]
+
+Kind = Literal["quadratic", "second order", "semidefinite", "exponential", "power"]
+"""What a program may have beside linear terms and half lines."""
+
+
+class Cone(NamedTuple):
+    """A cone other than a half line, and how many rows it has.
+
+    `order` is that of the matrix of a semidefinite one, whose rows are its upper triangle by
+    columns with what is off the diagonal times the root of 2; `powers` are the exponents of a
+    power cone.
+    """
+
+    kind: Kind
+    size: int
+    order: int = 0
+    powers: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,10 +52,10 @@ class ConeProgram:
     ----------
     equality
         Which of the first ``linear`` rows are equalities, shape (linear,).
-    second_order
-        Sizes of the second-order cones, in the order of the rows behind the linear ones.
     columns, rows
         Start of each variable and slice of each linear constraint, by cvxpy id.
+    cones
+        The cones of the rows behind the linear ones, in their order.
     """
 
     P: sparse.csc_array
@@ -45,12 +63,11 @@ class ConeProgram:
     A: sparse.csc_array
     b: Floats
     equality: NDArray[np.bool_]
-    second_order: tuple[int, ...]
-    exponential: int
     offset: float
     cost_scale: float
     columns: Mapping[int, int]
     rows: Mapping[int, slice]
+    cones: tuple[Cone, ...] = ()
 
     @property
     def linear(self) -> int:
@@ -60,7 +77,13 @@ class ConeProgram:
     @property
     def is_linear_program(self) -> bool:
         """Whether there is neither a quadratic term nor any cone beside the half lines."""
-        return self.P.nnz == 0 and self.linear == self.b.size
+        return not self.kinds
+
+    @cached_property
+    def kinds(self) -> frozenset[Kind]:
+        """What there is beside linear terms and half lines."""
+        quadratic: tuple[Kind, ...] = ("quadratic",) if self.P.nnz else ()
+        return frozenset([*quadratic, *(cone.kind for cone in self.cones)])
 
     def value(self, x: Floats) -> float:
         """Objective at x."""
@@ -92,12 +115,22 @@ def cone_program(data: Mapping[str, Any], offset: float) -> ConeProgram:
         A=sparse.csc_array(data["A"]),
         b=np.asarray(data["b"], dtype=float),
         equality=equality,
-        second_order=tuple(dims.soc),
-        exponential=int(dims.exp),
         offset=offset,
         cost_scale=1.0,
         columns=dict(compiled.var_id_to_col),
         rows=rows,
+        cones=_cones(dims),
+    )
+
+
+def _cones(dims: Any) -> tuple[Cone, ...]:
+    """Return the cones that cvxpy counts, in the order of its rows."""
+    return (
+        *(Cone("second order", int(size)) for size in dims.soc),
+        *(Cone("semidefinite", n * (n + 1) // 2, order=int(n)) for n in dims.psd),
+        *[Cone("exponential", 3)] * int(dims.exp),
+        *(Cone("power", 3, powers=(float(power), 1 - float(power))) for power in dims.p3d),
+        *(Cone("power", len(powers) + 1, powers=tuple(map(float, powers))) for powers in dims.pnd),
     )
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import sparse
 
+from apportion.policies.solving.layers import made_for
 from apportion.policies.solving.solvers.dual_face import DualFace
 from apportion.policies.solving.solvers.highs_model import rows_that_are_bounds
 
@@ -94,6 +95,7 @@ class Bounds:
         return cls(*rows_that_are_bounds(linear), held, held_row)
 
 
+@made_for("quadratic", "exponential")
 def least_duals(
     program: ConeProgram,
     first: Point,
@@ -116,8 +118,6 @@ def least_duals(
     without
         Rows that are lifted, shape (rows,).
     """
-    if program.second_order:
-        return None
     linear = program.linear
     tight, slack = _tight_rows(program, first)
     idle = np.zeros(program.c.size, dtype=bool)

@@ -14,6 +14,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import splu
 
+from apportion.policies.solving.layers import made_for
 from apportion.policies.solving.solvers.sums_of_logarithms import SumOfLogarithms
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class _InteriorIterate:
         return float(self.x @ self.z + self.s @ self.y)
 
 
+@made_for("exponential")
 def sharpen(program: ConeProgram, point: Point) -> Point | None:
     """Solve a sum of logarithms again, from a point near its optimum, to rounding errors.
 
@@ -88,6 +90,7 @@ def sharpen(program: ConeProgram, point: Point) -> Point | None:
     return None if vectors is None else replace(point, x=vectors[0], y=vectors[1])
 
 
+@made_for("exponential")
 def restore(program: ConeProgram, optimum: Point, near: Floats) -> Floats | None:
     """Move a point that has nearly the logarithms of an optimum to where it has them.
 

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import clarabel
 import numpy as np
@@ -18,7 +18,7 @@ from apportion.policies.solving.solvers.point import Point
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from apportion.policies.solving.solvers.cone_program import ConeProgram
+    from apportion.policies.solving.solvers.cone_program import Cone, ConeProgram
 
     Floats = NDArray[np.float64]
 
@@ -74,14 +74,13 @@ def _clarabel(program: ConeProgram) -> Point:
         [equal, linear[~program.equality], np.arange(program.linear, program.b.size)]
     )
     cones = [clarabel.ZeroConeT(equal.size), clarabel.NonnegativeConeT(program.linear - equal.size)]
-    cones += [clarabel.SecondOrderConeT(size) for size in program.second_order]
-    cones += [clarabel.ExponentialConeT()] * program.exponential
+    cones += [_clarabel_cone(cone) for cone in program.cones]
     A = sparse.csc_array(program.A[order])
     P = sparse.csc_array(sparse.triu(program.P))
     b = program.b[order]
     # Where the objective is curved, an error in its value shows as its root in the solution.
     # Large programs rarely get that far and pay for the attempt.
-    curved = (program.P.nnz > 0 or program.exponential > 0) and program.c.size <= _LARGE
+    curved = bool(program.kinds & {"quadratic", "exponential"}) and program.c.size <= _LARGE
     for gap in (_TOLERANCE / 10_000, _TOLERANCE) if curved else (_TOLERANCE,):
         settings = _clarabel_settings(gap, strict=curved)
         result = clarabel.DefaultSolver(P, program.c, A, b, cones, settings).solve()
@@ -101,6 +100,19 @@ _CLARABEL_WORDS = {
     "DualInfeasible": "unbounded",
     "AlmostDualInfeasible": "unbounded",
 }
+
+
+def _clarabel_cone(cone: Cone) -> Any:
+    """Return a cone as Clarabel calls it."""
+    if cone.kind == "second order":
+        return clarabel.SecondOrderConeT(cone.size)
+    if cone.kind == "semidefinite":
+        return clarabel.PSDTriangleConeT(cone.order)
+    if cone.kind == "exponential":
+        return clarabel.ExponentialConeT()
+    if len(cone.powers) == 2:
+        return clarabel.PowerConeT(cone.powers[0])
+    return clarabel.GenPowerConeT(list(cone.powers), 1)
 
 
 def _clarabel_settings(gap: float, *, strict: bool) -> clarabel.DefaultSettings:

@@ -61,9 +61,9 @@ class SumOfLogarithms:
     def of(cls, program: ConeProgram) -> SumOfLogarithms | None:
         """Read a cone program as such a sum; ``None`` where it is none."""
         A, b, linear = program.A.tocsr(), program.b, program.linear
-        if program.P.nnz or program.second_order or not program.exponential:
+        if not program.cones:
             return None
-        first = linear + 3 * np.arange(program.exponential)
+        first = linear + 3 * np.arange(len(program.cones))
         head = A[first]
         if (np.diff(head.indptr) != 1).any() or A[first + 1].nnz:
             return None

@@ -1,0 +1,66 @@
+"""Objectives that nobody thought of: what plain cvxpy makes of them, `solve` does as well."""
+
+from __future__ import annotations
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from tests.policies.own.objectives import CURVED, STRAIGHT, Own, Plain, Recipe, Scene
+from tests.seeds import ranges_of_seeds
+
+import apportion as ap
+
+ATOMS = sorted(STRAIGHT | CURVED)
+
+
+def best_of_plain(recipe: Recipe, scene: Scene) -> float | None:
+    """Return the best value that cvxpy's solvers find at a feasible point, if any does."""
+    sign, best = (1 if recipe.minimises else -1), np.inf
+    for solver, options in (
+        (cp.CLARABEL, {"tol_gap_rel": 1e-11, "tol_gap_abs": 1e-13, "tol_feas": 1e-10}),
+        (cp.HIGHS, {}),
+    ):
+        p = Plain(scene)
+        problem = cp.Problem(recipe.objective(p), [*p.limits, *recipe.constraints(p)])
+        try:
+            problem.solve(solver=solver, **options)
+        except cp.error.SolverError:
+            continue
+        if problem.status not in {cp.OPTIMAL, cp.OPTIMAL_INACCURATE}:
+            continue
+        if max(np.max(limit.violation()) for limit in problem.constraints if limit.size) <= 1e-7:
+            best = min(best, sign * problem.value)
+    return sign * best if np.isfinite(best) else None
+
+
+def check(recipe: Recipe, scene: Scene) -> None:
+    """Compare value and feasibility."""
+    found = ap.solve(Own(recipe=recipe), scene.speed, **scene.facts())
+    X, best = found.X.to_numpy(), best_of_plain(recipe, scene)
+    p = Plain(scene)
+    p.X.value = X
+    assert max(np.max(limit.violation()) for limit in p.limits) <= 1e-9, recipe
+    for limit in recipe.constraints(p):
+        if limit.variables() == [p.X]:
+            assert np.max(limit.violation()) <= 1e-6, recipe
+    if best is not None:
+        lost = (found.objective - best) if recipe.minimises else (best - found.objective)
+        assert lost <= 1e-6 * max(abs(best), 1e-2 * recipe.size), (recipe, found.objective, best)
+
+
+@pytest.mark.parametrize("seeds", ranges_of_seeds(12, 400))
+@pytest.mark.filterwarnings("ignore::UserWarning")  # cvxpy tells how it takes powers
+def test_drawn_objectives_are_as_good_as_in_plain_cvxpy(seeds: range) -> None:
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        scene = Scene.draw(rng)
+        check(Recipe.draw(rng, ATOMS), scene)
+
+
+@pytest.mark.parametrize("seeds", ranges_of_seeds(1, 10))
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_every_atom_by_itself(seeds: range) -> None:
+    for seed in seeds:
+        scene = Scene.draw(np.random.default_rng([seed, 1]))
+        for atom in sorted(CURVED):
+            check(Recipe(((1.0, atom, "speed"),), "same", "", bool(seed % 2), 1.0), scene)
