@@ -61,6 +61,10 @@ class ProblemArrays:
     plain_usage
         The same object as ``usage`` where a row holds its scale factor of the accelerators of an
         option and nothing else, as `of_jobs` poses it; another or ``None`` if that is not known.
+    alike
+        Whether types are taken to be alike, as by a policy that is blind to them: throughputs are
+        those of `Instance.blind_to_types`, and what jobs are compared with has them run as fast on
+        types on which they cannot run.
     """
 
     throughput: Floats
@@ -77,6 +81,7 @@ class ProblemArrays:
     resource_names: tuple[str, ...] = ()
     option_tier: Ints | None = None
     plain_usage: sparse.csr_array | None = field(default=None, repr=False)
+    alike: bool = False
 
     def __post_init__(self) -> None:
         if self.member_share.size != self.member_row.size:

@@ -256,5 +256,7 @@ class Instance(ProblemArrays):
 
         The speed is the job's average over the GPUs on which it runs. Options that hold different
         numbers of GPUs differ in more than their type: the average is over those of one number.
+        Equal shares and isolated slices are those of a cluster of one type, so that throughput
+        relative to them is time, whichever types a job cannot run on (Gavel, section 4.1).
         """
-        return replace(self, throughput=average_speeds(self))
+        return replace(self, throughput=average_speeds(self), alike=True)

@@ -4,7 +4,8 @@ Everything here is of a job *by itself*, under each option. A job that never run
 taken as it runs in the combinations that it is in: for each option the one in which it is fastest.
 
 Shares are of the GPUs of all types that the throughputs name: one on which a job cannot run takes
-its part of the job's time and adds no steps. A type that only the cluster names counts nowhere.
+its part of the job's time and adds no steps, but for a policy that takes types to be alike, to
+which it is as good as any. A type that only the cluster names counts nowhere.
 """
 
 from __future__ import annotations
@@ -101,6 +102,23 @@ def best_of_types(instance: Instance, by_option: Floats) -> Floats:
     return best
 
 
+def _compared(instance: Instance) -> SoloSpeeds:
+    """Return speeds of jobs by themselves as they count in what jobs are compared with.
+
+    Where types are taken to be alike, an option under which a job cannot run counts as one of as
+    many GPUs under which it can.
+    """
+    solo = instance.solo_speeds
+    if not instance.alike:
+        return solo
+    speed = solo.speed.copy()
+    for gpus in np.unique(solo.gpus):
+        there = solo.gpus == gpus
+        known = np.where(there, solo.speed, 0.0).max(axis=1, keepdims=True)
+        np.copyto(speed, known, where=there & (solo.speed == 0))
+    return solo._replace(speed=speed)
+
+
 def equal_share_throughput(instance: Instance) -> Floats:
     """Return steps/s if a job ran all the time, on each type as often as its GPUs are there.
 
@@ -108,7 +126,7 @@ def equal_share_throughput(instance: Instance) -> Floats:
     an option says how many GPUs it holds, its throughput counts per GPU, times the scale factor;
     of the options of a type the best counts (Gavel's ``ProportionalPolicy``). Shape (jobs,).
     """
-    solo, scale_factor = instance.solo_speeds, instance.columns["scale_factor"]
+    solo, scale_factor = _compared(instance), instance.columns["scale_factor"]
     factor = np.divide(
         scale_factor[:, None], solo.gpus, out=np.ones_like(solo.gpus), where=solo.gpus > 0
     )
@@ -122,11 +140,12 @@ def isolated_throughput(instance: Instance) -> Floats:
     One with options of several sizes has a choice in its slice, and takes the best
     (`slice_throughput`).
     """
-    solo, n = instance.solo_speeds, float(instance.count.sum())
+    solo, n = _compared(instance), float(instance.count.sum())
     capacity = instance.shared_gpus
     elastic = solo.elastic
     share = isolated_share(capacity, instance.gpus_held, n)
-    speed = np.asarray((share * instance.alone).sum(axis=1), dtype=float)
+    by_type = best_of_types(instance, solo.speed) if instance.alike else instance.alone
+    speed = np.asarray((share * by_type).sum(axis=1), dtype=float)
     if elastic.any():
         each = capacity[instance.option_accelerator] / max(n, 1.0)
         speed[elastic] = slice_throughput(

@@ -123,6 +123,12 @@ class Facts:
         return np.where(self.capacity > 0, best, 0.0)
 
     @cached_property
+    def compared(self) -> Floats:
+        """Steps/s on each type in shares and slices: any is as good, to who is blind to types."""
+        blind = not self.case.options.get("heterogeneity_aware", True)
+        return np.where(self.shares > 0, self.fast[:, None], 0.0) if blind else self.alone
+
+    @cached_property
     def fast(self) -> Floats:
         """Believed steps/s on the best type that there is."""
         return np.asarray(self.alone.max(axis=1))
@@ -136,7 +142,7 @@ class Facts:
     @cached_property
     def equal_share(self) -> Floats:
         """eq_i: steps/s if the job ran all the time, on types as often as there are GPUs."""
-        return self.alone @ self.shares
+        return self.compared @ self.shares
 
     @cached_property
     def isolated_time(self) -> Floats:
@@ -148,7 +154,7 @@ class Facts:
     @cached_property
     def isolated(self) -> Floats:
         """iso_i: steps/s in an isolated slice of 1/n of every type."""
-        return np.asarray((self.alone * self.isolated_time).sum(axis=1))
+        return np.asarray((self.compared * self.isolated_time).sum(axis=1))
 
     def vector(self, X: Floats) -> Floats:
         """Entries of an allocation matrix."""

@@ -21,6 +21,7 @@ class Bench:
     capacity: Floats
     prices: Floats
     columns: dict[str, Floats] = field(default_factory=dict)
+    blind: bool = False
 
     @classmethod
     def random(cls, seed: int, jobs: int | None = None, types: int | None = None) -> Bench:
@@ -60,20 +61,23 @@ class Bench:
 
     @property
     def equal_share(self) -> Floats:
+        if self.blind:
+            return self.fastest
         return np.asarray(self.speed @ self.capacity / self.capacity.sum(), dtype=float)
 
     @property
     def isolated(self) -> Floats:
         share = self.capacity / (len(self.gpus) * self.gpus[:, None])
         share /= np.maximum(share.sum(axis=1, keepdims=True), 1)
-        return np.asarray((share * self.speed).sum(axis=1), dtype=float)
+        speed = self.fastest[:, None] if self.blind else self.speed
+        return np.asarray((share * speed).sum(axis=1), dtype=float)
 
     def believed(self, aware: bool) -> Bench:
         if aware:
             return self
         gpus = (self.speed > 0) * self.capacity
         mean = (self.speed * gpus).sum(axis=1) / gpus.sum(axis=1)
-        return replace(self, speed=(self.speed > 0) * mean[:, None])
+        return replace(self, speed=(self.speed > 0) * mean[:, None], blind=True)
 
     def repeated(self, times: int) -> Bench:
         place = np.repeat(np.arange(len(self.gpus)), times)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import cvxpy as cp
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.optimize import linprog
+from tests.seeds import ranges_of_seeds
 
 import apportion as ap
+from apportion.policies import BUILT_IN, Instance, solve_instance
+from apportion.policies.fixed_shares import FixedShare
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -143,15 +148,78 @@ def test_entities_pass_on_rates_per_gpu(seed: int) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_blind_policy_reports_the_objective_that_it_believes(seed: int) -> None:
     case = _Case(seed)
-    runs = case.speed > 0
-    average = (case.speed @ GPUS) / (runs @ GPUS)
-    believed = np.where(runs, average[:, None], 0.0)
-    demand = case.weight * (believed @ GPUS / GPUS.sum()) / case.gpus
-    cost = np.zeros(13)
-    cost[-1] = -1.0
-    level = -_best(
-        case, cost, np.hstack([-_throughputs(believed), demand[:, None]]), np.zeros(6)
-    ).fun
     found = case.solve("max_min_fairness_agnostic")
-    assert found.objective == pytest.approx(level)
+    time = found.X.to_numpy().sum(axis=1)
+    assert found.objective == pytest.approx((time * case.gpus / case.weight).min())
     np.testing.assert_allclose(found.throughput, (found.X.to_numpy() * case.speed).sum(axis=1))
+
+
+def _drawn(rng: np.random.Generator) -> Instance:
+    """Jobs that cannot run everywhere, with weights and scale factors."""
+    n, k = int(rng.integers(2, 12)), int(rng.integers(2, 5))
+    speed = rng.uniform(1, 10, (n, k)) * 10.0 ** rng.integers(-1, 2, (n, 1))
+    speed[rng.random((n, k)) < 0.3] = 0.0
+    speed[np.arange(n), rng.integers(0, k, n)] += 1.0
+    gpus, capacity = rng.choice([1.0, 2.0, 4.0], n), rng.integers(4, 9, k).astype(float)
+    elapsed, steps = rng.uniform(0, 1e4, n), 10 ** rng.uniform(3, 6, n)
+    slowest = np.where(speed > 0, speed, np.inf).min(axis=1)
+    pace = slowest * capacity.min() / (n * k * gpus.max())  # all deadlines can be met
+    due_s = elapsed + steps / pace * rng.uniform(1, 3, n)
+    columns = {
+        "weight": rng.choice([0.5, 1.0, 2.0, 5.0], n),
+        "steps_remaining": steps,
+        "elapsed_s": elapsed,
+        "isolated_elapsed_s": elapsed * rng.uniform(0.3, 1.2, n),
+        "order": rng.permutation(n).astype(float),
+        "deadline_s": np.where(rng.random(n) < 0.5, np.nan, due_s),
+        "network_priority": rng.choice([0.0, 0.2, 1.0], n),
+        "entity": rng.integers(0, 2, n).astype(float),
+    }
+    prices = rng.uniform(0.5, 3, k)
+    return Instance.of_jobs(
+        speed, gpus, capacity, columns=columns, prices=prices, entities=("x", "y")
+    )
+
+
+@pytest.mark.parametrize("seeds", ranges_of_seeds(12, 1000))
+def test_agnostic_max_min_fairness_maximises_the_least_share_of_time(seeds: range) -> None:
+    """Least attained service: max over X of min over jobs of scale_factor / weight * time."""
+    for seed in seeds:
+        instance = _drawn(np.random.default_rng(seed))
+        gpus, runs = instance.columns["scale_factor"], instance.throughput > 0
+        X = cp.Variable(runs.shape, nonneg=True)
+        time = cp.multiply(gpus / instance.columns["weight"], cp.sum(X, axis=1))
+        within = [cp.sum(X, axis=1) <= 1, gpus @ X <= instance.capacity, X[~runs] == 0]
+        best = cp.Problem(cp.Maximize(cp.min(time)), within).solve("HIGHS")
+        found = solve_instance(ap.get_policy("max_min_fairness_agnostic"), instance)
+        had = found.X.sum(axis=1) * gpus / instance.columns["weight"]
+        assert had.min() == pytest.approx(best, rel=1e-6), seed
+        assert found.objective == pytest.approx(best, rel=1e-6), seed
+
+
+BLIND = [each for each in BUILT_IN if not issubclass(each, FixedShare)]
+"""Policies whose whole problem is stated in cvxpy."""
+
+
+@pytest.mark.parametrize("policy", BLIND, ids=lambda policy: policy.name)
+@pytest.mark.parametrize("seeds", ranges_of_seeds(2, 60))
+def test_a_blind_policy_is_the_policy_where_types_are_alike(policy: Any, seeds: range) -> None:
+    """One speed on every type, and no time where a job cannot run: the same objective."""
+    for seed in seeds:
+        instance = _drawn(np.random.default_rng(seed))
+        runs = instance.throughput > 0
+        mean = (instance.throughput @ instance.capacity) / (runs @ instance.capacity)
+        cannot = np.flatnonzero(~runs.ravel())
+
+        def constraints(
+            self: Any, p: Any, cannot: Any = cannot, policy: Any = policy
+        ) -> list[cp.Constraint]:
+            nowhere = [cp.vec(p.X, order="C")[cannot] == 0] if cannot.size else []
+            return [*policy.constraints(self, p), *nowhere]
+
+        kept: Any = type("Kept", (policy,), {"constraints": constraints})
+        alike = np.repeat(mean[:, None], instance.options, axis=1)
+        options: Any = {"group": False, "second_stage": False}
+        blind = solve_instance(policy(heterogeneity_aware=False), instance, **options)
+        told = solve_instance(kept(), replace(instance, throughput=alike), **options)
+        assert blind.objective == pytest.approx(told.objective, rel=1e-5), seed

@@ -46,7 +46,8 @@ class Fixed(Instance):
         return self._as_usual().isolated_throughput
 
     def blind_to_types(self) -> Instance:
-        return replace(self, throughput=self._as_usual().blind_to_types().throughput)
+        blind = self._as_usual().blind_to_types()
+        return replace(self, throughput=blind.throughput, alike=blind.alike)
 
     def with_units(self, resource: int, more: float) -> Fixed:
         capacity = self.capacity.copy()
