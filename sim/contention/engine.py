@@ -1,4 +1,12 @@
-"""What every engine of iterations is and says: how far an instant reaches, errors, standstill."""
+"""What every engine of iterations is and says: the order of an instant, errors, standstill.
+
+What happens in one instant has one order (Wang et al., Algorithm 3): tasks and transfers end, and
+with them iterations and jobs; GPUs of jobs that are done get free, and jobs that have arrived are
+placed; gates are asked; links are shared anew if transfers have come or gone; idle GPUs take their
+next tasks. So `Engine.run` ends where somebody decides, between the second step and the third:
+it takes in what ends at the time to which it is to run, and leaves all that begins then to the
+next call, which sees the jobs that have come.
+"""
 
 from __future__ import annotations
 
@@ -77,6 +85,8 @@ class Engine(Protocol):
         pauses: bool = False,
     ) -> tuple[float, list[tuple[int, float]]]:
         """Let jobs run to a time, or until some are done; return when that is, and who and when.
+
+        What ends at that time is taken in, and nothing begins then: the next call lets it.
 
         `more_come` says that there will be other jobs then, with which a gate may answer otherwise:
         until then nothing happening is no standstill.

@@ -1,8 +1,8 @@
 """The engine of iterations in arrays, compiled if numba is there.
 
-It does what `apportion.sim.contention.plain` does, stage by stage: take in all events of an
-instant, ask the gate, share the links, let idle GPUs begin. A look at all GPUs and transfers finds
-the next event: with some dozens of them that is quicker than a heap.
+It does what `apportion.sim.contention.plain` does, stage by stage, in the order of
+`apportion.sim.contention.engine`. A look at all GPUs and transfers finds the next event: with some
+dozens of them that is quicker than a heap.
 """
 
 from __future__ import annotations
@@ -257,10 +257,13 @@ def advance(
             *(now_s, jobs, workers, tasks, sends, links_of, gpu_end_s, gpu_worker, residents),
             *(on, lists, counts, done_s),
         )
+        over = until_s <= now_s + max(INSTANT_S, now_s * 2.0**-47)
         if to_completion and counts[DONE]:
-            return now_s, REACHED
+            return (max(now_s, until_s) if over else now_s), REACHED
         if counts[NAMED] > IN_VAIN:
             return now_s, PUT_OFF
+        if over:
+            return until_s, REACHED
         if counts[ASK] or counts[NEW]:
             ask_gate(
                 *(now_s, jobs, sends, links_of, on, lists, counts, law, of_link, gate, asked, room)

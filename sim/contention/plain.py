@@ -1,9 +1,8 @@
 """The engine of iterations, for reading: GPUs, links and what happens on them, event by event.
 
 Everything is exact in continuous time. Nothing happens between events: a task of a GPU ends, a
-transfer's first or last byte moves, a job gets ready, or a gate wants to be asked. All events of
-one instant are taken in first; then the gate is asked, then links are shared anew if transfers
-have come or gone, then idle GPUs begin tasks.
+transfer's first or last byte moves, a job gets ready, or a gate wants to be asked. What happens in
+one instant has one order, that of `apportion.sim.contention.engine`.
 """
 
 from __future__ import annotations
@@ -134,8 +133,11 @@ class PlainEngine(PlainState):
         self.paused, stop = False, self.events + (self.at_once if pauses else math.inf)
         while True:
             self._take_in(now_s)
+            over = until_s <= now_s + instant_s(now_s)
             if to_completion and self._finished:
-                return now_s, self._finished
+                return (max(now_s, until_s) if over else now_s), self._finished
+            if over:
+                return until_s, self._finished
             self._settle(now_s)
             if not heap and self._here and not more_come:
                 raise self._transfers.standstill(now_s)

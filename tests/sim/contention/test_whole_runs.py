@@ -5,6 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 from tests.oracles import transfer_gates
 from tests.oracles.contention import Cluster, Job, Rules, simulate
@@ -12,6 +14,7 @@ from tests.oracles.least_workload import first_fit, least_workload
 from tests.oracles.shared_links import Law
 
 import apportion as ap
+from apportion.sim.contention.jit import compiled
 from apportion.sim.network.table_iii import TABLE_III
 
 LAW = Law(Fraction("6.69e-4"), Fraction("8.53e-10"), Fraction("2.35e-10"))
@@ -77,3 +80,63 @@ def test_whole_runs_follow_the_definition(place: str, gate: str, load: str, seed
         )
         expected = by_the_definition(workload, place, gate, load)
         assert run.jobs["jct_s"].tolist() == pytest.approx(expected, rel=1e-9), seed
+
+
+BYTES = Fraction("526.4") * 10**6
+ENGINES = ("plain", "fast") if compiled else ("plain",)
+
+
+def in_whole_seconds(seed: int) -> ap.Workload:
+    """Eight jobs whose every time is whole: arrivals meet ends of tasks, transfers and jobs.
+
+    VGG-16 computes forward for two fifths of an iteration, of which there is one of 5 s and, for
+    gangs of two and of four, one of 10 s; its transfer takes whole seconds by `WHOLE`.
+    """
+    rng = np.random.default_rng([seed, 12])
+    gpus = rng.choice([1, 1, 2, 3, 4, 5], 8)
+    jobs = pd.DataFrame(
+        {
+            "job_type": "VGG-16",
+            "scale_factor": gpus,
+            "total_steps": rng.integers(1, 5, gpus.size).astype(float),
+            "arrival_s": np.sort(rng.integers(0, 40, gpus.size)).astype(float),
+        }
+    )
+    index = pd.MultiIndex.from_product(
+        [["VGG-16"], range(1, 6)], names=["job_type", "scale_factor"]
+    )
+    speeds = [1 / (5 if each % 2 else 10) for each in range(1, 6)]
+    return ap.Workload("whole", jobs, pd.DataFrame({"v100": speeds}, index=index))
+
+
+def followed(workload: ap.Workload, place: str, gate: str, law: Law, gb: int) -> list[float]:
+    """Completion times of such jobs on two servers of four GPUs."""
+    jobs = []
+    for name, row in enumerate(workload.jobs.to_dict("records")):
+        gpus = int(row["scale_factor"])
+        unit = Fraction(1 if gpus % 2 else 2)
+        arrival, times = Fraction(int(row["arrival_s"])), int(row["total_steps"])
+        memory = Fraction(str(TABLE_III["VGG-16"].memory_mb)) / 1024
+        jobs.append(Job(name, arrival, gpus, 2 * unit, 3 * unit, BYTES, times, memory))
+    rules = Rules(law, GATES[gate], PLACES[place], network_counts=False)
+    known = simulate(Cluster((4, 4), Fraction(gb)), jobs, rules)
+    return [float(known.finished[job.name]) for job in jobs]
+
+
+@pytest.mark.parametrize("gate", GATES)
+@pytest.mark.parametrize("seeds", [range(6), pytest.param(range(6, 150), marks=pytest.mark.slow)])
+def test_what_happens_at_one_instant_has_one_order(gate: str, seeds: range) -> None:
+    """Who arrives where a task, a transfer or a job ends is placed before anything begins."""
+    for seed in seeds:
+        b, eta = Fraction(1 + seed % 3) / BYTES, Fraction(seed % 2) / BYTES
+        place = list(PLACES)[seed % 2]
+        workload, gb = in_whole_seconds(seed), 9 if seed % 3 else 16
+        expected = followed(workload, place, gate, Law(0, b, eta), gb)
+        for engine in ENGINES:
+            run = ap.simulate(
+                *("ada_srsf", workload, ap.Cluster({"v100": 8}, gpus_per_machine=4)),
+                **{"placement": place, "gate": gate, "engine": engine, "gpu_memory_gb": float(gb)},
+                **{"s_per_byte": float(b), "penalty_s_per_byte": float(eta), "startup_s": 0.0},
+            )
+            found = run.jobs["completion_s"].tolist()
+            assert found == pytest.approx(expected, rel=1e-9), (seed, engine)
