@@ -16,7 +16,7 @@ from apportion.mechanism.placement import Placer
 from apportion.mechanism.stay import InPlace, StayNeeds
 from apportion.sim.contention.fast import FastEngine, why_not_fast
 from apportion.sim.contention.iteration import Iteration, all_reduced, overlapped
-from apportion.sim.contention.links import SharedCost
+from apportion.sim.contention.links import SharedCost, checked_law
 from apportion.sim.contention.models import trained
 from apportion.sim.contention.plain import PlainEngine
 from apportion.sim.contention.record import Timeline
@@ -51,10 +51,7 @@ def sharing_of(settings: Mapping[str, Any]) -> LinkSharing:
     """Return how links are shared by the settings."""
     given = settings["sharing"]
     if given is not None:
-        if not hasattr(given, "rates"):
-            raise InputError(f"sharing={written(given)} has no rates(flows); see LinkSharing.")
-        sharing: LinkSharing = given
-        return sharing
+        return checked_law(given)
     return SharedCost(
         settings["s_per_byte"],
         settings["penalty_s_per_byte"],

@@ -5,17 +5,26 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from apportion.checks import choice, number
-from apportion.errors import InputError
+from apportion.checks import LARGEST_NUMBER, choice, listed, number
+from apportion.errors import InputError, written
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from apportion.mechanism.gates import Flow
 
-__all__ = ["ETHERNET_10G", "FairSharing", "LinkSharing", "SharedCost", "busiest"]
+__all__ = [
+    *("ETHERNET_10G", "FairSharing", "LinkSharing", "SharedCost"),
+    *("busiest", "checked_law", "checked_rates"),
+]
+
+SLOWEST = 1e-18
+"""Least bytes/s of a transfer: with less, its end would be no time to reckon with."""
+
+ROUNDING = 1e-9
+"""Part of its highest rate by which a transfer may be above it."""
 
 
 class LinkSharing(Protocol):
@@ -43,7 +52,10 @@ class LinkSharing(Protocol):
         ...
 
     def rates(self, flows: Sequence[Flow]) -> list[float]:
-        """Return the bytes/s of every transfer, each above 0, given all that are under way."""
+        """Return the bytes/s of every transfer, given all that are under way.
+
+        Each is above 0, finite, and no more than the transfer can use.
+        """
         ...
 
 
@@ -192,6 +204,72 @@ class FairSharing:
                     f"numbered from 0."
                 )
         return flow.links
+
+
+def checked_law(sharing: Any) -> LinkSharing:
+    """Return a law of one's own if it says what gates and loads ask of it.
+
+    Raises
+    ------
+    InputError
+        If it has no ``rates(flows)``, or a figure of it is missing or out of range.
+    """
+    name = type(sharing).__name__
+    if isinstance(sharing, type) or not callable(getattr(sharing, "rates", None)):
+        raise InputError(f"sharing={written(sharing)} has no rates(flows); see LinkSharing.")
+    for figure, strict in (("s_per_byte", True), ("penalty_s_per_byte", False)):
+        if not hasattr(sharing, figure):
+            raise InputError(f"The law {name!r} of sharing links has no {figure}; see LinkSharing.")
+        number(f"{figure} of the law {name!r}", getattr(sharing, figure), strict=strict)
+    number(f"startup_s of the law {name!r}", getattr(sharing, "startup_s", 0.0))
+    law: LinkSharing = sharing
+    return law
+
+
+def checked_rates(
+    sharing: LinkSharing, flows: Sequence[Flow], names: Sequence[object] = ()
+) -> list[float]:
+    """Return what a law of one's own says, if transfers can be sent at these rates.
+
+    Parameters
+    ----------
+    sharing
+        The law.
+    flows
+        Transfers under way.
+    names
+        What users call the jobs, by number; by default their numbers.
+
+    Raises
+    ------
+    InputError
+        Naming the law and the first transfer whose rate is missing or cannot be.
+    """
+    law = f"the law {type(sharing).__name__!r} of sharing links"
+    rates = listed(f"What {law} gives", sharing.rates(flows), "a list of bytes/s")
+    for flow, rate in zip(flows, rates, strict=False):
+        if type(rate) is float and SLOWEST <= rate <= flow.most and rate < math.inf:
+            continue
+        what = f"The rate, bytes/s, that {law} gives the transfer of {_sender(flow, names)}"
+        most = min(flow.most * (1 + ROUNDING), LARGEST_NUMBER)
+        number(what, rate, least=SLOWEST, most=most)
+    if len(rates) < len(flows):
+        raise InputError(
+            f"The transfer of {_sender(flows[len(rates)], names)} has no rate: {law} gives "
+            f"{len(rates)} for {len(flows)} transfers."
+        )
+    if len(rates) > len(flows):
+        raise InputError(
+            f"What {law} gives are {len(rates)} rates for {len(flows)} transfers, the last that of "
+            f"{_sender(flows[-1], names)}; there must be one for each."
+        )
+    return [float(rate) for rate in rates]
+
+
+def _sender(flow: Flow, names: Sequence[object]) -> str:
+    called = written(names[flow.job]) if names else str(flow.job)
+    over = f" over the links {', '.join(map(str, flow.links))}" if flow.links else ""
+    return f"job {called}{over}"
 
 
 def busiest(flow: Flow, flows: Sequence[Flow]) -> int:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 from bisect import insort
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from apportion.checks import is_number
 from apportion.errors import InputError, written
 from apportion.sim.contention.engine import IN_VAIN, check_links, standstill
+from apportion.sim.contention.links import FairSharing, SharedCost, checked_rates
 from apportion.sim.contention.plain_parts import ASK, FIRST_BYTE, LAST_BYTE, View, turn_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from apportion.errors import SolveError
-    from apportion.mechanism.gates import Gate
+    from apportion.mechanism.gates import Flow, Gate
     from apportion.sim.contention.links import LinkSharing
     from apportion.sim.contention.plain_parts import OnGPUs, Transfer
     from apportion.sim.contention.record import Timeline
@@ -67,6 +69,9 @@ class Transfers:
         check_links(sharing, links)
         self._names = names
         self.sharing, self.gate, self._plan, self._timeline = sharing, gate, plan, timeline
+        self.rates: Callable[[Sequence[Flow]], list[float]] = sharing.rates
+        if type(sharing) not in (SharedCost, FairSharing):
+            self.rates = partial(checked_rates, sharing, names=names)
         self.waiting: list[Transfer] = []
         self.under_way: list[Transfer] = []
         self.on_link: list[list[Transfer]] = [[] for _ in range(links)]
@@ -237,7 +242,7 @@ class Transfers:
         sharing, changed = self._near() if local else self.under_way, self._changed
         self._share_anew, self._changed, self._unlinked = False, set(), []
         flows = [transfer.seen(now_s) for transfer in sharing]
-        for transfer, rate in zip(sharing, self.sharing.rates(flows), strict=True):
+        for transfer, rate in zip(sharing, self.rates(flows), strict=True):
             if local and transfer.job.links and changed.isdisjoint(transfer.job.links):
                 continue
             if self._timeline is not None:

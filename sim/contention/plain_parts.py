@@ -117,4 +117,4 @@ class View:
 
     def rates(self, flows: Sequence[Flow]) -> list[float]:
         """Return what such transfers would get."""
-        return self._transfers.sharing.rates(flows)
+        return self._transfers.rates(flows)

@@ -10,6 +10,7 @@ import numpy as np
 from apportion.errors import InputError
 from apportion.mechanism.scheduler import NO_GANGS, Change, Gangs, Ran
 from apportion.plain_arrays import array_of, plain
+from apportion.sim.contention.engine import instant_s
 from apportion.sim.engine.snapshot import fields_of, state_of
 
 if TYPE_CHECKING:
@@ -159,12 +160,15 @@ class Iterating:
         self, now_s: float, length_s: float, until_s: float, *, to_completion: bool
     ) -> tuple[float, Ran] | None:
         """Let gangs work for a while, see `apportion.sim.engine.loop.Runtime`."""
-        gangs = self._gangs
+        gangs, arrival_s = self._gangs, self._truth.next_arrival_s
+        stop_s = now_s + length_s
+        if abs(stop_s - arrival_s) <= instant_s(now_s):  # sums of seconds may miss it
+            stop_s = arrival_s
         end_s, finished = self.engine.run(
             now_s if self._at_s is None else self._at_s,
-            now_s + length_s,
+            stop_s,
             to_completion=to_completion,
-            more_come=math.isfinite(self._truth.next_arrival_s),
+            more_come=math.isfinite(arrival_s),
             pauses=True,
         )
         self._at_s = end_s if self.engine.paused else None
@@ -174,7 +178,7 @@ class Iterating:
             nothing = np.zeros(0)
             return math.inf, Ran(gangs, nothing, nothing, nothing, gangs.job, length_s)
         when_s = dict(sorted(finished))
-        if finished and len(finished) == len(self._left):
+        if not to_completion and finished and len(finished) == len(self._left):
             end_s = max(when_s.values())
         jobs = gangs.job.tolist()
         over_s = np.array([when_s.get(job, end_s) for job in jobs])

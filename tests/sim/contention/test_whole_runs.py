@@ -86,11 +86,11 @@ BYTES = Fraction("526.4") * 10**6
 ENGINES = ("plain", "fast") if compiled else ("plain",)
 
 
-def in_whole_seconds(seed: int) -> ap.Workload:
+def in_whole_units(seed: int, unit_s: float) -> ap.Workload:
     """Eight jobs whose every time is whole: arrivals meet ends of tasks, transfers and jobs.
 
-    VGG-16 computes forward for two fifths of an iteration, of which there is one of 5 s and, for
-    gangs of two and of four, one of 10 s; its transfer takes whole seconds by `WHOLE`.
+    VGG-16 computes forward for two fifths of an iteration, which takes 5 units and, for gangs of
+    two and of four, 10. Tenths of a second add up to whole ones up to rounding only.
     """
     rng = np.random.default_rng([seed, 12])
     gpus = rng.choice([1, 1, 2, 3, 4, 5], 8)
@@ -99,25 +99,27 @@ def in_whole_seconds(seed: int) -> ap.Workload:
             "job_type": "VGG-16",
             "scale_factor": gpus,
             "total_steps": rng.integers(1, 5, gpus.size).astype(float),
-            "arrival_s": np.sort(rng.integers(0, 40, gpus.size)).astype(float),
+            "arrival_s": np.sort(rng.integers(0, 40, gpus.size)) * unit_s,
         }
     )
     index = pd.MultiIndex.from_product(
         [["VGG-16"], range(1, 6)], names=["job_type", "scale_factor"]
     )
-    speeds = [1 / (5 if each % 2 else 10) for each in range(1, 6)]
+    speeds = [1 / ((5 if each % 2 else 10) * unit_s) for each in range(1, 6)]
     return ap.Workload("whole", jobs, pd.DataFrame({"v100": speeds}, index=index))
 
 
-def followed(workload: ap.Workload, place: str, gate: str, law: Law, gb: int) -> list[float]:
+def followed(
+    workload: ap.Workload, unit: Fraction, place: str, gate: str, law: Law, gb: int
+) -> list[float]:
     """Completion times of such jobs on two servers of four GPUs."""
     jobs = []
     for name, row in enumerate(workload.jobs.to_dict("records")):
         gpus = int(row["scale_factor"])
-        unit = Fraction(1 if gpus % 2 else 2)
-        arrival, times = Fraction(int(row["arrival_s"])), int(row["total_steps"])
+        part = unit * (1 if gpus % 2 else 2)
+        arrival, times = round(row["arrival_s"] / unit) * unit, int(row["total_steps"])
         memory = Fraction(str(TABLE_III["VGG-16"].memory_mb)) / 1024
-        jobs.append(Job(name, arrival, gpus, 2 * unit, 3 * unit, BYTES, times, memory))
+        jobs.append(Job(name, arrival, gpus, 2 * part, 3 * part, BYTES, times, memory))
     rules = Rules(law, GATES[gate], PLACES[place], network_counts=False)
     known = simulate(Cluster((4, 4), Fraction(gb)), jobs, rules)
     return [float(known.finished[job.name]) for job in jobs]
@@ -128,10 +130,11 @@ def followed(workload: ap.Workload, place: str, gate: str, law: Law, gb: int) ->
 def test_what_happens_at_one_instant_has_one_order(gate: str, seeds: range) -> None:
     """Who arrives where a task, a transfer or a job ends is placed before anything begins."""
     for seed in seeds:
-        b, eta = Fraction(1 + seed % 3) / BYTES, Fraction(seed % 2) / BYTES
+        unit = Fraction(1, 10 if seed % 4 > 1 else 1)
+        b, eta = unit * (1 + seed % 3) / BYTES, unit * (seed % 2) / BYTES
         place = list(PLACES)[seed % 2]
-        workload, gb = in_whole_seconds(seed), 9 if seed % 3 else 16
-        expected = followed(workload, place, gate, Law(0, b, eta), gb)
+        workload, gb = in_whole_units(seed, float(unit)), 9 if seed % 3 else 16
+        expected = followed(workload, unit, place, gate, Law(0, b, eta), gb)
         for engine in ENGINES:
             run = ap.simulate(
                 *("ada_srsf", workload, ap.Cluster({"v100": 8}, gpus_per_machine=4)),
@@ -140,3 +143,25 @@ def test_what_happens_at_one_instant_has_one_order(gate: str, seeds: range) -> N
             )
             found = run.jobs["completion_s"].tolist()
             assert found == pytest.approx(expected, rel=1e-9), (seed, engine)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_who_arrives_as_a_job_ends_up_to_rounding_is_placed_with_those_that_wait(
+    engine: str,
+) -> None:
+    """Sums of tenths of a second miss the arrival by some 1e-15 s, on either side."""
+    index = pd.MultiIndex.from_tuples([("VGG-16", 1)], names=["job_type", "scale_factor"])
+    speeds = pd.DataFrame({"v100": [10.0]}, index=index)
+    for iterations in (3, 46, 47, 53):
+        for start in (0, 1, 3):
+            arrival_s = [start * 0.1, start * 0.1 + 0.01, (start + iterations) * 0.1]
+            jobs = pd.DataFrame(
+                {"job_type": "VGG-16", "scale_factor": 1, "arrival_s": arrival_s}
+            ).assign(total_steps=[float(iterations), 5.0, 2.0])
+            run = ap.simulate(
+                *("ada_srsf", ap.Workload("one GPU", jobs, speeds), {"v100": 1}),
+                engine=engine,
+                gpu_memory_gb=5.0,
+            )
+            done_s = run.jobs["completion_s"]
+            assert done_s[2] < done_s[1], (iterations, start)
