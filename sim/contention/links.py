@@ -248,7 +248,7 @@ def checked_rates(
     law = f"the law {type(sharing).__name__!r} of sharing links"
     rates = listed(f"What {law} gives", sharing.rates(flows), "a list of bytes/s")
     for flow, rate in zip(flows, rates, strict=False):
-        if type(rate) is float and SLOWEST <= rate <= flow.most and rate < math.inf:
+        if type(rate) is float and SLOWEST <= rate <= min(flow.most, LARGEST_NUMBER):
             continue
         what = f"The rate, bytes/s, that {law} gives the transfer of {_sender(flow, names)}"
         most = min(flow.most * (1 + ROUNDING), LARGEST_NUMBER)

@@ -138,8 +138,13 @@ def test_what_happens_at_one_instant_has_one_order(gate: str, seeds: range) -> N
         for engine in ENGINES:
             run = ap.simulate(
                 *("ada_srsf", workload, ap.Cluster({"v100": 8}, gpus_per_machine=4)),
-                **{"placement": place, "gate": gate, "engine": engine, "gpu_memory_gb": float(gb)},
-                **{"s_per_byte": float(b), "penalty_s_per_byte": float(eta), "startup_s": 0.0},
+                placement=place,
+                gate=gate,
+                engine=engine,
+                gpu_memory_gb=float(gb),
+                s_per_byte=float(b),
+                penalty_s_per_byte=float(eta),
+                startup_s=0.0,
             )
             found = run.jobs["completion_s"].tolist()
             assert found == pytest.approx(expected, rel=1e-9), (seed, engine)
@@ -159,7 +164,9 @@ def test_who_arrives_as_a_job_ends_up_to_rounding_is_placed_with_those_that_wait
                 {"job_type": "VGG-16", "scale_factor": 1, "arrival_s": arrival_s}
             ).assign(total_steps=[float(iterations), 5.0, 2.0])
             run = ap.simulate(
-                *("ada_srsf", ap.Workload("one GPU", jobs, speeds), {"v100": 1}),
+                "ada_srsf",
+                ap.Workload("one GPU", jobs, speeds),
+                {"v100": 1},
                 engine=engine,
                 gpu_memory_gb=5.0,
             )
