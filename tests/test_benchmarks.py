@@ -12,6 +12,8 @@ from tests.in_process import run_benchmark
 from apportion.policies import get_policy, solve_instance
 from benchmarks import elastic_runs
 from benchmarks.contended_runs import asked, play
+from benchmarks.ledger import __main__ as ledger
+from benchmarks.ledger import runs as ledger_runs
 from benchmarks.speed.problems import draw
 from benchmarks.speed.timing import assert_binding
 
@@ -274,3 +276,12 @@ def test_gates_and_mechanisms_under_contention(tmp_path: Path) -> None:
 @pytest.mark.parametrize("benchmark", ["policy_runtime", "gavel_physical"])
 def test_benchmarks_explain_themselves(benchmark: str) -> None:
     assert "--quick" in run(benchmark, "--help")
+
+
+@pytest.mark.slow
+def test_fixed_runs_end_as_the_ledger_has_them() -> None:
+    """What moves is written by ``python -m benchmarks.ledger --write``, and into the changelog."""
+    known = pd.read_csv(ledger.LEDGER)
+    now = pd.DataFrame([ledger_runs.row_of(name, run()) for name, run in ledger_runs.ledger_runs()])
+    differs = ledger.compared(known, now.assign(release="now"), known["release"].iloc[-1])
+    assert differs.empty, differs.to_string()

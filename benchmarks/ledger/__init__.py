@@ -1,0 +1,1 @@
+"""Fixed runs of every mechanism, with the bytes of their jobs tables release by release."""
