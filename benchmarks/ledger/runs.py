@@ -53,7 +53,9 @@ def ledger_runs() -> Iterator[tuple[str, Callable[[], ap.Run]]]:
         yield f"links, {network}", run
     for name in [*_ELASTIC, *ELASTIC_RULES]:
         yield f"elastic, {name}", partial(ap.simulate, name, _elastic(), "v100=8")
-    served = {"serving": ap.Serving(generate_requests(DiurnalRate(0.1, 0.5), length_s=7200.0))}
+    served: dict[str, Any] = {
+        "serving": ap.Serving(generate_requests(DiurnalRate(0.1, 0.5), length_s=7200.0))
+    }
     yield "requests, deepboot", partial(ap.simulate, "deepboot", _elastic(), "v100=8", **served)
 
 
