@@ -8,8 +8,9 @@ import numpy as np
 
 from apportion.errors import InputError
 from apportion.mechanism.gpu_memory import GPUMemory
-from apportion.mechanism.machines import MachinePool
+from apportion.mechanism.machines import Layout, MachinePool
 from apportion.mechanism.places import Placement, tier_of
+from apportion.mechanism.scheduler import Gangs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -54,6 +55,8 @@ class Devices:
     ----------
     held
         Devices of every gang that has some, by its number; not to be changed from outside.
+    layout
+        In which machines and racks the devices are, whoever holds them.
 
     Raises
     ------
@@ -72,6 +75,7 @@ class Devices:
         if shared and memory_gb is None:
             raise InputError("GPUs are shared by memory: memory_gb must say that of every type.")
         self.pools, self.accelerators = list(pools), tuple(accelerators)
+        self.layout = Layout(self.pools)
         self.held: dict[int, Held] = {}
         self.shared = shared
         self._memory = None if memory_gb is None else GPUMemory(accelerators, memory_gb)
@@ -158,6 +162,19 @@ class Devices:
         if split:
             self._split.add(gang)
 
+    def gangs(self, jobs: NDArray[np.intp]) -> Gangs:
+        """Return gangs of one job each, which are named by their jobs, on what they hold.
+
+        Parameters
+        ----------
+        jobs
+            Numbers of jobs that have devices, shape (lines,).
+        """
+        held = [*map(self.held.__getitem__, jobs.tolist())]
+        option = np.array([kind for kind, _ in held], dtype=np.intp)
+        gpus = np.array([*map(len, [devices for _, devices in held])], dtype=np.intp)
+        return Gangs(jobs, jobs, option, gpus, devices=held)
+
     def give_back(self, gang: int) -> Held:
         """Free the devices of a gang and return which they were.
 
@@ -208,8 +225,7 @@ class Devices:
 
     def placement(self, gang: int) -> Placement:
         """Return where a gang's devices are: (rack, machine in the rack, GPUs)."""
-        kind, devices = self.held[gang]
-        return self.pools[kind].placement(devices)
+        return self.layout.placement(self.held[gang])
 
     def tier(self, gang: int) -> int:
         """Return the tier of a gang's devices, as its position in `apportion.cluster.TIERS`."""

@@ -16,9 +16,39 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from apportion.mechanism.devices import Held
+
     Ints = NDArray[np.int64]
 
-__all__ = ["MachinePool"]
+__all__ = ["Layout", "MachinePool"]
+
+
+class Layout:
+    """In which machines and racks devices are: what does not change, whoever holds them.
+
+    Parameters
+    ----------
+    pools
+        Machines of each accelerator type.
+    """
+
+    def __init__(self, pools: Sequence[MachinePool]) -> None:
+        self.pools = tuple(pools)
+        self._known: dict[tuple[int, tuple[int, ...]], Placement] = {}
+
+    def placement(self, held: Held) -> Placement:
+        """Return in which rack and machine devices of a type are, and how many in each."""
+        kind, devices = held
+        key = (kind, tuple(devices))
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self.pools[kind].placement(devices)
+        return known
+
+    def is_split(self, held: Held) -> bool:
+        """Tell whether devices of a type are in more than one machine."""
+        kind, devices = held
+        return self.pools[kind].is_split(devices)
 
 
 class MachinePool:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from apportion.cluster import Cluster
     from apportion.mechanism.placements.by_speed import Pace
+    from apportion.mechanism.scheduler import Gangs
 
 __all__ = ["PLACEMENTS", "Placer"]
 
@@ -70,6 +71,14 @@ class Placer:
     def held(self) -> dict[int, Held]:
         """Type and devices of every gang that has some; not to be changed."""
         return self.devices.held
+
+    def held_by(self, gangs: NDArray[np.intp]) -> list[Held]:
+        """Return type and devices of each of some gangs that have some."""
+        return [*map(self.devices.held.__getitem__, gangs.tolist())]
+
+    def gangs(self, jobs: NDArray[np.intp]) -> Gangs:
+        """Return the gangs of jobs that have devices, as `Devices.gangs`."""
+        return self.devices.gangs(jobs)
 
     @property
     def chooses_anew(self) -> bool:

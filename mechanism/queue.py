@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from apportion.mechanism.scheduler import Change, Gangs
+from apportion.mechanism.scheduler import Change
 from apportion.registry import Registry
 
 if TYPE_CHECKING:
@@ -113,10 +113,9 @@ class InQueue:
         for place in declined:
             del wanted[new[place]]
         job = np.array(sorted(wanted), dtype=np.intp)
-        option = np.array([wanted[each] for each in job.tolist()], dtype=np.intp)
         stop = np.intersect1d(np.array(gone, dtype=np.intp), jobs.active)
         return Change(
-            Gangs(job, job, option, jobs.scale[job]),
+            devices.gangs(job),
             np.isin(job, np.array(new, dtype=np.intp)),
             stop,
             lost_s=self._overhead_seconds,

@@ -98,14 +98,18 @@ class Roster:
         """Return the gangs of a round, a line for each of their jobs, and which of them start."""
         rows, core = chosen.rows, self.core
         first, second = self.first[rows], self.second[rows]
-        gangs = Gangs(first, core.ids[rows], chosen.types, core.scale[rows])
+        names = core.ids[rows]
+        held = core.placer.held_by(names)
+        gangs = Gangs(first, names, chosen.types, core.scale[rows], devices=held)
         paired = (second != _NOBODY).nonzero()[0]
         if not paired.size:
             return gangs, chosen.starts[:, 0]
         mate = np.arange(rows.size + paired.size)
         mate[paired], mate[rows.size :] = mate[rows.size :], paired
         gang, option, gpus = (np.append(each, each[paired]) for each in gangs[1:4])
-        both = Gangs(np.append(first, second[paired]), gang, option, gpus, mate)
+        held = [*held, *map(held.__getitem__, paired.tolist())]
+        jobs = np.append(first, second[paired])
+        both = Gangs(jobs, gang, option, gpus, mate, devices=held)
         return both, np.append(chosen.starts[:, 0], chosen.starts[paired, 1])
 
     def stopped(self, chosen: GangRound) -> Ints:

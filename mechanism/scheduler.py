@@ -12,7 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
+
+    from apportion.mechanism.devices import Held
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
@@ -33,7 +37,7 @@ class Gangs(NamedTuple):
         Number of the job, shape (lines,), as all arrays. Only where shares are had exactly a job
         has several lines, one by accelerator type.
     gang
-        Name of the gang at the devices, which know where it is; jobs that share have one gang.
+        Name of the gang at the devices; jobs that share have one gang.
     option
         Accelerator type (or other option), as its place in the job table's `speed`.
     gpus
@@ -44,6 +48,12 @@ class Gangs(NamedTuple):
         those of the second jobs.
     share
         Share of the time in which the gang has its devices, from 0 to 1; ``None`` for all of it.
+    devices
+        Type and numbers of the devices of each line, as whoever holds them keeps them: not to be
+        changed. Empty where nobody has devices, as where shares are had exactly.
+    working
+        Numbers of those devices of each line that work while others still prepare, and ``None``
+        for a line where all work; ``None`` where all work everywhere.
     """
 
     job: Ints
@@ -52,6 +62,32 @@ class Gangs(NamedTuple):
     gpus: Ints
     mate: Ints | None = None
     share: Floats | None = None
+    devices: Sequence[Held] = ()
+    working: Sequence[Sequence[int] | None] | None = None
+
+    @property
+    def at_work(self) -> Sequence[Held]:
+        """Type and numbers of the devices of each line that work."""
+        if self.working is None:
+            return self.devices
+        return [
+            held if work is None else (held[0], list(work))
+            for held, work in zip(self.devices, self.working, strict=True)
+        ]
+
+    def among(self, there: Bools) -> Gangs:
+        """Return the lines that are marked; a mate that is not makes a line single."""
+        lines = there.nonzero()[0]
+        place = np.cumsum(there) - 1
+        mate = self.mate
+        if mate is not None:
+            own = np.arange(mate.size)
+            mate = place[np.where(there[mate], mate, own)][lines]
+        held = [self.devices[line] for line in lines.tolist()] if self.devices else ()
+        work = None if self.working is None else [self.working[line] for line in lines.tolist()]
+        share = None if self.share is None else self.share[lines]
+        columns = (self.job[lines], self.gang[lines], self.option[lines], self.gpus[lines])
+        return Gangs(*columns, mate, share, held, work)
 
 
 NO_GANGS = Gangs(NOBODY, NOBODY, NOBODY, NOBODY)

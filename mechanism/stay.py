@@ -12,7 +12,7 @@ from apportion.checks import choice, yes_no
 from apportion.errors import unknown_name
 from apportion.mechanism.gates import get_gate
 from apportion.mechanism.placements import PLACEMENTS, Gang
-from apportion.mechanism.scheduler import NOBODY, Change, Gangs
+from apportion.mechanism.scheduler import NOBODY, Change
 from apportion.mechanism.turns import TURNS, Demand
 from apportion.registry import Registry
 
@@ -176,9 +176,8 @@ class InPlace:
         self._set_loads(list(self._option))
         started = self._place()
         holders = np.array(sorted(self._option), dtype=np.intp)
-        option = np.array([self._option[job] for job in holders.tolist()], dtype=np.intp)
         return Change(
-            Gangs(holders, holders, option, self.jobs.scale[holders]),
+            self.devices.gangs(holders),
             np.isin(holders, np.array(started, dtype=np.intp)),
             NOBODY,
             resolved=bool(started),

@@ -151,7 +151,7 @@ def run_iterated(
     )
     scheduler = InPlace(decider, truth.told, placer, _needs(truth, models, sharing, settings))
     timeline = Timeline() if settings["timeline"] else None
-    links = LinkMap(devices, racks=settings["rack_links"])
+    links = LinkMap(devices.layout, racks=settings["rack_links"])
     named = ordered.jobs.index.tolist()
 
     def engine_named(name: str) -> Engine:
@@ -165,7 +165,7 @@ def run_iterated(
         time_sliced=not decider.exclusive,
     )
     log, schedule = RoundLog(present.accelerators), ScheduleLog(present, len(ordered))
-    record = RunRecord(truth, log, reporter, schedule, placer)
+    record = RunRecord(truth, log, reporter, schedule)
     run_jobs(truth, scheduler, runtime, record, snapshots)
     reporter.finish(truth)
     jobs = jobs_table(truth, ordered, present).assign(

@@ -15,10 +15,11 @@ from apportion.sim.elastic.beside_requests import FluidBesideRequests, Speedups
 from apportion.sim.elastic.choices import choice_of
 from apportion.sim.elastic.parts import elastic_parts, placed
 from apportion.sim.elastic.record import PauseRecord
-from apportion.sim.elastic.speeds import ElasticSpeeds, elastic_speeds
+from apportion.sim.elastic.speeds import ElasticSpeeds, ElasticSteps, elastic_speeds
 from apportion.sim.elastic.with_requests import serving_side, serving_tables
 from apportion.sim.engine import Fluid, Truth
 from apportion.sim.engine import run as run_jobs
+from apportion.sim.engine.about import About
 from apportion.sim.given_order import by_arrival_and_id, of_types_given, present_types
 from apportion.sim.inference.serving import Serving
 from apportion.sim.log import RoundLog
@@ -30,7 +31,9 @@ from apportion.sim.schedule import ScheduleLog
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import numpy as np
     import pandas as pd
+    from numpy.typing import NDArray
 
     from apportion.cluster import Cluster
     from apportion.mechanism.configurations import GangOptions, JobRestarts, ServingSide
@@ -42,6 +45,8 @@ if TYPE_CHECKING:
     from apportion.sim.engine.snapshot import Snapshots
     from apportion.sim.progress import Progress
     from apportion.sim.workload import Workload
+
+    Ints = NDArray[np.intp]
 
 __all__ = ["run_configurations"]
 
@@ -77,17 +82,22 @@ def run_configurations(
     about = (truth.told, devices, jobs.options, choice, jobs.restarts)
     scheduler = _scheduler(decider, settings, about, where, side)
     alone = ElasticSpeeds(
-        *(truth.told, devices, jobs.trainers, jobs.profiles, jobs.relative),
-        scheduler=scheduler,
+        *(truth.told, devices.layout, jobs.trainers, jobs.profiles, jobs.relative),
+        decisions=lambda: scheduler.intervals,
     )
-    speeds = elastic_speeds(alone, where.network, devices, where.types)
+    index, given = ordered.jobs.index, workload.jobs.index
+    job_types = ordered.jobs["job_type"].tolist() if where.types is None else where.types
+    run_about = About(
+        *(truth.told, index.tolist(), job_types, present, where.placer, settings["seed"]),
+        steps=lambda free, network: ElasticSteps(free, network.law),
+    )
+    speeds = elastic_speeds(alone, where.network, run_about)
     log, schedule = RoundLog(present.accelerators), ScheduleLog(present, len(ordered))
-    record = PauseRecord(truth, log, reporter, schedule, where.placer, scheduler)
+    record = PauseRecord(truth, log, reporter, schedule)
     fluid = Fluid(truth, speeds)
     runtime = fluid if side is None else FluidBesideRequests(fluid, side.feed)
     run_jobs(truth, scheduler, runtime, record, snapshots)
     reporter.finish(truth)
-    index, given = ordered.jobs.index, workload.jobs.index
     tables = {"schedule": schedule.table(index)}
     if side is not None and isinstance(scheduler, BesideRequests):
         tables |= serving_tables(
@@ -98,7 +108,9 @@ def run_configurations(
         workload=workload.name,
         cluster=cluster,
         jobs=of_types_given(
-            _jobs(truth, ordered, record, present).loc[given], "_s", cluster, behind=3
+            _jobs(truth, ordered, record, present, scheduler.restarts).loc[given],
+            *("_s", cluster),
+            behind=3,
         ),
         rounds=of_types_given(log.table(), "_busy", cluster),
         settings=settings,
@@ -155,10 +167,12 @@ def _scheduler(
     return BesideRequests(*about, serving=side, **how)
 
 
-def _jobs(truth: Truth, ordered: Workload, record: PauseRecord, cluster: Cluster) -> pd.DataFrame:
+def _jobs(
+    truth: Truth, ordered: Workload, record: PauseRecord, cluster: Cluster, restarts: Ints
+) -> pd.DataFrame:
     """Return the jobs table, with what changes have cost."""
     return jobs_table(truth, ordered, cluster).assign(
-        restarts=record.restarts,
+        restarts=restarts,
         paused_s=record.paused_s,
         paused_gpu_seconds=record.paused_gpu_s,
     )

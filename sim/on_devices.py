@@ -11,13 +11,14 @@ from apportion.mechanism.queue import InQueue, QueueScheduler
 from apportion.mechanism.rounds import InRounds
 from apportion.policies import Policy
 from apportion.sim.chosen_beliefs import chosen_beliefs
-from apportion.sim.contention.speeds import speeds_on_network
 from apportion.sim.engine import Fluid, RunRecord, TableSpeeds, Truth
 from apportion.sim.engine import run as run_jobs
+from apportion.sim.engine.about import About
 from apportion.sim.given_order import by_arrival_and_id, of_types_given, present_types
 from apportion.sim.log import RoundLog
 from apportion.sim.metrics import jobs_table
 from apportion.sim.network import get_network, on_topology
+from apportion.sim.network.own_speeds import speeds_on
 from apportion.sim.network.pace import (
     check_models,
     least_slowdowns,
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from apportion.cluster import Cluster
-    from apportion.mechanism.devices import Devices
     from apportion.mechanism.scheduler import Scheduler
     from apportion.sim.beliefs import Beliefs
     from apportion.sim.engine.snapshot import Snapshots
@@ -79,15 +79,21 @@ def run_on_devices(
     ordered, present = by_arrival_and_id(workload), present_types(cluster)
     truth = Truth(ordered, present, placement_sensitive=settings.get("placement_sensitive", False))
     log, devices, schedule = RoundLog(present.accelerators), None, None
-    speeds: Speeds = TableSpeeds(truth, None)
+    speeds: Speeds = TableSpeeds(truth)
     if settings["mechanism"] != "exact":
         network = _network(settings, present)
         pace = None if network is None else pace_of(network)
         devices = Placer(present, settings["placement"], settings["seed"], pace=pace)
         schedule = ScheduleLog(present, len(ordered))
-        speeds = TableSpeeds(truth, devices)
+        about = About(
+            *(truth.told, ordered.jobs.index.tolist(), ordered.jobs["job_type"].tolist()),
+            *(present, devices, settings["seed"]),
+        )
+        speeds = TableSpeeds(truth, about.layout)
         if network is not None:
-            speeds = _on_network(network, speeds, truth, ordered, present, devices.devices)
+            check_models(network, ordered, present)
+            truth.alone_slowdown[:] = least_slowdowns(ordered, placings_of(present, network))
+            speeds = speeds_on(network, speeds, about)
             settings["network"] = network.name
     resolver = None
     if isinstance(decider, Policy):
@@ -96,7 +102,7 @@ def run_on_devices(
         truth.told.speed = believed.speed
         resolver = Resolver(decider, settings["resolve_seconds"], truth.told, believed)
     scheduler = _scheduler(decider, settings, truth, devices, resolver)
-    record = RunRecord(truth, log, reporter, schedule, devices)
+    record = RunRecord(truth, log, reporter, schedule)
     run_jobs(truth, scheduler, Fluid(truth, speeds), record, snapshots)
     reporter.finish(truth)
     jobs = jobs_table(truth, ordered, present).loc[workload.jobs.index]
@@ -163,21 +169,6 @@ def _scheduler(
     if devices is None:
         return Exactly(truth.told, resolver, name)
     return _in_rounds(settings, truth, devices, resolver, name)
-
-
-def _on_network(
-    network: MemoizedNetwork,
-    free: Speeds,
-    truth: Truth,
-    workload: Workload,
-    cluster: Cluster,
-    devices: Devices,
-) -> Speeds:
-    """Return speeds that depend on the shapes of gangs; those alone are on their best one."""
-    check_models(network, workload, cluster)
-    truth.alone_slowdown[:] = least_slowdowns(workload, placings_of(cluster, network))
-    job_types = workload.jobs["job_type"].tolist()
-    return speeds_on_network(free, job_types, network, devices.held, devices.placement)
 
 
 def _in_rounds(

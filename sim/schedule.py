@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,15 +12,16 @@ import pandas as pd
 from apportion.plain_arrays import array_of, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from numpy.typing import NDArray
 
     from apportion.cluster import Cluster
+    from apportion.mechanism.devices import Held
+    from apportion.mechanism.scheduler import Change
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
-    Held = tuple[int, Sequence[int]]
 
 __all__ = ["SCHEDULE_COLUMNS", "ScheduleLog"]
 
@@ -57,6 +59,15 @@ class ScheduleLog:
         self._places: dict[tuple[int, tuple[int, ...]], int] = {}
         self._place = array("q")
         self._held: list[Held] = []
+
+    def changed(self, now_s: float, change: Change) -> None:
+        """Write down who loses devices by a decision, and who comes to which."""
+        gangs, starts = change.gangs, change.starts
+        if change.stop.size:
+            self.end(change.stop, now_s)
+        new = gangs.job[starts]
+        if new.size:
+            self.begin(new, compress(gangs.devices, starts), now_s)
 
     def begin(self, jobs: Ints, held: Iterable[Held], now_s: float) -> None:
         """Let stays of some jobs begin, each on devices of a type."""
@@ -106,7 +117,10 @@ class ScheduleLog:
         self._held = []
 
     def table(self, ids: pd.Index) -> pd.DataFrame:
-        """Return the schedule; `ids` are the names of the jobs."""
+        """Return the schedule; `ids` are the names of the jobs.
+
+        Who has moved on in the instant in which it came has not stayed.
+        """
         self._number_places()
         place = np.array(self._place, dtype=np.intp)
         kinds = np.array([kind for kind, _ in self._places], dtype=np.intp)
@@ -115,11 +129,14 @@ class ScheduleLog:
             tuple(dict.fromkeys(self._machine_of[kind][device] for device in devices))
             for kind, devices in self._places
         )
+        times_s = self._times_s[:, : self._count]
+        stayed = times_s[1] != times_s[0]
+        place = place[stayed]
         columns = (
-            ids.take(self._job[: self._count]),
+            ids.take(self._job[: self._count][stayed]),
             np.array(self._names, dtype=object)[kinds[place]],
             *(machines[place], devices[place]),
-            *self._times_s[:, : self._count].copy(),
+            *times_s[:, stayed],
         )
         return pd.DataFrame(dict(zip(SCHEDULE_COLUMNS, columns, strict=True)))
 

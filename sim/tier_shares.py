@@ -9,6 +9,7 @@ import numpy as np
 
 from apportion.cluster import TIERS
 from apportion.errors import InputError
+from apportion.mechanism.devices import Devices
 from apportion.mechanism.offers.candidates import accepts_from_s, next_acceptance_s
 from apportion.mechanism.orders.by_share import Candidates, time_at_start
 from apportion.mechanism.scheduler import NOBODY
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from apportion.cluster import Cluster
     from apportion.mechanism.job_table import JobTable
-    from apportion.mechanism.offers import Placement, WaitingJobs
+    from apportion.mechanism.offers import WaitingJobs
     from apportion.mechanism.offers.leased_jobs import LeasedJobs
     from apportion.mechanism.offers.rules import Rule
     from apportion.mechanism.scheduler import Ran
@@ -109,6 +110,7 @@ class TierShares:
             )
         self._policy, self._cluster, self._lease_s, self._rule = policy, cluster, lease_s, rule
         self._placings = placings_of(cluster, network)
+        self._layout = Devices.of(cluster).layout
         self._slowdown = tier_slowdowns(workload, cluster, network)
         speed = at_tiers(believed.speed, self._slowdown)
         gpus = np.repeat(cluster.counts.astype(float), len(TIERS))
@@ -163,17 +165,16 @@ class TierShares:
         """Real time that it took, seconds."""
         return self.resolver.policy_seconds
 
-    def observe(self, ran: Ran, held: Mapping[int, Placement]) -> None:
-        """Learn from what ran; `held` has the placements of the gangs.
+    def observe(self, ran: Ran) -> None:
+        """Learn from what ran.
 
         What was measured at a placement, times what the network costs there, is the speed on the
         type.
         """
         gangs = ran.gangs
-        lines = zip(*(each.tolist() for each in (gangs.job, gangs.gang, gangs.option)), strict=True)
         slowdown = [
-            self._placings[kind].worth(self._told.job_type[job], held[gang])[0]
-            for job, gang, kind in lines
+            self._placings[held[0]].worth(self._told.job_type[job], self._layout.placement(held))[0]
+            for job, held in zip(gangs.job.tolist(), gangs.devices, strict=True)
         ]
         moved = self.resolver.observe(ran._replace(rate=ran.rate * np.array(slowdown)))
         if moved.size:

@@ -12,14 +12,21 @@ import pytest
 from tests.seeds import ranges_of_seeds
 
 import apportion as ap
+from apportion.mechanism.devices import Devices
+from apportion.mechanism.offers.holders import Holders
+from apportion.mechanism.placements import PLACEMENTS, Strategy
 from apportion.mechanism.roster import Roster
-from apportion.sim.leasing.stays import StaysOnRacks
+from apportion.mechanisms import MECHANISMS, MechanismName
+from apportion.sim.contention.runtime import Iterating
+from apportion.sim.engine import Fluid
+from apportion.sim.given_order import by_arrival_and_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from apportion.mechanism.gang_round import GangRound
-    from apportion.mechanism.scheduler import Gangs
+    from apportion.mechanism.placements import Gang
+    from apportion.mechanism.scheduler import Change, Gangs
 
 CLUSTER = ap.Cluster({"v100": 4, "p100": 4, "k80": 4}, gpus_per_machine=2)
 RACKS = ap.Cluster.of_racks(2, machines_per_rack=2, gpus_per_machine=4)
@@ -277,13 +284,163 @@ def test_a_joiner_that_starts_for_free_is_caught(monkeypatch: pytest.MonkeyPatch
 
 def test_racks_that_give_a_gpu_twice_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every gang that fits is told that it has the first machine."""
-    begin = StaysOnRacks.begin
+    change = Holders.change
 
-    def first(stays: StaysOnRacks, job: int, kind: int, placement: Any, now_s: float) -> None:
-        gpus = sum(part for _, _, part in placement)
-        begin(stays, job, kind, ((0, 0, gpus),) if gpus <= 4 else placement, now_s)
+    def first(holders: Holders, *args: Any, **settings: Any) -> Change:
+        made = change(holders, *args, **settings)
+        devices = [
+            (kind, [*range(len(held))] if len(held) <= 4 else held)
+            for kind, held in made.gangs.devices
+        ]
+        return made._replace(gangs=made.gangs._replace(devices=devices))
 
-    monkeypatch.setattr(StaysOnRacks, "begin", first)
+    monkeypatch.setattr(Holders, "change", first)
     found = ap.simulate("dally", on_racks(), RACKS)
     with pytest.raises(AssertionError, match=r"different devices|at the same time"):
         ap.check_schedule(found, on_racks(), RACKS)
+
+
+class Observer:
+    """Sees at every decision which devices each job holds, and nothing that a run writes down."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.seen: list[tuple[float, dict[int, tuple[int, tuple[int, ...]]]]] = []
+        self._made: list[Devices] = []
+        made, start = self._made, Devices.__init__
+
+        def noted(devices: Devices, *args: Any, **settings: Any) -> None:
+            start(devices, *args, **settings)
+            made.append(devices)
+
+        monkeypatch.setattr(Devices, "__init__", noted)
+        for runtime in (Fluid, Iterating):
+            self._watch(monkeypatch, runtime)
+
+    def _watch(self, monkeypatch: pytest.MonkeyPatch, runtime: Any) -> None:
+        apply = runtime.apply
+
+        def watched(self_: Any, now_s: float, change: Change) -> None:
+            held = {gang: place for each in self._made for gang, place in each.held.items()}
+            lines = zip(change.gangs.job.tolist(), change.gangs.gang.tolist(), strict=True)
+            there = {job: (held[gang][0], tuple(held[gang][1])) for job, gang in lines}
+            self.seen.append((now_s, there))
+            apply(self_, now_s, change)
+
+        monkeypatch.setattr(runtime, "apply", watched)
+
+    def stays(self, done_s: list[float]) -> list[tuple[Any, ...]]:
+        """Job, type, devices, start and end of every stay, those that follow each other as one."""
+        ends_s = [*(now_s for now_s, _ in self.seen[1:]), np.inf]
+        found: list[tuple[Any, ...]] = []
+        for (now_s, there), end_s in zip(self.seen, ends_s, strict=True):
+            found += [(job, *at, now_s, min(end_s, done_s[job])) for job, at in there.items()]
+        return joined(found)
+
+
+def joined(stays: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Stays on the same devices of which one begins as the other ends are one; none is empty."""
+    found: list[tuple[Any, ...]] = []
+    for stay in sorted((each for each in stays if each[4] > each[3]), key=lambda s: (s[0], s[3])):
+        if found and found[-1][:3] == stay[:3] and found[-1][4] == stay[3]:
+            found[-1] = (*found[-1][:4], stay[4])
+        else:
+            found.append(stay)
+    return found
+
+
+def table_of(run: ap.Run, ordered: list[Any], cluster: ap.Cluster) -> list[tuple[Any, ...]]:
+    kinds = sorted(cluster.gpus)
+    rows = run.schedule[["job", "accelerator", "devices", "start_s", "end_s"]]
+    return joined(
+        [
+            (ordered.index(job), kinds.index(name), tuple(devices), start_s, end_s)
+            for job, name, devices, start_s, end_s in rows.itertuples(index=False)
+        ]
+    )
+
+
+class Highest(Strategy):
+    """The free devices with the highest numbers, whatever machines they are in."""
+
+    name = "highest"
+
+    def choose(self, gang: Gang, devices: Devices) -> list[int] | None:
+        free = sorted(devices.free_for(gang).free_devices)
+        return free[-gang.gpus :] if len(free) >= gang.gpus else None
+
+
+LINKED = ("VGG11", "ResNet50")
+
+
+def case_of(mechanism: MechanismName, rng: np.random.Generator) -> tuple[Any, ...]:
+    """A decider, jobs, a cluster and settings of a mechanism, drawn."""
+    seed = int(rng.integers(1000))
+    if mechanism == "configurations":
+        load = ap.generate_elastic_workload(jobs=3, seed=seed)
+        restart = str(rng.choice(["stop_resume", "afe", "edl"]))
+        settings = {"gang_restart": restart, "growth": 4.0, "interval_seconds": 300.0}
+        return str(rng.choice(["sia", "afs", "pollux"])), load, "v100=8", settings
+    if mechanism == "iterations":
+        load = ap.generate_contended_workload(seed=seed, scale=0.0001)
+        cluster = ap.Cluster({"v100": 64}, gpus_per_machine=4)
+        return "ada_srsf", load, cluster, {"rack_links": bool(rng.integers(2))}
+    sizes = [int(each) for each in rng.choice([1, 2, 3, 5], 12, p=[0.4, 0.3, 0.2, 0.1])]
+    jobs = pd.DataFrame(
+        {
+            "job_type": rng.choice(LINKED, 12),
+            "scale_factor": sizes,
+            "total_steps": np.exp(rng.normal(6.0, 2.5, 12)) * 10,
+            "arrival_s": np.sort(rng.choice(4, 12) * float(rng.choice([0.3, 1000.0]))),
+        }
+    )
+    rows = pd.MultiIndex.from_product([LINKED, range(1, 6)], names=["job_type", "scale_factor"])
+    kinds = ["new", "old"][: int(rng.integers(1, 3))]
+    load = ap.Workload("drawn", jobs, pd.DataFrame({k: 10.0 / len(k) for k in kinds}, index=rows))
+    gpus = dict.fromkeys(kinds, 8)
+    cluster = ap.Cluster(gpus, gpus_per_machine=2, machines_per_rack=2)
+    settings = {"placement": str(rng.choice(list(PLACEMENTS)))}
+    shared = settings["placement"].startswith("cassini")
+    networks = ["cassini"] if shared else ["none", "alpha_beta", "contention", "cassini"]
+    settings["network"] = str(rng.choice(networks))
+    if mechanism == "leases":
+        settings["lease_seconds"] = float(rng.choice([300.0, 3600.0]))
+        settings["checkpoint_seconds_per_gpu"] = float(rng.choice([0.0, 1.0]))
+        names = ["dally", "gandiva", "themis", "max_min_fairness"]
+        return str(rng.choice(names)), load, cluster, settings
+    overhead_s = float(rng.choice([0.0, 40.0]))
+    settings["preemption_overhead_seconds"] = overhead_s
+    if mechanism == "queue":
+        return Longest(), load, cluster, settings
+    settings["leases"] = bool(rng.random() < 0.7)
+    return str(rng.choice(["max_min_fairness", "fifo"])), load, cluster, settings
+
+
+class Longest(ap.QueueScheduler):
+    """Whoever has most steps left is first."""
+
+    name = "longest"
+
+    def queue(self, jobs: Any, now_s: float) -> Any:
+        for job in jobs.active[np.argsort(-jobs.remaining[jobs.active], kind="stable")]:
+            yield job, range(jobs.speed.shape[1])
+
+
+@pytest.mark.parametrize("seeds", ranges_of_seeds(2, 60))
+@pytest.mark.parametrize("mechanism", [each for each in MECHANISMS if each != "exact"])
+def test_schedules_are_what_was_held(
+    mechanism: MechanismName, seeds: range, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under every mechanism, by every placement, those of one's own included."""
+    monkeypatch.setitem(PLACEMENTS, "highest", Highest)
+    for seed in seeds:
+        rng = np.random.default_rng([seed, len(mechanism)])
+        decider, load, cluster, settings = case_of(mechanism, rng)
+        cluster = ap.Cluster.of(cluster)
+        with pytest.MonkeyPatch.context() as patched:
+            observer = Observer(patched)
+            made = ap.simulate(decider, load, cluster, mechanism=mechanism, seed=seed, **settings)
+        order = by_arrival_and_id(load).jobs.index
+        done_s = made.jobs["completion_s"].loc[order].tolist()
+        assert table_of(made, order.tolist(), cluster) == observer.stays(done_s)
+        if mechanism not in ("iterations", "configurations"):
+            ap.check_schedule(made, load, cluster)

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from apportion.mechanism.devices import Held
 
 __all__ = ["Joining"]
@@ -28,6 +31,10 @@ class Joining:
     def working(self, job: int) -> list[int] | None:
         """Return the devices that work; None for all that the job has."""
         return self._old.get(job)
+
+    def of(self, jobs: NDArray[np.intp]) -> list[list[int] | None] | None:
+        """Return the devices of each of some jobs that work; None if all do of all."""
+        return [self._old.get(job) for job in jobs.tolist()] if self._old else None
 
     @property
     def next_s(self) -> float:

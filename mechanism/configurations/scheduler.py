@@ -11,7 +11,7 @@ from apportion.mechanism.configurations.joining import Joining
 from apportion.mechanism.configurations.packing import pack
 from apportion.mechanism.configurations.resizing import grow, shrink
 from apportion.mechanism.configurations.restarts import lost_seconds
-from apportion.mechanism.scheduler import Change, Gangs
+from apportion.mechanism.scheduler import Change
 from apportion.plain_arrays import array_of, plain
 
 if TYPE_CHECKING:
@@ -221,7 +221,11 @@ class InConfigurations:
         """Return who has GPUs now; who has others than before starts, and loses its pause."""
         active, options, held = self._jobs.active, self._options, self._devices.held
         job = active[self.option[active] >= 0]
-        moved = [before.held.get(each) != held[each] for each in job.tolist()]
+        gangs = self._devices.gangs(job)
+        moved = [
+            before.held.get(each) != now
+            for each, now in zip(job.tolist(), gangs.devices, strict=True)
+        ]
         starts = np.array(moved, dtype=bool)
         pauses = ~starts & np.isin(job, list(joined))
         self._joining.forget(set(before.held) - set(held))
@@ -232,7 +236,7 @@ class InConfigurations:
         had = before.option >= 0
         stop = active[had[active] & (self.option[active] < 0)]
         return Change(
-            Gangs(job, job, options.kind[self.option[job]], options.gpus[self.option[job]]),
+            gangs._replace(working=self._joining.of(job)),
             starts,
             np.union1d(stop, job[starts & had[job]]),
             lost_s=lost_s,
@@ -262,10 +266,6 @@ class InConfigurations:
     def lasts_s(self, now_s: float) -> float:
         """Return the time to the next interval, or until new workers join."""
         return min(self._edge_s, self._joining.next_s) - now_s
-
-    def working(self, job: int) -> list[int] | None:
-        """Return the devices of a job that work where others still prepare; None for all."""
-        return self._joining.working(job)
 
     def steady_s(self, now_s: float) -> float:
         """Return now: what jobs are worth changes as they train."""

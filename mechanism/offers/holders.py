@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import ne
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,7 +10,11 @@ import numpy as np
 from apportion.mechanism.scheduler import Change, Gangs, Spells
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
+
+    from apportion.mechanism.devices import Held
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
@@ -20,31 +25,33 @@ __all__ = ["Holders", "SpellBook"]
 class Holders:
     """Jobs that have GPUs, in the order in which they got them; and who came or was stopped.
 
+    Who has the same devices as at the last decision goes on, whatever happened in between: what a
+    job gives back and gets again in one instant it has had all the time.
+
     Parameters
     ----------
     scale
         GPUs of each gang, shape (jobs,).
+    held
+        Type and devices of each job that has some, kept up to date by whoever places.
     """
 
-    def __init__(self, scale: Ints) -> None:
-        self._scale = scale
+    def __init__(self, scale: Ints, held: Mapping[int, Held]) -> None:
+        self._scale, self._held = scale, held
         self._there: dict[int, None] = {}
-        self._coming: set[int] = set()
-        self._stopped: set[int] = set()
+        self._before: dict[int, Held] = {}  # at the last decision, but for who is done
 
-    def begin(self, job: int, *, goes_on: bool = False) -> None:
-        """Let a job have GPUs, others than before unless it goes on with those it gave back."""
+    def begin(self, job: int) -> None:
+        """Let a job have GPUs."""
         self._there[job] = None
-        if goes_on:
-            self._stopped.discard(job)
-        else:
-            self._coming.add(job)
 
-    def end(self, job: int, *, stopped: bool) -> None:
-        """Let a job give its GPUs back, because it is stopped, done, or moved from the start."""
+    def end(self, job: int) -> None:
+        """Let a job give its GPUs back."""
         del self._there[job]
-        if stopped:
-            self._stopped.add(job)
+
+    def complete(self, job: int) -> None:
+        """Let a job go that is done."""
+        del self._there[job], self._before[job]
 
     def at_work(self, end_s: list[float], now_s: float) -> list[int]:
         """Return the jobs whose leases end after now, ascending."""
@@ -52,26 +59,27 @@ class Holders:
 
     def change(self, spells: SpellBook, kind: Ints, *, offered: bool) -> Change:
         """Return who has GPUs from now on, by the type of each job, and forget what was new."""
-        there = list(self._there)
+        there, before = list(self._there), self._before
         job = np.array(there, dtype=np.intp)
-        change = Change(
-            Gangs(job, job, kind[job], self._scale[job]),
-            starts=np.array([*map(self._coming.__contains__, there)], dtype=bool),
-            stop=np.array(sorted(self._stopped), dtype=np.intp),
+        held = [*map(self._held.__getitem__, there)]
+        self._before = now = dict(zip(there, held, strict=True))
+        gone = sorted(each for each in before if before[each] != now.get(each))
+        return Change(
+            Gangs(job, job, kind[job], self._scale[job], devices=held),
+            starts=np.array([*map(ne, map(before.get, there), held)], dtype=bool),
+            stop=np.array(gone, dtype=np.intp),
             spells=spells.of(job),
             resolved=offered,
         )
-        self._coming.clear()
-        self._stopped.clear()
-        return change
 
     def state(self) -> list[int]:
         """Return who has GPUs, between two decisions, for JSON."""
         return list(self._there)
 
     def restore(self, state: list[int]) -> None:
-        """Take up a state of `state`."""
+        """Take up a state of `state`, once who has which devices is restored."""
         self._there = dict.fromkeys(state)
+        self._before = {job: self._held[job] for job in state}
 
 
 class SpellBook:

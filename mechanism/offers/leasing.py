@@ -24,14 +24,13 @@ from apportion.mechanism.offers.renewals import Renewals, remembered
 from apportion.mechanism.scheduler import NOBODY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.offers.lease import Lease
     from apportion.mechanism.offers.mechanism import LeaseMechanism
-    from apportion.mechanism.places import Placement
     from apportion.mechanism.scheduler import Change, News, Ran
 
     Floats = NDArray[np.float64]
@@ -53,7 +52,7 @@ class LeaseScheduler:
     noted
         Is told of (time, GPUs of the gang) whenever the delay timers of a size may have changed.
     learns
-        Is told of what ran, and where the gangs were.
+        Is told of what ran.
     every_lease
         Whether each lease is an event of its own, even if it is sure to be renewed. The outcome is
         the same; for tests.
@@ -75,7 +74,7 @@ class LeaseScheduler:
         judged_as: Sequence[str],
         *,
         noted: Callable[[float, int], None] | None = None,
-        learns: Callable[[Ran, Mapping[int, Placement]], None] | None = None,
+        learns: Callable[[Ran], None] | None = None,
         every_lease: bool = False,
     ) -> None:
         self._mechanism, self._terms, self._told = mechanism, mechanism.scheduler, told
@@ -88,7 +87,7 @@ class LeaseScheduler:
         self._ends = Ends(told.jobs)
         self._asleep: dict[int, Renewals] = {}
         self._change_s, self._asked_s = np.inf, 0.0
-        self._holders = Holders(told.scale)
+        self._holders = Holders(told.scale, mechanism.placer.held)
         self._end_s = [0.0] * told.jobs  # of the present lease of each holder
         self._started = [False] * told.jobs
         self._spells = SpellBook(told.jobs)
@@ -170,11 +169,11 @@ class LeaseScheduler:
         compute_s = steps / self._fastest[gangs.job]
         self._mechanism.ran(gangs.job, compute_s, ran.worked_s)
         if self._learns is not None:
-            self._learns(ran, self._mechanism.held)
+            self._learns(ran)
 
     def _complete(self, job: int) -> None:
         self._ends.drop(job)
-        self._holders.end(job, stopped=False)
+        self._holders.complete(job)
         self._mechanism.complete(job)
 
     def _take_back(self, now_s: float, *, all_sure: bool) -> bool:
@@ -192,7 +191,7 @@ class LeaseScheduler:
             return False
         self.wake(now_s)
         for job in sorted([*due, *self._ends.pop(now_s, End.RETURN)]):
-            self._holders.end(job, stopped=True)
+            self._holders.end(job)
             self._mechanism.release(job, now_s)
         return True
 
@@ -248,7 +247,7 @@ class LeaseScheduler:
         job, anew = lease.job, not lease.continued
         lost_s = self._restore_s(job) if anew and self._started[job] else 0.0
         self._started[job] = True
-        self._holders.begin(job, goes_on=lease.continued)
+        self._holders.begin(job)
         self._lease(job, now_s + lost_s, now_s + self._lease_s)
         if self._noted is not None:
             self._noted(now_s, self._scale[job])
@@ -258,7 +257,7 @@ class LeaseScheduler:
         end_s, ready_s = self._end_s[job], max(self._spells.ready_s(job), now_s)
         if not fresh:
             ready_s = min(now_s + self._restore_s(job), end_s)
-        self._holders.end(job, stopped=not fresh)
+        self._holders.end(job)
         self._holders.begin(job)
         self._lease(job, ready_s, end_s)
 

@@ -11,14 +11,15 @@ from apportion.errors import InputError
 from apportion.mechanism.scheduler import NO_GANGS, Change, Gangs, Ran
 from apportion.plain_arrays import array_of, plain
 from apportion.sim.contention.engine import instant_s
-from apportion.sim.engine.snapshot import fields_of, state_of
+from apportion.sim.engine.snapshot import gangs_of, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-    from apportion.mechanism.devices import Devices
+    from apportion.mechanism.devices import Held
+    from apportion.mechanism.machines import Layout
     from apportion.sim.contention.engine import Engine, Turn
     from apportion.sim.contention.iteration import Iteration
     from apportion.sim.engine.truth import Truth
@@ -33,8 +34,8 @@ class LinkMap:
 
     Parameters
     ----------
-    devices
-        Knows where gangs are.
+    layout
+        In which machines and racks devices are.
     racks
         Whether gangs in several racks use links of their racks too, which come after those of the
         servers.
@@ -45,11 +46,11 @@ class LinkMap:
         How many there are of all types.
     """
 
-    def __init__(self, devices: Devices, *, racks: bool = False) -> None:
-        self._devices, self._racks = devices, racks
-        sizes = [len(pool.machine_of) for pool in devices.pools]
-        servers = [max(pool.machine_of, default=-1) + 1 for pool in devices.pools]
-        in_racks = [pool.gpus.shape[0] for pool in devices.pools]
+    def __init__(self, layout: Layout, *, racks: bool = False) -> None:
+        self._layout, self._racks = layout, racks
+        sizes = [len(pool.machine_of) for pool in layout.pools]
+        servers = [max(pool.machine_of, default=-1) + 1 for pool in layout.pools]
+        in_racks = [pool.gpus.shape[0] for pool in layout.pools]
         self._first_gpu = np.concatenate([[0], np.cumsum(sizes)]).tolist()
         self._first_server = np.concatenate([[0], np.cumsum(servers)]).tolist()
         self.servers = self._first_server[-1]
@@ -57,14 +58,14 @@ class LinkMap:
         self.gpus = self._first_gpu[-1]
         self.links = self._first_rack[-1] if racks else self.servers
 
-    def of(self, gang: int) -> tuple[list[int], list[int]]:
+    def of(self, held: Held) -> tuple[list[int], list[int]]:
         """Return the GPUs of a gang, and its links: none within one server."""
-        kind, devices = self._devices.held[gang]
-        machine_of = self._devices.pools[kind].machine_of
+        kind, devices = held
+        machine_of = self._layout.pools[kind].machine_of
         servers = sorted({machine_of[device] for device in devices})
         links = [self._first_server[kind] + server for server in servers]
         if self._racks:
-            racks = sorted({rack for rack, _, _ in self._devices.placement(gang)})
+            racks = sorted({rack for rack, _, _ in self._layout.placement(held)})
             if len(racks) > 1:
                 links += [self._first_rack[kind] + rack for rack in racks]
         gpus = [self._first_gpu[kind] + device for device in devices]
@@ -145,12 +146,13 @@ class Iterating:
             self._leave(job)
             self.engine.drop(job)
         ready_s = now_s + float(change.lost_s)
-        for job, gang, option in zip(*(each.tolist() for each in gangs[:3]), strict=True):
+        lines = zip(gangs.job.tolist(), gangs.devices, gangs.option.tolist(), strict=True)
+        for job, held, option in lines:
             if job not in new:
                 continue
             truth.start_s[job] = np.fmin(truth.start_s[job], now_s)
             times = max(math.ceil(truth.remaining[job] - 1e-9), 1)
-            gpus, links = self._links.of(gang)
+            gpus, links = self._links.of(held)
             turn = self._turn(job, option)
             self.engine.add(job, self._iteration(job, option), times, gpus, links, turn, ready_s)
             self._left[job], self._computed[job] = times, 0.0
@@ -235,7 +237,7 @@ class Iterating:
         if state["kind"] != type(self.engine).__name__ and self._other_engine is not None:
             self.engine = self._other_engine(state["kind"])
         self.engine.restore(state["engine"])
-        self._gangs, self._at_s = Gangs(**fields_of(state["gangs"])), state["at_s"]
+        self._gangs, self._at_s = gangs_of(state["gangs"]), state["at_s"]
         self._left = {job: left for job, left, _ in state["there"]}
         self._computed = {job: computed_s for job, _, computed_s in state["there"]}
         self.computed_s, self.sent = array_of(state["computed_s"]), array_of(state["sent"])

@@ -6,28 +6,23 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
-from apportion.sim.network.cassini import CassiniNetwork
-from apportion.sim.network.contention import ContentionNetwork
-from apportion.sim.network.phase_network import PhaseNetwork
-from apportion.sim.network.speeds import NetworkSpeeds
-from apportion.sim.phases.phase_speeds import PhaseSpeeds
-from apportion.sim.phases.speeds import CompatibleSpeeds
+from apportion.sim.engine.speeds import Speeds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from apportion.mechanism.places import Placement
+    from apportion.mechanism.devices import Held
+    from apportion.mechanism.machines import Layout
     from apportion.mechanism.scheduler import Gangs
-    from apportion.sim.engine.speeds import Speeds
-    from apportion.sim.network import MemoizedNetwork
+    from apportion.sim.network.contention import ContentionNetwork
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
     Bools = NDArray[np.bool_]
 
-__all__ = ["ContendedSpeeds", "RigidSteps", "StepParts", "Steps", "speeds_on_network"]
+__all__ = ["ContendedSpeeds", "RigidSteps", "StepParts", "Steps"]
 
 _ROUNDS = 500
 """Most rounds in which expected numbers of transfers are found; each halves the error at least."""
@@ -58,8 +53,8 @@ class StepParts(NamedTuple):
 class Steps(Protocol):
     """What gangs do in a step where they are."""
 
-    def parts(self, gangs: Gangs, *, anew: bool) -> StepParts:
-        """Return what the steps of every line consist of; `anew` if a decision has been made."""
+    def parts(self, gangs: Gangs, there: Bools | None = None) -> StepParts:
+        """Return what the steps of every line consist of; the arguments are those of `rates`."""
         ...
 
 
@@ -81,17 +76,17 @@ class RigidSteps:
         size = {each: network.size(each) for each in set(job_types)}
         self._size = np.array([size[each] for each in job_types])
 
-    def parts(self, gangs: Gangs, *, anew: bool) -> StepParts:
+    def parts(self, gangs: Gangs, there: Bools | None = None) -> StepParts:
         """Return what the steps of every line consist of; progress is steps."""
-        free = self._free.rates(gangs)
+        free = self._free.rates(gangs, there)
         with np.errstate(divide="ignore"):
             compute_s = 1 / free
         startup_s = np.full(free.size, self._startup_s)
         return StepParts(free, np.ones(free.size), compute_s, startup_s, self._size[gangs.job])
 
 
-class ContendedSpeeds:
-    """Progress/s of gangs that share links, see `apportion.sim.engine.speeds.NeighbourSpeeds`.
+class ContendedSpeeds(Speeds):
+    """Progress/s of gangs that share links, see `apportion.sim.engine.speeds.Speeds`.
 
     A step of a gang in several machines takes ``compute + a + c(k) M`` seconds, where M are the
     bytes that it all-reduces, and ``c(k) = k b + (k - 1) eta``.
@@ -102,32 +97,20 @@ class ContendedSpeeds:
         What gangs do in a step.
     network
         b, eta, and what k is.
-    held
-        What each gang has that has devices, something else when it has moved.
-    where
-        Returns the placement of a gang.
+    layout
+        In which machines devices are.
     """
 
-    def __init__(
-        self,
-        steps: Steps,
-        network: ContentionNetwork,
-        held: Mapping[int, object],
-        where: Callable[[int], Placement],
-    ) -> None:
-        self._steps, self._network = steps, network
-        self._held, self._where = held, where
+    def __init__(self, steps: Steps, network: ContentionNetwork, layout: Layout) -> None:
+        self._steps, self._network, self._layout = steps, network, layout
         self._numbers: dict[tuple[int, int, int], int] = {}
-        self._seen: dict[int, tuple[object, list[int]]] = {}
+        self._seen: dict[int, tuple[Held, list[int]]] = {}
 
-    def rates(self, gangs: Gangs) -> Floats:
+    def rates(self, gangs: Gangs, there: Bools | None = None) -> Floats:
         """Return the progress/s of every line, shape (lines,)."""
-        parts = self._steps.parts(gangs, anew=True)
-        return self._shared(gangs, parts, np.ones(gangs.job.size, dtype=bool))
-
-    def rates_among(self, gangs: Gangs, there: Bools) -> Floats:
-        """Return the progress/s of every line while some lines are there no more."""
-        return self._shared(gangs, self._steps.parts(gangs, anew=False), there)
+        every = np.ones(gangs.job.size, dtype=bool)
+        parts = self._steps.parts(gangs, there)
+        return self._shared(gangs, parts, every if there is None else there)
 
     def _shared(self, gangs: Gangs, parts: StepParts, there: Bools) -> Floats:
         rate, worth, compute_s, startup_s, size = parts
@@ -157,21 +140,18 @@ class ContendedSpeeds:
         """Return lines whose gangs are in several servers, and these, one pair for each."""
         line: list[int] = []
         server: list[int] = []
-        for place, (gang, kind) in enumerate(
-            zip(gangs.gang.tolist(), gangs.option.tolist(), strict=True)
-        ):
-            has = self._held[gang]
+        for place, (gang, has) in enumerate(zip(gangs.gang.tolist(), gangs.devices, strict=True)):
             known = self._seen.get(gang)
             if known is None or (known[0] is not has and known[0] != has):
-                known = self._seen[gang] = (has, self._servers(gang, kind))
+                known = self._seen[gang] = (has, self._servers(has))
             if len(known[1]) > 1:
                 line += [place] * len(known[1])
                 server += known[1]
         return np.array(line, dtype=np.intp), np.array(server, dtype=np.intp)
 
-    def _servers(self, gang: int, kind: int) -> list[int]:
+    def _servers(self, held: Held) -> list[int]:
         """Return numbers of the servers of a gang, for all types together."""
-        parts = {(kind, rack, machine) for rack, machine, _ in self._where(gang)}
+        parts = {(held[0], rack, machine) for rack, machine, _ in self._layout.placement(held)}
         return [self._numbers.setdefault(part, len(self._numbers)) for part in sorted(parts)]
 
 
@@ -181,21 +161,3 @@ def _busiest(line: Ints, server: Ints, sends: Floats, lines: int) -> Floats:
     others = np.zeros(lines)
     np.maximum.at(others, line, load[server] - sends[line])
     return 1 + others
-
-
-def speeds_on_network(
-    free: Speeds,
-    job_types: Sequence[str],
-    network: MemoizedNetwork,
-    held: Mapping[int, object],
-    where: Callable[[int], Placement],
-) -> Speeds:
-    """Return speeds that depend on the shapes of gangs, or, by the model, on their neighbours."""
-    if isinstance(network.model, PhaseNetwork):
-        return PhaseSpeeds(free, job_types, network.model, network, where)
-    if isinstance(network.model, CassiniNetwork):
-        return CompatibleSpeeds(free, job_types, network.model, network, where)
-    if isinstance(network.model, ContentionNetwork):
-        steps = RigidSteps(free, job_types, network.model)
-        return ContendedSpeeds(steps, network.model, held, where)
-    return NetworkSpeeds(free, job_types, network, held, where)

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from apportion.mechanism.devices import Devices
     from apportion.mechanism.places import Placement
     from apportion.sim.elastic.trainers import Trainers
     from apportion.sim.elastic.true_progress import Step, TrueProgress
@@ -39,8 +38,6 @@ class ElasticTypes(Sequence[str]):
     ----------
     trainers, truth, relative
         As of `apportion.sim.elastic.speeds.ElasticSpeeds`.
-    devices
-        Knows where gangs are.
     network
         Knows Gb/s, and is told the profiles.
     """
@@ -50,11 +47,10 @@ class ElasticTypes(Sequence[str]):
         trainers: Trainers,
         truth: TrueProgress,
         relative: Floats,
-        devices: Devices,
         network: CassiniNetwork,
     ) -> None:
         self._trainers, self._truth, self._relative = trainers, truth, relative
-        self._devices, self._known = devices, network.profiles
+        self._known = network.profiles
         self._gbps = network.gbps
         self.profiles: dict[str, CommunicationProfile] = dict(network.profiles)
 
@@ -71,7 +67,7 @@ class ElasticTypes(Sequence[str]):
         """Return what a job trains with the batch that was chosen last."""
         if isinstance(job, slice):
             return [self[each] for each in range(len(self))[job]]
-        ran, kind = self._trainers.running(job), self._devices.held[job][0]
+        ran, kind = self._trainers.running(job), self._trainers.since[job][1]
         return self._named(job, kind, ran.accumulation, ran.step)
 
     def foreseen(self, job: int, kind: int, placement: Placement) -> str:
@@ -102,7 +98,6 @@ def types_on_links(
     trainers: Trainers,
     truth: TrueProgress,
     relative: Floats,
-    devices: Devices,
     *,
     beside_requests: bool = False,
 ) -> tuple[MemoizedNetwork | None, ElasticTypes | None]:
@@ -114,7 +109,7 @@ def types_on_links(
         As it was given; others than those of links stay as they are.
     placement
         How gangs are placed.
-    trainers, truth, relative, devices
+    trainers, truth, relative
         As of `ElasticTypes`.
     beside_requests
         Whether requests call GPUs back between two decisions. Speeds must not change by themselves
@@ -128,7 +123,7 @@ def types_on_links(
     network = network_beside(placement, network)
     if network is None or not isinstance(network.model, CassiniNetwork):
         return network, None
-    types = ElasticTypes(trainers, truth, relative, devices, network.model)
+    types = ElasticTypes(trainers, truth, relative, network.model)
     changes: dict[str, Any] = {"profiles": types.profiles}
     if isinstance(network.model, PhaseNetwork) and beside_requests:
         changes["epoch_s"] = 0.0

@@ -128,7 +128,7 @@ def placed(
     placement = settings["placement"]
     network = None if given is None else get_network(given, cluster=cluster)
     network, types = types_on_links(
-        *(network, placement, jobs.trainers, jobs.profiles, jobs.relative, devices),
+        *(network, placement, jobs.trainers, jobs.profiles, jobs.relative),
         beside_requests=settings["serving"] is not None,
     )
     settings["network"] = None if network is None else network.name

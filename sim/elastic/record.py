@@ -12,8 +12,6 @@ from apportion.sim.engine.record import RunRecord
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from apportion.mechanism.configurations import InConfigurations
-    from apportion.mechanism.placement import Placer
     from apportion.mechanism.scheduler import Ran
     from apportion.sim.engine.truth import Truth
     from apportion.sim.log import RoundLog
@@ -41,28 +39,18 @@ class PauseRecord(RunRecord):
         log: RoundLog,
         progress: Progress,
         schedule: ScheduleLog,
-        devices: Placer,
-        scheduler: InConfigurations,
     ) -> None:
-        super().__init__(truth, log, progress, schedule, devices)
-        self._scheduler = scheduler
+        super().__init__(truth, log, progress, schedule)
         self.paused_s: NDArray[np.float64] = np.zeros(truth.jobs)
         self.paused_gpu_s: NDArray[np.float64] = np.zeros(truth.jobs)
-
-    @property
-    def restarts(self) -> NDArray[np.intp]:
-        """Changes of each job so far, shape (jobs,)."""
-        return self._scheduler.restarts
 
     def ran(self, now_s: float, end_s: float, ran: Ran, active: int) -> None:
         """Take down what gangs have done between two times, while so many jobs were active."""
         super().ran(now_s, end_s, ran, active)
         paused_s = (ran.held_s - ran.worked_s) * ran.times
         self.paused_s[ran.gangs.job] += paused_s
-        working = map(self._scheduler.working, ran.gangs.job.tolist())
-        gpus = ran.gangs.gpus
-        at_work = [n if w is None else len(w) for n, w in zip(gpus.tolist(), working, strict=True)]
-        lost_s = ran.held_s * gpus - ran.worked_s * at_work
+        at_work = [len(devices) for _, devices in ran.gangs.at_work]
+        lost_s = ran.held_s * ran.gangs.gpus - ran.worked_s * at_work
         self.paused_gpu_s[ran.gangs.job] += lost_s * ran.times
 
     def state(self) -> dict[str, Any]:

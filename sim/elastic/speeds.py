@@ -7,30 +7,34 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from apportion.errors import InputError, written
-from apportion.sim.contention.speeds import ContendedSpeeds, StepParts, speeds_on_network
+from apportion.sim.contention.speeds import StepParts
 from apportion.sim.elastic.true_progress import epoch_of
-from apportion.sim.network import ContentionNetwork, NoNetwork
+from apportion.sim.engine.speeds import Speeds
+from apportion.sim.network import NoNetwork
+from apportion.sim.network.own_speeds import speeds_on
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
-    from apportion.mechanism.configurations import InConfigurations
-    from apportion.mechanism.devices import Devices, Held
+    from apportion.mechanism.devices import Held
     from apportion.mechanism.job_table import JobTable
+    from apportion.mechanism.machines import Layout
     from apportion.mechanism.scheduler import Gangs
     from apportion.sim.contention.links import SharedCost
-    from apportion.sim.elastic.on_links import ElasticTypes
     from apportion.sim.elastic.trainers import Trainers
     from apportion.sim.elastic.true_progress import TrueProgress
-    from apportion.sim.engine.speeds import Speeds
+    from apportion.sim.engine.about import About
     from apportion.sim.network import MemoizedNetwork
 
+    Bools = NDArray[np.bool_]
     Floats = NDArray[np.float64]
 
 __all__ = ["ElasticSpeeds", "ElasticSteps", "elastic_speeds"]
 
 
-class ElasticSpeeds:
+class ElasticSpeeds(Speeds):
     """Progress per second, anew at every decision of the policy: its worth changes as jobs train.
 
     In between, as when a job gives a GPU back, only those that have other GPUs have another speed.
@@ -39,41 +43,42 @@ class ElasticSpeeds:
     ----------
     jobs
         Progress of the jobs.
-    devices
-        Where gangs are.
+    layout
+        In which machines devices are.
     trainers
         Choose the batches.
     truth
         How fast steps are, and what they are worth.
     relative
         How fast each type is, relative to the one measured, shape (types,).
-    scheduler
-        Counts the decisions of the policy, and knows which GPUs of a job do not work yet; None if
-        everyone asks at decisions only, and all work.
+    decisions
+        Counts those of the policy; None if everyone asks at decisions only.
     """
+
+    apart = True
 
     def __init__(
         self,
         jobs: JobTable,
-        devices: Devices,
+        layout: Layout,
         trainers: Trainers,
         truth: TrueProgress,
         relative: Floats,
-        scheduler: InConfigurations | None = None,
+        decisions: Callable[[], int] | None = None,
     ) -> None:
-        self._jobs, self._devices, self._trainers = jobs, devices, trainers
-        self._truth, self._relative, self._scheduler = truth, relative, scheduler
+        self._jobs, self._layout, self._trainers = jobs, layout, trainers
+        self._truth, self._relative, self._decisions = truth, relative, decisions
 
-    def rates(self, gangs: Gangs) -> Floats:
-        """Return the progress per second of every line in steps of the initial batch."""
-        for job in gangs.job.tolist():
-            if self._scheduler is None or self._is_stale(job, self._scheduler.intervals):
-                self._choose(job)
-        return self.chosen(gangs)
+    def rates(self, gangs: Gangs, there: Bools | None = None) -> Floats:
+        """Return the progress per second of every line in steps of the initial batch.
 
-    def chosen(self, gangs: Gangs) -> Floats:
-        """Return the same with the batches that were chosen last."""
-        found = [self._rate(job) for job in gangs.job.tolist()]
+        Between decisions, as when a neighbour is done, with the batches that were chosen last.
+        """
+        lines = [*zip(gangs.job.tolist(), gangs.at_work, strict=True)]
+        for job, held in lines if there is None else ():
+            if self._decisions is None or self._is_stale(job, held, self._decisions()):
+                self._choose(job, held)
+        found = [self._rate(job, held) for job, held in lines]
         return np.array(found, dtype=float) * self._relative[gangs.option]
 
     def seconds(self, gangs: Gangs) -> tuple[Floats, Floats]:
@@ -90,38 +95,31 @@ class ElasticSpeeds:
         relative = self._relative[gangs.option]
         return each_s / relative, apart_s / relative
 
-    def _is_stale(self, job: int, decisions: int) -> bool:
+    def _is_stale(self, job: int, held: Held, decisions: int) -> bool:
         """Whether the policy has decided anew since, or the job works on other GPUs."""
-        last = decisions, *self._at_work(job)
+        last = decisions, *held
         known, self._trainers.since[job] = self._trainers.since.get(job), last
         return known != last
 
-    def _choose(self, job: int) -> None:
-        application, placement = self._trainers.applications[job], self._placement(job)
+    def _choose(self, job: int, held: Held) -> None:
+        application, placement = self._trainers.applications[job], self._placement(held)
         local, accumulation = self._trainers.batches(job, placement)
         step = self._truth.step(application, placement, local)
         self._trainers.runs_with(job, placement, local, accumulation, step)
         self._trainers.rates.pop(job, None)
 
-    def _rate(self, job: int) -> float:
+    def _rate(self, job: int, held: Held) -> float:
         """Return the progress per second, at the epoch in which the batch was chosen."""
         if job not in self._trainers.rates:
             application, ran = self._trainers.applications[job], self._trainers.running(job)
-            epoch, placement = epoch_of(self._jobs, job, application), self._placement(job)
+            epoch, placement = epoch_of(self._jobs, job, application), self._placement(held)
             self._trainers.rates[job] = self._truth.per_s(
                 application, placement, ran.local, ran.accumulation, epoch
             )
         return self._trainers.rates[job]
 
-    def _placement(self, job: int) -> tuple[int, ...]:
-        kind, working = self._at_work(job)
-        return tuple(gpus for _, _, gpus in self._devices.pools[kind].placement(working))
-
-    def _at_work(self, job: int) -> Held:
-        """Return the type and the devices that work."""
-        kind, held = self._devices.held[job]
-        working = None if self._scheduler is None else self._scheduler.working(job)
-        return kind, held if working is None else working
+    def _placement(self, held: Held) -> tuple[int, ...]:
+        return tuple(gpus for _, _, gpus in self._layout.placement(held))
 
 
 class ElasticSteps:
@@ -142,21 +140,16 @@ class ElasticSteps:
     def __init__(self, speeds: ElasticSpeeds, law: SharedCost) -> None:
         self._speeds, self._law = speeds, law
 
-    def parts(self, gangs: Gangs, *, anew: bool) -> StepParts:
+    def parts(self, gangs: Gangs, there: Bools | None = None) -> StepParts:
         """Return what the steps of every line consist of."""
-        rate = self._speeds.rates(gangs) if anew else self._speeds.chosen(gangs)
+        rate = self._speeds.rates(gangs, there)
         each_s, apart_s = self._speeds.seconds(gangs)
         startup_s = np.minimum(apart_s, self._law.startup_s)
         size = (apart_s - startup_s) / self._law.s_per_byte
         return StepParts(rate, rate * each_s, each_s - apart_s, startup_s, size)
 
 
-def elastic_speeds(
-    free: ElasticSpeeds,
-    network: MemoizedNetwork | None,
-    devices: Devices,
-    types: ElasticTypes | None = None,
-) -> Speeds:
+def elastic_speeds(free: ElasticSpeeds, network: MemoizedNetwork | None, about: About) -> Speeds:
     """Return speeds that depend on neighbours, if the network does.
 
     Parameters
@@ -165,10 +158,8 @@ def elastic_speeds(
         Speeds of gangs that are alone.
     network
         Where they run.
-    devices
-        Where gangs are.
-    types
-        What they send, if the network knows links.
+    about
+        Jobs and devices.
 
     Raises
     ------
@@ -177,14 +168,11 @@ def elastic_speeds(
     """
     if network is None or isinstance(network.model, NoNetwork):
         return free
-    if types is not None:
-        return speeds_on_network(free, types, network, devices.held, devices.placement)
-    model = network.model
-    if not isinstance(model, ContentionNetwork):
+    if not (hasattr(network.model, "speeds") or hasattr(network.model, "rates")):
         raise InputError(
-            f"network={written(model.name)} does not know elastic jobs, whose profiles say how "
+            f"network={written(network.name)} does not know elastic jobs, whose profiles say how "
             f"long they synchronise; it must be 'contention', 'cassini', 'phases', one of their "
-            f"variants, 'none', or a ContentionNetwork or CassiniNetwork with figures of one's own."
+            f"variants, 'none', a ContentionNetwork or CassiniNetwork with figures of one's own, "
+            f"or a network that makes its speeds itself."
         )
-    steps = ElasticSteps(free, model.law)
-    return ContendedSpeeds(steps, model, devices.held, devices.placement)
+    return speeds_on(network, free, about)

@@ -8,8 +8,8 @@ import numpy as np
 
 from apportion.mechanism.scheduler import NO_GANGS, NOBODY, Change, Gangs, Ran, Spells
 from apportion.plain_arrays import array_of, plain
-from apportion.sim.engine.snapshot import fields_of, state_of
-from apportion.sim.engine.speeds import NeighbourSpeeds, TimedSpeeds
+from apportion.sim.engine.snapshot import fields_of, gangs_of, state_of
+from apportion.sim.engine.speeds import Speeds
 from apportion.sim.engine.spells import SpellClock
 from apportion.sim.engine.stretches import one_after_the_other, repeats
 from apportion.sim.engine.truth import ROUNDING
@@ -17,7 +17,6 @@ from apportion.sim.engine.truth import ROUNDING
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from apportion.sim.engine.speeds import Speeds
     from apportion.sim.engine.truth import Truth
 
     Floats = NDArray[np.float64]
@@ -41,8 +40,7 @@ class Fluid:
 
     def __init__(self, truth: Truth, speeds: Speeds, *, tick_s: float = 0.0) -> None:
         self._truth, self._speeds, self._tick_s = truth, speeds, tick_s
-        self._among = speeds if isinstance(speeds, NeighbourSpeeds) else None
-        self._timed = speeds if isinstance(speeds, TimedSpeeds) else None
+        self._timed = None if type(speeds).changes_s is Speeds.changes_s else speeds
         self._gangs: Gangs = NO_GANGS
         self._gpus: Floats = np.empty(0)  # for which each line accounts
         self._clock: SpellClock | None = None
@@ -64,18 +62,14 @@ class Fluid:
         self._lost_s = self._still_lost(change)
         self._take(gangs, change.spells)
         if self._timed is not None:
-            self._timed.at(now_s)
+            self._timed.changes_s(now_s)
         self._rate = self._speeds.rates(gangs)
 
     def run(
         self, now_s: float, length_s: float, until_s: float, *, to_completion: bool
     ) -> tuple[float, Ran]:
         """Let gangs work for a while, see `apportion.sim.engine.loop.Runtime`."""
-        changes_s = np.inf
-        if self._timed is not None:
-            if self._timed.at(now_s):
-                self._rate = self._timed.rates(self._gangs)
-            changes_s = self._timed.changes_s()
+        changes_s = np.inf if self._timed is None else self._asked_anew(now_s, self._timed)
         if to_completion and self._timed is None:
             return self._run_to_completion(now_s, length_s)
         if to_completion:
@@ -92,13 +86,13 @@ class Fluid:
         else:
             needed_s = lost_s + needed_s
         changes = (needed_s < length_s).any() or changes_s < now_s + length_s
-        if self._among is not None and changes:
-            return self._run_among(now_s, length_s, self._among)
+        if changes and not self._speeds.apart:
+            return self._run_among(now_s, length_s)
         own_s = np.minimum(needed_s, length_s)
         held_s = own_s if gangs.mate is None else np.maximum(own_s, own_s[gangs.mate])
         worked_s = own_s if lost_s is None else np.maximum(own_s - lost_s, 0.0)
         self._truth.work(gangs.job, self._rate * worked_s)
-        self._worked_at_speeds(worked_s)
+        self._speeds.worked(gangs, worked_s)
         self._truth.hold(gangs.job, gangs.option, own_s, held_s * self._gpus)
         finished = (needed_s <= length_s * (1 + ROUNDING)).nonzero()[0]
         done = gangs.job[finished]
@@ -108,9 +102,15 @@ class Fluid:
         self._pass(passed_s)
         return now_s + passed_s, self._ran(worked_s, held_s, passed_s, done)
 
-    def _run_among(
-        self, now_s: float, length_s: float, among: NeighbourSpeeds
-    ) -> tuple[float, Ran]:
+    def _asked_anew(self, now_s: float, timed: Speeds) -> float:
+        """Ask for speeds that have changed by themselves; return when they change next."""
+        changes_s = timed.changes_s(now_s)
+        if changes_s <= now_s:
+            self._rate = timed.rates(self._gangs)
+            changes_s = timed.changes_s(now_s)
+        return changes_s
+
+    def _run_among(self, now_s: float, length_s: float) -> tuple[float, Ran]:
         """Let gangs work for a while in which some are done, and others have it easier then."""
         truth, gangs = self._truth, self._gangs
         rate, to_do = self._rate, truth.remaining[gangs.job]
@@ -123,17 +123,18 @@ class Fluid:
                 needed_s = np.where(there, lost_s + left / rate, np.inf)
             step_s = min(float(needed_s.min()), length_s - at_s)
             if self._timed is not None:
-                step_s = min(step_s, max(self._timed.changes_s() - now_s - at_s, 0.0))
+                changes_s = self._timed.changes_s(now_s + at_s)
+                step_s = min(step_s, max(changes_s - now_s - at_s, 0.0))
             work_s = np.where(there, np.maximum(step_s - lost_s, 0.0), 0.0)
             over = needed_s <= step_s * (1 + ROUNDING)
             at_s = length_s if step_s == length_s - at_s else at_s + step_s
             left, worked_s = np.maximum(left - rate * work_s, 0.0), worked_s + work_s
             lost_s = np.maximum(lost_s - step_s, 0.0)
             left[over], own_s[over], there = 0.0, at_s, there & ~over
-            self._worked_at_speeds(work_s)
+            self._speeds.worked(gangs, work_s)
             if self._timed is not None:
-                self._timed.at(now_s + at_s)
-            rate = among.rates_among(gangs, there)
+                self._timed.changes_s(now_s + at_s)
+            rate = self._speeds.rates(gangs, there)
         held_s = own_s if gangs.mate is None else np.maximum(own_s, own_s[gangs.mate])
         finished = (left == 0).nonzero()[0]
         truth.work(gangs.job, to_do - left)
@@ -152,18 +153,17 @@ class Fluid:
             "spells": None if self._clock is None else state_of(self._clock.spells),
             "rate": plain(self._rate),
             "lost_s": None if self._lost_s is None else plain(self._lost_s),
-            "speeds": None if self._timed is None else self._timed.state(),
+            "speeds": self._speeds.state(),
         }
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up a state of `state`."""
         spells, lost_s = state["spells"], state["lost_s"]
-        gangs = Gangs(**fields_of(state["gangs"]))
+        gangs = gangs_of(state["gangs"])
         self._take(gangs, None if spells is None else Spells(**fields_of(spells)))
         self._rate = array_of(state["rate"])
         self._lost_s = None if lost_s is None else array_of(lost_s)
-        if self._timed is not None:
-            self._timed.restore(state["speeds"])
+        self._speeds.restore(state["speeds"])
 
     def _take(self, gangs: Gangs, spells: Spells | None) -> None:
         """Let these gangs have devices; of a pair, each accounts for half of them."""
@@ -178,7 +178,7 @@ class Fluid:
         job, option = self._gangs.job, self._gangs.option
         each_s = np.full(job.size, length_s)
         self._truth.work(job, self._rate * length_s, times=times)
-        self._worked_at_speeds(each_s * times)
+        self._speeds.worked(self._gangs, each_s * times)
         self._truth.hold(job, option, each_s, each_s * self._gpus, times=times)
         return self._ran(each_s, each_s, length_s, times=times)
 
@@ -193,9 +193,7 @@ class Fluid:
             if self._timed is None or step_s == left_s or ran.done.size:
                 return end_s, so_far
             at_s = end_s
-            if self._timed.at(at_s):
-                self._rate = self._timed.rates(self._gangs)
-            changes_s = self._timed.changes_s()
+            changes_s = self._asked_anew(at_s, self._timed)
 
     def _run_to_completion(self, now_s: float, length_s: float) -> tuple[float, Ran]:
         """Run to a time or until the first job is done."""
@@ -208,7 +206,7 @@ class Fluid:
             return np.inf, self._ran(needed_s, needed_s, length_s)
         worked_s = self._worked(now_s, passed_s, jobs.size)
         truth.work(jobs, np.minimum(rate * worked_s, remaining))
-        self._worked_at_speeds(worked_s)
+        self._speeds.worked(self._gangs, worked_s)
         held_s = self._hold(passed_s)
         if share is not None:
             worked_s = held_s
@@ -238,7 +236,7 @@ class Fluid:
 
         Return the seconds for which each line had its own.
         """
-        truth, (job, _, option, _, mate, share), used = self._truth, self._gangs, self._gpus
+        truth, used, (job, _, option, _, mate, share) = self._truth, self._gpus, self._gangs[:6]
         if share is None:
             each_s: Floats = np.full(job.size, passed_s)
             truth.hold(job, option, each_s, each_s * used)
@@ -284,11 +282,6 @@ class Fluid:
         anew = change.starts if change.pauses is None else change.starts | change.pauses
         lost_s = np.where(anew, change.lost_s, of_job[change.gangs.job])
         return lost_s if lost_s.any() else None
-
-    def _worked_at_speeds(self, worked_s: Floats) -> None:
-        """Tell speeds that change with time how long each line has worked."""
-        if self._timed is not None:
-            self._timed.worked(self._gangs, worked_s)
 
     def _pass(self, passed_s: float) -> None:
         """Let time go by for what is lost at a start."""

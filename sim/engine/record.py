@@ -11,7 +11,6 @@ from apportion.mechanism.repetition import running_sums
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from apportion.mechanism.placement import Placer
     from apportion.mechanism.scheduler import Change, Gangs, Ran
     from apportion.sim.engine.truth import Truth
     from apportion.sim.log import RoundLog
@@ -32,8 +31,8 @@ class RunRecord:
         The books.
     log
         The rounds table.
-    schedule, devices
-        The schedule, and who knows where gangs are; ``None`` where nobody has devices.
+    schedule
+        The schedule; ``None`` where nobody has devices.
     progress
         Is called from time to time.
     """
@@ -44,23 +43,16 @@ class RunRecord:
         log: RoundLog,
         progress: Progress,
         schedule: ScheduleLog | None = None,
-        devices: Placer | None = None,
     ) -> None:
         self._truth, self._log, self._progress = truth, log, progress
-        self._schedule, self._devices = schedule, devices
+        self._schedule = schedule
         self._stopped, self._resolved = 0, False
 
     def changed(self, now_s: float, change: Change) -> None:
         """Take down that a decision takes effect."""
         self._stopped, self._resolved = change.stop.size, change.resolved
-        if self._schedule is None or self._devices is None:
-            return
-        if change.stop.size:
-            self._schedule.end(change.stop, now_s)
-        new = change.gangs.job[change.starts]
-        if new.size:
-            names = change.gangs.gang[change.starts].tolist()
-            self._schedule.begin(new, map(self._devices.held.__getitem__, names), now_s)
+        if self._schedule is not None:
+            self._schedule.changed(now_s, change)
 
     def ran(self, now_s: float, end_s: float, ran: Ran, active: int) -> None:
         """Take down what gangs have done between two times, while so many jobs were active."""

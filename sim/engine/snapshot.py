@@ -31,11 +31,13 @@ if TYPE_CHECKING:
     from apportion.sim.elastic_workload import ElasticWorkload
     from apportion.sim.workload import Workload
 
-__all__ = ["Resumable", "SnapshotError", "Snapshots", "call_of", "fields_of", "state_of"]
+__all__ = [
+    *("Resumable", "SnapshotError", "Snapshots", "call_of", "fields_of", "gangs_of", "state_of"),
+]
 
 logger = logging.getLogger(__name__)
 
-_VERSION = 4
+_VERSION = 5
 """Of what a file holds; to be raised with any change of what `Resumable` parts return."""
 
 
@@ -68,6 +70,13 @@ def fields_of(state: Mapping[str, Any]) -> dict[str, Any]:
     return {
         name: array_of(value) if isinstance(value, dict) else value for name, value in state.items()
     }
+
+
+def gangs_of(state: Mapping[str, Any]) -> Gangs:
+    """Return gangs of which `state_of` has written down the lines."""
+    fields = fields_of(state)
+    devices = [(kind, numbers) for kind, numbers in fields["devices"]]
+    return Gangs(**{**fields, "devices": devices})
 
 
 def call_of(
@@ -164,7 +173,7 @@ class Snapshots:
                 part.restore(state["parts"][name])
             ran, last = None, state["ran"]
             if last is not None:
-                gangs = Gangs(**fields_of(last.pop("gangs")))
+                gangs = gangs_of(last.pop("gangs"))
                 ran = Ran(gangs=gangs, **fields_of(last))
             return float(state["now_s"]), ran
         except InputError:  # the state is whole, and cannot go on here

@@ -2,92 +2,124 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from abc import abstractmethod
+from itertools import compress
+from operator import is_not
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pandas as pd
     from numpy.typing import NDArray
 
-    from apportion.mechanism.placement import Placer
+    from apportion.mechanism.devices import Held
+    from apportion.mechanism.machines import Layout
     from apportion.mechanism.scheduler import Gangs
     from apportion.sim.engine.truth import Truth
 
     Bools = NDArray[np.bool_]
     Floats = NDArray[np.float64]
 
-__all__ = ["NeighbourSpeeds", "Speeds", "TableSpeeds", "TimedSpeeds"]
+__all__ = ["ByPlace", "Speeds", "TableSpeeds"]
+
+V = TypeVar("V")
 
 
 class Speeds(Protocol):
-    """Who slows whom."""
+    """Who slows whom: the base of speeds of one's own."""
 
-    def rates(self, gangs: Gangs) -> Floats:
+    apart: ClassVar[bool] = False
+    """Whether no gang's speed hangs on who else is there."""
+
+    @abstractmethod
+    def rates(self, gangs: Gangs, there: Bools | None = None) -> Floats:
         """Return the steps/s of every line, given where all of them are, shape (lines,).
 
         Asked at every decision, with all that have devices from then on: what a gang makes may
-        depend on its neighbours.
+        depend on its neighbours. Asked again, unless speeds are `apart`, when a gang is done before
+        anybody decides: then `there` marks the lines that are left, and what the others are said
+        to make does not matter.
         """
-        ...
 
+    def changes_s(self, now_s: float) -> float:
+        """Return when speeds change by themselves, if nothing else happens; infinite for never.
 
-@runtime_checkable
-class NeighbourSpeeds(Speeds, Protocol):
-    """Speeds that change when another gang is done, even if nobody decides anything then."""
-
-    def rates_among(self, gangs: Gangs, there: Bools) -> Floats:
-        """Return the steps/s of every line while only those are there that are marked."""
-        ...
-
-
-@runtime_checkable
-class TimedSpeeds(NeighbourSpeeds, Protocol):
-    """Speeds that also change by themselves as time goes by, and that are told what was done."""
-
-    def at(self, now_s: float) -> bool:
-        """Take note of the time; return whether speeds must be asked for anew."""
-        ...
-
-    def changes_s(self) -> float:
-        """Return when speeds change next if nothing else happens; infinite for never."""
-        ...
+        A time that is not after `now_s` says that speeds must be asked for anew now.
+        """
+        return np.inf
 
     def worked(self, gangs: Gangs, worked_s: Floats) -> None:
         """Take down how long each line worked at the speeds that were asked for last."""
-        ...
+
+    def tables(self, jobs: pd.Index) -> dict[str, pd.DataFrame]:
+        """Return what a run is to tell of its speeds, by name; `jobs` are named in their order."""
+        return {}
 
     def state(self) -> dict[str, Any]:
         """Return everything that later speeds depend on, for JSON."""
-        ...
+        return {}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up a state of `state`."""
-        ...
 
 
-class TableSpeeds:
+class ByPlace(Generic[V]):
+    """What follows from where the gang of each job is, worked out again only when it has moved.
+
+    Parameters
+    ----------
+    none
+        What it is of every job that has never been anywhere, shape (jobs,).
+    of
+        Works it out of the number of a job, and the type and the numbers of its devices.
+    """
+
+    def __init__(self, none: NDArray[Any], of: Callable[[int, Held], V]) -> None:
+        self._of, self._value = of, none.copy()
+        self._seen: list[Held | None] = [None] * none.size
+
+    def __call__(self, gangs: Gangs) -> NDArray[Any]:
+        """Return it for every line, shape (lines,)."""
+        jobs, devices, seen = gangs.job.tolist(), gangs.devices, self._seen
+        others = map(is_not, devices, map(seen.__getitem__, jobs))
+        for job, held in compress(zip(jobs, devices, strict=True), others):
+            if held != seen[job]:
+                self._value[job] = self._of(job, held)
+            seen[job] = held
+        return self._value[gangs.job]
+
+
+class TableSpeeds(Speeds):
     """The workload's throughputs: of jobs alone, of pairs, of gangs split over machines.
 
     Parameters
     ----------
     truth
         Has the tables.
-    devices
-        Knows which gangs are split.
+    layout
+        Tells which gangs are split. ``None`` if nobody has devices.
     """
 
-    def __init__(self, truth: Truth, devices: Placer | None) -> None:
-        self._truth, self._devices = truth, devices
+    apart = True
 
-    def rates(self, gangs: Gangs) -> Floats:
+    def __init__(self, truth: Truth, layout: Layout | None = None) -> None:
+        self._truth = truth
+        self._split: ByPlace[bool] | None = None
+        if layout is not None and truth.split_ratio is not None:
+            none = np.zeros(truth.jobs, dtype=bool)
+            self._split = ByPlace(none, lambda _, held: layout.is_split(held))
+
+    def rates(self, gangs: Gangs, there: Bools | None = None) -> Floats:
         """Look up table speed, or speed beside the mate, times the ratio of split gangs."""
-        truth, (job, gang, option, _, mate, _) = self._truth, gangs
+        truth, job, option, mate = self._truth, gangs.job, gangs.option, gangs.mate
         rate = np.asarray(truth.speed[job, option], dtype=float)
         if mate is not None and truth.beside is not None:
             paired = (mate != np.arange(mate.size)).nonzero()[0]
             own = truth.beside.beside(job[paired], job[mate[paired]])
             rate[paired] = own[np.arange(paired.size), option[paired]]
-        if truth.split_ratio is not None and self._devices is not None:
-            split = self._devices.is_split(gang)
-            rate = rate * np.where(split, truth.split_ratio[job, option], 1.0)
+        if self._split is not None and truth.split_ratio is not None:
+            rate = rate * np.where(self._split(gangs), truth.split_ratio[job, option], 1.0)
         return rate

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,21 +11,19 @@ from apportion.cluster import TIERS
 from apportion.mechanism.offers.exact import TICK_S
 from apportion.mechanism.places import tier_of
 from apportion.plain_arrays import array_of, plain
-from apportion.sim.leasing.stays import StaysOnRacks
 from apportion.sim.metrics import jobs_table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import pandas as pd
     from numpy.typing import NDArray
 
     from apportion.cluster import Cluster
-    from apportion.mechanism.offers import Placement
+    from apportion.mechanism.machines import Layout
     from apportion.mechanism.scheduler import Change, Ran
     from apportion.sim.engine.truth import Truth
     from apportion.sim.leasing.log import IntervalLog, TimerLog
     from apportion.sim.progress import Progress
+    from apportion.sim.schedule import ScheduleLog
     from apportion.sim.workload import Workload
 
     Floats = NDArray[np.float64]
@@ -39,19 +38,19 @@ class LeaseRecord:
     ----------
     truth
         Steps, completions, time in an isolated share.
-    held
-        Placement of each job that has GPUs; kept up to date by whoever places.
+    layout
+        In which machines and racks devices are.
     log
         Makes the rounds table.
     progress
         Is told of how far the run is.
+    schedule
+        Makes the schedule.
     timers
         Makes the timers table, if there is to be one.
 
     Attributes
     ----------
-    stays
-        Who has held which GPUs.
     compute_s, communication_s
         Seconds that each job has computed, on whatever type, and in which communication was
         exposed, shape (jobs,).
@@ -62,14 +61,14 @@ class LeaseRecord:
     def __init__(
         self,
         truth: Truth,
-        held: Mapping[int, Placement],
+        layout: Layout,
         log: IntervalLog,
         progress: Progress,
+        schedule: ScheduleLog,
         timers: TimerLog | None = None,
     ) -> None:
-        self._truth, self._held, self._log, self._progress = truth, held, log, progress
-        self._timers = timers
-        self.stays = StaysOnRacks(truth.jobs)
+        self._truth, self._layout, self._log, self._progress = truth, layout, log, progress
+        self._timers, self._schedule = timers, schedule
         self._tier = np.zeros(truth.jobs, dtype=np.intp)
         self._types = truth.capacity.size
         self._fastest: Floats = truth.speed.max(axis=1)
@@ -93,19 +92,14 @@ class LeaseRecord:
         gangs, log = change.gangs, self._log
         log.advance(now_s)
         log.preemptions += change.stop.size
-        for job in change.stop.tolist():
-            self.stays.end(job, now_s)
-        for line in np.flatnonzero(change.starts).tolist():
-            job, placement = int(gangs.job[line]), self._held[int(gangs.gang[line])]
-            kind = int(gangs.option[line])
-            if not self.stays.begin(job, kind, placement, now_s):  # so it was not preempted
-                self._truth.preemptions[job] -= 1
-                log.preemptions -= 1
-            self._kind[job], self._tier[job] = kind, tier_of(placement)
+        self._schedule.changed(now_s, change)
+        new = gangs.job[change.starts].tolist()
+        for job, held in zip(new, compress(gangs.devices, change.starts), strict=True):
+            self._kind[job], self._tier[job] = held[0], tier_of(self._layout.placement(held))
         log.active, log.running = self._truth.active.size, gangs.job.size
         option = gangs.option * len(TIERS) + self._tier[gangs.job]
-        held = np.bincount(option, gangs.gpus, self._types * len(TIERS))
-        log.gpus = held.astype(int).tolist()
+        gpus = np.bincount(option, gangs.gpus, self._types * len(TIERS))
+        log.gpus = gpus.astype(int).tolist()
         log.offered |= change.resolved
 
     def ran(self, now_s: float, end_s: float, ran: Ran, active: int) -> None:
@@ -132,8 +126,8 @@ class LeaseRecord:
         speed = self._truth.speed[ran.gangs.job, ran.gangs.option]
         slowdown[ran.gangs.job] = speed / ran.rate
         slower[ran.gangs.job] = self._fastest[ran.gangs.job] / speed
+        self._schedule.end(ran.done, end_s)
         for job in ran.done.tolist():
-            self.stays.end(job, end_s)
             left_s = self._left_s[job] * slower[job]
             self.communication_s[job] += left_s * (slowdown[job] - 1)
             self._beyond_s[job] += left_s - self._left_s[job]
@@ -145,7 +139,7 @@ class LeaseRecord:
     def state(self) -> dict[str, Any]:
         """Return what was written down so far, for JSON."""
         return {
-            "stays": self.stays.state(),
+            "schedule": self._schedule.state(),
             "log": self._log.state(),
             "timers": None if self._timers is None else self._timers.state(),
             "tier": plain(self._tier),
@@ -158,7 +152,7 @@ class LeaseRecord:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up a state of `state`."""
-        self.stays.restore(state["stays"])
+        self._schedule.restore(state["schedule"])
         self._log.restore(state["log"])
         if self._timers is not None:
             self._timers.restore(state["timers"])

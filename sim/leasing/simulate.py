@@ -12,7 +12,7 @@ from apportion.mechanism.offers import LeaseMechanism, get_scheduler
 from apportion.mechanism.offers.exact import TICK_S
 from apportion.mechanism.offers.leasing import LeaseScheduler
 from apportion.mechanism.offers.racks import machines_of
-from apportion.sim.contention.speeds import speeds_on_network
+from apportion.sim.engine.about import About
 from apportion.sim.engine.fluid import Fluid
 from apportion.sim.engine.loop import run
 from apportion.sim.engine.speeds import TableSpeeds
@@ -22,10 +22,12 @@ from apportion.sim.leasing.log import IntervalLog, TimerLog
 from apportion.sim.leasing.record import LeaseRecord
 from apportion.sim.network import get_network
 from apportion.sim.network.job_types import model_of
+from apportion.sim.network.own_speeds import speeds_on
 from apportion.sim.network.pace import check_models, least_slowdowns, network_beside, pace_of
 from apportion.sim.phases.tables import link_tables
 from apportion.sim.progress import Progress
 from apportion.sim.run import Run
+from apportion.sim.schedule import ScheduleLog
 from apportion.threads import one_thread
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from apportion.mechanism.offers import OfferScheduler, Placement, Takers
+    from apportion.mechanism.offers import OfferScheduler, Takers
     from apportion.mechanism.scheduler import Ran
     from apportion.sim.engine.snapshot import Snapshots
     from apportion.sim.network import MemoizedNetwork, NetworkModel
@@ -43,10 +45,10 @@ __all__ = ["Deciding", "simulate_leases"]
 
 
 class Deciding(NamedTuple):
-    """Who decides who takes what, and who is told of all that ran, with the placements."""
+    """Who decides who takes what, and who is told of all that ran."""
 
     takers: Takers
-    learns: Callable[[Ran, Mapping[int, Placement]], None] | None = None
+    learns: Callable[[Ran], None] | None = None
 
 
 def simulate_leases(
@@ -135,16 +137,18 @@ def run_leases(
     job_types = workload.jobs["job_type"].tolist()
     truth.alone_slowdown[:] = least_slowdowns(workload, mechanism.placer.placings)
     log = IntervalLog(cluster.accelerators, scheduler.lease_s)
+    schedule = ScheduleLog(cluster, truth.jobs)
     timer_log = TimerLog(mechanism.timers) if scheduler.timers.tuned else None
-    held, free = mechanism.held, TableSpeeds(truth, None)
+    ids = workload.jobs.index.tolist()
+    about = About(truth.told, ids, job_types, cluster, mechanism.placer, seed)
     leases = LeaseScheduler(
         *(mechanism, truth.told, _judged(scheduler, job_types)),
         noted=None if timer_log is None else timer_log.note,
         learns=decides.learns,
         every_lease=every_lease,
     )
-    record = LeaseRecord(truth, held, log, reporter, timer_log)
-    speeds = speeds_on_network(free, job_types, model, held, held.__getitem__)
+    record = LeaseRecord(truth, about.layout, log, reporter, schedule, timer_log)
+    speeds = speeds_on(model, TableSpeeds(truth), about)
     log.start(truth.next_arrival_s)
     run(truth, leases, Fluid(truth, speeds, tick_s=TICK_S), record, snapshots)
     log.close()
@@ -161,7 +165,7 @@ def run_leases(
         policy_seconds=leases.seconds,
         wall_seconds=time.perf_counter() - started,
         solves=leases.offers,
-        tables=_tables(record, timer_log, workload, cluster)
+        tables=_tables(schedule, timer_log, workload)
         | link_tables(speeds, mechanism.placer, workload.jobs.index, given),
     )
 
@@ -179,10 +183,10 @@ def _network(
 
 
 def _tables(
-    record: LeaseRecord, timers: TimerLog | None, workload: Workload, cluster: Cluster
+    log: ScheduleLog, timers: TimerLog | None, workload: Workload
 ) -> dict[str, pd.DataFrame]:
     """Return the schedule, and the timers over time if there are any that change."""
-    schedule = {"schedule": record.stays.table(cluster, workload.jobs.index)}
+    schedule = {"schedule": log.table(workload.jobs.index)}
     return schedule if timers is None else {**schedule, "timers": timers.table()}
 
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from apportion.cluster import Cluster
     from apportion.mechanism.places import Placement
+    from apportion.sim.engine.about import About
+    from apportion.sim.engine.speeds import Speeds
     from apportion.sim.network.shapes import Shape
 
 __all__ = ["CassiniNetwork", "GangLinks"]
@@ -118,6 +120,12 @@ class CassiniNetwork:
             return self.profiles[job_type]
         model = model_of(job_type, COMMUNICATING_MODELS, kind=CommunicationProfile.__name__)
         return communication_profile(model, gbps=self.gbps, gpus=gpus)
+
+    def speeds(self, alone: Speeds, about: About) -> Speeds:
+        """Return how fast gangs are by the law of the score."""
+        from apportion.sim.phases.speeds import CompatibleSpeeds
+
+        return CompatibleSpeeds(alone, about.job_types, self, about.cluster, about.layout)
 
     def overhead(self, job_type: str, shape: Shape) -> float:
         """Return 0: alone, no gang is slower than its throughput says.

@@ -12,6 +12,8 @@ from apportion.sim.network.shapes import machines_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from apportion.sim.engine.about import About
+    from apportion.sim.engine.speeds import Speeds
     from apportion.sim.network.profile import ModelProfile
     from apportion.sim.network.shapes import Shape
 
@@ -55,6 +57,16 @@ class ContentionNetwork:
             For a model that is not known.
         """
         return self.profiles[model_of(job_type, self.profiles)].all_reduce_bytes
+
+    def speeds(self, alone: Speeds, about: About) -> Speeds:
+        """Return how fast gangs are that share links; `alone` is without any transfer."""
+        from apportion.sim.contention.speeds import ContendedSpeeds, RigidSteps
+
+        if about.steps is None:
+            steps = RigidSteps(alone, about.job_types, self)
+        else:
+            steps = about.steps(alone, self)
+        return ContendedSpeeds(steps, self, about.layout)
 
     def overhead(self, job_type: str, shape: Shape) -> float:
         """Return what a gang that shares with nobody sends, over the compute of its profile.

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from apportion.checks import number, seconds, whole
 from apportion.mechanism_settings import SHORTEST_S
 from apportion.sim.network.cassini import CassiniNetwork
+
+if TYPE_CHECKING:
+    from apportion.sim.engine.about import About
+    from apportion.sim.engine.speeds import Speeds
 
 __all__ = ["PhaseNetwork"]
 
@@ -58,3 +63,9 @@ class PhaseNetwork(CassiniNetwork):
     def name(self) -> str:
         """``phases``, or ``phases_unshifted``."""
         return "phases" if self.shifted else "phases_unshifted"
+
+    def speeds(self, alone: Speeds, about: About) -> Speeds:
+        """Return how fast gangs are by the engine of phases."""
+        from apportion.sim.phases.phase_speeds import PhaseSpeeds
+
+        return PhaseSpeeds(alone, about.job_types, self, about.cluster, about.layout)

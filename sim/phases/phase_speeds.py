@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from apportion.plain_arrays import array_of, plain
+from apportion.sim.engine.speeds import Speeds
 from apportion.sim.network.cassini import GangLinks
 from apportion.sim.phases.epochs import Epochs
 from apportion.sim.phases.meeting import connected, crowded, meeting_of
@@ -16,14 +17,14 @@ from apportion.sim.phases.steady import SteadyIterations
 from apportion.ties import significant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Hashable, Sequence
 
     from numpy.typing import NDArray
 
+    from apportion.cluster import Cluster
+    from apportion.mechanism.machines import Layout
     from apportion.mechanism.places import Placement
     from apportion.mechanism.scheduler import Gangs
-    from apportion.sim.engine.speeds import Speeds
-    from apportion.sim.network import MemoizedNetwork
     from apportion.sim.network.phase_network import PhaseNetwork
 
     Floats = NDArray[np.float64]
@@ -36,8 +37,8 @@ _BOOKS = ("marks_gigabits", "worked_s", "alone_s", "shared_s", "shifted_s", "loo
 _LINES = ("slowdown", "marks_gbps", "shared", "shifted", "looped")
 
 
-class PhaseSpeeds:
-    """Steps/s of gangs on links, see `apportion.sim.engine.speeds.TimedSpeeds`.
+class PhaseSpeeds(Speeds):
+    """Steps/s of gangs on links, see `apportion.sim.engine.speeds.Speeds`.
 
     The speed of a gang that has the links for itself, over how many times as long its iterations
     take beside the others in the engine.
@@ -48,10 +49,12 @@ class PhaseSpeeds:
         Speeds of gangs that have the links for themselves.
     job_types
         What each job trains, length (jobs,).
-    model, network
-        Profiles, Gb/s and epochs, and with them the cluster.
-    where
-        Returns the placement of a gang.
+    model
+        Profiles, Gb/s and epochs.
+    cluster
+        Machines and racks.
+    layout
+        In which machines and racks devices are.
     """
 
     def __init__(
@@ -59,11 +62,11 @@ class PhaseSpeeds:
         free: Speeds,
         job_types: Sequence[str],
         model: PhaseNetwork,
-        network: MemoizedNetwork,
-        where: Callable[[int], Placement],
+        cluster: Cluster,
+        layout: Layout,
     ) -> None:
-        self._free, self._job_types, self._where = free, job_types, where
-        self._model, self._links = model, GangLinks(model, network.cluster)
+        self._free, self._job_types, self._layout = free, job_types, layout
+        self._model, self._links = model, GangLinks(model, cluster)
         self._steady = SteadyIterations(model)
         self._epochs = Epochs(model.epoch_s)
         self._shifts: dict[Stay, float] = {}  # those of the epoch
@@ -73,30 +76,25 @@ class PhaseSpeeds:
         self._books = {name: np.zeros(len(job_types)) for name in _BOOKS}
         self._lines: dict[str, Floats] = {}
 
-    def at(self, now_s: float) -> bool:
-        """Take note of the time; return whether an epoch begins that changes speeds."""
-        return self._epochs.at(now_s) and not self._settled
-
-    def changes_s(self) -> float:
+    def changes_s(self, now_s: float) -> float:
         """Return when shifts are chosen anew for gangs that have none that suit; or never."""
-        return np.inf if self._settled else self._epochs.next_s
+        begins = self._epochs.at(now_s)
+        if self._settled:
+            return np.inf
+        return now_s if begins else self._epochs.next_s
 
-    def rates(self, gangs: Gangs) -> Floats:
+    def rates(self, gangs: Gangs, there: Bools | None = None) -> Floats:
         """Return the steps/s of every line, shape (lines,)."""
-        return self.rates_among(gangs, np.ones(gangs.job.size, dtype=bool))
-
-    def rates_among(self, gangs: Gangs, there: Bools) -> Floats:
-        """Return the steps/s of every line while some lines are there no more, shape (lines,)."""
-        free = self._free.rates(gangs)
+        free, size = self._free.rates(gangs, there), gangs.job.size
         stays: dict[int, Stay] = {}
-        lines = zip(gangs.job.tolist(), gangs.gang.tolist(), gangs.option.tolist(), strict=True)
-        for line, (job, gang, kind) in enumerate(lines):
-            if there[line]:
-                stays[line] = job, kind, self._job_types[job], self._where(gang)
-        asked = tuple(stays.items()), there.size
+        for line, (job, held) in enumerate(zip(gangs.job.tolist(), gangs.devices, strict=True)):
+            if there is None or there[line]:
+                where = self._layout.placement(held)
+                stays[line] = job, held[0], self._job_types[job], where
+        asked = tuple(stays.items()), size
         if asked != self._asked or self._epochs.due:
             self._asked = asked
-            self._meet(stays, there.size)
+            self._meet(stays, size)
         rates: Floats = free / self._lines["slowdown"]
         return rates
 
@@ -114,8 +112,8 @@ class PhaseSpeeds:
         for name, per_s in added.items():
             np.add.at(books[name], gangs.job, per_s * worked_s)
 
-    def table(self, jobs: pd.Index) -> pd.DataFrame:
-        """Return what each job met on links.
+    def tables(self, jobs: pd.Index) -> dict[str, pd.DataFrame]:
+        """Return ``links``: what each job met on links.
 
         ``marks_gigabits``: wanted above the capacities of links; ``slowdown``: mean time of an
         iteration over that alone; ``shared_s``: seconds of work on links that others used too,
@@ -126,7 +124,7 @@ class PhaseSpeeds:
         slowdown = np.divide(worked_s, books["alone_s"], out=np.ones(len(jobs)), where=worked_s > 0)
         columns = {"marks_gigabits": books["marks_gigabits"], "slowdown": slowdown}
         spent = {name: books[name] for name in ("shared_s", "shifted_s", "looped_s")}
-        return pd.DataFrame({**columns, **spent}, index=jobs)
+        return {"links": pd.DataFrame({**columns, **spent}, index=jobs)}
 
     def state(self) -> dict[str, Any]:
         """Return shifts and books, for JSON."""

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from apportion.sim.engine.speeds import Speeds
 from apportion.sim.network.cassini import CassiniNetwork, GangLinks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from apportion.mechanism.places import Placement
+    from apportion.cluster import Cluster
+    from apportion.mechanism.machines import Layout
     from apportion.mechanism.scheduler import Gangs
-    from apportion.sim.engine.speeds import Speeds
-    from apportion.sim.network import MemoizedNetwork
 
     Floats = NDArray[np.float64]
     Bools = NDArray[np.bool_]
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["CompatibleSpeeds"]
 
 
-class CompatibleSpeeds:
-    """Steps/s of gangs by the law of the score, see `apportion.sim.engine.speeds.NeighbourSpeeds`.
+class CompatibleSpeeds(Speeds):
+    """Steps/s of gangs by the law of the score, see `apportion.sim.engine.speeds.Speeds`.
 
     ``speed / (2 - score of the gang's worst link)``.
 
@@ -35,10 +35,12 @@ class CompatibleSpeeds:
         Speeds of gangs that have the links for themselves.
     job_types
         What each job trains, length (jobs,).
-    model, network
-        Profiles and Gb/s, and with them the cluster.
-    where
-        Returns the placement of a gang.
+    model
+        Profiles and Gb/s.
+    cluster
+        Machines and racks.
+    layout
+        In which machines and racks devices are.
     """
 
     def __init__(
@@ -46,28 +48,23 @@ class CompatibleSpeeds:
         free: Speeds,
         job_types: Sequence[str],
         model: CassiniNetwork,
-        network: MemoizedNetwork,
-        where: Callable[[int], Placement],
+        cluster: Cluster,
+        layout: Layout,
     ) -> None:
-        self._free, self._job_types, self._where = free, job_types, where
+        self._free, self._job_types, self._layout = free, job_types, layout
         self._shifted = model.shifted
-        self._links = GangLinks(model, network.cluster)
+        self._links = GangLinks(model, cluster)
 
-    def rates(self, gangs: Gangs) -> Floats:
+    def rates(self, gangs: Gangs, there: Bools | None = None) -> Floats:
         """Return the steps/s of every line, shape (lines,)."""
-        return self.rates_among(gangs, np.ones(gangs.job.size, dtype=bool))
-
-    def rates_among(self, gangs: Gangs, there: Bools) -> Floats:
-        """Return the steps/s of every line while some lines are there no more, shape (lines,)."""
-        free = self._free.rates(gangs)
+        free = self._free.rates(gangs, there)
         jobs_of: dict[Any, list[int]] = {}
         trained: dict[int, tuple[str, int]] = {}
         capacities: dict[Any, float] = {}
-        lines = zip(gangs.job.tolist(), gangs.gang.tolist(), gangs.option.tolist(), strict=True)
-        for line, (job, gang, kind) in enumerate(lines):
-            if not there[line]:
+        for line, (job, held) in enumerate(zip(gangs.job.tolist(), gangs.devices, strict=True)):
+            if there is not None and not there[line]:
                 continue
-            where = self._where(gang)
+            kind, where = held[0], self._layout.placement(held)
             for link, gbps in self._links.links_of(where).items():
                 jobs_of.setdefault((kind, link), []).append(line)
                 capacities[kind, link] = gbps

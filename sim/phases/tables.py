@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from apportion.sim.phases.phase_speeds import PhaseSpeeds
-
 if TYPE_CHECKING:
     from apportion.mechanism.placement import Placer
     from apportion.sim.engine.speeds import Speeds
@@ -20,8 +18,8 @@ def link_tables(
 ) -> dict[str, pd.DataFrame]:
     """Return the tables of a run that tell of links, where there is something to tell.
 
-    ``links``: `PhaseSpeeds.table`, by job. ``candidates``: of placements that compare candidates,
-    by GPUs of gangs: how many ``placements`` and different ``candidates`` there were, how many
+    Those of the speeds, such as ``links``, by job. ``candidates``: of placements that compare
+    candidates, by GPUs of gangs: how many ``placements`` and ``candidates`` there were, how many
     ``with_loops``, how often ``none_left`` was without, and how often a gang came to another place
     than the scheduler's own (``moved``).
 
@@ -33,8 +31,8 @@ def link_tables(
         Jobs in the order of the run, and in that of the table.
     """
     found = {}
-    if isinstance(speeds, PhaseSpeeds):
-        found["links"] = speeds.table(index).loc[given]
+    for name, table in speeds.tables(index).items():
+        found[name] = table.loc[given] if table.index is index else table
     figures = placer.figures()
     if figures:
         found["candidates"] = pd.DataFrame(figures).set_index("gpus")

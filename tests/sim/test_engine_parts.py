@@ -50,8 +50,7 @@ class ShortestFirst:
         self.devices.place(new, [0] * len(new), [1] * len(new))
         job = np.array(sorted(now), dtype=np.intp)
         stop = np.intersect1d(np.array(sorted(before - now), dtype=np.intp), active)
-        gangs = Gangs(job, job, np.zeros_like(job), np.ones_like(job))
-        return Change(gangs, np.isin(job, new), stop, lost_s=self.lost_s)
+        return Change(self.devices.gangs(job), np.isin(job, new), stop, lost_s=self.lost_s)
 
     def lasts_s(self, now_s: float) -> float:
         return np.inf
@@ -69,7 +68,7 @@ class ShortestFirst:
 class Contended(TableSpeeds):
     """Gangs that run at once slow each other down."""
 
-    def rates(self, gangs: Gangs) -> Any:
+    def rates(self, gangs: Gangs, there: Any = None) -> Any:
         return super().rates(gangs) / max(gangs.job.size, 1)
 
 
@@ -79,9 +78,9 @@ def simulated(
     cluster = ap.Cluster({"v100": gpus})
     truth, devices = Truth(load, cluster), Placer(cluster)
     log = ScheduleLog(cluster, len(load))
-    record = RunRecord(truth, RoundLog(cluster.accelerators), Progress(None), log, devices)
+    record = RunRecord(truth, RoundLog(cluster.accelerators), Progress(None), log)
     scheduler = ShortestFirst(truth.told, devices, lost_s)
-    run(truth, scheduler, Fluid(truth, kind(truth, devices)), record)
+    run(truth, scheduler, Fluid(truth, kind(truth)), record)
     return truth, record, log.table(load.jobs.index)
 
 
@@ -119,7 +118,7 @@ def test_spells_of_work_and_rest_by_hand(
 ) -> None:
     """250 s of work from 10 s on; how often somebody looks changes nothing."""
     truth = Truth(workload([250.0], [0.0]), ap.Cluster({"v100": 1}))
-    runtime, one, now_s = Fluid(truth, TableSpeeds(truth, None)), np.zeros(1, dtype=np.intp), 0.0
+    runtime, one, now_s = Fluid(truth, TableSpeeds(truth)), np.zeros(1, dtype=np.intp), 0.0
     spells = Spells(np.array([10.0]), np.array([work_s]), np.array([rest_s]))
     truth.admit(0.0)
     gangs = Gangs(one, one, one, one + 1)
@@ -139,7 +138,7 @@ def test_jobs_that_are_never_served_are_told_from_those_that_wait() -> None:
     cluster = ap.Cluster({"v100": 1})
     truth, log = Truth(workload([1.0], [0.0]), cluster), RoundLog(cluster.accelerators)
     record = RunRecord(truth, log, Progress(None))
-    nobody, runtime = Nobody(truth.told, Placer(cluster)), Fluid(truth, TableSpeeds(truth, None))
+    nobody, runtime = Nobody(truth.told, Placer(cluster)), Fluid(truth, TableSpeeds(truth))
     with pytest.raises(SolveError, match="'shortest first' gives none of the 1 active jobs"):
         run(truth, nobody, runtime, record)
 

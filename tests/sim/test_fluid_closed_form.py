@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -11,7 +11,7 @@ import pytest
 
 import apportion as ap
 from apportion.mechanism.scheduler import Change, Gangs, Spells
-from apportion.sim.engine import Fluid, Truth
+from apportion.sim.engine import Fluid, Speeds, Truth
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,12 +20,13 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Constant:
+class Constant(Speeds):
     """Every line has its rate."""
 
+    apart: ClassVar[bool] = True
     rate: Floats
 
-    def rates(self, gangs: Gangs) -> Floats:
+    def rates(self, gangs: Gangs, there: Any = None) -> Floats:
         return self.rate[: gangs.job.size]
 
 

@@ -8,12 +8,13 @@ import pytest
 
 import apportion as ap
 from apportion.errors import InputError
+from apportion.mechanism.devices import Devices
 from apportion.mechanism.placements import PLACEMENTS, Gang, Strategy, register
 from apportion.mechanism.scheduler import Gangs
 from apportion.sim.contention import ETHERNET_10G
 from apportion.sim.contention.speeds import ContendedSpeeds, RigidSteps
 from apportion.sim.contention.workload import generate_contended_workload
-from apportion.sim.engine import stretches
+from apportion.sim.engine import Speeds, stretches
 from apportion.sim.leasing.simulate import run_leases
 from apportion.sim.network import get_network
 from apportion.sim.network.contention import ContentionNetwork
@@ -22,7 +23,6 @@ from apportion.sim.network.table_iii import TABLE_III, table_iii_profiles
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from apportion.mechanism.devices import Devices
 
 VGG = TABLE_III["VGG-16"]
 COMPUTE_S = sum(VGG.passes_s())
@@ -63,31 +63,27 @@ def jobs(steps: Sequence[float], models: Sequence[str] = ("VGG-16",)) -> ap.Work
 
 
 def test_who_slows_whom() -> None:
-    held = {0: "a", 1: "b", 2: "c", 3: "d"}
-    places = {
-        0: ((0, 0, 1), (0, 1, 1)),
-        1: ((0, 1, 1), (1, 0, 1)),
-        2: ((1, 0, 2),),  # within one machine: sends nothing
-        3: ((1, 1, 1), (1, 2, 1)),
-    }
+    layout = Devices.of(ap.Cluster({"v100": 18}, gpus_per_machine=3, machines_per_rack=2)).layout
+    across = [(0, [0, 3]), (0, [4, 6]), (0, [7, 8]), (0, [9, 12])]  # the third sends nothing
     network = ContentionNetwork(table_iii_profiles())
-    gangs = Gangs(*(np.arange(4), np.arange(4), np.zeros(4, dtype=int), np.full(4, 2)))
+    each = np.arange(4)
+    gangs = Gangs(each, each, np.zeros(4, dtype=int), np.full(4, 2), devices=across)
 
-    class Free:
-        def rates(self, gangs: Gangs) -> Any:
+    class Free(Speeds):
+        def rates(self, gangs: Gangs, there: Any = None) -> Any:
             return np.full(gangs.job.size, 1 / COMPUTE_S)
 
     steps = RigidSteps(Free(), ["VGG-16"] * 4, network)
-    speeds = ContendedSpeeds(steps, network, held, places.__getitem__)
+    speeds = ContendedSpeeds(steps, network, layout)
     expected = [1 / step_s(2), 1 / step_s(2), 1 / COMPUTE_S, 1 / step_s(1)]
     assert speeds.rates(gangs) == pytest.approx(expected)
-    without_1 = speeds.rates_among(gangs, np.array([True, False, True, True]))
+    without_1 = speeds.rates(gangs, np.array([True, False, True, True]))
     assert without_1[[0, 2, 3]] == pytest.approx([1 / step_s(1), 1 / COMPUTE_S, 1 / step_s(1)])
-    places[0], held[0] = ((2, 0, 1), (2, 1, 1)), "moved"
-    assert speeds.rates(gangs)[:2] == pytest.approx([1 / step_s(1)] * 2)
+    moved = gangs._replace(devices=[(0, [1, 15]), *across[1:]])
+    assert speeds.rates(moved)[:2] == pytest.approx([1 / step_s(1)] * 2)
     guess = ContentionNetwork(table_iii_profiles(), expected=True)
-    share = ContendedSpeeds(steps, guess, held, lambda _: ((0, 0, 1), (0, 1, 1)))
-    each_s = 1 / share.rates(gangs)
+    share = ContendedSpeeds(steps, guess, layout)
+    each_s = 1 / share.rates(gangs._replace(devices=across[:1] * 4))
     part = 1 - COMPUTE_S / each_s[0]
     assert each_s == pytest.approx([step_s(1 + 3 * part)] * 4, rel=1e-9)
 

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 import apportion as ap
+from apportion.mechanism.devices import Devices
 from apportion.mechanism.gates import get_gate
-from apportion.mechanism.placement import Placer
 from apportion.mechanism.scheduler import Change, Gangs
 from apportion.sim import on_devices
 from apportion.sim.contention import ETHERNET_10G, PlainEngine, all_reduced
@@ -24,9 +24,7 @@ ALONE_S = COMPUTE_S + ETHERNET_10G.startup_s + SIZE * ETHERNET_10G.s_per_byte
 
 def iterating(truth: Truth, speeds: TableSpeeds) -> Iterating:
     """Put the iterations in the place of the fluid runtime."""
-    devices = speeds._devices
-    assert devices is not None
-    links = LinkMap(devices.devices)
+    links = LinkMap(Devices.of(CLUSTER).layout)
     engine = PlainEngine(links.gpus, links.links, ETHERNET_10G, get_gate("at_most_1"))
     work = all_reduced(0.25, 0.75, SIZE, startup_s=ETHERNET_10G.startup_s)
     return Iterating(truth, engine, links, lambda job, option: work, lambda job, option: (1, 0))
@@ -71,7 +69,7 @@ def test_a_start_costs_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_pairs_are_refused() -> None:
     workload = jobs([2], [3.0])
     truth = Truth(workload, CLUSTER)
-    runtime = iterating(truth, TableSpeeds(truth, Placer(CLUSTER)))
+    runtime = iterating(truth, TableSpeeds(truth))
     one = np.zeros(1, dtype=np.intp)
     gangs = Gangs(one, one, one, one + 2, mate=one)
     with pytest.raises(ap.InputError, match="without space sharing"):

@@ -11,12 +11,14 @@ import pytest
 
 import apportion as ap
 from apportion.errors import InputError
+from apportion.mechanism.devices import Devices
 from apportion.mechanism.placement import Placer
 from apportion.mechanism.placements import Gang
 from apportion.mechanism.placements.compatible import FIGURES
 from apportion.mechanism.places import tier_of
 from apportion.mechanism.scheduler import Gangs
 from apportion.mechanism.time_shifts import LinkScores, random_score, score_of
+from apportion.sim.engine import Speeds
 from apportion.sim.network import communication_profile, get_network, get_topology
 from apportion.sim.network.cassini import CassiniNetwork, GangLinks
 from apportion.sim.network.pace import pace_of
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from apportion.mechanism.places import Placement
 
 SERVERS = ap.Cluster({"a100": 24}, gpus_per_machine=1, machines_per_rack=2)
+PAIRS_OF_TWO = ap.Cluster({"a100": 24}, gpus_per_machine=2, machines_per_rack=2)
 PAIRS = ap.Cluster({"a100": 24}, gpus_per_machine=2, machines_per_rack=3)
 
 
@@ -224,24 +227,21 @@ def test_a_compatible_neighbour_is_chosen() -> None:
 
 
 def test_speeds_follow_the_worst_link() -> None:
-    places: dict[int, Placement] = {
-        0: ((0, 0, 1), (1, 0, 1)),
-        1: ((1, 1, 1), (2, 0, 1)),  # meets 0 at rack 1
-        2: ((2, 1, 1), (3, 0, 1)),  # meets 1 at rack 2
-        3: ((4, 0, 2),),  # within one machine
-    }
-    gangs = Gangs(*(np.arange(4), np.arange(4), np.zeros(4, dtype=int), np.full(4, 2)))
+    # The second meets the first at rack 1 and the third at rack 2; the last is in one machine.
+    across = [(0, [0, 4]), (0, [6, 8]), (0, [10, 12]), (0, [16, 17])]
+    each = np.arange(4)
+    gangs = Gangs(each, each, np.zeros(4, dtype=int), np.full(4, 2), devices=across)
+    layout = Devices.of(PAIRS_OF_TWO).layout
 
-    class Free:
-        def rates(self, gangs: Gangs) -> Any:
+    class Free(Speeds):
+        def rates(self, gangs: Gangs, there: Any = None) -> Any:
             return np.full(gangs.job.size, 10.0)
 
     def rates(*, shifted: bool, there: list[bool]) -> list[float]:
         model = CassiniNetwork(profiles=PROFILES, shifted=shifted)
-        network = get_network(model, cluster=SERVERS)
         types = ["half", "half", "most", "half"]
-        speeds = CompatibleSpeeds(Free(), types, model, network, places.__getitem__)
-        return list(speeds.rates_among(gangs, np.array(there)))
+        speeds = CompatibleSpeeds(Free(), types, model, PAIRS_OF_TWO, layout)
+        return list(speeds.rates(gangs, np.array(there)))
 
     # half beside half fits; half beside most overlaps by 0.3 with the best shift.
     assert rates(shifted=True, there=[True] * 4) == pytest.approx([10, 10 / 1.3, 10 / 1.3, 10])

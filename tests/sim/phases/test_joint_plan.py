@@ -10,8 +10,10 @@ import pandas as pd
 import pytest
 
 import apportion as ap
+from apportion.mechanism.devices import Devices
 from apportion.mechanism.scheduler import Gangs
 from apportion.mechanism.time_shifts import AffinityGraph
+from apportion.sim.engine import Speeds
 from apportion.sim.network import PhaseNetwork, get_network
 from apportion.sim.network.cassini import CassiniNetwork
 from apportion.sim.network.pace import network_beside
@@ -85,18 +87,20 @@ def test_descent_never_loses_by_shifts(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("kind", [CassiniNetwork, PhaseNetwork])
 def test_gangs_in_a_loop_are_shifted(kind: Any) -> None:
     """Two gangs over the same two racks share both uplinks: a loop of two links."""
-    where = {0: ((0, 0, 1), (1, 0, 1)), 1: ((0, 1, 1), (1, 1, 1))}
-    gangs = Gangs(np.arange(2), np.arange(2), np.zeros(2, dtype=int), np.full(2, 2))
+    each = np.arange(2)
+    across = [(0, [0, 2]), (0, [1, 3])]
+    gangs = Gangs(each, each, np.zeros(2, dtype=int), np.full(2, 2), devices=across)
+    layout = Devices.of(SERVERS).layout
 
-    class Free:
-        def rates(self, gangs: Gangs) -> Any:
+    class Free(Speeds):
+        def rates(self, gangs: Gangs, there: Any = None) -> Any:
             return np.full(gangs.job.size, 10.0)
 
     rates = {}
     for joint in (False, True):
-        network = get_network(kind(profiles=PROFILES, joint=joint), cluster=SERVERS)
+        model = kind(profiles=PROFILES, joint=joint)
         made: Any = PhaseSpeeds if kind is PhaseNetwork else CompatibleSpeeds
-        speeds = made(Free(), ["half", "half"], network.model, network, where.__getitem__)
+        speeds = made(Free(), ["half", "half"], model, SERVERS, layout)
         rates[joint] = speeds.rates(gangs)
     assert rates[True] == pytest.approx([10, 10])
     assert (rates[False] < 9).all()

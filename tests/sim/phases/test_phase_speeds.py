@@ -10,22 +10,26 @@ import pytest
 
 import apportion as ap
 from apportion.errors import InputError
+from apportion.mechanism.placement import Placer
 from apportion.mechanism.scheduler import Gangs
+from apportion.sim.engine import Speeds
+from apportion.sim.engine.about import About
 from apportion.sim.engine.snapshot import Snapshots
 from apportion.sim.network import PhaseNetwork, get_network
 from apportion.sim.network.cassini import CassiniNetwork
+from apportion.sim.network.own_speeds import speeds_on
 from apportion.sim.network.table_iii import table_iii_profiles
 from apportion.sim.phases.epochs import Epochs
 from apportion.sim.phases.meeting import Meeting, connected, meeting_of
-from apportion.sim.phases.phase_speeds import PhaseSpeeds
-from apportion.sim.phases.speeds import CompatibleSpeeds
 from apportion.sim.phases.steady import SteadyIterations
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from apportion.mechanism.devices import Held
+
 FOUR = ap.Cluster({"a100": 4}, gpus_per_machine=1, machines_per_rack=2)
-ACROSS = {0: ((0, 0, 1), (1, 0, 1)), 1: ((0, 1, 1), (1, 1, 1)), 2: ((0, 1, 1), (1, 0, 1))}
+ACROSS: list[Held] = [(0, [0, 2]), (0, [1, 3]), (0, [1, 2])]
 
 
 def on_off(name: str, on: float, period: float = 1.0, gbps: float = 50.0) -> Any:
@@ -42,20 +46,27 @@ PROFILES = {
 }
 
 
-class Free:
-    def rates(self, gangs: Gangs) -> Any:
+class Free(Speeds):
+    def rates(self, gangs: Gangs, there: Any = None) -> Any:
         return np.full(gangs.job.size, 10.0)
 
 
 def speeds_of(types: list[str], kind: Any = PhaseNetwork, **options: Any) -> Any:
-    network = get_network(kind(profiles=PROFILES, **options), cluster=FOUR)
-    made: Any = PhaseSpeeds if kind is PhaseNetwork else CompatibleSpeeds
-    return made(Free(), types, network.model, network, ACROSS.__getitem__)
+    return made_by(kind(profiles=PROFILES, **options), types, FOUR)
 
 
-def lines(count: int) -> Gangs:
+def made_by(model: Any, types: list[str], cluster: ap.Cluster) -> Any:
+    """What a network makes of speeds of 10 steps/s."""
+    jobs: Any = None
+    network = get_network(model, cluster=cluster)
+    about = About(jobs, range(len(types)), types, cluster, Placer(cluster))
+    return speeds_on(network, Free(), about)
+
+
+def lines(count: int, across: list[Held] = ACROSS) -> Gangs:
     each = np.arange(count)
-    return Gangs(each, each, np.zeros(count, dtype=int), np.full(count, 2))
+    kinds = np.zeros(count, dtype=int)
+    return Gangs(each, each, kinds, np.full(count, 2), devices=across[:count])
 
 
 @pytest.mark.parametrize("types", [["half", "half"], ["half", "most"], ["most", "most"]])
@@ -69,16 +80,14 @@ def test_the_law_holds_where_it_is_exact(types: list[str]) -> None:
 
 
 def test_shifted_gangs_on_one_link_as_the_law_has_it() -> None:
-    where = {0: ((0, 0, 1), (1, 0, 1)), 1: ((1, 1, 1), (2, 0, 1)), 2: ((2, 1, 1), (3, 0, 1))}
+    where: list[Held] = [(0, [0, 2]), (0, [3, 4]), (0, [5, 6])]
     cluster = ap.Cluster({"a100": 8}, gpus_per_machine=1, machines_per_rack=2)
     for types, expected in (
         (["half", "half", "half"], [10, 10, 10]),
         (["half", "most", "half"], [10 / 1.3] * 3),
         (["always", "always", "twenty"], [5, 5, 10]),
     ):
-        network = get_network(PhaseNetwork(profiles=PROFILES), cluster=cluster)
-        speeds = PhaseSpeeds(Free(), types, network.model, network, where.__getitem__)  # type: ignore[arg-type]
-        rates = speeds.rates(lines(3))
+        rates = made_by(PhaseNetwork(profiles=PROFILES), types, cluster).rates(lines(3, where))
         assert rates[:2] == pytest.approx(expected[:2])
         if types[1] != "always":
             assert rates[2] == pytest.approx(expected[2])
@@ -95,10 +104,8 @@ def test_where_the_law_is_not_exact() -> None:
     cluster = ap.Cluster({"a100": 6}, gpus_per_machine=1, machines_per_rack=1)
     found = {}
     for kind in (CassiniNetwork, PhaseNetwork):
-        network = get_network(kind(profiles=PROFILES, oversubscription=2.0), cluster=cluster)
-        made: Any = PhaseSpeeds if kind is PhaseNetwork else CompatibleSpeeds
-        speeds = made(Free(), ["half"], network.model, network, lambda _: ((0, 0, 1), (1, 0, 1)))
-        found[kind] = speeds.rates(lines(1))[0]
+        speeds = made_by(kind(profiles=PROFILES, oversubscription=2.0), ["half"], cluster)
+        found[kind] = speeds.rates(lines(1, [(0, [0, 1])]))[0]
     assert found == pytest.approx({CassiniNetwork: 10, PhaseNetwork: 10 / 1.5})
 
 
