@@ -375,10 +375,12 @@ LINKED = ("VGG11", "ResNet50")
 def case_of(mechanism: MechanismName, rng: np.random.Generator) -> tuple[Any, ...]:
     """A decider, jobs, a cluster and settings of a mechanism, drawn."""
     seed = int(rng.integers(1000))
+    load: Any
+    settings: dict[str, Any] = {}
     if mechanism == "configurations":
         load = ap.generate_elastic_workload(jobs=3, seed=seed)
         restart = str(rng.choice(["stop_resume", "afe", "edl"]))
-        settings = {"gang_restart": restart, "growth": 4.0, "interval_seconds": 300.0}
+        settings |= {"gang_restart": restart, "growth": 4.0, "interval_seconds": 300.0}
         return str(rng.choice(["sia", "afs", "pollux"])), load, "v100=8", settings
     if mechanism == "iterations":
         load = ap.generate_contended_workload(seed=seed, scale=0.0001)
@@ -398,7 +400,7 @@ def case_of(mechanism: MechanismName, rng: np.random.Generator) -> tuple[Any, ..
     load = ap.Workload("drawn", jobs, pd.DataFrame({k: 10.0 / len(k) for k in kinds}, index=rows))
     gpus = dict.fromkeys(kinds, 8)
     cluster = ap.Cluster(gpus, gpus_per_machine=2, machines_per_rack=2)
-    settings = {"placement": str(rng.choice(list(PLACEMENTS)))}
+    settings["placement"] = str(rng.choice(list(PLACEMENTS)))
     shared = settings["placement"].startswith("cassini")
     networks = ["cassini"] if shared else ["none", "alpha_beta", "contention", "cassini"]
     settings["network"] = str(rng.choice(networks))

@@ -53,6 +53,7 @@ class Speeds(Protocol):
 
     def worked(self, gangs: Gangs, worked_s: Floats) -> None:
         """Take down how long each line worked at the speeds that were asked for last."""
+        return
 
     def tables(self, jobs: pd.Index) -> dict[str, pd.DataFrame]:
         """Return what a run is to tell of its speeds, by name; `jobs` are named in their order."""
@@ -64,6 +65,7 @@ class Speeds(Protocol):
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up a state of `state`."""
+        return
 
 
 class ByPlace(Generic[V]):
