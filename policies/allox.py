@@ -10,6 +10,7 @@ from scipy.optimize import linear_sum_assignment
 
 from apportion.errors import InputError
 from apportion.policies.fixed_shares import FixedShare
+from apportion.policies.solving.whole.ties import without_noise
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -55,10 +56,6 @@ class AlloX(FixedShare):
         return best_matching(p, keeps_running=self.keeps_running)[1]
 
 
-_NEVER = 1e15
-"""Seconds on a type where a job cannot run: beyond any real schedule, yet a number."""
-
-
 def best_matching(p: Problem, *, keeps_running: bool = True) -> tuple[float, Floats]:
     """Match jobs with places in queues by the Hungarian method.
 
@@ -97,8 +94,12 @@ def _matched(duration: Floats, gpus: NDArray[np.intp]) -> tuple[float, Floats]:
     if not (jobs and queue.size):
         return 0.0, first
     places = np.arange(1, jobs + 1)
-    cost = (places[None, :, None] * duration[:, None, queue]).reshape(jobs, -1)
-    job, slot = linear_sum_assignment(np.where(np.isfinite(cost), cost, _NEVER))
+    # Rounding must not choose among equal matchings: the unit of speeds changes it.
+    told_apart = np.full_like(duration, np.inf)
+    told_apart[np.isfinite(duration)] = without_noise(duration[np.isfinite(duration)])
+    cost = (places[None, :, None] * told_apart[:, None, queue]).reshape(jobs, -1)
+    never = (1.0 + jobs) * cost.max(where=np.isfinite(cost), initial=1.0)  # beyond any schedule
+    job, slot = linear_sum_assignment(np.where(np.isfinite(cost), cost, never))
     place, gpu = np.divmod(slot, queue.size)
     last_place = np.full(queue.size, -1)
     np.maximum.at(last_place, gpu, place)

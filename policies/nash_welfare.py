@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 __all__ = ["NashWelfare", "StrategyProof"]
 
+_ROUNDING = float(np.finfo(float).eps)
+"""Part of each term that may be lost where terms are added up."""
+
 
 @dataclass(frozen=True)
 class NashWelfare(Policy):
@@ -60,7 +63,7 @@ class StrategyProof(FixedShare):
     i) ** (weight of k / weight of i)`` of what it had (Cole, Gkatzelis, Goel, 2013; Gavel, section
     4.4, has no weights). GPUs stay idle for it. The objective is the total time that is left.
 
-    The share that a job of weight w keeps is ``exp(difference of two optimal values / w)``, so the
+    What a job of weight w makes in the end is ``exp(difference of two optimal values / w)``, so the
     gaps of both count 1 / w-fold: where weights lie many decades apart, what the light jobs keep is
     known less well, and the gap of the result says how well.
     """
@@ -79,9 +82,12 @@ class StrategyProof(FixedShare):
         # What jobs keep hangs on small differences of optimal values, so that these come from the
         # optimum itself and not from what is chosen among the optima, which gives way a little.
         everyone = solve_instance(NashWelfare(), instance, group=False, second_stage=False)
-        kept = [self._kept(p, instance, job, everyone) for job in range(instance.jobs)]
+        kept = np.array([self._kept(p, instance, job, everyone) for job in range(instance.jobs)])
         chosen = solve_instance(NashWelfare(), instance, group=False)
-        return np.asarray(chosen.X * np.array(kept)[:, None], dtype=float)
+        # What a job makes then is the exponential of a difference of two optimal values, which are
+        # known to their gaps; its own throughput at an optimum is known to the root of one only.
+        own = kept * everyone.throughput / chosen.throughput
+        return np.asarray(chosen.X * np.minimum(own, 1.0)[:, None], dtype=float)
 
     def constraints(self, p: Problem) -> Sequence[cp.Constraint]:
         """Limit every job to its share of each option: another would be worth another time."""
@@ -100,7 +106,9 @@ class StrategyProof(FixedShare):
         alone = solve_instance(NashWelfare(), without, group=False, second_stage=False)
         loss = np.log(everyone.throughput[there] / alone.throughput)
         weight = instance.columns["weight"]
-        p.inexact = max(p.inexact, (everyone.gap + alone.gap) / float(weight[job]))
+        size = instance.jobs * (abs(everyone.objective) + abs(alone.objective))
+        known = everyone.gap + alone.gap + _ROUNDING * size
+        p.inexact = max(p.inexact, float(-np.expm1(-known / weight[job])))
         # A job of weight w counts as w jobs: the others' losses are raised to w_other / w_own.
         return float(min(1.0, np.exp((count[there] * weight[there]) @ loss / weight[job])))
 

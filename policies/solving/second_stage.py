@@ -15,7 +15,7 @@ The last is strictly convex: the allocation is unique, whichever solver found it
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +23,8 @@ from scipy import sparse
 
 from apportion.errors import SolveError
 from apportion.policies.solving.solvers.active_set_least_squares import least_squares
+from apportion.policies.solving.solvers.cone_program import Scales
+from apportion.policies.solving.solvers.iterative_refinement import refine
 from apportion.policies.solving.solvers.optimise import Point, SolverName, optimise
 
 if TYPE_CHECKING:
@@ -45,7 +47,11 @@ __all__ = [
 _LOG = logging.getLogger(__name__)
 
 _SLACK = 1e-9
-"""How far, relatively, an objective may give way; and the least dual value that counts."""
+"""How far, relatively, an objective may give way; an interior point's least value that counts."""
+_TIE = 1e-12
+"""Largest dual value of a vertex that is taken for zero."""
+_ROUNDING, _CERTAIN = 1e-15, 1e-6
+"""Between these a dual value of a vertex may be zero, or not, for the solver's tolerance."""
 
 
 def relative_throughput(instance: Instance) -> Floats:
@@ -93,6 +99,7 @@ def choose_among_optima(
     """
     if first.unique:
         return first
+    first = _told_apart(program, first)
     spending = replace(
         optimal_face(program, first), c=-gain / (np.abs(gain).max(initial=0.0) or 1.0)
     )
@@ -101,7 +108,23 @@ def choose_among_optima(
     except SolveError as error:
         _LOG.info("kept the first optimum: %s", error)
         return first
-    return most_even(spending, second, squares, second.x) if second.status == "optimal" else first
+    if second.status != "optimal":
+        return first
+    second = _told_apart(spending, second)
+    return most_even(spending, second, squares, second.x)
+
+
+def _told_apart(program: ConeProgram, vertex: Point) -> Point:
+    """Return a vertex whose dual values are certainly zero or certainly not.
+
+    What lies between may be either to a solver that stops at 1e-9, and which of them it takes for
+    zero decides on the face: the vertex is refined where there is any such value.
+    """
+    size = np.abs(vertex.y)
+    doubtful = (size > _ROUNDING) & (size < _CERTAIN)
+    if vertex.solver != "highs" or not program.is_linear_program or not doubtful.any():
+        return vertex
+    return refine(program, vertex)
 
 
 def most_even(
@@ -116,20 +139,14 @@ def most_even(
     """
     if optimum.unique:
         return optimum
-    size = float(squares.max(initial=0.0)) or 1.0
-    if near is not None:
-        x = least_squares(optimal_face(program, optimum), squares / size, near)
-        if x is not None:
-            return optimum.at(x, optimum.y)
-    P = sparse.csc_array(sparse.diags_array(squares / size))
     for restrict in (optimal_face, _near_optimal):
-        face = restrict(program, optimum)
-        try:
-            point = optimise(replace(face, c=np.zeros_like(face.c), P=P), "clarabel")
-        except SolveError as error:
-            _LOG.info("no most even optimum on this face: %s", error)
-            continue
-        if point.status == "optimal":
+        face = _InSquares.of(restrict(program, optimum), squares)
+        if near is not None and restrict is optimal_face:
+            x = face.active_sets(near)
+            if x is not None:
+                return optimum.at(x, optimum.y)
+        point = face.interior_point()
+        if point is not None:
             return point
     return optimum
 
@@ -140,17 +157,73 @@ def least_squares_on(program: ConeProgram, squares: Floats) -> Point | None:
     An interior point finds which constraints hold it, which then determine it to rounding errors.
     ``None`` if it finds nothing.
     """
-    weight = squares / (float(squares.max(initial=0.0)) or 1.0)
-    P = sparse.csc_array(sparse.diags_array(weight))
-    try:
-        point = optimise(replace(program, c=np.zeros_like(program.c), P=P), "clarabel")
-    except SolveError as error:
-        _LOG.info("no most even point: %s", error)
+    posed = _InSquares.as_given(program, squares)
+    point = posed.interior_point()
+    if point is None:
         return None
-    if point.status != "optimal":
-        return None
-    x = least_squares(program, weight, point.x)
+    x = posed.active_sets(point.x)
     return point if x is None else replace(point, x=x)
+
+
+@dataclass(frozen=True, eq=False)
+class _InSquares:
+    """A program in units in which every square weighs the same, its rows of entries up to 1.
+
+    A share of time is no larger or smaller for the unit of speeds, nor for the decades over which
+    they spread. In units that suit a linear program the weights are the squares of both, and the
+    lightest are below what a solver takes for zero.
+
+    Attributes
+    ----------
+    program
+        The program in these units.
+    scales
+        What takes it there.
+    weight
+        Weights of the squares, 1 or, where nothing is to be squared, 0; shape (columns,).
+    tolerance
+        What counts as zero beside 1.
+    """
+
+    program: ConeProgram
+    scales: Scales
+    weight: Floats
+    tolerance: float = 1e-12
+
+    @classmethod
+    def of(cls, program: ConeProgram, squares: Floats) -> _InSquares:
+        """Find the units of a program for weights of the squares of its columns."""
+        weighed = squares > 0
+        root = np.sqrt(squares / (float(squares.max(initial=0.0)) or 1.0))
+        column = np.divide(1.0, root, out=np.ones_like(root), where=weighed)
+        scales = Scales.of_columns(program, column, free=~weighed)
+        return cls(scales.scale(program), scales, weighed.astype(float))
+
+    @classmethod
+    def as_given(cls, program: ConeProgram, squares: Floats) -> _InSquares:
+        """Keep the units of a program, where what constraints ask for are small parts of them."""
+        scales = Scales(np.ones(program.c.size), np.ones(program.b.size), 1.0)
+        weight = squares / (float(squares.max(initial=0.0)) or 1.0)
+        return cls(program, scales, weight, tolerance=1e-9)
+
+    def active_sets(self, near: Floats) -> Floats | None:
+        """Look for the least squares by active sets, from a point in the units that were given."""
+        start = near / self.scales.column
+        z = least_squares(self.program, self.weight, start, tolerance=self.tolerance)
+        return None if z is None else z * self.scales.column
+
+    def interior_point(self) -> Point | None:
+        """Return the least squares by the interior point, in the units that were given."""
+        P = sparse.csc_array(sparse.diags_array(self.weight))
+        posed = replace(self.program, c=np.zeros_like(self.program.c), P=P)
+        try:
+            point = optimise(posed, "clarabel")
+        except SolveError as error:
+            _LOG.info("no most even point: %s", error)
+            return None
+        if point.status != "optimal":
+            return None
+        return point.at(point.x * self.scales.column, point.y * self.scales.row)
 
 
 def optimal_face(program: ConeProgram, point: Point, costs: Floats | None = None) -> ConeProgram:
@@ -164,7 +237,7 @@ def optimal_face(program: ConeProgram, point: Point, costs: Floats | None = None
         return near if costs is None else replace(near, c=costs)
     y = point.y[: program.linear]
     slack = (program.b - program.A @ point.x)[: program.linear]
-    least = _SLACK if point.solver == "highs" else np.maximum(np.abs(slack), _SLACK)
+    least = _TIE if point.solver == "highs" else np.maximum(np.abs(slack), _SLACK)
     costs = program.c if costs is None else costs
     return replace(program, c=costs, equality=program.equality | (y > least))
 

@@ -18,6 +18,7 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 import pytest
+from tests.seeds import ranges_of_seeds
 
 import apportion as ap
 from apportion.policies import BUILT_IN, SPECIALISED, WHOLE, Policy, get_policy, policy_table
@@ -123,6 +124,64 @@ class Case:
         T = self.T if speed is None else self.T.assign(z=speed)
         return replace(self, T=T, gpus={"z": gpus} | self.gpus)
 
+    @classmethod
+    def of_many_sizes(cls, seed: int, *, largest: int = 16) -> Case:
+        """Draw up to 60 jobs on one to four types: alike, in proportion, or over four decades."""
+        rng = np.random.default_rng([77, seed])
+        n, k = int(rng.integers(1, [9, 9, 31, 61][seed % 4])), int(rng.integers(1, 5))
+        decades = rng.choice([0.0, 0.5, 2.0, 4.0])
+        speed = 10 ** rng.uniform(-decades / 2, decades / 2, (n, k))
+        speed = [
+            speed,
+            np.outer(speed[:, 0], 10 ** rng.uniform(-1, 1, k)),
+            rng.choice([1.0, 2.0, 3.0, 6.0], (n, k)),
+            speed[rng.integers(0, max(1, n // 3), n)],
+        ][rng.integers(0, 4)]
+        if rng.random() < 0.3:
+            speed[rng.random((n, k)) < 0.2] = 0.0
+            speed[np.arange(n), rng.integers(0, k, n)] += 1.0
+        gpus = 2 * rng.integers(1, rng.choice([4, 10, 50]), k)
+        sizes = [size for size in (1, 2, 4, 8, 16) if size <= min(largest, gpus.min() // 2)]
+        heavy = rng.random() < 0.7
+        ids, types = [f"j{job:02}" for job in range(n)], list("abcd")[:k]
+        jobs = pd.DataFrame(
+            {
+                "job_type": rng.choice(["lm", "gan"], n),
+                "scale_factor": rng.choice(sizes, n).astype(int),
+                "steps_remaining": 10 ** rng.uniform(0, rng.choice([0.0, 2.0, 5.0]), n),
+                "weight": rng.choice([1.0, 2.0, 5.0], n) if heavy else 10 ** rng.uniform(-1, 3, n),
+                "entity": rng.choice(["red", "blue"], n),
+                "deadline_s": np.where(rng.random(n) < 0.5, np.nan, 10 ** rng.uniform(3, 7, n)),
+                "elapsed_s": rng.uniform(0, 100, n) * (rng.random() < 0.5),
+                "network_priority": rng.choice([0.0, 0.2, 1.0], n),
+                "arrival_s": rng.permutation(n) * 10.0,
+            },
+            index=ids,
+        )
+        T, prices = pd.DataFrame(speed, ids, types), rng.choice([1.0, 2.0, 3.0], k)
+        return cls(
+            T,
+            jobs,
+            dict(zip(types, gpus.tolist(), strict=True)),
+            dict(zip(types, prices.tolist(), strict=True)),
+            pairs=cast("Any", None),
+        )
+
+    def in_units(self, factor: float) -> Case:
+        """Count steps in another unit."""
+        steps = self.jobs["steps_remaining"] * factor
+        return replace(self, T=self.T * factor, jobs=self.jobs.assign(steps_remaining=steps))
+
+    def halved(self, name: str) -> Case:
+        """Give a type's GPUs two names, half of them each."""
+        half = self.gpus[name] // 2
+        return replace(
+            self,
+            T=self.T.assign(**{f"{name}2": self.T[name]}),
+            gpus={**self.gpus, name: half, f"{name}2": half},
+            prices={**self.prices, f"{name}2": self.prices[name]},
+        )
+
     def swapped(self) -> tuple[Case, dict[str, str]]:
         """Give two jobs each other's names."""
         first, last = self.T.index[0], self.T.index[-1]
@@ -173,6 +232,32 @@ def test_order_names_and_company_change_nothing(policy: Policy) -> None:
 def test_order_names_and_company_change_nothing_in_many_problems(policy: Policy) -> None:
     for seed in (0, *range(2, 30)):
         check(policy, seed)
+
+
+FACTORS = (1e-12, 2.0**-40, 1e-3, 0.1, 7.3, 1e3, 2.0**40, 1e12)
+ALONE = [policy for policy in variants() if not policy.space_sharing]
+
+
+def check_units(policy: Policy, seed: int) -> None:
+    """Check that neither the unit of steps nor two names for one type move the shares."""
+    case = Case.of_many_sizes(seed, largest=1 if policy.name == "allox" else 16)
+    base = case.solve(policy)
+    limits = policy.name in INNER or "lexicographic" in repr(policy)
+    accuracy = 1e-5 if limits or base.stats["solver"] == "clarabel" else 1e-8
+    for factor in {FACTORS[seed % 8], FACTORS[(3 * seed + 2) % 8]}:
+        assert off(base.X, case.in_units(factor).solve(policy).X) <= accuracy, (seed, factor)
+    if policy.integral or (policy.name == "allox" and not policy.heterogeneity_aware):
+        return  # gangs in one half only; types that are alike to it are taken by their GPUs
+    name = case.T.columns[seed % case.T.shape[1]]
+    X = case.halved(name).solve(policy).X
+    assert off(base.X, X.assign(**{name: X[name] + X[f"{name}2"]})) <= 10 * accuracy, (seed, name)
+
+
+@pytest.mark.parametrize("seeds", ranges_of_seeds(1, 100))
+@pytest.mark.parametrize("policy", ALONE, ids=repr)
+def test_units_and_two_names_for_one_type_change_nothing(policy: Policy, seeds: range) -> None:
+    for seed in seeds if policy.name != "strategy_proof" else seeds[:10]:
+        check_units(policy, seed)
 
 
 def test_every_registered_policy_is_looked_at() -> None:

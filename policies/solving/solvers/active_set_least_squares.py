@@ -27,7 +27,7 @@ __all__ = ["least_squares"]
 
 _MOST_COLUMNS = 500
 _ROUNDS = 30
-_TOLERANCE = 1e-9
+_ACCEPTED = 1e-10
 _REGULAR = 1e-11
 """Keeps the system regular where constraints repeat each other; refinement takes it out again."""
 
@@ -44,7 +44,9 @@ class _Parts(NamedTuple):
 
 
 @made_for()
-def least_squares(program: ConeProgram, weight: Floats, near: Floats) -> Floats | None:
+def least_squares(
+    program: ConeProgram, weight: Floats, near: Floats, *, tolerance: float = 1e-12
+) -> Floats | None:
     """Minimise ``sum(weight * x**2)`` subject to the linear constraints of a program.
 
     Constraints that are violated join the set of those that hold with equality, and those with a
@@ -56,12 +58,14 @@ def least_squares(program: ConeProgram, weight: Floats, near: Floats) -> Floats 
         Weights >= 0, shape (columns,).
     near
         A point to take the first set from, shape (columns,).
+    tolerance
+        Below this a share, what is left of a limit, or a dual value counts as zero.
 
     Returns
     -------
     x
-        The minimum, all conditions of optimality met to 1e-9; ``None`` if the sets do not settle or
-        the program is too large for dense matrices.
+        The minimum, all conditions of optimality met to 1e-10, or to `tolerance` if that is more;
+        ``None`` if the sets do not settle or the program is too large for dense matrices.
     """
     A = program.A.tocsr()
     held = _held_at_zero(program, A)
@@ -82,7 +86,7 @@ def least_squares(program: ConeProgram, weight: Floats, near: Floats) -> Floats 
         limit=program.b[below],
         nonnegative=nonnegative[~held],
     )
-    found = _settle(parts, near[~held])
+    found = _settle(parts, near[~held], tolerance)
     if found is None:
         return None
     x = np.zeros(held.size)
@@ -99,10 +103,10 @@ def _held_at_zero(program: ConeProgram, A: sparse.csr_array) -> Bools:
     return held
 
 
-def _settle(parts: _Parts, near: Floats) -> Floats | None:
+def _settle(parts: _Parts, near: Floats, tolerance: float) -> Floats | None:
     """Change the active set until the conditions of optimality hold."""
-    at_zero = parts.nonnegative & (near <= _TOLERANCE)
-    tight = parts.limit - parts.below @ near <= _TOLERANCE
+    at_zero = parts.nonnegative & (near <= tolerance)
+    tight = parts.limit - parts.below @ near <= tolerance
     for _ in range(_ROUNDS):
         x, dual = _solve_with(parts, at_zero, tight)
         if x is None:
@@ -112,13 +116,14 @@ def _settle(parts: _Parts, near: Floats) -> Floats | None:
         slack = parts.limit - parts.below @ x
         price = np.zeros(tight.size)
         price[tight] = dual[parts.equal_to.size :]
-        below_zero = parts.nonnegative & ~at_zero & (x < -_TOLERANCE)
-        leaves_zero = at_zero & (pull < -_TOLERANCE)
-        violated, loose = ~tight & (slack < -_TOLERANCE), tight & (price < -_TOLERANCE)
+        below_zero = parts.nonnegative & ~at_zero & (x < -tolerance)
+        leaves_zero = at_zero & (pull < -tolerance)
+        violated, loose = ~tight & (slack < -tolerance), tight & (price < -tolerance)
         if not (below_zero.any() or leaves_zero.any() or violated.any() or loose.any()):
+            accepted = max(tolerance, _ACCEPTED)
             wrong = np.abs(rows @ x - np.append(parts.equal_to, parts.limit[tight]))
             off = np.abs(pull[~at_zero]).max(initial=0.0)
-            return np.asarray(x) if max(wrong.max(initial=0.0), off) <= _TOLERANCE else None
+            return np.asarray(x) if max(wrong.max(initial=0.0), off) <= accepted else None
         at_zero = (at_zero | below_zero) & ~leaves_zero
         tight = (tight | violated) & ~loose
     return None

@@ -157,6 +157,23 @@ class Scales:
             largest = max(largest, float(np.abs((diagonal @ P @ diagonal).data).max()))
         return cls(column, row, largest or 1.0)
 
+    @classmethod
+    def of_columns(cls, program: ConeProgram, column: Floats, free: NDArray[np.bool_]) -> Scales:
+        """Give columns scales, bring the largest entry of each row, and of free columns, to 1.
+
+        Rows of cones keep their proportions.
+        """
+        A, places = program.A, np.repeat(np.arange(program.c.size), np.diff(program.A.indptr))
+        entries, rows = np.abs(A.data), program.b.size
+        largest = np.zeros(rows)
+        np.maximum.at(largest, A.indices, np.where(free[places], 0.0, entries * column[places]))
+        row = np.where(largest > 0, 1 / np.where(largest > 0, largest, 1.0), 1.0)
+        row[program.linear :] = 1.0
+        beside = np.zeros(column.size)
+        np.maximum.at(beside, places, entries * row[A.indices])
+        column = np.where(free & (beside > 0), 1 / np.where(beside > 0, beside, 1.0), column)
+        return cls(column, row, 1.0)
+
     def scale(self, program: ConeProgram) -> ConeProgram:
         """Scale a program; the places of its entries stay."""
         A = program.A
