@@ -260,6 +260,31 @@ def test_units_and_two_names_for_one_type_change_nothing(policy: Policy, seeds: 
         check_units(policy, seed)
 
 
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(seed, marks=[] if seed in {0, 13, 22} else pytest.mark.slow)
+        for seed in range(100)
+    ],
+)
+def test_units_change_nothing_where_jobs_span_ten_decades(seed: int) -> None:
+    """Squares of small shares and of large ones count alike."""
+    rng = np.random.default_rng([5, seed])
+    n, types = int(rng.integers(20, 61)), ["a", "b"][: 1 + int(seed % 3 == 2)]
+    T = pd.DataFrame(10 ** rng.uniform(-3, 1.5, (n, len(types))), columns=types)
+    gpus = dict(zip(types, (2 * rng.integers(4, 20, len(types))).tolist(), strict=True))
+    jobs = pd.DataFrame(
+        {
+            "scale_factor": rng.choice([1, 2, 4, 8], n),
+            "steps_remaining": 10 ** rng.uniform(5, 11, n),
+        }
+    )
+    base = ap.solve("makespan", T, workers=gpus, jobs=jobs).X
+    for factor in (0.1, 7.3):
+        steps = jobs.assign(steps_remaining=jobs["steps_remaining"] * factor)
+        assert off(base, ap.solve("makespan", T * factor, workers=gpus, jobs=steps).X) <= 1e-8
+
+
 def test_every_registered_policy_is_looked_at() -> None:
     assert {type(policy) for policy in variants()} >= {*BUILT_IN, *SPECIALISED}
 
