@@ -53,6 +53,11 @@ class OwnVariable:
         return cls(variable, (shape, nonneg, boolean), limits)
 
     @property
+    def nonneg(self) -> bool:
+        """Whether it is at least 0."""
+        return self.asked[1]
+
+    @property
     def boolean(self) -> bool:
         """Whether it is 0 or 1."""
         return self.asked[2]

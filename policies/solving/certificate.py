@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
 
-__all__ = ["SharedLimits", "dual_bound", "make_feasible", "relative_gap"]
+__all__ = ["SharedLimits", "dual_bound", "make_feasible", "relative_gap", "violation"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,13 +115,26 @@ def dual_bound(program: ConeProgram, x: Floats, y: Floats, lower: Floats, upper:
     return float(worst - quadratic - program.b @ y) * program.cost_scale + program.offset
 
 
-def relative_gap(value: float, bound: float, *, logarithmic: bool = False) -> float:
+def relative_gap(value: float, bound: float, size: float | None = None) -> float:
     """Distance of an objective value from its bound, relative to the larger of the two.
 
-    The difference of sums of logarithms is relative as it is, and not divided again.
+    Or to `size`, where that is not what is to be compared with.
     """
-    size = 1.0 if logarithmic else max(abs(value), abs(bound))
+    size = max(abs(value), abs(bound)) if size is None else size
     return abs(value - bound) / size if size > 0 else 0.0
+
+
+def violation(program: ConeProgram, x: Floats) -> float:
+    """Tell by how much a point misses a constraint, relative to its terms if those are above 1."""
+    slack = program.b - program.A @ x
+    terms = np.maximum(np.abs(program.b) + abs(program.A) @ np.abs(x), 1.0)
+    linear = slack[: program.linear]
+    short = np.where(program.equality, np.abs(linear), -linear) / terms[: program.linear]
+    worst, start = float(short.max(initial=0.0)), program.linear
+    for cone in program.cones:
+        place = slice(start, start := start + cone.size)
+        worst = max(worst, _OUTSIDE[cone.kind](slack[place], cone) / float(terms[place].max()))
+    return worst
 
 
 def _project(program: ConeProgram, y: Floats) -> Floats:
@@ -142,13 +155,19 @@ def _into_second_order(y: Floats, cone: Cone) -> Floats:
 
 def _into_semidefinite(y: Floats, cone: Cone) -> Floats:
     """Leave out what is below zero in the spectrum."""
-    column, row = np.tril_indices(cone.order)  # the upper triangle by columns
-    root = np.where(row == column, 1.0, np.sqrt(2))
-    matrix = np.zeros((cone.order, cone.order))
-    matrix[row, column] = matrix[column, row] = y / root
+    matrix, (column, row), root = _matrix(y, cone)
     values, vectors = np.linalg.eigh(matrix)
     kept = (vectors * np.maximum(values, 0.0)) @ vectors.T
     return np.asarray(kept[row, column] * root, dtype=float)
+
+
+def _matrix(rows: Floats, cone: Cone) -> tuple[Floats, tuple[Ints, Ints], Floats]:
+    """Return the matrix of some rows, and their places in it and factors."""
+    column, row = np.tril_indices(cone.order)  # the upper triangle by columns
+    root = np.where(row == column, 1.0, np.sqrt(2))
+    matrix = np.zeros((cone.order, cone.order))
+    matrix[row, column] = matrix[column, row] = rows / root
+    return matrix, (column, row), root
 
 
 def _into_exponential(y: Floats, cone: Cone) -> Floats:
@@ -171,7 +190,28 @@ def _into_power(y: Floats, cone: Cone) -> Floats:
     return np.append(sides, np.clip(y[-1], -most, most))
 
 
+def _outside_exponential(s: Floats, cone: Cone) -> float:
+    """By how much (x, y, z) miss ``y exp(x / y) <= z``."""
+    x, y, z = map(float, s)
+    if y <= 0:
+        return max(x, -y, -z)
+    return float(y * np.exp(min(x / y, _MOST_EXPONENT)) - z)
+
+
+def _outside_power(s: Floats, cone: Cone) -> float:
+    """By how much the last is longer than the others, weighted, allow."""
+    most = np.prod(np.maximum(s[:-1], 0.0) ** np.array(cone.powers))
+    return float(max(abs(s[-1]) - most, -s[:-1].min()))
+
+
 _MOST_EXPONENT = 700.0
+_OUTSIDE: dict[Kind, Callable[[Floats, Cone], float]] = {
+    "second order": lambda s, _: float(np.linalg.norm(s[1:]) - s[0]),
+    "semidefinite": lambda s, cone: -float(np.linalg.eigvalsh(_matrix(s, cone)[0])[0]),
+    "exponential": _outside_exponential,
+    "power": _outside_power,
+}
+"""By how much a slack is outside of each cone, at most 0 inside."""
 _INTO_DUAL: dict[Kind, Callable[[Floats, Cone], Floats]] = {
     "second order": _into_second_order,
     "semidefinite": _into_semidefinite,

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import cvxpy as cp
 import numpy as np
 
 from apportion.errors import InfeasibleError, SolveError
-from apportion.policies.solving.certificate import dual_bound, make_feasible
-from apportion.policies.solving.solvers.cone_program import ConeProgram, canonicalise, equilibrate
+from apportion.policies.solving.certificate import (
+    dual_bound,
+    make_feasible,
+    relative_gap,
+    violation,
+)
+from apportion.policies.solving.solvers.cone_program import (
+    ConeProgram,
+    Scales,
+    canonicalise,
+    equilibrate,
+)
 from apportion.policies.solving.solvers.kinks import Bounds, Priced, least_duals
 from apportion.policies.solving.solvers.logarithmic_interior_point import restore, sharpen
 from apportion.policies.solving.solvers.optimise import Point, SolverName, optimise
@@ -21,11 +32,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.policies.problem import Problem
-    from apportion.policies.solving.solvers.cone_program import Scales
 
     Floats = NDArray[np.float64]
 
 __all__ = ["Compiled"]
+
+_SMALL = 1e-7
+"""Relative distance of values, and part of the largest cost, that need no second look."""
+_ROUNDING = 0.1
+"""Part of the smallest cost, in scaled numbers, that a value near zero is compared with."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +91,16 @@ class Compiled:
             self, program=scales.scale(self.program), column=scales.column, row=scales.row
         )
 
+    def rescaled(self) -> Compiled:
+        """Scale limits and costs as well; what lies far apart may then be solved."""
+        scales = Scales.of_all_numbers(self.program)
+        return replace(
+            self,
+            program=scales.scale(self.program),
+            column=self.column * scales.column,
+            row=self.row * scales.row,
+        )
+
     @property
     def maximises(self) -> bool:
         """Whether the declared objective is maximised."""
@@ -86,6 +111,8 @@ class Compiled:
         point = optimise(self.program, solver)
         if point.status == "optimal":
             return self._sharpened(point)
+        if (other := optimise(self.rescaled().program, solver).status) != point.status:
+            raise SolveError(f"The problem is {point.status}, or {other} in other units.")
         if point.status == "unbounded":
             raise SolveError(f"The objective of {asked_by} is unbounded on this problem.")
         raise InfeasibleError(
@@ -157,6 +184,9 @@ class Compiled:
             start = self.program.columns[variable.id]
             values = x[start : start + variable.size].reshape(variable.shape, order="F")
             variable.value = values
+        for own in self.p.variables.values():
+            if own.nonneg and own.variable.value is not None:
+                own.variable.value = np.maximum(own.variable.value, 0.0)
         scale = self.p.scale
         divisor = 1.0
         if isinstance(scale, cp.Variable):
@@ -170,13 +200,55 @@ class Compiled:
         return float(np.asarray(self.declared.objective.args[0].value).item())
 
     def worse_by(self, reached: float) -> float:
-        """Tell by what part of a value once reached the objective is now worse than it.
+        """Tell by what part of a value once reached the objective is now worse than it."""
+        now = self.objective()
+        better = now >= reached if self.maximises else now <= reached
+        return 0.0 if better else self.distance(now, reached)
 
-        A difference of sums of logarithms is relative as it is; their value may well be zero.
+    def distance(self, value: float, other: float) -> float:
+        """Distance of two values of the objective, relative to the larger one.
+
+        A difference of sums of logarithms is relative as it is; their value may well be zero. So
+        may that of any objective: what is left of it then is compared with its smallest cost.
         """
-        lost = reached - self.objective() if self.maximises else self.objective() - reached
-        size = 1.0 if "exponential" in self.program.kinds else max(abs(reached), 1e-300)
-        return lost / size if lost > 0 else 0.0
+        if self._sums_logarithms:
+            return abs(value - other)
+        plain = relative_gap(value, other)
+        return plain if plain <= _SMALL else relative_gap(value, other, self._unit(value, other))
+
+    @cached_property
+    def _sums_logarithms(self) -> bool:
+        """Whether nothing but logarithms has a cost."""
+        program = self.program
+        if program.kinds != {"exponential"}:
+            return False
+        A = program.A.tocsr()
+        first = program.linear + 3 * np.arange(len(program.cones))
+        logarithm = np.diff(A.indptr)[first + 1] == 0
+        heads = A[first[logarithm]].indices
+        return bool(np.isin(np.flatnonzero(program.c), heads).all())
+
+    def _unit(self, value: float, other: float) -> float:
+        """Return what the smallest cost in scaled numbers amounts to, or the larger value."""
+        costs = np.abs(np.append(self.program.c, self.program.P.data))
+        least = float(costs[costs > _SMALL].min(initial=1.0)) * abs(self.program.cost_scale)
+        return max(abs(value), abs(other), _ROUNDING * least)
+
+    def missed(self, point: Point) -> float:
+        """Tell by how much own constraints are missed at a point, in numbers that are around 1.
+
+        Those that all policies share are met: that is what `make_feasible` is for.
+        """
+        if len(self.declared.constraints) == len(self.p.constraints):
+            return 0.0
+        x = point.x.copy()
+        for variable in (self.p.X, *(own.variable for own in self.p.variables.values())):
+            start = self.program.columns.get(variable.id)
+            if start is not None and variable.value is not None:
+                place = slice(start, start + variable.size)
+                x[place] = np.ravel(variable.value, order="F") / self.column[place]
+        scales = Scales.of_all_numbers(self.program)
+        return violation(scales.scale(self.program), x / scales.column)
 
     def bound(self, point: Point) -> float:
         """Bound the minimised objective from below by the dual vector of a point.

@@ -6,7 +6,6 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from apportion.policies.solving.attempts import Attempted
-from apportion.policies.solving.certificate import relative_gap
 from apportion.policies.solving.choice import choose
 from apportion.policies.solving.compiled import Compiled
 from apportion.policies.solving.posed import pose
@@ -23,6 +22,10 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 __all__ = ["DeclaredProblem"]
+
+
+_MET = 1e-7
+"""By how much own constraints may be missed, in numbers around 1."""
 
 
 class DeclaredProblem:
@@ -57,9 +60,10 @@ class DeclaredProblem:
             self._compile_s = time.perf_counter() - started
         return self._compiled
 
-    def solve(self, solver: SolverName) -> Attempted:
-        """Solve by one solver, or by the one that suits the size."""
-        attempt = _attempt(self.policy, self.compiled, solver, self.second_stage)
+    def solve(self, solver: SolverName, *, rescaled: bool = False) -> Attempted:
+        """Solve by one solver, or by the one that suits the size; or at scales of all numbers."""
+        compiled = self.compiled.rescaled() if rescaled else self.compiled
+        attempt = _attempt(self.policy, compiled, solver, self.second_stage)
         self.last = attempt.first.solver
         stats = {
             "solver": attempt.first.solver,
@@ -68,9 +72,9 @@ class DeclaredProblem:
             "solve_s": attempt.solve_s,
             "second_stage_s": attempt.second_stage_s,
         }
-        prices = self.compiled.least_prices(attempt.first)
+        prices = compiled.least_prices(attempt.first)
         if prices is None:
-            prices = self.compiled.prices(attempt.first)
+            prices = compiled.prices(attempt.first)
         return Attempted(attempt.X, attempt.objective, attempt.gap, prices, stats)
 
 
@@ -94,9 +98,10 @@ def _attempt(
     bound = compiled.bound(first)
     solved = time.perf_counter()
     compiled.X_at(first)
+    off = compiled.missed(first)
     X, missed = choose(policy, compiled, first, solver, second_stage=second_stage)
     objective = compiled.objective()
     value = -objective if compiled.maximises else objective
-    gap = relative_gap(value, bound, logarithmic="exponential" in compiled.program.kinds)
-    gap = max(gap, missed or 0.0, compiled.p.inexact)
+    gap = max(compiled.distance(value, bound), missed or 0.0, compiled.p.inexact)
+    gap = gap if off <= _MET else max(gap, off)
     return _Attempt(first, X, objective, gap, solved - started, time.perf_counter() - solved)

@@ -172,6 +172,9 @@ def _attempts(
     if declared.compiled.program.is_linear_program:
         other: SolverName = "highs" if declared.last == "clarabel" else "clarabel"
         yield other, lambda: declared.solve(other)
+    yield f"{first}, rescaled", lambda: declared.solve(first, rescaled=True)
+    if declared.compiled.program.is_linear_program:
+        yield f"{other}, rescaled", lambda: declared.solve(other, rescaled=True)
 
 
 def _solution(

@@ -45,7 +45,9 @@ def check(recipe: Recipe, scene: Scene) -> None:
             assert np.max(limit.violation()) <= 1e-6, recipe
     if best is not None:
         lost = (found.objective - best) if recipe.minimises else (best - found.objective)
-        assert lost <= 1e-6 * max(abs(best), 1e-2 * recipe.size), (recipe, found.objective, best)
+        least = recipe.size * min(factor for factor, _, _ in recipe.terms)
+        assert lost <= 1e-6 * max(abs(best), least), (recipe, found.objective, best)
+        assert found.status == "optimal", (recipe, found.gap)
 
 
 @pytest.mark.parametrize("seeds", ranges_of_seeds(12, 400))
