@@ -250,12 +250,15 @@ class Compiled:
         scales = Scales.of_all_numbers(self.program)
         return violation(scales.scale(self.program), x / scales.column)
 
-    def bound(self, point: Point) -> float:
+    def bound(self, point: Point, *, own: bool = False) -> float:
         """Bound the minimised objective from below by the dual vector of a point.
 
-        Shares lie in [0, 1]; other variables are taken to lie within ten times their value.
+        Shares lie in [0, 1]; other variables are taken to lie within ten times their value. With
+        `own` they are a policy's own, of which a small one need not be small in other points: they
+        are taken to lie within ten times their unit in numbers that are all around 1, at least.
         """
-        upper = 10 * np.maximum(np.abs(point.x), 1e-6)
+        unit = Scales.of_all_numbers(self.program).column if own else 1e-6
+        upper = 10 * np.maximum(np.abs(point.x), unit)
         lower = -upper
         start, cells = self.program.columns[self.p.X.id], self.p.X.size
         most = 1.0

@@ -95,7 +95,7 @@ def _attempt(
     """Solve a compiled problem and choose among its optima."""
     started = time.perf_counter()
     first = compiled.optimum(solver, repr(policy))
-    bound = compiled.bound(first)
+    bound = compiled.bound(first, own=bool(compiled.p.variables))
     solved = time.perf_counter()
     compiled.X_at(first)
     off = compiled.missed(first)

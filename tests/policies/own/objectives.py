@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cvxpy as cp
@@ -92,6 +93,7 @@ class Scene(NamedTuple):
     scale_factor: Floats
     weight: Floats
     capacity: Floats
+    steps: Floats
 
     @classmethod
     def draw(cls, rng: np.random.Generator) -> Scene:
@@ -106,7 +108,8 @@ class Scene(NamedTuple):
             capacity[1] = 0.0
         scale = np.minimum(rng.choice([1.0, 1.0, 2.0, 4.0], jobs), capacity[capacity > 0].min())
         weight = rng.choice([0.1, 1.0, 1.0, 5.0, 100.0], jobs)
-        scene = cls(speed, scale, weight, capacity)
+        steps = 10.0 ** rng.uniform(-5, 7, jobs)
+        scene = cls(speed, scale, weight, capacity, steps)
         if jobs > 2 and rng.random() < 0.3:
             alike = np.append(np.arange(jobs - 1), 0)
             scene = scene.of(alike)
@@ -117,12 +120,20 @@ class Scene(NamedTuple):
         jobs = {
             "weight": self.weight.tolist(),
             "scale_factor": self.scale_factor.astype(int).tolist(),
+            "steps_remaining": self.steps.tolist(),
         }
         return {"workers": self.capacity.astype(int).tolist(), "jobs": jobs}
 
     def of(self, jobs: Any) -> Scene:
         """Return the same with some of its jobs."""
-        return Scene(self.speed[jobs], self.scale_factor[jobs], self.weight[jobs], self.capacity)
+        rows = self.speed[jobs], self.scale_factor[jobs], self.weight[jobs]
+        return Scene(*rows, self.capacity, self.steps[jobs])
+
+    def counted(self, speed: float, steps: float, weight: float) -> Scene:
+        """Return the same in other units."""
+        return self._replace(
+            speed=speed * self.speed, steps=steps * self.steps, weight=weight * self.weight
+        )
 
 
 @dataclass(eq=False)
@@ -139,6 +150,9 @@ class Plain:
         self.held = scene.scale_factor @ self.X
         self.throughput = cp.sum(cp.multiply(scene.speed, self.X), axis=1)
         self.count, self.weight = np.ones(scene.weight.size), scene.weight
+        self.speed, self.scale_factor = scene.speed, scene.scale_factor
+        self.steps_remaining = scene.steps
+        self.instance = SimpleNamespace(capacity=scene.capacity)
         self.fastest_throughput = np.where(scene.capacity > 0, scene.speed, 0.0).max(axis=1)
         share = scene.capacity / (scene.weight.size * scene.scale_factor[:, None])
         share /= np.maximum(share.sum(axis=1, keepdims=True), 1)
@@ -149,6 +163,10 @@ class Plain:
             self.held <= scene.capacity,
             cp.multiply((scene.speed <= 0).astype(float), self.X) == 0,
         ]
+
+    def total(self, each: cp.Expression) -> cp.Expression:
+        """Sum over jobs."""
+        return cp.sum(each)
 
     def variable(self, name: str, shape: Any = (), *, nonneg: bool = False) -> cp.Variable:
         """Return a variable by name."""
