@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import fields, is_dataclass
-from importlib.metadata import entry_points
 from inspect import cleandoc
 from typing import Any
 
@@ -30,8 +29,18 @@ from apportion.policies.whole.pollux import DeepBoot, Pollux
 from apportion.policies.whole.remaining_time import Lyra, Optimus
 from apportion.policies.whole.rotations import Rotations
 from apportion.policies.whole.sia import Sia
+from apportion.registry import Registry
 
-__all__ = ["BUILT_IN", "SPECIALISED", "WHOLE", "get_policy", "is_known", "policy_table", "register"]
+__all__ = [
+    "BUILT_IN",
+    "POLICIES",
+    "SPECIALISED",
+    "WHOLE",
+    "get_policy",
+    "is_known",
+    "policy_table",
+    "register",
+]
 
 BUILT_IN: tuple[type[Policy], ...] = (
     MaxMinFairness,
@@ -62,10 +71,17 @@ WHOLE: dict[str, tuple[type[Policy], ...]] = {
 }
 """Policies that choose one option for each job, or none, by what the options have to be."""
 
-_BY_NAME: dict[str, type[Policy]] = {
-    policy.name: policy
-    for policy in (*BUILT_IN, *SPECIALISED, *(each for kind in WHOLE.values() for each in kind))
-}
+POLICIES: Registry[type[Policy]] = Registry(
+    "policy",
+    "apportion.policies",
+    {
+        policy.name: policy
+        for policy in (*BUILT_IN, *SPECIALISED, *(each for kind in WHOLE.values() for each in kind))
+    },
+    lambda value: isinstance(value, type) and issubclass(value, Policy),
+)
+"""Classes of policies by name; one of one's own is added by `register`."""
+
 _SUFFIXES: dict[str, tuple[str, bool]] = {
     "_agnostic": ("heterogeneity_aware", False),
     "_space_sharing": ("space_sharing", True),
@@ -76,14 +92,14 @@ _SUFFIXES: dict[str, tuple[str, bool]] = {
 def register(policy: type[Policy]) -> type[Policy]:
     """Make a policy class known by its ``name``; usable as a decorator.
 
+    A class of one's own takes the place of one that was registered before by this name.
+
     Raises
     ------
     InputError
-        If another class already has the name.
+        If a policy that comes with the package has the name.
     """
-    if _BY_NAME.get(policy.name, policy) is not policy:
-        raise InputError(f"There is already a policy {policy.name!r}: {_BY_NAME[policy.name]!r}.")
-    _BY_NAME[policy.name] = policy
+    POLICIES[policy.name] = policy
     return policy
 
 
@@ -106,7 +122,7 @@ def get_policy(policy: Policy | str, **options: Any) -> Policy:
     if not isinstance(policy, str):
         raise InputError(f"A policy is a name or a Policy object, not {type(policy).__name__}.")
     base, meant = _without_suffixes(policy)
-    found = _BY_NAME.get(base) or _installed(base)
+    found: type[Policy] | None = POLICIES.get(base)
     if found is None and policy in SCHEDULER_NAMES:
         raise InputError(
             f"{policy!r} is a scheduler, not a policy: it offers GPUs to one job after the other "
@@ -115,7 +131,7 @@ def get_policy(policy: Policy | str, **options: Any) -> Policy:
         )
     if found is None:
         endings = " or ".join(_SUFFIXES)
-        shown = f"{', '.join(_BY_NAME)}; most of them also with {endings} at the end"
+        shown = f"{', '.join(POLICIES)}; most of them also with {endings} at the end"
         raise unknown_name("policy", policy, _names(), shown=shown)
     options = meant | options
     valid: list[str] = [field.name for field in fields(found)] if is_dataclass(found) else []
@@ -127,12 +143,12 @@ def get_policy(policy: Policy | str, **options: Any) -> Policy:
 
 def is_known(name: str) -> bool:
     """Tell whether a name, endings included, is known without a look at installed packages."""
-    return _without_suffixes(name)[0] in _BY_NAME
+    return _without_suffixes(name)[0] in list(POLICIES)
 
 
 def policy_table() -> pd.DataFrame:
     """List the policies: name, problem in one line, source."""
-    rows = [(p.name, _problem(p), p.source) for p in _BY_NAME.values()]
+    rows = [(p.name, _problem(p), p.source) for p in POLICIES.values()]
     return pd.DataFrame(rows, columns=["name", "problem", "source"])
 
 
@@ -150,20 +166,11 @@ def _problem(policy: type[Policy]) -> str:
     return " ".join(line.strip() for line in lines)
 
 
-def _installed(name: str) -> type[Policy] | None:
-    """Find a policy that another installed package offers."""
-    for entry in entry_points(group="apportion.policies", name=name):
-        loaded = entry.load()
-        if isinstance(loaded, type) and issubclass(loaded, Policy):
-            return register(loaded)
-    return None
-
-
 def _without_suffixes(name: str) -> tuple[str, dict[str, Any]]:
     """Split a name into the policy's own and the options that its endings stand for."""
     options: dict[str, Any] = {}
     ending = next((suffix for suffix in _SUFFIXES if name.endswith(suffix)), None)
-    while ending and name not in _BY_NAME:
+    while ending and name not in list(POLICIES):
         option, value = _SUFFIXES[ending]
         options[option] = value
         name = name.removesuffix(ending)
@@ -173,11 +180,11 @@ def _without_suffixes(name: str) -> tuple[str, dict[str, Any]]:
 
 def _names() -> list[str]:
     """Every name that stands for something, endings included."""
-    names = list(_BY_NAME)
+    names = list(POLICIES)
     for suffix, (option, _) in _SUFFIXES.items():
         names += [
             f"{name}{suffix}"
-            for name, policy in _BY_NAME.items()
+            for name, policy in POLICIES.items()
             if is_dataclass(policy) and option in {field.name for field in fields(policy)}
         ]
     return names

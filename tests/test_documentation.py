@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.in_process import run_script
 
-from apportion.mechanism.placements import PLACEMENTS
 from apportion.names import POLICY_NAMES
-from apportion.policies import policy_table, registry
+from apportion.policies import policy_table
+from apportion.registry import Registry
 from benchmarks.readme import PRINTED, block, compared, python_blocks, with_block
 
 if TYPE_CHECKING:
@@ -58,13 +58,12 @@ def test_a_policy_of_ones_own_has_at_most_fifteen_lines() -> None:
 
 
 @pytest.fixture
-def own_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def own_registry() -> Iterator[None]:
     """Forget what is registered during a test."""
-    monkeypatch.setattr(registry, "_BY_NAME", dict(registry._BY_NAME))
-    known = dict(PLACEMENTS)
+    known = {group: each.own() for group, each in Registry.all.items()}
     yield
-    PLACEMENTS.clear()
-    PLACEMENTS.update(known)
+    for group, each in Registry.all.items():
+        each.take_over(known.get(group, {}))
 
 
 def script_of(page: Path, folder: Path) -> Path:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pickle
 from importlib.metadata import EntryPoint, EntryPoints
 
 import pytest
@@ -17,7 +18,8 @@ def numbers() -> Registry[int]:
 def test_own_things_are_known_by_their_name(numbers: Registry[int]) -> None:
     numbers["three"] = 3
     assert dict(numbers) == {"one": 1, "two": 2, "three": 3}
-    numbers["three"] = 3
+    numbers["three"] = 33
+    assert numbers.own() == {"three": numbers["three"]} == {"three": 33}
     del numbers["three"]
     assert "three" not in numbers
 
@@ -44,5 +46,12 @@ def test_installed_packages_are_asked_for_unknown_names(
     monkeypatch.setattr(registry, "entry_points", lambda **wanted: offered.select(**wanted))
     assert numbers["maxsize"] > 2**30
     assert "other" not in numbers
+    with pytest.raises(InputError, match="already a number 'maxsize'"):
+        numbers["maxsize"] = 5
     with pytest.raises(InputError, match="is no number; 'path' must be one"):
         numbers["path"]
+
+
+def test_pickled_it_is_a_reference(numbers: Registry[int]) -> None:
+    assert pickle.loads(pickle.dumps(numbers)) is numbers
+    assert Registry.all["example.numbers"] is numbers

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, MutableMapping
+from importlib import import_module
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from weakref import WeakValueDictionary
 
 from apportion.errors import InputError, unknown_name, written
 
@@ -20,7 +23,12 @@ class Registry(MutableMapping[str, T], Generic[T]):
     """A mapping from names to things of one kind.
 
     A name that is not known is looked up among the installed packages: one that declares an entry
-    point of this name in the group of the registry offers what the entry point loads.
+    point of this name in the group of the registry offers what the entry point loads. What was
+    assigned may be assigned anew, as when a cell of a notebook runs again; a name that comes with
+    the package or an installed one keeps its meaning.
+
+    Every registry is in `all`, by its group. Pickled, it is a reference: in another process it is
+    the registry of that group there.
 
     Parameters
     ----------
@@ -41,6 +49,9 @@ class Registry(MutableMapping[str, T], Generic[T]):
     ['round', 'square']
     """
 
+    all: ClassVar[WeakValueDictionary[str, Registry[Any]]] = WeakValueDictionary()
+    """Every registry of this process, by group."""
+
     def __init__(
         self, kind: str, group: str, built_in: Mapping[str, T], is_one: Callable[[T], bool]
     ) -> None:
@@ -48,6 +59,12 @@ class Registry(MutableMapping[str, T], Generic[T]):
         self._known = dict(built_in)
         self._own: dict[str, T] = {}
         self._is_one = is_one
+        self._home: str = sys._getframe(1).f_globals["__name__"]
+        Registry.all[group] = self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how another process finds it: by the module that makes it, and its group."""
+        return _of_group, (self._home, self.group)
 
     def __getitem__(self, name: str) -> T:
         """Return what has the name.
@@ -67,16 +84,16 @@ class Registry(MutableMapping[str, T], Generic[T]):
         Raises
         ------
         InputError
-            If something else has the name, or the value is not of the kind.
+            If something else has the name that was not assigned, or the value is not of the kind.
         """
-        new = name not in self._known
+        own = name in self._own or name not in self._known
         self._enter(name, value)
-        if new:
+        if own:
             self._own[name] = value
 
     def _enter(self, name: str, value: T) -> None:
         """Make something known by a name, after the checks of an assignment."""
-        if self._known.get(name, value) is not value:
+        if name not in self._own and self._known.get(name, value) is not value:
             raise InputError(f"There is already a {self.kind} {name!r}: {self._known[name]!r}.")
         if not self._is_one(value):
             raise InputError(f"{written(value)} is no {self.kind}; {name!r} must be one.")
@@ -118,3 +135,10 @@ class Registry(MutableMapping[str, T], Generic[T]):
     def __len__(self) -> int:
         """Count them."""
         return len(self._known)
+
+
+def _of_group(home: str, group: str) -> Registry[Any]:
+    """Return the registry of a group, which importing a module makes."""
+    if group not in Registry.all:
+        import_module(home)
+    return Registry.all[group]

@@ -1,90 +1,287 @@
-"""What a script registers, in worker processes: the results are those of one process."""
+"""What a script registers, in worker processes as well: the results are those of one process."""
 
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import joblib
 import pandas as pd
 import pytest
 
 import apportion as ap
+from apportion.errors import InputError
 from apportion.experiments.machine.own_parts import OwnParts
-from apportion.mechanism.placements import Strategy
-from apportion.mechanism.placements.registry import PLACEMENTS
+from apportion.registry import Registry
 from apportion.sim.network.registry import NETWORKS
-from apportion.sim.traces.assemble import from_durations
-from apportion.sim.traces.read import TRACE_FORMATS, TraceFormat
-from apportion.sim.traces.table import parse_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-SETTINGS: dict[str, Any] = {"mechanism": "rounds", "placement": "last_ones", "network": "slow"}
+RACKS = ap.Cluster.of_racks(1, machines_per_rack=2, gpus_per_machine=2, accelerator="v100")
+ON_LINKS = ap.Cluster({"a100": 12}, gpus_per_machine=1)
+QUEUE = "at,ran\n0,4000\n50,900\n700,2000\n"
+
+
+@dataclass(frozen=True)
+class Own:
+    """A cell that leaves a thing of one's own in `own`, and how a run asks for it."""
+
+    cell: str
+    policies: tuple[str, ...] = ("fifo", "max_min_fairness")
+    workload: str = "rigid"
+    cluster: ap.Cluster = RACKS
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+SCHEDULERS = "from apportion.mechanism.{module} import {names}\nfrom dataclasses import replace\n"
+OWN = {
+    "apportion.policies": Own(
+        """
+from dataclasses import dataclass
+@dataclass(frozen=True)
+class own(ap.Policy):
+    name = "own"
+    heterogeneity_aware: bool = True
+    def objective(self, p):
+        import cvxpy as cp
+        return cp.Maximize(p.total(p.throughput))
+""",
+        ("own", "own_agnostic"),
+    ),
+    "apportion.placements": Own(
+        """
+from apportion.mechanism.placements import PLACEMENTS, Strategy
+class own(Strategy):
+    name = "own"
+    def choose(self, gang, devices):
+        assert "consolidated" in PLACEMENTS and "own" in PLACEMENTS  # the registry of the worker
+        free = devices.free_for(gang)
+        numbers = sorted(one for each in free.emptiest_first() for one in free.free_on(each))
+        return numbers[-gang.gpus :] if len(numbers) >= gang.gpus else None
+""",
+        settings={"placement": "own"},
+    ),
+    "apportion.networks": Own(
+        """
+class Slow:
+    name = "slow"
+    def overhead(self, job_type, shape):
+        return 2.0
+own = lambda profiles: Slow()
+""",
+        settings={"mechanism": "rounds", "network": "own"},
+    ),
+    "apportion.topologies": Own(
+        """
+from apportion.sim.network.topologies import leaf_spine
+own = lambda: leaf_spine(
+    "mine", servers=12, gpus_per_server=1, servers_per_leaf=4, server_gbps=25.0
+)
+""",
+        workload="communicating",
+        cluster=ON_LINKS,
+        settings={"mechanism": "rounds", "network": "cassini", "topology": "own"},
+    ),
+    "apportion.trace_formats": Own(
+        """
+import pandas as pd
+from apportion.sim.traces.assemble import from_durations
+from apportion.sim.traces.read import TraceFormat
+from apportion.sim.traces.table import parse_table
+def read_queue(file, options):
+    table = parse_table(file)
+    jobs = pd.DataFrame({"arrival_s": table.numbers("at"), "duration_s": table.numbers("ran")})
+    return from_durations(file, jobs.assign(scale_factor=1).reset_index(drop=True), options)
+own = TraceFormat("a queue", ("at", "ran"), read_queue)
+""",
+        workload="trace",
+    ),
+    "apportion.trained_models": Own(
+        """
+from apportion.sim.contention.models import TRAINED
+from dataclasses import replace
+own = replace(TRAINED["VGG-16"], memory_gb=2.0)
+""",
+        ("ada_srsf", "srsf_1"),
+        workload="contended",
+    ),
+    "apportion.gates": Own(
+        """
+from apportion.mechanism.gates import GATES
+class Often:
+    name = "often"
+    def decide(self, now_s, flow, links):
+        return GATES["at_most_2"].decide(now_s, flow, links)
+own = Often()
+""",
+        ("ada_srsf", "srsf_1"),
+        workload="contended",
+        settings={"gate": "own", "engine": "plain"},
+    ),
+    "apportion.gated": Own(
+        SCHEDULERS.format(module="stay", names="GatedScheduler")
+        + """
+own = GatedScheduler(name="own", order="srsf", placement="first_fit", gate="at_most_2")
+""",
+        ("own", "srsf_1"),
+        workload="contended",
+    ),
+    "apportion.queues": Own(
+        SCHEDULERS.format(module="queue", names="QUEUES")
+        + """
+import numpy as np
+@dataclass(frozen=True)
+class Last(ap.QueueScheduler):
+    name = "own"
+    def queue(self, jobs, now_s):
+        assert "own" in QUEUES
+        for job in jobs.active[::-1]:
+            yield job, np.argsort(-jobs.speed[job], kind="stable")
+own = Last()
+""".replace("import numpy", "from dataclasses import dataclass\nimport numpy"),
+        ("own",),
+    ),
+    "apportion.schedulers": Own(
+        SCHEDULERS.format(module="offers", names="SCHEDULERS")
+        + """
+from apportion.mechanism.offers.rules import NoWait
+class Never(NoWait):
+    pass
+own = replace(SCHEDULERS["themis"], name="own", rule=Never(), source="a cell")
+""",
+        ("own", "dally_no_wait"),
+    ),
+    "apportion.elastic_rules": Own(
+        """
+from dataclasses import dataclass
+from apportion.mechanism.elastic_deciders import ELASTIC_RULES, ElasticRule
+@dataclass(frozen=True, repr=False)
+class Mine(ElasticRule):
+    name = "own"
+    def choose(self, jobs):
+        return ELASTIC_RULES["afs"].choose(jobs)
+own = Mine()
+""",
+        ("own", "tiresias"),
+        workload="elastic",
+        cluster=ap.Cluster.of("v100=8"),
+    ),
+}
+"""For every registry. A new one belongs here."""
+
+
+def run_cell(group: str) -> Any:
+    """Run a cell as a script or a notebook does, and put what it makes into the registry."""
+    names: dict[str, Any] = {"__name__": "__main__", "ap": ap}
+    exec(compile(OWN[group].cell, "<cell>", "exec"), names)
+    Registry.all[group]["own"] = names["own"]
+    return names["own"]
 
 
 @pytest.fixture
-def own_parts() -> Iterator[None]:
-    class LastOnes(Strategy):
-        """The devices of highest number."""
-
-        name = "last_ones"
-
-        def choose(self, gang: Any, devices: Any) -> Any:
-            free = devices.free_for(gang)
-            numbers = sorted(one for each in free.emptiest_first() for one in free.free_on(each))
-            return numbers[-gang.gpus :] if len(numbers) >= gang.gpus else None
-
-    class Slow:
-        """Three times the time, wherever a gang is."""
-
-        name = "slow"
-
-        def overhead(self, job_type: str, shape: Any) -> float:
-            return 2.0
-
-    def read_queue(file: Any, options: Any) -> Any:
-        table = parse_table(file)
-        jobs = pd.DataFrame({"arrival_s": table.numbers("at"), "duration_s": table.numbers("ran")})
-        return from_durations(file, jobs.assign(scale_factor=1).reset_index(drop=True), options)
-
-    PLACEMENTS["last_ones"] = LastOnes
-    NETWORKS["slow"] = lambda _profiles: Slow()
-    TRACE_FORMATS["queue"] = TraceFormat("a queue", ("at", "ran"), read_queue)
+def registries() -> Iterator[None]:
+    known = {group: each.own() for group, each in Registry.all.items()}
     yield
-    del PLACEMENTS["last_ones"], NETWORKS["slow"], TRACE_FORMATS["queue"]
+    for group, each in Registry.all.items():
+        each.take_over(known.get(group, {}))
 
 
-@pytest.mark.usefixtures("own_parts")
-def test_workers_know_what_a_script_has_registered(tmp_path: Path) -> None:
-    trace = tmp_path / "queue.csv"
-    trace.write_text("at,ran\n0,4000\n50,900\n700,2000\n")
-    racks = ap.Cluster.of_racks(1, machines_per_rack=2, gpus_per_machine=1, accelerator="v100")
-    here, there = (
-        ap.sweep(["fifo", "max_min_fairness"], trace, racks, n_jobs=n_jobs, **SETTINGS)
-        for n_jobs in (1, 2)
-    )
-    assert here.errors().empty
-    assert there.errors().empty
-    figures = ["policy", "mean_jct_s", "makespan_s"]
-    pd.testing.assert_frame_equal(here.table()[figures], there.table()[figures])
+def test_what_is_registered_is_tried_of_every_registry() -> None:
+    ours = {group for group in Registry.all if group.startswith("apportion.")}
+    assert ours == set(OWN), "Say in OWN how a run asks for a thing of each registry."
 
 
-@pytest.mark.usefixtures("own_parts")
-def test_parts_of_another_process_take_the_place_of_those_before(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.mark.usefixtures("registries")
+@pytest.mark.parametrize("group", sorted(OWN))
+def test_a_cell_that_runs_again_replaces_what_it_registered(group: str) -> None:
+    registry = Registry.all[group]
+    first, second = run_cell(group), run_cell(group)
+    assert registry["own"] is second
+    assert registry.own() == {"own": second}
+    if isinstance(first, type):
+        assert first is not second
+    for built_in in set(registry) - {"own"}:
+        with pytest.raises(InputError, match=f"already a {registry.kind} '{built_in}'"):
+            registry[built_in] = second
+        assert registry[built_in] is not second
+    with pytest.raises(InputError, match=registry.kind):
+        registry["own"] = 5
+
+
+def workload_of(kind: str, folder: Path) -> Any:
+    if kind == "trace":
+        (folder / "queue.csv").write_text(QUEUE)
+        return folder / "queue.csv"
+    if kind == "elastic":
+        return ap.generate_elastic_workload(jobs=3, seed=0)
+    if kind == "communicating":
+        return ap.generate_communicating_workload(3, seed=1)
+    if kind == "contended":
+        index = pd.MultiIndex.from_tuples([("own", 2)], names=["job_type", "scale_factor"])
+        jobs = pd.DataFrame({"job_type": "own", "scale_factor": 2, "total_steps": [60.0, 30.0]})
+        return ap.Workload("gangs of two", jobs, pd.DataFrame({"v100": [3.0]}, index))
+    return ap.generate_workload(jobs=4, seed=1, jobs_per_hour=6)
+
+
+FIGURES = ["mean_jct_s", "makespan_s"]
+
+
+def outcomes(group: str, n_jobs: int, folder: Path) -> list[pd.DataFrame]:
+    """Return what a sweep and, where the registry is asked in it, a comparison come to."""
+    case = OWN[group]
+    if case.workload == "contended":  # jobs train a model that only this process knows
+        for each in ("apportion.trained_models", group):
+            run_cell(each)
+    asked = case.policies, workload_of(case.workload, folder), case.cluster
+    swept = ap.sweep(*asked, n_jobs=n_jobs, progress=False, **case.settings)
+    assert swept.errors().empty, swept.errors().to_string()
+    found = [swept.table()[["policy", *FIGURES]]]
+    if case.workload != "trace":
+        compared = ap.compare(*asked, n_jobs=n_jobs, progress=False, **case.settings)
+        found.append(compared.summary()[FIGURES])
+    return found
+
+
+@pytest.mark.usefixtures("registries")
+@pytest.mark.slow
+@pytest.mark.parametrize("where", ["threading", "loky"])
+@pytest.mark.parametrize("group", sorted(OWN))
+def test_workers_know_what_a_cell_has_registered(group: str, where: str, tmp_path: Path) -> None:
+    for _ in range(2):  # the workers of the first time are used again
+        run_cell(group)
+        here = outcomes(group, 1, tmp_path)
+        with joblib.parallel_config(backend=where):
+            there = outcomes(group, 2, tmp_path)
+        for mine, theirs in zip(here, there, strict=True):
+            pd.testing.assert_frame_equal(mine, theirs)
+
+
+@pytest.mark.usefixtures("registries")
+def test_processes_know_everything_at_once(tmp_path: Path) -> None:
+    for group in OWN:
+        run_cell(group)
+    groups = ["apportion.trace_formats", "apportion.elastic_rules"]
+    here, there = ([outcomes(group, n, tmp_path) for group in groups] for n in (1, 2))
+    for mine, theirs in zip(here, there, strict=True):
+        for one, other in zip(mine, theirs, strict=True):
+            pd.testing.assert_frame_equal(one, other)
+
+
+@pytest.mark.usefixtures("registries")
+def test_parts_of_another_process_take_the_place_of_those_before() -> None:
+    made = {group: run_cell(group) for group in sorted(OWN)}
     sent = replace(OwnParts.of_here(), home="elsewhere")
-    before = NETWORKS["slow"]
     OwnParts.of_here().take_in()  # of this very process: nothing is replaced
-    assert NETWORKS["slow"] is before
-    NETWORKS["later"] = before
+    assert all(Registry.all[group]["own"] is each for group, each in made.items())
+    NETWORKS["later"] = NETWORKS["own"]
     sent.take_in()
     assert "later" not in NETWORKS
-    assert NETWORKS["slow"] is not before
-    assert NETWORKS["slow"]({}).overhead("any", ((1,),)) == 2.0
+    assert {group for group, each in Registry.all.items() if "own" in each.own()} == set(OWN)
+    assert NETWORKS["own"] is not made["apportion.networks"]
+    assert NETWORKS["own"]({}).overhead("any", ((1,),)) == 2.0
     assert "table1" in NETWORKS
 
 

@@ -14,6 +14,7 @@ from apportion.policies import (
     policy_table,
     register,
 )
+from apportion.policies.registry import POLICIES
 
 
 def test_names_and_policies_are_one_to_one() -> None:
@@ -51,8 +52,16 @@ def test_a_registered_policy_has_a_name_and_keeps_it() -> None:
     class Other(MaxMinFairness):
         name = "registered_in_a_test"
 
-    with pytest.raises(InputError, match="already a policy 'registered_in_a_test'"):
-        register(Other)
+    assert register(Other) is Other  # as a cell of a notebook that runs again
+    assert isinstance(get_policy("registered_in_a_test"), Other)
+    del POLICIES["registered_in_a_test"]
+
+    @dataclass(frozen=True)
+    class Taken(MaxMinFairness):
+        name = "makespan"
+
+    with pytest.raises(InputError, match="already a policy 'makespan'"):
+        register(Taken)
 
 
 def test_the_table_lists_every_policy() -> None:

@@ -8,29 +8,14 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 from joblib.externals.loky.backend.reduction import dumps
 
-from apportion.mechanism.gates.registry import GATES
-from apportion.mechanism.offers.registry import SCHEDULERS
-from apportion.mechanism.placements.registry import PLACEMENTS
-from apportion.mechanism.queue import QUEUES
-from apportion.mechanism.stay import GATED
-from apportion.sim.contention.models import TRAINED
-from apportion.sim.network.registry import NETWORKS
-from apportion.sim.traces.read import TRACE_FORMATS
-
-if TYPE_CHECKING:
-    from apportion.registry import Registry
+from apportion.registry import Registry
 
 __all__ = ["OwnParts"]
-
-_REGISTRIES: dict[str, Registry[Any]] = {
-    registry.group: registry
-    for registry in (GATED, GATES, PLACEMENTS, QUEUES, SCHEDULERS, NETWORKS, TRACE_FORMATS, TRAINED)
-}
 
 _HERE = uuid4().hex
 """Tells this process from others, on this machine and elsewhere."""
@@ -45,11 +30,11 @@ class OwnParts:
     home
         The process.
     parts
-        Group of the registry, name and content.
+        Registry, name and content.
     """
 
     home: str
-    parts: tuple[tuple[str, str, bytes], ...]
+    parts: tuple[tuple[Registry[Any], str, bytes], ...]
 
     @classmethod
     def of_here(cls) -> OwnParts:
@@ -59,20 +44,20 @@ class OwnParts:
         and one that does says that its name is unknown.
         """
         own = [
-            (group, name, value)
-            for group, registry in _REGISTRIES.items()
+            (registry, name, value)
+            for _, registry in sorted(Registry.all.items())
             for name, value in registry.own().items()
         ]
-        sent = ((group, name, _content(value)) for group, name, value in own)
-        return cls(_HERE, tuple((group, name, each) for group, name, each in sent if each))
+        sent = ((registry, name, _content(value)) for registry, name, value in own)
+        return cls(_HERE, tuple((where, name, each) for where, name, each in sent if each))
 
     def take_in(self) -> None:
         """Make the parts known in this process, in place of those that were sent before."""
         if self.home == _HERE:
             return
-        for group, registry in _REGISTRIES.items():
-            mine = {name: content for home, name, content in self.parts if home == group}
-            registry.take_over({name: pickle.loads(content) for name, content in mine.items()})
+        parts = [(where, name, pickle.loads(content)) for where, name, content in self.parts]
+        for registry in list(Registry.all.values()):
+            registry.take_over({name: value for where, name, value in parts if where is registry})
 
 
 def _content(value: object) -> bytes | None:
