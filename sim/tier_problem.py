@@ -25,7 +25,11 @@ __all__ = ["tier_problem"]
 
 
 def tier_problem(
-    speed: Floats, scale: Ints, cluster: Cluster, columns: Mapping[str, Floats]
+    speed: Floats,
+    scale: Ints,
+    cluster: Cluster,
+    columns: Mapping[str, Floats],
+    entities: tuple[str, ...] = (),
 ) -> Instance:
     """Pose the problem of jobs whose options are the tiers of accelerator types.
 
@@ -43,6 +47,8 @@ def tier_problem(
         Whole racks, each of one type.
     columns
         Columns of the jobs table, each of shape (jobs,).
+    entities
+        Names of the entities, if ``columns`` has their places.
     """
     gpus, types = scale.astype(float), len(cluster.accelerators)
     kind, tier = np.divmod(np.arange(speed.shape[1]), len(TIERS))
@@ -68,4 +74,5 @@ def tier_problem(
         columns=always | dict(columns),
         prices=np.append(cluster.prices, np.zeros(len(capacity) - types)),
         types=types,
+        entities=entities,
     )

@@ -264,7 +264,8 @@ class TierShares:
             known["network_priority"] = self._priority[jobs]
         if "running_on" in known:  # an option, of a type; -1 for none
             known["running_on"] = known["running_on"] // len(TIERS)
-        return tier_problem(table.speed[jobs], table.scale[jobs], self._cluster, known)
+        entities = table.entities if "entity" in known else ()
+        return tier_problem(table.speed[jobs], table.scale[jobs], self._cluster, known, entities)
 
 
 def _at_fastest_tier(speed: Floats) -> Floats:

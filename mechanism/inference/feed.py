@@ -61,6 +61,11 @@ class RequestFeed:
         while self.gpus.waiting:
             self.gpus.advance(self.gpus.next_event_s)
 
+    @property
+    def busy(self) -> bool:
+        """Whether requests are to come, wait or run, or GPUs are kept for more of them."""
+        return self._next < len(self._duration_s) or self.gpus.next_event_s < float("inf")
+
     def state(self) -> dict[str, Any]:
         """Return how far it is, and what the GPUs are doing, for JSON."""
         return {"next": self._next, "gpus": self.gpus.state()}

@@ -197,6 +197,10 @@ class Iterating:
         rate = np.divide(steps, held_s, out=np.zeros(len(jobs)), where=held_s > 0)
         return end_s, Ran(gangs, rate, held_s, held_s, done, end_s - now_s)
 
+    def awaits(self, starts: NDArray[np.bool_]) -> bool:
+        """Tell whether a gang that did not just start is on its way to the end of an iteration."""
+        return not starts.all()
+
     def _progress(self, jobs: Sequence[int], when_s: dict[int, float]) -> tuple[Floats, Floats]:
         """Return the steps of each line since the last time, and its GPU-seconds of tasks."""
         steps, computed_s = np.zeros((2, len(jobs)))

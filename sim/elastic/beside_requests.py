@@ -48,6 +48,10 @@ class FluidBesideRequests:
             return stop_s, ran
         return self._fluid.run(now_s, length_s, until_s, to_completion=to_completion)
 
+    def awaits(self, starts: NDArray[np.bool_]) -> bool:
+        """Tell whether requests are to come or be served, or a gang gets ahead by itself."""
+        return self._feed.busy or self._fluid.awaits(starts)
+
     def state(self) -> dict[str, Any]:
         """Return everything that later steps depend on, for JSON."""
         return self._fluid.state()

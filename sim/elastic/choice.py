@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from apportion.errors import SolveError
 from apportion.plain_arrays import array_of, plain
 from apportion.policies import Instance, solve_instance
 from apportion.policies.problem import Problem
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["PolicyChoice", "solved"]
 
 _GAP = 1e-6
-_FOR_EVER = 1_000
 
 
 class PolicyChoice:
@@ -63,7 +61,6 @@ class PolicyChoice:
         self._policy, self._jobs = policy, jobs
         self._options, self._trainers = options, trainers
         self.solves, self.policy_seconds = 0, 0.0
-        self._nobody = 0
         self._watch = StarvationWatch(policy.label, jobs.jobs)
         self._fewest: Floats = np.empty(0)
         self.fair: Floats = np.zeros(jobs.jobs)
@@ -74,7 +71,7 @@ class PolicyChoice:
         Raises
         ------
         SolveError
-            If the policy fails, or has given nobody anything for 1,000 decisions.
+            If the policy fails.
         """
         started = time.perf_counter()
         with Noted(self._policy.label, asked.now_s, asked.jobs.size):
@@ -83,12 +80,6 @@ class PolicyChoice:
         self.solves += 1
         gpus = np.where(option >= 0, self._options.gpus[option], 0)
         self._watch.note(asked.now_s, asked.jobs, gpus, self._fewest)
-        self._nobody = 0 if (option >= 0).any() else self._nobody + 1
-        if self._nobody >= _FOR_EVER:
-            raise SolveError(
-                f"Policy {self._policy.label!r} has given none of {asked.jobs.size} jobs a GPU for "
-                f"{_FOR_EVER} intervals, up to {asked.now_s:.0f} s."
-            )
         return option
 
     def _decided(self, asked: Asked) -> Ints:
@@ -100,13 +91,13 @@ class PolicyChoice:
 
     def state(self) -> dict[str, Any]:
         """Return counts, and what jobs have learnt, for JSON."""
-        counts = {"solves": self.solves, "seconds": self.policy_seconds, "nobody": self._nobody}
+        counts = {"solves": self.solves, "seconds": self.policy_seconds}
         return counts | {"fair": plain(self.fair), "trainers": self._trainers.state()}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up a state of `state`."""
         self.solves, self.policy_seconds = int(state["solves"]), float(state["seconds"])
-        self._nobody, self.fair = int(state["nobody"]), array_of(state["fair"])
+        self.fair = array_of(state["fair"])
         self._trainers.restore(state["trainers"])
 
     def _posed(self, asked: Asked) -> Instance:

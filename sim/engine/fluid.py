@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from apportion.sim.engine.truth import Truth
 
+    Bools = NDArray[np.bool_]
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
 
@@ -145,6 +146,10 @@ class Fluid:
         mean = np.divide(to_do - left, worked_s, out=np.zeros(left.size), where=worked_s > 0)
         done, ran = gangs.job[finished], self._ran(worked_s, held_s, passed_s)
         return now_s + passed_s, ran._replace(rate=mean, done=done)
+
+    def awaits(self, starts: Bools) -> bool:
+        """Tell whether a gang that did not just start gets ahead once its pause is over."""
+        return bool((~starts & (self._rate > 0)).any())
 
     def state(self) -> dict[str, Any]:
         """Return who has devices, and what they still lose, for JSON."""

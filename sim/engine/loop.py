@@ -7,8 +7,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from apportion.errors import SolveError
 from apportion.mechanism.scheduler import News
+from apportion.sim.engine.standstill import Standstill
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from apportion.mechanism.scheduler import Change, Ran, Scheduler
     from apportion.sim.engine.snapshot import Resumable, Snapshots
     from apportion.sim.engine.truth import Truth
@@ -58,6 +62,18 @@ class Runtime(Protocol):
             Infinite if nothing would ever happen again.
         ran : Ran
             What has come of it.
+        """
+        ...
+
+    def awaits(self, starts: NDArray[np.bool_]) -> bool:
+        """Tell whether something is under way that needs no other decision to come to its end.
+
+        That is a pause or a step of a gang that has not just started, or what comes from outside.
+
+        Parameters
+        ----------
+        starts
+            Which gangs have just started, by line of the decision that stands.
         """
         ...
 
@@ -122,7 +138,8 @@ def run(
     Raises
     ------
     SolveError
-        If jobs wait for ever: no decision lets any of them work, and nothing else will happen.
+        If jobs wait for ever: no decision lets any of them work, and nothing else will happen. It
+        names some of them.
     """
     now_s, ran = truth.next_arrival_s, None
     parts: dict[str, Resumable] = {
@@ -131,9 +148,11 @@ def run(
         "runtime": runtime,
         "record": record,
         "stretch": (stretch := _Stretch()),
+        "standstill": (standstill := Standstill(truth, scheduler.name)),
     }
     if snapshots is not None:
         now_s, ran = snapshots.resume(parts) or (now_s, ran)
+    change: Change | None = None
     while truth.left:
         if snapshots is not None:
             snapshots.note(now_s, ran, parts)
@@ -159,8 +178,10 @@ def run(
         if isinf(end_s):
             raise SolveError(
                 f"{scheduler.name} gives none of the {active} active jobs any time at "
-                f"{now_s:.0f} s, and no job arrives later."
+                f"{now_s:.0f} s, and no job arrives later; {standstill.waiting()} would wait for "
+                f"ever."
             )
+        standstill.note(now_s, change, ran, runtime)
         record.ran(now_s, end_s, ran, active)
         now_s = end_s
     if snapshots is not None:

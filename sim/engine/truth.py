@@ -15,6 +15,8 @@ from apportion.policies import isolated_share
 from apportion.sim.sharing import PairSpeeds
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from numpy.typing import NDArray
 
     from apportion.cluster import Cluster
@@ -58,8 +60,8 @@ class Truth:
 
     Notes
     -----
-    ``told`` is the part of it that schedulers see. Arrays of shape (jobs,): ``scale`` (GPUs),
-    ``arrival_s``, ``start_s``, ``completion_s``, ``total`` and ``remaining`` (steps),
+    ``told`` is the part of it that schedulers see, ``ids`` are the names of the jobs. Arrays of
+    shape (jobs,): ``scale`` (GPUs), ``arrival_s``, ``start_s``, ``completion_s``, ``total`` and ``remaining`` (steps),
     ``isolated_s``, ``preemptions``; of shape (jobs, types): ``speed`` (steps/s, 0 = cannot run),
     ``held_s`` (seconds on each type) and ``gpu_s`` (GPU-seconds that it accounts for; two jobs
     that share devices halve them). ``alone_slowdown`` (jobs,) is the time of a step of a gang that
@@ -79,6 +81,7 @@ class Truth:
         tick_s: float = 0.0,
     ) -> None:
         table = workload.jobs
+        self.ids: list[Hashable] = table.index.tolist()
         self.capacity = cluster.counts.astype(float)
         self.prices = cluster.prices
         self.scale = table["scale_factor"].to_numpy(dtype=np.intp)
@@ -144,6 +147,11 @@ class Truth:
     def next_arrival_s(self) -> float:
         """When the next job is heard of, seconds; infinite after the last."""
         return self._times_heard[self._arrived]
+
+    @property
+    def more_come(self) -> bool:
+        """Whether jobs are to arrive."""
+        return self._arrived < self.jobs
 
     @property
     def fraction_done(self) -> float:

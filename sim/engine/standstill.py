@@ -1,0 +1,77 @@
+"""When nothing can happen any more in a simulation: nobody gets ahead, and nobody will."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from apportion.errors import SolveError, written
+
+if TYPE_CHECKING:
+    from apportion.mechanism.scheduler import Change, Ran
+    from apportion.sim.engine.loop import Runtime
+    from apportion.sim.engine.truth import Truth
+
+__all__ = ["Standstill"]
+
+_FOR_EVER = 1_000
+"""Decisions in a row by which nobody gets ahead, after which nobody ever will."""
+
+_NAMED = 5
+
+
+class Standstill:
+    """Counts decisions by which nobody gets ahead, although nothing else is awaited.
+
+    Not counted are those before the last arrival, those in which somebody makes a step, and those
+    in which a gang that did not start anew will get ahead by itself, as after a pause, or requests
+    are to come (`Runtime.awaits`). So what is counted is waiting without devices, gangs that stand
+    still with them, and starts that end before they have come to work.
+
+    Parameters
+    ----------
+    truth
+        The jobs.
+    name
+        What messages call who decides.
+    """
+
+    def __init__(self, truth: Truth, name: str) -> None:
+        self._truth, self._name, self._quiet = truth, name, 0
+
+    def note(self, now_s: float, change: Change | None, ran: Ran, runtime: Runtime) -> None:
+        """Take down what has come of a decision.
+
+        Raises
+        ------
+        SolveError
+            If nobody has got ahead by 1,000 decisions in a row; it names jobs that wait.
+        """
+        if ran.rate.dot(ran.worked_s):
+            self._quiet = 0
+            return
+        starts = ran.gangs.job < 0 if change is None else change.starts
+        if self._truth.more_come or runtime.awaits(starts):
+            return
+        self._quiet += 1
+        if self._quiet >= _FOR_EVER:
+            held = ", although some have devices" if ran.gangs.job.size else ""
+            raise SolveError(
+                f"None of the {self._truth.active.size} active jobs ({self.waiting()}) gets ahead "
+                f"under {self._name}{held}: no step was made in {_FOR_EVER:,} decisions up to "
+                f"{now_s:.0f} s, and no job arrives later. Where every decision starts gangs, "
+                f"their starts may take longer than they last."
+            )
+
+    def waiting(self) -> str:
+        """Return the names of jobs that are not done, the first few of them."""
+        truth = self._truth
+        names = [written(truth.ids[job]) for job in truth.active[:_NAMED].tolist()]
+        return ", ".join(names) + (", ..." if truth.active.size > _NAMED else "")
+
+    def state(self) -> dict[str, Any]:
+        """Return the count for JSON."""
+        return {"quiet": self._quiet}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a state of `state`."""
+        self._quiet = int(state["quiet"])
