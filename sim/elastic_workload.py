@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from apportion.estimators.goodput.application import MeasuredApplication
+    from apportion.sim.elastic.true_progress import TrueProgress
 
 __all__ = ["ELASTIC_COLUMNS", "ElasticWorkload", "packed"]
 
@@ -124,14 +125,18 @@ class ElasticWorkload:
         Returns
         -------
         Workload
-            Steps and steps/s as the profiles have them, without pauses; for every policy.
+            Steps and steps/s as the profiles have them, without pauses; for every policy. On
+            placements that a profile does not reach they are those of a model fitted to it, as in
+            a simulation, and a warning is logged.
         """
+        from apportion.sim.elastic.true_progress import TrueProgress  # a package of who uses this
+
         whole("gpus_per_node", gpus_per_node, 1)
-        steps, job_types, speeds = [], [], {}
+        steps, job_types, speeds, truth = [], [], {}, TrueProgress()
         for job, row in self.jobs.iterrows():
             application = self.applications[row["application"]]
             try:
-                count, speed = self._of_job(application, row, gpus_per_node)
+                count, speed = self._of_job(application, row, gpus_per_node, truth)
             except InputError as error:
                 raise InputError(f"Job {written(job)}: {error}") from error
             steps.append(count)
@@ -192,14 +197,14 @@ class ElasticWorkload:
 
     @staticmethod
     def _of_job(
-        application: MeasuredApplication, row: pd.Series, gpus_per_node: int
+        application: MeasuredApplication, row: pd.Series, gpus_per_node: int, truth: TrueProgress
     ) -> tuple[float, float]:
         """Return steps from start to end, and steps per second."""
         gpus = int(row["gpus"])
         local, accumulation = application.split(int(row["batch"]), gpus)
         count = application.training.steps(gpus * local * (accumulation + 1))
-        placement = packed(gpus, gpus_per_node)
-        return count, application.steps_per_s(placement, local, accumulation)
+        step = truth.step(application, packed(gpus, gpus_per_node), local)
+        return count, 1.0 / (step.step_s + accumulation * step.gradient_s)
 
 
 def packed(gpus: int, gpus_per_node: int) -> tuple[int, ...]:

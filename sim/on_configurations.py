@@ -16,7 +16,7 @@ from apportion.sim.elastic.choices import choice_of
 from apportion.sim.elastic.parts import elastic_parts, placed
 from apportion.sim.elastic.record import PauseRecord
 from apportion.sim.elastic.speeds import ElasticSpeeds, ElasticSteps, elastic_speeds
-from apportion.sim.elastic.with_requests import serving_side, serving_tables
+from apportion.sim.elastic.with_requests import check_some_train, serving_side, serving_tables
 from apportion.sim.engine import Fluid, Truth
 from apportion.sim.engine import run as run_jobs
 from apportion.sim.engine.about import About
@@ -143,7 +143,9 @@ def _serving(
     every_s = settings["checkpoint_interval_s"]
     saves = None if every_s is None else Checkpoints(truth.jobs, every_s)
     worth = Speedups(jobs.trainers, choice, jobs.relative)
-    return serving_side(settings["serving"], devices, worth, settings["seed"], saves)
+    side = serving_side(settings["serving"], devices, worth, settings["seed"], saves)
+    check_some_train(side, devices, jobs, truth.ids)
+    return side
 
 
 def _scheduler(

@@ -123,10 +123,10 @@ class MeasuredSteps:
         return StepSeconds(float(step), float(synchronisation), measured=True)
 
     def _between(self, gang: tuple[int, ...], local_batch: float) -> StepSeconds:
-        nodes = min(len(gang), int(self._all[_KEYS[0]].max()))
-        step, synchronisation = self._interpolator(
-            np.array([nodes, sum(gang), local_batch], float)
-        )[0]
+        nodes, between = min(len(gang), int(self._all[_KEYS[0]].max())), self._interpolator
+        step = synchronisation = np.nan
+        if between is not None:
+            step, synchronisation = between(np.array([nodes, sum(gang), local_batch], float))[0]
         if not np.isfinite(step):
             raise InputError(
                 f"{self.name!r} was not measured on placement {_text(gang)} with {local_batch:g} "
@@ -147,8 +147,15 @@ class MeasuredSteps:
         )
 
     @cached_property
-    def _interpolator(self) -> LinearNDInterpolator:
-        return LinearNDInterpolator(self._all[_KEYS].to_numpy(), self._all[_TIMES].to_numpy())
+    def _interpolator(self) -> LinearNDInterpolator | None:
+        """Interpolate between all that was measured; nothing lies between points in one plane.
+
+        So it is where every machine had one GPU, or where there was one batch only.
+        """
+        points = self._all[_KEYS].to_numpy()
+        if np.linalg.matrix_rank(points - points[:1]) < points.shape[1]:
+            return None
+        return LinearNDInterpolator(points, self._all[_TIMES].to_numpy())
 
     def observations(self) -> StepObservations:
         """Everything that was measured, to fit `StepTimes` to."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from apportion.checks import choice
+from apportion.table_checks import at_least_0
 from apportion.ties import EXACT
 
 if TYPE_CHECKING:
@@ -57,18 +58,21 @@ def lost_seconds(
     rescale_s
         Seconds that workers need to form another ring.
     before, after
-        GPUs before (0 for a start) and after, > 0; all arguments broadcast.
+        GPUs before (0 for a start) and after (0 for a stop, which takes none of its time); all
+        arguments broadcast.
 
     Raises
     ------
     InputError
-        For another word.
+        For another word, and for seconds and GPUs that are not numbers >= 0.
     """
     price = RESTARTS[choice("restart", restart, RESTARTS)]
-    given = (np.asarray(each, dtype=float) for each in (first_s, rescale_s, before, after))
-    first, rescale, old, new = np.broadcast_arrays(*given)
+    given = {"first_s": first_s, "rescale_s": rescale_s, "before": before, "after": after}
+    arrays = [at_least_0(name, value) for name, value in given.items()]
+    first, rescale, old, new = np.broadcast_arrays(*arrays)
     as_new = (old == 0) | (old == new)
-    return np.where(as_new, first, price(first, rescale, old, new))
+    lost_s = np.where(as_new, first, price(first, rescale, old, np.maximum(new, 1.0)))
+    return np.where(new == 0, 0.0, lost_s)
 
 
 def _stop_resume(first: Floats, rescale: Floats, old: Floats, new: Floats) -> Floats:

@@ -13,6 +13,7 @@ import numpy as np
 
 from apportion.errors import InputError
 from apportion.policies.normalisers import best_of_types
+from apportion.table_checks import at_least_0
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -66,9 +67,14 @@ def reallocation_factor(
     -------
     factor
         For the column ``reallocation_factor`` of the jobs table, in [0, 1].
+
+    Raises
+    ------
+    InputError
+        For ages, restarts and delays that are not numbers >= 0.
     """
-    age, delay = np.asarray(age_s, dtype=float), np.asarray(delay_s, dtype=float)
-    kept, total = np.maximum(age - np.asarray(restarts) * delay, 0.0), age + delay
+    age, delay = at_least_0("age_s", age_s), at_least_0("delay_s", delay_s)
+    kept, total = np.maximum(age - at_least_0("restarts", restarts) * delay, 0.0), age + delay
     kept, total, ran = np.broadcast_arrays(kept, total, np.asarray(started, dtype=bool))
     factor = np.divide(kept, total, out=np.ones(total.shape), where=total > 0)
     young = ~ran | (np.broadcast_to(age < delay, total.shape) & one_below_delay)
@@ -81,13 +87,14 @@ def damped(p: Problem, worth: Floats) -> Floats:
     Raises
     ------
     InputError
-        If a factor is above 1: a move would make a job faster.
+        If a factor is no number from 0 to 1; above, a move would make a job faster.
     """
     factor = p.instance.columns.get("reallocation_factor", np.ones(p.instance.jobs))
-    if (factor > 1).any():
+    wrong = ~((factor >= 0) & (factor <= 1))
+    if wrong.any():
         raise InputError(
-            f"A job has reallocation_factor = {factor.max():g}; it must be a number from 0 to 1, "
-            f"the part of its speed that a job keeps if it is moved."
+            f"A job has reallocation_factor = {factor[wrong][0]:g}; it must be a number from 0 to "
+            f"1, the part of its speed that a job keeps if it is moved."
         )
     return np.asarray(worth * np.where(p.current > 0, 1.0, factor[:, None]), dtype=float)
 

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
-from apportion.errors import InputError
+from apportion.errors import InputError, written
 from apportion.mechanism.configurations import ServingPlaces, ServingSide, reclaim_rule
 from apportion.mechanism.inference import InferenceGpus, RequestFeed
 from apportion.sim.inference.serving import POOLED
 from apportion.sim.inference.tables import gpu_states_table, requests_table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
 
     from apportion.mechanism.configurations import BesideRequests, GangWorth
     from apportion.mechanism.configurations.checkpoints import Checkpoints
     from apportion.mechanism.devices import Devices
+    from apportion.sim.elastic.parts import ElasticParts
     from apportion.sim.inference.serving import Serving
 
-__all__ = ["RECLAIM_COLUMNS", "serving_side", "serving_tables"]
+__all__ = ["RECLAIM_COLUMNS", "check_some_train", "serving_side", "serving_tables"]
 
 _Row = tuple[int, str, object, float, float]
 
@@ -60,6 +62,31 @@ def serving_side(
     return ServingSide(
         feed, places, rule, worth, serving.yield_seconds, serving.lending, checkpoints
     )
+
+
+def check_some_train(
+    side: ServingSide, devices: Devices, jobs: ElasticParts, ids: Sequence[Hashable]
+) -> None:
+    """Refuse jobs that would wait for ever, as GPUs that serve are never lent.
+
+    Raises
+    ------
+    InputError
+        For a job that can train on none of the GPUs that are left; it is named.
+    """
+    if side.lending:
+        return
+    total = np.array([len(pool.machine_of) for pool in devices.pools])
+    serve = np.bincount([kind for kind, _ in side.places.device], minlength=total.size)
+    options = jobs.options
+    left = options.gpus <= (total - serve)[options.kind]
+    for job, name in enumerate(ids):
+        if not jobs.trainers.goodputs([job])[0][left].any():
+            raise InputError(
+                f"Job {written(name)} would wait for ever: {serve.sum()} of {total.sum()} GPUs "
+                f"serve requests and are not lent, and it can train on none of the others. Let "
+                f"fewer serve, or lend them (lending=True)."
+            )
 
 
 def serving_tables(

@@ -54,12 +54,13 @@ class Standstill:
             return
         self._quiet += 1
         if self._quiet >= _FOR_EVER:
-            held = ", although some have devices" if ran.gangs.job.size else ""
+            hint = (
+                " Some have devices: do starts take longer than they last?" if starts.size else ""
+            )
             raise SolveError(
                 f"None of the {self._truth.active.size} active jobs ({self.waiting()}) gets ahead "
-                f"under {self._name}{held}: no step was made in {_FOR_EVER:,} decisions up to "
-                f"{now_s:.0f} s, and no job arrives later. Where every decision starts gangs, "
-                f"their starts may take longer than they last."
+                f"under {self._name}: no step was made in {_FOR_EVER:,} decisions up to "
+                f"{now_s:.0f} s, and no job arrives later.{hint}"
             )
 
     def waiting(self) -> str:

@@ -61,15 +61,15 @@ class Truth:
     Notes
     -----
     ``told`` is the part of it that schedulers see, ``ids`` are the names of the jobs. Arrays of
-    shape (jobs,): ``scale`` (GPUs), ``arrival_s``, ``start_s``, ``completion_s``, ``total`` and ``remaining`` (steps),
-    ``isolated_s``, ``preemptions``; of shape (jobs, types): ``speed`` (steps/s, 0 = cannot run),
-    ``held_s`` (seconds on each type) and ``gpu_s`` (GPU-seconds that it accounts for; two jobs
-    that share devices halve them). ``alone_slowdown`` (jobs,) is the time of a step of a gang that
-    is alone on the cluster, communication included, over its compute time: 1 unless a network
-    counts. ``beside`` holds what jobs make beside each other, if that is known, and ``split_ratio``
-    (jobs, types) the speed of gangs that are split over machines relative to ``speed``, if it is
-    to count. Gangs that no machine holds are always split: their ``speed`` is the one that they
-    have then.
+    shape (jobs,): ``scale`` (GPUs), ``arrival_s``, ``start_s``, ``completion_s``, ``total`` and
+    ``remaining`` (steps), ``isolated_s``, ``preemptions``; of shape (jobs, types): ``speed``
+    (steps/s, 0 = cannot run), ``held_s`` (seconds on each type) and ``gpu_s`` (GPU-seconds that it
+    accounts for; two jobs that share devices halve them). ``alone_slowdown`` (jobs,) is the time of
+    a step of a gang that is alone on the cluster, communication included, over its compute time: 1
+    unless a network counts. ``beside`` holds what jobs make beside each other, if that is known,
+    and ``split_ratio`` (jobs, types) the speed of gangs that are split over machines relative to
+    ``speed``, if it is to count. Gangs that no machine holds are always split: their ``speed`` is
+    the one that they have then.
     """
 
     def __init__(

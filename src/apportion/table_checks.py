@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["as_floats", "check_unique", "float_array", "table"]
+__all__ = ["as_floats", "at_least_0", "check_unique", "float_array", "table"]
 
 
 def table(name: str, value: Any, rows: str = "jobs") -> pd.DataFrame:
@@ -89,6 +89,16 @@ def float_array(name: str, values: Any) -> Floats:
         if wrong.any() or given.dtype.kind != "O":
             raise InputError(f"`{name}` holds something that is no number: {written(values)}.")
     return cells.copy()
+
+
+def at_least_0(name: str, values: Any) -> Floats:
+    """Return an array of finite numbers >= 0 as floats, or raise; arrays are not copied."""
+    plain = isinstance(values, np.ndarray) and _plain(values.dtype)
+    array = np.asarray(values, dtype=np.float64) if plain else float_array(name, values)
+    wrong = ~((array >= 0) & (array < np.inf))
+    if wrong.any():
+        raise InputError(f"`{name}` holds {array[wrong][0]:g}; it must be a finite number >= 0.")
+    return array
 
 
 def _plain(dtype: Any) -> bool:

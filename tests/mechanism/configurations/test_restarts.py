@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -33,3 +35,21 @@ def test_growth_loses_the_gpu_seconds_of_old_and_new_workers() -> None:
 def test_an_unknown_way_is_named() -> None:
     with pytest.raises(InputError, match=r"restart.*'stop'"):
         lost_seconds("stop", 1.0, 1.0, 0, 1)
+
+
+@pytest.mark.parametrize("kind", sorted(RESTARTS))
+def test_what_is_stopped_loses_nothing_and_every_price_is_a_time(kind: str) -> None:
+    rng = np.random.default_rng(0)
+    first, rescale = rng.uniform(0, 300, (2, 400))
+    old, new = rng.integers(0, 5, (2, 400))
+    lost_s = lost_seconds(kind, first, rescale, old, new)
+    assert (lost_s[new == 0] == 0).all()
+    assert ((lost_s >= 0) & (lost_s <= np.maximum(first, rescale))).all()
+    started = (old == 0) & (new > 0)
+    np.testing.assert_array_equal(lost_s[started], first[started])
+    for wrong in (np.nan, -1.0, np.inf, "x"):
+        for place in range(4):
+            given: list[Any] = [1.0, 1.0, 2, 1]
+            given[place] = wrong
+            with pytest.raises(InputError, match=r"number"):
+                lost_seconds(kind, *given)

@@ -17,6 +17,7 @@ from apportion.policies import Instance, Policy, solve_instance
 from apportion.policies.whole.pollux import DeepBoot, Pollux
 from apportion.policies.whole.remaining_time import Lyra, Optimus
 from apportion.policies.whole.sia import Sia
+from apportion.policies.whole.values import reallocation_factor
 
 POLICIES: list[Policy] = [Sia(), Sia(power=1.0), Pollux(), Pollux(power=0.0), DeepBoot(), Optimus()]
 BY_NAME = pytest.mark.parametrize("policy", POLICIES, ids=repr)
@@ -212,3 +213,19 @@ def test_with_labels(name: str) -> None:
     assert again.choice.reindex(found.choice.index).tolist() == found.choice.tolist()
     with pytest.raises(InputError, match="decides in whole numbers"):
         ap.session(name, "a100=4,t4=2").add(SPEED)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, -1.0, np.inf, None, "x"])
+def test_a_reallocation_factor_is_of_times_and_a_part(wrong: Any) -> None:
+    for place in range(3):
+        given: list[Any] = [[600.0, 60.0], [2, 0], [30.0, 30.0]]
+        given[place] = [given[place][0], wrong]
+        with pytest.raises(InputError, match="number"):
+            reallocation_factor(*given)
+    if isinstance(wrong, float):
+        instance = drawn(0)
+        factors = np.append(np.ones(5), wrong)
+        with pytest.raises(InputError, match=r"has reallocation_factor = .*; it must be"):
+            solve_instance(
+                Sia(), instance.with_columns({**instance.columns, "reallocation_factor": factors})
+            )

@@ -8,9 +8,18 @@ import pandas as pd
 import pytest
 
 import apportion as ap
+import apportion.elastic
 from apportion.errors import InputError
+from apportion.estimators.goodput import (
+    BatchLimits,
+    MeasuredApplication,
+    MeasuredSteps,
+    MeasuredTraining,
+    StepTimes,
+)
 from apportion.mechanism.configurations import RESTARTS
 from apportion.sim.elastic.record import PauseRecord
+from apportion.sim.elastic_workload import packed
 from apportion.sim.engine.snapshot import Snapshots
 
 if TYPE_CHECKING:
@@ -141,3 +150,77 @@ def test_what_does_not_go_together_is_refused() -> None:
         ap.simulate("sia", elastic, CLUSTER, growth=0.5)
     with pytest.raises(InputError, match="relative speed of 'v100'"):
         replace(elastic, relative_speed={"v100": 0.0})
+
+
+def measured_on(machine: int) -> MeasuredApplication:
+    """An application that was measured on up to four full machines of so many GPUs."""
+    times = StepTimes(
+        alpha_c=0.02, beta_c=0.001, alpha_n=0.03, beta_n=0.002, alpha_r=0.01, beta_r=0.001
+    )
+    rows = [
+        (*packed(gpus, machine), batch)
+        for gpus in [*range(1, machine + 1), *(machine * nodes for nodes in (2, 3, 4))]
+        for batch in (16, 64, 128)
+    ]
+    table = pd.DataFrame(
+        [
+            {
+                "placement": "".join(map(str, gang)),
+                "local_batch": batch,
+                "step_s": (step := float(times.step_s(sum(gang), len(gang), batch))),
+                "synchronisation_s": step - float(times.gradient_s(batch)),
+            }
+            for *gang, batch in rows
+        ]
+    )
+    none = pd.DataFrame(
+        columns=["nodes", "gpus", "local_batch", "step_s", "synchronisation_s"], dtype=float
+    )
+    epochs = pd.DataFrame({"progress": [20_000.0], "grad_sqr": 1.0, "grad_var": 1.0})
+    training = MeasuredTraining("measured", {64: epochs, 1024: epochs * [0.5, 1.0, 1.0]})
+    limits = BatchLimits(64, 1024, 16, 128)
+    return MeasuredApplication("measured", MeasuredSteps("measured", table, none), training, limits)
+
+
+@pytest.mark.parametrize(
+    ("measured", "machines"),
+    [
+        (4, (8,)),
+        *(
+            pytest.param(own, machines, marks=pytest.mark.slow)
+            for own in (1, 2, 4, 8)
+            for machines in ((1,), (2,), (3,), (4,), (6,), (8,), (16,), (8, 4))
+        ),
+    ],
+)
+def test_jobs_run_on_machines_of_other_sizes_than_they_were_measured_on(
+    measured: int, machines: tuple[int, ...]
+) -> None:
+    """What they would do as rigid jobs, to work out fairness, is of the model of the run."""
+    rng = np.random.default_rng(measured)
+    gpus = [12, 5, *rng.integers(1, 17, 2)]
+    table = pd.DataFrame(
+        {"arrival_s": 0.0, "application": "measured", "gpus": gpus, "batch": 16 * np.array(gpus)}
+    )
+    table["batch"] = np.maximum(table["batch"], 64)
+    jobs = ap.ElasticWorkload("other machines", table, {"measured": measured_on(measured)})
+    for cluster in (
+        ap.Cluster({"v100": 48}, gpus_per_machine=machines[0]),
+        ap.Cluster({"v100": 16, "k80": 48}, gpus_per_machine=machines[-1]),
+    ):
+        run = ap.simulate("sia", jobs, cluster)
+        assert np.isfinite(run.jobs[["jct_s", "isolated_s", "ftf"]].to_numpy(dtype=float)).all()
+        assert jobs.describe(cluster).notna().any(axis=None)
+
+
+def test_gpus_that_serve_for_good_train_nobody() -> None:
+    requests = ap.elastic.generate_requests(
+        ap.elastic.DiurnalRate(mean=0.2), length_s=300.0, services=1, mean_duration_s=5.0, seed=0
+    )
+    jobs = workload(jobs=2)
+    for gpus, cluster in ((8, CLUSTER), (12, {"k80": 4, "v100": 8})):
+        apart = ap.Configurations(serving=ap.Serving(requests, gpus=gpus, lending=False))
+        with pytest.raises(InputError, match=rf"Job 0 .* {gpus} of {gpus} GPUs serve requests"):
+            ap.simulate("sia", jobs, cluster, mechanism=apart)
+    apart = ap.Configurations(serving=ap.Serving(requests, gpus=7, lending=False))
+    assert ap.simulate("sia", jobs, CLUSTER, mechanism=apart).jobs["jct_s"].notna().all()
