@@ -199,9 +199,8 @@ class Instance(ProblemArrays):
 
     @cached_property
     def shared_gpus(self) -> Floats:
-        """GPUs that jobs divide among them: 0 of a type that no option is of, shape (types,)."""
-        offered = np.isin(np.arange(self.accelerators), self.option_accelerator)
-        return np.where(offered, self.capacity[: self.accelerators], 0.0)
+        """GPUs of each type, which jobs divide among them, shape (types,)."""
+        return self.capacity[: self.accelerators]
 
     @cached_property
     def type_share(self) -> Floats:

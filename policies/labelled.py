@@ -71,7 +71,7 @@ def solve(
         Steps/s of each job under each option: a `ThroughputTensor`, which can carry `workers` and
         `jobs`; a DataFrame, jobs by accelerator types (or columns ``(accelerator, tier)`` or
         ``(accelerator, gpus)``); a mapping of mappings; or an array, whose jobs are called 0 to
-        n - 1.
+        n - 1. A job cannot run on a type of the workers that no throughput names.
     workers
         GPUs of each accelerator type: a `Cluster`, a mapping, or text such as ``"v100=8,k80=16"``;
         with an array also a list, whose types are called 0 to n - 1. Needed unless the tensor
@@ -106,6 +106,7 @@ def solve(
     chosen = get_policy(policy)
     tensor = ThroughputTensor.of(throughput_tensor, workers=workers, jobs=jobs)
     cluster = tensor.cluster
+    tensor = tensor.on_types_of(cluster)
     table = jobs_of(tensor, tensor.jobs_table, chosen)
     packing = pack_gangs(tensor, cluster, table) if gang_packing else GangPacking.none(tensor)
     resources = [*resources, *packing.resources]

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
 
-__all__ = ["instance_of", "jobs_of", "pair_table"]
+__all__ = ["DEFAULTS", "instance_of", "jobs_of", "pair_table"]
 
-_DEFAULTS = {
+DEFAULTS = {
     "weight": 1.0,
     "count": 1.0,
     "scale_factor": 1.0,
@@ -39,6 +39,7 @@ _DEFAULTS = {
     "waited_s": 0.0,
     "reallocation_factor": 1.0,
 }
+"""What is taken of jobs of which a column of the jobs table does not tell."""
 
 
 def jobs_of(tensor: ThroughputTensor, jobs: pd.DataFrame | None, policy: Policy) -> pd.DataFrame:
@@ -55,7 +56,7 @@ def jobs_of(tensor: ThroughputTensor, jobs: pd.DataFrame | None, policy: Policy)
         for job in table.index.difference(ids, sort=False):
             raise unknown_name("job in the jobs table (not in the throughput tensor)", job, ids)
         table = table.loc[ids]
-    for name, value in _DEFAULTS.items():
+    for name, value in DEFAULTS.items():
         table = table if name in table else table.assign(**{name: value})
     if "running_on" in policy.columns and "running_on" not in table:
         table = table.assign(running_on="")
@@ -224,4 +225,10 @@ def pair_table(pairs: PairThroughputs, tensor: ThroughputTensor, table: pd.DataF
         If the jobs table has no job types, or an option of the tensor is no type of the pairs.
     """
     check_jobs(table[table.columns.intersection(["job_type"])], required=["job_type"])
-    return PairTable(*pairs.lookup(table, map(str, tensor.options)))
+    names = tensor.options.map(str)
+    runs = (tensor.values.to_numpy() > 0).any(axis=0)
+    asked = np.flatnonzero(runs | names.isin(pairs.accelerators))  # the others need no pairs
+    known, key = pairs.lookup(table, names[asked])
+    own = np.zeros((*known.shape[:2], len(names)))
+    own[:, :, asked] = known
+    return PairTable(own, key)

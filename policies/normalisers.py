@@ -3,9 +3,9 @@
 Everything here is of a job *by itself*, under each option. A job that never runs by itself is
 taken as it runs in the combinations that it is in: for each option the one in which it is fastest.
 
-Shares are of the GPUs of all types that the throughputs name: one on which a job cannot run takes
-its part of the job's time and adds no steps, but for a policy that takes types to be alike, to
-which it is as good as any. A type that only the cluster names counts nowhere.
+Shares are of the GPUs of all types of the cluster: one on which a job cannot run takes its part of
+the job's time and adds no steps, but for a policy that takes types to be alike, to which it is as
+good as any.
 """
 
 from __future__ import annotations

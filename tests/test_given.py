@@ -92,7 +92,7 @@ def test_without_workers_both_ways_are_shown(given: Any) -> None:
         (None, {}, "not NoneType"),
         ("v100", {}, "not str"),
         ({"x": 4.0}, {}, "'x' is 4.0; it must be a mapping by type"),
-        ({"x": {"v100": 4.0}, "y": {"k80": 4.0}}, {}, "job 'x' on 'k80' is nan"),
+        ({"x": {"v100": 4.0, "k80": None}}, {}, "job 'x' on 'k80' is None"),
         (SPEED, {"jobs": {"weight": [1.0]}}, "1 values for 3 jobs"),
         (SPEED, {"jobs": {"wieght": 1.0}}, "Did you mean 'weight'"),
         (SPEED, {"jobs": {"weight": {"x": 1.0}}}, r"job \(without weight\) 'y'"),

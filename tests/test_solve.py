@@ -36,10 +36,31 @@ def test_the_order_of_the_jobs_table_does_not_matter() -> None:
     pd.testing.assert_frame_equal(one.X, other.X)
 
 
-def test_types_that_no_job_knows_stay_idle_and_have_no_price() -> None:
-    allocation = solve("max_min_fairness", SPEED, workers="h100=4,v100=1,k80=1")
-    assert list(allocation.X.columns) == ["v100", "k80"]
+@pytest.mark.parametrize("policy", ["max_min_fairness", "isolated", "proportional", "makespan"])
+def test_a_type_without_throughputs_is_one_on_which_nobody_runs(policy: str) -> None:
+    """What is not said of a type is what a column of zeros says."""
+    table, cluster = jobs(total_steps=100.0), "h100=4,v100=1,k80=1"
+    allocation = solve(policy, SPEED, workers=cluster, jobs=table)
+    expected = solve(policy, SPEED.assign(h100=0.0), workers=cluster, jobs=table)
+    assert list(allocation.X.columns) == ["v100", "k80", "h100"]
+    assert (allocation.X["h100"] == 0.0).all()
     assert allocation.prices["h100"] == 0.0
+    pd.testing.assert_frame_equal(allocation.X, expected.X)
+    speeds = {job: {k: v for k, v in row.items() if v} for job, row in SPEED.T.to_dict().items()}
+    told = solve(policy, speeds, workers=cluster, jobs=table)
+    pd.testing.assert_frame_equal(told.X[expected.X.columns], expected.X)
+
+
+def test_pairs_need_no_throughputs_on_a_type_without_any() -> None:
+    pairs = ap.generate_pair_throughputs(accelerators=["v100"])
+    kinds = [kind for kind, gpus in pairs.keys.tolist() if gpus == 1][:2]
+    speeds = {kind: {"v100": 1.0} for kind in kinds}
+    table = pd.DataFrame({"job_type": kinds, "scale_factor": 1}, index=kinds)
+    policy, cluster = "max_min_fairness_space_sharing", "v100=1,k80=1"
+    shared = solve(policy, speeds, workers=cluster, jobs=table, pairs=pairs)
+    assert (shared.X["k80"] == 0.0).all()
+    alone = solve(policy, speeds, workers="v100=1", jobs=table, pairs=pairs)
+    np.testing.assert_allclose(shared.X["v100"], alone.X["v100"], atol=1e-7)
 
 
 def test_total_steps_stand_in_for_steps_remaining() -> None:

@@ -7,7 +7,6 @@ holds of each resource, and its part in an objective that sums over jobs.
 from __future__ import annotations
 
 import logging
-import warnings
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -36,11 +35,21 @@ _LASTING = {"weight", "count", "scale_factor"}
 """Columns of the jobs table that stay as they are while a job waits and runs."""
 
 
+class _Counts(cp.Parameter):
+    """Counts that ``*`` multiplies one by one, as it does the array that policies know."""
+
+    def __mul__(self, other: Any) -> Any:
+        return cp.multiply(self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return cp.multiply(other, self)
+
+
 class CountedProblem(Problem):
     """A `Problem` whose `count` is a cvxpy parameter of shape (classes,)."""
 
     def __init__(self, instance: Instance) -> None:
-        self._parameter = cp.Parameter(instance.jobs, nonneg=True, value=instance.count)
+        self._parameter = _Counts(instance.jobs, nonneg=True, value=instance.count)
         super().__init__(instance)
 
     @property
@@ -86,11 +95,9 @@ def declare(
         return None
     p = CountedProblem(classes)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")  # of cvxpy, where it takes an expression another way
-            objective, own = policy.objective(p), policy.constraints(p)
-            declared = cp.Problem(objective, [*p.constraints, *own])
-            follows = checked or _follows_counts(policy, p, declared)
+        objective, own = policy.objective(p), policy.constraints(p)
+        declared = cp.Problem(objective, [*p.constraints, *own])
+        follows = checked or _follows_counts(policy, p, declared)
     except Exception as error:  # a policy may do with its numbers what no parameter allows
         _LOG.info("%r is solved anew each time: %s", policy, error)
         return None

@@ -2,46 +2,40 @@
 
 from __future__ import annotations
 
+import functools
+import threading
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
-from apportion.checks import choice, hashable
+from apportion.allocation_files import write_object
+from apportion.checks import choice, label
 from apportion.cluster import Cluster
-from apportion.errors import InputError, unknown_name, written
+from apportion.errors import InputError, unknown_name
 from apportion.kinds import checked
 from apportion.policies.labelled import solve
-from apportion.policies.labels import instance_of, jobs_of
-from apportion.policies.placements.tiers import GangPacking
 from apportion.policies.registry import get_policy
-from apportion.policies.sessions.job_kinds import JobClasses
-from apportion.policies.sessions.job_roll import JobRoll
+from apportion.policies.sessions import session_files
 from apportion.policies.sessions.session_allocation import SessionAllocation
-from apportion.policies.sessions.session_input import (
-    described,
-    descriptions,
-    of_single_jobs,
-    read_jobs,
-    recognised,
-    table_of,
-)
+from apportion.policies.sessions.session_input import types_of, with_options
+from apportion.policies.sessions.session_jobs import SessionJobs
 from apportion.policies.sessions.warm_classes import WarmClasses
-from apportion.table_checks import check_unique
 from apportion.tensor import ThroughputTensor
 from apportion.threads import one_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Mapping
+    from collections.abc import Callable, Hashable, Iterable, Mapping
+    from pathlib import Path
     from types import TracebackType
-
-    import pandas as pd
 
     from apportion.allocation import Allocation
     from apportion.policies.base import Policy
     from apportion.policies.sessions.counted_solver import Route
-    from apportion.policies.sessions.job_kinds import JobKind
     from apportion.policies.sessions.session_input import Facts, Throughputs
+
+    P = ParamSpec("P")
+    R = TypeVar("R")
 
 __all__ = ["Session", "session"]
 
@@ -60,6 +54,9 @@ def session(
     count, as under `MaxMinFairness` and `MaxTotalThroughput`, an event changes a few numbers of a
     problem that stays in the solver. Under other policies every solve is a new one;
     ``stats["path"]`` of the result says which it was.
+
+    Several threads may use a session: their calls take turns. It can be copied and pickled, and
+    written as JSON; a copy has the state and makes its solvers anew.
 
     Parameters
     ----------
@@ -95,8 +92,27 @@ def session(
     return opened
 
 
+def _in_turn(
+    method: Callable[Concatenate[Session, P], R],
+) -> Callable[Concatenate[Session, P], R]:
+    """Let one thread at a time into a session that is open: a solver can serve no other."""
+
+    @functools.wraps(method)
+    def alone(self: Session, *args: P.args, **kwargs: P.kwargs) -> R:
+        with self._lock, one_thread:
+            if not self._open:
+                raise InputError("The session is closed.")
+            return method(self, *args, **kwargs)
+
+    return alone
+
+
 class Session:
-    """An allocation problem whose jobs come and go; a call with bad input changes nothing."""
+    """An allocation problem whose jobs come and go; a call with bad input changes nothing.
+
+    The types are those of the cluster: where a job has no speed it cannot run. What was said of
+    its speed on a type that the cluster no longer has counts again when the type is back.
+    """
 
     def __init__(
         self, policy: Policy, cluster: Cluster, *, second_stage: bool, route: Route
@@ -109,19 +125,22 @@ class Session:
                 f"the next; use solve."
             )
         choice("route", route, _ROUTES)
-        self.policy, self.cluster = policy, cluster
+        self.policy = policy
+        self._lock = threading.RLock()
         self._second_stage = second_stage
         self._route: Route = route
         self._open = True
-        self._options: pd.Index | None = None
-        self._names: list[Hashable] | None = None
-        self._jobs = JobRoll()
-        self._classes = JobClasses(("weight", "scale_factor"))
+        self._place(SessionJobs(policy, cluster))
+
+    def _place(self, jobs: SessionJobs) -> None:
+        """Go on with other jobs, or the same on another cluster: nothing solved counts there."""
+        self._jobs = jobs
         self._warm: WarmClasses | None = None
         self._may_be_warm = True
 
     def __enter__(self) -> Session:
-        self._check_open()
+        if not self._open:
+            raise InputError("The session is closed.")
         return self
 
     def __exit__(
@@ -134,17 +153,24 @@ class Session:
 
     def close(self) -> None:
         """Give the solver's memory back; the session can no longer be used, its results can."""
-        self._open, self._warm = False, None
+        with self._lock:
+            self._open, self._warm = False, None
 
     def __len__(self) -> int:
-        return len(self._jobs)
+        return len(self._jobs.roll)
 
     @property
     def jobs(self) -> list[Hashable]:
         """Ids of the jobs at hand, in the order in which they came."""
-        return self._jobs.snapshot().ids()
+        with self._lock:
+            return self._jobs.roll.snapshot().ids()
 
-    @one_thread
+    @property
+    def cluster(self) -> Cluster:
+        """The GPUs that jobs share now."""
+        return self._jobs.cluster
+
+    @_in_turn
     def add(self, throughputs: Throughputs, jobs: Facts | None = None) -> None:
         """Add jobs.
 
@@ -152,6 +178,7 @@ class Session:
         ----------
         throughputs
             Steps/s of each new job under each option, as for `solve`; single jobs, no combinations.
+            A job cannot run under an option that it has no speed for.
         jobs
             What else is known of them: a table, a mapping of mappings by job, or a dict of columns
             as for `solve`; by default what a `ThroughputTensor` carries.
@@ -161,18 +188,11 @@ class Session:
         InputError
             If a job is there already, fits nowhere, or anything else is wrong with it.
         """
-        self._check_open()
-        kinds = recognised(throughputs, jobs, self._names, self._classes.known)
-        if kinds is None:
-            kinds = self._read(*read_jobs(throughputs, jobs, self.cluster))
-        for job in kinds:
-            if job in self._jobs:
-                raise InputError(f"Job {written(job)} is in the session already; use update.")
-        for job, kind in kinds.items():
-            self._jobs.add(job, kind)
-            self._classes.come(kind)
+        there = self._jobs.add(throughputs, jobs)
+        if there is not self._jobs:
+            self._place(there)
 
-    @one_thread
+    @_in_turn
     def remove(self, jobs: Iterable[Hashable]) -> None:
         """Remove jobs by id.
 
@@ -181,19 +201,9 @@ class Session:
         InputError
             If a job is not there, or is named twice.
         """
-        self._check_open()
-        going = [jobs] if isinstance(jobs, str) else hashable("job to remove", jobs)
-        for job in going:
-            if job not in self._jobs:
-                raise unknown_name("job to remove", job, self.jobs)
-        if len(set(going)) < len(going):
-            twice = next(job for place, job in enumerate(going) if job in going[:place])
-            raise InputError(f"Job {written(twice)} is to be removed twice.")
-        for job in going:
-            self._classes.go(self._jobs.remove(job))
-        self._classes.forget(len(self))
+        self._jobs.remove(jobs)
 
-    @one_thread
+    @_in_turn
     def update(self, jobs: Facts) -> None:
         """Change what is known of some jobs: the columns given, the others stay.
 
@@ -202,26 +212,52 @@ class Session:
         InputError
             If a job is not there, or a value is out of range.
         """
-        self._check_open()
-        table = table_of(jobs)
-        if table is None:
-            raise InputError("There is nothing to update: jobs is None.")
-        check_unique("job id", table.index)
-        for job in table.index:
-            if job not in self._jobs:
-                raise unknown_name("job to update", job, self.jobs)
-        if not len(table):
-            return
-        old = self._labelled({job: self._jobs[job] for job in table.index})
-        known = old[1].drop(columns=table.columns, errors="ignore").join(table)
-        kinds = self._read(ThroughputTensor.of(old[0]), known)
-        for job, kind in kinds.items():
-            self._classes.go(self._jobs[job])
-            self._classes.come(kind)
-        self._jobs.revise(lambda job, kind: kinds.get(job, kind))
-        self._classes.forget(len(self))
+        self._jobs.update(jobs)
 
-    @one_thread
+    @_in_turn
+    def set_cluster(self, cluster: Cluster | Mapping[str, int] | str) -> None:
+        """Go on with other GPUs: nodes that come and go, types that are new or no longer there.
+
+        Parameters
+        ----------
+        cluster
+            As for `session`.
+
+        Raises
+        ------
+        InputError
+            If it is none, or a job at hand fits nowhere on it.
+        """
+        new = Cluster.of(cluster)
+        told = with_options(self._jobs.told, None, new)
+        self._place(self._jobs.on(new, told))
+
+    @_in_turn
+    def set_capacity(self, accelerator: str, gpus: int) -> None:
+        """Go on with another number of GPUs of one type, e.g. while a node is drained.
+
+        Parameters
+        ----------
+        accelerator
+            A type of the cluster, or one that it had before.
+        gpus
+            GPUs of the type that can be used; 0 for none.
+
+        Raises
+        ------
+        InputError
+            If the type is unknown or the number is none, or a job at hand fits nowhere then.
+        """
+        name, now = label("accelerator type", accelerator), self.cluster.gpus
+        had = [] if self._jobs.told is None else types_of(self._jobs.told)
+        if name not in now and name not in had:
+            raise unknown_name(
+                "accelerator type of this session", name, dict.fromkeys([*now, *had])
+            )
+        new = replace(self.cluster, gpus={**now, name: gpus})
+        self._place(self._jobs.on(new, self._jobs.told))
+
+    @_in_turn
     def solve(self) -> SessionAllocation | Allocation:
         """Solve for the jobs at hand.
 
@@ -238,20 +274,18 @@ class Session:
         InfeasibleError, SolveError
             If there is no allocation, or no solver found one.
         """
-        self._check_open()
-        if not self._jobs:
+        if not len(self):
             raise InputError("There are no jobs in the session; add some before solve.")
         warm = self._ready()
         if warm is None:
-            now = self._jobs.snapshot()
-            tensor, table = self._labelled(dict(zip(now.ids(), now.kinds(), strict=True)))
+            tensor, table = self._jobs.tables()
             second = self._second_stage
             found = solve(
                 self.policy, tensor, workers=self.cluster, jobs=table, second_stage=second
             )
             return replace(found, stats={**found.stats, "path": "solved anew"})
         solution = warm.solve(
-            np.array(self._classes.count, dtype=float),
+            np.array(self._jobs.classes.count, dtype=float),
             second_stage=self._second_stage,
             route=self._route,
         )
@@ -259,42 +293,82 @@ class Session:
             solution=solution,
             policy_asked=self.policy,
             cluster=self.cluster,
-            options=cast("pd.Index", self._options),
-            _roll=self._jobs.snapshot(),
+            options=self._jobs.options,
+            _roll=self._jobs.roll.snapshot(),
         )
-
-    def _check_open(self) -> None:
-        if not self._open:
-            raise InputError("The session is closed.")
-
-    def _read(self, tensor: ThroughputTensor, jobs: pd.DataFrame | None) -> dict[Hashable, JobKind]:
-        """Check jobs as `solve` does, and find or make their kinds."""
-        tensor = of_single_jobs(tensor, self._options)
-        table = jobs_of(tensor, jobs, self.policy)
-        instance = instance_of(
-            tensor, self.cluster, table, (), GangPacking.none(tensor).largest_gang
-        )
-        self._options, self._names = tensor.options, tensor.options.tolist()
-        self._may_be_warm &= tensor.options.nlevels == 1  # tiers have limits of the whole mix
-        kinds = self._classes.kinds_of(descriptions(tensor, jobs), instance)
-        return dict(zip(tensor.jobs, kinds, strict=True))
-
-    def _labelled(self, jobs: Mapping[Hashable, JobKind]) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Throughputs and facts of some jobs as tables."""
-        return described({job: kind.said for job, kind in jobs.items()}, self._options)
 
     def _ready(self) -> WarmClasses | None:
         """Return a problem that has every class at hand, compiled if it has to be."""
-        if not self._may_be_warm:
+        jobs = self._jobs
+        if not self._may_be_warm or jobs.options.nlevels > 1:  # tiers have limits of the whole mix
             return None
-        if self._warm is None or len(self._classes.count) > self._warm.classes.jobs:
+        if self._warm is None or len(jobs.classes.count) > self._warm.classes.jobs:
             was_valid = self._warm is not None
-            packed = self._classes.pack()
+            packed = jobs.classes.pack()
             if packed:
-                self._jobs.revise(lambda _, kind: packed[kind])
-            self._warm = WarmClasses.of(self.policy, self._classes.instance(), checked=was_valid)
+                jobs.roll.revise(lambda _, kind: packed[kind])
+            self._warm = WarmClasses.of(self.policy, jobs.classes.instance(), checked=was_valid)
             self._may_be_warm = self._warm is not None
         return self._warm
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a copy needs: no lock, no solver, and nothing that would be shared."""
+        with self._lock:
+            return {
+                "policy": self.policy,
+                "cluster": self.cluster,
+                "second_stage": self._second_stage,
+                "route": self._route,
+                "open": self._open,
+                "told": self._jobs.told,
+                "said": self._jobs.said(),
+            }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        given = state["policy"], state["cluster"]
+        self.__init__(*given, second_stage=state["second_stage"], route=state["route"])  # type: ignore[misc]
+        with one_thread:
+            self._jobs = SessionJobs.of(*given, state["told"], state["said"])
+        self._open = state["open"]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the state as dicts, lists, texts and numbers; `from_dict` is the way back.
+
+        Raises
+        ------
+        InputError
+            If the policy is not known by a name, or a job id or an option of the policy is no
+            text, number or list of them.
+        """
+        return session_files.to_plain(self.__getstate__())
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Session:
+        """Open a session with the state that `to_dict` gave.
+
+        Raises
+        ------
+        InputError
+            If it is not of that format; the message says what is wrong.
+        """
+        opened = cls.__new__(cls)
+        opened.__setstate__(session_files.state_of(content))
+        return opened
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        """Return `to_dict` as JSON, and write it to `path` if given; `from_json` reads it."""
+        return write_object(self.to_dict(), path)
+
+    @classmethod
+    def from_json(cls, text: str | Path) -> Session:
+        """Open a session with the state that `to_json` gave: the text, or a `Path` to read.
+
+        Raises
+        ------
+        InputError
+            If it is not of that format, or there is no such file.
+        """
+        return cls.from_dict(session_files.from_json(text))
 
 
 _ROUTES = ("direct deltas", "parametrised")

@@ -11,6 +11,8 @@ from apportion.checks import mapping
 from apportion.errors import InputError, unknown_name, written
 from apportion.given import jobs_table
 from apportion.jobs import JOB_COLUMNS
+from apportion.option_labels import level_names
+from apportion.policies.labels import DEFAULTS
 from apportion.tensor import ThroughputTensor
 
 if TYPE_CHECKING:
@@ -24,20 +26,25 @@ __all__ = [
     "Throughputs",
     "described",
     "descriptions",
-    "of_single_jobs",
+    "facts_of",
+    "in_tables",
+    "options_on",
     "read_jobs",
     "recognised",
-    "table_of",
+    "under",
+    "with_options",
 ]
 
 Throughputs = ThroughputTensor | pd.DataFrame | Mapping[Any, Mapping[Any, float]]
 """Steps/s of jobs under options."""
 Facts = pd.DataFrame | Mapping[Any, Any]
 """What else is known of jobs, by id and column of the jobs table; or columns by name."""
+Told = tuple[ThroughputTensor, pd.DataFrame | None]
+"""Steps/s of jobs, and a table of what else is known of them."""
 
 
-def table_of(jobs: Facts | None, ids: pd.Index | None = None) -> pd.DataFrame | None:
-    """Return a table of what is known of jobs.
+def facts_of(jobs: Facts | None, ids: pd.Index | None = None) -> Facts | None:
+    """Return what is known of jobs, as a table or as mappings by job.
 
     A mapping of mappings is by job; with the `ids` of jobs, any other is of columns by name.
     """
@@ -50,65 +57,162 @@ def table_of(jobs: Facts | None, ids: pd.Index | None = None) -> pd.DataFrame | 
     columns = not by_job or all(name in JOB_COLUMNS for name in known)
     if ids is not None and columns and not (by_job and all(job in ids for job in known)):
         return jobs_table(known, ids)
-    rows = {
+    return {
         job: mapping(f"What is known of job {written(job)}", facts, "a mapping by column")
         for job, facts in known.items()
     }
-    return pd.DataFrame.from_dict(rows, orient="index")
 
 
 def read_jobs(
     throughputs: Throughputs, jobs: Facts | None, cluster: Cluster
-) -> tuple[ThroughputTensor, pd.DataFrame | None]:
-    """Return throughputs and the table of what else is known, by default what they carry.
+) -> tuple[pd.Index, list[Told]]:
+    """Return jobs in order, and throughputs and what else is known, by default what they carry.
 
     Raises
     ------
     InputError
-        If they carry other workers than the session's.
+        If they carry other workers than the session's, or jobs are combined.
     """
     tensor = ThroughputTensor.of(throughputs)
     if tensor.workers not in (None, cluster):
         raise InputError(
             f"The throughputs are for the workers {tensor.workers}, the session is of {cluster}."
         )
-    known = table_of(jobs, tensor.jobs)
-    return tensor, tensor.jobs_table if known is None else known
+    if len(tensor.rows) != len(tensor.jobs) or not tensor.rows.equals(tensor.jobs):
+        raise InputError("A session takes single jobs; combinations of jobs are for solve.")
+    facts = facts_of(jobs, tensor.jobs)
+    if facts is None or isinstance(facts, pd.DataFrame):
+        return tensor.jobs, [(tensor, tensor.jobs_table if facts is None else facts)]
+    for job in tensor.jobs:
+        if job not in facts:
+            raise unknown_name("job in the throughput tensor (not in the jobs table)", job, facts)
+    for job in facts:
+        if job not in tensor.jobs:
+            kind = "job in the jobs table (not in the throughput tensor)"
+            raise unknown_name(kind, job, tensor.jobs)
+    speeds = map(tuple, tensor.values.to_numpy(dtype=float).tolist())
+    said = {job: (each, facts[job]) for job, each in zip(tensor.jobs, speeds, strict=True)}
+    return tensor.jobs, in_tables(said, tensor.options)
 
 
-def of_single_jobs(tensor: ThroughputTensor, options: pd.Index | None) -> ThroughputTensor:
-    """Return throughputs in the order of a session's options, if there are any yet.
+def in_tables(
+    jobs: Mapping[Hashable, tuple[tuple[float, ...], Mapping[str, Any]]], options: pd.Index | None
+) -> list[Told]:
+    """Return jobs in tables, those of whom the same columns are known together.
+
+    Whose speeds are fewer than the options cannot run under the last of them.
+    """
+    alike: dict[tuple[str, ...], list[Hashable]] = {}
+    for job, (_, facts) in jobs.items():
+        alike.setdefault(tuple(facts), []).append(job)
+    width = 0 if options is None else len(options)
+    tables: list[Told] = []
+    for names, ids in alike.items():
+        index = pd.Index(ids, tupleize_cols=False)
+        speeds = [[*jobs[job][0], *[0.0] * (width - len(jobs[job][0]))] for job in ids]
+        columns = {name: [jobs[job][1][name] for job in ids] for name in names}
+        tensor = ThroughputTensor.of(pd.DataFrame(speeds, index, options))
+        tables.append((tensor, _table(columns, index)))
+    return tables
+
+
+def options_on(options: pd.Index | None, cluster: Cluster) -> pd.Index:
+    """Return the options of the types of a cluster, in its order where an option is a type."""
+    if options is None:
+        return pd.Index(cluster.accelerators)
+    types = types_of(options)
+    if options.nlevels > 1:
+        return options[types.isin(cluster.accelerators)]
+    label = dict(zip(types, options, strict=True))
+    return pd.Index([label.get(name, name) for name in cluster.accelerators])
+
+
+def types_of(options: pd.Index) -> pd.Index:
+    """Return the names of the types of options, as in a cluster."""
+    place = (level_names(options) or ("accelerator",)).index("accelerator")
+    return options.get_level_values(place).map(str)
+
+
+def with_options(
+    known: pd.Index | None, tensor: ThroughputTensor | None, cluster: Cluster
+) -> pd.Index | None:
+    """Add to the options of a session what a cluster has and jobs are told under.
 
     Raises
     ------
     InputError
-        If jobs are combined, or have other options.
+        For a type that no cluster of the session had, or options of other levels.
     """
-    if len(tensor.rows) != len(tensor.jobs) or not tensor.rows.equals(tensor.jobs):
-        raise InputError("A session takes single jobs; combinations of jobs are for solve.")
+    options = known if tensor is None else tensor.options
     if options is None:
-        return tensor
-    for option in tensor.options.symmetric_difference(options):
-        raise unknown_name("option of this session", option, options)
-    return ThroughputTensor(tensor.values[options])
+        return None
+    first = options[:0] if known is None else known
+    if first.nlevels != options.nlevels:
+        raise InputError(
+            f"The options of the session have {first.nlevels} levels (such as "
+            f"{written(first[0])}), those of the new jobs {options.nlevels}."
+        )
+    valid = dict.fromkeys([*cluster.accelerators, *types_of(first)])
+    for name in types_of(options):
+        if name not in valid:
+            raise unknown_name("accelerator type of this session", name, valid)
+    if options.nlevels > 1:
+        new = [option for option in options if option not in first]
+        return first if not new and known is not None else first.append(options[options.isin(new)])
+    label = dict(zip(types_of(options), options, strict=True))
+    new = [label.get(name, name) for name in valid if name not in set(types_of(first))]
+    return first if not new else pd.Index([*first, *new])
 
 
-def descriptions(tensor: ThroughputTensor, jobs: pd.DataFrame | None) -> list[Description]:
-    """Return what was said of each job, in the order of the tensor."""
-    given = pd.DataFrame(index=tensor.jobs) if jobs is None else jobs.loc[tensor.jobs]
+def under(tensor: ThroughputTensor, options: pd.Index | None) -> pd.DataFrame:
+    """Return steps/s under the options of a session, 0 under those that nothing was said of."""
+    if options is None or tensor.options.nlevels > 1:
+        return tensor.values.reindex(columns=options, fill_value=0.0)
+    label = dict(zip(types_of(options), options, strict=True))
+    own = tensor.values.set_axis([label[name] for name in types_of(tensor.options)], axis=1)
+    return own.reindex(columns=options, fill_value=0.0)
+
+
+def descriptions(speeds: pd.DataFrame, jobs: pd.DataFrame | None) -> list[Description]:
+    """Return what was said of each job, in the order of the speeds."""
+    given = pd.DataFrame(index=speeds.index) if jobs is None else jobs
     columns = sorted(map(str, given.columns))
     facts = [tuple(zip(columns, row, strict=True)) for row in given[columns].to_numpy(object)]
-    speeds = map(tuple, tensor.values.to_numpy(dtype=float).tolist())
-    return list(zip(speeds, facts, strict=True))
+    return list(zip(map(tuple, speeds.to_numpy(dtype=float).tolist()), facts, strict=True))
 
 
 def described(
     said: Mapping[Hashable, Description], options: pd.Index | None
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return tables of throughputs and of what else was said of jobs."""
-    index = pd.Index(list(said))
+    """Return tables of throughputs and of what else was said of jobs.
+
+    What was said of some jobs only is what `solve` takes by default of the others; a column without
+    such a value is left out, as no policy that needs it would have taken those jobs.
+    """
+    index = pd.Index(list(said), tupleize_cols=False)
     tensor = pd.DataFrame([speeds for speeds, _ in said.values()], index, options)
-    return tensor, pd.DataFrame([dict(facts) for _, facts in said.values()], index)
+    facts = [dict(facts) for _, facts in said.values()]
+    names = sorted({name for each in facts for name in each})
+    columns = {name: [each.get(name, _default(name, each)) for each in facts] for name in names}
+    told = {name: column for name, column in columns.items() if ... not in column}
+    return tensor, _table(told, index)
+
+
+def _table(columns: Mapping[str, list[Any]], index: pd.Index) -> pd.DataFrame:
+    """Return a table of columns of any values, pairs among them."""
+    each = {name: pd.Series(column, index, dtype=object) for name, column in columns.items()}
+    return pd.DataFrame(each, index).infer_objects()
+
+
+def _default(name: str, facts: Mapping[str, Any]) -> Any:
+    """Return what `solve` takes of a job of which a column does not tell; `...` for nothing."""
+    if name == "steps_remaining":
+        return facts.get("total_steps", ...)
+    if name == "isolated_elapsed_s":
+        return facts.get("elapsed_s", 0.0)
+    if JOB_COLUMNS[name].optional:
+        return None
+    return {**DEFAULTS, "arrival_s": 0.0, "pinned": False}.get(name, ...)
 
 
 def recognised(
@@ -135,13 +239,18 @@ def recognised(
         return None
     facts = jobs or {}
     kinds: dict[Hashable, JobKind] = {}
+    valid, zeros = set(names), [0.0] * len(names)
     if facts and facts.keys() != throughputs.keys():
         return None
     try:
         for job, speeds in throughputs.items():
             own = tuple(sorted(facts[job].items())) if facts else ()
-            kind = known.get((tuple([speeds[name] for name in names]), own))
-            if kind is None or len(speeds) != len(names):
+            every = len(speeds) == len(names)
+            if not every and not valid.issuperset(speeds):
+                return None
+            told = [speeds[name] for name in names] if every else [*map(speeds.get, names, zeros)]
+            kind = known.get((tuple(told), own))
+            if kind is None:
                 return None
             kinds[job] = kind
     except (KeyError, TypeError):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pandas as pd
 
-from apportion.allocation_files import fields_of, from_json, to_json, to_plain
+from apportion.allocation_files import fields_of, from_json, to_plain, write_object
 from apportion.csv_cells import to_csv
 from apportion.errors import InputError
 
@@ -130,10 +130,7 @@ class Allocation:
 
         NaN and infinities are the texts ``"NaN"``, ``"Infinity"`` and ``"-Infinity"``.
         """
-        text = to_json(self)
-        if path is not None:
-            Path(path).write_text(text, encoding="utf-8")
-        return text
+        return write_object(to_plain(self), path)
 
     def to_csv(self, path: str | Path | None = None) -> str:
         """Return `to_frame` as csv, and write it to `path` if given.
@@ -167,11 +164,6 @@ class Allocation:
         InputError
             If it is not of that format, or there is no such file.
         """
-        if isinstance(text, Path):
-            try:
-                text = text.read_text(encoding="utf-8")
-            except (OSError, UnicodeDecodeError) as error:
-                raise InputError(f"Cannot read {text}: {error}.") from error
         return cls(**fields_of(from_json(text)))
 
     def plot(self, ax: Any = None) -> Any:

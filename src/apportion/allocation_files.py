@@ -26,6 +26,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,7 +37,19 @@ from apportion.errors import InputError, written
 if TYPE_CHECKING:
     from apportion.allocation import Allocation
 
-__all__ = ["FORMAT", "fields_of", "from_json", "to_json", "to_plain"]
+__all__ = [
+    "FORMAT",
+    "fields_of",
+    "finite",
+    "from_json",
+    "index_of",
+    "infinite",
+    "label_of",
+    "plain_value",
+    "read_object",
+    "to_plain",
+    "write_object",
+]
 
 FORMAT = "apportion.allocation/1"
 _PLAIN = ("policy", "objective", "unit", "gap", "status", "message", "stats")
@@ -53,14 +66,14 @@ def to_plain(allocation: Allocation) -> dict[str, Any]:
     """
     return {
         "format": FORMAT,
-        **{name: _plain(getattr(allocation, name)) for name in _PLAIN},
-        "options": [_label(option) for option in allocation.X.columns],
+        **{name: plain_value(getattr(allocation, name)) for name in _PLAIN},
+        "options": [label_of(option) for option in allocation.X.columns],
         "levels": [None if name is None else str(name) for name in allocation.X.columns.names],
-        "rows": [_label(row) for row in allocation.X.index],
+        "rows": [label_of(row) for row in allocation.X.index],
         "X": allocation.X.to_numpy(dtype=float).tolist(),
-        "jobs": [_label(job) for job in allocation.throughput.index],
+        "jobs": [label_of(job) for job in allocation.throughput.index],
         "throughput": allocation.throughput.to_numpy(dtype=float).tolist(),
-        "resources": [_label(name) for name in allocation.prices.index],
+        "resources": [label_of(name) for name in allocation.prices.index],
         "prices": allocation.prices.to_numpy(dtype=float).tolist(),
         "integral": allocation.integral,
         **_choice(allocation),
@@ -71,7 +84,7 @@ def _choice(allocation: Allocation) -> dict[str, Any]:
     """Return the option of each row, where each has one or none."""
     if not (allocation.integral and np.isin(allocation.X.to_numpy(), (0.0, 1.0)).all()):
         return {}
-    return {"choice": [None if each is None else _label(each) for each in allocation.choice]}
+    return {"choice": [None if each is None else label_of(each) for each in allocation.choice]}
 
 
 def fields_of(content: Mapping[str, Any]) -> dict[str, Any]:
@@ -86,7 +99,7 @@ def fields_of(content: Mapping[str, Any]) -> dict[str, Any]:
         found = content.get("format") if isinstance(content, Mapping) else type(content).__name__
         raise InputError(f"An allocation has the format {FORMAT!r}, not {written(found)}.")
     try:
-        rows, options = _index(content["rows"]), _index(content["options"], levels=True)
+        rows, options = index_of(content["rows"]), index_of(content["options"], levels=True)
         names = content.get("levels")
         options = options if names is None else options.set_names(names)
         X = np.asarray(content["X"], dtype=float).reshape(len(rows), len(options))
@@ -103,32 +116,52 @@ def fields_of(content: Mapping[str, Any]) -> dict[str, Any]:
         raise InputError(f"The parts of the allocation do not fit together: {error}.") from error
 
 
-def to_json(allocation: Allocation) -> str:
-    """Write `to_plain` as JSON, one line for each of its parts."""
+def write_object(content: Mapping[str, Any], path: str | Path | None = None) -> str:
+    """Write an object as JSON, one line for each of its parts; to a file as well, if given."""
     parts = (
-        f"{json.dumps(name)}: {json.dumps(_finite(value), allow_nan=False)}"
-        for name, value in to_plain(allocation).items()
+        f"{json.dumps(name)}: {json.dumps(finite(value), allow_nan=False)}"
+        for name, value in content.items()
     )
-    return "{\n" + ",\n".join(parts) + "\n}\n"
+    text = "{\n" + ",\n".join(parts) + "\n}\n"
+    if path is not None:
+        Path(path).write_text(text, encoding="utf-8")
+    return text
 
 
-def from_json(text: str) -> dict[str, Any]:
-    """Read what `to_json` wrote, as the dict that `to_plain` gave."""
+def from_json(text: str | Path) -> dict[str, Any]:
+    """Read what `Allocation.to_json` wrote, as the dict that `to_plain` gave."""
+    numbers = ("objective", "gap", "X", "throughput", "prices", "stats")
+    content = read_object(text, "allocation")
+    return {k: infinite(v) if k in numbers else v for k, v in content.items()}
+
+
+def read_object(text: str | Path, what: str) -> dict[str, Any]:
+    """Read an object that is written in JSON: the text, or a `Path` to read it from.
+
+    Raises
+    ------
+    InputError
+        If it is none, or there is no such file.
+    """
+    if isinstance(text, Path):
+        try:
+            text = text.read_text(encoding="utf-8")
+        except (OSError, ValueError) as error:
+            raise InputError(f"Cannot read {text}: {error}.") from error
     try:
         content = json.loads(text)
     except (TypeError, ValueError, RecursionError) as error:
-        raise InputError(f"This is no allocation in JSON: {error}.") from error
+        raise InputError(f"This is no {what} in JSON: {error}.") from error
     if not isinstance(content, dict):
-        raise InputError("This is no allocation in JSON: it holds no object.")
-    numbers = ("objective", "gap", "X", "throughput", "prices", "stats")
-    return {k: _infinite(v) if k in numbers else v for k, v in content.items()}
+        raise InputError(f"This is no {what} in JSON: it holds no object.")
+    return content
 
 
 def _series(name: str, values: Any, labels: list[Any]) -> pd.Series:
-    return pd.Series(np.asarray(values, dtype=float), index=_index(labels), name=name)
+    return pd.Series(np.asarray(values, dtype=float), index=index_of(labels), name=name)
 
 
-def _index(labels: list[Any], *, levels: bool = False) -> pd.Index:
+def index_of(labels: list[Any], *, levels: bool = False) -> pd.Index:
     """Return labels as an index; with `levels` pairs make two of them."""
     known = [tuple(label) if isinstance(label, list) else label for label in labels]
     if levels and known and all(isinstance(label, tuple) for label in known):
@@ -136,10 +169,10 @@ def _index(labels: list[Any], *, levels: bool = False) -> pd.Index:
     return pd.Index(known, tupleize_cols=False)
 
 
-def _label(label: Any) -> Any:
+def label_of(label: Any) -> Any:
     """Return a label as JSON has it."""
     if isinstance(label, tuple):
-        return [_label(part) for part in label]
+        return [label_of(part) for part in label]
     value = label.item() if isinstance(label, np.generic) else label
     if not isinstance(value, (str, int, float)):
         raise InputError(
@@ -149,31 +182,31 @@ def _label(label: Any) -> Any:
     return value
 
 
-def _plain(value: Any) -> Any:
-    """Return what is in `Allocation.stats` as JSON has it."""
+def plain_value(value: Any) -> Any:
+    """Return facts and options as JSON has them; what it has no word for as text."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(each) for key, each in value.items()}
+        return {str(key): plain_value(each) for key, each in value.items()}
     if isinstance(value, (list, tuple, np.ndarray)):
-        return [_plain(each) for each in value]
+        return [plain_value(each) for each in value]
     value = value.item() if isinstance(value, np.generic) else value
     return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
     """Put words in the place of NaN and the infinities."""
     if isinstance(value, dict):
-        return {key: _finite(each) for key, each in value.items()}
+        return {key: finite(each) for key, each in value.items()}
     if isinstance(value, list):
-        return [_finite(each) for each in value]
+        return [finite(each) for each in value]
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return value
 
 
-def _infinite(value: Any) -> Any:
-    """Undo `_finite`."""
+def infinite(value: Any) -> Any:
+    """Undo `finite`."""
     if isinstance(value, dict):
-        return {key: _infinite(each) for key, each in value.items()}
+        return {key: infinite(each) for key, each in value.items()}
     if isinstance(value, list):
-        return [_infinite(each) for each in value]
+        return [infinite(each) for each in value]
     return _WORDS.get(value, value) if isinstance(value, str) else value

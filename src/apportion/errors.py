@@ -66,10 +66,12 @@ def unknown_name(
     shown
         What to print in place of all of them.
     """
-    names = [str(candidate) for candidate in valid]
+    known = {str(candidate): candidate for candidate in valid}
+    names = list(known)
     near = written(name).strip("'\"") if not isinstance(name, str) else name[:_MOST_LETTERS]
     close = difflib.get_close_matches(near, names[:_MOST_COMPARED], n=1, cutoff=0.5)
-    hint = f" Did you mean {close[0]!r}?" if close else ""
+    meant = written(known[close[0]]) if close else written(name)
+    hint = f" Did you mean {meant}?" if meant != written(name) else ""
     more = f", ... ({len(names)} in all)" if len(names) > _MOST_NAMES else ""
     listed = shown or ", ".join(names[:_MOST_NAMES]) + more
     return InputError(f"Unknown {kind} {written(name)}.{hint} Valid: {listed}.")

@@ -124,8 +124,9 @@ class ThroughputTensor:
         ----------
         table
             A DataFrame with one row per job and one column per option, or two row levels
-            ``(row, job)`` for combinations; ``{job: {option: steps/s}}``; a tensor; or an array,
-            jobs by types, its jobs called 0 to n - 1.
+            ``(row, job)`` for combinations; ``{job: {option: steps/s}}``, where a job cannot run
+            under options that it does not name; a tensor; or an array, jobs by types, its jobs
+            called 0 to n - 1.
         workers
             The GPUs of each type, which `solve` then need not be told: a `Cluster`, a mapping, or
             text. With an array also a list of counts, whose types are called 0 to n - 1; other
@@ -161,6 +162,19 @@ class ThroughputTensor:
         if jobs is not None:
             object.__setattr__(other, "jobs_table", jobs_table(jobs, self.jobs))
         return other
+
+    def on_types_of(self, cluster: Cluster) -> ThroughputTensor:
+        """Return throughputs with a column for each type of a cluster, 0 where there was none.
+
+        Options of several levels stay as they are.
+        """
+        there = set(self.accelerator_of_option)
+        missing = [name for name in cluster.accelerators if name not in there]
+        if self.options.nlevels > 1 or not missing:
+            return self
+        columns = pd.Index([*self.options, *missing], name=self.options.name)
+        values = self.values.reindex(columns=columns, fill_value=0.0)
+        return ThroughputTensor(values, self.workers, self.jobs_table)
 
     @property
     def cluster(self) -> Cluster:
@@ -248,13 +262,13 @@ class ThroughputTensor:
 
 
 def _frame(table: Mapping[Any, Any]) -> pd.DataFrame:
-    """Make a DataFrame of a mapping of mappings, jobs by options."""
+    """Make a DataFrame of a mapping of mappings, jobs by options; what is not said is 0."""
     valid = "a DataFrame, or a mapping such as {'job': {'v100': 4.0}}"
     speeds = {
         job: mapping(f"The throughput of job {written(job)}", row, "a mapping by type")
         for job, row in mapping("The throughputs", table, valid).items()
     }
     columns = dict.fromkeys(option for row in speeds.values() for option in row)
-    rows = [[row.get(option, np.nan) for option in columns] for row in speeds.values()]
+    rows = [[row.get(option, 0.0) for option in columns] for row in speeds.values()]
     labels = pd.Index(list(speeds), tupleize_cols=False)
     return pd.DataFrame(rows, index=labels, columns=pd.Index(list(columns)))

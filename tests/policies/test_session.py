@@ -185,7 +185,7 @@ def test_a_closed_session_cannot_be_used_and_an_error_closes_it() -> None:
     [
         (lambda s: s.add(*told(["1-9", "0-0"])), "Job '0-0' is in the session already"),
         (lambda s: s.add({"new": {"v100": 1.0, "p100": 1.0, "k80": -1.0}}), "'new' on 'k80'"),
-        (lambda s: s.add({"new": {"v100": 1.0, "t4": 1.0}}), "option of this session"),
+        (lambda s: s.add({"new": {"v100": 1.0, "t4": 1.0}}), "type of this session 't4'"),
         (
             lambda s: s.add({"new": dict.fromkeys(GPUS, 1.0)}, {"new": {"scale_factor": 5}}),
             "Job 'new' fits nowhere: it needs 5 GPUs",
@@ -322,7 +322,7 @@ def test_kinds_that_never_return_are_forgotten(monkeypatch: pytest.MonkeyPatch) 
         for number in range(20):
             s.add(*told([f"0-{number}"]))
             s.remove([f"0-{number}"])
-        assert len(s._classes.known) <= 4
+        assert len(s._jobs.classes.known) <= 4
 
 
 def test_many_classes_are_solved_anew(monkeypatch: pytest.MonkeyPatch) -> None:
