@@ -35,7 +35,7 @@ _LASTING = {"weight", "count", "scale_factor"}
 """Columns of the jobs table that stay as they are while a job waits and runs."""
 
 
-class _Counts(cp.Parameter):
+class _Counts(cp.Parameter):  # type: ignore[misc]
     """Counts that ``*`` multiplies one by one, as it does the array that policies know."""
 
     def __mul__(self, other: Any) -> Any:

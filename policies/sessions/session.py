@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
 import numpy as np
 
@@ -98,13 +98,13 @@ def _in_turn(
     """Let one thread at a time into a session that is open: a solver can serve no other."""
 
     @functools.wraps(method)
-    def alone(self: Session, *args: P.args, **kwargs: P.kwargs) -> R:
+    def alone(self: Session, /, *args: P.args, **kwargs: P.kwargs) -> R:
         with self._lock, one_thread:
             if not self._open:
                 raise InputError("The session is closed.")
             return method(self, *args, **kwargs)
 
-    return alone
+    return cast("Callable[Concatenate[Session, P], R]", alone)
 
 
 class Session:
@@ -229,8 +229,8 @@ class Session:
             If it is none, or a job at hand fits nowhere on it.
         """
         new = Cluster.of(cluster)
-        told = with_options(self._jobs.told, None, new)
-        self._place(self._jobs.on(new, told))
+        told = self._jobs.options if self._jobs.told is None else self._jobs.told
+        self._place(self._jobs.on(new, with_options(told, None, new)))
 
     @_in_turn
     def set_capacity(self, accelerator: str, gpus: int) -> None:
@@ -249,7 +249,7 @@ class Session:
             If the type is unknown or the number is none, or a job at hand fits nowhere then.
         """
         name, now = label("accelerator type", accelerator), self.cluster.gpus
-        had = [] if self._jobs.told is None else types_of(self._jobs.told)
+        had: Iterable[str] = () if self._jobs.told is None else types_of(self._jobs.told)
         if name not in now and name not in had:
             raise unknown_name(
                 "accelerator type of this session", name, dict.fromkeys([*now, *had])

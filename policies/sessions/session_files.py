@@ -38,6 +38,7 @@ from apportion.jobs import JOB_COLUMNS
 from apportion.policies.registry import get_policy
 
 if TYPE_CHECKING:
+    from dataclasses import Field
     from pathlib import Path
 
     from apportion.policies.base import Policy
@@ -90,8 +91,8 @@ def _plain_policy(policy: Policy) -> dict[str, Any]:
             f"{policy!r} is written down by its name, and {policy.name!r} is {known!r}; give it a "
             f"name of its own (apportion.policies.register), or pickle the session."
         )
-    own = fields(policy) if is_dataclass(policy) else ()
-    changed = {
+    own: tuple[Field[Any], ...] = fields(policy) if is_dataclass(policy) else ()
+    changed: dict[str, Any] = {
         each.name: getattr(policy, each.name)
         for each in own
         if getattr(policy, each.name) != getattr(known, each.name)

@@ -124,13 +124,14 @@ def options_on(options: pd.Index | None, cluster: Cluster) -> pd.Index:
     if options.nlevels > 1:
         return options[types.isin(cluster.accelerators)]
     label = dict(zip(types, options, strict=True))
-    return pd.Index([label.get(name, name) for name in cluster.accelerators])
+    columns: pd.Index = pd.Index([label.get(name, name) for name in cluster.accelerators])
+    return columns
 
 
 def types_of(options: pd.Index) -> pd.Index:
     """Return the names of the types of options, as in a cluster."""
     place = (level_names(options) or ("accelerator",)).index("accelerator")
-    return options.get_level_values(place).map(str)
+    return pd.Index([str(each) for each in options.get_level_values(place)])
 
 
 def with_options(
