@@ -9,6 +9,7 @@ figures to compare with.
 from __future__ import annotations
 
 import argparse
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,7 +67,7 @@ GAVEL = {
     },
 }
 WAYS: dict[str, dict[str, Any]] = {
-    "as Gavel": {"carry_over": False},
+    "as Gavel": {"carry_over": False, "resolve_every": math.inf},
     "carried over": {"carry_over": True},
     "ideal": {"mechanism": "exact"},
 }

@@ -58,15 +58,15 @@ class Exactly:
         self._shares = self._shares.arrive(news.arrived.size)
         self._active = self._jobs.active
         sharing.changed |= bool(news.arrived.size)
-        resolved = sharing.due(news.now_s)
+        resolved = news.now_s >= sharing.due_s
         if resolved:
             self._shares = sharing.solve(news.now_s)
         gangs = _lines(self._active, self._shares, self._jobs.scale)
         return Change(gangs, np.ones(gangs.job.size, dtype=bool), resolved=resolved)
 
     def lasts_s(self, now_s: float) -> float:
-        """Return the time to the next solve, if the jobs have changed since the last."""
-        return self._sharing.next_s - now_s if self._sharing.changed else np.inf
+        """Return the time to the next solve."""
+        return self._sharing.due_s - now_s
 
     def steady_s(self, now_s: float) -> float:
         """Return now: there is no time of its own at which it would repeat itself."""

@@ -91,7 +91,7 @@ class InRounds:
         if news.arrived.size:
             roster.arrive(news.arrived, sharing.speed(news.arrived), jobs.scale[news.arrived])
             sharing.changed = True
-        resolved = sharing.due(news.now_s)
+        resolved = news.now_s >= sharing.due_s
         if resolved:
             roster.aim(jobs.active, sharing.solve(news.now_s), jobs.scale)
         chosen = self._core.ask() if self._leases else self._ask_anew()
@@ -110,7 +110,7 @@ class InRounds:
         return self._core.round_seconds
 
     def steady_s(self, now_s: float) -> float:
-        """Return infinity where priorities decide nothing, as all who have a share fit."""
+        """Return the time of the next solve where priorities decide nothing, as all fit."""
         return max(self._steady_s, now_s)
 
     def _models(self, rows: Ints) -> list[str]:
@@ -150,7 +150,7 @@ class InRounds:
         refused = chosen.declined or not self._core.candidates.rows.size
         nobody_ever = refused and not chosen.rows.size
         same = self._leases and not chosen.stopped.size and self._core.settled
-        return np.inf if same or nobody_ever else -np.inf
+        return self._sharing.due_s if same or nobody_ever else -np.inf
 
     def state(self) -> dict[str, Any]:
         """Return everything that later rounds depend on, for JSON."""

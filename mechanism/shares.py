@@ -76,19 +76,15 @@ class Sharing(Protocol):
     ----------
     changed
         Whether the jobs, or what is believed of them, are not those of the last shares.
-    next_s
-        When shares may be found anew at the earliest, seconds.
+    due_s
+        From when on shares are to be found anew, seconds.
     """
 
     changed: bool
 
     @property
-    def next_s(self) -> float:
-        """When shares may be found anew at the earliest, seconds."""
-        ...
-
-    def due(self, now_s: float) -> bool:
-        """Whether new shares are wanted and may be found now."""
+    def due_s(self) -> float:
+        """From when on shares are to be found anew, seconds; infinite if they stand for good."""
         ...
 
     def solve(self, now_s: float) -> Shares:

@@ -42,6 +42,10 @@ tells_identical_jobs_apart
 """
 
 
+_BY_THE_CLOCK = frozenset({"elapsed_s", "waited_s"})
+"""Columns of the jobs table that are other ones a second later, whatever happens."""
+
+
 class Policy(ABC):
     """What share of time each job should get, as a convex problem over an allocation matrix.
 
@@ -69,7 +73,8 @@ class Policy(ABC):
     columns: ClassVar[tuple[str, ...]] = ()
     """Columns of the jobs table that the objective or the constraints read.
 
-    Jobs must agree in them to be solved as one.
+    Jobs must agree in them to be solved as one. A policy that lists ``elapsed_s`` or ``waited_s``
+    depends on time, and simulations solve it periodically.
     """
     traits: ClassVar[frozenset[Trait]] = frozenset()
     """What is true of the policy beside its problem."""
@@ -107,6 +112,11 @@ class Policy(ABC):
     def constraints(self, p: Problem) -> Sequence[cp.Constraint]:
         """State what must hold beside capacity and time."""
         return ()
+
+    @property
+    def depends_on_time(self) -> bool:
+        """Whether its problem changes while no job comes or goes: it reads a column off a clock."""
+        return not _BY_THE_CLOCK.isdisjoint(self.columns)
 
     @property
     def label(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from apportion.errors import InputError, written
@@ -119,10 +120,12 @@ def _takers_of(
             *(policy, truth.told, believed, ordered, present, network),
             lease_s=terms.lease_s,
             resolve_seconds=settings["resolve_seconds"],
+            resolve_every=settings["resolve_every"],
             rule=None if isinstance(terms.rule, NoWait) else terms.rule,
         )
         asked.append(shares)
-        return Deciding(shares, None if believed.fixed else shares.observe)
+        learns = None if believed.fixed else shares.observe
+        return Deciding(shares, learns, every_lease=shares.resolver.resolve_every < inf)
 
     return takers
 
@@ -149,10 +152,18 @@ def _with_timers(scheduler: OfferScheduler, timers: Any) -> OfferScheduler:
     return replace(scheduler, timers=get_timers(timers) or ManualTimers(0.0, 0.0))
 
 
+_NOT_OF_PLACES: tuple[tuple[str, Any], ...] = (
+    ("placement", None),
+    ("resolve_seconds", 0.0),
+    ("resolve_every", None),
+)
+"""Settings that say nothing to policies that place gangs, and what they are where not given."""
+
+
 def _terms_of(policy: Policy, settings: Mapping[str, Any]) -> OfferScheduler:
     """Return the terms of leases under a policy."""
     places = isinstance(policy, PlacesGangs)
-    for name, default in (("placement", None), ("resolve_seconds", 0.0)) if places else ():
+    for name, default in _NOT_OF_PLACES if places else ():
         if settings[name] != default:
             raise InputError(
                 f"{name}={written(settings[name])} does nothing to {policy.label!r}, which is "

@@ -100,7 +100,8 @@ def run_on_devices(
         _check_pairs(decider, workload)
         believed = chosen_beliefs(beliefs, settings).start(truth, ordered, present)
         truth.told.speed = believed.speed
-        resolver = Resolver(decider, settings["resolve_seconds"], truth.told, believed)
+        times = settings["resolve_seconds"], settings["resolve_every"]
+        resolver = Resolver(decider, *times, truth.told, believed)
     scheduler = _scheduler(decider, settings, truth, devices, resolver)
     record = RunRecord(truth, log, reporter, schedule)
     run_jobs(truth, scheduler, Fluid(truth, speeds), record, snapshots)

@@ -32,8 +32,14 @@ if TYPE_CHECKING:
 __all__ = ["Noted", "Resolver"]
 
 
+_PERIOD_S = 3600.0
+"""Most time between two solves of a policy that depends on time, where nothing is said of it."""
+_PATIENCE = 100
+"""Solves in a row that give nobody any time, after which time by itself is taken to change none."""
+
+
 class Resolver:
-    """Solves the policy over the active jobs, at most every `resolve_seconds`.
+    """Solves the policy over the active jobs when they come and go, and periodically.
 
     Implements `apportion.mechanism.shares.Sharing`.
 
@@ -43,6 +49,9 @@ class Resolver:
         The policy.
     resolve_seconds
         Least time between two solves, seconds. 0 solves after every arrival and completion.
+    resolve_every
+        Most time between two solves, seconds. None is for a policy that depends on time
+        `resolve_seconds`, or an hour if that is 0, and infinite for others.
     jobs
         What it is told of the jobs.
     believed
@@ -56,28 +65,33 @@ class Resolver:
         self,
         policy: Policy,
         resolve_seconds: float,
+        resolve_every: float | None,
         jobs: JobTable,
         believed: Believed,
         pose: Pose | None = None,
     ) -> None:
         self.policy = policy
         self.resolve_seconds = resolve_seconds
+        if resolve_every is None:
+            resolve_every = (resolve_seconds or _PERIOD_S) if policy.depends_on_time else np.inf
+        self.resolve_every = resolve_every
         self.jobs, self.believed, self._pose = jobs, believed, pose or self._of_table
         self.changed = False
         self.solves = 0
         self.policy_seconds = 0.0
         self._last_s = -np.inf
+        self._in_vain = 0
         self._standing: StandingClasses | None = None
         self._running_on: Floats = np.full(jobs.jobs, -1.0)
 
     @property
-    def next_s(self) -> float:
-        """When a changed set of jobs may be solved for at the earliest, seconds."""
-        return self._last_s + self.resolve_seconds
-
-    def due(self, now_s: float) -> bool:
-        """Whether jobs have come or gone and the last solve is long enough ago."""
-        return self.changed and now_s >= self.next_s
+    def due_s(self) -> float:
+        """From when on it is to be solved anew, seconds; earlier if jobs have come or gone."""
+        if self.changed:
+            return self._last_s + self.resolve_seconds if self.solves else -np.inf
+        if not self.solves or self._in_vain >= _PATIENCE:
+            return np.inf
+        return self._last_s + max(self.resolve_every, self.resolve_seconds)
 
     def speed(self, jobs: Ints) -> Floats:
         """Return what the mechanism is told of jobs: a policy that knows no types is not helped."""
@@ -112,6 +126,7 @@ class Resolver:
         self.solves += 1
         self.changed, self._last_s = False, now_s
         X = np.clip(X, 0.0, 1.0)
+        self._in_vain = 0 if (X >= LEAST_SHARE).any() else self._in_vain + 1
         all_the_time = X[: active.size] >= 1 - LEAST_SHARE
         self._running_on[active] = np.where(
             all_the_time.any(axis=1), all_the_time.argmax(axis=1), -1.0
@@ -123,6 +138,7 @@ class Resolver:
         return {
             "changed": self.changed,
             "last_s": self._last_s if self.solves else None,
+            "in_vain": self._in_vain,
             "solves": self.solves,
             "policy_seconds": self.policy_seconds,
             "running_on": plain(self._running_on),
@@ -134,7 +150,7 @@ class Resolver:
         """Take up a state of `state`."""
         self.believed.restore(state["believed"])
         self.changed, self.solves = state["changed"], state["solves"]
-        self.policy_seconds = state["policy_seconds"]
+        self.policy_seconds, self._in_vain = state["policy_seconds"], state["in_vain"]
         self._last_s = -np.inf if state["last_s"] is None else state["last_s"]
         self._running_on = array_of(state["running_on"])
         if state["standing"] is not None:

@@ -74,8 +74,8 @@ class TierShares:
         Jobs, whole racks, each of one accelerator type, and what slows gangs down.
     lease_s
         Length of a lease, seconds.
-    resolve_seconds
-        Least time between two solves, seconds.
+    resolve_seconds, resolve_every
+        Least and most time between two solves, seconds, as in `apportion.sim.resolve.Resolver`.
     rule
         Which tiers a job accepts after which wait; at once by default.
 
@@ -101,6 +101,7 @@ class TierShares:
         *,
         lease_s: float,
         resolve_seconds: float,
+        resolve_every: float | None,
         rule: Rule | None = None,
     ) -> None:
         if policy.space_sharing:
@@ -116,7 +117,8 @@ class TierShares:
         gpus = np.repeat(cluster.counts.astype(float), len(TIERS))
         self._told = told
         self._table = replace(told, speed=speed, capacity=gpus, prices=np.zeros(gpus.size))
-        self.resolver = Resolver(policy, resolve_seconds, self._table, believed, self._pose)
+        times = resolve_seconds, resolve_every
+        self.resolver = Resolver(policy, *times, self._table, believed, self._pose)
         self._fastest = _at_fastest_tier(speed)
         self._one_option = np.eye(speed.shape[1], dtype=bool)
         # The mechanism counts compute time as of what was believed in the beginning.
@@ -133,7 +135,7 @@ class TierShares:
     def candidates(self, now_s: float, waiting: WaitingJobs) -> tuple[Ints, Bools]:
         """Return the waiting job that is owed most, and one option that is free for it."""
         self._look()
-        if self.resolver.due(now_s):
+        if now_s >= self.resolver.due_s:
             self._solve(now_s, waiting.records)
         opened = waiting.fits
         if self._rule is not None:
@@ -147,10 +149,9 @@ class TierShares:
         return np.array([position]), self._one_option[option : option + 1]
 
     def next_change_s(self, now_s: float, waiting: WaitingJobs) -> float:
-        """Return when the policy may be solved again, if it is due, or a timer ends."""
+        """Return when the policy is to be solved again, or a timer ends."""
         self._look()
-        due_s = self.resolver.next_s
-        due_s = due_s if due_s > now_s and self.resolver.changed else np.inf
+        due_s = self.resolver.due_s if self.resolver.due_s > now_s else np.inf
         if self._rule is None:
             return due_s
         return min(due_s, next_acceptance_s(self._rule, now_s, waiting))

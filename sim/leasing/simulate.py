@@ -45,10 +45,14 @@ __all__ = ["Deciding", "simulate_leases"]
 
 
 class Deciding(NamedTuple):
-    """Who decides who takes what, and who is told of all that ran."""
+    """Who decides who takes what, and who is told of all that ran.
+
+    With `every_lease` each lease is an event: what is decided may change though nothing happens.
+    """
 
     takers: Takers
     learns: Callable[[Ran], None] | None = None
+    every_lease: bool = False
 
 
 def simulate_leases(
@@ -145,7 +149,7 @@ def run_leases(
         *(mechanism, truth.told, _judged(scheduler, job_types)),
         noted=None if timer_log is None else timer_log.note,
         learns=decides.learns,
-        every_lease=every_lease,
+        every_lease=every_lease or decides.every_lease,
     )
     record = LeaseRecord(truth, about.layout, log, reporter, schedule, timer_log)
     speeds = speeds_on(model, TableSpeeds(truth), about)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from apportion.checks import number
 from apportion.checks import seconds as check_seconds
 from apportion.kinds import check_fields
 from apportion.names import check_known
@@ -62,6 +63,10 @@ class MechanismSettings:
         least_s = getattr(self, "resolve_seconds", None)
         if least_s is not None:
             check_seconds("resolve_seconds", least_s, infinite=True)
+        most_s = getattr(self, "resolve_every", None)
+        if most_s is not None:
+            words = "a number of seconds"
+            number("resolve_every", most_s, least=SHORTEST_S, infinite=True, words=words)
         for kind in ("placement", "network"):
             named, default = getattr(self, kind, None), getattr(type(self), kind, None)
             if isinstance(named, str) and named != default:

@@ -35,6 +35,9 @@ __all__ = [
 ]
 
 
+_EVERY = "most time between two solves (default: an hour where the policy depends on time)"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Rounds(MechanismSettings):
     """Shares of time are carried out in rounds, as in Gavel.
@@ -49,6 +52,11 @@ class Rounds(MechanismSettings):
     preemption_overhead_seconds
         Seconds that a job loses whenever it starts, resumes or moves, or joins another on its
         devices.
+    resolve_every
+        Most time between two solves, seconds: at the next round after it the policy is solved again
+        though no job has arrived or completed. None, the default, is for a policy that depends on
+        time (`Policy.depends_on_time`: finish-time fairness, deadlines) `resolve_seconds`, or an
+        hour if that is 0, and infinite for others.
     placement
         How gangs get their devices: ``"consolidated"``, ``"first_fit"``, ``"random"``, ...
     placement_sensitive
@@ -80,6 +88,7 @@ class Rounds(MechanismSettings):
 
     seconds: float = field(default=360.0, metadata=about("length of a round", "round_seconds"))
     resolve_seconds: float = field(default=0.0, metadata=about("least time between two solves"))
+    resolve_every: float | None = field(default=None, metadata=about(_EVERY))
     preemption_overhead_seconds: float = field(
         default=0.0, metadata=about("lost when a job starts, resumes or moves")
     )
@@ -134,6 +143,8 @@ class Leases(MechanismSettings):
         As in `Rounds`.
     resolve_seconds
         Least time between two solves of a policy, seconds.
+    resolve_every
+        Most time between two solves, as in `Rounds`; the shares are needed when GPUs are free.
     placement
         How gangs get their devices, as in `Rounds`. That of the scheduler where left out,
         ``"best_fit"`` for policies.
@@ -164,6 +175,7 @@ class Leases(MechanismSettings):
         metadata=about("from its end to the return of the GPUs (default: 1, or the scheduler's)"),
     )
     resolve_seconds: float = field(default=0.0, metadata=about("least time between two solves"))
+    resolve_every: float | None = field(default=None, metadata=about(_EVERY))
     placement: str | None = field(
         default=None, metadata=about("how gangs get their devices (default: the scheduler's)")
     )
@@ -193,6 +205,8 @@ class Exact(MechanismSettings):
     ----------
     resolve_seconds
         Least time between two solves of the policy, seconds.
+    resolve_every
+        Most time between two solves, as in `Rounds`.
 
     Raises
     ------
@@ -203,6 +217,7 @@ class Exact(MechanismSettings):
     name: ClassVar[str] = "exact"
 
     resolve_seconds: float = field(default=0.0, metadata=about("least time between two solves"))
+    resolve_every: float | None = field(default=None, metadata=about(_EVERY))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -50,6 +50,7 @@ def test_schedulers_and_a_policy_in_one_command(capsys: pytest.CaptureFixture[st
     assert record["settings"] == {
         "mechanism": "leases",
         "resolve_seconds": 0.0,
+        "resolve_every": None,
         "network": "table1",
         "topology": None,
         "lease_seconds": None,

@@ -2,10 +2,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import cvxpy as cp
 import numpy as np
+import pandas as pd
 import pytest
+from tests.seeds import ranges_of_seeds
 
 import apportion as ap
+from apportion.policies import BUILT_IN, Makespan, MaxMinFairness, Policy
 from apportion.sim.standing import StandingClasses
 
 POLICIES = ("max_min_fairness", "max_min_fairness_agnostic", "max_total_throughput")
@@ -40,3 +44,96 @@ def test_only_policies_over_counts_are_kept_warm(
     for policy in ("max_min_fairness", "makespan"):
         ap.simulate(policy, crowd, "v100=8,p100=8,k80=8", mechanism="exact")
     assert [standing is None for standing in kept] == [False, True]
+
+
+BY_TIME: list[Any] = [policy for policy in BUILT_IN if policy().depends_on_time]
+
+
+def drawn(rng: np.random.Generator) -> ap.Workload:
+    """Single-GPU jobs of some hours that come in the first hour."""
+    count = int(rng.integers(2, 5))
+    rate = rng.uniform(1, 5, (count, 2))
+    table = {
+        "job_type": [f"m{k}" for k in range(count)],
+        "scale_factor": 1,
+        "arrival_s": np.sort(rng.uniform(0, 3000, count)),
+        "total_steps": rate.max(axis=1) * rng.uniform(3e3, 2e4, count),
+        "deadline_s": rng.uniform(2e4, 4e5, count),
+    }
+    jobs = pd.DataFrame(table)
+    index = pd.MultiIndex.from_frame(jobs[["job_type", "scale_factor"]])
+    return ap.Workload("drawn", jobs, pd.DataFrame(rate, index, ["v100", "k80"]))
+
+
+def longest_without(run: ap.Run) -> float:
+    """Longest time for which shares stood while there were jobs, seconds."""
+    solved_s = run.rounds["start_s"][run.rounds["resolved"]].to_numpy()
+    return float(np.diff([*solved_s, run.jobs["completion_s"].max()]).max())
+
+
+@pytest.mark.parametrize("mechanism", ["rounds", "exact"])
+@pytest.mark.parametrize("seeds", ranges_of_seeds(1, 12))
+def test_shares_are_found_anew_on_events_and_periodically(mechanism: Any, seeds: range) -> None:
+    cluster = ap.Cluster({"v100": 2, "k80": 2})
+    late_s = 360.0 if mechanism == "rounds" else 1e-6  # until the next round
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        load = drawn(rng)
+        every_s = float(rng.uniform(900, 5000))
+        for policy in (*BY_TIME, MaxMinFairness, Makespan):
+            told: Any = {"resolve_every": every_s, "mechanism": mechanism}
+            assert longest_without(ap.simulate(policy(), load, cluster, **told)) <= every_s + late_s
+            if seed % 4 and not policy().depends_on_time:
+                continue
+            own = ap.simulate(policy(), load, cluster, mechanism=mechanism)
+            asked = ap.simulate(policy(), load, cluster, mechanism=mechanism, resolve_every=np.inf)
+            assert asked.solves <= 2 * len(load)
+            if not policy().depends_on_time:
+                assert own.solves == asked.solves
+                continue
+            assert longest_without(own) <= 3600.0 + late_s
+            rarely = ap.simulate(
+                policy(), load, cluster, mechanism=mechanism, resolve_seconds=1800.0
+            )
+            assert longest_without(rarely) <= 1800.0 + late_s
+
+
+def test_under_leases_shares_are_as_old_as_a_period_at_most() -> None:
+    load = drawn(np.random.default_rng(3))
+    racks = ap.Cluster.of_racks(1, machines_per_rack=1, gpus_per_machine=2, accelerator="v100")
+    terms: Any = {"mechanism": "leases", "network": "none", "lease_seconds": 600.0}
+    own, never, often = (
+        ap.simulate("finish_time_fairness", load, racks, **terms, resolve_every=every_s)
+        for every_s in (None, np.inf, 1200.0)
+    )
+    hours = own.jobs["completion_s"].max() / 3600
+    assert never.solves <= 2 * len(load) < own.solves <= 2 * len(load) + hours
+    assert own.solves < often.solves
+
+
+class Waits(Policy):
+    """Gives no time to jobs that have not been here for long; idle GPUs are not lent."""
+
+    name = "waits"
+    source = "a test"
+    columns = ("elapsed_s",)
+    traits = frozenset({"leaves_gpus_idle"})
+    least_s = 4000.0
+
+    def objective(self, p: Any) -> cp.Maximize:
+        return cp.Maximize(p.total(cp.multiply(1 / p.fastest_throughput, p.throughput)))
+
+    def constraints(self, p: Any) -> list[cp.Constraint]:
+        return [p.time <= (p.elapsed_s >= self.least_s).astype(float)]
+
+
+@pytest.mark.parametrize("mechanism", ["rounds", "exact"])
+def test_who_gets_nothing_now_may_get_something_later_but_nobody_waits_for_ever(
+    mechanism: Any,
+) -> None:
+    load = drawn(np.random.default_rng(1))
+    run = ap.simulate(Waits(), load, "v100=4,k80=4", mechanism=mechanism, resolve_every=500.0)
+    assert (run.jobs["start_s"] - run.jobs["arrival_s"]).between(4000, 4900).all()
+    never = type("Never", (Waits,), {"least_s": 1e18})()
+    with pytest.raises(ap.SolveError, match="gives none of the"):
+        ap.simulate(never, load.head(1), "v100=4,k80=4", mechanism=mechanism, resolve_every=1e6)

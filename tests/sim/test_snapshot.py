@@ -127,7 +127,7 @@ def test_leases_go_on_to_the_last_bit(
     )
     racks = ap.Cluster.of_racks(2, machines_per_rack=2, gpus_per_machine=4)
     scheduler: Any = SCHEDULERS[name]
-    settings = {"mechanism": "leases", "placement": "random", "seed": 4}
+    settings = {"mechanism": "leases", "placement": "random", "seed": 4, "resolve_every": 4e4}
     case = Case(scheduler, replace(crowd, jobs=jobs), racks, settings)
     rng, path = np.random.default_rng(len(name)), tmp_path / "run.json"
     killed, kills = stopped_again_and_again(case, path, rng, monkeypatch)

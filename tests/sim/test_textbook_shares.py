@@ -138,7 +138,8 @@ def simulated(policy: str, jobs: list[Job], gpus: dict[str, int], resolve_s: flo
     index = pd.MultiIndex.from_frame(table[["job_type", "scale_factor"]])
     speeds = pd.DataFrame([job.speed for job in jobs], index)
     load = ap.Workload("drawn", table, speeds)
-    return ap.simulate(policy, load, gpus, mechanism="exact", resolve_seconds=resolve_s)
+    terms = ap.Exact(resolve_seconds=resolve_s, resolve_every=np.inf)
+    return ap.simulate(policy, load, gpus, mechanism=terms)
 
 
 @pytest.mark.parametrize("resolve_s", [0.0, 500.0])
