@@ -145,7 +145,8 @@ def simulate(
     else:
         reporter = Progress(progress)
         run = run_on_devices(decider, workload, cluster, settings, beliefs, snapshots, reporter)
-    tables = {**run.tables, **busiest_links(run, workload, network)}
+    topology = settings.get("topology")
+    tables = {**run.tables, **busiest_links(run, workload, network, topology)}
     return replace(run, tables=tables, wall_seconds=time.perf_counter() - started)
 
 

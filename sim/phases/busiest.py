@@ -8,25 +8,28 @@ import pandas as pd
 
 from apportion.mechanism.devices import Devices
 from apportion.sim.given_order import present_types
-from apportion.sim.network import get_network
+from apportion.sim.network import get_network, on_topology
 from apportion.sim.network.cassini import CassiniNetwork, GangLinks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from apportion.sim.network import Topology
     from apportion.sim.run import Run
     from apportion.sim.workload import Workload
 
 __all__ = ["busiest_links"]
 
-Link = tuple[str, str, int, int]
+Link = tuple[str, Any]
 Stay = tuple[float, float, Any, int, dict[Link, float]]
 Users = dict[Any, tuple[int, float]]
 
 COLUMNS = ("time_s", "link", "gbps", "job", "job_type", "gpus", "period_s", "phases")
 
 
-def busiest_links(run: Run, workload: Workload, network: Any) -> dict[str, pd.DataFrame]:
+def busiest_links(
+    run: Run, workload: Workload, network: Any, topology: Topology | str | None = None
+) -> dict[str, pd.DataFrame]:
     """Return who shares which links when most do, for pictures.
 
     The moment is the first at which links that several jobs use have most users in all.
@@ -39,17 +42,20 @@ def busiest_links(run: Run, workload: Workload, network: Any) -> dict[str, pd.Da
         Of the run: what jobs train.
     network
         Of the run: a name or a model; None in rounds of a policy that knows none.
+    topology
+        Of the run, if it is in place of the network's own.
 
     Returns
     -------
     dict
-        ``busiest_links``, a row for each job on each shared link: ``time_s``, ``link``, its
+        ``busiest_links``, a row for each job on each shared link: ``time_s``, ``link`` (the
+        accelerator type, and the name of the link in the topology, if there is one), its
         ``gbps``, ``job``, ``job_type``, ``gpus``, and its communication profile, ``period_s`` and
         ``phases`` (of start, seconds, Gb/s). Nothing without a `CassiniNetwork`, or any network.
     """
     cluster = present_types(run.cluster)
     knows = network is not None and "schedule" in run.tables
-    known = get_network(network, cluster=cluster) if knows else None
+    known = get_network(on_topology(network, topology), cluster=cluster) if knows else None
     if known is None or not isinstance(known.model, CassiniNetwork):
         return {}
     links, pools = GangLinks(known.model, cluster), Devices.of(cluster).pools
@@ -63,7 +69,7 @@ def busiest_links(run: Run, workload: Workload, network: Any) -> dict[str, pd.Da
         pool = pools[cluster.accelerators.index(accelerator)]
         used = links.links_of(pool.placement(devices))
         if used:
-            of_type = {(accelerator, *link): gbps for link, gbps in used.items()}
+            of_type = {(accelerator, link): gbps for link, gbps in used.items()}
             stays.append((float(start_s), float(end_s), job, len(devices), of_type))
     time_s, there = _busiest(stays)
     found = []
@@ -78,8 +84,11 @@ def busiest_links(run: Run, workload: Workload, network: Any) -> dict[str, pd.Da
     return {"busiest_links": pd.DataFrame(found, columns=list(COLUMNS))}
 
 
-def _name(accelerator: str, level: str, rack: int, machine: int) -> str:
-    """Name a link of `GangLinks` as people do."""
+def _name(accelerator: str, link: Any) -> str:
+    """Name a link of `GangLinks` as people do; those of a topology have names."""
+    if isinstance(link, str):
+        return f"{accelerator} {link}"
+    level, rack, machine = link
     where = f"rack {rack}" if level == "rack" else f"rack {rack}, machine {machine}"
     return f"{accelerator} {where}"
 

@@ -149,7 +149,8 @@ class PhaseSpeeds(Speeds):
     def _meet(self, stays: dict[int, Stay], lines: int) -> None:
         """Find how long iterations take, for lines at their places."""
         crowd = self._crowd(stays)
-        profile = {line: self._model.profile(*trained) for line, trained in crowd.trained.items()}
+        on_links = {line for lines_there in crowd.jobs_of.values() for line in lines_there}
+        profile = {line: self._model.profile(*crowd.trained[line]) for line in sorted(on_links)}
         present = frozenset(stays.values())
         if self._epochs.due:
             self._epochs.chosen()

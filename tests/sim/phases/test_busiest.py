@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from tests.seeds import each_seed
 
 import apportion as ap
 from apportion.experiments.run_records import record_of, run_of
+from apportion.sim.network import NETWORKS, SwitchLevel, Topology, TorusTopology, TreeTopology
 from apportion.sim.network.cassini import CassiniNetwork
 from apportion.sim.phases.busiest import COLUMNS, busiest_links
 
@@ -89,3 +91,49 @@ def test_the_table_is_kept_with_a_run() -> None:
     run, _ = run_of_links(1)
     back = run_of(record_of(run, {}), run.policy, run.workload, run.cluster, {})
     pd.testing.assert_frame_equal(back.tables["busiest_links"], run.tables["busiest_links"])
+
+
+ON_LINKS = {
+    name: model for name, make in NETWORKS.items() if isinstance(model := make({}), CassiniNetwork)
+}
+
+
+def drawn_topology(rng: np.random.Generator) -> Topology:
+    """A tree of two or three levels, with rails or without, or a torus, of twelve GPUs or more."""
+    if rng.random() < 0.3:
+        return TorusTopology("ring", (4, 3), float(rng.uniform(50, 200)))
+    rails = int(rng.integers(1, 3))
+    levels = [SwitchLevel("server", 1, float(rng.uniform(50, 99)), rails)]
+    levels.append(SwitchLevel("leaf", 2, float(rng.uniform(50, 99))))
+    if rng.random() < 0.5:
+        levels.append(SwitchLevel("pod", 3, float(rng.uniform(50, 99))))
+    return TreeTopology("tree", tuple(levels), 6 if len(levels) == 2 else 2)
+
+
+@pytest.mark.parametrize("name", ON_LINKS)
+@pytest.mark.parametrize("seed", each_seed(1, 24))
+def test_links_of_a_topology_are_told_however_it_is_given(name: str, seed: int) -> None:
+    """In the network's value or beside its name: its own links, with their Gb/s and their users."""
+    topology, jobs = drawn_topology(np.random.default_rng([seed, 11])), workload(seed, jobs=5)
+    given: list[dict[str, Any]] = [
+        {"network": name, "topology": topology},
+        {"network": replace(ON_LINKS[name], topology=topology)},
+    ]
+    for mechanism in (ap.Rounds(seconds=60),) if seed % 2 else (ap.Leases(seconds=60),):
+        tables = []
+        for how in given:
+            way = replace(mechanism, placement="random", **how)
+            run = ap.simulate("max_min_fairness", jobs, CLUSTER, mechanism=way, seed=seed)
+            tables.append(run.tables["busiest_links"])
+        pd.testing.assert_frame_equal(*tables)
+        schedule = run.schedule
+        capacities = {f"a100 {link}": gbps for link, gbps in topology.capacities.items()}
+        for row in tables[0].to_dict("records"):
+            assert row["gbps"] == capacities[row["link"]]
+            there = schedule[
+                (schedule["job"] == row["job"])
+                & (schedule["start_s"] <= row["time_s"])
+                & (row["time_s"] < schedule["end_s"])
+            ]
+            (devices,) = there["devices"]
+            assert row["link"] in [f"a100 {link}" for link in topology.links_of(devices)]
