@@ -6,11 +6,18 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from apportion.mechanism.time_shifts.affinity import AffinityGraph
-from apportion.mechanism.time_shifts.compatibility import capacity_of, compatibility
+from apportion.mechanism.time_shifts.circle import TOLERANCE
+from apportion.mechanism.time_shifts.compatibility import (
+    capacity_of,
+    compatibility,
+    jensen_bound,
+)
+from apportion.mechanism.time_shifts.one_rotation import EQUAL
+from apportion.mechanism.time_shifts.pacing import pacings, worth_pacing
 from apportion.mechanism.time_shifts.profile import profiles_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from apportion.mechanism.time_shifts.compatibility import Compatibility
     from apportion.mechanism.time_shifts.profile import CommunicationProfile
@@ -63,16 +70,19 @@ class LinkScores:
     joint
         Scores of links that form loops with their jobs, given who is on each, models and GPUs, and
         Gb/s, as `of_links` is. ``None``: jobs start at random there.
+    pace
+        Part by which iterations may be stretched so that jobs fit, see `paced`.
     """
 
     def __init__(
         self,
         profile: Callable[[str, int], CommunicationProfile],
         joint: Callable[..., dict[Any, float]] | None = None,
+        pace: float = 0.0,
     ) -> None:
-        self._profile, self._joint = profile, joint
+        self._profile, self._joint, self._pace = profile, joint, pace
         self._known: dict[tuple[tuple[Trained, ...], float, bool], float] = {}
-        self._best: dict[tuple[tuple[Trained, ...], float], Compatibility] = {}
+        self._best: dict[tuple[tuple[Trained, ...], float, tuple[float, ...]], Compatibility] = {}
 
     def of_links(
         self,
@@ -136,20 +146,98 @@ class LinkScores:
             known = self._known[key] = self._asked(*key)
         return known
 
-    def best(self, trained: Iterable[Trained], capacity: float) -> Compatibility:
-        """Return how jobs on a link are shifted best, in the order of model and GPUs."""
-        key = tuple(sorted(trained)), capacity
+    def best(
+        self,
+        trained: Iterable[Trained],
+        capacity: float,
+        periods_s: Sequence[float] = (),
+        *,
+        tolerance: float = TOLERANCE,
+    ) -> Compatibility:
+        """Return how jobs on a link are shifted best, in the order of model and GPUs.
+
+        Parameters
+        ----------
+        trained, capacity
+            As of `score`.
+        periods_s
+            To which the jobs are paced, in that order, if they are.
+        tolerance
+            As of `compatibility`.
+        """
+        order = tuple(sorted(trained))
+        key = order, capacity, (*periods_s, tolerance)
         known = self._best.get(key)
         if known is None:
             if len(self._best) > REMEMBERED:
                 self._best.clear()
+            profiles = self._paced(order, periods_s)
             with warnings.catch_warnings():  # that a job alone wants more is no news here
                 warnings.simplefilter("ignore", UserWarning)
-                known = compatibility([self._profile(*each) for each in key[0]], capacity)
+                known = compatibility(profiles, capacity, tolerance=tolerance)
             self._best[key] = known
         return known
 
+    def paced(
+        self,
+        users: Mapping[Any, Sequence[Any]],
+        trained: Mapping[Any, Trained],
+        capacities: Mapping[Any, float],
+    ) -> dict[Any, float] | None:
+        """Return periods to which jobs are paced so that links carry everything, by job.
+
+        ``None`` where none are found that stretch no iteration by more than the part `pace` and
+        cost clearly less than random starts; arguments are those of `of_links`.
+        """
+        jobs = list(dict.fromkeys(job for on in users.values() for job in on))
+        own = [self._profile(*trained[job]).period_s for job in jobs]
+        if not self._pace:
+            return None
+        worst = dict.fromkeys(jobs, 1.0)
+        for link, on in users.items():
+            met = self.score([trained[job] for job in on], capacities[link], shifted=False)
+            worst |= {job: min(worst[job], met) for job in on}
+        for pacing in pacings(own, self._pace):
+            if worth_pacing(pacing.stretch, list(worst.values())):
+                found = dict(zip(jobs, pacing.periods_s, strict=True))
+                if all(
+                    self._fits(on, trained, found, capacities[link]) for link, on in users.items()
+                ):
+                    return found
+        return None
+
+    def _fits(
+        self,
+        jobs: Sequence[Any],
+        trained: Mapping[Any, Trained],
+        periods_s: Mapping[Any, float],
+        capacity: float,
+    ) -> bool:
+        """Tell whether a link carries everything of jobs that are paced."""
+        order = sorted(jobs, key=lambda job: (trained[job], periods_s[job]))
+        kinds, paces = [trained[job] for job in order], [periods_s[job] for job in order]
+        if jensen_bound(self._paced(kinds, paces), capacity) < 1 - EQUAL:
+            return False
+        return self.best(kinds, capacity, paces).score >= 1 - EQUAL
+
+    def _paced(
+        self, trained: Sequence[Trained], periods_s: Sequence[float]
+    ) -> list[CommunicationProfile]:
+        """Return profiles, of iterations as long as paced."""
+        profiles = [self._profile(*each) for each in trained]
+        if not periods_s:
+            return profiles
+        return [each.paced(paced_s) for each, paced_s in zip(profiles, periods_s, strict=True)]
+
     def _asked(self, trained: tuple[Trained, ...], capacity: float, shifted: bool) -> float:
-        if shifted:
-            return self.best(trained, capacity).score
-        return random_score([self._profile(*each) for each in trained], capacity)
+        if not shifted:
+            return random_score([self._profile(*each) for each in trained], capacity)
+        best = self.best(trained, capacity).score
+        if best >= 1 - EQUAL or not self._pace:
+            return best
+        kinds = dict(enumerate(trained))
+        paced = self.paced({None: list(kinds)}, kinds, {None: capacity})
+        if paced is None:
+            return best
+        longer = [paced[job] / self._profile(*each).period_s for job, each in kinds.items()]
+        return max(best, 2 - max(longer))

@@ -22,6 +22,9 @@ __all__ = ["CommunicationPhase", "CommunicationProfile", "profiles_of"]
 ROUNDING = 1e-9
 """Part of a period that sums of seconds may be off by."""
 
+_NEGLIGIBLE = 1e-5
+"""Part of a period by which a pace may be too short."""
+
 
 class CommunicationPhase(NamedTuple):
     """A stretch of an iteration with one demand.
@@ -147,6 +150,27 @@ class CommunicationProfile:
             for start, each in zip(starts, self.phases, strict=True)
         ]
         return replace(self, phases=tuple(moved))
+
+    def paced(self, period_s: float) -> CommunicationProfile:
+        """Return the profile of a job that waits at the end of every iteration, up to a period.
+
+        Raises
+        ------
+        InputError
+            If the period is shorter than its own by more than rounding.
+        """
+        least = self.period_s * (1 - _NEGLIGIBLE)
+        if number(f"The pace of {self.name!r}", period_s, least=least) <= self.period_s:
+            return self
+        phases: list[CommunicationPhase] = []
+        for each in self.phases:  # what goes over the end is sent at the start, and then it waits
+            over_s = each.start_s + each.duration_s - self.period_s
+            if over_s > ROUNDING * self.period_s:
+                phases.append(each._replace(start_s=0.0, duration_s=over_s))
+                phases.append(each._replace(duration_s=each.duration_s - over_s))
+            else:
+                phases.append(each)
+        return CommunicationProfile(self.name, period_s, phases)
 
     def named(self, name: str) -> CommunicationProfile:
         """Return the same profile under another name."""

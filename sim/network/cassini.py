@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from apportion.checks import mapping, number, yes_no
 from apportion.errors import InputError, written
 from apportion.mechanism.time_shifts import CommunicationProfile, LinkScores
+from apportion.mechanism.time_shifts.pacing import PACE
 from apportion.sim.network.communicating_models import COMMUNICATING_MODELS, communication_profile
 from apportion.sim.network.job_types import model_of
 from apportion.sim.network.topologies import get_topology
@@ -52,6 +53,10 @@ class CassiniNetwork:
         Whether jobs that form loops with their links are shifted, too, by one program for all of
         these links (`apportion.sim.phases.joint_plan`). The placement ``"cassini_joint"`` sees to
         it.
+    pace
+        Part by which iterations may be stretched so that jobs fit whose periods are nearly equal,
+        or nearly multiples: the faster ones wait for the others, where it costs clearly less than
+        random starts. 0 paces nobody.
     topology
         Which links there are in place of these: a `Topology`, the name of one, or a ``.toml`` file
         (`get_topology`). Every accelerator type has a network of its own, whose GPUs are counted
@@ -76,6 +81,7 @@ class CassiniNetwork:
     oversubscription: float = 2.0
     shifted: bool = True
     joint: bool = False
+    pace: float = PACE
     topology: Topology | str | None = None
     profiles: Mapping[str, CommunicationProfile] = field(default_factory=dict, repr=False)
 
@@ -84,6 +90,7 @@ class CassiniNetwork:
         number("oversubscription", self.oversubscription, least=1)
         yes_no("shifted", self.shifted)
         yes_no("joint", self.joint)
+        number("pace", self.pace, most=0.5)
         if self.topology is not None:
             object.__setattr__(self, "topology", get_topology(self.topology))
         for name, profile in mapping("profiles", self.profiles).items():
@@ -153,7 +160,8 @@ class GangLinks:
     def __init__(self, network: CassiniNetwork, cluster: Cluster) -> None:
         self.network, self._topology = network, network.topology
         self.plans = JointPlans(network.profile) if network.joint else None
-        self.scores = LinkScores(network.profile, None if self.plans is None else self.plans.scores)
+        joint = None if self.plans is None else self.plans.scores
+        self.scores = LinkScores(network.profile, joint, network.pace)
         self._machines, self._gpus = cluster.machines_per_rack or 1, cluster.gpus_per_machine
         self._rack_gbps = self._machines * network.machine_gbps / network.oversubscription
         self._known: dict[Placement, dict[Any, float]] = {}

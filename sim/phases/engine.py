@@ -119,6 +119,7 @@ class _Running:
         self._rng, self._jitter, self._readjust = rng, jitter, readjust
         self.wants, self.rate, self.waits_s = 0.0, 1.0, 0.0
         self._place, self._left, self._waited = -1, job.start_s, False
+        self._early = False  # whether it waits only for being paced
 
     @property
     def left_s(self) -> float:
@@ -141,7 +142,7 @@ class _Running:
         wait_s = 0.0 if self._waited or not segment.gbps else self._off_schedule(now_s)
         self._waited = wait_s > 0
         if self._waited:
-            self.readjusted += 1
+            self.readjusted += not self._early
             self._left, self.wants, self.rate = wait_s, 0.0, 1.0
             return
         self._left, self.wants = segment.amount, segment.gbps
@@ -152,13 +153,19 @@ class _Running:
 
     def _off_schedule(self, now_s: float) -> float:
         """Return how long to wait: 0 if near the schedule, else until its next time."""
-        if self._readjust is None:
+        self._early = False
+        if self._readjust is None and not self.job.held:
             return 0.0
         planned = self.job.start_s + self.segments[self._place].start_s
         late = float(np.mod(now_s - planned, self.job.paced_s))
-        off = min(late, self.job.paced_s - late)
+        early = self.job.paced_s - late
+        if self.job.held and early < late:
+            self._early = early > ROUNDING * self.job.paced_s
+            return early if self._early else 0.0
+        if self._readjust is None:
+            return 0.0
         allowed = (self._readjust + ROUNDING) * self.job.profile.period_s
-        return self.job.paced_s - late if off > allowed else 0.0
+        return early if min(late, early) > allowed else 0.0
 
 
 def _mark(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -26,11 +27,20 @@ class Meeting(NamedTuple):
         When each begins its first iteration; ``None`` at a random time.
     links
         Gb/s of each link, and the places of the jobs that use it.
+    paces_s
+        Periods to which jobs are paced; ``None`` for one that is not. Empty if none is.
     """
 
     profiles: tuple[CommunicationProfile, ...]
     starts_s: tuple[float | None, ...]
     links: tuple[tuple[float, tuple[int, ...]], ...]
+    paces_s: tuple[float | None, ...] = ()
+
+    def profile(self, place: int) -> CommunicationProfile:
+        """Return the profile of a job as it is paced."""
+        paced_s = self.paces_s[place] if self.paces_s else None
+        own = self.profiles[place]
+        return own if paced_s is None else own.paced(paced_s)
 
 
 def crowded(
@@ -74,13 +84,14 @@ def meeting_of(
     profiles: Mapping[Any, CommunicationProfile],
     starts_s: Mapping[Any, float | None],
     capacities: Mapping[Any, float],
+    paces_s: Mapping[Any, float] = MappingProxyType({}),
 ) -> tuple[Meeting, list[Any]]:
     """Return a meeting, and its jobs in their order there.
 
     Jobs are ordered by what they send and by whom they meet, and not by their names: the same jobs
     that meet elsewhere in the same way are the same meeting, as a rule.
     """
-    colours = {job: _rank_key(profiles[job], starts_s[job]) for job in jobs}
+    colours = {job: _rank_key(profiles[job], starts_s[job], paces_s.get(job)) for job in jobs}
     known = _ranks(colours)
     for _ in range(3):
         around = {
@@ -105,13 +116,17 @@ def meeting_of(
             tuple(profiles[job] for job in order),
             tuple(starts_s[job] for job in order),
             tuple(used),
+            tuple(paces_s.get(job) for job in order) if paces_s else (),
         ),
         order,
     )
 
 
-def _rank_key(profile: CommunicationProfile, start_s: float | None) -> tuple[Any, ...]:
-    return profile.name, profile.period_s, profile.phases, -1.0 if start_s is None else start_s
+def _rank_key(
+    profile: CommunicationProfile, start_s: float | None, paced_s: float | None
+) -> tuple[Any, ...]:
+    begins = -1.0 if start_s is None else start_s
+    return profile.name, profile.period_s, profile.phases, begins, paced_s or 0.0
 
 
 def _ranks(colours: Mapping[Any, Any]) -> dict[Any, int]:

@@ -12,7 +12,7 @@ from apportion.sim.engine.speeds import Speeds
 from apportion.sim.network.cassini import GangLinks
 from apportion.sim.phases.epochs import Epochs
 from apportion.sim.phases.meeting import connected, crowded, meeting_of
-from apportion.sim.phases.shift_plan import Crowd, looped_jobs, planned_shifts
+from apportion.sim.phases.shift_plan import Crowd, Plan, looped_jobs, planned_shifts
 from apportion.sim.phases.steady import SteadyIterations
 from apportion.ties import significant
 
@@ -70,6 +70,7 @@ class PhaseSpeeds(Speeds):
         self._steady = SteadyIterations(model)
         self._epochs = Epochs(model.epoch_s)
         self._shifts: dict[Stay, float] = {}  # those of the epoch
+        self._paces: dict[Stay, float] = {}  # periods that are kept in it
         self._planned: frozenset[Stay] = frozenset()  # who was there when they were chosen
         self._asked: Hashable = None
         self._settled = True
@@ -131,6 +132,7 @@ class PhaseSpeeds(Speeds):
         return {
             "epochs": self._epochs.state(),
             "shifts": [[*stay, shift_s] for stay, shift_s in self._shifts.items()],
+            "paces": [[*stay, paced_s] for stay, paced_s in self._paces.items()],
             "planned": sorted(self._planned),
             "settled": self._settled,
             "books": {name: plain(each) for name, each in self._books.items()},
@@ -141,6 +143,7 @@ class PhaseSpeeds(Speeds):
         """Take up a state of `state`."""
         self._epochs.restore(state["epochs"])
         self._shifts = {_stay(stay): shift_s for *stay, shift_s in state["shifts"]}
+        self._paces = {_stay(stay): paced_s for *stay, paced_s in state["paces"]}
         self._planned = frozenset(map(_stay, state["planned"]))
         self._settled = state["settled"]
         self._books = {name: array_of(each) for name, each in state["books"].items()}
@@ -155,12 +158,7 @@ class PhaseSpeeds(Speeds):
         if self._epochs.due:
             self._epochs.chosen()
             self._planned = present
-            periods_s = {line: each.period_s for line, each in profile.items()}
-            shifts_s = {}
-            if self._model.shifted:
-                scores, plans = self._links.scores, self._links.plans
-                shifts_s = planned_shifts(crowd, scores, periods_s, plans)
-            self._shifts = {stays[line]: significant(each) for line, each in shifts_s.items()}
+            self._plan(stays, crowd, {line: each.period_s for line, each in profile.items()})
         starts_s = {line: self._shifts.get(stay) for line, stay in stays.items()}
         found = {name: np.zeros(lines) for name in _LINES}
         found["slowdown"] += 1
@@ -176,11 +174,29 @@ class PhaseSpeeds(Speeds):
         for jobs, links in connected(tight):
             if len(jobs) == 1:  # for which it does not matter
                 starts_s[jobs[0]] = 0.0
-            meeting, order = meeting_of(jobs, links, tight, profile, starts_s, crowd.capacities)
+            paces_s = {
+                line: self._paces[stays[line]] for line in jobs if stays[line] in self._paces
+            }
+            meeting, order = meeting_of(
+                *(jobs, links, tight, profile, starts_s, crowd.capacities),
+                paces_s if len(jobs) > 1 else {},
+            )
             steady = self._steady.of(meeting)
             found["slowdown"][order] = steady.slowdown
             found["marks_gbps"][order] = steady.marks_gbps
         self._lines = found
+
+    def _plan(self, stays: dict[int, Stay], crowd: Crowd, periods_s: dict[int, float]) -> None:
+        """Choose shifts and paces for an epoch."""
+        plan, model = Plan({}, {}), self._model
+        if model.shifted:
+            plan = planned_shifts(
+                *(crowd, self._links.scores, periods_s, self._links.plans),
+                paces=model.readjust is not None,
+                epoch_s=model.epoch_s,
+            )
+        self._shifts = {stays[line]: significant(each) for line, each in plan.shifts_s.items()}
+        self._paces = {stays[line]: significant(each) for line, each in plan.paces_s.items()}
 
     def _crowd(self, stays: dict[int, Stay]) -> Crowd:
         crowd = Crowd({}, {}, {})

@@ -36,6 +36,8 @@ class PhaseJob:
     priority
         Of its traffic: on every link those of a larger one send first, and others share what they
         leave, see `crux_priorities`. Jobs of one priority share links max-min fairly.
+    held
+        Whether it is paced by its schedule: a phase that would begin early waits for its time.
     """
 
     profile: CommunicationProfile
@@ -43,6 +45,7 @@ class PhaseJob:
     start_s: float = 0.0
     schedule_s: float | None = None
     priority: float = 0.0
+    held: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.profile, CommunicationProfile):

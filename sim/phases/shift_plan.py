@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from apportion.mechanism.time_shifts import AffinityGraph
+from apportion.mechanism.time_shifts.circle import TOLERANCE, commensurate_groups
+from apportion.mechanism.time_shifts.one_rotation import EQUAL
 from apportion.sim.phases.meeting import connected
 
 if TYPE_CHECKING:
@@ -15,7 +18,10 @@ if TYPE_CHECKING:
 
     Trained = tuple[str, int]
 
-__all__ = ["Crowd", "looped_jobs", "planned_shifts"]
+__all__ = ["Crowd", "Plan", "looped_jobs", "planned_shifts"]
+
+DRIFT = 0.05
+"""Part of an iteration by which jobs may drift against each other over an epoch of shifts."""
 
 
 class Crowd(NamedTuple):
@@ -36,15 +42,31 @@ class Crowd(NamedTuple):
     capacities: dict[Any, float]
 
 
+class Plan(NamedTuple):
+    """When jobs start, and to which periods they are paced, seconds, by job.
+
+    Jobs without a start begin at random, those without a period are not paced.
+    """
+
+    shifts_s: dict[Any, float]
+    paces_s: dict[Any, float]
+
+
 def planned_shifts(
     crowd: Crowd,
     scores: LinkScores,
     periods_s: Mapping[Any, float],
     plans: JointPlans | None = None,
-) -> dict[Any, float]:
-    """Return when each job with shared links is to start, by Algorithm 1, seconds, by job.
+    *,
+    paces: bool = False,
+    epoch_s: float = 0.0,
+) -> Plan:
+    """Return when each job with shared links is to start, by Algorithm 1.
 
-    Jobs of a connected part of the affinity graph that has a loop get no shift, or those of plans.
+    Jobs that do not fit as they are, but do if the faster wait for the slower a little, are paced.
+    Else only those are shifted that stay for an epoch as they meet: what starts together and does
+    not fit would meet at its worst for as long as periods are nearly equal. Jobs of a connected
+    part of the affinity graph that has a loop get no shift, or those of plans.
 
     Parameters
     ----------
@@ -56,23 +78,70 @@ def planned_shifts(
         Seconds of an iteration, by job.
     plans
         Shifts jobs in loops.
+    paces
+        Whether jobs may be paced.
+    epoch_s
+        For how long shifts have to last, seconds.
     """
-    found: dict[Any, float] = {}
+    found = Plan({}, {})
     for jobs, links in _shared(crowd):
         graph = AffinityGraph({link: crowd.jobs_of[link] for link in links})
+        tolerance = _tolerance([periods_s[job] for job in jobs], epoch_s)
         if graph.loops:
-            users = {link: crowd.jobs_of[link] for link in links}
             if plans is not None:
-                found |= plans.shifts(users, crowd.trained, crowd.capacities)
+                shifts = plans.shifts(graph.jobs_of, crowd.trained, crowd.capacities)
+                found.shifts_s.update(_in_step(shifts, periods_s, tolerance))
             continue
-        weights = {}
-        for link in links:
-            order = sorted(crowd.jobs_of[link], key=lambda job: (crowd.trained[job], job))
-            trained = [crowd.trained[job] for job in order]
-            best = scores.best(trained, crowd.capacities[link])
-            weights[link] = dict(zip(order, best.shifts_s, strict=True))
-        found |= graph.shifts(weights, {job: periods_s[job] for job in jobs})
+        fits = all(
+            scores.best(map(crowd.trained.__getitem__, on), crowd.capacities[link]).score
+            >= 1 - EQUAL
+            for link, on in graph.jobs_of.items()
+        )
+        paced = None
+        if paces and not fits:
+            paced = scores.paced(graph.jobs_of, crowd.trained, crowd.capacities)
+        if paced is not None:
+            found.paces_s.update(paced)
+            found.shifts_s.update(_shifts(graph, crowd, scores, paced, TOLERANCE, paced))
+            continue
+        shifts = _shifts(graph, crowd, scores, periods_s, tolerance)
+        found.shifts_s.update(_in_step(shifts, periods_s, tolerance))
     return found
+
+
+def _shifts(
+    graph: AffinityGraph,
+    crowd: Crowd,
+    scores: LinkScores,
+    periods_s: Mapping[Any, float],
+    tolerance: float,
+    paced: Mapping[Any, float] = MappingProxyType({}),
+) -> dict[Any, float]:
+    """Return the shifts of jobs that form no loop, by Algorithm 1."""
+    weights = {}
+    for link, jobs in graph.jobs_of.items():
+        order = sorted(jobs, key=lambda job: (crowd.trained[job], job))
+        trained = [crowd.trained[job] for job in order]
+        paces = [paced[job] for job in order] if paced else []
+        best = scores.best(trained, crowd.capacities[link], paces, tolerance=tolerance)
+        weights[link] = dict(zip(order, best.shifts_s, strict=True))
+    return graph.shifts(weights, {job: periods_s[job] for job in graph.links_of})
+
+
+def _in_step(
+    shifts_s: Mapping[Any, float], periods_s: Mapping[Any, float], tolerance: float
+) -> dict[Any, float]:
+    """Return the shifts of the most jobs that have a unified circle: others drift through them."""
+    jobs = list(shifts_s)
+    groups = commensurate_groups([periods_s[job] for job in jobs], tolerance=tolerance)
+    kept = max(groups, key=len, default=[])
+    return {jobs[place]: shifts_s[jobs[place]] for place in kept} if len(kept) > 1 else {}
+
+
+def _tolerance(periods_s: Sequence[float], epoch_s: float) -> float:
+    """Return by which part periods may differ so that jobs drift little over an epoch."""
+    drift = DRIFT * min(periods_s) / epoch_s if epoch_s else 0.0
+    return min(max(TOLERANCE, drift), 0.01)
 
 
 def looped_jobs(crowd: Crowd) -> set[Any]:

@@ -92,17 +92,21 @@ class SteadyIterations:
 
     def _run(self, meeting: Meeting, starts_s: Floats) -> Floats:
         """Return mean seconds of an iteration and what it wants in excess, shape (2, jobs)."""
+        network, times = self._network, FEWEST
+        kept = network.readjust if self._carried(meeting) else None
         jobs = {
             place: PhaseJob(
                 profile,
                 tuple(link for link, (_, users) in enumerate(meeting.links) if place in users),
                 float(starts_s[place]),
+                schedule_s=meeting.profile(place).period_s,
+                held=kept is not None
+                and bool(meeting.paces_s)
+                and meeting.paces_s[place] is not None,
             )
             for place, profile in enumerate(meeting.profiles)
         }
         capacities = {link: gbps for link, (gbps, _) in enumerate(meeting.links)}
-        network, times = self._network, FEWEST
-        kept = network.readjust if self._carried(meeting) else None
         while True:
             run = run_phases(
                 jobs, capacities, iterations=times, jitter=network.jitter, readjust=kept
@@ -123,7 +127,7 @@ class SteadyIterations:
             return False
         return all(
             score_of(
-                [meeting.profiles[job] for job in users],
+                [meeting.profile(job) for job in users],
                 gbps,
                 [meeting.starts_s[job] or 0.0 for job in users],
             )
