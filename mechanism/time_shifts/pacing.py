@@ -64,7 +64,9 @@ def pacings(periods_s: Sequence[float], most: float = PACE) -> Iterator[Pacing]:
     }
     seen: set[tuple[int, ...]] = set()
     for perimeter_s in sorted(circles):
-        turns_of = [math.floor(perimeter_s / period_s * (1 + TOLERANCE)) for period_s in periods_s]
+        turns_of = [
+            max(1, math.floor(perimeter_s / period_s * (1 + TOLERANCE))) for period_s in periods_s
+        ]
         paced = [perimeter_s / turns for turns in turns_of]
         stretches = [max(1.0, new / own) for new, own in zip(paced, periods_s, strict=True)]
         key = tuple(each // math.gcd(*turns_of) for each in turns_of)
