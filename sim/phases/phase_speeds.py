@@ -12,7 +12,7 @@ from apportion.sim.engine.speeds import Speeds
 from apportion.sim.network.cassini import GangLinks
 from apportion.sim.phases.epochs import Epochs
 from apportion.sim.phases.meeting import connected, crowded, meeting_of
-from apportion.sim.phases.shift_plan import Crowd, Plan, looped_jobs, planned_shifts
+from apportion.sim.phases.shift_plan import Crowd, looped_jobs, planned_shifts
 from apportion.sim.phases.steady import SteadyIterations
 from apportion.ties import significant
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from apportion.mechanism.machines import Layout
     from apportion.mechanism.places import Placement
     from apportion.mechanism.scheduler import Gangs
+    from apportion.mechanism.time_shifts import CommunicationProfile
     from apportion.sim.network.phase_network import PhaseNetwork
 
     Floats = NDArray[np.float64]
@@ -158,7 +159,7 @@ class PhaseSpeeds(Speeds):
         if self._epochs.due:
             self._epochs.chosen()
             self._planned = present
-            self._plan(stays, crowd, {line: each.period_s for line, each in profile.items()})
+            self._plan(stays, crowd, profile)
         starts_s = {line: self._shifts.get(stay) for line, stay in stays.items()}
         found = {name: np.zeros(lines) for name in _LINES}
         found["slowdown"] += 1
@@ -186,17 +187,32 @@ class PhaseSpeeds(Speeds):
             found["marks_gbps"][order] = steady.marks_gbps
         self._lines = found
 
-    def _plan(self, stays: dict[int, Stay], crowd: Crowd, periods_s: dict[int, float]) -> None:
+    def _plan(
+        self, stays: dict[int, Stay], crowd: Crowd, profile: dict[int, CommunicationProfile]
+    ) -> None:
         """Choose shifts and paces for an epoch."""
-        plan, model = Plan({}, {}), self._model
-        if model.shifted:
-            plan = planned_shifts(
-                *(crowd, self._links.scores, periods_s, self._links.plans),
-                paces=model.readjust is not None,
-                epoch_s=model.epoch_s,
-            )
-        self._shifts = {stays[line]: significant(each) for line, each in plan.shifts_s.items()}
+        self._shifts, self._paces = {}, {}
+        model = self._model
+        if not model.shifted:
+            return
+        plan = planned_shifts(
+            *(crowd, self._links.scores, {line: each.period_s for line, each in profile.items()}),
+            self._links.plans,
+            paces=model.readjust is not None,
+            epoch_s=model.epoch_s,
+        )
+        shifts_s = {line: significant(each) for line, each in plan.shifts_s.items()}
         self._paces = {stays[line]: significant(each) for line, each in plan.paces_s.items()}
+        tight = crowded(crowd.jobs_of, profile, crowd.capacities)
+        for jobs, links in connected(tight):
+            own = {line: shifts_s.get(line) for line in jobs}
+            meeting = meeting_of(
+                *(jobs, links, tight, profile, own, crowd.capacities),
+                {line: plan.paces_s[line] for line in jobs if line in plan.paces_s},
+            )[0]
+            if not self._steady.gains(meeting):
+                shifts_s = {line: each for line, each in shifts_s.items() if line not in own}
+        self._shifts = {stays[line]: each for line, each in shifts_s.items()}
 
     def _crowd(self, stays: dict[int, Stay]) -> Crowd:
         crowd = Crowd({}, {}, {})

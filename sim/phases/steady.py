@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from apportion.mechanism.time_shifts.compatibility import score_of
+from apportion.mechanism.time_shifts import law_is_exact, score_of
 from apportion.mechanism.time_shifts.one_rotation import EQUAL
 from apportion.sim.phases.engine import run_phases
 from apportion.sim.phases.segments import PhaseJob
@@ -28,6 +28,9 @@ FEWEST, MOST = 24, 192
 
 STEADY = 0.005
 """Part by which mean iterations of one half of a run may differ from those of the other."""
+
+CLEARLY = 0.01
+"""Part of an iteration by which shifts must gain on random starts, of which there are few."""
 
 REMEMBERED = 20_000
 """Meetings that are known by heart."""
@@ -69,6 +72,23 @@ class SteadyIterations:
                 self._known.clear()
             known = self._known[meeting] = self.measured(meeting)
         return known
+
+    def gains(self, meeting: Meeting) -> bool:
+        """Whether shifts are worth it: jobs fit, or are clearly quicker than at random starts.
+
+        Two jobs of one period that send at the full rate are, by the law of the score; elsewhere
+        what does not fit is let run both ways.
+        """
+        if self._carried(meeting) or all(
+            law_is_exact([meeting.profiles[job] for job in users], gbps)
+            for gbps, users in meeting.links
+        ):
+            return True
+        if all(start is None for start in meeting.starts_s):
+            return False
+        random = meeting._replace(starts_s=(None,) * len(meeting.starts_s), paces_s=())
+        gained = self.of(random).slowdown.mean() - self.of(meeting).slowdown.mean()
+        return bool(gained > CLEARLY)
 
     def measured(self, meeting: Meeting) -> SteadyMeeting:
         """Do what `of` says, without looking whether it is known."""
