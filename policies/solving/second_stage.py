@@ -24,6 +24,7 @@ from scipy import sparse
 from apportion.errors import SolveError
 from apportion.policies.solving.solvers.active_set_least_squares import least_squares
 from apportion.policies.solving.solvers.cone_program import Scales
+from apportion.policies.solving.solvers.curved_face import curved_face
 from apportion.policies.solving.solvers.iterative_refinement import refine
 from apportion.policies.solving.solvers.optimise import Point, SolverName, optimise
 
@@ -233,8 +234,8 @@ def optimal_face(program: ConeProgram, point: Point, costs: Floats | None = None
     value is tight (complementary slackness), so no tolerance on the objective is needed.
     """
     if not program.is_linear_program:
-        near = _near_optimal(program, point)
-        return near if costs is None else replace(near, c=costs)
+        face = curved_face(program, point)
+        return face if costs is None else replace(face, c=costs)
     y = point.y[: program.linear]
     slack = (program.b - program.A @ point.x)[: program.linear]
     least = _TIE if point.solver == "highs" else np.maximum(np.abs(slack), _SLACK)

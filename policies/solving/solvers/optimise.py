@@ -80,10 +80,10 @@ def _clarabel(program: ConeProgram) -> Point:
     b = program.b[order]
     # Where the objective is curved, an error in its value shows as its root in the solution.
     # Large programs rarely get that far and pay for the attempt.
-    curved = bool(program.kinds & {"quadratic", "exponential"}) and program.c.size <= _LARGE
+    curved = not program.is_linear_program and program.c.size <= _LARGE
     for gap in (_TOLERANCE / 10_000, _TOLERANCE) if curved else (_TOLERANCE,):
         settings = _clarabel_settings(gap, strict=curved)
-        result = clarabel.DefaultSolver(P, program.c, A, b, cones, settings).solve()
+        result = _run(clarabel.DefaultSolver(P, program.c, A, b, cones, settings))
         status = _CLARABEL_WORDS.get(str(result.status), str(result.status))
         if status in _CLARABEL_WORDS.values():
             break
@@ -100,6 +100,16 @@ _CLARABEL_WORDS = {
     "DualInfeasible": "unbounded",
     "AlmostDualInfeasible": "unbounded",
 }
+
+
+def _run(solver: Any) -> Any:
+    """Run Clarabel, whose compiled code may give up in a way of its own."""
+    try:
+        return solver.solve()
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # which is no Exception, and has no other name
+            raise
+        raise SolveError(f"Clarabel stopped: {error}") from error
 
 
 def _clarabel_cone(cone: Cone) -> Any:
