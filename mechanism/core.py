@@ -10,6 +10,7 @@ from apportion.mechanism.gang_round import GangRound
 from apportion.mechanism.orders.by_share import Candidates, idle_first, preferences, time_at_start
 from apportion.mechanism.repetition import add_repeatedly
 from apportion.mechanism.selection import select
+from apportion.plain_arrays import array_of, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -43,6 +44,9 @@ class RoundCore:
         Whether a new target begins with what rows are owed from the one before.
     work_conserving
         Whether GPUs that the shares leave idle are lent to whoever can run there.
+    in_turn
+        Whether a row has its types one after the other, unless devices are shared; see
+        `Candidates.one_type_after_the_other`.
 
     Attributes
     ----------
@@ -67,14 +71,13 @@ class RoundCore:
         *,
         carry_over: bool = True,
         work_conserving: bool = True,
+        in_turn: bool = False,
     ) -> None:
-        self.capacity = np.asarray(capacity, dtype=np.intp)
+        self.capacity, self.in_turn = np.asarray(capacity, dtype=np.intp), in_turn
         self.placer = placer
         self.round_seconds = round_seconds
-        self.carry_over = carry_over
-        self.work_conserving = work_conserving
-        self.elapsed_s = 0.0
-        self._next_id = 0
+        self.carry_over, self.work_conserving = carry_over, work_conserving
+        self.elapsed_s, self._next_id = 0.0, 0
         self._candidates: Candidates | None = None
         self._preference: Ints | None = None
         self.models: Callable[[Ints], Sequence[str]] | None = None
@@ -215,8 +218,7 @@ class RoundCore:
         """Serve the shares by priority, then fill what is idle with whoever can run there."""
         free = self.capacity.copy()
         taken = np.zeros(self.ids.size, dtype=bool)
-        end_s = np.inf if self.work_conserving else self.elapsed_s + self.round_seconds
-        rows, types = self.candidates.by_priority(self.received, self.round_seconds / 2, end_s)
+        rows, types = self._wanted()
         chosen = select(self.slots[rows], types, self.scale[rows], free, taken)
         rows, types = rows[chosen], types[chosen]
         if self.work_conserving and free.any():
@@ -227,6 +229,14 @@ class RoundCore:
                 rows = np.concatenate([rows, more[chosen]])
                 types = np.concatenate([types, where[chosen]])
         return rows, types
+
+    def _wanted(self) -> tuple[Ints, Ints]:
+        """Return rows and types with a share in the order in which they are served."""
+        if self.in_turn and self.slots.shape[1] == 1:
+            facts = self.last_type, self.speed, self.scale, self.capacity
+            return self.candidates.one_type_after_the_other(*facts)
+        end_s = np.inf if self.work_conserving else self.elapsed_s + self.round_seconds
+        return self.candidates.by_priority(self.received, self.round_seconds / 2, end_s)
 
     def _waiting(self, taken: Bools, free: Ints) -> Bools:
         """Rows of one job that does not run yet and would fit somewhere."""
@@ -269,7 +279,7 @@ class RoundCore:
 
     def state(self) -> dict[str, Any]:
         """Return everything that later rounds depend on, for JSON."""
-        arrays = {name: getattr(self, name).tolist() for name in _ARRAYS}
+        arrays = {name: plain(getattr(self, name)) for name in _ARRAYS}
         return arrays | {
             "elapsed_s": self.elapsed_s,
             "next_id": self._next_id,
@@ -279,9 +289,7 @@ class RoundCore:
     def restore(self, state: dict[str, Any]) -> None:
         """Take up a state of `state`."""
         for name in _ARRAYS:
-            old = getattr(self, name)
-            shape = (-1, *old.shape[1:]) if name != "slots" else (len(state[name]), -1)
-            setattr(self, name, _array(state[name], old.dtype, shape))
+            setattr(self, name, array_of(state[name]))
         self.elapsed_s, self._next_id = float(state["elapsed_s"]), int(state["next_id"])
         self.placer.restore(state["placer"])
         self._forget()
@@ -291,9 +299,3 @@ _ARRAYS = (
     *("ids", "scale", "slots", "served", "last_type"),
     *("target", "speed", "received", "owed"),
 )
-
-
-def _array(values: Sequence[Any], kind: np.dtype[Any], shape: tuple[int, ...]) -> NDArray[Any]:
-    """Rebuild an array whose shape a list of nothing has lost."""
-    array = np.array(values, dtype=kind)
-    return array.reshape(shape) if array.size else np.empty((0, *(abs(n) for n in shape[1:])), kind)

@@ -48,6 +48,8 @@ class InRounds:
         Whether new shares begin with what jobs are owed from those before.
     work_conserving
         Whether GPUs that the shares leave idle are lent to whoever can run there.
+    in_turn
+        Whether a job has the types of its shares one after the other, see `RoundCore`.
     leases
         Whether a gang that goes on keeps its devices and loses no time.
     """
@@ -65,6 +67,7 @@ class InRounds:
         overhead_seconds: float = 0.0,
         carry_over: bool = True,
         work_conserving: bool = True,
+        in_turn: bool = False,
         leases: bool = True,
     ) -> None:
         self.name = name
@@ -76,6 +79,7 @@ class InRounds:
             round_seconds,
             carry_over=carry_over,
             work_conserving=work_conserving,
+            in_turn=in_turn,
         )
         self._roster = Roster(self._core)
         if devices.placings:

@@ -24,6 +24,7 @@ Trait = Literal[
     "depends_on_step_size",
     "has_one_optimum",
     "leaves_gpus_idle",
+    "meets_deadlines",
     "runs_jobs_alone",
     "tells_identical_jobs_apart",
 ]
@@ -35,6 +36,10 @@ has_one_optimum
     No two allocations are optimal, so that no second stage has to choose.
 leaves_gpus_idle
     GPUs that the allocation leaves idle are not lent to any job for a round.
+meets_deadlines
+    Its shares are of the time that each job has until its deadline, and no sooner done is better.
+    In rounds a job then has its types one after the other, the slow ones first, and deadlines are
+    told short of what may be lost until the next solve.
 runs_jobs_alone
     It gives time to jobs by themselves only, so that each must run by itself.
 tells_identical_jobs_apart

@@ -71,6 +71,7 @@ class MinCostWithSLOs(MinCost):
 
     name = "min_cost_slos"
     columns = ("steps_remaining", "elapsed_s", "deadline_s")
+    traits = MinCost.traits | {"meets_deadlines"}
 
     heterogeneity_aware: bool = True
     space_sharing: bool = False

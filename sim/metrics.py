@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from apportion.ties import EXACT
+
 if TYPE_CHECKING:
     from apportion.cluster import Cluster
     from apportion.sim.engine.truth import Truth
@@ -21,6 +23,7 @@ def jobs_table(truth: Truth, workload: Workload, cluster: Cluster) -> pd.DataFra
     ``jct_s`` is the job completion time, from arrival to completion; ``queueing_s`` the part of
     it in which the job did not run; ``ftf`` its finish-time fairness, ``jct_s / isolated_s``.
     GPUs of types without a price make ``cost`` (US dollars) NaN for the jobs that used them.
+    ``deadline_s``, seconds after arrival, is there if the workload has it.
     """
     jct_s = truth.completion_s - truth.arrival_s
     gpu_seconds = truth.gpu_s
@@ -39,6 +42,8 @@ def jobs_table(truth: Truth, workload: Workload, cluster: Cluster) -> pd.DataFra
         "cost": dollars.sum(axis=1),
         "preemptions": truth.preemptions,
     }
+    if "deadline_s" in workload.jobs:
+        columns["deadline_s"] = workload.jobs["deadline_s"].to_numpy()
     held = {f"{name}_s": truth.held_s[:, k] for k, name in enumerate(cluster.accelerators)}
     return pd.DataFrame(columns | held, index=workload.jobs.index.rename("job"))
 
@@ -52,7 +57,8 @@ def summarise(jobs: pd.DataFrame, cluster: Cluster) -> dict[str, float]:
     """Return the figures that follow from the jobs table of a run.
 
     ``queueing_s`` is the mean wait of a job; ``utilization`` the share of all GPU time between
-    first arrival and last completion that jobs held. Runs that know where gangs sat have the
+    first arrival and last completion that jobs held; ``deadlines_met``, if there are deadlines, the
+    share of them that was met. Runs that know where gangs sat have the
     percentiles of the waits as well, and the mean exposed communication of a job; those of elastic
     jobs the mean restarts of a job, and the seconds that it paused for them.
     """
@@ -70,6 +76,9 @@ def summarise(jobs: pd.DataFrame, cluster: Cluster) -> dict[str, float]:
         "cost": float(jobs["cost"].sum(skipna=False)),
         "preemptions": int(jobs["preemptions"].sum()),
     }
+    if "deadline_s" in jobs.columns and jobs["deadline_s"].notna().any():
+        due = jobs[jobs["deadline_s"].notna()]
+        figures["deadlines_met"] = float((due["jct_s"] <= due["deadline_s"] * (1 + EXACT)).mean())
     if "communication_s" in jobs.columns:
         queueing_s = jobs["queueing_s"].to_numpy()
         figures |= {

@@ -101,7 +101,7 @@ def run_on_devices(
         believed = chosen_beliefs(beliefs, settings).start(truth, ordered, present)
         truth.told.speed = believed.speed
         times = settings["resolve_seconds"], settings["resolve_every"]
-        resolver = Resolver(decider, *times, truth.told, believed)
+        resolver = Resolver(decider, *times, truth.told, believed, late_s=_late_s(settings))
     scheduler = _scheduler(decider, settings, truth, devices, resolver)
     record = RunRecord(truth, log, reporter, schedule)
     run_jobs(truth, scheduler, Fluid(truth, speeds), record, snapshots)
@@ -134,6 +134,13 @@ def _tables(
     index = ordered.jobs.index
     of_links = link_tables(speeds, devices, index, given.jobs.index)
     return {"schedule": schedule.table(index), **of_links}
+
+
+def _late_s(settings: Mapping[str, Any]) -> float:
+    """Return what a job may lose beside its shares in rounds: the rest of one, and two starts."""
+    if settings["mechanism"] == "exact":
+        return 0.0
+    return float(settings["round_seconds"] + 2 * settings["preemption_overhead_seconds"])
 
 
 def _check_pairs(policy: Policy, workload: Workload) -> None:
@@ -182,5 +189,6 @@ def _in_rounds(
         overhead_seconds=settings["preemption_overhead_seconds"],
         carry_over=settings["carry_over"],
         work_conserving="leaves_gpus_idle" not in resolver.policy.traits,
+        in_turn="meets_deadlines" in resolver.policy.traits,
         leases=settings["leases"],
     )

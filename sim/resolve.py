@@ -59,6 +59,9 @@ class Resolver:
     pose
         Makes the policy's problem of some jobs and columns for them; over the table's options and
         their capacity by default.
+    late_s
+        Seconds by which jobs may be behind their shares; above 0 policies that meet deadlines are
+        told of such as leave room for it, and for the time until the next solve.
     """
 
     def __init__(
@@ -69,6 +72,8 @@ class Resolver:
         jobs: JobTable,
         believed: Believed,
         pose: Pose | None = None,
+        *,
+        late_s: float = 0.0,
     ) -> None:
         self.policy = policy
         self.resolve_seconds = resolve_seconds
@@ -76,6 +81,7 @@ class Resolver:
             resolve_every = (resolve_seconds or _PERIOD_S) if policy.depends_on_time else np.inf
         self.resolve_every = resolve_every
         self.jobs, self.believed, self._pose = jobs, believed, pose or self._of_table
+        self._late_s = late_s if "meets_deadlines" in policy.traits else 0.0
         self.changed = False
         self.solves = 0
         self.policy_seconds = 0.0
@@ -162,11 +168,25 @@ class Resolver:
         """Pose and solve the whole problem; return the shares, and the pairs in the last rows."""
         jobs, active = self.jobs, self.jobs.active
         columns = jobs.columns(now_s) | {"running_on": self._running_on[active]}
+        if self._late_s:
+            columns["deadline_s"] = self._earlier(columns)
         instance = self._pose(active, columns)
         beside = self.believed.pairs if self.policy.space_sharing else None
         pairs = beside.table(active) if beside is not None else None
         solution = solve_instance(self.policy, instance, pairs=pairs)
         return np.asarray(solution.X, dtype=float), solution.pairs
+
+    def _earlier(self, columns: Mapping[str, Floats]) -> Floats:
+        """Return deadlines that leave room for what may be lost until the next solve.
+
+        Where that is more than a job can spare it is told to run where it is fastest, no more.
+        """
+        elapsed_s = columns["elapsed_s"]
+        left_s = columns["deadline_s"] - elapsed_s
+        needed_s = columns["steps_remaining"] / self.jobs.speed[self.jobs.active].max(axis=1)
+        told_s = left_s - self._late_s - self.resolve_every
+        later_s = np.maximum(told_s, np.minimum(left_s, needed_s))
+        return np.asarray(elapsed_s + later_s, dtype=float)
 
     def _of_table(self, jobs: Ints, columns: Mapping[str, Floats]) -> Instance:
         """Pose the problem of some jobs over the options of the table."""

@@ -98,6 +98,13 @@ class SaysItCountsSteps(Mine):
 
 
 @dataclass(frozen=True)
+class SaysItMeetsDeadlines(Mine):
+    """Does not know of any."""
+
+    traits = frozenset({"meets_deadlines"})
+
+
+@dataclass(frozen=True)
 class SaysItRunsJobsAlone(Mine):
     """Takes any pair that is faster."""
 
@@ -115,6 +122,7 @@ BROKEN: list[tuple[Policy, str]] = [
     (SaysItHasOneOptimum(), "what it declares, 'has_one_optimum'"),
     (SaysItLeavesGpusIdle(), "what it declares, 'leaves_gpus_idle'"),
     (SaysItCountsSteps(), "what it declares, 'depends_on_step_size'"),
+    (SaysItMeetsDeadlines(), "what it declares, 'meets_deadlines'"),
     (SaysItRunsJobsAlone(), "what it declares, 'runs_jobs_alone'"),
     (SaysItTellsJobsApart(), "what it declares, 'tells_identical_jobs_apart'"),
     (FirstColumnFirst(), "permutation-equivariant"),

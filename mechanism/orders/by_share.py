@@ -21,6 +21,12 @@ __all__ = ["Candidates", "idle_first", "preferences", "time_at_start"]
 # Shares below this are the noise of a solver, not a wish: a second in eleven days.
 LEAST_SHARE = 1e-6
 
+# A share of so little less than all is all: it leaves no time to speak of for anything else.
+_ALMOST = 0.01
+# Who runs on a type goes on until another wants it so many times as much: for two jobs that share
+# one GPU in halves that is some changes in all, and not one at every solve.
+_STAYING = 2.0
+
 
 @dataclass(frozen=True)
 class Candidates:
@@ -82,6 +88,40 @@ class Candidates:
             behind = self.share * end_s > (own - half_round_s) * (1 + EXACT)
             order = order[behind[order]]
         return self.rows[order], self.types[order]
+
+    def one_type_after_the_other(
+        self, last_type: Ints, speed: Floats, scale: Ints, capacity: Ints
+    ) -> tuple[Ints, Ints]:
+        """Sort such that a row has the types of its shares in turn, the slowest first.
+
+        For shares of all the time until a deadline, which need not be had in equal parts of it. A
+        row goes on where it runs as long as it has a share there, and begins on the slowest of its
+        types, since time on a fast one does for more than its own. Before all that come rows whose
+        whole time is on one type, and types whose GPUs are all spoken for, which must not stand
+        idle now: there the largest share comes first, that of who runs there counting for more.
+
+        Parameters
+        ----------
+        last_type
+            Type on which each row runs, -1 for none, shape (rows,).
+        speed
+            Steps/s of each row on each type, shape (rows, types).
+        scale
+            GPUs of each row, shape (rows,).
+        capacity
+            GPUs of each type, shape (types,).
+        """
+        rows, types, share = self.rows, self.types, self.share
+        held = np.bincount(types, weights=share * scale[rows], minlength=capacity.size)
+        full = (held >= capacity * (1 - _ALMOST))[types]
+        here = last_type[rows] == types
+        slowest = np.full(speed.shape[0], np.inf)
+        np.minimum.at(slowest, rows, speed.take(self.cells))
+        slow = speed.take(self.cells) <= slowest[rows]
+        kinds = [share >= 1 - _ALMOST, full, here, slow]
+        claim = share * np.where(here, _STAYING, 1.0)
+        order = np.lexsort([rows, ranks(-claim, absolute=SHARE), np.select(kinds, [0, 1, 2, 3], 4)])
+        return rows[order], types[order]
 
 
 def idle_first(

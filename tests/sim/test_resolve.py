@@ -137,3 +137,67 @@ def test_who_gets_nothing_now_may_get_something_later_but_nobody_waits_for_ever(
     never = type("Never", (Waits,), {"least_s": 1e18})()
     with pytest.raises(ap.SolveError, match="gives none of the"):
         ap.simulate(never, load.head(1), "v100=4,k80=4", mechanism=mechanism, resolve_every=1e6)
+
+
+PRICES = {"k80": 0.45, "p100": 1.46, "v100": 2.48}
+
+
+def due(rng: np.random.Generator, spare_s: float) -> tuple[ap.Workload, ap.Cluster]:
+    """Jobs with deadlines that drawn shares of the cluster, had all the time, meet.
+
+    They do so with `spare_s` to spare. Types are faster and dearer from one to the next.
+    """
+    kinds, count = int(rng.integers(2, 4)), int(rng.integers(1, 8))
+    gpus = rng.integers(1, 4, kinds)
+    speed = rng.uniform(1, 2, (count, 1)) * np.sort(rng.uniform(0.5, 5, (count, kinds)), axis=1)
+    speed[(rng.random(speed.shape) < 0.15) & (np.arange(kinds) > 0)] = 0.0
+    share = rng.dirichlet(np.full(kinds + 1, 0.7), count)[:, :kinds] * (speed > 0)
+    share /= max(1.0, (share.sum(axis=0) / gpus).max() / rng.uniform(0.7, 1.0))
+    pace = (share * speed).sum(axis=1)
+    left_s = rng.uniform(4, 30, count) * 3600
+    table = {
+        "arrival_s": np.sort(rng.uniform(0, 4 * 3600, count)) * (rng.random() < 0.5),
+        "job_type": [f"m{k}" for k in range(count)],
+        "scale_factor": 1,
+        "total_steps": pace * left_s,
+        "deadline_s": left_s + spare_s,
+    }
+    jobs = pd.DataFrame(table)[pace > 0.01 * speed.max(axis=1)]
+    index = pd.MultiIndex.from_frame(pd.DataFrame(table)[["job_type", "scale_factor"]])
+    names = list(PRICES)[:kinds]
+    prices = {name: PRICES[name] for name in names}
+    cluster = ap.Cluster(dict(zip(names, gpus.tolist(), strict=True)), prices_per_gpu_hour=prices)
+    return ap.Workload("due", jobs, pd.DataFrame(speed, index, names)), cluster
+
+
+@pytest.mark.parametrize("seeds", ranges_of_seeds(3, 200))
+def test_deadlines_that_can_be_met_are_met_and_jobs_rarely_move(seeds: range) -> None:
+    """With room for a period, a round and two starts every one is met."""
+    lost_s, moves, jobs = 60.0, 0, 0
+    for seed in seeds:
+        load, cluster = due(np.random.default_rng(seed), 3600 + 360 + 2 * lost_s)
+        if not len(load):
+            continue
+        run = ap.simulate("min_cost_slos", load, cluster, preemption_overhead_seconds=lost_s)
+        assert run.summary()["deadlines_met"] == 1.0, seed
+        moves, jobs = moves + int(run.jobs["preemptions"].sum()), jobs + len(load)
+        assert run.jobs["preemptions"].max() <= 12, seed
+    assert moves <= 1.5 * jobs
+
+
+@pytest.mark.parametrize("lost_s", [0.0, 60.0])
+def test_a_job_begins_where_it_is_cheap_and_ends_where_it_is_fast(lost_s: float) -> None:
+    index = pd.MultiIndex.from_tuples([("m", 1)], names=["job_type", "scale_factor"])
+    speed = pd.DataFrame({"v100": [4.0], "k80": [1.0]}, index)
+    row = {"arrival_s": 0.0, "job_type": "m", "scale_factor": 1, "total_steps": 72000.0}
+    load = ap.Workload("one", pd.DataFrame([row | {"deadline_s": 36000.0}]), speed)
+    cluster = ap.Cluster({"v100": 1, "k80": 1})
+    run = ap.simulate("min_cost_slos", load, cluster, preemption_overhead_seconds=lost_s)
+    assert run.jobs["preemptions"].tolist() == [1]
+    assert run.jobs["completion_s"].between(33000, 36000).all()
+    stays = run.tables["schedule"]["accelerator"].tolist()
+    assert list(dict.fromkeys(stays)) == ["k80", "v100"]
+    exact = ap.simulate("min_cost_slos", load, cluster, mechanism="exact")
+    assert exact.jobs["completion_s"].tolist() == [pytest.approx(36000, rel=1e-6)]
+    fastest = ap.simulate("max_total_throughput", load, cluster)
+    assert run.summary()["cost"] < fastest.summary()["cost"]

@@ -64,6 +64,7 @@ MEASURES: tuple[Measure, ...] = (
     Measure("iteration_slowdown", "iteration", "alone", 1.0, decimals=3),
     Measure("looped_candidates", "loops", "%", 0.01, "", 1, brief=False),
     Measure("utilization", "busy", "%", 0.01, "high", 1),
+    Measure("deadlines_met", "in time", "%", 0.01, "high", 1),
     Measure("ftf_max", "max FTF", "", 1.0, room_for=_BOTH),
     Measure("cost", "cost", "$", 1.0, room_for=("requests",)),
     Measure("preemptions", "preempted", "times", 1.0, "low", 0, room_for=("requests",)),
@@ -87,6 +88,7 @@ LEGEND: Mapping[str, str] = MappingProxyType(
     {
         "mean JCT": "JCT: completion minus arrival.",
         "max FTF": "FTF: JCT over the time in an isolated 1/n share.",
+        "in time": "In time: deadlines that were met.",
         "p95 wait": "Wait: time without GPUs.",
         "comm.": "Comm.: mean exposed communication.",
         "p99 delay": "Delay: of a request, until it has a GPU.",

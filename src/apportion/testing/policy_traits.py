@@ -20,7 +20,11 @@ __all__ = ["traits_are_true"]
 
 def traits_are_true(policy: Policy, cases: list[PolicyCase], rng: np.random.Generator) -> None:
     """Check what is declared: in every case where it is said of all problems, in one of some."""
-    always = {"has_one_optimum": _has_one_optimum, "runs_jobs_alone": _runs_jobs_alone}
+    always = {
+        "has_one_optimum": _has_one_optimum,
+        "meets_deadlines": _meets_deadlines,
+        "runs_jobs_alone": _runs_jobs_alone,
+    }
     at_times = {
         "depends_on_step_size": _depends_on_step_size,
         "leaves_gpus_idle": _leaves_gpus_idle,
@@ -42,6 +46,17 @@ def _has_one_optimum(policy: Policy, case: PolicyCase, rng: np.random.Generator)
     """Go to a corner of the optima and to their middle."""
     corner, middle = (case.solve(policy, solver=solver).X for solver in ("highs", "clarabel"))
     return not _differ(corner, middle)
+
+
+def _meets_deadlines(policy: Policy, case: PolicyCase, rng: np.random.Generator) -> bool:
+    """Compare paces, at the speeds that it believes in, with those that meet the deadlines."""
+    speed, jobs = case.speed, case.jobs.loc[case.speed.index]
+    if not policy.heterogeneity_aware:
+        runs, gpus = speed > 0, pd.Series(case.cluster.gpus)
+        speed = runs.mul((speed * gpus).sum(axis=1) / (runs * gpus).sum(axis=1), axis=0)
+    pace = (case.solve(policy).X * speed).sum(axis=1)
+    late_s = jobs["steps_remaining"] / pace - (jobs["deadline_s"] - jobs["elapsed_s"])
+    return not (late_s > 1e-6 * jobs["deadline_s"]).any()
 
 
 def _leaves_gpus_idle(policy: Policy, case: PolicyCase, rng: np.random.Generator) -> bool:
