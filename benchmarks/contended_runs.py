@@ -12,11 +12,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.stats import t as student
 
 import apportion as ap
 from benchmarks.released_engine import released
 from benchmarks.released_points import POINTS, TEXT, at_point
+from benchmarks.reporting import paired_ratio
 
 if TYPE_CHECKING:
     import argparse
@@ -125,35 +125,13 @@ def means(runs: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
 
 
 def ratio(runs: pd.DataFrame, one: dict[str, Any], other: dict[str, Any]) -> dict[str, float]:
-    """Return the ratio of mean completion times of two ways, paired by job set.
-
-    Returns
-    -------
-    dict
-        Geometric mean, its 95 % interval (Student's t of the logarithms), the least and the most,
-        and in how many of how many sets the first is better.
-    """
-    both = (_mean_s(runs, one) / _mean_s(runs, other)).dropna()
-    logs = np.log(both.to_numpy(float))
-    half = float("nan")
-    if logs.size > 1:
-        half = float(student.ppf(0.975, logs.size - 1)) * logs.std(ddof=1) / np.sqrt(logs.size)
-    middle = logs.mean()
-    low, high, least, most = np.exp([middle - half, middle + half, logs.min(), logs.max()])
-    return {
-        "ratio": float(np.exp(middle)),
-        "low": float(low),
-        "high": float(high),
-        "least": float(least),
-        "most": float(most),
-        "wins": int((logs < 0).sum()),
-        "sets": logs.size,
-    }
+    """Return the ratio of mean completion times of two ways, paired by job set."""
+    return paired_ratio(_mean_s(runs, one), _mean_s(runs, other))
 
 
 def who_wins(found: dict[str, float]) -> str:
     """Say by the interval of a ratio whether the first is better or worse, or neither."""
-    if found["sets"] < 2:
+    if found["pairs"] < 2:
         return "undecided"
     if found["low"] <= 1 <= found["high"]:
         return "no difference"
@@ -170,5 +148,5 @@ def _mean_s(runs: pd.DataFrame, way: dict[str, Any]) -> pd.Series:
 
 def in_words(found: dict[str, float]) -> str:
     """Write a ratio as 'ratio (interval), wins/sets'."""
-    interval = f" ({found['low']:.3f}-{found['high']:.3f})" if found["sets"] > 1 else ""
-    return f"{found['ratio']:.3f}{interval}, {found['wins']}/{found['sets']}"
+    interval = f" ({found['low']:.3f}-{found['high']:.3f})" if found["pairs"] > 1 else ""
+    return f"{found['ratio']:.3f}{interval}, {found['wins']}/{found['pairs']}"

@@ -2,24 +2,25 @@
 
 ``python -m benchmarks.dally_schedulers`` draws a list of jobs from the published marginals,
 resamples it several times (bootstrap) and runs every scheduler on each, overheads as in Dally's
-Table I. A single straggler can decide a makespan, so medians and ranges over the resamples are
-shown, never one list. The claims are those of Dally (Sharma et al., arXiv 2401.16492); criteria
-stand in `_verdicts`.
+Table I. A single straggler can decide a makespan, so medians over the resamples and gains paired
+by resample, with their intervals, are shown, never one list. The claims are those of Dally (Sharma
+et al., arXiv 2401.16492); criteria stand in `CLAIMS`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 
 import apportion as ap
 from apportion.report.style import line_styles
 from benchmarks.experiment import Settings, chosen, drawing, parser, run_all, verdict
-from benchmarks.reporting import machine, show, write_csv
+from benchmarks.reporting import machine, paired_ratio, show, write_csv
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Mapping
     from pathlib import Path
 
 DALLY, MANUAL, NO_WAIT = "dally", "dally_manual", "dally_no_wait"
@@ -27,7 +28,7 @@ FULL, TIRESIAS, GANDIVA = "dally_fully_consolidated", "tiresias", "gandiva"
 SCHEDULERS = (DALLY, MANUAL, NO_WAIT, FULL, TIRESIAS, GANDIVA)
 ARRIVALS = ("batch", "poisson")
 RACKS, QUICK_RACKS = (2, 4, 8, 16), (2,)
-RESAMPLES, QUICK_RESAMPLES = 8, 2
+RESAMPLES, QUICK_RESAMPLES = 20, 2
 QUICK_JOBS = 60
 
 FIGURES = {
@@ -55,6 +56,69 @@ PAPER_S = {
 }
 
 
+class Claim(NamedTuple):
+    """That a scheduler has at least so many % less of a figure than another (negative: more).
+
+    Held by the mean over resamples on each of the numbers of racks, and by an interval that is on
+    one side of no difference.
+    """
+
+    scheduler: str
+    against: str
+    figure: str
+    least: float
+    arrivals: str = "batch"
+    racks: tuple[int, ...] = (4, 8, 16)
+
+    def __str__(self) -> str:
+        size = f"at least {abs(self.least)} % " if self.least else ""
+        than = "more" if self.least < 0 else "less"
+        racks = ", ".join(map(str, self.racks))
+        return (
+            f"{self.scheduler} has {size}{than} {self.figure} than {self.against} "
+            f"on {racks} racks, {self.arrivals}"
+        )
+
+    def holds(self, gains: pd.DataFrame) -> bool:
+        """Whether the claim holds in all rows of gains."""
+        if self.least < 0:
+            return bool(((gains["mean"] <= self.least) & (gains["high"] < 0)).all())
+        return bool(((gains["mean"] >= self.least) & (gains["low"] > 0)).all())
+
+
+ALL = (2, 4, 8, 16)
+CLAIMS = (
+    Claim(DALLY, TIRESIAS, "JCT", 19, racks=ALL),
+    Claim(DALLY, GANDIVA, "JCT", -39, racks=(2,)),  # 39 % longer on two racks, it says itself
+    Claim(DALLY, GANDIVA, "JCT", 23),
+    Claim(DALLY, TIRESIAS, "JCT", 16, "poisson", (2, 8, 16)),  # on four it has a loss itself
+    Claim(DALLY, GANDIVA, "JCT", 23, "poisson"),
+    Claim(DALLY, TIRESIAS, "makespan", 60),
+    Claim(DALLY, GANDIVA, "makespan", 60),
+    Claim(DALLY, TIRESIAS, "wait", 18),
+    Claim(DALLY, TIRESIAS, "p95 wait", 58),
+    Claim(DALLY, TIRESIAS, "p99 wait", 67),
+    Claim(DALLY, TIRESIAS, "comm", 53),
+    Claim(DALLY, GANDIVA, "comm", 60),
+    Claim(DALLY, MANUAL, "JCT", 9, racks=(8,)),  # Table II
+    Claim(DALLY, MANUAL, "JCT", 42, "poisson", (8,)),  # Table III
+    Claim(NO_WAIT, TIRESIAS, "makespan", -1),
+    Claim(NO_WAIT, TIRESIAS, "makespan", 0, racks=(2,)),
+    Claim(DALLY, FULL, "makespan", 0),
+    Claim(FULL, TIRESIAS, "makespan", 0),
+)
+"""What the paper says in numbers, the least of each range; makespans of its variants in words."""
+
+PAIRS = tuple(
+    dict.fromkeys(
+        [
+            *((DALLY, other) for other in SCHEDULERS if other != DALLY),
+            *((claim.scheduler, claim.against) for claim in CLAIMS),
+        ]
+    )
+)
+
+
 def main() -> None:
     """Run all schedulers on all resamples, print medians, improvements and verdicts."""
     options = _options()
@@ -77,11 +141,11 @@ def main() -> None:
     medians = _medians(runs)
     show(medians, digits=4)
     print(
-        "\nWhat Dally has less than each other one, %: median over resamples [least, most]; "
-        "'paper': its Tables II and III."
+        "\nWhat Dally has less than each other one, %, paired by resample: geometric mean [95 % "
+        "interval]; 'paper': its Tables II and III."
     )
     gains = _gains(runs)
-    show(_readable(gains))
+    show(_readable(gains[gains["scheduler"] == DALLY]))
     verdicts = [] if options.quick else _verdicts(medians, gains)
     write_csv(runs, options.out, "dally_schedulers_runs")
     write_csv(medians, options.out, "dally_schedulers")
@@ -123,21 +187,20 @@ def _medians(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _gains(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return by how much each figure of Dally is less, %, paired by resample."""
-    keys = ["arrivals", "racks", "seed"]
+    """Return by how much each figure of a scheduler is less than another's, %, by resample."""
     names = [f"{name} h" for name in FIGURES.values()]
-    by_scheduler = {name: rows.set_index(keys)[names] for name, rows in runs.groupby("scheduler")}
-    if DALLY not in by_scheduler:
-        return pd.DataFrame()
-    rows: list[dict[str, Any]] = []
-    for other in [name for name in SCHEDULERS if name in by_scheduler and name != DALLY]:
-        less = 100 * (1 - by_scheduler[DALLY] / by_scheduler[other])
-        for (arrivals, racks), group in less.groupby(["arrivals", "racks"], sort=False):
+    columns = ["arrivals", "racks", "scheduler", "against", "figure", "mean", "low", "high"]
+    rows: list[list[Any]] = []
+    for (arrivals, racks), here in runs.groupby(["arrivals", "racks"], sort=False):
+        by_name = {name: each.set_index("seed") for name, each in here.groupby("scheduler")}
+        for one, other in PAIRS:
+            if not {one, other} <= set(by_name):
+                continue
             for name in names:
-                row = {"arrivals": arrivals, "racks": racks, "against": other}
-                row |= {"figure": name.removesuffix(" h"), "median": group[name].median()}
-                rows.append(row | {"least": group[name].min(), "most": group[name].max()})
-    return pd.DataFrame(rows)
+                found = paired_ratio(by_name[one][name], by_name[other][name])
+                less = [100 * (1 - found[each]) for each in ("ratio", "high", "low")]
+                rows.append([arrivals, racks, one, other, name.removesuffix(" h"), *less])
+    return pd.DataFrame(rows, columns=columns)
 
 
 def _paper_gain(arrivals: str, racks: int, against: str, figure: str) -> str:
@@ -151,14 +214,11 @@ def _paper_gain(arrivals: str, racks: int, against: str, figure: str) -> str:
 
 
 def _readable(gains: pd.DataFrame) -> pd.DataFrame:
-    """Write gains as 'median [least, most] (paper)', a column per figure."""
+    """Write gains as 'mean [interval] (paper)', a column per figure."""
     if gains.empty:
         return gains
     texts = [
-        "-"
-        if row["median"] != row["median"]  # no wait at all, with either of the two
-        else f"{row['median']:.0f} [{row['least']:.0f}, {row['most']:.0f}]"
-        + _paper_gain(row["arrivals"], row["racks"], row["against"], row["figure"])
+        _interval(row) + _paper_gain(row["arrivals"], row["racks"], row["against"], row["figure"])
         for row in gains.to_dict("records")
     ]
     table = gains.assign(text=texts)
@@ -168,78 +228,34 @@ def _readable(gains: pd.DataFrame) -> pd.DataFrame:
     return wide[shown].reset_index().rename_axis(columns=None)
 
 
+def _interval(row: Mapping[str, Any]) -> str:
+    if row["mean"] != row["mean"]:  # no wait at all, with either of the two
+        return "-"
+    return f"{row['mean']:.0f} [{row['low']:.0f}, {row['high']:.0f}]"
+
+
 def _verdicts(medians: pd.DataFrame, gains: pd.DataFrame) -> list[dict[str, str]]:
-    """Judge the claims of the paper whose schedulers were run on 4 racks and more."""
+    """Judge the claims of the paper whose schedulers were run."""
     verdicts = []
-    # Claim, arrivals, against, figure, statistic over resamples, least improvement in %.
-    claims = (
-        ("makespan at least 60 % below Gandiva's", "batch", GANDIVA, "makespan", "least", 60),
-        ("communication at least 60 % below Gandiva's", "batch", GANDIVA, "comm", "least", 60),
-        ("mean JCT at least 10 % below no wait's", "batch", NO_WAIT, "JCT", "median", 10),
-        ("communication at least 20 % below no wait's", "batch", NO_WAIT, "comm", "median", 20),
-        ("mean JCT 19 % or more below Tiresias'", "batch", TIRESIAS, "JCT", "median", 19),
-        ("makespan 60 % or more below Tiresias'", "batch", TIRESIAS, "makespan", "median", 60),
-        ("mean wait 18 % or more below Tiresias'", "batch", TIRESIAS, "wait", "median", 18),
-        ("p95 wait 58 % or more below Tiresias'", "batch", TIRESIAS, "p95 wait", "median", 58),
-        ("communication 53 % or more below Tiresias'", "batch", TIRESIAS, "comm", "median", 53),
-        ("mean JCT 23 % or more below Gandiva's", "batch", GANDIVA, "JCT", "median", 23),
-        ("mean JCT 23 % or more below Gandiva's", "poisson", GANDIVA, "JCT", "median", 23),
-    )
-    for claim, arrivals, other, figure, statistic, least in claims:
-        found = _gain(gains, arrivals, other, figure, statistic)
-        found = found[found.index >= 4]
-        if len(found):
-            text = f"{statistic} of {arrivals}: {_listed(found)} %"
-            holds = bool((found >= least).all())
-            verdicts.append(verdict(f"{claim} on 4 racks and more, {arrivals}", holds, text))
-    # The paper has a loss on 4 racks itself.
-    found = _gain(gains, "poisson", TIRESIAS, "JCT", "median")
-    if len(found := found[found.index >= 8]):
-        claim = "mean JCT 16 % or more below Tiresias' on 8 racks and more, poisson"
-        verdicts.append(verdict(claim, bool((found >= 16).all()), f"{_listed(found)} %"))
-    found = _gain(gains, "batch", TIRESIAS, "JCT", "median")
-    if 2 in found.index:
-        claim = "mean JCT above Tiresias' on 2 racks, batch"
-        verdicts.append(verdict(claim, bool(found[2] < 0), f"{found[2]:.0f} %"))
-    return verdicts + _verdicts_of_medians(medians)
-
-
-def _verdicts_of_medians(medians: pd.DataFrame) -> list[dict[str, str]]:
-    """Judge claims that are about other schedulers than Dally."""
-    batch = medians[medians["arrivals"] == "batch"]
-    verdicts = []
-    comm = batch[batch["scheduler"] == GANDIVA].set_index("racks")["comm h"].sort_index()
-    if len(comm) > 1:
+    for claim in CLAIMS:
+        wanted = gains.loc[
+            (gains["arrivals"] == claim.arrivals)
+            & (gains["scheduler"] == claim.scheduler)
+            & (gains["against"] == claim.against)
+            & (gains["figure"] == claim.figure)
+            & gains["racks"].isin(claim.racks)
+        ]
+        if len(wanted):
+            rows = wanted.sort_values("racks").to_dict("records")
+            found = "; ".join(f"{row['racks']} racks {_interval(row)} %" for row in rows)
+            verdicts.append(verdict(str(claim), bool(claim.holds(wanted)), found))
+    comm = medians[(medians["arrivals"] == "batch") & (medians["scheduler"] == GANDIVA)]
+    hours = comm.set_index("racks")["comm h"].sort_index()
+    if len(hours) > 1:
         claim = "Gandiva's communication rises with every doubling of the racks, batch"
-        rises = bool(comm.is_monotonic_increasing)
-        verdicts.append(verdict(claim, rises, f"{_listed(comm, 1)} h"))
-    jct = batch.pivot(index="racks", columns="scheduler", values="JCT h")
-    jct = jct[jct.index >= 4]
-    if {DALLY, NO_WAIT, FULL, TIRESIAS} <= set(jct.columns) and len(jct):
-        ratio = jct[NO_WAIT] / jct[TIRESIAS]
-        claim = "no wait has a longer mean JCT than Tiresias on 4 racks and more, batch"
-        verdicts.append(verdict(claim, bool((ratio > 1).all()), f"ratios {_listed(ratio, 2)}"))
-        between = (jct[DALLY] <= jct[FULL]) & (jct[FULL] <= jct[TIRESIAS])
-        claim = "full consolidation lies between Dally and Tiresias in mean JCT, batch"
-        text = f"to Dally {_listed(jct[FULL] / jct[DALLY], 2)}"
-        text += f"; to Tiresias {_listed(jct[FULL] / jct[TIRESIAS], 2)}"
-        verdicts.append(verdict(claim, bool(between.all()), text))
+        evidence = ", ".join(f"{value:.1f}" for value in hours) + " h"
+        verdicts.append(verdict(claim, bool(hours.is_monotonic_increasing), evidence))
     return verdicts
-
-
-def _gain(
-    gains: pd.DataFrame, arrivals: str, against: str, figure: str, statistic: str
-) -> pd.Series:
-    """Return one statistic of one figure by number of racks."""
-    if gains.empty:
-        return pd.Series(dtype=float)
-    wanted = (gains["arrivals"] == arrivals) & (gains["against"] == against)
-    rows = gains[wanted & (gains["figure"] == figure)]
-    return rows.set_index("racks")[statistic].sort_index()
-
-
-def _listed(values: pd.Series, digits: int = 0) -> str:
-    return ", ".join(f"{value:.{digits}f}" for value in values)
 
 
 def _plot(runs: pd.DataFrame, out: Path | None) -> None:

@@ -36,8 +36,10 @@ AS_PAPER = "as in the paper"
 VARIANTS: dict[str, dict[str, Any]] = {
     AS_PAPER: {},
     "no flat rings for uneven gangs": {"network": {"flat_if_unbalanced": False}},
-    "waits of less than a lease recorded, too": {"scheduler": {"drops_short_waits": False}},
-    "tuner of the authors' code": {"scheduler": {"population_deviation": True, "bounded": True}},
+    "waits of less than a lease left out": {"scheduler": {"drops_short_waits": True}},
+    "tuner of the authors' code": {
+        "scheduler": {"population_deviation": True, "bounded": True, "drops_short_waits": True}
+    },
     "leases of 15 min": {"scheduler": {"lease_s": 900.0}},
     "leases of 4 h": {"scheduler": {"lease_s": 14400.0}},
     "history of 12 h": {"scheduler": {"history_s": 43200.0}},

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.stats import t as student
 
 import apportion as ap
 from apportion.sim.traces.pollux import DEEPBOOT_RESTART_S, read_pollux_workload
+from benchmarks.reporting import paired_ratio
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -90,28 +90,9 @@ def figures(run: ap.Run, workload: ap.ElasticWorkload) -> dict[str, Any]:
 def paired(
     runs: pd.DataFrame, one: Mapping[str, Any], other: Mapping[str, Any], figure: str = "mean h"
 ) -> dict[str, float]:
-    """Return the ratio of a figure of two ways, paired by workload and seed.
-
-    Returns
-    -------
-    dict
-        Geometric mean, its 95 % interval (Student's t of the logarithms), in how many of how many
-        pairs the first is less.
-    """
+    """Return the ratio of a figure of two ways, paired by workload and seed."""
     sides = [_chosen(runs, way).set_index(["workload", "seed"])[figure] for way in (one, other)]
-    logs = np.log((sides[0] / sides[1]).dropna().to_numpy(float))
-    half = float("nan")
-    if logs.size > 1:
-        half = float(student.ppf(0.975, logs.size - 1)) * logs.std(ddof=1) / np.sqrt(logs.size)
-    middle = float(logs.mean()) if logs.size else float("nan")
-    low, high = np.exp([middle - half, middle + half])
-    return {
-        "ratio": float(np.exp(middle)),
-        "low": float(low),
-        "high": float(high),
-        "wins": int((logs < 0).sum()),
-        "pairs": int(logs.size),
-    }
+    return paired_ratio(*sides)
 
 
 def in_words(found: Mapping[str, float]) -> str:

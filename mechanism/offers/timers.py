@@ -116,8 +116,8 @@ class AutoTunedTimers(Part):
     """Delay timers that follow the waits of the recent past, by tier and number of GPUs.
 
     A timer is the mean of the waits after which gangs of that size got a machine (a rack), plus
-    two sample standard deviations. Source: Dally (Sharma et al., 2024), Algorithm 2; the two
-    switches that are off by default are what the authors' simulator does instead.
+    two sample standard deviations. Source: Dally (Sharma et al., 2024), Algorithm 2; the three
+    switches, off by default, are what the authors' simulator does instead.
 
     Parameters
     ----------
@@ -136,10 +136,10 @@ class AutoTunedTimers(Part):
         Whole leases, at least 6 (machine) and 12 (rack), at most 0.8 and 1 times the history; with
         no wait known, those least values (and `initial` has no meaning).
     drops_short_waits
-        Leave out waits of less than a lease, as the authors' simulator does. The paper does not
-        say. A job that gets its GPUs again at the end of a lease has not waited for them; if that
-        counts as a wait of nothing, renewals soon are all that is remembered and the timers shrink
-        to minutes.
+        Leave out waits of less than a lease, as the authors' simulator does. Algorithm 2 records
+        every offer that is accepted, also that of a job which gets its GPUs again at the end of a
+        lease and has waited for nothing, so that timers shrink where leases are renewed. What it
+        changes is printed by ``python -m benchmarks.dally_tuner``.
 
     Raises
     ------
@@ -155,7 +155,7 @@ class AutoTunedTimers(Part):
     rack_timer_when_oversize: OversizeRule = "unchanged"
     population_deviation: bool = False
     bounded: bool = False
-    drops_short_waits: bool = True
+    drops_short_waits: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -108,7 +108,7 @@ def test_a_policy_that_is_kept_warm_goes_on_to_the_last_bit(
 
 
 SCHEDULERS = {
-    "dally": ap.get_scheduler("dally", drops_short_waits=False, history_s=20000.0),
+    "dally": ap.get_scheduler("dally", history_s=20000.0),
     "themis": ap.get_scheduler("themis", lease_s=900.0, migrates=True, restore_s_per_gpu=2.0),
     "gandiva": ap.get_scheduler("gandiva"),
     "tiresias": ap.get_scheduler("tiresias", keep_placement=True, lease_s=1800.0),

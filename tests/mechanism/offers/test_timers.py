@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from apportion.mechanism.offers.timers import Timers
 
 HOUR_S = 3600.0
-EVERY_WAIT = partial(AutoTunedTimers, drops_short_waits=False)
 
 
 def book_of(timers: Timers) -> TimerBook:
@@ -42,7 +40,7 @@ def test_the_rack_timer_is_at_least_the_machine_timer_unless_told_otherwise() ->
 
 
 def test_auto_tuned_timers_by_hand() -> None:
-    book = book_of(EVERY_WAIT(history_s=100.0, initial=(50.0, 70.0), nested=False))
+    book = book_of(AutoTunedTimers(history_s=100.0, initial=(50.0, 70.0), nested=False))
     assert (book.machine_s[4], book.rack_s[4]) == (50.0, 70.0)
     book.record(MACHINE, 4, 0.0, 10.0)
     assert (book.machine_s[4], book.rack_s[4]) == (10.0, 70.0)
@@ -64,7 +62,7 @@ def test_waits_for_several_racks_are_not_recorded() -> None:
 
 
 def test_a_machine_timer_longer_than_the_rack_timer_lifts_it_where_there_is_a_machine() -> None:
-    book = book_of(EVERY_WAIT())
+    book = book_of(AutoTunedTimers())
     for size in (4, 16):
         book.record(RACK, size, 0.0, 100.0)
     assert book.rack_s[[4, 16]].tolist() == [43200.0, 100.0]
@@ -75,14 +73,14 @@ def test_a_machine_timer_longer_than_the_rack_timer_lifts_it_where_there_is_a_ma
 
 
 def test_the_deviation_of_the_authors_simulator() -> None:
-    population = book_of(EVERY_WAIT(population_deviation=True))
+    population = book_of(AutoTunedTimers(population_deviation=True))
     for wait_s in (10.0, 20.0):
         population.record(MACHINE, 4, 0.0, wait_s)
     assert population.machine_s[4] == pytest.approx(15 + 2 * 5)
 
 
-def test_waits_of_less_than_a_lease_are_not_recorded() -> None:
-    long = book_of(AutoTunedTimers())
+def test_waits_of_less_than_a_lease_can_be_left_out() -> None:
+    long = book_of(AutoTunedTimers(drops_short_waits=True))
     long.record(MACHINE, 4, 0.0, 3599.0)
     assert long.waits_s(MACHINE, 4).size == 0
     long.record(MACHINE, 4, 0.0, 3600.0)
@@ -104,7 +102,7 @@ def test_timers_follow_a_plain_reading_of_the_lists() -> None:
     rng, history_s, book = (
         np.random.default_rng(3),
         500.0,
-        book_of(EVERY_WAIT(history_s=500.0)),
+        book_of(AutoTunedTimers(history_s=500.0)),
     )
     entries: list[tuple[float, float]] = []
     now_s = 0.0

@@ -148,7 +148,7 @@ def test_jobs_that_finish_as_their_lease_ends_are_not_stopped(workload_of: Make)
 def test_auto_tuned_timers_leave_their_table(workload_of: Make, network: NetworkModel) -> None:
     load = workload_of([1000, 1000, 1000], [4, 4, 6], [0, 10, 20])
     racks = Cluster.of_racks(1, machines_per_rack=2, gpus_per_machine=4)
-    every = get_scheduler("dally", drops_short_waits=False)
+    every = get_scheduler("dally")
     run = simulate_leases(every, load, racks, network=network)
     # The gang of 6 waits for both others: until 10 + 1250.
     rows = [tuple(row) for row in run.tables["timers"].itertuples(index=False)]
