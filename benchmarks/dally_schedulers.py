@@ -228,7 +228,7 @@ def _readable(gains: pd.DataFrame) -> pd.DataFrame:
     return wide[shown].reset_index().rename_axis(columns=None)
 
 
-def _interval(row: Mapping[str, Any]) -> str:
+def _interval(row: Mapping[Any, Any]) -> str:
     if row["mean"] != row["mean"]:  # no wait at all, with either of the two
         return "-"
     return f"{row['mean']:.0f} [{row['low']:.0f}, {row['high']:.0f}]"
@@ -252,9 +252,9 @@ def _verdicts(medians: pd.DataFrame, gains: pd.DataFrame) -> list[dict[str, str]
     comm = medians[(medians["arrivals"] == "batch") & (medians["scheduler"] == GANDIVA)]
     hours = comm.set_index("racks")["comm h"].sort_index()
     if len(hours) > 1:
-        claim = "Gandiva's communication rises with every doubling of the racks, batch"
+        rises = "Gandiva's communication rises with every doubling of the racks, batch"
         evidence = ", ".join(f"{value:.1f}" for value in hours) + " h"
-        verdicts.append(verdict(claim, bool(hours.is_monotonic_increasing), evidence))
+        verdicts.append(verdict(rises, bool(hours.is_monotonic_increasing), evidence))
     return verdicts
 
 
