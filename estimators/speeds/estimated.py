@@ -47,6 +47,9 @@ class EstimatedSpeeds:
     be fast is tried. Of a measured one they are told :math:`\exp(m)`, and of one that cannot run,
     0. A job's row is estimated anew as soon as it was measured; what is told of it changes once the
     estimate of a cell is off by more than 5 %, so that policies solve no more often than they must.
+    Measurements that do not agree with those before, as when a speed has changed, begin a cell anew
+    and leave it in doubt for a while (`apportion.estimators.speeds.measurements`). Of a column that
+    no reference was measured on, `spread` is wide and a warning is logged.
 
     Parameters
     ----------
@@ -98,7 +101,9 @@ class EstimatedSpeeds:
         self._known = {str(name): row for row, name in zip(read.speeds, read.rows, strict=True)}
         self._completion = completion_by(model, read.columns, self._noise)
         self._completion.fit(read.logs)
-        self._measured = Measurements(len(read.columns), number("memory", memory, most=1.0))
+        self._measured = Measurements(
+            len(read.columns), number("memory", memory, most=1.0), self._noise
+        )
         self._rng = None if seed is None else np.random.default_rng(check_seed(seed))
         self._told = np.zeros((0, len(read.columns)))
 
@@ -272,7 +277,7 @@ class EstimatedSpeeds:
 
     def _estimate(self, rows: Ints) -> tuple[Floats, Floats]:
         """Mean and standard deviation of the logarithms of rows."""
-        return self._completion.estimate(self._measured.log[rows], self._measured.count[rows])
+        return self._completion.estimate(self._measured.log[rows], self._measured.worth[rows])
 
     def _to_tell(self, rows: Ints) -> Floats:
         """Return what there is to tell of rows, by what is known now."""

@@ -21,9 +21,26 @@ __all__ = ["Measurements"]
 
 _FIRST_ROOM = 16
 
+_OUT = 3.0
+"""Standard deviations off which a measurement is not of the speed of those before it."""
+
+_FADES = 7 / 8
+"""Part of the doubt of a cell that is left when one further measurement has come."""
+
 
 class Measurements:
-    """Measured logarithms of speeds by row and column; rows are added as their names come up.
+    r"""Measured logarithms of speeds by row and column; rows are added as their names come up.
+
+    A cell is the mean of its measurements as long as they agree. One that lies more than three
+    standard deviations off the mean m of the n before it,
+
+    .. math:: |y - m| > 3 s \sqrt{1 + 1 / n},
+
+    says that the speed has changed, or that measurements are worse than was said: the cell starts
+    anew with it, n = 1, and is doubted. Its doubt w, the mean of the squares :math:`(y - m)^2` of
+    such steps with weights that fade by 1/8 with each measurement, adds to the variance of a
+    measurement: the mean of n is known to :math:`\sqrt{(s^2 + w) / n}`. So a speed that
+    changes once is found at once, and trusted as before some twenty measurements later.
 
     Parameters
     ----------
@@ -31,14 +48,17 @@ class Measurements:
         Number of columns.
     memory
         What a measurement counts for once another one of its cell has come, from 0 to 1.
+    noise
+        s, standard deviation of a measurement.
     """
 
-    def __init__(self, columns: int, memory: float = 1.0) -> None:
-        self._memory = memory
+    def __init__(self, columns: int, memory: float = 1.0, noise: float = 0.05) -> None:
+        self._memory, self._noise = memory, noise
         self._place: dict[int | str, int] = {}
         self._names: list[int | str] = []
         self._log = np.zeros((_FIRST_ROOM, columns))
         self._count = np.zeros((_FIRST_ROOM, columns))
+        self._doubt = np.zeros((_FIRST_ROOM, columns))
         self._failed = np.zeros((_FIRST_ROOM, columns), dtype=bool)
 
     def __len__(self) -> int:
@@ -55,6 +75,12 @@ class Measurements:
         return self._count[: len(self)]
 
     @property
+    def worth(self) -> Floats:
+        """Measurements without doubt that would be as good as those of each cell."""
+        said = self._noise**2
+        return self.count * (said / (said + self._doubt[: len(self)]))
+
+    @property
     def failed(self) -> Mask:
         """Where a row is known not to run, shape (rows, columns)."""
         return self._failed[: len(self)]
@@ -64,9 +90,9 @@ class Measurements:
         place = self._place
         found = [place.setdefault(name, len(place)) for name in names]
         while len(place) > len(self._log):
-            self._log, self._count, self._failed = (
+            self._log, self._count, self._doubt, self._failed = (
                 np.concatenate([each, np.zeros_like(each)])
-                for each in (self._log, self._count, self._failed)
+                for each in (self._log, self._count, self._doubt, self._failed)
             )
         return np.array(found, dtype=np.intp)
 
@@ -77,7 +103,7 @@ class Measurements:
         return [self._names[row] for row in rows.tolist()]
 
     def enter(self, rows: Ints, columns: Ints, logs: Floats) -> None:
-        """Average measurements into their cells; what has run can run."""
+        """Average measurements into their cells, or begin these anew; what has run can run."""
         new: Floats = np.ones(rows.size)
         if rows.size > 1:
             cells = rows * self._log.shape[1] + columns
@@ -86,16 +112,31 @@ class Measurements:
             logs = np.bincount(line, weights=logs).astype(np.float64)
             rows, columns = np.divmod(of_cell, self._log.shape[1])
         kept = self._count[rows, columns] * self._memory
+        before = self._count[rows, columns] > 0
+        if before.any():
+            kept = self._doubted(rows, columns, np.where(before, kept, 0.0), logs / new, new)
         count = kept + new
         self._log[rows, columns] = (self._log[rows, columns] * kept + logs) / count
         self._count[rows, columns] = count
         self._failed[rows, columns] = False
+
+    def _doubted(
+        self, rows: Ints, columns: Ints, kept: Floats, means: Floats, new: Floats
+    ) -> Floats:
+        """Keep the doubt of cells that are measured again; return what their past counts for."""
+        off = np.where(kept > 0, means - self._log[rows, columns], 0.0)
+        with np.errstate(divide="ignore"):
+            out = np.abs(off) > _OUT * self._noise * np.sqrt(1.0 / new + 1.0 / kept)
+        faded = self._doubt[rows, columns] * _FADES**new
+        self._doubt[rows, columns] = faded + np.where(out, (1.0 - _FADES) * off**2, 0.0)
+        return np.where(out, 0.0, kept)
 
     def fail(self, rows: Ints, columns: Ints) -> None:
         """Note that rows do not run; what was measured there is forgotten."""
         self._failed[rows, columns] = True
         self._log[rows, columns] = 0.0
         self._count[rows, columns] = 0.0
+        self._doubt[rows, columns] = 0.0
 
     def state(self) -> dict[str, Any]:
         """Everything, for JSON."""
@@ -103,6 +144,7 @@ class Measurements:
             "rows": list(self._place),
             "log": self.log.tolist(),
             "count": self.count.tolist(),
+            "doubt": self._doubt[: len(self)].tolist(),
             "failed": self.failed.tolist(),
         }
 
@@ -117,8 +159,9 @@ class Measurements:
         try:
             names = list(state["rows"])
             shape = (len(names), self._log.shape[1])
-            log, count = (
-                np.array(state[name], dtype=np.float64).reshape(shape) for name in ("log", "count")
+            log, count, doubt = (
+                np.array(state[name], dtype=np.float64).reshape(shape)
+                for name in ("log", "count", "doubt")
             )
             failed = np.array(state["failed"], dtype=bool).reshape(shape)
         except (LookupError, TypeError, ValueError) as error:
@@ -129,4 +172,4 @@ class Measurements:
         self._place, self._names = {}, []
         self.rows(names)
         self._log[: len(names)], self._count[: len(names)] = log, count
-        self._failed[: len(names)] = failed
+        self._doubt[: len(names)], self._failed[: len(names)] = doubt, failed

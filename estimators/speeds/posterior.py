@@ -107,7 +107,7 @@ def posterior(prior: SpeedPrior, rows: Floats, counts: Floats) -> tuple[Floats, 
     patterns, of_row = np.unique(counts, axis=0, return_inverse=True)
     of_row = of_row.reshape(-1)
     mean = np.tile(prior.mean + prior.scale, (len(rows), 1))
-    sd = np.tile(np.sqrt(np.diag(prior.covariance)), (len(rows), 1))
+    sd = np.tile(np.sqrt(np.diag(_covariances(prior, (1.0,))[0])), (len(rows), 1))
     kind = np.count_nonzero(patterns, axis=1)
     if len(patterns) < _MANY:
         kind = np.searchsorted(_SIZES, kind)
@@ -138,7 +138,7 @@ def _given(prior: SpeedPrior, rows: Floats, cells: _Cells, place: Ints) -> tuple
     noise = prior.noise**2 / cells.many
     imitates = cells.column.shape[1] > 1 and len(prior.references) > 0
     shares = (1.0, prior.closeness) if imitates else (1.0,)
-    kinds = _components(prior.covariance, shares, cells, noise)
+    kinds = _components(_covariances(prior, shares), cells, noise)
     mean = (kinds[0].gain[place] @ rest[:, :, None])[:, :, 0]
     variance = kinds[0].variance[place]
     if imitates:
@@ -170,21 +170,25 @@ def _mixed(
     return mean, within + apart
 
 
-def _components(
-    covariance: Floats, shares: Sequence[float], cells: _Cells, noise: Floats
-) -> list[_Component]:
-    """Condition shares of a covariance on every pattern of cells, all in one stack."""
+def _covariances(prior: SpeedPrior, shares: Sequence[float]) -> Floats:
+    """Shares of the covariance, and what is not known of the ratios, which no share makes less."""
+    parts = np.array(shares)[:, None, None] * prior.covariance
+    return parts if prior.unknown is None else parts + prior.unknown
+
+
+def _components(covariances: Floats, cells: _Cells, noise: Floats) -> list[_Component]:
+    """Condition covariances on every pattern of cells, all in one stack."""
     column = cells.column
-    share = np.array(shares)[:, None, None, None]
-    inside = share * covariance[column[:, :, None], column[:, None, :]]
-    across = share * covariance[:, column].transpose(1, 0, 2)
+    inside = covariances[:, column[:, :, None], column[:, None, :]]
+    across = covariances[:, :, column].transpose(0, 2, 1, 3)
     inside += noise[:, :, None] * np.eye(column.shape[1])
     parts = contrasts(inside, cells.seen)
     weights = parts.weights[:, :, None, :]
     gain = across @ parts.precision
     explained = (across * (gain + 2.0 * weights)).sum(axis=3)
     gain += weights
-    variance = share[:, :, 0] * np.diag(covariance) - explained + 1.0 / parts.total[:, :, None]
+    own = np.diagonal(covariances, axis1=1, axis2=2)[:, None]
+    variance = own - explained + 1.0 / parts.total[:, :, None]
     found = zip(parts.precision, parts.log_volume, gain, variance, strict=True)
     return [_Component(*each) for each in found]
 

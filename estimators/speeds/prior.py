@@ -2,11 +2,13 @@ r"""What is known of a row before it is measured, learnt from reference rows."""
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from apportion.errors import written
 from apportion.estimators.speeds.covariance import most_likely_covariance
 from apportion.estimators.speeds.flat_scale import contrasts, contrasts_of_rows
 from apportion.estimators.speeds.variances import (
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 __all__ = ["SpeedPrior", "learn_prior"]
+
+logger = logging.getLogger(__name__)
 
 _CLOSENESS = (0.02, 0.05, 0.1, 0.2, 0.4)
 _CELLS_OF_REFERENCE = 3
@@ -52,6 +56,9 @@ class SpeedPrior:
         Mean scale b of the rows that were learnt from: for a row without a measurement.
     noise
         Standard deviation of the logarithm of a measurement.
+    unknown
+        Covariance of :math:`\mu` on columns that no row was measured on, 0 on the others, shape
+        (columns, columns); ``None`` if there are none of them. On the others it is in S.
     """
 
     mean: Floats
@@ -60,6 +67,7 @@ class SpeedPrior:
     closeness: float
     scale: float
     noise: float
+    unknown: Floats | None = None
 
     def state(self) -> dict[str, Any]:
         """All but the noise, for JSON."""
@@ -69,6 +77,7 @@ class SpeedPrior:
             "references": self.references.tolist(),
             "closeness": self.closeness,
             "scale": self.scale,
+            "unknown": None if self.unknown is None else self.unknown.tolist(),
         }
 
     @classmethod
@@ -81,6 +90,9 @@ class SpeedPrior:
             float(state["closeness"]),
             float(state["scale"]),
             noise,
+            None
+            if state["unknown"] is None
+            else np.array(state["unknown"], dtype=np.float64).reshape(columns, columns),
         )
 
 
@@ -125,7 +137,23 @@ def learn_prior(
         closeness = _most_likely_closeness(rows[chosen] - mean, references, covariance, noise)
     _, scales = _of_rows(rows[cells > 0], mean, covariance, noise)
     scale = float(scales.mean()) if scales.size else 0.0
-    return SpeedPrior(mean, covariance, references, closeness, scale, noise)
+    unknown = _unknown(used, covariance, columns, noise)
+    return SpeedPrior(mean, covariance, references, closeness, scale, noise, unknown)
+
+
+def _unknown(
+    rows: Floats, covariance: Floats, columns: SpeedColumns, noise: float
+) -> Floats | None:
+    r"""Return what is not known of :math:`\mu` where no row says anything; warn of it."""
+    known = ~np.isnan(rows)
+    unseen = ~known.any(axis=0)
+    if not unseen.any() or not len(rows):
+        return None
+    names = ", ".join(written(each) for each, no in zip(columns.labels, unseen, strict=True) if no)
+    logger.warning("Nothing was measured on %s: speeds there are guesses.", names)
+    precision, _ = contrasts_of_rows(covariance, known, noise)
+    _, spread = Ratios(columns).fit(np.where(known, rows, 0.0), precision)
+    return np.where(np.outer(unseen, unseen), spread, 0.0)
 
 
 def _of_rows(rows: Floats, mean: Floats, covariance: Floats, noise: float) -> tuple[Floats, Floats]:

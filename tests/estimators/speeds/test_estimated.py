@@ -10,6 +10,7 @@ from tests.estimators.speeds.drawn import COLUMNS, drawn_covariance, drawn_rows
 
 from apportion.errors import InputError
 from apportion.estimators import EstimatedSpeeds, SpeedModel
+from apportion.estimators.speeds.measurements import Measurements
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -71,15 +72,93 @@ def test_policies_are_told_hope_where_nothing_was_measured(optimism: float) -> N
 
 def test_repeats_are_averaged_in_logarithms() -> None:
     beliefs = believed()
-    for factor in (0.8, 1.0, 1.25):
+    for factor in (0.95, 1.0, 1 / 0.95):
         run(beliefs, "a", 2, 5.0 * factor)
     run(beliefs, "a", 7, 3.0)
     modelled = as_modelled({2: 5.0, 7: 3.0}, 0.0, np.eye(12)[[2]] * 3 + np.eye(12)[[7]])
     np.testing.assert_allclose(beliefs.expected(["a"])[0, [1, 9]], modelled[[1, 9]], rtol=1e-9)
     at_once = believed()
     gangs = Ran(["a", "a", "a", "a"], [2, 7, 2, 2])
-    at_once.observe(gangs, [240.0, 180.0, 300.0, 375.0], [60.0] * 4)
+    at_once.observe(gangs, [285.0, 180.0, 300.0, 300.0 / 0.95], [60.0] * 4)
     np.testing.assert_allclose(at_once.expected(["a"]), beliefs.expected(["a"]), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("what", "least"),
+    [
+        ("steady", 0.64),
+        ("changes", 0.75),
+        ("small changes", 0.5),
+        ("glitches", 0.75),
+        ("noise", 0.55),
+    ],
+)
+@pytest.mark.parametrize(
+    "seeds", [range(1), pytest.param(range(1, 40), marks=pytest.mark.slow)], ids=["few", "more"]
+)
+def test_what_is_measured_is_doubted_as_far_as_it_is_off(
+    what: str, least: float, seeds: range
+) -> None:
+    """One standard deviation covers about two thirds: with a change of speed at some time as well.
+
+    It covers more after a change or a glitch, which leaves a doubt, and less where a change is
+    of the size of the noise or the noise three times as large as was said; never next to nothing.
+    """
+    count, noise, inside, within = 1500, 0.05, [], []
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        cells = Measurements(1, noise=noise)
+        rows, column = cells.rows(range(count)), np.zeros(count, dtype=np.intp)
+        before, after = rng.integers(1, 31, (2, count))
+        step = {"changes": 1.0, "small changes": 0.2}.get(what, 0.0) * rng.normal(size=count)
+        wild = (1.0 if what == "glitches" else 0.0) * rng.normal(size=count)
+        real = 3 * noise if what == "noise" else noise
+        for at in range(60):
+            logs = np.where(at < before, 0.0, step) + real * rng.normal(size=count)
+            logs = logs + np.where(at == before - 1, wild, 0.0)
+            still = np.flatnonzero(at < before + after)
+            cells.enter(rows[still], column[still], logs[still])
+        off, sd = np.abs(cells.log[:, 0] - step), noise / np.sqrt(cells.worth[:, 0])
+        inside.append((off <= sd).mean())
+        within.append((off <= 3 * sd).mean())
+    assert least <= np.mean(inside) <= 0.95
+    assert np.mean(within) >= 0.8
+
+
+def test_a_speed_that_changes_is_found_at_once_and_doubted_for_a_while() -> None:
+    beliefs, doubt = believed(), []
+    for speed in (100.0,) * 20 + (25.0,) * 20:
+        run(beliefs, "a", 2, speed)
+        doubt.append(float(beliefs.spread(["a"])[0, 2]))
+    assert abs(np.log(beliefs.expected(["a"])[0, 2] / 25.0)) < 0.01
+    assert doubt[20] > 5 * doubt[19]
+    assert (np.diff(doubt[20:]) < 0).all()
+    resumed = believed()
+    resumed.restore(json.loads(json.dumps(beliefs.state())))
+    assert resumed.spread(["a"]).tolist() == beliefs.spread(["a"]).tolist()
+
+
+def test_a_type_that_nobody_measured_is_a_guess(caplog: pytest.LogCaptureFixture) -> None:
+    holes = REFERENCES.copy()
+    holes[:, 8:] = NAN  # the third accelerator
+    with caplog.at_level("WARNING"):
+        beliefs = EstimatedSpeeds(holes, COLUMNS)
+    assert "Nothing was measured on ('k80', 1), ('k80', 2)" in caplog.text
+    for measured in ({}, {2: 5.0}, {0: 2.0, 5: 3.0, 6: 4.0}):
+        name = str(measured)
+        for column, speed in measured.items():
+            run(beliefs, name, column, speed)
+        sd = beliefs.spread([name])[0]
+        assert (sd[8:] > 2.0).all()  # that of the weak prior, which no reference makes less
+        assert (sd[:8] < 1.5).all()
+    inside = []
+    for job, truth in enumerate(JOBS):
+        run(beliefs, job, 1, truth[1])
+        off = np.abs(np.log(beliefs.expected([job])[0] / truth))
+        inside.append(off[8:] <= beliefs.spread([job])[0, 8:])
+    assert np.mean(inside) >= 0.6
+    run(beliefs, "a", 9, 7.0)
+    assert beliefs.spread(["a"])[0, 9] < 0.1
 
 
 def test_memory_lets_old_measurements_fade() -> None:
