@@ -27,16 +27,18 @@ class Pollux(Policy):
 
     The problem::
 
-        max over whole X of (mean over jobs of (c s + epsilon) ** power) ** (1 / power)
+        max over whole X of (mean over jobs of ((s + epsilon) / (1 + epsilon)) ** p) ** (1 / p)
 
         s = throughput / throughput at a fair share of the GPUs, 0 without an option,
             times the reallocation factor but under the current option
 
-    Throughputs are goodputs. The mean, by weight, of the powers is what is solved, so that
-    ``Allocation.objective ** (1 / power)`` is FITNESS, and the gap is one of that mean: a job
-    without an option counts with its own ``epsilon ** power``. Power 0 is the mean of logarithms;
-    1 the sum. Towards minus infinity only the worst job counts, which is max-min and no sum over
-    jobs. `scale` is c, machines over GPUs in the released code.
+    Throughputs are goodputs; p is `power`. FITNESS is 1 where every job is as fast as with a fair
+    share. What is solved is the mean, by weight, of the powers, so that
+    ``Allocation.objective ** (1 / power)`` is FITNESS, and the gap is one of that mean. A job
+    without an option counts with the power of its own ``epsilon / (1 + epsilon)``; 0.004 chooses as
+    the released code, which adds 1e-3 to 16 machines / 64 GPUs times s. Power 0 is the mean of
+    logarithms, 1 the mean of speed-ups. At minus infinity the worst job alone counts, and the
+    objective is its s; what it leaves idle others have.
 
     Here options say what is possible; the limits that Pollux sets (at most twice the GPUs that a
     job ever had, one job over several machines at a time on a machine) are limits on options.
@@ -47,8 +49,7 @@ class Pollux(Policy):
     columns = ("weight", "reallocation_factor")
 
     power: float = -1.0
-    epsilon: float = 1e-3
-    scale: float = 0.25
+    epsilon: float = 4e-3
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -57,7 +58,10 @@ class Pollux(Policy):
     def objective(self, p: Problem) -> cp.Minimize | cp.Maximize:
         """State the mean of the powers."""
         s = damped(p, fair_speedup(p))
-        terms, of_none = (powers(self.scale * x + self.epsilon, self.power) for x in (s, 0.0))
+        if np.isneginf(self.power):
+            return cp.Maximize(cp.min(cp.sum(cp.multiply(s, p.X), axis=1)))
+        level = ((x + self.epsilon) / (1 + self.epsilon) for x in (s, 0.0))
+        terms, of_none = (powers(x, self.power) for x in level)
         mean = total_cost(p, terms, float(of_none)) / (p.count @ p.weight)
         return cp.Minimize(mean) if self.power < 0 else cp.Maximize(mean)
 
@@ -98,16 +102,12 @@ def _check(policy: Pollux) -> None:
             f"{policy!r}: power is above 1, where the mean favours the fast over the slow and "
             f"FITNESS is no longer concave; it must be at most 1."
         )
-    if not (0 < policy.epsilon < np.inf and 0 < policy.scale < np.inf):
-        raise InputError(f"{policy!r}: epsilon and scale must be finite numbers > 0.")
-    if np.isneginf(policy.power):
+    if not 0 < policy.epsilon < np.inf:
+        raise InputError(f"{policy!r}: epsilon must be a finite number > 0.")
+    term = -policy.power * np.log1p(1 / policy.epsilon)
+    if np.log(_LARGEST_TERM) + 1e-9 < term < np.inf:
         raise InputError(
-            f"{policy!r}: at minus infinity only the worst job counts, which is max-min and no "
-            f"sum over jobs; power must be finite. 'max_min_fairness' shares time so."
-        )
-    if -policy.power * -np.log(policy.epsilon) > np.log(_LARGEST_TERM) + 1e-9:
-        raise InputError(
-            f"{policy!r}: a job without an option would count epsilon ** power = "
-            f"10^{policy.power * np.log10(policy.epsilon):.0f}, beside which the digits of "
-            f"speed-ups are lost; it may be at most {_LARGEST_TERM:g}. Give a larger epsilon."
+            f"{policy!r}: a job without an option would count 10^{term / np.log(10):.0f}, beside "
+            f"which the digits of speed-ups are lost; it may be at most {_LARGEST_TERM:g}. Give a "
+            f"larger epsilon, or power=-inf, by which the worst job alone counts."
         )

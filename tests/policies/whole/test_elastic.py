@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,10 +16,11 @@ from tests.policies.whole.posed import DELAY_S, Shape, choice_of
 
 from apportion.errors import InfeasibleError, InputError
 from apportion.policies import Instance, Policy, solve_instance
+from apportion.policies.problem import Problem
 from apportion.policies.whole.pollux import DeepBoot, Pollux
 from apportion.policies.whole.remaining_time import Lyra, Optimus
 from apportion.policies.whole.sia import Sia
-from apportion.policies.whole.values import reallocation_factor
+from apportion.policies.whole.values import fair_throughput, reallocation_factor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -123,9 +125,10 @@ def test_sia_equals_enumeration(seeds: int, power: float, penalty: float) -> Non
 @pytest.mark.parametrize("seeds", [4, FULL])
 @pytest.mark.parametrize("power", [-2.0, -1.0, 0.0, 0.5, 1.0])
 def test_pollux_equals_enumeration_in_fitness(seeds: int, power: float) -> None:
+    low = Fraction(4, 1000)
     for shape, jobs, r, weight in rounds(seeds):
         rows = [
-            values.pollux(s, j.current, x, p=power, scale=Fraction(1, 4))
+            values.pollux(s, j.current, x, p=power, scale=1 / (1 + low), epsilon=low / (1 + low))
             for s, j, x in zip(speedups(shape, jobs), jobs, r, strict=True)
         ]
         mean = [
@@ -139,7 +142,8 @@ def test_pollux_equals_enumeration_in_fitness(seeds: int, power: float) -> None:
         assert best is not None
         chosen = choice_of(found.X)
         assert case.feasible(chosen)
-        none = np.log(1e-3) if power == 0 else 1e-3**power
+        of_none = float(low / (1 + low))
+        none = np.log(of_none) if power == 0 else of_none**power
         sign = -1 if power < 0 else 1
         worth = float(case.worth(chosen))
         assert found.objective == pytest.approx(none + sign * worth, rel=1e-9, abs=1e-9)
@@ -308,7 +312,7 @@ def test_fitness_of_the_worked_power_means() -> None:
     # Two jobs on three GPUs: the share is two GPUs, so speeds count over 2.2 and 1.1.
     for power, rows in ((1.0, speed / [[2.2], [1.1]]), (-1.0, speed / [[2.2], [1.1]])):
         instance = Instance.of_options(speed, [1, 2, 3], [3])
-        found = solve_instance(Pollux(power=power, scale=1.0, epsilon=1e-6), instance)
+        found = solve_instance(Pollux(power=power, epsilon=1e-6), instance)
         pairs = [(2, None), (1, 0), (0, 1), (None, 2)]
         best = max(
             values.fitness(
@@ -318,7 +322,7 @@ def test_fitness_of_the_worked_power_means() -> None:
             )
             for pair in pairs
         )
-        assert found.objective ** (1 / power) == pytest.approx(best, rel=1e-9)
+        assert found.objective ** (1 / power) == pytest.approx(best / (1 + 1e-6), rel=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -326,9 +330,8 @@ def test_fitness_of_the_worked_power_means() -> None:
     [
         (lambda: Pollux(power=1.5), "power is above 1"),
         (lambda: Pollux(power=float("nan")), "power"),
-        (lambda: Pollux(power=-np.inf), "max_min_fairness"),
         (lambda: Pollux(power=-3.0), "larger epsilon"),
-        (lambda: Pollux(epsilon=0.0), "epsilon and scale"),
+        (lambda: Pollux(epsilon=0.0), "epsilon must be"),
         (lambda: Sia(power=0.0), "power not 0"),
         (lambda: Sia(penalty=np.inf), "finite"),
         (lambda: Optimus(unserved_s=-1.0), "unserved_s"),
@@ -337,3 +340,30 @@ def test_fitness_of_the_worked_power_means() -> None:
 def test_options_out_of_range_are_refused(policy: object, message: str) -> None:
     with pytest.raises(InputError, match=message):
         policy()  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("seeds", [4, FULL])
+def test_fitness_is_1_at_fair_shares_and_its_limit_is_the_worst_job(seeds: int) -> None:
+    """For any power and speeds; minus infinity equals enumeration."""
+    for seed in range(seeds):
+        rng = np.random.default_rng(seed)
+        jobs, share = int(rng.integers(2, 5)), int(rng.integers(1, 4))
+        speed = np.zeros((jobs, 3))
+        speed[:, share - 1] = rng.uniform(0.1, 100.0, jobs)  # no other number of GPUs runs
+        equal = Instance.of_options(speed, [1, 2, 3], [jobs * share])
+        for power in (1.0, 0.5, 0.0, -1.0, -2.5):
+            mean = solve_instance(Pollux(power=power, epsilon=0.01), equal).objective
+            assert mean == pytest.approx(0.0 if power == 0 else 1.0, abs=1e-9)
+        assert solve_instance(Pollux(power=-np.inf), equal).objective == pytest.approx(1.0)
+
+        speed = np.sort(rng.uniform(0.2, 3.0, (jobs, 3)), axis=1)
+        gpus = int(rng.integers(1, 3 * jobs))
+        drawn = Instance.of_options(speed, [1, 2, 3], [gpus])
+        fair = fair_throughput(Problem(drawn))
+        ways = product(range(4), repeat=jobs)
+        held = np.array([way for way in ways if sum(way) <= gpus])
+        level = np.hstack([np.zeros((jobs, 1)), speed / fair[:, None]])[np.arange(jobs), held]
+        found = solve_instance(Pollux(power=-np.inf), drawn)
+        assert found.objective == pytest.approx(level.min(axis=1).max(), abs=1e-9)
+        if gpus >= jobs:
+            assert (np.asarray(found.X).sum(axis=1) > 0.5).all()
