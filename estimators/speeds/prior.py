@@ -146,10 +146,10 @@ def _unknown(
 ) -> Floats | None:
     r"""Return what is not known of :math:`\mu` where no row says anything; warn of it."""
     known = ~np.isnan(rows)
-    unseen = ~known.any(axis=0)
+    unseen: Mask = np.count_nonzero(known, axis=0) == 0
     if not unseen.any() or not len(rows):
         return None
-    names = ", ".join(written(each) for each, no in zip(columns.labels, unseen, strict=True) if no)
+    names = ", ".join(written(columns.labels[each]) for each in np.flatnonzero(unseen).tolist())
     logger.warning("Nothing was measured on %s: speeds there are guesses.", names)
     precision, _ = contrasts_of_rows(covariance, known, noise)
     _, spread = Ratios(columns).fit(np.where(known, rows, 0.0), precision)
