@@ -124,17 +124,23 @@ class StayNeeds:
         Seconds that its transfers count if it is in several servers: those if nobody else sends.
     memory_gb
         Memory that it takes of each GPU, GB; 0 for all of it.
+    alone_s
+        Seconds that its transfers take if nobody else sends.
     counts_transfers
         Whether what is left to do on GPUs counts the transfers of those in several servers.
     times_gpus
         Whether it is GPU-seconds of the whole gang on each of its GPUs, or seconds.
+    turns_count_transfers
+        Whether turns on GPUs and at the gate count the transfers of those in several servers.
     """
 
     iteration_s: Floats
     transfer_s: Floats
     memory_gb: Floats
+    alone_s: Floats
     counts_transfers: bool = True
     times_gpus: bool = True
+    turns_count_transfers: bool = True
 
 
 @dataclass(eq=False)
@@ -185,9 +191,16 @@ class InPlace:
 
     def turn(self, job: int, option: int) -> tuple[int, int]:
         """Return the turn of a job on a type, see `apportion.mechanism.turns`."""
-        iteration_ns = round(float(self.needs.iteration_s[job, option]) * 1e9)
+        each_s = float(self.needs.iteration_s[job, option])
+        if self.needs.turns_count_transfers and self._is_split(job):
+            each_s += float(self.needs.alone_s[job])
+        iteration_ns = round(each_s * 1e9)
         total = int(np.ceil(self.jobs.total[job]))
         return self._turn(Demand(iteration_ns, int(self.jobs.scale[job]), total, job))
+
+    def _is_split(self, job: int) -> bool:
+        """Tell whether a job has GPUs, in several servers."""
+        return job in self._option and bool(self.devices.is_split(np.array([job]))[0])
 
     def _place(self) -> list[int]:
         """Place whoever fits, first served first."""

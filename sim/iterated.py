@@ -232,6 +232,8 @@ def _needs(
         iteration_s,
         startup_s + size * (sharing.s_per_byte if each_s is None else each_s),
         np.array([model.memory_gb for model in models]),
+        np.where(size > 0, startup_s + size * sharing.s_per_byte, 0.0),
         counts_transfers=settings["loads_count_transfers"],
         times_gpus=settings["loads_times_gpus"],
+        turns_count_transfers=settings["turns_count_transfers"],
     )

@@ -37,6 +37,9 @@ class Iterations(MechanismSettings):
         Whether gangs in several racks use a link of each of their racks beside those of servers.
     sharing
         Another way to share links, in place of those figures; see `apportion.sim.contention`.
+    turns_count_transfers
+        Whether the orders that count time count transfers of gangs in several servers, as long as
+        they take alone, as in the text (C + E); or compute only, as in the authors' code.
     loads_count_transfers
         Whether what GPUs have left to do counts transfers of gangs in several servers. It does in
         the text; one line of its Algorithm 1 begins without.
@@ -80,6 +83,9 @@ class Iterations(MechanismSettings):
     )
     rack_links: bool = field(default=False, metadata=about("racks have links as servers have"))
     sharing: Any = field(default=None, metadata=about("another way to share links"))
+    turns_count_transfers: bool = field(
+        default=True, metadata=about("whose turn it is counts transfers, too")
+    )
     loads_count_transfers: bool = field(
         default=True, metadata=about("what GPUs have left to do counts transfers")
     )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.seeds import each_seed
 
 import apportion as ap
 from apportion.mechanism.time_shifts import iteration_s, law_is_exact, score_of
+from apportion.mechanism.time_shifts.pacing import pacings
 
 Job = tuple[float, float, float]
 
@@ -108,3 +110,20 @@ def test_a_common_speed_of_random_full_rate_jobs() -> None:
         jobs = [(100 - first, first, 50.0), (100 - second, second, 50.0)]
         law = iteration_s(100, score_of(profiles(jobs), 50, [0, shift]))
         assert iterations(jobs, 50, shift) == pytest.approx([law, law], rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", each_seed(20, 500))
+def test_paces_stretch_no_iteration_by_more_than_is_allowed(seed: int) -> None:
+    rng = np.random.default_rng([seed, 5])
+    most = float(rng.choice([0.0, 0.01, 0.05, 0.2]))
+    periods = (rng.choice([0.1, 0.2, 0.3], rng.integers(1, 5)) * rng.uniform(1, 1.06)).tolist()
+    periods = [period * (1 + float(rng.choice([0, 1e-5, 0.01, 0.04]))) for period in periods]
+    for pacing in pacings(periods, most):
+        turns = [pacing.perimeter_s / paced for paced in pacing.periods_s]
+        assert turns == pytest.approx(np.rint(turns))
+        longer = [new / own for new, own in zip(pacing.periods_s, periods, strict=True)]
+        assert min(longer) >= 1 - 1e-5
+        assert max(longer) <= 1 + most + 1e-9
+        assert pacing.stretch == pytest.approx(np.mean(longer), abs=1e-5)
+    if max(periods) <= min(periods) * (1 + most):  # the slowest can be waited for
+        assert next(pacings(periods, most)).perimeter_s == pytest.approx(max(periods))

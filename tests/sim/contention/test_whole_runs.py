@@ -38,7 +38,9 @@ def drawn(seed: int) -> ap.Workload:
     return ap.Workload("few", some, whole.throughputs)
 
 
-def by_the_definition(workload: ap.Workload, place: str, gate: str, load: str) -> list[float]:
+def by_the_definition(
+    workload: ap.Workload, place: str, gate: str, load: str, *, counts: bool
+) -> list[float]:
     """Completion times of the workload on three servers of four GPUs of 16 GB."""
     jobs = [
         Job(
@@ -53,7 +55,7 @@ def by_the_definition(workload: ap.Workload, place: str, gate: str, load: str) -
         )
         for name, row in enumerate(workload.jobs.to_dict("records"))
     ]
-    rules = Rules(LAW, GATES[gate], PLACES[place], network_counts=False, load=load)
+    rules = Rules(LAW, GATES[gate], PLACES[place], network_counts=counts, load=load)
     known = simulate(Cluster((4, 4, 4), Fraction(16)), jobs, rules)
     return [float(known.finished[job.name] - job.arrival) for job in jobs]
 
@@ -70,15 +72,16 @@ def by_the_definition(workload: ap.Workload, place: str, gate: str, load: str) -
 @pytest.mark.parametrize("seeds", [range(2), pytest.param(range(2, 12), marks=pytest.mark.slow)])
 def test_whole_runs_follow_the_definition(place: str, gate: str, load: str, seeds: range) -> None:
     for seed in seeds:
-        workload = drawn(seed)
+        workload, counts = drawn(seed), seed % 2 == 0
         run = ap.simulate(
             *("ada_srsf", workload, ap.Cluster({"v100": 12}, gpus_per_machine=4)),
             placement=place,
             gate=gate,
             loads_times_gpus=load != "seconds",
+            turns_count_transfers=counts,
             engine="plain",
         )
-        expected = by_the_definition(workload, place, gate, load)
+        expected = by_the_definition(workload, place, gate, load, counts=counts)
         assert run.jobs["jct_s"].tolist() == pytest.approx(expected, rel=1e-9), seed
 
 
@@ -110,7 +113,14 @@ def in_whole_units(seed: int, unit_s: float) -> ap.Workload:
 
 
 def followed(
-    workload: ap.Workload, unit: Fraction, place: str, gate: str, law: Law, gb: int
+    workload: ap.Workload,
+    unit: Fraction,
+    place: str,
+    gate: str,
+    law: Law,
+    gb: int,
+    *,
+    counts: bool,
 ) -> list[float]:
     """Completion times of such jobs on two servers of four GPUs."""
     jobs = []
@@ -120,7 +130,7 @@ def followed(
         arrival, times = round(row["arrival_s"] / unit) * unit, int(row["total_steps"])
         memory = Fraction(str(TABLE_III["VGG-16"].memory_mb)) / 1024
         jobs.append(Job(name, arrival, gpus, 2 * part, 3 * part, BYTES, times, memory))
-    rules = Rules(law, GATES[gate], PLACES[place], network_counts=False)
+    rules = Rules(law, GATES[gate], PLACES[place], network_counts=counts)
     known = simulate(Cluster((4, 4), Fraction(gb)), jobs, rules)
     return [float(known.finished[job.name]) for job in jobs]
 
@@ -134,7 +144,8 @@ def test_what_happens_at_one_instant_has_one_order(gate: str, seeds: range) -> N
         b, eta = unit * (1 + seed % 3) / BYTES, unit * (seed % 2) / BYTES
         place = list(PLACES)[seed % 2]
         workload, gb = in_whole_units(seed, float(unit)), 9 if seed % 3 else 16
-        expected = followed(workload, unit, place, gate, Law(0, b, eta), gb)
+        counts = seed % 5 > 0
+        expected = followed(workload, unit, place, gate, Law(0, b, eta), gb, counts=counts)
         for engine in ENGINES:
             run = ap.simulate(
                 *("ada_srsf", workload, ap.Cluster({"v100": 8}, gpus_per_machine=4)),
@@ -145,6 +156,7 @@ def test_what_happens_at_one_instant_has_one_order(gate: str, seeds: range) -> N
                 s_per_byte=float(b),
                 penalty_s_per_byte=float(eta),
                 startup_s=0.0,
+                turns_count_transfers=counts,
             )
             found = run.jobs["completion_s"].tolist()
             assert found == pytest.approx(expected, rel=1e-9), (seed, engine)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import pytest
+from tests.seeds import ranges_of_seeds
 
 import apportion as ap
 from apportion.errors import InputError
@@ -19,6 +20,7 @@ from apportion.sim.network import PhaseNetwork, get_network
 from apportion.sim.network.cassini import CassiniNetwork
 from apportion.sim.network.own_speeds import speeds_on
 from apportion.sim.network.table_iii import table_iii_profiles
+from apportion.sim.phases import PhaseJob, run_phases
 from apportion.sim.phases.epochs import Epochs
 from apportion.sim.phases.meeting import Meeting, connected, meeting_of
 from apportion.sim.phases.steady import SteadyIterations
@@ -340,3 +342,63 @@ def test_bad_input_is_named() -> None:
     with pytest.raises(InputError, match="PhaseNetwork"):
         get_network("phases", cluster=FOUR, profiles=table_iii_profiles())
     assert get_network("phases_unshifted", cluster=FOUR).name == "phases_unshifted"
+
+
+def drawn_profile(rng: np.random.Generator, name: str, period_s: float) -> ap.CommunicationProfile:
+    """One to three phases of 20 to 50 Gb/s in a tenth to seven tenths of a period."""
+    count, duty = int(rng.integers(1, 4)), rng.uniform(0.1, 0.7)
+    sends = rng.dirichlet(np.full(count, 2.0)) * duty * period_s
+    gaps = rng.dirichlet(np.full(count, 2.0)) * (1 - duty) * period_s
+    parts: list[tuple[float, float]] = []
+    for gap, send in zip(gaps, sends, strict=True):
+        parts += [(gap, 0.0), (send, float(rng.choice([50, 50, 50, 40, 25, 20])))]
+    return ap.CommunicationProfile.in_turn(name, parts)
+
+
+def drawn_meeting(seed: int) -> dict[str, ap.CommunicationProfile]:
+    """Two or three jobs whose periods, or halves of them, are 0 to 5 % apart."""
+    rng = np.random.default_rng([seed, 10])
+    found = {}
+    for place in range(int(rng.choice([2, 2, 2, 3]))):
+        apart = float(rng.choice([0, 1e-6, 1e-5, 1e-4, 1e-3, *rng.uniform(0, 0.05, 2)]))
+        period_s = 0.2 * (1 + apart) * float(rng.choice([1, 1, 1, 2]))
+        found[f"m{place}"] = drawn_profile(rng, f"m{place}", period_s)
+    return found
+
+
+def slowdown_at_random(profiles: dict[str, ap.CommunicationProfile], seed: int) -> Any:
+    """Mean over the jobs of how much longer iterations take, for 24 starts."""
+    count, several = len(profiles), 24
+    rng, found = np.random.default_rng([seed, 24]), []
+    rank = np.array([rng.permutation(several) for _ in range(count)])
+    for part in ((rank + rng.random(rank.shape)) / several).T:
+        jobs = {
+            name: PhaseJob(profile, ("link",), float(begins * profile.period_s))
+            for (name, profile), begins in zip(profiles.items(), part, strict=True)
+        }
+        run = run_phases(jobs, {"link": 50.0}, iterations=48)
+        late = [np.diff(run.starts_s[name])[24:48].mean() for name in jobs]
+        alone = [profile.period_s for profile in profiles.values()]
+        found.append(np.mean(np.array(late) / alone))
+    return np.array(found)
+
+
+@pytest.mark.parametrize("seeds", ranges_of_seeds(5, 300))
+def test_jobs_with_shifts_are_no_slower_than_those_that_start_at_random(seeds: range) -> None:
+    """By more than half a per cent, and what the mean over random starts may be off by."""
+    paced = 0
+    for seed in seeds:
+        profiles = drawn_meeting(seed)
+        model = PhaseNetwork(profiles=profiles)
+        # Each job has a GPU of the first machine, the link of which they share, and one of its own.
+        count = len(profiles)
+        cluster = ap.Cluster({"a100": count * (count + 1)}, gpus_per_machine=count)
+        across: list[Held] = [(0, [job, count * (job + 1)]) for job in range(count)]
+        made = made_by(model, list(profiles), cluster)
+        rates = made.rates(lines(count, across))
+        planned = float(np.mean(10.0 / rates))
+        by_chance = slowdown_at_random(profiles, seed)
+        error = float(by_chance.std()) / np.sqrt(by_chance.size)
+        assert planned <= by_chance.mean() * 1.005 + 3 * error, seed
+        paced += bool(made.state()["paces"])
+    assert paced
