@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import TYPE_CHECKING, ClassVar
 
 from apportion.checks import choice, number, whole
@@ -25,35 +26,50 @@ TIE = 1e-9
 class AtMost:
     """Let a transfer start if fewer than n are under way on every link that it uses.
 
-    With the order by remaining service it is SRSF(n) of Wang et al., section 5. The text speaks of
-    links between two nodes; here, as in the released code, servers are counted.
+    With the order by remaining service it is SRSF(n) of Wang et al., section 5, in whose text "each
+    link between two nodes can be occupied by at most n tasks".
 
     Parameters
     ----------
     transfers
         n; infinite lets everything start.
+    counted_by
+        ``"server"``: a link is that of a server (or rack), as in the released code; ``"pair"``: it
+        is what joins two of those that a transfer uses, as in the text.
     """
 
     opens_at_starts: ClassVar[bool] = False
     sees_own_links_only: ClassVar[bool] = True
 
     transfers: float = 1
+    counted_by: str = "server"
 
     def __post_init__(self) -> None:
         if self.transfers != math.inf:
             whole("transfers", self.transfers, 1)
+        choice("counted_by", self.counted_by, ("server", "pair"))
 
     @property
     def name(self) -> str:
-        """``at_most_n``, or ``always``."""
-        return "always" if self.transfers == math.inf else f"at_most_{self.transfers:g}"
+        """``at_most_n``, ``at_most_n_by_pair``, or ``always``."""
+        if self.transfers == math.inf:
+            return "always"
+        return f"at_most_{self.transfers:g}" + "_by_pair" * (self.counted_by == "pair")
 
     def decide(self, now_s: float, flow: Flow, links: LinksView) -> float:
         """Count the transfers on the busiest link."""
+        if self.counted_by == "pair":
+            return START if _most_on_a_pair(flow, links) < self.transfers else HOLD
         for link in flow.links:
             if len(links.on(link)) >= self.transfers:
                 return HOLD
         return START
+
+
+def _most_on_a_pair(flow: Flow, links: LinksView) -> int:
+    """Return the most transfers under way that use the same two links of a transfer."""
+    on = [{other.job for other in links.on(link)} for link in flow.links]
+    return max((len(one & other) for one, other in combinations(on, 2)), default=0)
 
 
 @dataclass(frozen=True)

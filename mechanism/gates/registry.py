@@ -12,16 +12,12 @@ from apportion.registry import Registry
 
 __all__ = ["GATES", "get_gate"]
 
-_ONE, _TWO, _THREE = AtMost(1), AtMost(2), AtMost(3)
-
 GATES: Registry[Gate] = Registry(
     "gate",
     "apportion.gates",
     {
         "always": AtMost(math.inf),
-        "at_most_1": _ONE,
-        "at_most_2": _TWO,
-        "at_most_3": _THREE,
+        **{gate.name: gate for n in (1, 2, 3) for gate in (AtMost(n), AtMost(n, "pair"))},
         "ada_dual": AdaDual(),
         "ada_dual_as_written": AdaDual("first"),
         "k_way": KWay(),

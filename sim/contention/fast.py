@@ -44,7 +44,9 @@ def why_not_fast(sharing: LinkSharing, gate: Gate) -> str:
 def _number_of(gate: Gate) -> tuple[int, float] | None:
     """Return the number of a gate and its parameter, if it is compiled."""
     if type(gate) is AtMost:
-        return gate_kernel.AT_MOST, float(gate.transfers)
+        by_pair = gate.counted_by == "pair"
+        kind = gate_kernel.AT_MOST_ON_A_PAIR if by_pair else gate_kernel.AT_MOST
+        return kind, float(gate.transfers)
     if type(gate) is AdaDual:
         first = gate.conflicts == "first"
         return (gate_kernel.DUAL_FIRST if first else gate_kernel.DUAL), 0.0

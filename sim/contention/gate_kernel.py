@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 __all__ = [
-    *("AT_MOST", "DUAL", "DUAL_FIRST", "K_WAY", "SHIFTED", "WHAT_IF"),
+    *("AT_MOST", "AT_MOST_ON_A_PAIR", "DUAL", "DUAL_FIRST", "K_WAY", "SHIFTED", "WHAT_IF"),
     *("decide", "reach"),
 ]
 
-AT_MOST, DUAL, DUAL_FIRST, K_WAY, WHAT_IF, SHIFTED = range(6)
+AT_MOST, DUAL, DUAL_FIRST, K_WAY, WHAT_IF, SHIFTED, AT_MOST_ON_A_PAIR = range(7)
 """Numbers of the gates."""
 
 
@@ -50,6 +50,8 @@ def decide(
         return _next_turn(now_s, job.shift_s, job.period_s)
     if kind == AT_MOST:
         starts = _busiest(links, on) < gate[1]
+    elif kind == AT_MOST_ON_A_PAIR:
+        starts = _most_on_a_pair(links, on) < gate[1]
     elif kind == K_WAY:
         starts = _best_now(job.bytes, now_s, links, jobs, on, law, room.rests)
     elif kind == WHAT_IF:
@@ -76,6 +78,20 @@ def _busiest(links: Ints, on: Ints) -> int:
     most = 0
     for link in links:
         most = max(most, on[link, 0])
+    return most
+
+
+@jit_borrowing
+def _most_on_a_pair(links: Ints, on: Ints) -> int:
+    """Return the most transfers under way that use the same two links of a transfer."""
+    most = 0
+    for first in range(links.size):
+        for second in range(first):
+            both = 0
+            for place in range(1, on[links[first], 0] + 1):
+                for other in range(1, on[links[second], 0] + 1):
+                    both += on[links[first], place] == on[links[second], other]
+            most = max(most, both)
     return most
 
 

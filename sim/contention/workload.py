@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from apportion.checks import number
+from apportion.checks import number, seconds
 from apportion.checks import seed as check_seed
 from apportion.sim.network.table_iii import TABLE_III
 from apportion.sim.workload import Workload
@@ -23,7 +23,7 @@ GANGS: Mapping[int, int] = MappingProxyType({1: 80, 2: 14, 4: 26, 8: 30, 16: 8, 
 
 
 def generate_contended_workload(
-    *, seed: int = 0, scale: float = 1.0, accelerator: str = "v100"
+    *, seed: int = 0, scale: float = 1.0, accelerator: str = "v100", slot_s: float = 0.0
 ) -> Workload:
     """Draw the 160 jobs of section 5: iterations from 1000 to 6000, arrivals over 1200 s.
 
@@ -37,18 +37,24 @@ def generate_contended_workload(
         Factor to iterations and arrivals; their code has 0.01.
     accelerator
         Name of the type.
+    slot_s
+        Seconds of a slot at whose start jobs arrive, as those of a second in the text; 0 for any
+        time.
 
     Raises
     ------
     InputError
-        If the scale is not above 0.
+        If the scale is not above 0, or a slot has less than 0 seconds.
     """
+    seconds("slot_s", slot_s)
     scale = number("scale", scale, strict=True)
     rng = np.random.default_rng(check_seed(seed))
     gpus = rng.permutation(np.repeat(list(GANGS), list(GANGS.values())))
     iterations = np.maximum(np.rint(rng.integers(1000, 6001, gpus.size) * scale), 1.0)
     models = rng.choice(list(TABLE_III), gpus.size)
     arrival_s = np.sort(rng.uniform(0.0, 1200.0 * scale, gpus.size))
+    if slot_s:
+        arrival_s = np.floor(arrival_s / slot_s) * slot_s
     jobs = pd.DataFrame(
         {
             "job_type": models,

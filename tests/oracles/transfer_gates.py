@@ -46,6 +46,16 @@ def srsf(n: int) -> Gate:
     return lambda net, asking: busiest(net, asking) < n
 
 
+def srsf_between(n: int) -> Gate:
+    """SRSF(n) of the text: begin iff fewer than n tasks use any link between two of the nodes."""
+
+    def gate(net: Network, asking: Asking) -> bool:
+        pairs = [(x, y) for x in asking.links for y in asking.links if x != y]
+        return all(sum(x in t.links and y in t.links for t in net.running) < n for x, y in pairs)
+
+    return gate
+
+
 def adadual(check: str = "all") -> Gate:
     """AdaDUAL: m = 0 begins, m = 1 iff M_new / M_old_rest < b / (2 (b + eta)), m >= 2 waits.
 

@@ -38,6 +38,7 @@ class Case(NamedTuple):
 
 GATES: list[Gate] = [
     *(AtMost(n) for n in (1, 2, 3, np.inf)),
+    *(AtMost(n, "pair") for n in (1, 2)),
     *(AdaDual(), AdaDual("first"), KWay(), WhatIf()),
 ]
 

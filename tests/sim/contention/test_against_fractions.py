@@ -23,9 +23,8 @@ if TYPE_CHECKING:
     from tests.oracles.shared_links import Law
 
 GATES: dict[str, tuple[Any, Any]] = {
-    "srsf(1)": (transfer_gates.srsf(1), AtMost(1)),
-    "srsf(2)": (transfer_gates.srsf(2), AtMost(2)),
-    "srsf(3)": (transfer_gates.srsf(3), AtMost(3)),
+    **{f"srsf({n})": (transfer_gates.srsf(n), AtMost(n)) for n in (1, 2, 3)},
+    **{f"srsf({n}) by pair": (transfer_gates.srsf_between(n), AtMost(n, "pair")) for n in (1, 2)},
     "always": (transfer_gates.always, AtMost(inf)),
     "ada dual": (transfer_gates.adadual(), AdaDual()),
     "ada dual as written": (transfer_gates.adadual("first"), AdaDual("first")),

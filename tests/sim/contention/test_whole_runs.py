@@ -21,6 +21,7 @@ LAW = Law(Fraction("6.69e-4"), Fraction("8.53e-10"), Fraction("2.35e-10"))
 GATES: dict[str, Any] = {
     "at_most_1": transfer_gates.srsf(1),
     "at_most_2": transfer_gates.srsf(2),
+    "at_most_1_by_pair": transfer_gates.srsf_between(1),
     "ada_dual": transfer_gates.adadual(),
 }
 PLACES: dict[str, Any] = {
