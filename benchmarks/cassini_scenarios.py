@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     Gangs = dict[str, list[int]]
 
 HOSTS: tuple[tuple[str, str, MechanismName], ...] = (
-    ("Themis", "finish_time_fairness", "leases"),
+    ("Themis", "themis", "leases"),
     ("max-min", "max_min_fairness", "rounds"),
     ("Dally", "dally", "leases"),
 )
