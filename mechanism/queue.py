@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from apportion.mechanism.placement import Placer
     from apportion.mechanism.scheduler import News
 
+    Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
 
 __all__ = ["QUEUES", "InQueue", "QueueScheduler"]
@@ -83,18 +84,18 @@ class InQueue:
         What is told of them.
     devices
         Devices, and the placement by which gangs get them. A gang that it declines waits.
-    overhead_seconds
-        Seconds that a job loses whenever it starts, resumes or moves.
+    lost_s
+        Seconds that each job loses whenever it starts, resumes or moves, shape (jobs,).
     """
 
     hears = True
 
     def __init__(
-        self, decider: QueueScheduler, jobs: JobTable, devices: Placer, overhead_seconds: float
+        self, decider: QueueScheduler, jobs: JobTable, devices: Placer, lost_s: Floats
     ) -> None:
         self.name = f"Scheduler {decider.label!r}"
         self._decider, self._jobs, self._devices = decider, jobs, devices
-        self._overhead_seconds = overhead_seconds
+        self._lost_s = lost_s
 
     def decide(self, news: News) -> Change:
         """Serve the jobs, those that run included."""
@@ -118,7 +119,7 @@ class InQueue:
             devices.gangs(job),
             np.isin(job, np.array(new, dtype=np.intp)),
             stop,
-            lost_s=self._overhead_seconds,
+            lost_s=self._lost_s[job],
             resolved=True,
         )
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from apportion.mechanism.scheduler import News, Ran
     from apportion.mechanism.shares import Sharing
 
+    Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
 
 __all__ = ["InRounds"]
@@ -41,9 +42,9 @@ class InRounds:
         What messages call it.
     round_seconds
         Length of a round, seconds.
-    overhead_seconds
-        Seconds at the start of a round that a job loses which did not run on these devices in the
-        round before, be it that another did.
+    lost_s
+        Seconds at the start of a round that each job loses if it did not run on these devices in
+        the round before, be it that another did, shape (jobs,).
     carry_over
         Whether new shares begin with what jobs are owed from those before.
     work_conserving
@@ -64,7 +65,7 @@ class InRounds:
         name: str,
         *,
         round_seconds: float = 360.0,
-        overhead_seconds: float = 0.0,
+        lost_s: Floats | None = None,
         carry_over: bool = True,
         work_conserving: bool = True,
         in_turn: bool = False,
@@ -72,7 +73,8 @@ class InRounds:
     ) -> None:
         self.name = name
         self._jobs, self._sharing = jobs, sharing
-        self._overhead_seconds, self._leases = overhead_seconds, leases
+        self._lost_s = np.zeros(jobs.jobs) if lost_s is None else lost_s
+        self._leases = leases
         self._core = RoundCore(
             jobs.capacity,
             devices,
@@ -105,7 +107,7 @@ class InRounds:
             gangs,
             starts,
             roster.stopped(chosen),
-            lost_s=self._overhead_seconds,
+            lost_s=self._lost_s[gangs.job],
             resolved=resolved,
         )
 

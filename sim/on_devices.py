@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from apportion.errors import InputError, written
 from apportion.mechanism.exactly import Exactly
 from apportion.mechanism.placement import Placer
 from apportion.mechanism.queue import InQueue, QueueScheduler
 from apportion.mechanism.rounds import InRounds
+from apportion.mechanism_settings import overheads_of
 from apportion.policies import Policy
 from apportion.sim.chosen_beliefs import chosen_beliefs
 from apportion.sim.engine import Fluid, RunRecord, TableSpeeds, Truth
@@ -32,9 +35,10 @@ from apportion.sim.run import Run
 from apportion.sim.schedule import ScheduleLog
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import pandas as pd
+    from numpy.typing import NDArray
 
     from apportion.cluster import Cluster
     from apportion.mechanism.scheduler import Scheduler
@@ -101,7 +105,8 @@ def run_on_devices(
         believed = chosen_beliefs(beliefs, settings).start(truth, ordered, present)
         truth.told.speed = believed.speed
         times = settings["resolve_seconds"], settings["resolve_every"]
-        resolver = Resolver(decider, *times, truth.told, believed, late_s=_late_s(settings))
+        late_s = _late_s(settings, truth.told.job_type)
+        resolver = Resolver(decider, *times, truth.told, believed, late_s=late_s)
     scheduler = _scheduler(decider, settings, truth, devices, resolver)
     record = RunRecord(truth, log, reporter, schedule)
     run_jobs(truth, scheduler, Fluid(truth, speeds), record, snapshots)
@@ -136,11 +141,16 @@ def _tables(
     return {"schedule": schedule.table(index), **of_links}
 
 
-def _late_s(settings: Mapping[str, Any]) -> float:
+def _lost_s(settings: Mapping[str, Any], job_types: Sequence[str]) -> NDArray[np.float64]:
+    """Return what each job loses at a start, seconds, shape (jobs,)."""
+    return np.array(overheads_of(settings["preemption_overhead_seconds"], job_types), dtype=float)
+
+
+def _late_s(settings: Mapping[str, Any], job_types: Sequence[str]) -> float:
     """Return what a job may lose beside its shares in rounds: the rest of one, and two starts."""
     if settings["mechanism"] == "exact":
         return 0.0
-    return float(settings["round_seconds"] + 2 * settings["preemption_overhead_seconds"])
+    return float(settings["round_seconds"] + 2 * _lost_s(settings, job_types).max(initial=0.0))
 
 
 def _check_pairs(policy: Policy, workload: Workload) -> None:
@@ -169,8 +179,7 @@ def _scheduler(
 ) -> Scheduler:
     """Return who decides by the mechanism of the settings."""
     if isinstance(decider, QueueScheduler) and devices is not None:
-        overhead_s = settings["preemption_overhead_seconds"]
-        return InQueue(decider, truth.told, devices, overhead_s)
+        return InQueue(decider, truth.told, devices, _lost_s(settings, truth.told.job_type))
     if resolver is None:
         raise InputError(f"{written(decider)} is neither a policy nor a scheduler.")
     name = f"Policy {decider.label!r}"
@@ -186,7 +195,7 @@ def _in_rounds(
     return InRounds(
         *(truth.told, devices, resolver, name),
         round_seconds=settings["round_seconds"],
-        overhead_seconds=settings["preemption_overhead_seconds"],
+        lost_s=_lost_s(settings, truth.told.job_type),
         carry_over=settings["carry_over"],
         work_conserving="leaves_gpus_idle" not in resolver.policy.traits,
         in_turn="meets_deadlines" in resolver.policy.traits,

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from apportion.checks import number
 from apportion.checks import seconds as check_seconds
+from apportion.errors import unknown_name
 from apportion.kinds import check_fields
 from apportion.names import check_known
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from dataclasses import Field
 
-__all__ = ["SHORTEST_S", "MechanismSettings", "Setting", "about"]
+__all__ = [
+    "SHORTEST_S",
+    "MechanismSettings",
+    "Setting",
+    "about",
+    "check_overheads",
+    "overheads_of",
+]
 
 SHORTEST_S = 1e-3
 """Least length of a round, a lease or an interval, seconds: each of them costs time to compute."""
@@ -98,3 +106,35 @@ class MechanismSettings:
 def _described(entry: Field[Any]) -> Setting:
     name = entry.metadata["name"] or entry.name
     return Setting(name, entry.name, str(entry.type), entry.default, entry.metadata["help"])
+
+
+def check_overheads(overheads: float | Mapping[str, float]) -> list[tuple[str, float]]:
+    """Return what a start costs, seconds: of whom, in words (empty for all), and how much.
+
+    Raises
+    ------
+    InputError
+        For what is no number of seconds, by job type if they are given by job type.
+    """
+    name = "preemption_overhead_seconds"
+    by_type = overheads if isinstance(overheads, Mapping) else {None: overheads}
+    words = {kind: "" if kind is None else f"[{kind!r}]" for kind in by_type}
+    return [(words[kind], check_seconds(name + words[kind], s)) for kind, s in by_type.items()]
+
+
+def overheads_of(overheads: float | Mapping[str, float], job_types: Iterable[str]) -> list[float]:
+    """Return what a start costs each of some jobs, seconds, by their types.
+
+    Raises
+    ------
+    InputError
+        For a job type that is not among those of which it is said.
+    """
+    if not isinstance(overheads, Mapping):
+        return [float(overheads) for _ in job_types]
+    found = []
+    for job_type in job_types:
+        if job_type not in overheads:
+            raise unknown_name("job type in preemption_overhead_seconds", job_type, overheads)
+        found.append(float(overheads[job_type]))
+    return found

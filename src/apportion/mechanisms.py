@@ -15,7 +15,7 @@ from apportion.checks import choice, number
 from apportion.checks import seconds as check_seconds
 from apportion.errors import InputError
 from apportion.gang_mechanisms import Configurations, Iterations
-from apportion.mechanism_settings import SHORTEST_S, MechanismSettings, about
+from apportion.mechanism_settings import SHORTEST_S, MechanismSettings, about, check_overheads
 from apportion.timer_settings import check_timers
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ __all__ = [
 ]
 
 
+_LOST = "lost when a job starts, resumes or moves: 60, or by job type: 'bert=60,gan=20'"
 _EVERY = "most time between two solves (default: an hour where the policy depends on time)"
 
 
@@ -51,7 +52,7 @@ class Rounds(MechanismSettings):
         before which a job has arrived or completed. (Gavel: 1920.)
     preemption_overhead_seconds
         Seconds that a job loses whenever it starts, resumes or moves, or joins another on its
-        devices.
+        devices: one number, or one for each job type of the workload.
     resolve_every
         Most time between two solves, seconds: at the next round after it the policy is solved again
         though no job has arrived or completed. None, the default, is for a policy that depends on
@@ -89,8 +90,8 @@ class Rounds(MechanismSettings):
     seconds: float = field(default=360.0, metadata=about("length of a round", "round_seconds"))
     resolve_seconds: float = field(default=0.0, metadata=about("least time between two solves"))
     resolve_every: float | None = field(default=None, metadata=about(_EVERY))
-    preemption_overhead_seconds: float = field(
-        default=0.0, metadata=about("lost when a job starts, resumes or moves")
+    preemption_overhead_seconds: float | Mapping[str, float] = field(
+        default=0.0, metadata=about(_LOST), hash=False
     )
     placement: str = field(default="consolidated", metadata=about("how gangs get their devices"))
     placement_sensitive: bool = field(
@@ -113,12 +114,13 @@ class Rounds(MechanismSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         number("round_seconds", self.seconds, least=SHORTEST_S)
-        overhead = check_seconds("preemption_overhead_seconds", self.preemption_overhead_seconds)
-        if not overhead < self.seconds:
-            raise InputError(
-                f"preemption_overhead_seconds is {overhead!r}; it must be a number >= 0 and less "
-                f"than round_seconds ({self.seconds:g}), or a job might never get anywhere."
-            )
+        for of, overhead in check_overheads(self.preemption_overhead_seconds):
+            if not overhead < self.seconds:
+                raise InputError(
+                    f"preemption_overhead_seconds{of} is {overhead!r}; it must be a number >= 0 "
+                    f"and less than round_seconds ({self.seconds:g}), or a job might never get "
+                    f"anywhere."
+                )
         if self.carry_over is None:
             object.__setattr__(self, "carry_over", self.resolve_seconds == 0)
 
@@ -229,7 +231,7 @@ class Queue(MechanismSettings):
     Parameters
     ----------
     preemption_overhead_seconds
-        Seconds that a job loses whenever it starts, resumes or moves.
+        Seconds that a job loses whenever it starts, resumes or moves, as in `Rounds`.
     placement
         How gangs get their devices, as in `Rounds`.
     network
@@ -245,8 +247,8 @@ class Queue(MechanismSettings):
 
     name: ClassVar[str] = "queue"
 
-    preemption_overhead_seconds: float = field(
-        default=0.0, metadata=about("lost when a job starts, resumes or moves")
+    preemption_overhead_seconds: float | Mapping[str, float] = field(
+        default=0.0, metadata=about(_LOST), hash=False
     )
     placement: str = field(default="consolidated", metadata=about("how gangs get their devices"))
     network: Any = field(
@@ -258,7 +260,7 @@ class Queue(MechanismSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_seconds("preemption_overhead_seconds", self.preemption_overhead_seconds)
+        check_overheads(self.preemption_overhead_seconds)
 
 
 Mechanism = Rounds | Leases | Exact | Queue | Iterations | Configurations

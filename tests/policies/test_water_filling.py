@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.typing import NDArray
 from scipy.optimize import linprog
+from tests.seeds import ranges_of_seeds
 
 import apportion as ap
 from apportion.policies import HierarchicalFairness, Instance, MaxMinFairness, solve_instance
@@ -162,3 +164,45 @@ def test_the_published_instance_of_128_jobs(group: bool) -> None:
     level = (a.throughput / share).to_numpy()
     np.testing.assert_allclose(level, given["expected"]["normalized_throughput"], atol=1e-6)
     assert level.sum() == pytest.approx(143.01133185533195, abs=1e-5)
+
+
+INNER: Any = ("fairness", "fifo", "shortest_job_first", "makespan", "finish_time_fairness")
+
+
+@pytest.mark.parametrize("seeds", ranges_of_seeds(4, 100))
+def test_entities_share_among_their_jobs_as_each_of_them_says(seeds: range) -> None:
+    """A GPU of one type for each entity: closed forms, whatever the others choose."""
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        n = 4 * len(INNER)
+        speed = rng.uniform(1, 5, n)
+        elapsed = rng.uniform(0, 2000, n)
+        columns = {
+            "entity": np.repeat(INNER, 4),
+            "steps_remaining": rng.uniform(1e4, 3e4, n),
+            "elapsed_s": elapsed,
+            "isolated_elapsed_s": elapsed * rng.uniform(0.3, 1, n),
+            "weight": rng.choice([1.0, 2.0], n),
+            "arrival_s": rng.permutation(n).astype(float),
+        }
+        jobs = pd.DataFrame(columns, index=[f"j{k:02d}" for k in range(n)])
+        table = pd.DataFrame({"g": speed}, index=jobs.index)
+        policy = HierarchicalFairness(inner={name: name for name in INNER})
+        found = ap.solve(policy, table, workers={"g": len(INNER)}, jobs=jobs)
+        share = {name: found.X["g"][jobs["entity"] == name] for name in INNER}
+        of = {name: jobs[jobs["entity"] == name] for name in INNER}
+        weight = of["fairness"]["weight"]
+        np.testing.assert_allclose(share["fairness"], weight / weight.sum(), rtol=1e-6)
+        first = of["fifo"]["arrival_s"].argmin()
+        np.testing.assert_allclose(share["fifo"], np.eye(4)[first], atol=1e-9)
+        left_s = jobs["steps_remaining"] / speed
+        shortest = left_s[of["shortest_job_first"].index].argmin()
+        np.testing.assert_allclose(share["shortest_job_first"], np.eye(4)[shortest], atol=1e-9)
+        together = left_s[of["makespan"].index]
+        np.testing.assert_allclose(share["makespan"], together / together.sum(), rtol=1e-6)
+        late = of["finish_time_fairness"]
+        steps, pace = late["steps_remaining"], found.throughput[late.index]
+        alone_s = late["isolated_elapsed_s"] + steps / (table["g"][late.index] * len(INNER) / n)
+        ratio = (late["elapsed_s"] + steps / pace) / alone_s
+        np.testing.assert_allclose(ratio, ratio.iloc[0], rtol=1e-6)
+        assert share["finish_time_fairness"].sum() == pytest.approx(1.0)

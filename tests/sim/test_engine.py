@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pickle
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import pandas as pd
@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import apportion as ap
 from apportion.cluster import Cluster
 from apportion.errors import InputError, SolveError
+from apportion.mechanism.queue import QueueScheduler
 from apportion.policies import MaxMinFairness, Problem
 from apportion.sim import Run, Workload, simulate
 
@@ -242,3 +244,54 @@ def test_a_job_alone_on_several_types_has_its_share_of_each() -> None:
     load = workload([100 * 360.0], speed={"v100": 1.0, "k80": 1.0})
     ran = simulate("max_min_fairness_agnostic", load, {"v100": 2, "k80": 6}).jobs
     assert ran["k80_s"].iloc[0] / ran["v100_s"].iloc[0] == pytest.approx(3, rel=0.1)
+
+
+class ShortestLeft(QueueScheduler):
+    """Whoever has least left is served first."""
+
+    name = "shortest_left"
+
+    def queue(self, jobs: Any, now_s: float) -> Any:
+        for job in jobs.active[np.argsort(jobs.remaining[jobs.active].round(6), kind="stable")]:
+            yield job, np.argsort(-jobs.speed[job], kind="stable")
+
+
+@pytest.mark.parametrize("decider", ["max_min_fairness", ShortestLeft()], ids=["rounds", "queue"])
+@pytest.mark.parametrize("seed", range(2))
+def test_starts_may_cost_by_job_type(decider: Any, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    names = [f"m{k}" for k in range(4)]
+    index = pd.MultiIndex.from_arrays([names, [1] * 4], names=["job_type", "scale_factor"])
+    rate = pd.DataFrame(rng.uniform(1, 4, (4, 2)), index, ["v100", "k80"])
+    columns = {
+        "job_type": rng.choice(names, 9),
+        "scale_factor": 1,
+        "arrival_s": rng.uniform(0, 4000, 9),
+        "total_steps": rng.uniform(500, 9000, 9),
+    }
+    load = Workload("drawn", pd.DataFrame(columns), rate)
+    each = dict(zip(names, rng.uniform(0, 200, 4).tolist(), strict=True))
+    by_type = simulate(decider, load, "v100=1,k80=2", preemption_overhead_seconds=each)
+    ap.check_schedule(by_type, load, Cluster({"v100": 1, "k80": 2}))
+    alike = dict.fromkeys(names, 50.0)
+    plain, same = (
+        simulate(decider, load, "v100=1,k80=2", preemption_overhead_seconds=told)
+        for told in (50.0, alike)
+    )
+    pd.testing.assert_frame_equal(plain.jobs, same.jobs, check_exact=True)
+    of_one = {"m0": 20.0}
+    with pytest.raises(InputError, match="Unknown job type in preemption_overhead_seconds"):
+        simulate(decider, load, "v100=1,k80=2", preemption_overhead_seconds=of_one)
+
+
+@pytest.mark.parametrize(
+    ("told", "wrong"),
+    [
+        ({"m": 360.0}, r"preemption_overhead_seconds\['m'\] is 360.0"),
+        ({"m": -1.0}, r"preemption_overhead_seconds\['m'\] is -1.0"),
+        ("m", "must be a number or a mapping"),
+    ],
+)
+def test_costs_of_starts_are_checked(told: Any, wrong: str) -> None:
+    with pytest.raises(InputError, match=wrong):
+        ap.Rounds(preemption_overhead_seconds=told)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from apportion.cli.values import one_of, racks, read_by, real, whole
+from apportion.cli.values import by_job_type, one_of, racks, read_by, real, whole
 from apportion.mechanisms import MECHANISMS, mechanism_name
 
 if TYPE_CHECKING:
@@ -235,6 +235,8 @@ def _add_setting(group: argparse._ArgumentGroup, setting: Setting, homes: str) -
     how: dict[str, Any]
     if kind == "bool":
         how = _answer(setting.name)
+    elif kind == "float | Mapping[str, float]":
+        how = {"type": by_job_type, "metavar": "S"}
     elif kind == "float":
         how = {"type": real(), "metavar": "S"}
     else:

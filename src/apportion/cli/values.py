@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = [
+    "by_job_type",
     "comma_separated",
     "ending",
     "one_of",
@@ -76,6 +77,14 @@ def real(*, strict: bool = False) -> Callable[[str], float]:
             raise argparse.ArgumentTypeError(words) from error
 
     return check
+
+
+def by_job_type(word: str) -> float | dict[str, float]:
+    """Read a number, or one for each job type: ``bert=60,gan=20``."""
+    if "=" not in word:
+        return real()(word)
+    each = (part.rpartition("=") for part in word.split(","))
+    return {job_type.strip(): real()(value) for job_type, _, value in each}
 
 
 def one_of(kind: str, valid: tuple[str, ...]) -> Callable[[str], str]:

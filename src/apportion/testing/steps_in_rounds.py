@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from apportion.errors import written
+from apportion.mechanism_settings import overheads_of
 from apportion.sim.network.shapes import shape_of_placement
 from apportion.testing.stays import TOLERANCE, fail
 
@@ -72,7 +73,9 @@ def check_steps_in_rounds(
         for stay in range(len(stays)):
             overhead = network.overhead(job_types[stays.job[stay]], shape_of_stay(stays, stay))
             factor[stay] /= 1 + overhead
-    lost_s = float(run.settings["preemption_overhead_seconds"])
+    overhead = run.settings["preemption_overhead_seconds"]
+    of_job = np.array(overheads_of(overhead, workload.jobs["job_type"].tolist()), dtype=float)
+    lost_s = of_job[stays.job]
     useful_s = np.maximum(stays.seconds - lost_s, 0.0)
     done = useful_s * speed[stays.job, stays.kind]
     if workload.pairs is not None:
@@ -90,11 +93,11 @@ def check_steps_in_rounds(
         fail(
             f"job {written(stays.ids[job])} has {steps[job]:.10g} steps to do, in its "
             f"{int((stays.job == job).sum())} stays it can have done {made[job]:.10g}, with "
-            f"{lost_s:g} s lost at the start of each"
+            f"{of_job[job]:g} s lost at the start of each"
         )
 
 
-def _together(stays: Stays, lost_s: float, ends_s: Floats) -> list[tuple[int, int, float]]:
+def _together(stays: Stays, lost_s: Floats, ends_s: Floats) -> list[tuple[int, int, float]]:
     """List (stay, stay of a partner, seconds in which the first makes steps beside it)."""
     found = []
     slack = 1e-9 * max(1.0, float(ends_s[-1]))
@@ -104,7 +107,7 @@ def _together(stays: Stays, lost_s: float, ends_s: Floats) -> list[tuple[int, in
             if stays.start_s[other] >= until_s[one] - slack:
                 continue
             for me, partner in ((one, other), (other, one)):
-                begin_s = max(stays.start_s[me] + lost_s, stays.start_s[partner])
+                begin_s = max(stays.start_s[me] + lost_s[me], stays.start_s[partner])
                 end_s = min(stays.end_s[me], until_s[partner])
                 if end_s > begin_s:
                     found.append((me, partner, float(end_s - begin_s)))
