@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from apportion.policies.problem import Problem
 
-__all__ = ["Policy", "Trait"]
+__all__ = ["Policy", "Trait", "depends_on_time"]
 
 
 Trait = Literal[
@@ -119,16 +119,16 @@ class Policy(ABC):
         return ()
 
     @property
-    def depends_on_time(self) -> bool:
-        """Whether its problem changes while no job comes or goes: it reads a column off a clock."""
-        return not _BY_THE_CLOCK.isdisjoint(self.columns)
-
-    @property
     def label(self) -> str:
         """Name in the registry, with what differs from the plain policy."""
         agnostic = "" if self.heterogeneity_aware else "_agnostic"
         always = type(self).space_sharing
         return f"{self.name}{agnostic}{'_space_sharing' * (self.space_sharing and not always)}"
+
+
+def depends_on_time(policy: Policy) -> bool:
+    """Whether a problem changes while no job comes or goes: it reads a column off a clock."""
+    return not _BY_THE_CLOCK.isdisjoint(policy.columns)
 
 
 def _default(field: Field[Any]) -> object:

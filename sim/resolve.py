@@ -12,6 +12,7 @@ from apportion.mechanism.orders.by_share import LEAST_SHARE
 from apportion.mechanism.shares import NO_PAIRS, Shares
 from apportion.plain_arrays import array_of, plain
 from apportion.policies import Instance, solve_instance
+from apportion.policies.base import depends_on_time
 from apportion.sim.standing import StandingClasses
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class Resolver:
         self.policy = policy
         self.resolve_seconds = resolve_seconds
         if resolve_every is None:
-            resolve_every = (resolve_seconds or _PERIOD_S) if policy.depends_on_time else np.inf
+            resolve_every = (resolve_seconds or _PERIOD_S) if depends_on_time(policy) else np.inf
         self.resolve_every = resolve_every
         self.jobs, self.believed, self._pose = jobs, believed, pose or self._of_table
         self._late_s = late_s if "meets_deadlines" in policy.traits else 0.0

@@ -56,8 +56,8 @@ class Rounds(MechanismSettings):
     resolve_every
         Most time between two solves, seconds: at the next round after it the policy is solved again
         though no job has arrived or completed. None, the default, is for a policy that depends on
-        time (`Policy.depends_on_time`: finish-time fairness, deadlines) `resolve_seconds`, or an
-        hour if that is 0, and infinite for others.
+        time (it reads ``elapsed_s`` or ``waited_s``: finish-time fairness, deadlines)
+        `resolve_seconds`, or an hour if that is 0, and infinite for others.
     placement
         How gangs get their devices: ``"consolidated"``, ``"first_fit"``, ``"random"``, ...
     placement_sensitive

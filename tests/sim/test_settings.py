@@ -76,6 +76,7 @@ def test_names_and_values_say_the_same(mechanism: str) -> None:
             if rng.random() < 0.5:
                 drawn: dict[str, Any] = {"str": "one of a few", "Any": None}
                 drawn |= {"bool": bool(rng.random() < 0.5), "float": float(rng.uniform(1, 300))}
+                drawn["float | Mapping[str, float]"] = drawn["float"]
                 named = {"network": "alpha_beta", "placement": "cassini"}.get(setting.name)
                 told[setting.name] = named or drawn[setting.kind.removesuffix(" | None")]
         told.pop("checkpoint_interval_s", None)  # for runs that serve requests only
