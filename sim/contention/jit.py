@@ -1,7 +1,9 @@
 """Compiled if numba is there; if it is not, only the plain engine runs.
 
-What is compiled is kept beside the source. numba sees a change of the file of a function, not of
-those that it calls, nor of a constant of `arrays`: what is older than any file here is forgotten.
+What is compiled is kept beside the source, or else where numba keeps things for the user; where
+nothing can be written, as in a container, each process compiles anew. numba sees a change of the
+file of a function, not of those that it calls, nor of a constant of `arrays`: what is older than
+any file here is forgotten.
 """
 
 from __future__ import annotations
@@ -43,10 +45,7 @@ if compiled:
 
 def jit(function: Function) -> Function:
     """Compile a function, once for all processes."""
-    if njit is None:
-        return function
-    result: Function = njit(cache=True, error_model="numpy", _nrt=True)(function)
-    return result
+    return _compiled(function, _nrt=True)
 
 
 def jit_borrowing(function: Function) -> Function:
@@ -55,7 +54,15 @@ def jit_borrowing(function: Function) -> Function:
     Counting, and handing over a dozen arrays at each call, takes most of the time of small
     functions: so they are put where they are called.
     """
+    return _compiled(function, _nrt=False, forceinline=True)
+
+
+def _compiled(function: Function, **options: bool) -> Function:
     if njit is None:
         return function
-    result: Function = njit(cache=True, error_model="numpy", _nrt=False, forceinline=True)(function)
-    return result
+    try:
+        kept: Function = njit(cache=True, error_model="numpy", **options)(function)
+    except RuntimeError:  # of numba, where it finds no folder that can be written
+        passing: Function = njit(error_model="numpy", **options)(function)
+        return passing
+    return kept
