@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 import warnings
 from html.parser import HTMLParser
@@ -170,6 +171,22 @@ def test_same_comparison_same_bytes() -> None:
 
 def test_page_of_many_jobs_stays_small() -> None:
     assert len(a_comparison(jobs=20_000).to_html().encode()) < 2_000_000
+
+
+def test_every_module_of_plots_names_the_extra_that_it_needs() -> None:
+    code = (
+        "import sys, pkgutil, importlib\n"
+        "sys.modules['matplotlib'] = None\n"
+        "import apportion.report as report\n"
+        "from apportion.errors import ApportionError\n"
+        "for each in pkgutil.iter_modules(report.__path__, 'apportion.report.'):\n"
+        "    try:\n"
+        "        importlib.import_module(each.name)\n"
+        "    except ApportionError as error:\n"
+        "        print(each.name, 'apportion[plot]' in str(error))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "apportion.report.figure True\n"
 
 
 def test_page_without_matplotlib_has_tables_and_says_so(

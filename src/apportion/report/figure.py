@@ -1,12 +1,21 @@
-"""A figure that notebooks show by themselves; importing this needs matplotlib."""
+"""A figure that notebooks show by themselves; importing this needs matplotlib.
+
+Raises
+------
+ApportionError
+    If matplotlib is not installed.
+"""
 
 from __future__ import annotations
 
 import io
 
-from matplotlib.figure import Figure
+from apportion.report.style import no_matplotlib, plotting_style
 
-from apportion.report.style import plotting_style
+try:
+    from matplotlib.figure import Figure
+except ImportError as error:
+    raise no_matplotlib(error) from error
 
 __all__ = ["ShownFigure"]
 

@@ -14,7 +14,15 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-__all__ = ["HEAT_MAP", "inline_svg", "line_styles", "new_figure", "plotting_style", "with_legend"]
+__all__ = [
+    "HEAT_MAP",
+    "inline_svg",
+    "line_styles",
+    "new_figure",
+    "no_matplotlib",
+    "plotting_style",
+    "with_legend",
+]
 
 # Okabe and Ito's palette, told apart with every common kind of colour blindness; its yellow
 # is left out because it vanishes on white.
@@ -69,11 +77,14 @@ def plotting_style() -> Iterator[None]:
     try:
         import matplotlib
     except ImportError as error:
-        raise ApportionError(
-            f"Plots need matplotlib: pip install apportion[plot] ({error})."
-        ) from error
+        raise no_matplotlib(error) from error
     with matplotlib.rc_context(_SETTINGS):
         yield
+
+
+def no_matplotlib(error: ImportError) -> ApportionError:
+    """Make the error that names what to install."""
+    return ApportionError(f"Plots need matplotlib: pip install apportion[plot] ({error}).")
 
 
 def new_figure(width: float = 6.4, height: float = 3.8) -> Figure:
