@@ -149,9 +149,24 @@ def _forget_token() -> None:
 
 
 def _yielding(ray_backend: Any) -> Any:
-    """Let Ray's back end give results as they come.
+    """Let Ray's back end give results as they come, and work with a single CPU.
 
-    It inherits from joblib's pool of processes that it may not, which stands for trouble with
-    processes of that pool; Ray puts a pool of its own in place of it.
+    It inherits from joblib's pool of processes that it may not yield, which stands for trouble with
+    processes of that pool, and that one worker is none; Ray puts a pool of its own in place of it.
     """
-    return type("YieldingRayBackend", (ray_backend,), {"supports_return_generator": True})
+
+    def configure(backend: Any, n_jobs: int = 1, parallel: Any = None, **options: Any) -> int:
+        if n_jobs != 1:
+            at_once: int = ray_backend.configure(backend, n_jobs, parallel, **options)
+            return at_once
+        PicklingPool.__bases__ = (Pool,)
+        remote = {"ray_remote_args": backend.ray_remote_args}
+        backend._pool = MemmappingPool(1, **backend.backend_kwargs, **remote)
+        backend.parallel = parallel
+        return 1
+
+    from joblib.pool import MemmappingPool, PicklingPool
+    from ray.util.multiprocessing.pool import Pool
+
+    members = {"supports_return_generator": True, "configure": configure}
+    return type("YieldingRayBackend", (ray_backend,), members)

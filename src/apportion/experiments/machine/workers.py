@@ -63,7 +63,7 @@ def as_they_finish(
     parent = os.getpid() if _starts_children() else None
     given, options = shipped(shared, len(tasks))
     with _with_options(options):
-        parallel = joblib.Parallel(
+        parallel = _Reaching(
             n_jobs=min(n_jobs or joblib.effective_n_jobs(-1), len(tasks)),
             return_as="generator_unordered",
             batch_size=cast("Any", 1),  # whose type is inferred from its default, a text
@@ -82,6 +82,18 @@ def as_they_finish(
                     f"A worker process died, perhaps for lack of memory ({one_line(str(error))})"
                 )
                 raise lost(reason) from error
+
+
+class _Reaching(joblib.Parallel):  # type: ignore[misc]  # joblib has no types
+    """Sends what is asked of a cluster there, one task or one CPU though it be.
+
+    joblib carries out itself what has no more than one worker.
+    """
+
+    def _initialize_backend(self) -> int:
+        at_once: int = super()._initialize_backend()
+        here = type(self._backend).__module__ == "joblib._parallel_backends"
+        return at_once if here else max(at_once, 2)
 
 
 def lost(reason: str) -> ApportionError:
