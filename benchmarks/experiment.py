@@ -7,8 +7,6 @@ finished one is a line of ``<name>.runs.jsonl`` below ``--out``; the next call g
 from __future__ import annotations
 
 import argparse
-import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from apportion import __version__
 from apportion.errors import ApportionError, unknown_name
 from apportion.experiments.machine.backends import Where
 from apportion.experiments.machine.cells import Cell, Work
@@ -24,6 +21,7 @@ from apportion.experiments.machine.run import carry_out
 from apportion.experiments.machine.store import FILE, Store
 from apportion.experiments.run_records import packed, unpacked
 from apportion.report.style import new_figure, plotting_style
+from apportion.sim.fingerprint import fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,8 +71,8 @@ def run_all(
     work
         Takes settings and the folder of Gavel's data (None if absent), returns figures.
     settings
-        Numbers and texts. Together with the version of apportion and whether Gavel's data are
-        there they are what a finished run is found by.
+        Numbers and texts. Together with whether Gavel's data are there, the code of `work` and
+        of all that it calls, and whatever computes, they are what a finished run is found by.
     options
         Those of `parser`.
     name
@@ -86,7 +84,8 @@ def run_all(
         When all others have run, if one has failed.
     """
     data = Path(options.data) if options.data.is_dir() else None
-    cells = [Cell(each, _fingerprint(each, data), each) for each in settings]
+    shared = fingerprint(work, "generated" if data is None else "gavel")
+    cells = [Cell(each, fingerprint(shared, dict(each)), each) for each in settings]
     work_of_cells = Work(_carried_out, (work, data), _packed, _unpacked)
     store = Store(None if options.out is None else options.out / f"{name}.{FILE}")
     store.open(resume=not options.fresh)
@@ -111,13 +110,6 @@ def _packed(_cell: Cell, figures: Mapping[str, Any]) -> dict[str, Any]:
 
 def _unpacked(_cell: Cell, record: Mapping[str, Any]) -> dict[str, Any]:
     return {name: unpacked(value) for name, value in record["figures"].items()}
-
-
-def _fingerprint(settings: Settings, data: Path | None) -> str:
-    """Name one of the settings: the same text for the same run."""
-    source = "generated" if data is None else "gavel"
-    facts = {**settings, "workload from": source, "apportion": __version__}
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def judged(holds: bool) -> str:

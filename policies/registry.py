@@ -38,6 +38,7 @@ __all__ = [
     "WHOLE",
     "get_policy",
     "is_known",
+    "policies_named",
     "policy_table",
     "register",
 ]
@@ -144,6 +145,12 @@ def get_policy(policy: Policy | str, **options: Any) -> Policy:
 def is_known(name: str) -> bool:
     """Tell whether a name, endings included, is known without a look at installed packages."""
     return _without_suffixes(name)[0] in list(POLICIES)
+
+
+def policies_named(name: str) -> list[type[Policy]]:
+    """Return the class that a name, endings included, stands for by now, if there is one."""
+    base = _without_suffixes(name)[0]
+    return [POLICIES[base]] if base in list(POLICIES) else []
 
 
 def policy_table() -> pd.DataFrame:

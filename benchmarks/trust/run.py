@@ -8,11 +8,11 @@ import time
 import traceback
 from typing import TYPE_CHECKING, Any
 
-from apportion import __version__
 from apportion.experiments.machine.backends import Where
 from apportion.experiments.machine.cells import Cell, Work
 from apportion.experiments.machine.run import carry_out
 from apportion.experiments.machine.store import Store
+from apportion.sim.fingerprint import fingerprint
 from benchmarks.trust.ask import ask
 from benchmarks.trust.draw import draw
 from benchmarks.trust.judge import judge
@@ -104,7 +104,8 @@ def run(
     ApportionError
         When all others have run, if a case could not be drawn or judged.
     """
-    cells = [_cell(policy, number, seed) for policy, number in cases]
+    code = fingerprint(record)
+    cells = [_cell(code, policy, number, seed) for policy, number in cases]
     store = Store(file)
     store.open(resume=True)
     where = Where(n_jobs=processes)
@@ -114,9 +115,9 @@ def run(
     return [outcome.results[cell.fingerprint] for cell in cells]
 
 
-def _cell(policy: str, number: int, seed: int) -> Cell:
+def _cell(code: str, policy: str, number: int, seed: int) -> Cell:
     label = {"policy": policy, "number": number}
-    return Cell(label, f"{__version__} {seed} {policy} {number}", (policy, number, seed))
+    return Cell(label, fingerprint(code, policy, number, seed), (policy, number, seed))
 
 
 def _record(task: tuple[str, int, int], _report: object, _shared: object) -> dict[str, Any]:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from apportion._version import __version__
 from apportion.errors import InputError
 from apportion.mechanism.scheduler import Gangs, Ran
 from apportion.plain_arrays import array_of, plain
 from apportion.sim.fingerprint import (
     changed_settings,
-    policy_text,
+    content,
+    program,
     settings_text,
     workload_fingerprint,
 )
@@ -86,9 +86,10 @@ def call_of(
     settings: Mapping[str, Any],
 ) -> dict[str, str]:
     """Return what a run depends on, by name, in texts that differ where it differs."""
+    names = [value for value in settings.values() if isinstance(value, str)]
     return {
-        "program": __version__,
-        "policy": hashlib.sha256(policy_text(policy).encode()).hexdigest(),
+        "program": program(),
+        "policy": content(policy, names=names),
         "workload": workload_fingerprint(workload),
         "cluster": repr(cluster),
         "settings": settings_text(settings),

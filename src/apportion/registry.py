@@ -14,7 +14,7 @@ from apportion.errors import InputError, unknown_name, written
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["Registry"]
+__all__ = ["Registry", "parts_named"]
 
 T = TypeVar("T")
 
@@ -57,6 +57,7 @@ class Registry(MutableMapping[str, T], Generic[T]):
     ) -> None:
         self.kind, self.group = kind, group
         self._known = dict(built_in)
+        self._built_in = frozenset(built_in)
         self._own: dict[str, T] = {}
         self._is_one = is_one
         self._home: str = sys._getframe(1).f_globals["__name__"]
@@ -108,6 +109,10 @@ class Registry(MutableMapping[str, T], Generic[T]):
         """Return what was assigned in this process, by name: no built-in and no entry point."""
         return dict(self._own)
 
+    def added(self) -> dict[str, T]:
+        """Return what did not come with the package, as far as it is known by now, by name."""
+        return {name: each for name, each in self._known.items() if name not in self._built_in}
+
     def take_over(self, own: Mapping[str, T]) -> None:
         """Know what another process has assigned, in place of all that was assigned here."""
         for name in self._own:
@@ -142,3 +147,9 @@ def _of_group(home: str, group: str) -> Registry[Any]:
     if group not in Registry.all:
         import_module(home)
     return Registry.all[group]
+
+
+def parts_named(name: str) -> list[Any]:
+    """Return what stands under a name in any registry and did not come with the package."""
+    added = (registry.added() for _, registry in sorted(Registry.all.items()))
+    return [parts[name] for parts in added if name in parts]

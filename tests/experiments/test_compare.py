@@ -16,7 +16,7 @@ from apportion.experiments.machine.store import FILE
 from apportion.pairs import PairThroughputs
 from apportion.policies import FIFO
 from apportion.sim import Run, Workload, generate_workload, simulate
-from apportion.sim.fingerprint import run_fingerprint, workload_fingerprint
+from apportion.sim.fingerprint import fingerprint, workload_fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -305,7 +305,7 @@ def test_runs_with_other_estimates_are_not_taken_for_the_same() -> None:
     others = replace(some, own=np.full((1, 1, 1), 0.9))
     cluster = Cluster({"v100": 1})
     marks = {
-        run_fingerprint(FIFO(), "w", cluster, {"pair_estimates": each})
+        fingerprint(FIFO(), "w", cluster, {"pair_estimates": each})
         for each in (None, some, others, replace(some))
     }
     assert len(marks) == 3

@@ -12,7 +12,7 @@ from apportion.experiments.comparisons.run import FOLDER
 from apportion.mechanism.offers import get_scheduler
 from apportion.report import html
 from apportion.sim import Run, generate_rack_workload, simulate
-from apportion.sim.fingerprint import run_fingerprint
+from apportion.sim.fingerprint import fingerprint
 from apportion.sim.settings import settings_for
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def test_what_schedulers_and_policies_refuse(
 def test_fingerprints_tell_schedulers_options_networks_and_leases_apart() -> None:
     def mark(scheduler: Any, **options: Any) -> str:
         settings = settings_for([scheduler], None, options)
-        return run_fingerprint(scheduler, "same", RACKS, settings)
+        return fingerprint(scheduler, "same", RACKS, settings)
 
     dally = get_scheduler("dally")
     marks = [

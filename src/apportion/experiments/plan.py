@@ -14,7 +14,7 @@ from apportion.experiments.simulations import Setup, Simulation
 from apportion.experiments.sources import made_for
 from apportion.sim import ElasticWorkload
 from apportion.sim.deciders import Decider, get_decider
-from apportion.sim.fingerprint import run_fingerprint, workload_fingerprint
+from apportion.sim.fingerprint import fingerprint, texts_of, workload_fingerprint
 from apportion.sim.settings import ELASTIC, check_elastic, settings_for
 
 if TYPE_CHECKING:
@@ -135,12 +135,17 @@ def simulations_of(
     """List the simulations of one workload, by load, policy and seed."""
     # Not of the seeds given, so that another seed leaves the fingerprints as they were.
     first = made_for(source, setup.cluster, 1.0, 0, resample=False)
-    mark = f"{source.mark} {workload_fingerprint(first)}"
-    cells = []
-    for load, decider, seed in product(loads, deciders, seeds):
-        task = Simulation(decider, source.name, load, seed)
-        data = f"{mark} load {load!r} resample {setup.resample}"
-        settings = {**setup.settings, "seed": seed}
-        fingerprint = run_fingerprint(decider, data, setup.cluster, settings)
-        cells.append(Cell(task.label, fingerprint, task))
-    return cells
+    data = f"{source.mark} {workload_fingerprint(first)} resample {setup.resample}"
+    names = texts_of(first, source.record())
+    shared = {
+        each.label: fingerprint(each, data, setup.cluster, setup.settings, names=names)
+        for each in deciders
+    }
+    tasks = [
+        Simulation(decider, source.name, load, seed)
+        for load, decider, seed in product(loads, deciders, seeds)
+    ]
+    return [
+        Cell(task.label, fingerprint(shared[task.policy.label], task.load, task.seed), task)
+        for task in tasks
+    ]

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import math
-import platform
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
-from apportion._version import __version__
 from apportion.cluster import Cluster
-from apportion.sim.fingerprint import workload_fingerprint
+from apportion.sim.fingerprint import versions, workload_fingerprint
 
 if TYPE_CHECKING:
     from apportion.sim import ElasticWorkload, Workload
 
-__all__ = ["INFINITE", "as_word", "cluster_options", "command_line", "plain", "record", "versions"]
+__all__ = ["INFINITE", "as_word", "cluster_options", "command_line", "plain", "record"]
 
 INFINITE = "inf"
 """Stands for an infinite setting, e.g. of ``resolve_seconds``, which JSON has no number for."""
-
-_PACKAGES = ("numpy", "pandas", "scipy", "cvxpy", "highspy", "clarabel")
 
 
 def record(
@@ -113,17 +108,6 @@ def as_word(value: object) -> str:
 def _setting(value: object) -> Any:
     """Write a setting so that it can be read back."""
     return INFINITE if isinstance(value, float) and value == math.inf else plain(value)
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of Python, apportion and everything that computes."""
-    found = {"python": platform.python_version(), "apportion": __version__}
-    for package in _PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = "unknown"
-    return found
 
 
 def plain(value: Any) -> Any:

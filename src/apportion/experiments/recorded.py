@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from apportion.cluster import Cluster
 from apportion.errors import InputError, unknown_name
-from apportion.experiments.provenance import INFINITE, versions
+from apportion.experiments.provenance import INFINITE
 from apportion.mechanisms import mechanism_name
+from apportion.sim.fingerprint import versions
 from apportion.sim.settings import settings_for
 
 if TYPE_CHECKING:

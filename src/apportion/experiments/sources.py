@@ -24,7 +24,9 @@ from apportion.sim import (
     read_workload,
 )
 from apportion.sim import resample as resampled
+from apportion.sim.fingerprint import content
 from apportion.sim.traces.elastic import is_elastic
+from apportion.sim.traces.read import TRACE_FORMATS
 
 if TYPE_CHECKING:
     from apportion.cluster import Cluster
@@ -100,7 +102,11 @@ class _Trace:
     name: str
     options: Mapping[str, Any]
     too_large: str | None = None
-    mark: str = "trace"
+
+    @property
+    def mark(self) -> str:
+        # A format is known by its columns: no name says which of one's own reads the file.
+        return f"trace {content(TRACE_FORMATS.added())}"
 
     def made(self, load: float, seed: int) -> Workload | ElasticWorkload:
         read = _reader(self.options["path"])

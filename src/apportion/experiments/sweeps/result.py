@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from apportion.errors import ApportionError
-from apportion.experiments.provenance import plain, versions
+from apportion.experiments.provenance import plain
 from apportion.experiments.sweeps.plot import plot_against_load
 from apportion.experiments.sweeps.readable import readable_tables
 from apportion.report.files import write_table, write_text
+from apportion.sim.fingerprint import versions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

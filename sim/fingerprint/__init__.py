@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
+import re
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from apportion._version import __version__
 from apportion.errors import written
-from apportion.pairs import PairThroughputs
 from apportion.sim.elastic_workload import ElasticWorkload
+from apportion.sim.fingerprint.program import program, versions
+from apportion.sim.fingerprint.walk import content
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-    from apportion.cluster import Cluster
     from apportion.sim import Workload
-    from apportion.sim.deciders import Decider
 
 __all__ = [
     "changed_settings",
-    "policy_text",
-    "run_fingerprint",
+    "content",
+    "fingerprint",
+    "program",
     "settings_text",
+    "texts_of",
+    "versions",
     "workload_fingerprint",
 ]
 
@@ -67,33 +69,30 @@ def _of_elastic(workload: ElasticWorkload) -> str:
     return digest.hexdigest()[:16]
 
 
-def run_fingerprint(
-    policy: Decider, workload: str, cluster: Cluster, settings: Mapping[str, object]
-) -> str:
-    """Return a digest of everything that one run depends on, 16 hexadecimal digits.
+def fingerprint(*parts: object, names: Iterable[str] = ()) -> str:
+    """Return a digest of everything that one result depends on, 16 hexadecimal digits.
+
+    This package, byte for byte, Python and the solvers (`program`) always count.
 
     Parameters
     ----------
-    policy
-        The policy or scheduler; its parameters (as its repr shows them) and the code of its class
-        count.
-    workload
-        Fingerprint of the workload.
-    cluster, settings
-        What else `apportion.simulate` is given.
+    parts
+        What the result is made of: values, objects, functions, with all code that they reach
+        (`content`).
+    names
+        More texts that may be names of registered parts, such as types of jobs.
     """
-    parts = [__version__, policy_text(policy), workload, repr(cluster), settings_text(settings)]
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+    return hashlib.sha256(f"{program()} {content(*parts, names=names)}".encode()).hexdigest()[:16]
 
 
-def policy_text(policy: Decider) -> str:
-    """Write a policy or scheduler: its class, its parameters and the code of the class."""
-    kind = type(policy)
-    try:
-        source = inspect.getsource(kind)
-    except (OSError, TypeError):  # a class typed into an interpreter has no file
-        source = ""
-    return f"{kind.__module__}.{kind.__qualname__}\n{policy!r}\n{source}"
+def texts_of(workload: Workload | ElasticWorkload, facts: Mapping[str, object]) -> list[str]:
+    """Return the texts in the jobs of a workload, and in what is told of it: some may be names."""
+    columns = [
+        workload.jobs[each] for each in workload.jobs if workload.jobs[each].dtype.kind == "O"
+    ]
+    lists = [each if isinstance(each, list | tuple) else [each] for each in facts.values()]
+    found = chain.from_iterable([*lists, *(column.unique() for column in columns)])
+    return sorted({each for each in found if isinstance(each, str)})
 
 
 def settings_text(settings: Mapping[str, object]) -> str:
@@ -117,9 +116,6 @@ def _shown(settings: Mapping[str, object], name: str) -> str:
 
 
 def _mark(value: object) -> str:
-    """Write an object among the settings so that others read differently."""
-    if not isinstance(value, PairThroughputs):
-        return repr(value)
-    digest = hashlib.sha256(repr([*value.keys, *value.accelerators]).encode())
-    digest.update(value.own.tobytes() + value.alone.tobytes())
-    return digest.hexdigest()
+    """Write an object among the settings so that others read differently, in any process."""
+    shown = re.sub(r" at 0x[0-9a-fA-F]+", "", written(value))
+    return f"{shown} {content(value)[:16]}"

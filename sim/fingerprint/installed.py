@@ -1,0 +1,79 @@
+"""What comes with installed packages: known by name, version and record of files."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from functools import cache
+from importlib.metadata import PackageNotFoundError, distribution, packages_distributions
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from apportion.sim.fingerprint.program import files_digest, program
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+__all__ = ["compiled_digest", "has", "package_of", "record"]
+
+_FOLDERS = frozenset({"site-packages", "dist-packages"})
+_PYTHON = frozenset(sys.stdlib_module_names) - {"__main__"}
+
+
+def package_of(module: str | None) -> str | None:
+    """Return the installed package, at the top, to which a module belongs; None for one's own.
+
+    This package and Python's library count as installed, wherever they lie.
+    """
+    top = (module or "").partition(".")[0]
+    return top if _is_installed(top) else None
+
+
+@cache
+def _is_installed(top: str) -> bool:
+    if top == "apportion" or top in _PYTHON:
+        return True
+    try:
+        spec = find_spec(top) if top and top != "__main__" else None
+    except ValueError:  # of a module that was made and not imported
+        return False
+    places = [] if spec is None else [spec.origin, *(spec.submodule_search_locations or ())]
+    return any(place and _FOLDERS.intersection(Path(place).parts) for place in places)
+
+
+def has(module: str | None, name: str, value: object) -> bool:
+    """Whether a module of an installed package has this very value under a (dotted) name."""
+    found: object = sys.modules.get(module or "")
+    if found is None or package_of(module) is None:
+        return False
+    for each in name.split("."):
+        found = getattr(found, each, None)
+    return found is value
+
+
+@cache
+def record(package: str) -> str:
+    """Return what tells an installed package from another one of the same name.
+
+    The digest of its list of files, which holds a digest of each, and its version; of this
+    package and of Python `program`, in which all versions that compute are.
+    """
+    if package == "apportion" or package in _PYTHON:
+        return program()
+    try:
+        found = [distribution(package)]
+    except PackageNotFoundError:
+        found = [distribution(each) for each in packages_distributions().get(package, ())]
+    if not found:  # put there by hand
+        return f"{package} {files_digest([package])}"
+    told = [(each.name, each.version, each.read_text("RECORD")) for each in found]
+    return f"{package} {hashlib.sha256(repr(told).encode()).hexdigest()}"
+
+
+def compiled_digest(module: ModuleType) -> str:
+    """Return a digest of the file of a module that has no code of Python; no text for others."""
+    file = Path(getattr(module, "__file__", None) or "")
+    if not file.is_file() or file.suffix in (".py", ".pyc"):
+        return ""
+    return hashlib.sha256(file.read_bytes()).hexdigest()

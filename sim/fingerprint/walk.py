@@ -1,0 +1,342 @@
+"""A digest of values and of all code that they reach: equal only where both are equal.
+
+What comes with installed packages is known by name, and each package by its version and its record
+of files. Everything else is gone through: functions with their bytecode, constants, default
+arguments, closures and the globals that they use, classes with their members and bases, objects
+with their state. Comments, docstrings, layout and the place of a file do not count. Nor does what
+no code says: files that are read, the environment, clocks.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import ctypes
+import hashlib
+import logging
+import pickle
+import types
+import weakref
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import numpy as np
+
+from apportion.policies.registry import policies_named
+from apportion.registry import parts_named
+from apportion.sim.fingerprint.installed import compiled_digest, has, package_of, record
+from apportion.sim.fingerprint.uses import constants_of, globals_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from types import CodeType, FunctionType
+
+__all__ = ["content"]
+
+logger = logging.getLogger(__name__)
+
+_PLAIN = (type(None), bool, int, float, complex, bytes, type(...), type(NotImplemented))
+_BUILT_IN = (
+    *(types.BuiltinFunctionType, types.MethodWrapperType, types.WrapperDescriptorType),
+    *(types.MethodDescriptorType, types.ClassMethodDescriptorType),
+    *(types.GetSetDescriptorType, types.MemberDescriptorType),
+)
+_CACHES = (weakref.WeakKeyDictionary, weakref.WeakValueDictionary, weakref.WeakSet)
+_UNCOUNTED = frozenset(
+    {
+        *("__annotate__", "__annotate_func__", "__annotations__", "__annotations_cache__"),
+        *("__dict__", "__doc__", "__firstlineno__", "__module__", "__slotnames__"),
+        *("__static_attributes__", "__weakref__", "_abc_impl"),
+    }
+)
+"""Members of classes that say nothing of what they do."""
+
+_SAID: set[str] = set()
+"""What has been said to be unknowable, so that it is said once."""
+
+
+def content(*values: object, names: Iterable[str] = ()) -> str:
+    """Return a digest of values and of the code that they reach, 64 hexadecimal digits.
+
+    Any text among them that is the name of a policy or of another registered part stands for that
+    part as well. Where code or state cannot be told, as that of an open file, a digest is returned
+    that no other call returns, and a line in the log says why.
+
+    Parameters
+    ----------
+    values
+        What to go through, in this order.
+    names
+        More texts that may be names of parts.
+    """
+    walk = _Walk({})
+    for value in values:
+        walk.add(value)
+    walk.look_up(names)
+    digest = walk.digest(with_packages=True)
+    for place, reason in walk.untold.items():
+        if place not in _SAID:
+            _SAID.add(place)
+            logger.warning(
+                "Nobody can tell whether %s is as it was (%s): what depends on it runs anew.",
+                *(place, reason),
+            )
+        digest = hashlib.sha256(f"{digest} {uuid4().hex}".encode()).hexdigest()
+    return digest
+
+
+class _Walk:
+    """Goes through values and all that they are made of.
+
+    Parameters
+    ----------
+    met
+        Identity of what has been met, with the number under which it stands in the digest.
+    """
+
+    def __init__(self, met: Mapping[int, int]) -> None:
+        self._hash = hashlib.sha256()
+        self._met = dict(met)
+        self._alive: list[object] = []
+        self._place: list[str] = []
+        self._texts: dict[str, None] = {}
+        self._packages: set[str] = set()
+        self.untold: dict[str, str] = {}
+
+    def digest(self, *, with_packages: bool = False) -> str:
+        """Return the digest of all that was added."""
+        if with_packages:
+            for package in sorted(self._packages):
+                self._write("package", record(package))
+        return self._hash.hexdigest()
+
+    def look_up(self, names: Iterable[str]) -> None:
+        """Add every registered part of which a name was met, and the parts that those name."""
+        asked: set[str] = set()
+        self._texts.update(dict.fromkeys(names))
+        while new := sorted(self._texts.keys() - asked):
+            asked.update(new)
+            for name in new:
+                for part in (*parts_named(name), *policies_named(name)):
+                    self._write("part", name)
+                    self.add(part, name)
+
+    def add(self, value: Any, name: str = "") -> None:
+        """Add a value, and say what it is called where it stands."""
+        self._place.append(name)
+        kind = type(value)
+        if kind is str:
+            self._texts[value] = None
+            self._write("str", value)
+        elif kind in _PLAIN:
+            self._write(kind.__name__, repr(value))
+        elif kind is tuple:  # not remembered: compilers share equal constants as they like
+            self._list(value)
+        elif id(value) in self._met:
+            self._write("again", self._met[id(value)])
+        else:
+            self._met[id(value)] = len(self._met)
+            self._alive.append(value)
+            self._add_new(value)
+        self._place.pop()
+
+    def _write(self, kind: str, *words: object) -> None:
+        self._hash.update(repr((kind, *words)).encode("utf-8", "backslashreplace"))
+
+    def _add_new(self, value: Any) -> None:
+        """Add what has parts, by its kind."""
+        add = _CONTAINERS.get(type(value), _Walk._object)
+        next((way for kinds, way in _WAYS if isinstance(value, kinds)), add)(self, value)
+
+    def _list(self, value: Iterable[object]) -> None:
+        members = list(value)
+        self._write(type(value).__name__, len(members))
+        for member in members:
+            self.add(member)
+
+    def _set(self, value: Iterable[object]) -> None:
+        """Add members by their digests: sets have no order."""
+        found = []
+        for member in value:
+            inner = _Walk(self._met)
+            inner._place = self._place
+            inner.add(member)
+            found.append(inner.digest())
+            self._texts |= inner._texts
+            self._packages |= inner._packages
+            self.untold |= inner.untold
+        self._write(type(value).__name__, sorted(found))
+
+    def _dict(self, value: Mapping[Any, object]) -> None:
+        self._write("dict", len(value))
+        for key, member in value.items():
+            self.add(key)
+            self.add(member, str(key) if isinstance(key, str) else "")
+
+    def _sorted(self, kind: str, members: Mapping[str, object]) -> None:
+        """Add members by name, in the order of their names."""
+        self._write(kind, sorted(members))
+        for name in sorted(members):
+            self.add(members[name], name)
+
+    def _array(self, value: Any) -> None:
+        self._write("array", value.dtype.str, value.shape)
+        if value.dtype.hasobject or value.dtype.names:
+            self.add(value.tolist())
+        else:
+            self._hash.update(np.ascontiguousarray(value).tobytes())
+
+    def _function(self, value: FunctionType) -> None:
+        """Add a function; of one that a package has made for its caller what it was given."""
+        home = str(value.__globals__.get("__name__", ""))
+        theirs = package_of(home)
+        if theirs is not None:
+            self._packages.add(theirs)
+            names = ((value.__module__, value.__qualname__), (home, value.__code__.co_qualname))
+            if any(has(*name, value) for name in names):
+                self._write("function", value.__module__, value.__qualname__)
+                return
+            self._write("inner function", home, value.__code__.co_qualname)
+        else:
+            self._code(value.__code__, value.__globals__)
+        self.add([value.__defaults__, value.__kwdefaults__, vars(value)])
+        for name, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=True):
+            try:
+                held = [cell.cell_contents]
+            except ValueError:  # not assigned yet
+                held = []
+            self.add(held, name)
+
+    def _code(self, code: CodeType, space: Mapping[str, Any]) -> None:
+        """Add what code does, with the globals that it uses; not where it stands in which file."""
+        self._write(
+            *("code", code.co_name, code.co_code, code.co_exceptiontable, code.co_flags),
+            *(code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount),
+            *(code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars),
+        )
+        for constant in constants_of(code):
+            if isinstance(constant, types.CodeType):
+                self._code(constant, space)
+            else:
+                self.add(constant)
+        self._sorted("globals", globals_of(code, space))
+
+    def _class(self, value: type) -> None:
+        theirs = package_of(value.__module__)
+        if theirs is not None and has(value.__module__, value.__qualname__, value):
+            self._packages.add(theirs)
+            self._write("class", value.__module__, value.__qualname__)
+            return
+        self._write("own class", value.__qualname__)
+        self.add([type(value), value.__bases__])
+        self._sorted("members", {k: v for k, v in vars(value).items() if k not in _UNCOUNTED})
+
+    def _module(self, value: types.ModuleType) -> None:
+        """Add all of a module that is no package's; what is compiled by its file."""
+        theirs = package_of(value.__name__)
+        if theirs is not None:
+            self._packages.add(theirs)
+            self._write("module", value.__name__)
+            return
+        self._write("own module", compiled_digest(value))
+        self._sorted("globals", {k: v for k, v in vars(value).items() if k[:2] != "__"})
+
+    def _built_in(self, value: Any) -> None:
+        """Add what is written in C: by name where a package has it, else by its file."""
+        owner = getattr(value, "__objclass__", None) or getattr(value, "__self__", None)
+        self._write("built in", getattr(value, "__qualname__", value.__name__))
+        if isinstance(owner, types.ModuleType) and package_of(owner.__name__) is None:
+            self._write("own module", compiled_digest(owner))
+        else:
+            self.add(owner)
+
+    def _method(self, value: types.MethodType) -> None:
+        self._write("method", value.__func__.__name__)
+        self.add([value.__func__, value.__self__])
+
+    def _wrapping(self, value: Any) -> None:
+        """Add a property, a static or class method: what it wraps."""
+        names = ("fget", "fset", "fdel", "__func__", "func")
+        self._write(type(value).__name__)
+        for name in names:
+            if hasattr(value, name):
+                self.add(getattr(value, name), name)
+
+    def _kept(self, value: object) -> None:
+        """Add no content of what forgets it when nobody else has it."""
+        self._write(type(value).__name__)
+
+    def _object(self, value: Any) -> None:
+        """Add an object by its class and by what makes a copy of it, as pickle would."""
+        home, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+        if isinstance(name, str) and has(home, name, value):
+            self._packages.add(str(home).partition(".")[0])
+            self._write("named", home, name)
+            return
+        if hasattr(value, "__wrapped__"):  # by a decorator that makes objects
+            self._write("wrapper", getattr(value, "targetoptions", None))
+            self.add([type(value), value.__wrapped__])
+            return
+        try:
+            if isinstance(value, ctypes.CDLL):
+                raise TypeError("a library that ctypes has loaded")
+            reduce = copyreg.dispatch_table.get(type(value))
+            made = value.__reduce_ex__(4) if reduce is None else reduce(value)
+            if isinstance(made, str):
+                self._named(value, made)
+                return
+            call, arguments, state, members, pairs = (*made, None, None, None)[:5]
+            state = _without_caches(value, state)
+            parts = [call, arguments, state, members and [*members], pairs and [*pairs]]
+            self._write("object")
+            self.add([type(value), *parts])
+        except (pickle.PicklingError, *_UNTELLABLE) as error:
+            self._untold(value, str(error))
+
+    def _named(self, value: object, name: str) -> None:
+        """Add an object that is known by a name in the module of a package, such as a ufunc."""
+        home = pickle.whichmodule(value, name)  # type: ignore[attr-defined]
+        theirs = package_of(home)
+        if theirs is None or not has(home, name, value):
+            raise TypeError(f"{name!r} is all that it tells of itself")
+        self._packages.add(theirs)
+        self._write("named", home, name)
+
+    def _untold(self, value: object, reason: str) -> None:
+        place = ".".join(filter(None, self._place)) or f"a {type(value).__name__}"
+        self.untold[place] = reason
+
+
+_UNTELLABLE = (AttributeError, TypeError, ValueError, NotImplementedError, RecursionError)
+
+
+def _without_caches(value: object, state: Any) -> Any:
+    """Leave out of the state of an object what it has worked out of the rest."""
+    if not isinstance(state, dict):
+        return state
+    return {
+        name: each
+        for name, each in state.items()
+        if not isinstance(getattr(type(value), str(name), None), cached_property)
+    }
+
+
+_CONTAINERS: dict[type, Any] = {
+    list: _Walk._list,
+    dict: _Walk._dict,
+    set: _Walk._set,
+    frozenset: _Walk._set,
+}
+
+_WAYS: tuple[tuple[Any, Any], ...] = (
+    (types.MappingProxyType, _Walk._dict),
+    (np.ndarray, _Walk._array),
+    (types.FunctionType, _Walk._function),
+    (type, _Walk._class),
+    (types.ModuleType, _Walk._module),
+    (_BUILT_IN, _Walk._built_in),
+    (types.MethodType, _Walk._method),
+    ((property, staticmethod, classmethod, cached_property), _Walk._wrapping),
+    (_CACHES, _Walk._kept),
+)
+"""How what is no object with a state is added, by kind."""
