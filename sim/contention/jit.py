@@ -8,6 +8,7 @@ any file here is forgotten.
 
 from __future__ import annotations
 
+import logging
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     Function = TypeVar("Function", bound=Callable[..., Any])
+
+logger = logging.getLogger(__name__)
 
 try:
     from numba import njit
@@ -62,7 +65,8 @@ def _compiled(function: Function, **options: bool) -> Function:
         return function
     try:
         kept: Function = njit(cache=True, error_model="numpy", **options)(function)
-    except RuntimeError:  # of numba, where it finds no folder that can be written
+    except RuntimeError as error:  # of numba, where it finds no folder that can be written
+        logger.info("What is compiled cannot be kept: %s. NUMBA_CACHE_DIR names a folder.", error)
         passing: Function = njit(error_model="numpy", **options)(function)
         return passing
     return kept

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from apportion.errors import ApportionError, InputError, SolveError
+from apportion.experiments.machine import leases
 from apportion.experiments.machine.backends import Where
 from apportion.experiments.machine.cells import Cell, Failure, Work
+from apportion.experiments.machine.leases import FileLeases
 from apportion.experiments.machine.run import Outcome, carry_out
 from apportion.experiments.machine.store import FILE, Store
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 DONE: list[float] = []
 
@@ -101,3 +104,73 @@ def test_a_failure_keeps_its_kind_its_words_and_where_it_came_from(
     assert type(made) is kind
     assert str(made) == text
     assert type(error).__name__ in failure.cause().__notes__[0]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="forks, to load modules once")
+@pytest.mark.parametrize(("draws", "first"), [(3, 0), pytest.param(120, 3, marks=pytest.mark.slow)])
+def test_drivers_share_the_cells_of_a_folder(draws: int, first: int) -> None:
+    # In a process of its own: a fork of a test session may wait for its threads for ever.
+    done = subprocess.run(
+        [sys.executable, str(Path(__file__).with_name("drivers.py")), str(draws), str(first)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(done.stdout) == {"draws": draws, "wrong": {}}, done.stderr
+
+
+def test_a_lease_is_held_by_one(tmp_path: Path) -> None:
+    mine, yours = FileLeases(tmp_path / "l"), FileLeases(tmp_path / "l")
+    odd = "a/b c.7"
+    with mine.at_work():
+        assert mine.take("x")
+        assert mine.take("x")
+        assert mine.take(odd)
+        assert not yours.take("x")
+        assert not yours.take(odd)
+        assert yours.free(["x", odd, "y"]) == ["y"]
+        assert len(yours.others()) == 1
+        assert mine.others() == []
+        mine.release("x")
+        assert yours.take("x")
+        assert not mine.take("x")
+    assert yours.take(odd)
+    yours.release("x")
+    yours.release(odd)
+    assert not (tmp_path / "l").exists()
+
+
+@pytest.mark.parametrize(("gone", "same_machine"), [(True, True), (True, False), (False, True)])
+def test_a_lease_goes_to_others_when_its_process_is_gone_or_renews_it_no_more(
+    gone: bool, same_machine: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = [0.0]
+    monkeypatch.setattr(leases, "monotonic", lambda: now_s[0])
+    with monkeypatch.context() as patch:
+        patch.setattr(leases, "_began", lambda process: "long ago" if gone else "now")
+        patch.setattr(leases, "this_machine", lambda: "here" if same_machine else "there")
+        assert FileLeases(tmp_path / "l").take("x")
+    monkeypatch.setattr(leases, "_began", lambda process: "now")
+    monkeypatch.setattr(leases, "this_machine", lambda: "here")
+    others = [FileLeases(tmp_path / "l") for _ in range(2)]
+    at_once = gone and same_machine
+    assert others[0].take("x") == at_once
+    now_s[0] = leases.SECONDS_TO_EXPIRE - 1.0
+    assert others[0].take("x") == at_once
+    now_s[0] = leases.SECONDS_TO_EXPIRE + 1.0
+    assert others[0].take("x")
+    assert not others[1].take("x")
+    others[0].release("x")
+    assert not (tmp_path / "l").exists()
+
+
+def test_what_others_are_at_work_on_cannot_begin_anew(tmp_path: Path) -> None:
+    at_work = FileLeases(tmp_path / f"{FILE}.leases")
+    with at_work.at_work(), pytest.raises(InputError, match=r"process \d+ on .* is at work on it"):
+        carried_out(tmp_path, 3.0, resume=False)
+    assert carried_out(tmp_path, 3.0, resume=False).results == {"x3.0": 9.5}
+
+
+def test_where_no_lease_can_be_written_cells_are_carried_out(tmp_path: Path) -> None:
+    (tmp_path / f"{FILE}.leases").write_text("a file where the folder would be")
+    assert carried_out(tmp_path, 3.0).results == {"x3.0": 9.5}

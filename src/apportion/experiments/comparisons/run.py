@@ -136,7 +136,7 @@ def compare(
     comparison = Comparison(runs, workload, cluster, settings, origin, command, errors, own)
     if folder is not None and runs:
         comparison.save(folder)
-    if partial is not None and not (failures and store.finished()):
+    if partial is not None and not (failures and store.finished()) and not store.others():
         shutil.rmtree(partial, ignore_errors=True)
     if failures and (raise_on_failure or not runs):
         raise _failure(failures, len(chosen)) from next(iter(failures.values())).cause()

@@ -83,6 +83,12 @@ class Failure:
         """Take down an error."""
         return cls(type(error).__name__, str(error), "".join(traceback.format_exception(error)))
 
+    @classmethod
+    def told(cls, text: str) -> Failure:
+        """Make one of what stands in the column ``error`` of a table."""
+        kind, _, message = text.partition(": ")
+        return cls(kind, message, "In another process, which had it to carry out.")
+
     def __str__(self) -> str:
         """Return what stands in the column ``error`` of a table."""
         return f"{self.kind}: {self.message}"

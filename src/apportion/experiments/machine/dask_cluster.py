@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _thread
 import asyncio
+import logging
 import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
@@ -45,7 +46,11 @@ def dask_workers(address: str | None, n_jobs: int | None) -> Generator[Workers]:
     )
     if address is not None:
         _check_reachable(address)
-        with Client(address) as client, joblib.parallel_config(backend="dask"):
+        with (
+            _without_tracebacks_of(losses),
+            Client(address) as client,
+            joblib.parallel_config(backend="dask"),
+        ):
             cores = sum(cast("dict[str, int]", client.ncores()).values())
             if not cores:
                 raise ApportionError(
@@ -64,6 +69,26 @@ def dask_workers(address: str | None, n_jobs: int | None) -> Generator[Workers]:
     )
     with local, Client(local), joblib.parallel_config(backend="dask"):
         yield Workers(here, "Dask", losses)
+
+
+@contextmanager
+def _without_tracebacks_of(losses: tuple[type[BaseException], ...]) -> Generator[None]:
+    """Keep Dask's client from showing where in it a loss was noticed: one line says it in the end.
+
+    A client that is closed while it tries to reconnect shows its own being cancelled.
+    """
+
+    def other(record: logging.LogRecord) -> bool:
+        return not (record.exc_info and isinstance(record.exc_info[1], losses))
+
+    loggers = [logging.getLogger(f"distributed.{name}") for name in ("client", "core", "utils")]
+    for each in loggers:
+        each.addFilter(other)
+    try:
+        yield
+    finally:
+        for each in loggers:
+            each.removeFilter(other)
 
 
 def _check_reachable(address: str) -> None:

@@ -56,13 +56,13 @@ class Display:
 
     def __init__(self, runs: int, folder: Path | None) -> None:
         self._folder = folder
-        self._finished = 0
+        self._finished: set[int] = set()
         files = [None if folder is None else folder / str(number) for number in range(runs)]
         self.reports = [None if file is None else Report(file) for file in files]
 
     def finish(self, number: int) -> None:
         """Count a run as finished, wherever it ran and whether it failed."""
-        self._finished += 1
+        self._finished.add(number)
         if self._folder is not None:
             with contextlib.suppress(OSError):
                 (self._folder / str(number)).unlink(missing_ok=True)
@@ -70,7 +70,7 @@ class Display:
     def done(self) -> float:
         """Return the number of runs that are done, the fractions of running ones included."""
         running = [] if self._folder is None else self._folder.iterdir()
-        return self._finished + sum(map(_fraction, running))
+        return len(self._finished) + sum(map(_fraction, running))
 
 
 @contextlib.contextmanager

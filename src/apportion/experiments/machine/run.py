@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import threading
+import time
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -17,12 +20,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from apportion.experiments.machine.cells import Cell, Work
-    from apportion.experiments.machine.progress import Report
+    from apportion.experiments.machine.losses import Workers
+    from apportion.experiments.machine.progress import Display, Report
     from apportion.experiments.machine.store import Store
 
 __all__ = ["Outcome", "carry_out"]
 
 logger = logging.getLogger(__name__)
+
+_SECONDS_BETWEEN_LOOKS = 0.3
 
 
 @dataclass(frozen=True)
@@ -62,7 +68,9 @@ def carry_out(
 ) -> Outcome:
     """Carry out the cells that are not in a store yet, and add each to it when it is finished.
 
-    A cell that fails stops no others. Cells of one fingerprint are carried out once.
+    A cell that fails stops no others. Cells of one fingerprint are carried out once, also where
+    several processes, on any machines, use one store at the same time: each takes what no other
+    one has begun, and waits for the rest.
 
     Parameters
     ----------
@@ -80,29 +88,112 @@ def carry_out(
     ApportionError
         If the back end cannot be had, or a worker was lost; the store has what is finished.
     """
-    results = _finished(cells, work, store)
-    resumed = sum(cell.fingerprint in results for cell in cells)
+    ended = _Ended(cells, work, store)
+    resumed = sum(cell.fingerprint in ended.results for cell in cells)
     logger.info("%d of %d runs were finished before.", resumed, len(cells))
-    failures: dict[str, Failure] = {}
-    todo = list({c.fingerprint: c for c in cells if c.fingerprint not in results}.values())
-    if not todo:
-        return Outcome(results, failures, resumed)
-    function = partial(_carried_out, work.carry_out, OwnParts.of_here())
-    tasks = [cell.task for cell in todo]
-    with (
-        active_backend(where) as workers,
-        progress_display(wants_display(progress), len(todo)) as display,
-    ):
-        ended = as_they_finish(function, tasks, display.reports, workers.at_once, work.shared)
-        for number, result in workers.or_lost(ended):
-            cell = todo[number]
-            _keep(cell, result, work, store)
-            display.finish(number)
-            if isinstance(result, Failure):
-                failures[cell.fingerprint] = result
-            else:
-                results[cell.fingerprint] = result
-    return Outcome(results, failures, resumed)
+    if ended.todo():
+        with (
+            nullcontext() if store.leases is None else store.leases.at_work(),
+            active_backend(where) as workers,
+            progress_display(wants_display(progress), len(ended.todo())) as display,
+        ):
+            _carry_out_all(ended, workers, display)
+    return Outcome(ended.results, ended.failures, resumed)
+
+
+class _Ended:
+    """What has become of cells by now, here and with other drivers that use the same store.
+
+    Parameters
+    ----------
+    cells, work, store
+        As for `carry_out`.
+    """
+
+    def __init__(self, cells: Sequence[Cell], work: Work, store: Store) -> None:
+        self._cells = {cell.fingerprint: cell for cell in cells}
+        self.work, self._store = work, store
+        self._lock = threading.Lock()
+        self.results = _finished(cells, work, store)
+        self.failures: dict[str, Failure] = {}
+
+    def todo(self) -> list[Cell]:
+        """Return the cells that have not ended."""
+        return [cell for mark, cell in self._cells.items() if not self.has(mark)]
+
+    def has(self, mark: str) -> bool:
+        """Whether a cell has ended."""
+        return mark in self.results or mark in self.failures
+
+    def look(self) -> None:
+        """Take in what others have added to the store; what failed with them has failed."""
+        with self._lock:
+            for mark, record in self._store.later(self._cells).items():
+                if self.has(mark):
+                    continue
+                if record.get("error") is not None:
+                    self.failures[mark] = Failure.told(str(record["error"]))
+                    continue
+                with suppress(ValueError, TypeError, LookupError):  # no run: it is carried out here
+                    self.results[mark] = self.work.unpack(self._cells[mark], record)
+
+    def taking(self, marks: Sequence[str]) -> Callable[[int], bool]:
+        """Return `take` for what asks by number."""
+        return lambda number: self.take(marks[number])
+
+    def take(self, mark: str) -> bool:
+        """Take the lease of a cell, unless somebody else is at it or has just ended it."""
+        leases = self._store.leases
+        if leases is None:
+            return True
+        if not leases.take(mark):
+            return False
+        self.look()
+        if self.has(mark):
+            leases.release(mark)
+        return not self.has(mark)
+
+    def end(self, cell: Cell, result: Any) -> None:
+        """Keep a result, and give the lease of its cell back."""
+        _keep(cell, result, self.work, self._store)
+        if isinstance(result, Failure):
+            self.failures[cell.fingerprint] = result
+        else:
+            self.results[cell.fingerprint] = result
+        if self._store.leases is not None:
+            self._store.leases.release(cell.fingerprint)
+
+    def wait(self) -> None:
+        """Wait until others have ended all that is left, or left something of it."""
+        while marks := [cell.fingerprint for cell in self.todo()]:
+            if self._store.leases is None or self._store.leases.free(marks):
+                return
+            time.sleep(_SECONDS_BETWEEN_LOOKS)
+            self.look()
+
+
+def _carry_out_all(ended: _Ended, workers: Workers, display: Display) -> None:
+    """Carry out whatever nobody else is at, until nothing is left that has not ended."""
+    function = partial(_carried_out, ended.work.carry_out, OwnParts.of_here())
+    numbers = {cell.fingerprint: number for number, cell in enumerate(ended.todo())}
+    while todo := ended.todo():
+        marks = [cell.fingerprint for cell in todo]
+        here = as_they_finish(
+            function,
+            [cell.task for cell in todo],
+            [display.reports[numbers[mark]] for mark in marks],
+            workers.at_once,
+            ended.work.shared,
+            ended.taking(marks),
+        )
+        for number, result in workers.or_lost(here):
+            ended.end(todo[number], result)
+            display.finish(numbers[marks[number]])
+        ended.look()
+        ended.wait()
+        for mark in marks:
+            if ended.has(mark):
+                display.finish(numbers[mark])
 
 
 def _carried_out(

@@ -37,6 +37,7 @@ def as_they_finish(
     reports: Sequence[Report | None],
     n_jobs: int | None,
     shared: Any = None,
+    wanted: Callable[[int], bool] = lambda number: True,
 ) -> Iterator[tuple[int, _Result]]:
     """Yield the number and the result of each task as soon as it is finished.
 
@@ -52,6 +53,9 @@ def as_they_finish(
         Tasks at once; None for one per processor. 1 runs in this process.
     shared
         What every task needs; it is sent once to each worker.
+    wanted
+        Asked with the number of a task when its turn has come, in any thread; if not, it is left
+        out.
 
     Raises
     ------
@@ -71,6 +75,7 @@ def as_they_finish(
         calls = (
             joblib.delayed(_numbered)(number, function, task, report, parent, given)
             for number, (task, report) in enumerate(zip(tasks, reports, strict=True))
+            if wanted(number)
         )
         with _without_ctrl_c():
             results = cast("Generator[tuple[int, _Result]]", parallel(calls))

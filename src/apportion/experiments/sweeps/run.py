@@ -125,7 +125,7 @@ def sweep(
     cells = plan.with_snapshots(states, resume=resume).cells
     outcome = carry_out(cells, figures_of(plan.setup), store, where, progress=progress)
     rows = tuple({**cell.label, **_row(cell, outcome)} for cell in plan.cells)
-    if states is not None:
+    if states is not None and not store.others():
         shutil.rmtree(states, ignore_errors=True)
     swept = Sweep(rows, plan, resumed=outcome.resumed)
     if out is not None:
