@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import re
 from itertools import chain
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import numpy as np
 import pandas as pd
@@ -14,7 +16,7 @@ import pandas as pd
 from apportion.errors import written
 from apportion.sim.elastic_workload import ElasticWorkload
 from apportion.sim.fingerprint.program import program, versions
-from apportion.sim.fingerprint.walk import content
+from apportion.sim.fingerprint.walk import Walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -31,6 +33,12 @@ __all__ = [
     "versions",
     "workload_fingerprint",
 ]
+
+
+logger = logging.getLogger(__name__)
+
+_SAID: set[str] = set()
+"""What has been said to be unknowable, so that it is said once."""
 
 
 def workload_fingerprint(workload: Workload | ElasticWorkload) -> str:
@@ -83,6 +91,36 @@ def fingerprint(*parts: object, names: Iterable[str] = ()) -> str:
         More texts that may be names of registered parts, such as types of jobs.
     """
     return hashlib.sha256(f"{program()} {content(*parts, names=names)}".encode()).hexdigest()[:16]
+
+
+def content(*values: object, names: Iterable[str] = ()) -> str:
+    """Return a digest of values and of the code that they reach, 64 hexadecimal digits.
+
+    Any text among them that is the name of a policy or of another registered part stands for that
+    part as well. Where code or state cannot be told, as that of an open file, a digest is returned
+    that no other call returns, and a line in the log says why.
+
+    Parameters
+    ----------
+    values
+        What to go through, in this order.
+    names
+        More texts that may be names of parts.
+    """
+    walk = Walk({})
+    for value in values:
+        walk.add(value)
+    walk.look_up(names)
+    digest = walk.digest(with_packages=True)
+    for place, reason in walk.untold.items():
+        if place not in _SAID:
+            _SAID.add(place)
+            logger.warning(
+                "Nobody can tell whether %s is as it was (%s): what depends on it runs anew.",
+                *(place, reason),
+            )
+        digest = hashlib.sha256(f"{digest} {uuid4().hex}".encode()).hexdigest()
+    return digest
 
 
 def texts_of(workload: Workload | ElasticWorkload, facts: Mapping[str, object]) -> list[str]:

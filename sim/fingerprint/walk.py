@@ -12,13 +12,11 @@ from __future__ import annotations
 import copyreg
 import ctypes
 import hashlib
-import logging
 import pickle
 import types
 import weakref
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 import numpy as np
 
@@ -31,9 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from types import CodeType, FunctionType
 
-__all__ = ["content"]
-
-logger = logging.getLogger(__name__)
+__all__ = ["Walk"]
 
 _PLAIN = (type(None), bool, int, float, complex, bytes, type(...), type(NotImplemented))
 _BUILT_IN = (
@@ -51,41 +47,8 @@ _UNCOUNTED = frozenset(
 )
 """Members of classes that say nothing of what they do."""
 
-_SAID: set[str] = set()
-"""What has been said to be unknowable, so that it is said once."""
 
-
-def content(*values: object, names: Iterable[str] = ()) -> str:
-    """Return a digest of values and of the code that they reach, 64 hexadecimal digits.
-
-    Any text among them that is the name of a policy or of another registered part stands for that
-    part as well. Where code or state cannot be told, as that of an open file, a digest is returned
-    that no other call returns, and a line in the log says why.
-
-    Parameters
-    ----------
-    values
-        What to go through, in this order.
-    names
-        More texts that may be names of parts.
-    """
-    walk = _Walk({})
-    for value in values:
-        walk.add(value)
-    walk.look_up(names)
-    digest = walk.digest(with_packages=True)
-    for place, reason in walk.untold.items():
-        if place not in _SAID:
-            _SAID.add(place)
-            logger.warning(
-                "Nobody can tell whether %s is as it was (%s): what depends on it runs anew.",
-                *(place, reason),
-            )
-        digest = hashlib.sha256(f"{digest} {uuid4().hex}".encode()).hexdigest()
-    return digest
-
-
-class _Walk:
+class Walk:
     """Goes through values and all that they are made of.
 
     Parameters
@@ -145,7 +108,7 @@ class _Walk:
 
     def _add_new(self, value: Any) -> None:
         """Add what has parts, by its kind."""
-        add = _CONTAINERS.get(type(value), _Walk._object)
+        add = _CONTAINERS.get(type(value), Walk._object)
         next((way for kinds, way in _WAYS if isinstance(value, kinds)), add)(self, value)
 
     def _list(self, value: Iterable[object]) -> None:
@@ -158,7 +121,7 @@ class _Walk:
         """Add members by their digests: sets have no order."""
         found = []
         for member in value:
-            inner = _Walk(self._met)
+            inner = Walk(self._met)
             inner._place = self._place
             inner.add(member)
             found.append(inner.digest())
@@ -322,21 +285,21 @@ def _without_caches(value: object, state: Any) -> Any:
 
 
 _CONTAINERS: dict[type, Any] = {
-    list: _Walk._list,
-    dict: _Walk._dict,
-    set: _Walk._set,
-    frozenset: _Walk._set,
+    list: Walk._list,
+    dict: Walk._dict,
+    set: Walk._set,
+    frozenset: Walk._set,
 }
 
 _WAYS: tuple[tuple[Any, Any], ...] = (
-    (types.MappingProxyType, _Walk._dict),
-    (np.ndarray, _Walk._array),
-    (types.FunctionType, _Walk._function),
-    (type, _Walk._class),
-    (types.ModuleType, _Walk._module),
-    (_BUILT_IN, _Walk._built_in),
-    (types.MethodType, _Walk._method),
-    ((property, staticmethod, classmethod, cached_property), _Walk._wrapping),
-    (_CACHES, _Walk._kept),
+    (types.MappingProxyType, Walk._dict),
+    (np.ndarray, Walk._array),
+    (types.FunctionType, Walk._function),
+    (type, Walk._class),
+    (types.ModuleType, Walk._module),
+    (_BUILT_IN, Walk._built_in),
+    (types.MethodType, Walk._method),
+    ((property, staticmethod, classmethod, cached_property), Walk._wrapping),
+    (_CACHES, Walk._kept),
 )
 """How what is no object with a state is added, by kind."""

@@ -22,7 +22,7 @@ from tests.seeds import each_seed
 import apportion as ap
 from apportion.mechanism.placements.registry import PLACEMENTS
 from apportion.registry import EVERY
-from apportion.sim.fingerprint import content, fingerprint, program, walk
+from apportion.sim.fingerprint import content, fingerprint, program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -288,7 +288,7 @@ def test_what_an_object_has_worked_out_counts_for_nothing() -> None:
 def test_what_cannot_be_told_is_never_the_same_and_is_said_once(
     thing: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(walk, "_SAID", set[str]())
+    monkeypatch.setattr("apportion.sim.fingerprint._SAID", set[str]())
     with caplog.at_level(logging.WARNING):
         assert len({content(_Holds(thing)) for _ in range(3)}) == 3
     (line,) = caplog.messages
