@@ -37,7 +37,10 @@ _BUILT_IN = (
     *(types.MethodDescriptorType, types.ClassMethodDescriptorType),
     *(types.GetSetDescriptorType, types.MemberDescriptorType),
 )
-_CACHES = (weakref.WeakKeyDictionary, weakref.WeakValueDictionary, weakref.WeakSet)
+_WRAPPING = (
+    *(types.MethodType, property, staticmethod, classmethod, cached_property),
+    *(weakref.WeakKeyDictionary, weakref.WeakValueDictionary, weakref.WeakSet),
+)
 _UNCOUNTED = frozenset(
     {
         *("__annotate__", "__annotate_func__", "__annotations__", "__annotations_cache__"),
@@ -213,21 +216,13 @@ class Walk:
         else:
             self.add(owner)
 
-    def _method(self, value: types.MethodType) -> None:
-        self._write("method", value.__func__.__name__)
-        self.add([value.__func__, value.__self__])
-
     def _wrapping(self, value: Any) -> None:
-        """Add a property, a static or class method: what it wraps."""
-        names = ("fget", "fset", "fdel", "__func__", "func")
+        """Add a method or a property by what it wraps, a cache that forgets by its kind."""
+        names = ("fget", "fset", "fdel", "func", "__func__", "__self__")
         self._write(type(value).__name__)
         for name in names:
             if hasattr(value, name):
                 self.add(getattr(value, name), name)
-
-    def _kept(self, value: object) -> None:
-        """Add no content of what forgets it when nobody else has it."""
-        self._write(type(value).__name__)
 
     def _object(self, value: Any) -> None:
         """Add an object by its class and by what makes a copy of it, as pickle would."""
@@ -298,8 +293,6 @@ _WAYS: tuple[tuple[Any, Any], ...] = (
     (type, Walk._class),
     (types.ModuleType, Walk._module),
     (_BUILT_IN, Walk._built_in),
-    (types.MethodType, Walk._method),
-    ((property, staticmethod, classmethod, cached_property), Walk._wrapping),
-    (_CACHES, Walk._kept),
+    (_WRAPPING, Walk._wrapping),
 )
 """How what is no object with a state is added, by kind."""
