@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from apportion.policies.registry import policies_named
-from apportion.registry import parts_named
+from apportion.registry import Registry, parts_named
 from apportion.sim.fingerprint.installed import compiled_digest, has, package_of, record
 from apportion.sim.fingerprint.uses import constants_of, globals_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from types import CodeType, FunctionType
 
 __all__ = ["Walk"]
@@ -114,10 +114,9 @@ class Walk:
         add = _CONTAINERS.get(type(value), Walk._object)
         next((way for kinds, way in _WAYS if isinstance(value, kinds)), add)(self, value)
 
-    def _list(self, value: Iterable[object]) -> None:
-        members = list(value)
-        self._write(type(value).__name__, len(members))
-        for member in members:
+    def _list(self, value: Sequence[object]) -> None:
+        self._write(type(value).__name__, len(value))
+        for member in value:
             self.add(member)
 
     def _set(self, value: Iterable[object]) -> None:
@@ -218,11 +217,14 @@ class Walk:
 
     def _wrapping(self, value: Any) -> None:
         """Add a method or a property by what it wraps, a cache that forgets by its kind."""
-        names = ("fget", "fset", "fdel", "func", "__func__", "__self__")
         self._write(type(value).__name__)
-        for name in names:
+        for name in ("fget", "fset", "fdel", "func", "__func__", "__self__"):
             if hasattr(value, name):
                 self.add(getattr(value, name), name)
+
+    def _registry(self, value: Registry[Any]) -> None:
+        self._write("registry", value.group)
+        self._sorted("added", value.added())
 
     def _object(self, value: Any) -> None:
         """Add an object by its class and by what makes a copy of it, as pickle would."""
@@ -294,5 +296,6 @@ _WAYS: tuple[tuple[Any, Any], ...] = (
     (types.ModuleType, Walk._module),
     (_BUILT_IN, Walk._built_in),
     (_WRAPPING, Walk._wrapping),
+    (Registry, Walk._registry),
 )
 """How what is no object with a state is added, by kind."""

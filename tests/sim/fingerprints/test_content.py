@@ -21,7 +21,7 @@ from tests.seeds import each_seed
 
 import apportion as ap
 from apportion.mechanism.placements.registry import PLACEMENTS
-from apportion.registry import EVERY
+from apportion.registry import Registry
 from apportion.sim.fingerprint import content, fingerprint, program
 
 if TYPE_CHECKING:
@@ -312,17 +312,18 @@ def test_a_registered_part_counts_where_its_name_is_met() -> None:
     for number in (1, 2, 1):
         PLACEMENTS["own_placement"] = placement(number)
         settings = {"placement": "own_placement"}
-        marks.append((content(settings), content({"placement": "packed"})))
+        marks.append((content(settings), content({"placement": "packed"}), content(PLACEMENTS)))
         del PLACEMENTS["own_placement"]
     assert marks[0][0] == marks[2][0] != marks[1][0]
-    assert len({others for _, others in marks}) == 1
+    assert marks[0][2] == marks[2][2] != marks[1][2]
+    assert len({others for _, others, _ in marks}) == 1
 
 
 @pytest.mark.parametrize(
-    ("group", "name"), [(group, name) for group, each in EVERY.items() for name in each]
+    ("group", "name"), [(group, name) for group, each in Registry.all.items() for name in each]
 )
 def test_all_that_comes_with_the_package_can_be_told(group: str, name: str) -> None:
-    part = EVERY[group][name]
+    part = Registry.all[group][name]
     assert content(part) == content(part)
 
 
