@@ -109,7 +109,7 @@ def branch_and_bound(
         solver.setOptionValue(name, value)
     solver.setOptionValue("mip_rel_gap", gap)
     solver.setOptionValue("time_limit", budget_s)
-    scale = (float(np.abs(whole.program.c).max(initial=0.0)) or 1.0) / _LARGEST
+    scale = (whole.largest_cost or 1.0) / _LARGEST
     cost = whole.program.c / scale
     cost[: whole.cells.size] -= _STAY * whole.stays
     pass_model(solver, _model(whole, cost))

@@ -14,12 +14,13 @@ from apportion.policies.solution import Solution
 from apportion.policies.solving.attempts import ACCURATE
 from apportion.policies.solving.certificate import relative_gap
 from apportion.policies.solving.rows.reduction import believed, reduce
+from apportion.policies.solving.whole.branch_and_bound import branch_and_bound
 from apportion.policies.solving.whole.core import search
 from apportion.policies.solving.whole.dynamic_programme import chain_of
 from apportion.policies.solving.whole.expansion import of_jobs
 from apportion.policies.solving.whole.in_order import decide_in_order
 from apportion.policies.solving.whole.price import price_of
-from apportion.policies.solving.whole.relaxation import relax
+from apportion.policies.solving.whole.relaxation import DWARFED, relax
 from apportion.policies.solving.whole.statement import state
 from apportion.policies.solving.whole.valid import check_decision, check_pins
 
@@ -94,6 +95,9 @@ def decide(
         decided = _by_chain(whole, chain)
     else:
         decided = _by_search(whole, started + time_limit_s, gap)
+    near = _settled(whole, decided, started + time_limit_s)
+    if near is not None:
+        whole, decided = near, _by_search(near, started + time_limit_s, gap, decided.x)
     return _solution(reduction, whole, decided, posed - started, gap)
 
 
@@ -128,8 +132,23 @@ def _by_chain(whole: WholeProgram, chain: Chain) -> Decided:
     return Decided(x, bound, prices, "dynamic programme", stats)
 
 
-def _by_search(whole: WholeProgram, deadline: float, gap: float) -> Decided:
-    """Solve the relaxation and, where that is not whole, by branch and bound."""
+def _settled(whole: WholeProgram, decided: Decided, deadline: float) -> WholeProgram | None:
+    """Return the problem without costs that dwarf its optimum, where there are such."""
+    if abs(whole.program.value(decided.x)) >= DWARFED * whole.largest_cost:
+        return None
+    budget_s = deadline - time.perf_counter()
+    if not decided.proved_by or budget_s <= 0:
+        return None
+    return relax(whole, budget_s).settled(whole, decided.x)
+
+
+def _by_search(
+    whole: WholeProgram, deadline: float, gap: float, known: Floats | None = None
+) -> Decided:
+    """Solve the relaxation and, where that is not whole, by branch and bound.
+
+    A decision that is `known` to be among the best is where the search begins.
+    """
     started = time.perf_counter()
     relaxed = relax(whole, max(deadline - started, 0.0))
     relaxed_s = time.perf_counter() - started
@@ -139,7 +158,12 @@ def _by_search(whole: WholeProgram, deadline: float, gap: float) -> Decided:
         x[whole.whole] = np.rint(x[whole.whole])
         stats["solve_s"] = time.perf_counter() - started
         return Decided(x, relaxed.bound, relaxed.prices, "relaxation", stats)
-    found = search(whole, relaxed, deadline, gap)
+    if known is None:
+        found = search(whole, relaxed, deadline, gap)
+    else:
+        narrow = relaxed.narrowed(whole, relaxed.slack(whole, known))
+        left_s = max(deadline - time.perf_counter(), 0.0)
+        found = branch_and_bound(narrow, known, budget_s=left_s, gap=gap)
     stats["solve_s"], stats["nodes"] = time.perf_counter() - started, found.nodes
     value = whole.program.value(found.x)
     by_relaxation = relative_gap(value, relaxed.bound) <= max(gap, 1e-12)
@@ -177,7 +201,7 @@ def _solution(
 
 def _gap(whole: WholeProgram, value: float, bound: float) -> float:
     """Distance of a minimised value from its bound, relative to them and, about zero, to costs."""
-    largest = float(np.abs(whole.program.c).max(initial=0.0))
+    largest = whole.largest_cost
     if bound >= value or largest == 0.0:
         return 0.0
     return (value - bound) / max(abs(value), abs(bound), 1e-3 * largest)

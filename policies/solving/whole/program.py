@@ -43,6 +43,8 @@ class WholeProgram:
     program
         Its costs, of which those that differ by rounding are equal. Its rows: those of the policy,
         ``z >= 0``, capacities, units of each row.
+    costs
+        Its costs as stated, shape (columns,).
     cells
         Cell of X, counted row by row, of each of the first columns.
     whole
@@ -58,6 +60,7 @@ class WholeProgram:
     objective: cp.Maximize | cp.Minimize
     constraints: Sequence[cp.Constraint]
     program: ConeProgram
+    costs: Floats
     cells: Ints
     whole: Bools
     lower: Floats
@@ -89,6 +92,11 @@ class WholeProgram:
     def stays(self) -> Bools:
         """Which of the first columns are options that rows have now."""
         return np.asarray(self.p.instance.current.ravel()[self.cells] > 0)
+
+    @property
+    def largest_cost(self) -> float:
+        """Largest cost of a unit of any column that can be other than zero."""
+        return float(np.abs(self.program.c[self.upper > self.lower]).max(initial=0.0))
 
     def units(self, x: Floats) -> Floats:
         """Units of each row under each option at a point, shape (rows, options)."""

@@ -14,6 +14,7 @@ from apportion.policies.solving.solvers.highs import PersistentHighs
 from apportion.policies.solving.solvers.kinks import Bounds, Priced, least_duals
 from apportion.policies.solving.solvers.optimise import optimise
 from apportion.policies.solving.whole.branch_and_bound import STAYING
+from apportion.policies.solving.whole.ties import without_noise
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,10 +24,12 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["Relaxed", "relax"]
+__all__ = ["DWARFED", "Relaxed", "relax"]
 
 _ROUNDING = 1e-10
 """Part of a bound that rounding may amount to."""
+DWARFED = 1e-3
+"""Part of the largest cost below which costs are too small to be told apart well."""
 _WHOLE = 1e-7
 """Distance from a whole number up to which a number of an exact vertex is one."""
 
@@ -45,6 +48,8 @@ class Relaxed:
         What one more unit of each resource would improve the relaxation by, shape (resources,).
     reduced
         Least by which the minimised objective rises for a unit of each column, shape (columns,).
+    dual
+        Dual values of the rows, but for those that say ``z >= 0``, shape (rows,).
     whole
         Whether the columns that must be whole numbers are.
     """
@@ -53,6 +58,7 @@ class Relaxed:
     bound: float
     prices: Floats
     reduced: Floats
+    dual: Floats
     whole: bool
 
     def narrowed(self, whole: WholeProgram, slack: float) -> WholeProgram:
@@ -60,6 +66,32 @@ class Relaxed:
         upper, k = whole.upper.copy(), whole.cells.size
         upper[:k][(self.reduced[:k] > slack) & (whole.lower[:k] == 0)] = 0.0
         return replace(whole, upper=upper)
+
+    def settled(self, whole: WholeProgram, known: Floats) -> WholeProgram | None:
+        """Take what is the same in all decisions as good as a known one out of the costs.
+
+        Where an idle unit of a job costs more than `slack`, the job has none: its row is an
+        equality, and that row times its dual value may be added to the costs. Costs of jobs that
+        go without, which may be a million times those of any option, are gone then, and with them
+        what their rounding hides. ``None`` where that leaves costs of the same size.
+        """
+        if not whole.p.instance.solo:
+            return None
+        slack, program = self.slack(whole, known), whole.program
+        rows = np.arange(program.b.size - whole.p.instance.jobs, program.b.size)
+        rows = rows[self.dual[rows] > slack]
+        price = np.zeros(program.b.size)
+        price[rows] = self.dual[rows]
+        narrow = self.narrowed(whole, slack)
+        costs = whole.costs + program.A.T @ price
+        told_apart, matters = costs.copy(), narrow.upper > narrow.lower
+        told_apart[matters] = without_noise(costs[matters])
+        equality = program.equality.copy()
+        equality[rows] = True
+        offset = program.offset - float(price @ program.b)
+        smaller = replace(program, c=told_apart, equality=equality, offset=offset)
+        near = replace(narrow, program=smaller, costs=costs)
+        return near if near.largest_cost < DWARFED * whole.largest_cost else None
 
     def slack(self, whole: WholeProgram, known: Floats) -> float:
         """Return what a decision as good as a known one may cost above the bound at most."""
@@ -113,7 +145,7 @@ def relax(whole: WholeProgram, budget_s: float) -> Relaxed:
     reduced = whole.program.c + whole.program.A.T @ others
     must = x[whole.whole]
     return Relaxed(
-        x, bound, prices, reduced, bool(np.abs(must - np.rint(must)).max(initial=0.0) <= _WHOLE)
+        x, bound, prices, reduced, others, bool(np.abs(must - np.rint(must)).max(initial=0.0) <= _WHOLE)
     )
 
 

@@ -145,9 +145,10 @@ class _Assembly:
         kept = instance.pinned[row]
         lower[:k][kept] = count[kept]
         b = np.concatenate([raw.b, -lower[:k], capacity, most])
+        costs = np.append(c_cell[cells] / count, raw.c[others])
         program = ConeProgram(
             P=sparse.csc_array((k + beside, k + beside)),
-            c=without_noise(np.append(c_cell[cells] / count, raw.c[others])),
+            c=without_noise(costs),
             A=A,
             b=b,
             equality=np.append(raw.equality, np.zeros(b.size - raw.b.size, dtype=bool)),
@@ -158,7 +159,7 @@ class _Assembly:
         )
         priced = slice(raw.b.size + k, raw.b.size + k + capacity.size)
         stated = (self.policy, self.p, self.objective, self.constraints)
-        return WholeProgram(*stated, program, cells, whole, lower, upper, raw.b.size, priced)
+        return WholeProgram(*stated, program, costs, cells, whole, lower, upper, raw.b.size, priced)
 
     def _columns(self) -> tuple[Floats, sparse.csr_array, Ints]:
         """Costs and coefficients of the cells of X, row by row, and places of other columns."""
