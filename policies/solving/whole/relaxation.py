@@ -144,9 +144,8 @@ def relax(whole: WholeProgram, budget_s: float) -> Relaxed:
         prices[whole.p.instance.hard] = np.maximum(dual[whole.priced], 0.0)
     reduced = whole.program.c + whole.program.A.T @ others
     must = x[whole.whole]
-    return Relaxed(
-        x, bound, prices, reduced, others, bool(np.abs(must - np.rint(must)).max(initial=0.0) <= _WHOLE)
-    )
+    is_whole = bool(np.abs(must - np.rint(must)).max(initial=0.0) <= _WHOLE)
+    return Relaxed(x, bound, prices, reduced, others, is_whole)
 
 
 def _why(whole: WholeProgram, point: Point) -> SolveError:
