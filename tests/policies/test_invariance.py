@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass, fields, is_dataclass, replace
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -310,7 +311,8 @@ def test_threads_and_hash_seeds_change_nothing() -> None:
     for threads, seed in (("1", "0"), ("4", "2")):
         pools = dict.fromkeys(["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"], threads)
         run = subprocess.run(
-            [sys.executable, __file__],
+            [sys.executable, "-m", "tests.policies.test_invariance"],
+            cwd=Path(__file__).parents[2],
             env=os.environ | pools | {"PYTHONHASHSEED": seed},
             capture_output=True,
             text=True,
