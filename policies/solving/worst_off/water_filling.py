@@ -60,9 +60,9 @@ _ACCURATE = 1e-8
 """Largest error in the optimality conditions of a step that is built upon."""
 _EXACT = 1e-13
 """Error that is a rounding error."""
-_HAIRS = (0.0, 1e-10, 1e-9, 1e-8, 1e-7)
+_HAIRS = (0.0, 1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-7)
 """By how much, relatively, frozen levels give way, one after the other, where rounding errors have
-left no allocation that meets them all."""
+left no allocation that meets them all: what a large job gives way by may be much to a small one."""
 _STRAIGHT = 1e-11
 """By how much, relatively, a tangent may miss the level."""
 _STILL = 1e-14
