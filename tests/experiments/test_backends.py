@@ -6,6 +6,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,9 @@ from apportion.cli import main
 from apportion.errors import ApportionError
 from apportion.experiments import compare, sweep
 from apportion.experiments.machine import backends
+from apportion.experiments.machine.dask_cluster import dask_workers
 from apportion.experiments.machine.store import FILE
+from apportion.experiments.machine.workers import as_they_finish
 from apportion.policies import Policy
 from apportion.sim import generate_workload
 
@@ -81,6 +84,10 @@ def test_a_dask_cluster_of_two_workers_gives_the_same_table(
     assert len((tmp_path / FILE).read_text().splitlines()) == 4
 
 
+def thread_name(task: int, report: object, shared: object) -> str:
+    return threading.current_thread().name
+
+
 def test_a_dask_cluster_that_runs_is_used_and_left_running(
     alone: pd.DataFrame, tmp_path: Path
 ) -> None:
@@ -97,6 +104,10 @@ def test_a_dask_cluster_that_runs_is_used_and_left_running(
         workload = generate_workload(jobs=2, jobs_per_hour=6.0)
         compared = compare(["fifo"], workload, "v100=2,k80=2", backend="dask", address=address)
         here = compare(["fifo"], workload, "v100=2,k80=2", n_jobs=1)
+        with dask_workers(address, None) as workers:
+            for tasks in (1, 3):  # joblib would carry out in the driver what has one worker
+                names = as_they_finish(thread_name, range(tasks), [None] * tasks, workers.at_once)
+                assert "MainThread" not in dict(names).values()
         pd.testing.assert_frame_equal(compared.jobs(), here.jobs())
         with distributed.Client(address) as client:
             assert client.submit(sum, [1, 2]).result() == 3
