@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from apportion.mechanism.own import is_own
 from apportion.mechanism.scheduler import Change
 from apportion.registry import Registry
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from apportion.mechanism.about import About
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.placement import Placer
     from apportion.mechanism.scheduler import News
@@ -56,6 +58,10 @@ class QueueScheduler(ABC):
             passed over. Jobs that are left out wait.
         """
 
+    def make(self, about: About, lost_s: Floats) -> InQueue:
+        """Return what serves the jobs of a run, each of which loses so much at a start."""
+        return InQueue(self, about.jobs, about.devices, lost_s)
+
     @property
     def label(self) -> str:
         """Name in tables and plots."""
@@ -67,10 +73,10 @@ class QueueScheduler(ABC):
         return (type(self).__doc__ or self.name).strip().partition("\n")[0]
 
 
-QUEUES: Registry[QueueScheduler] = Registry(
-    "queue", "apportion.queues", {}, lambda value: isinstance(value, QueueScheduler)
+QUEUES: Registry[Any] = Registry(
+    "queue", "apportion.queues", {}, lambda each: isinstance(each, QueueScheduler) or is_own(each)
 )
-"""Queues by name; one of one's own is added by assigning it."""
+"""Queues by name, and whatever decides by itself; one of one's own is added by assigning it."""
 
 
 class InQueue:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from apportion.errors import InputError
+from apportion.mechanism.about import About
 from apportion.mechanism.configurations import BesideRequests, Checkpoints, InConfigurations
 from apportion.mechanism.devices import Devices
 from apportion.mechanism.elastic_deciders import ElasticRule
@@ -19,7 +20,6 @@ from apportion.sim.elastic.speeds import ElasticSpeeds, ElasticSteps, elastic_sp
 from apportion.sim.elastic.with_requests import check_some_train, serving_side, serving_tables
 from apportion.sim.engine import Fluid, Truth
 from apportion.sim.engine import run as run_jobs
-from apportion.sim.engine.about import About
 from apportion.sim.given_order import by_arrival_and_id, of_types_given, present_types
 from apportion.sim.inference.serving import Serving
 from apportion.sim.log import RoundLog
@@ -86,9 +86,9 @@ def run_configurations(
         decisions=lambda: scheduler.intervals,
     )
     index, given = ordered.jobs.index, workload.jobs.index
-    job_types = ordered.jobs["job_type"].tolist() if where.types is None else where.types
     run_about = About(
-        *(truth.told, index.tolist(), job_types, present, where.placer, settings["seed"]),
+        *(truth.told, index.tolist(), present, where.placer, where.network, settings["seed"]),
+        models=where.types,
         steps=lambda free, network: ElasticSteps(free, network.law),
     )
     speeds = elastic_speeds(alone, where.network, run_about)

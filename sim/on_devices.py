@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from apportion.errors import InputError, written
+from apportion.mechanism.about import About
 from apportion.mechanism.exactly import Exactly
 from apportion.mechanism.placement import Placer
-from apportion.mechanism.queue import InQueue, QueueScheduler
 from apportion.mechanism.rounds import InRounds
 from apportion.mechanism_settings import overheads_of
 from apportion.policies import Policy
 from apportion.sim.chosen_beliefs import chosen_beliefs
 from apportion.sim.engine import Fluid, RunRecord, TableSpeeds, Truth
 from apportion.sim.engine import run as run_jobs
-from apportion.sim.engine.about import About
 from apportion.sim.given_order import by_arrival_and_id, of_types_given, present_types
 from apportion.sim.log import RoundLog
 from apportion.sim.metrics import jobs_table
@@ -41,6 +40,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.cluster import Cluster
+    from apportion.mechanism.own import OwnScheduler
+    from apportion.mechanism.queue import QueueScheduler
     from apportion.mechanism.scheduler import Scheduler
     from apportion.sim.beliefs import Beliefs
     from apportion.sim.engine.snapshot import Snapshots
@@ -53,7 +54,7 @@ __all__ = ["run_on_devices"]
 
 
 def run_on_devices(
-    decider: Policy | QueueScheduler,
+    decider: Policy | QueueScheduler | OwnScheduler,
     workload: Workload,
     cluster: Cluster,
     settings: dict[str, Any],
@@ -82,7 +83,9 @@ def run_on_devices(
     """
     ordered, present = by_arrival_and_id(workload), present_types(cluster)
     truth = Truth(ordered, present, placement_sensitive=settings.get("placement_sensitive", False))
-    log, devices, schedule = RoundLog(present.accelerators), None, None
+    log = RoundLog(present.accelerators)
+    schedule: ScheduleLog | None = None
+    about: About | None = None
     speeds: Speeds = TableSpeeds(truth)
     if settings["mechanism"] != "exact":
         network = _network(settings, present)
@@ -90,8 +93,7 @@ def run_on_devices(
         devices = Placer(present, settings["placement"], settings["seed"], pace=pace)
         schedule = ScheduleLog(present, len(ordered))
         about = About(
-            *(truth.told, ordered.jobs.index.tolist(), ordered.jobs["job_type"].tolist()),
-            *(present, devices, settings["seed"]),
+            *(truth.told, ordered.jobs.index.tolist(), present, devices, network, settings["seed"])
         )
         speeds = TableSpeeds(truth, about.layout)
         if network is not None:
@@ -107,7 +109,7 @@ def run_on_devices(
         times = settings["resolve_seconds"], settings["resolve_every"]
         late_s = _late_s(settings, truth.told.job_type)
         resolver = Resolver(decider, *times, truth.told, believed, late_s=late_s)
-    scheduler = _scheduler(decider, settings, truth, devices, resolver)
+    scheduler = _scheduler(decider, settings, truth, about, resolver)
     record = RunRecord(truth, log, reporter, schedule)
     run_jobs(truth, scheduler, Fluid(truth, speeds), record, snapshots)
     reporter.finish(truth)
@@ -122,22 +124,22 @@ def run_on_devices(
         policy_seconds=0.0 if resolver is None else resolver.policy_seconds,
         wall_seconds=0.0,
         solves=0 if resolver is None else resolver.solves,
-        tables=_tables(schedule, speeds, devices, ordered, workload),
+        tables=_tables(schedule, speeds, about, ordered, workload),
     )
 
 
 def _tables(
     schedule: ScheduleLog | None,
     speeds: Speeds,
-    devices: Placer | None,
+    about: About | None,
     ordered: Workload,
     given: Workload,
 ) -> dict[str, pd.DataFrame]:
     """Return the schedule, and what is to be told of links."""
-    if schedule is None or devices is None:
+    if schedule is None or about is None:
         return {}
     index = ordered.jobs.index
-    of_links = link_tables(speeds, devices, index, given.jobs.index)
+    of_links = link_tables(speeds, about.devices, index, given.jobs.index)
     return {"schedule": schedule.table(index), **of_links}
 
 
@@ -171,31 +173,31 @@ def _network(settings: Mapping[str, Any], cluster: Cluster) -> MemoizedNetwork |
 
 
 def _scheduler(
-    decider: Policy | QueueScheduler,
+    decider: Policy | QueueScheduler | OwnScheduler,
     settings: Mapping[str, Any],
     truth: Truth,
-    devices: Placer | None,
+    about: About | None,
     resolver: Resolver | None,
 ) -> Scheduler:
     """Return who decides by the mechanism of the settings."""
-    if isinstance(decider, QueueScheduler) and devices is not None:
-        return InQueue(decider, truth.told, devices, _lost_s(settings, truth.told.job_type))
+    if not isinstance(decider, Policy) and about is not None:
+        return decider.make(about, _lost_s(settings, truth.told.job_type))
     if resolver is None:
         raise InputError(f"{written(decider)} is neither a policy nor a scheduler.")
     name = f"Policy {decider.label!r}"
-    if devices is None:
+    if about is None:
         return Exactly(truth.told, resolver, name)
-    return _in_rounds(settings, truth, devices, resolver, name)
+    return _in_rounds(settings, about, resolver, name)
 
 
 def _in_rounds(
-    settings: Mapping[str, Any], truth: Truth, devices: Placer, resolver: Resolver, name: str
+    settings: Mapping[str, Any], about: About, resolver: Resolver, name: str
 ) -> InRounds:
     """Return the scheduler of rounds."""
     return InRounds(
-        *(truth.told, devices, resolver, name),
+        *(about.jobs, about.devices, resolver, name),
         round_seconds=settings["round_seconds"],
-        lost_s=_lost_s(settings, truth.told.job_type),
+        lost_s=_lost_s(settings, about.jobs.job_type),
         carry_over=settings["carry_over"],
         work_conserving="leaves_gpus_idle" not in resolver.policy.traits,
         in_turn="meets_deadlines" in resolver.policy.traits,

@@ -9,6 +9,7 @@ from apportion.checks import choice, number, seed, whole, yes_no
 from apportion.errors import InputError, unknown_name, written
 from apportion.mechanism.elastic_deciders import ElasticRule
 from apportion.mechanism.offers import OfferScheduler
+from apportion.mechanism.own import OwnScheduler, is_own
 from apportion.mechanism.queue import QueueScheduler
 from apportion.mechanism.stay import GatedScheduler
 from apportion.mechanisms import MECHANISMS, Mechanism, mechanism_name
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from apportion.sim.deciders import Decider
+
+_QUEUED = QueueScheduler | OwnScheduler
 
 __all__ = ["ELASTIC", "SPEEDS", "check_elastic", "heeded_by", "mechanism_for", "settings_for"]
 
@@ -52,7 +55,7 @@ def mechanism_for(
     told = {name: value for name, value in given.items() if value is not None}
     deciders = list(deciders)
     by_leases = [each.label for each in deciders if isinstance(each, OfferScheduler | PlacesGangs)]
-    in_queues = [each.label for each in deciders if isinstance(each, QueueScheduler)]
+    in_queues = [each.label for each in deciders if isinstance(each, _QUEUED)]
     gated = [each.label for each in deciders if isinstance(each, GatedScheduler)]
     if mechanism is None:
         of_leases = told.keys() & (_names("leases") - _names("rounds") | {"network"})
@@ -61,6 +64,12 @@ def mechanism_for(
     if isinstance(mechanism, Mechanism):
         _refuse_beside(mechanism, told)
         name = mechanism.name
+    elif is_own(mechanism):
+        kind = type(mechanism).__name__
+        raise InputError(
+            f"mechanism is a {kind}, which decides itself and stands in place of the policy: "
+            f"simulate({kind}(...), workload, cluster)."
+        )
     elif isinstance(mechanism, type) and mechanism in MECHANISMS.values():
         kind = mechanism.__name__
         raise InputError(f"mechanism is the class {kind}; write mechanism={kind}().")
@@ -80,6 +89,7 @@ def _check_who_decides(deciders: Iterable[Decider], mechanism: str) -> None:
     kinds: tuple[tuple[type, str, str], ...] = (
         (OfferScheduler, "leases", "is a scheduler, which works by leases"),
         (QueueScheduler, "queue", "is a scheduler, which works by a queue"),
+        (OwnScheduler, "queue", "decides itself whenever anything happens, as by a queue"),
         (GatedScheduler, "iterations", "is a scheduler, which works by iterations"),
         (ElasticRule, ELASTIC, "is a rule of elastic jobs"),
         (PlacesGangs, "leases", "is a policy that places gangs, which works by leases"),

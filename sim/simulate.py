@@ -12,6 +12,7 @@ from apportion.errors import InputError, written
 from apportion.kinds import checked
 from apportion.mechanism.elastic_deciders import ElasticRule
 from apportion.mechanism.offers import OfferScheduler
+from apportion.mechanism.own import OwnScheduler
 from apportion.mechanism.stay import GatedScheduler
 from apportion.policies import Policy
 from apportion.sim.deciders import get_decider
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from apportion.mechanism.own import Decides
     from apportion.mechanisms import Mechanism, MechanismName
     from apportion.pairs import PairThroughputs
     from apportion.sim.beliefs import Beliefs
@@ -43,7 +45,7 @@ __all__ = ["simulate"]
 @one_thread
 @checked
 def simulate(
-    policy: str | Decider,
+    policy: str | Decider | Decides,
     workload: Workload | ElasticWorkload,
     cluster: Cluster | Mapping[str, int] | str,
     *,
@@ -63,7 +65,7 @@ def simulate(
     ----------
     policy
         A policy (`apportion.policy_table`), a scheduler (`apportion.scheduler_table`), or the name
-        of one.
+        of one; or anything that decides as `apportion.mechanism.scheduler.Scheduler` does.
     workload
         The jobs and their throughputs; or elastic jobs (`apportion.ElasticWorkload`), which may
         hold any number of GPUs.
@@ -72,7 +74,8 @@ def simulate(
     mechanism
         How decisions are carried out: `apportion.Rounds`, the default for policies,
         `apportion.Exact`; `apportion.Leases`, for policies too and the only one for schedulers that
-        offer GPUs; `apportion.Queue`, the only one for an `apportion.QueueScheduler`;
+        offer GPUs; `apportion.Queue`, the only one for an `apportion.QueueScheduler` and for
+        whatever decides by itself;
         `apportion.Iterations`, the only one for an `apportion.GatedScheduler`; or
         `apportion.Configurations`, the only one for elastic jobs. Their names ``"rounds"``,
         ``"exact"``, ``"leases"``, ``"queue"``, ``"iterations"`` and ``"configurations"`` stand for
@@ -127,6 +130,11 @@ def simulate(
         _refuse_beliefs(beliefs)
     snapshots = None
     if snapshot is not None:
+        if isinstance(decider, OwnScheduler) and not decider.resumes:
+            raise InputError(
+                f"{decider.label!r} has no state() and restore(state), by which a run goes on from "
+                f"a snapshot; add them, or leave snapshot= out."
+            )
         least_s = seconds("snapshot_seconds", snapshot_seconds)
         call = call_of(decider, workload, cluster, {**settings, "beliefs": beliefs})
         snapshots = Snapshots(file_path("snapshot", snapshot), call, least_s)

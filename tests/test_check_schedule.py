@@ -446,3 +446,32 @@ def test_schedules_are_what_was_held(
         assert table_of(made, order.tolist(), cluster) == observer.stays(done_s)
         if mechanism not in ("iterations", "configurations"):
             ap.check_schedule(made, load, cluster)
+
+
+@pytest.mark.parametrize("seeds", ranges_of_seeds(6, 150))
+def test_schedules_of_jobs_of_less_than_a_second_can_be(seeds: range) -> None:
+    """Under leases times are multiples of a tick, which is much of a job that takes few of them."""
+    for seed in seeds:
+        rng = np.random.default_rng([seed, 22])
+        count = int(rng.integers(1, 9))
+        span_s = 10 ** rng.uniform(-3, 3)
+        jobs = pd.DataFrame(
+            {
+                "job_type": rng.choice(LINKED, count),
+                "scale_factor": rng.choice([1, 2, 3, 5], count),
+                "total_steps": 10 ** rng.uniform(-6, 4, count),
+                "arrival_s": np.sort(rng.uniform(0, span_s, count)),
+            }
+        )
+        rows = pd.MultiIndex.from_product([LINKED, range(1, 6)], names=["job_type", "scale_factor"])
+        load = ap.Workload("short", jobs, pd.DataFrame({"new": 10.0, "old": 5.0}, index=rows))
+        cluster = ap.Cluster({"new": 8, "old": 8}, gpus_per_machine=2, machines_per_rack=2)
+        settings: dict[str, Any] = {
+            "lease_seconds": float(rng.choice([1.0, 600.0])),
+            "checkpoint_seconds_per_gpu": float(rng.choice([0.0, 1e-4, 1.0])),
+            "network": str(rng.choice(["none", "alpha_beta", "contention"])),
+        }
+        name = str(rng.choice(["dally", "gandiva", "dally_no_wait", "max_min_fairness"]))
+        made = ap.simulate(name, load, cluster, mechanism="leases", **settings)
+        ap.check_schedule(made, load, cluster)
+        assert (made.jobs["completion_s"] > made.jobs["start_s"]).all()

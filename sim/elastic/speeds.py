@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from apportion.mechanism.about import About
     from apportion.mechanism.devices import Held
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.machines import Layout
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from apportion.sim.contention.links import SharedCost
     from apportion.sim.elastic.trainers import Trainers
     from apportion.sim.elastic.true_progress import TrueProgress
-    from apportion.sim.engine.about import About
     from apportion.sim.network import MemoizedNetwork
 
     Bools = NDArray[np.bool_]

@@ -120,7 +120,7 @@ class Fluid:
         own_s, worked_s = np.full(gangs.job.size, float(length_s)), np.zeros(gangs.job.size)
         at_s = 0.0
         while there.any() and at_s < length_s:
-            with np.errstate(divide="ignore"):
+            with np.errstate(divide="ignore", invalid="ignore"):  # of who is there no more
                 needed_s = np.where(there, lost_s + left / rate, np.inf)
             step_s = min(float(needed_s.min()), length_s - at_s)
             if self._timed is not None:
@@ -265,7 +265,8 @@ class Fluid:
         elif self._lost_s is not None:
             needed_s = self._lost_s + work_s
         if self._tick_s:
-            needed_s = np.round(needed_s / self._tick_s) * self._tick_s
+            # However little there is to do: nothing begins and is done in one instant.
+            needed_s = np.maximum(np.round(needed_s / self._tick_s), 1.0) * self._tick_s
         return needed_s
 
     def _worked(self, now_s: float, passed_s: float, lines: int) -> Floats:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from apportion.cluster import TIERS, Cluster
 from apportion.errors import InputError, written
+from apportion.mechanism.about import About
 from apportion.mechanism.offers import LeaseMechanism, get_scheduler
 from apportion.mechanism.offers.exact import TICK_S
 from apportion.mechanism.offers.leasing import LeaseScheduler
 from apportion.mechanism.offers.racks import machines_of
-from apportion.sim.engine.about import About
 from apportion.sim.engine.fluid import Fluid
 from apportion.sim.engine.loop import run
 from apportion.sim.engine.speeds import TableSpeeds
@@ -143,8 +143,9 @@ def run_leases(
     log = IntervalLog(cluster.accelerators, scheduler.lease_s)
     schedule = ScheduleLog(cluster, truth.jobs)
     timer_log = TimerLog(mechanism.timers) if scheduler.timers.tuned else None
-    ids = workload.jobs.index.tolist()
-    about = About(truth.told, ids, job_types, cluster, mechanism.placer, seed)
+    about = About(
+        *(truth.told, workload.jobs.index.tolist(), cluster, mechanism.placer, model, seed)
+    )
     leases = LeaseScheduler(
         *(mechanism, truth.told, _judged(scheduler, job_types)),
         noted=None if timer_log is None else timer_log.note,

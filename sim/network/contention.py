@@ -12,7 +12,7 @@ from apportion.sim.network.shapes import machines_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from apportion.sim.engine.about import About
+    from apportion.mechanism.about import About
     from apportion.sim.engine.speeds import Speeds
     from apportion.sim.network.profile import ModelProfile
     from apportion.sim.network.shapes import Shape

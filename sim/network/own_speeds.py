@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+    from apportion.mechanism.about import About
     from apportion.mechanism.scheduler import Gangs
-    from apportion.sim.engine.about import About
     from apportion.sim.network.model import MemoizedNetwork
 
     Bools = NDArray[np.bool_]

@@ -10,7 +10,7 @@ from apportion.mechanism_settings import SHORTEST_S
 from apportion.sim.network.cassini import CassiniNetwork
 
 if TYPE_CHECKING:
-    from apportion.sim.engine.about import About
+    from apportion.mechanism.about import About
     from apportion.sim.engine.speeds import Speeds
 
 __all__ = ["PhaseNetwork"]

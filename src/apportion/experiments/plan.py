@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from apportion.cluster import Cluster
     from apportion.experiments.sources import Source
+    from apportion.mechanism.own import Decides
     from apportion.mechanisms import Mechanism
     from apportion.sim import Workload
 
@@ -64,12 +65,15 @@ class Plan:
 
 
 def _with_snapshot(cell: Cell, folder: Path) -> Cell:
+    if not getattr(cell.task.policy, "resumes", True):
+        return cell
     file = str((folder / f"{cell.fingerprint}.json").absolute())
     return replace(cell, task=replace(cell.task, snapshot=file))
 
 
 def deciders_of(
-    policies: Iterable[str | Decider], workloads: Iterable[Workload | ElasticWorkload] = ()
+    policies: Iterable[str | Decider | Decides],
+    workloads: Iterable[Workload | ElasticWorkload] = (),
 ) -> list[Decider]:
     """Look up every policy and scheduler, as they are called for such workloads.
 

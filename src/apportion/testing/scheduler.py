@@ -11,6 +11,7 @@ from apportion.cluster import Cluster
 from apportion.errors import InputError
 from apportion.mechanism.elastic_deciders import ElasticRule
 from apportion.mechanism.offers import OfferScheduler
+from apportion.mechanism.own import OwnScheduler
 from apportion.mechanism.queue import QueueScheduler
 from apportion.mechanism.stay import GatedScheduler
 from apportion.policies.extensions import PlacesGangs
@@ -24,6 +25,7 @@ from apportion.testing.stays import TOLERANCE
 if TYPE_CHECKING:
     import pandas as pd
 
+    from apportion.mechanism.own import Decides
     from apportion.sim import Run, Workload
     from apportion.sim.deciders import Decider
 
@@ -33,7 +35,9 @@ _TYPES = Cluster({"v100": 4, "p100": 4, "k80": 8}, gpus_per_machine=4)
 _RACKS = Cluster.of_racks(2, machines_per_rack=2, gpus_per_machine=4)
 
 
-def check_scheduler(scheduler: str | Decider, *, gangs: bool = True, seed: int = 0) -> None:
+def check_scheduler(
+    scheduler: str | Decider | Decides, *, gangs: bool = True, seed: int = 0
+) -> None:
     """Check on small generated workloads that a scheduler keeps what `simulate` promises.
 
     - `check_schedule` holds of its schedules, with costs of starts and without, and with jobs that
@@ -70,7 +74,7 @@ def check_scheduler(scheduler: str | Decider, *, gangs: bool = True, seed: int =
         workload, cluster = _on_racks(seed, gangs), _RACKS
         cases: list[dict[str, Any]] = [{}, {"checkpoint_seconds_per_gpu": 0.0}]
         declared: dict[str, Any] = {}
-    elif isinstance(decider, QueueScheduler):
+    elif isinstance(decider, QueueScheduler | OwnScheduler):
         workload, cluster = _on_types(seed, gangs), _TYPES
         cases, declared = [{}, {"preemption_overhead_seconds": 45.0}], {}
     elif isinstance(decider, GatedScheduler | ElasticRule):

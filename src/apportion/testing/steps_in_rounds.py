@@ -30,10 +30,15 @@ def steps_of(workload: Workload) -> Floats:
     return workload.jobs[column].to_numpy(dtype=float)
 
 
-def refuse_too_fast(stays: Stays, steps: Floats, fastest: Floats) -> None:
-    """Refuse jobs that have held devices for less time than their steps take at the fastest."""
+def refuse_too_fast(
+    stays: Stays, steps: Floats, fastest: Floats, slack_s: Floats | float = 0.0
+) -> None:
+    """Refuse jobs that have held devices for less time than their steps take at the fastest.
+
+    Of their time so many seconds may be missing, which were rounded off.
+    """
     held_s, least_s = stays.total(stays.seconds), steps / fastest
-    wrong = held_s < least_s * (1 - TOLERANCE)
+    wrong = held_s + slack_s < least_s * (1 - TOLERANCE)
     if wrong.any():
         job = int(wrong.argmax())
         fail(

@@ -9,6 +9,7 @@ import numpy as np
 
 from apportion.errors import written
 from apportion.mechanism.offers import SCHEDULERS, OfferScheduler
+from apportion.mechanism.offers.exact import TICK_S, on_tick
 from apportion.testing.stays import TOLERANCE, fail
 from apportion.testing.steps_in_rounds import refuse_too_fast, shape_of_stay, steps_of
 
@@ -45,7 +46,7 @@ def check_steps_under_leases(
     """
     speed = workload.throughput_of(stays.cluster).to_numpy(dtype=float)
     steps, job_types = steps_of(workload), workload.jobs["job_type"].tolist()
-    refuse_too_fast(stays, steps, speed.max(axis=1))
+    refuse_too_fast(stays, steps, speed.max(axis=1), TICK_S)
     slowdown = np.array(
         [
             1 + network.overhead(job_types[stays.job[stay]], shape_of_stay(stays, stay))
@@ -66,20 +67,24 @@ def check_steps_under_leases(
 
 
 def _useful_s(stays: Stays, workload: Workload, terms: _Terms | None) -> tuple[Floats, Floats]:
-    """Return the least and the most seconds of each stay in which steps are made."""
+    """Return the least and the most seconds of each stay in which steps are made.
+
+    All times of leases are multiples of a tick: what is done within one may count or not.
+    """
     if terms is None:
-        return np.zeros(len(stays)), stays.seconds
+        return np.zeros(len(stays)), stays.seconds + TICK_S
     gpus = workload.jobs["scale_factor"].to_numpy()[stays.job]
-    pause_s = gpus * terms.checkpoint_s
-    restore_s = np.where(stays.first, 0.0, np.minimum(gpus * terms.restore_s, stays.seconds))
+    pause_s, lease_s = on_tick(gpus * terms.checkpoint_s), float(on_tick(np.array(terms.lease_s)))
+    restore_s = on_tick(gpus * terms.restore_s)
+    restore_s = np.where(stays.first, 0.0, np.minimum(restore_s, stays.seconds))
     # A hair less: a stay of exactly one cycle ends before its checkpoint or after it.
-    cycles = np.floor(stays.seconds / (terms.lease_s + pause_s) - TOLERANCE)
+    cycles = np.floor(stays.seconds / (lease_s + pause_s) - TOLERANCE)
     most_s = stays.seconds - restore_s
     if not terms.keeps:
         most_s = most_s - np.maximum(cycles, 0) * pause_s
-    ends = np.floor(stays.seconds / terms.lease_s + TOLERANCE) + 1
-    least_s = np.maximum(stays.seconds - restore_s - ends * pause_s, 0.0)
-    return least_s, np.maximum(most_s, 0.0)
+    ends = np.floor(stays.seconds / lease_s + TOLERANCE) + 1
+    least_s = np.maximum(stays.seconds - restore_s - ends * pause_s - TICK_S, 0.0)
+    return least_s, np.maximum(most_s, 0.0) + TICK_S
 
 
 def _terms(run: Run) -> _Terms | None:

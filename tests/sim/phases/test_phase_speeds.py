@@ -11,10 +11,10 @@ from tests.seeds import ranges_of_seeds
 
 import apportion as ap
 from apportion.errors import InputError
+from apportion.mechanism.about import About
 from apportion.mechanism.placement import Placer
 from apportion.mechanism.scheduler import Gangs
 from apportion.sim.engine import Speeds
-from apportion.sim.engine.about import About
 from apportion.sim.engine.snapshot import Snapshots
 from apportion.sim.network import PhaseNetwork, get_network
 from apportion.sim.network.cassini import CassiniNetwork
@@ -59,9 +59,9 @@ def speeds_of(types: list[str], kind: Any = PhaseNetwork, **options: Any) -> Any
 
 def made_by(model: Any, types: list[str], cluster: ap.Cluster) -> Any:
     """What a network makes of speeds of 10 steps/s."""
-    jobs: Any = None
+    nothing: Any = None
     network = get_network(model, cluster=cluster)
-    about = About(jobs, range(len(types)), types, cluster, Placer(cluster))
+    about = About(nothing, nothing, cluster, Placer(cluster), models=types)
     return speeds_on(network, Free(), about)
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from apportion.experiments.machine.cells import Failure
+    from apportion.mechanism.own import Decides
     from apportion.mechanisms import Mechanism, MechanismName
     from apportion.pairs import PairThroughputs
     from apportion.sim import ElasticWorkload, Workload
@@ -43,7 +44,7 @@ FOLDER = ".partial"
 
 @checked
 def compare(
-    policies: Iterable[str | Decider],
+    policies: Iterable[str | Decider | Decides],
     workload: Workload | ElasticWorkload,
     cluster: Cluster | Mapping[str, int] | str,
     *,

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from apportion.experiments.machine.cells import Cell
     from apportion.experiments.sources import Source
+    from apportion.mechanism.own import Decides
     from apportion.sim import Workload
     from apportion.sim.deciders import Decider
 
@@ -39,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 
 def plan_sweep(
-    policies: Iterable[str | Decider],
+    policies: Iterable[str | Decider | Decides],
     workloads: Any,
     cluster: Cluster | Mapping[str, int] | str,
     *,

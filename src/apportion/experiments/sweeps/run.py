@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from apportion.cluster import Cluster
     from apportion.experiments.machine.cells import Cell
     from apportion.experiments.machine.run import Outcome
+    from apportion.mechanism.own import Decides
     from apportion.sim.deciders import Decider
 
 __all__ = ["sweep"]
@@ -30,7 +31,7 @@ __all__ = ["sweep"]
 
 @checked
 def sweep(
-    policies: Iterable[str | Decider],
+    policies: Iterable[str | Decider | Decides],
     workloads: Any,
     cluster: Cluster | Mapping[str, int] | str,
     *,

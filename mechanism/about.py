@@ -25,15 +25,19 @@ class About:
     jobs
         What is told of the jobs; kept up to date as the run goes on.
     ids
-        What users call them, length (jobs,).
-    job_types
-        What each trains, length (jobs,); of elastic jobs what it trains at the moment.
+        What users call them, by number.
     cluster
         Where they run, types without GPUs left out, the others sorted by name.
     devices
         Devices, and the placement by which gangs get them.
+    network
+        A network model (`apportion.sim.network.NetworkModel`), if gangs are slower by where they
+        are; ``None`` if not.
     seed
         Of everything at random.
+    models
+        What each job trains at the moment, as networks ask for it, length (jobs,); ``None`` if that
+        is its job type for good.
     steps
         Makes what gangs do in a step, as a network asks for it that knows their bytes
         (`apportion.sim.contention.speeds.Steps`), of speeds and the network; ``None`` for rigid
@@ -42,11 +46,17 @@ class About:
 
     jobs: JobTable
     ids: Sequence[Any]
-    job_types: Sequence[str]
     cluster: Cluster
     devices: Placer
+    network: Any = None
     seed: int = 0
+    models: Sequence[str] | None = None
     steps: Callable[..., Any] | None = None
+
+    @property
+    def job_types(self) -> Sequence[str]:
+        """What each job trains, length (jobs,)."""
+        return self.jobs.job_type if self.models is None else self.models
 
     @property
     def layout(self) -> Layout:

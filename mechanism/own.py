@@ -1,0 +1,238 @@
+"""Schedulers of one's own on the loop: started anew for each run, watched at each decision."""
+
+from __future__ import annotations
+
+import copy
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeGuard
+
+import numpy as np
+
+from apportion.errors import InputError, written
+from apportion.mechanism.scheduler import Change
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from apportion.mechanism.about import About
+    from apportion.mechanism.devices import Held
+    from apportion.mechanism.scheduler import Gangs, News
+
+    Bools = NDArray[np.bool_]
+    Floats = NDArray[np.float64]
+
+__all__ = ["Decides", "OwnScheduler", "Watched", "is_own"]
+
+
+class Decides(Protocol):
+    """The least that a scheduler of one's own has; the rest of a `Scheduler` has defaults."""
+
+    def decide(self, news: News) -> Change | None:
+        """Say who has devices from now on, as `Scheduler.decide`."""
+        ...
+
+
+def is_own(value: Any) -> TypeGuard[Decides]:
+    """Whether a value decides by itself, as the loop asks it."""
+    return callable(getattr(value, "decide", None)) and not isinstance(value, type)
+
+
+@dataclass(frozen=True)
+class OwnScheduler:
+    """Anything that decides as a `apportion.mechanism.scheduler.Scheduler` does, as a value.
+
+    Parameters
+    ----------
+    scheduler
+        Has ``decide(news)``. If it has ``start(about)``, it is told of its jobs and devices
+        (`apportion.mechanism.about.About`) before the first decision of a run. A run works on a
+        copy of it. What else it lacks of a `Scheduler` is as there.
+    """
+
+    scheduler: Decides
+
+    @property
+    def label(self) -> str:
+        """Name in tables and plots."""
+        own = self.scheduler
+        label = getattr(own, "label", None) or getattr(own, "name", None) or type(own).__name__
+        return str(label)
+
+    @property
+    def name(self) -> str:
+        """The same."""
+        return self.label
+
+    @property
+    def resumes(self) -> bool:
+        """Whether it can say, and take up, where it is."""
+        return hasattr(self.scheduler, "state") and hasattr(self.scheduler, "restore")
+
+    def __repr__(self) -> str:
+        """Write what it holds, and no addresses, so that it reads the same everywhere."""
+        own = self.scheduler
+        if "__repr__" in {name for kind in type(own).__mro__[:-1] for name in vars(kind)}:
+            return repr(own)
+        fields = ", ".join(f"{name}={value!r}" for name, value in vars(own).items())
+        return f"{type(own).__qualname__}({fields})"
+
+    def make(self, about: About, lost_s: Floats) -> Watched:
+        """Return a copy of it, started for a run in which each job loses so much at a start."""
+        scheduler: Any = copy.deepcopy(self.scheduler)
+        if hasattr(scheduler, "start"):
+            scheduler.start(about)
+        return Watched(scheduler, self.label, about, lost_s)
+
+
+class Watched:
+    """Asks a scheduler of one's own, and refuses in words what cannot be; see `Scheduler`.
+
+    Parameters
+    ----------
+    scheduler
+        Decides.
+    label
+        What users call it.
+    about
+        Jobs and devices.
+    lost_s
+        Seconds that each job loses at a start beside what the scheduler says, shape (jobs,).
+    """
+
+    def __init__(self, scheduler: Any, label: str, about: About, lost_s: Floats) -> None:
+        self.name, self._own = f"Scheduler {label!r}", scheduler
+        self._about, self._at_start_s = about, lost_s
+        self.hears = bool(getattr(scheduler, "hears", True))
+        self._before: dict[int, Held] = {}
+
+    def decide(self, news: News) -> Change | None:
+        """Ask it, and check what it says."""
+        done = [] if news.ran is None else news.ran.done.tolist()
+        change = self._own.decide(news)
+        if change is None:
+            if done:
+                self._refuse(f"decides nothing though {self._job(done[0])} is done and has devices")
+            return None
+        if not isinstance(change, Change):
+            self._refuse(f"decides {written(change)}; decide(news) must return a Change or None")
+        gangs = self._gangs(change.gangs)
+        starts = np.asarray(change.starts)
+        if starts.shape != gangs.job.shape or starts.dtype != bool:
+            self._refuse(f"says of {gangs.job.size} lines that they start: {written(starts)}")
+        for job in done:
+            self._before.pop(job, None)
+        stop = self._stopped(change, gangs, starts)
+        self._before = dict(zip(gangs.job.tolist(), gangs.devices, strict=True))
+        return change._replace(gangs=gangs, stop=stop, lost_s=self._lost_s(change, gangs, starts))
+
+    def _gangs(self, gangs: Gangs) -> Gangs:
+        """Return the gangs with their devices, if they can be."""
+        jobs, types = self._about.jobs, len(self._about.cluster.accelerators)
+        gangs = gangs._replace(
+            job=np.asarray(gangs.job, dtype=np.intp),
+            gang=np.asarray(gangs.gang, dtype=np.intp),
+            option=np.asarray(gangs.option, dtype=np.intp),
+            gpus=np.asarray(gangs.gpus, dtype=np.intp),
+        )
+        if gangs.job.ndim != 1 or len({each.shape for each in gangs[:4]}) > 1:
+            self._refuse("has gangs whose arrays have no line each for the same jobs")
+        if gangs.share is not None:
+            self._refuse("shares time: share is for mechanism='exact', in which nobody has devices")
+        here = np.isin(gangs.job, jobs.active)
+        if not here.all():
+            self._refuse(f"lets job {written(gangs.job[~here][0])} run, which is not there")
+        if np.unique(gangs.job).size < gangs.job.size:
+            self._refuse("has two lines for one job")
+        if not gangs.devices:
+            held = self._about.devices.held
+            for job, gang in zip(gangs.job.tolist(), gangs.gang.tolist(), strict=True):
+                if gang not in held:
+                    self._refuse(f"says of no devices that {self._job(job)} has them")
+            gangs = gangs._replace(devices=[held[gang] for gang in gangs.gang.tolist()])
+        if not ((gangs.option >= 0) & (gangs.option < types)).all():
+            self._refuse(f"gives a type that is not from 0 to {types - 1}")
+        self._check_devices(gangs)
+        return gangs
+
+    def _check_devices(self, gangs: Gangs) -> None:
+        """Refuse devices that are not there, not as many as the gang needs, or held twice."""
+        jobs, pools = self._about.jobs, self._about.layout.pools
+        taken: dict[tuple[int, int], int] = {}
+        lines = zip(gangs.job.tolist(), gangs.option.tolist(), gangs.devices, strict=True)
+        for line, (job, kind, held) in enumerate(lines):
+            gpus, known = int(gangs.gpus[line]), len(pools[kind].machine_of)
+            if not jobs.speed[job, kind] > 0:
+                self._refuse(f"lets {self._job(job)} run on a type on which it cannot run")
+            if gpus != int(jobs.scale[job]):
+                self._refuse(f"gives {self._job(job)} {gpus} GPUs; it needs {jobs.scale[job]}")
+            there = {device for device in held[1] if 0 <= device < known}
+            if held[0] != kind or len(held[1]) != gpus or len(there) != gpus:
+                self._refuse(f"gives {self._job(job)} {gpus} GPUs of type {kind}, and says {held}")
+            mate = line if gangs.mate is None else int(gangs.mate[line])
+            for device in held[1]:
+                if taken.setdefault((kind, device), line) not in (line, mate):
+                    self._refuse(f"gives device {device} of type {kind} to two gangs")
+
+    def _stopped(self, change: Change, gangs: Gangs, starts: Bools) -> NDArray[np.intp]:
+        """Return who had devices and has lost them, or starts again on others."""
+        now = dict(zip(gangs.job.tolist(), gangs.devices, strict=True))
+        again = set(gangs.job[starts].tolist())
+        for job, held in now.items():
+            if job not in again and self._before.get(job) != held:
+                self._refuse(f"lets {self._job(job)} go on where it was not, on {held}")
+        stopped = {job for job in self._before if job not in now or job in again}
+        wrong = set(np.asarray(change.stop).tolist()) - stopped
+        if wrong:
+            self._refuse(f"stops {self._job(min(wrong))}, which has lost nothing")
+        return np.array(sorted(stopped), dtype=np.intp)
+
+    def _lost_s(self, change: Change, gangs: Gangs, starts: Bools) -> Any:
+        """Return what starts cost, those of the mechanism included."""
+        if not self._at_start_s.any():
+            return change.lost_s
+        if change.spells is not None:
+            self._refuse(
+                "says itself when gangs work (spells); preemption_overhead_seconds does nothing to "
+                "it, leave it out"
+            )
+        return change.lost_s + np.where(starts, self._at_start_s[gangs.job], 0.0)
+
+    def _job(self, job: int) -> str:
+        return f"job {written(self._about.ids[job])}"
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise InputError(f"{self.name} {what}.")
+
+    def lasts_s(self, now_s: float) -> float:
+        """Return for how long the decision stands; infinite if it does not say."""
+        own = getattr(self._own, "lasts_s", None)
+        return np.inf if own is None else float(own(now_s))
+
+    def steady_s(self, now_s: float) -> float:
+        """Return until when it would only repeat itself; now if it does not say."""
+        own = getattr(self._own, "steady_s", None)
+        return now_s if own is None else float(own(now_s))
+
+    def state(self) -> dict[str, Any]:
+        """Return what it keeps, and who holds what, for JSON.
+
+        Raises
+        ------
+        InputError
+            If what it keeps is nothing that JSON holds.
+        """
+        own = self._own.state()
+        try:
+            json.dumps(own)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"What state() of {self.name} returns is no JSON: {error}.") from error
+        before = [[job, *held] for job, held in self._before.items()]
+        return {"own": own, "devices": self._about.devices.state(), "before": before}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a state of `state`; devices too, unless the scheduler has done so itself."""
+        self._own.restore(state["own"])
+        if not self._about.devices.held:
+            self._about.devices.restore(state["devices"])
+        self._before = {job: (kind, devices) for job, kind, devices in state["before"]}
