@@ -137,6 +137,9 @@ class Change(NamedTuple):
     pauses
         Lines that go on on their devices, but lose `lost_s` from now on, shape (lines,); ``None``
         for none.
+    moved
+        Lines that go on, and lose nothing, on other devices of the same machines, shape (lines,);
+        ``None`` for none.
     undone
         Jobs that lose steps, and how many, as when they go back to a checkpoint; ``None`` for none.
     """
@@ -149,6 +152,7 @@ class Change(NamedTuple):
     resolved: bool = False
     pauses: Bools | None = None
     undone: tuple[Ints, Floats] | None = None
+    moved: Bools | None = None
 
 
 class Ran(NamedTuple):

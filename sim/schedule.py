@@ -65,6 +65,9 @@ class ScheduleLog:
         gangs, starts = change.gangs, change.starts
         if change.stop.size:
             self.end(change.stop, now_s)
+        if change.moved is not None:
+            self.end(gangs.job[change.moved], now_s)
+            starts = starts | change.moved
         new = gangs.job[starts]
         if new.size:
             self.begin(new, compress(gangs.devices, starts), now_s)

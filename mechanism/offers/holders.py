@@ -10,11 +10,9 @@ import numpy as np
 from apportion.mechanism.scheduler import Change, Gangs, Spells
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from numpy.typing import NDArray
 
-    from apportion.mechanism.devices import Held
+    from apportion.mechanism.devices import Devices, Held
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
@@ -25,19 +23,19 @@ __all__ = ["Holders", "SpellBook"]
 class Holders:
     """Jobs that have GPUs, in the order in which they got them; and who came or was stopped.
 
-    Who has the same devices as at the last decision goes on, whatever happened in between: what a
-    job gives back and gets again in one instant it has had all the time.
+    Who has as many devices of the same machines as at the last decision goes on, whatever happened
+    in between: what a job gives back and gets again in one instant it has had all the time.
 
     Parameters
     ----------
     scale
         GPUs of each gang, shape (jobs,).
-    held
-        Type and devices of each job that has some, kept up to date by whoever places.
+    devices
+        Who has which devices, kept up to date by whoever places.
     """
 
-    def __init__(self, scale: Ints, held: Mapping[int, Held]) -> None:
-        self._scale, self._held = scale, held
+    def __init__(self, scale: Ints, devices: Devices) -> None:
+        self._scale, self._held, self._layout = scale, devices.held, devices.layout
         self._there: dict[int, None] = {}
         self._before: dict[int, Held] = {}  # at the last decision, but for who is done
 
@@ -63,14 +61,26 @@ class Holders:
         job = np.array(there, dtype=np.intp)
         held = [*map(self._held.__getitem__, there)]
         self._before = now = dict(zip(there, held, strict=True))
+        starts = np.array([*map(ne, map(before.get, there), held)], dtype=bool)
         gone = sorted(each for each in before if before[each] != now.get(each))
+        moved = {each for each in gone if each in now and self._same(before[each], now[each])}
+        stayed = None
+        if moved:
+            stayed = np.array([*map(moved.__contains__, there)], dtype=bool)
+            starts, gone = starts & ~stayed, [each for each in gone if each not in moved]
         return Change(
             Gangs(job, job, kind[job], self._scale[job], devices=held),
-            starts=np.array([*map(ne, map(before.get, there), held)], dtype=bool),
+            starts=starts,
             stop=np.array(gone, dtype=np.intp),
             spells=spells.of(job),
             resolved=offered,
+            moved=stayed,
         )
+
+    def _same(self, one: Held, other: Held) -> bool:
+        """Tell whether devices are as many in the same machines."""
+        place = self._layout.placement
+        return one[0] == other[0] and place(one) == place(other)
 
     def state(self) -> list[int]:
         """Return who has GPUs, between two decisions, for JSON."""

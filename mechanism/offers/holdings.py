@@ -102,7 +102,7 @@ class Holdings:
         again = self.before(job) == (kind, placement)
         free = again and devices is not None and self.placer.pools[kind].are_free(devices)
         self.hold(job, kind, placement, devices if free else None)
-        return free
+        return again
 
     def choose(self, gang: Gang) -> tuple[Sequence[int], Placement, bool] | None:
         """Return devices for a gang, where they are, and whether it had these before; or None.
@@ -121,9 +121,7 @@ class Holdings:
         placement = self.placer.where(gang, devices)
         if gang.tiers is not None and tier_of(placement) > gang.tiers[1]:
             return None
-        if before is not None and sorted(devices) == sorted(before):
-            return before, placement, True
-        return devices, placement, False
+        return devices, placement, lay == placement
 
     def hold(
         self, job: int, kind: int, placement: Placement, devices: Sequence[int] | None = None

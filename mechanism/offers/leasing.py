@@ -87,7 +87,7 @@ class LeaseScheduler:
         self._ends = Ends(told.jobs)
         self._asleep: dict[int, Renewals] = {}
         self._change_s, self._asked_s = np.inf, 0.0
-        self._holders = Holders(told.scale, mechanism.placer.held)
+        self._holders = Holders(told.scale, mechanism.placer.devices)
         self._end_s = [0.0] * told.jobs  # of the present lease of each holder
         self._started = [False] * told.jobs
         self._spells = SpellBook(told.jobs)

@@ -90,7 +90,7 @@ def check_schedule(
     _check_one_place_at_a_time(stays)
     _check_one_job_at_a_time(stays, sharing and workload.pairs is not None)
     _check_jobs_table(stays, run, workload)
-    _check_preemptions(stays, run)
+    _check_preemptions(stays, run, under_leases=under_leases)
     told = network or run.settings.get("network")
     model = None if told is None else get_network(told, cluster=cluster)
     if model is not None and isinstance(model.model, ContentionNetwork | CassiniNetwork):
@@ -169,9 +169,13 @@ def _check_jobs_table(stays: Stays, run: Run, workload: Workload) -> None:
             )
 
 
-def _check_preemptions(stays: Stays, run: Run) -> None:
-    """Check that each stay but the first of a job follows on one preemption."""
-    count = np.bincount(stays.job, minlength=len(stays.ids)) - 1
+def _check_preemptions(stays: Stays, run: Run, *, under_leases: bool) -> None:
+    """Check that each stay but the first of a job follows on one preemption.
+
+    Under leases, where GPUs are counted by machine, others of the same machines are no other place.
+    """
+    goes_on = stays.goes_on if under_leases else np.zeros(len(stays), dtype=bool)
+    count = np.bincount(stays.job[~goes_on], minlength=len(stays.ids)) - 1
     told = run.jobs["preemptions"].to_numpy()
     if not np.array_equal(count, told):
         job = int((count != told).argmax())

@@ -113,6 +113,20 @@ class Stays:
         return np.asarray(np.diff(self.job, prepend=-1) != 0, dtype=bool)
 
     @property
+    def goes_on(self) -> NDArray[np.bool_]:
+        """Which stays follow at once on one on other devices of the same machines."""
+        found = ~self.first
+        found[1:] &= (self.start_s[1:] == self.end_s[:-1]) & (self.kind[1:] == self.kind[:-1])
+        per_machine = self.cluster.gpus_per_machine
+        for stay in np.flatnonzero(found).tolist():
+            before, now = (
+                sorted(device // per_machine for device in self.devices[each])
+                for each in (stay - 1, stay)
+            )
+            found[stay] = before == now and set(self.devices[stay]) != set(self.devices[stay - 1])
+        return found
+
+    @property
     def seconds(self) -> Floats:
         """Length of each stay."""
         return self.end_s - self.start_s

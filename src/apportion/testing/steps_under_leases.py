@@ -76,7 +76,8 @@ def _useful_s(stays: Stays, workload: Workload, terms: _Terms | None) -> tuple[F
     gpus = workload.jobs["scale_factor"].to_numpy()[stays.job]
     pause_s, lease_s = on_tick(gpus * terms.checkpoint_s), float(on_tick(np.array(terms.lease_s)))
     restore_s = on_tick(gpus * terms.restore_s)
-    restore_s = np.where(stays.first, 0.0, np.minimum(restore_s, stays.seconds))
+    restored = ~(stays.first | stays.goes_on)
+    restore_s = np.where(restored, np.minimum(restore_s, stays.seconds), 0.0)
     # A hair less: a stay of exactly one cycle ends before its checkpoint or after it.
     cycles = np.floor(stays.seconds / (lease_s + pause_s) - TOLERANCE)
     most_s = stays.seconds - restore_s
