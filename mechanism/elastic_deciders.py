@@ -1,18 +1,18 @@
-"""Rules that give elastic jobs their GPUs without a program: AFS-L, and Tiresias of rigid jobs."""
+"""Rules of elastic jobs by name; AFS-L, and Tiresias of rigid jobs."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
 
 from apportion.errors import InputError
+from apportion.mechanism.elastic_rule import ElasticJobs, ElasticRule, seconds_left
 from apportion.mechanism.elastic_rules import elastic_share, shortest_first
+from apportion.mechanism.elastic_searches import OptimusGreedy, PolluxSearch
 from apportion.mechanism.orders.by_past import DiscretizedLeastAttainedService
-from apportion.mechanism.parts import Part
 from apportion.registry import Registry
 from apportion.ties import EXACT
 
@@ -24,64 +24,6 @@ if TYPE_CHECKING:
     Bools = NDArray[np.bool_]
 
 __all__ = ["AFS", "ELASTIC_RULES", "ElasticJobs", "ElasticRule", "Tiresias", "elastic_rule_table"]
-
-
-class ElasticJobs(NamedTuple):
-    """What a rule decides by: the jobs that wait or run, and the options that each may have now.
-
-    Attributes
-    ----------
-    speed
-        Believed progress per second, 0 for an option that is closed, shape (jobs, options).
-    kind, gpus
-        Type and GPUs of each option, shape (options,).
-    capacity
-        GPUs of each type, shape (types,).
-    current
-        Place of the option that each job has, -1 for none, shape (jobs,).
-    steps_remaining, arrival_s, attained_gpu_s
-        Of each job: progress to come, when it arrived, and GPU-seconds that it has held.
-    rigid
-        Whether it has one number of GPUs.
-    """
-
-    speed: Floats
-    kind: Ints
-    gpus: Ints
-    capacity: Ints
-    current: Ints
-    steps_remaining: Floats
-    arrival_s: Floats
-    attained_gpu_s: Floats
-    rigid: Bools
-
-
-@dataclass(frozen=True, repr=False)
-class ElasticRule(Part, ABC):
-    """Gives every elastic job an option or none; the base of rules of one's own.
-
-    It is a value: all that it decides by is its own fields and what it is shown.
-    """
-
-    name: ClassVar[str]
-    """Name in the registry."""
-    source: ClassVar[str] = ""
-    """Paper and section."""
-    rule: ClassVar[str] = ""
-    """What it does, in a line."""
-    all_rigid: ClassVar[bool] = False
-    """Whether every job has the GPUs and the batch that its user set."""
-    integral: ClassVar[bool] = True
-    """It decides in whole numbers."""
-
-    @property
-    def label(self) -> str:
-        """Name in tables and plots."""
-        return self.name
-
-    @abstractmethod
-    def choose(self, jobs: ElasticJobs) -> Ints:
-        """Return the place of the option of every job, -1 for none, shape (jobs,)."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -122,7 +64,7 @@ class AFS(ElasticRule):
         rigid = np.flatnonzero(jobs.rigid)
         if rigid.size:
             own = jobs.speed[rigid].argmax(axis=1)
-            seconds = _seconds(jobs)[rigid, own]
+            seconds = seconds_left(jobs)[rigid, own]
             served = shortest_first(seconds, jobs.gpus[own], left) & np.isfinite(seconds)
             chosen[rigid[served]] = own[served]
             left -= int(jobs.gpus[own[served]].sum())
@@ -183,18 +125,10 @@ class Tiresias(ElasticRule):
         return DiscretizedLeastAttainedService(self.queue_limits)
 
 
-def _seconds(jobs: ElasticJobs) -> Floats:
-    """Return what the progress to come takes with each option, shape (jobs, options)."""
-    seconds = np.full(jobs.speed.shape, np.inf)
-    left = np.broadcast_to(jobs.steps_remaining[:, None], jobs.speed.shape)
-    np.divide(left, jobs.speed, out=seconds, where=jobs.speed > 0)
-    return seconds
-
-
 ELASTIC_RULES: Registry[ElasticRule] = Registry(
     "rule of elastic jobs",
     "apportion.elastic_rules",
-    {rule.name: rule for rule in (AFS(), Tiresias())},
+    {rule.name: rule for rule in (AFS(), Tiresias(), OptimusGreedy(), PolluxSearch())},
     lambda value: isinstance(value, ElasticRule),
 )
 """Rules by name; one of one's own is added by assigning it."""

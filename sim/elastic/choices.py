@@ -38,6 +38,10 @@ def choice_of(
     return kind(decider, jobs, options, trainers)
 
 
+_SHOWN = ("weight", "fair_throughput", "reallocation_factor")
+"""Columns that rules are shown as policies are told them."""
+
+
 class LyraChoice(PolicyChoice):
     """Lyra's two phases: base workers, the shortest job first, then what extra workers save.
 
@@ -102,6 +106,7 @@ class RuleChoice(PolicyChoice):
             self._jobs.arrival_s[jobs[free]],
             self.attained[jobs[free]],
             self._rigid[jobs[free]],
+            *(posed.columns[name][free] for name in _SHOWN),
         )
         chosen = asked.current.copy()
         chosen[free] = self._rule.choose(shown)

@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import pytest
+from tests.seeds import ranges_of_seeds
 
 import apportion as ap
 from apportion.mechanism.elastic_deciders import AFS, ELASTIC_RULES, ElasticJobs, Tiresias
 from apportion.mechanism.elastic_rules import base_workers, elastic_share, shortest_first
+from apportion.mechanism.elastic_searches import OptimusGreedy, PolluxSearch
+from apportion.policies import Instance, solve_instance
+from apportion.policies.whole.pollux import Pollux
 from apportion.sim.elastic.choice import PolicyChoice
 from apportion.sim.engine.snapshot import Snapshots
 
@@ -20,7 +24,7 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.configurations import Asked
 
-RULES = ["lyra", "afs", "tiresias"]
+RULES = ["lyra", *ELASTIC_RULES]
 
 
 def workload(jobs: int = 5, seed: int = 0, gpus: int = 2, **columns: Any) -> ap.ElasticWorkload:
@@ -103,6 +107,9 @@ def test_queues_of_gpu_time() -> None:
         arrival_s=np.array([0.0, 5.0, 7.0, 6.0]),
         attained_gpu_s=np.array([57_600.0, 57_599.0, 0.0, 60_000.0]),
         rigid=np.ones(4, dtype=bool),
+        weight=np.ones(4),
+        fair_speed=np.ones(4),
+        reallocation_factor=np.ones(4),
     )
     # The first has had its GPU-time: three and one GPUs go to those who have not.
     assert Tiresias().choose(jobs).tolist() == [-1, 2, 0, -1]
@@ -174,7 +181,7 @@ def test_what_is_refused() -> None:
         ap.simulate("tiresias", replace(workload(1), jobs=workload(1).jobs.assign(batch=1)), "t4=8")
     with pytest.raises(ap.InputError, match="'rigid'"):
         workload(1, rigid="no")
-    assert sorted(ELASTIC_RULES) == ["afs", "tiresias"]
+    assert {"afs", "tiresias", "optimus_greedy", "pollux_search"} <= set(ELASTIC_RULES)
 
 
 def test_a_comparison_calls_them_by_name() -> None:
@@ -222,3 +229,122 @@ def test_whatever_order_jobs_are_given_in_rules_choose_the_same() -> None:
     for policy in RULES:
         one, other = (ap.simulate(policy, each, "t4=4") for each in (jobs, turned))
         pd.testing.assert_frame_equal(one.jobs, other.jobs.loc[one.jobs.index], check_exact=True)
+
+
+def drawn_round(seed: int, *, types: int = 1) -> ElasticJobs:
+    """A round of a few jobs on a few GPUs, some of them running."""
+    rng = np.random.default_rng(seed)
+    count, most = int(rng.integers(1, 5)), 4
+    gpus, kind = np.tile(np.arange(1, most + 1), types), np.repeat(np.arange(types), most)
+    speed = np.sort(rng.uniform(0.1, 2.0, (count, types, most)), axis=2).reshape(count, -1)
+    speed[rng.random(speed.shape) < 0.1] = 0.0
+    return ElasticJobs(
+        speed=speed,
+        kind=kind,
+        gpus=gpus,
+        capacity=rng.integers(1, 7, types),
+        current=np.full(count, -1, dtype=np.intp),
+        steps_remaining=rng.uniform(1.0, 100.0, count),
+        arrival_s=rng.permutation(count).astype(float),
+        attained_gpu_s=np.zeros(count),
+        rigid=np.zeros(count, dtype=bool),
+        weight=rng.choice([1.0, 3.0], count),
+        fair_speed=rng.uniform(0.3, 1.0, count),
+        reallocation_factor=rng.uniform(0.3, 1.0, count),
+    )
+
+
+def held(jobs: ElasticJobs, chosen: Any) -> np.ndarray:
+    has = chosen >= 0
+    return np.bincount(jobs.kind[chosen[has]], jobs.gpus[chosen[has]], jobs.capacity.size)
+
+
+def gained(jobs: ElasticJobs, seconds: np.ndarray, own: list[int], job: int) -> tuple[float, int]:
+    """What one more step of a job saves per GPU, by the definition alone."""
+    same = [
+        option
+        for option in range(jobs.gpus.size)
+        if own[job] >= 0
+        and jobs.kind[option] == jobs.kind[own[job]]
+        and jobs.gpus[option] > jobs.gpus[own[job]]
+        and np.isfinite(seconds[job, option])
+    ]
+    if not same:
+        return 0.0, -1
+    after = min(same, key=lambda option: jobs.gpus[option])
+    more = int(jobs.gpus[after] - jobs.gpus[own[job]])
+    if held(jobs, np.array(own))[jobs.kind[after]] + more > jobs.capacity[jobs.kind[after]]:
+        return 0.0, -1
+    return (seconds[job, own[job]] - seconds[job, after]) / more, after
+
+
+@pytest.mark.parametrize("seeds", ranges_of_seeds(40, 2000))
+def test_optimus_as_published_is_greedy(seeds: range) -> None:
+    """No step is left that gains, and nobody waits for whom a GPU is left; first come, first."""
+    for seed in seeds:
+        jobs = drawn_round(seed, types=1 + seed % 2)
+        with np.errstate(divide="ignore"):
+            seconds = jobs.steps_remaining[:, None] / jobs.speed
+        chosen = OptimusGreedy().choose(jobs)
+        assert (held(jobs, chosen) <= jobs.capacity).all()
+        assert (jobs.speed[chosen >= 0, chosen[chosen >= 0]] > 0).all()
+        own = chosen.tolist()
+        assert max(gained(jobs, seconds, own, job)[0] for job in range(len(own))) <= 0
+        firsts = [-1] * len(own)
+        for job in np.argsort(jobs.arrival_s).tolist():
+            free = jobs.capacity - held(jobs, np.array(firsts))
+            can = [
+                option
+                for option in range(jobs.gpus.size)
+                if np.isfinite(seconds[job, option])
+                and jobs.gpus[option] <= free[jobs.kind[option]]
+            ]
+            if can:
+                firsts[job] = min(can, key=lambda o: (jobs.gpus[o], seconds[job, o], o))
+        while True:
+            steps = [gained(jobs, seconds, firsts, job) for job in range(len(own))]
+            best = max(range(len(own)), key=lambda job: (steps[job][0], -job))
+            if steps[best][0] <= 0:
+                break
+            firsts[best] = steps[best][1]
+        assert own == firsts
+
+
+@pytest.mark.parametrize("seeds", [range(12), pytest.param(range(12, 300), marks=pytest.mark.slow)])
+def test_pollux_as_published_comes_near_the_program_and_never_beyond(seeds: range) -> None:
+    reached = []
+    for seed in seeds:
+        jobs = drawn_round(seed, types=1 + seed % 2)
+        search = PolluxSearch(population=40, generations=40)
+        chosen = search.choose(jobs)
+        assert (held(jobs, chosen) <= jobs.capacity).all()
+        assert chosen.tolist() == search.choose(jobs).tolist()
+        columns = {
+            "weight": jobs.weight,
+            "fair_throughput": jobs.fair_speed,
+            "reallocation_factor": jobs.reallocation_factor,
+        }
+        instance = Instance.of_options(
+            *(jobs.speed, jobs.gpus, jobs.capacity),
+            option_accelerator=jobs.kind,
+            columns=columns,
+        )
+        best = solve_instance(Pollux(), instance).objective
+        s = jobs.speed / jobs.fair_speed[:, None] * jobs.reallocation_factor[:, None]
+        level = np.where(chosen >= 0, s[np.arange(len(s)), chosen], 0.0)
+        mean = float(jobs.weight @ (1.004 / (level + 0.004)) / jobs.weight.sum())
+        assert mean >= best * (1 - 1e-6)
+        reached.append(best / mean)
+    assert np.mean(reached) > 0.97
+
+
+def test_a_search_keeps_what_nothing_is_better_than() -> None:
+    for seed in range(10):
+        jobs = drawn_round(seed)
+        fittest = PolluxSearch(population=60).choose(jobs)
+        again = jobs._replace(current=fittest, reallocation_factor=np.zeros(len(fittest)))
+        assert PolluxSearch(population=2, generations=1).choose(again).tolist() == fittest.tolist()
+    with pytest.raises(ap.InputError, match="population"):
+        PolluxSearch(population=1)
+    with pytest.raises(ap.InputError, match="power"):
+        PolluxSearch(power=0.5)
