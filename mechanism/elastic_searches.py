@@ -173,7 +173,7 @@ def _any_option(rng: np.random.Generator, can: Bools, times: int) -> Ints:
     """Draw an option that each job can have, or none, evenly; shape (times, jobs)."""
     order = np.argsort(~can, axis=1, kind="stable")
     place = (rng.random((times, len(can))) * can.sum(axis=1)).astype(np.intp)
-    return order[np.arange(len(can)), place]
+    return np.asarray(order[np.arange(len(can)), place], dtype=np.intp)
 
 
 def _repaired(rng: np.random.Generator, everybody: Ints, jobs: ElasticJobs) -> Ints:
@@ -200,4 +200,4 @@ def _cost(term: Floats, everybody: Ints) -> Floats:
 def _fitter(rng: np.random.Generator, cost: Floats, times: int) -> Ints:
     """Draw pairs, and return the fitter of each."""
     first, second = rng.integers(len(cost), size=(2, times))
-    return np.where(cost[first] <= cost[second], first, second)
+    return np.asarray(np.where(cost[first] <= cost[second], first, second), dtype=np.intp)

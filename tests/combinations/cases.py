@@ -42,8 +42,9 @@ from apportion.sim.settings import settings_for
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-LIMIT_S = 60
-"""Seconds after which a case is endless; all have a few jobs of a few hundred seconds."""
+LIMIT_S = 150
+"""Seconds of the processor after which a case is endless: all have a few short jobs, and code that
+is compiled at its first use takes some 30 seconds."""
 
 NOTHING_HAPPENS = ("gets ahead", "would wait for ever", "stand still", "puts off")
 """What an error of a run says in which nothing can happen any more."""
@@ -305,7 +306,7 @@ def outcome(seed: int, *, impossible: bool) -> dict[str, Any]:
     decider, workload, cluster, settings = draw(seed, impossible=impossible)
     asked = f"{decider} on {cluster}, {workload!r}: {settings}"
     told = {"seed": seed, "asked": asked, "decider": decider, "mechanism": settings["mechanism"]}
-    signal.alarm(LIMIT_S)
+    signal.setitimer(signal.ITIMER_PROF, LIMIT_S)
     try:
         run = ap.simulate(decider, workload, cluster, **settings)
         whole = bool(np.isfinite(run.jobs["completion_s"].to_numpy(dtype=float)).all())
@@ -320,7 +321,7 @@ def outcome(seed: int, *, impossible: bool) -> dict[str, Any]:
     except Exception:
         return told | {"became": "raw", "text": traceback.format_exc()[-900:]}
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 def _endless(number: int, frame: Any) -> None:
@@ -335,7 +336,7 @@ def main() -> None:
     register_possible()
     if kind == "impossible":
         register_impossible()
-    signal.signal(signal.SIGALRM, _endless)
+    signal.signal(signal.SIGPROF, _endless)
     for seed in range(first, last):
         told = outcome(seed, impossible=kind == "impossible")
         sys.stdout.write(json.dumps(told) + "\n")
