@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from apportion.kinds import check_fields
@@ -30,4 +30,5 @@ class Part:
 
 def _default(part: Any) -> object:
     """Value that a field has unless another is given."""
-    return part.default if part.default_factory is MISSING else part.default_factory()
+    # Of a class that was pickled by value, as a notebook's, what says "none" is not MISSING.
+    return part.default_factory() if callable(part.default_factory) else part.default

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from apportion.errors import unknown_name
@@ -133,4 +133,5 @@ def depends_on_time(policy: Policy) -> bool:
 
 def _default(field: Field[Any]) -> object:
     """Value that a field has unless another is given."""
-    return field.default if field.default_factory is MISSING else field.default_factory()
+    # Of a class that was pickled by value, as a notebook's, what says "none" is not MISSING.
+    return field.default_factory() if callable(field.default_factory) else field.default
