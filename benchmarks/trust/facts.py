@@ -135,9 +135,8 @@ class Facts:
 
     @cached_property
     def shares(self) -> Floats:
-        """Share of the GPUs that each type of the tensor has; 0 for types of the cluster only."""
-        gpus = np.where(self.in_tensor, self.capacity, 0.0)
-        return np.asarray(gpus / gpus.sum())
+        """Share of the GPUs of the cluster that each type has, also one that no option is of."""
+        return np.asarray(self.capacity / self.capacity.sum())
 
     @cached_property
     def equal_share(self) -> Floats:
@@ -147,8 +146,7 @@ class Facts:
     @cached_property
     def isolated_time(self) -> Floats:
         """(W_j / n) / s_i, scaled down to a sum of 1; jobs x types."""
-        gpus = np.where(self.in_tensor, self.capacity, 0.0)
-        time = gpus[None, :] / self.n / self.scale[:, None]
+        time = self.capacity[None, :] / self.n / self.scale[:, None]
         return np.asarray(time / np.maximum(1.0, time.sum(axis=1, keepdims=True)))
 
     @cached_property

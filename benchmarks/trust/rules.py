@@ -18,7 +18,7 @@ def formula(facts: Facts) -> Floats:
     if case.policy == "isolated":
         time = facts.isolated_time
     else:
-        gpus = float(facts.capacity[facts.in_tensor].sum())
+        gpus = float(facts.capacity.sum())
         wanted = float(facts.count * facts.scale @ facts.weight)
         most = min(1 / facts.weight.max(), gpus / wanted)
         time = most * facts.weight[:, None] * facts.shares[None, :]
@@ -85,8 +85,7 @@ def packing_fault(facts: Facts, X: Floats) -> str:
     taken = np.concatenate([case.job[case.row == row] for row in used])
     if sorted(taken) != list(range(case.jobs)):
         return "a job is in no combination or in two"
-    gpus = np.where(facts.in_tensor, facts.capacity, 0.0)
-    wants_more = facts.scale.sum() > gpus.sum()
+    wants_more = facts.scale.sum() > facts.capacity.sum()
     if not wants_more and (size[used] > 1).any():
         return "packed although there are GPUs for all"
     for row in used[size[used] > 1]:
@@ -95,8 +94,9 @@ def packing_fault(facts: Facts, X: Floats) -> str:
         share = np.divide(case.speed[members], alone, out=np.zeros_like(alone), where=alone > 0)
         if not (share @ facts.shares[case.option_type]).sum() > 1 - 1e-9:
             return "a pair that is slower than taking turns"
-    time = gpus[None, case.option_type] / len(used) / case.gpus[used]
-    time = time / np.maximum(1.0, time.sum(axis=1, keepdims=True))
+    time = facts.capacity[None, case.option_type] / len(used) / case.gpus[used]
+    elsewhere = facts.capacity[~facts.in_tensor].sum() / len(used) / case.gpus[used].max(axis=1)
+    time = time / np.maximum(1.0, time.sum(axis=1) + elsewhere)[:, None]
     row, option = facts.entries
     allowed = np.zeros_like(X, dtype=bool)
     allowed[row, option] = True
