@@ -5,6 +5,7 @@ spreadsheet: ``=HYPERLINK(...)`` as the name of a job sends what stands beside i
 Such texts are written with an apostrophe before them, which spreadsheets take for "text" and do not
 show, and are read without it. A text that begins with apostrophes and one of those signs has one
 more apostrophe in the file, so that every text comes back as it was. Numbers stay as they are.
+So is a text that begins with a blank: readers leave out blanks between a comma and a cell.
 """
 
 from __future__ import annotations
@@ -19,18 +20,19 @@ if TYPE_CHECKING:
 __all__ = ["guarded", "restored", "to_csv"]
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_MARKED = (*_FORMULA, " ")
 
 
 def guarded(text: Any) -> Any:
-    """Return a cell as it is written: texts that look like a formula with an apostrophe."""
-    if isinstance(text, str) and text.lstrip("'").startswith(_FORMULA):
+    """Return a cell as it is written: what looks like a formula or is blank first is marked."""
+    if isinstance(text, str) and text.lstrip("'").startswith(_MARKED):
         return f"'{text}"
     return text
 
 
 def restored(cells: pd.Series) -> pd.Series:
     """Return a column of texts as they were before they were written."""
-    marked = cells.str.startswith("'") & cells.str.lstrip("'").str.startswith(_FORMULA)
+    marked = cells.str.startswith("'") & cells.str.lstrip("'").str.startswith(_MARKED)
     return cells.where(~marked, cells.str.slice(1)) if marked.any() else cells
 
 

@@ -6,6 +6,7 @@ import argparse
 import importlib
 import logging
 import os
+import re
 import sys
 from typing import TYPE_CHECKING
 
@@ -42,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except ApportionError as error:
         logger.info("The error came from here:", exc_info=error)
-        text = " ".join(str(error).split())
+        text = _in_options(" ".join(str(error).split()), args)
         return _say(f"error: {text}", _MISUSED if isinstance(error, InputError) else _FAILED)
     return 0
 
@@ -54,6 +55,24 @@ def _run(args: argparse.Namespace) -> None:
         logging.getLogger("apportion").setLevel(logging.INFO)
     importlib.import_module(f"apportion.cli.{args.module}").run(args)
     sys.stdout.flush()
+
+
+_ARGUMENT = re.compile(
+    r"""(?<![\w'"])([a-z_]+)=(?:'([^']*)'|"([^"]*)"|([0-9][\w.]*)|(True))?(?![\w(\[{'"])"""
+)
+"""An argument as Python has it: a name, and a text, a number or True, or nothing."""
+
+
+def _in_options(text: str, args: argparse.Namespace) -> str:
+    """Write arguments of Python that the command has options for as these options."""
+
+    def option(found: re.Match[str]) -> str:
+        if found[1] not in vars(args):
+            return found[0]
+        value = next((f" {each}" for each in found.groups()[1:4] if each is not None), "")
+        return f"--{found[1].replace('_', '-')}{value}"
+
+    return _ARGUMENT.sub(option, text)
 
 
 def _interrupted(args: argparse.Namespace) -> str:

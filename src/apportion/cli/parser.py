@@ -63,8 +63,29 @@ examples:
 """
 
 
+class _Once(argparse.Action):
+    """Keep the value of an option, which is refused where it stands twice."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        asked = parser.__dict__.setdefault("asked", set())
+        if option_string is not None and self.dest in asked:
+            raise argparse.ArgumentError(self, "is given twice; it takes one value")
+        asked.add(self.dest)
+        setattr(namespace, self.dest, values)
+
+
 class _Parser(argparse.ArgumentParser):
     """A parser that raises instead of ending the program."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.register("action", None, _Once)
 
     def error(self, message: str) -> NoReturn:
         raise InputError(f"{message[:1].upper()}{message[1:]}. See {self.prog} --help.")

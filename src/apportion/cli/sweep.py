@@ -18,6 +18,7 @@ from apportion.experiments import plan_sweep, sweep
 from apportion.experiments.machine.store import FILE, Store
 from apportion.experiments.sources import sources_of
 from apportion.experiments.sweeps.readable import readable_tables
+from apportion.report.files import check_format
 from apportion.sim.traces.elastic import is_elastic
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def run(args: argparse.Namespace) -> None:
         "resample": args.resample,
         **simulation_settings(args),
     }
+    check_format(args.table_format)
     if args.dry_run:
         _list(plan_sweep(**what), Path(args.out))
         return
