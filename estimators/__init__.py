@@ -23,6 +23,7 @@ from apportion.estimators.speeds import (
     SpeedModel,
     estimate_speeds,
 )
+from apportion.kinds import open_doors
 
 __all__ = [
     "DISTRIBUTED_FAMILIES",
@@ -46,3 +47,5 @@ __all__ = [
     "scaled_throughput",
     "speedup",
 ]
+
+open_doors(globals())

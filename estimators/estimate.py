@@ -192,6 +192,11 @@ def interference_errors(estimate: Floats, truth: Floats) -> dict[str, float]:
         share of cells where estimate and truth agree on whether sharing beats taking turns (the
         sum of both members is above 1).
     """
+    if np.shape(estimate) != np.shape(truth) or np.ndim(truth) != 3:
+        raise InputError(
+            f"Estimate {np.shape(estimate)} and truth {np.shape(truth)} must have one shape, "
+            f"(keys, keys, accelerators)."
+        )
     error = estimate - truth
     packs = [values + values.transpose(1, 0, 2) > 1.0 for values in (estimate, truth)]
     return {

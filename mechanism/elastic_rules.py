@@ -11,6 +11,7 @@ import numpy as np
 
 from apportion.checks import choice, whole
 from apportion.errors import InputError
+from apportion.table_checks import array_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -96,9 +97,11 @@ def shortest_first(seconds: ArrayLike, base: ArrayLike, gpus: int) -> NDArray[np
     served
         Whether a job has its base workers, shape (jobs,). Equals are served in their order.
     """
-    served = np.zeros(np.shape(seconds), dtype=bool)
-    workers, left = np.asarray(base, dtype=float), float(whole("gpus", gpus, 0))
-    for job in np.argsort(np.asarray(seconds, dtype=float), kind="stable").tolist():
+    takes, workers = array_of("seconds", seconds, 1), array_of("base", base, 1)
+    if takes.shape != workers.shape:
+        raise InputError(f"There are seconds of {takes.size} jobs and workers of {workers.size}.")
+    served, left = np.zeros(takes.shape, dtype=bool), float(whole("gpus", gpus, 0))
+    for job in np.argsort(takes, kind="stable").tolist():
         if workers[job] <= left:
             served[job] = True
             left -= float(workers[job])
@@ -130,11 +133,16 @@ def base_workers(
     served
         Whether a job has its base workers, shape (jobs,). Equals are served in their order.
     """
-    takes, workers = np.asarray(seconds, dtype=float), np.asarray(base, dtype=float)
-    left = np.array(gpus, dtype=float)
+    takes, workers = array_of("seconds", seconds, 2), array_of("base", base, 2)
+    left, ahead = array_of("gpus", gpus, 1), np.asarray(first, dtype=bool)
+    if not (takes.shape == workers.shape == (ahead.size, left.size) and ahead.ndim == 1):
+        raise InputError(
+            f"Seconds {takes.shape} and base workers {workers.shape} are by job and type, for "
+            f"{ahead.size} jobs and {left.size} types."
+        )
     served = np.zeros(len(takes), dtype=bool)
     shortest = takes.min(axis=1, initial=np.inf)
-    for job in np.lexsort([shortest, ~np.asarray(first, dtype=bool)]).tolist():
+    for job in np.lexsort([shortest, ~ahead]).tolist():
         fits = np.where(workers[job] <= left, takes[job], np.inf)
         kind = int(fits.argmin())
         if np.isfinite(fits[kind]):

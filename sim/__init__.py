@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from apportion.kinds import open_doors
 from apportion.sim.contention.workload import generate_contended_workload
 from apportion.sim.elastic.generate import generate_elastic_workload
 from apportion.sim.elastic_workload import ElasticWorkload
@@ -42,3 +43,5 @@ __all__ = [
     "serve",
     "simulate",
 ]
+
+open_doors(globals())

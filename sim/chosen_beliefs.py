@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from apportion.errors import InputError
+from apportion.errors import InputError, written
 from apportion.sim.beliefs import Agnostic, Told
 from apportion.sim.estimated_beliefs import Estimated
 
@@ -30,6 +30,11 @@ def chosen_beliefs(given: Beliefs | None, settings: dict[str, Any]) -> Beliefs:
     InputError
         If it is said in both ways, or pairs are estimated beside other than told speeds.
     """
+    if given is not None and not hasattr(given, "start"):
+        raise InputError(
+            f"beliefs is {written(given)}; it must be Told(), Agnostic(), Estimated() or another "
+            f"thing with a method start."
+        )
     estimates = settings.pop("pair_estimates", None)
     learns = settings.pop("learn_pairs", False)
     of_pairs, speeds = estimates is not None or learns, settings["speeds"]

@@ -16,6 +16,7 @@ from apportion.estimators.goodput.noise import efficiency, gain, noise_scale
 from apportion.estimators.goodput.observations import StepObservations
 from apportion.estimators.goodput.step_times import StepTimes
 from apportion.estimators.goodput.table import GangConfiguration, GoodputTable, goodput_table
+from apportion.kinds import open_doors
 
 __all__ = [
     "LEARNING_RATE_RULES",
@@ -42,3 +43,5 @@ __all__ = [
     "learning_rate_factor",
     "noise_scale",
 ]
+
+open_doors(globals())

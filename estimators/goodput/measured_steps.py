@@ -10,6 +10,8 @@ from scipy.interpolate import LinearNDInterpolator
 
 from apportion.errors import InputError, written
 from apportion.estimators.goodput.observations import StepObservations
+from apportion.kinds import checked
+from apportion.table_checks import check_columns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,8 +58,11 @@ class MeasuredSteps:
         For a placement that is not one, and a synchronisation that is longer than its step.
     """
 
+    @checked
     def __init__(self, name: str, placements: pd.DataFrame, larger: pd.DataFrame) -> None:
         self.name = name
+        check_columns("The placements", placements, ("placement", "local_batch", *_TIMES))
+        check_columns("The larger gangs", larger, ("nodes", "gpus", "local_batch", *_TIMES))
         gangs = [_digits(name, text) for text in placements["placement"]]
         exact = placements.assign(
             nodes=[len(gang) for gang in gangs], gpus=[sum(gang) for gang in gangs]

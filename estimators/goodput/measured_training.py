@@ -10,6 +10,7 @@ import pandas as pd
 from apportion.checks import whole
 from apportion.errors import InputError
 from apportion.estimators.goodput.noise import gain, noise_scale
+from apportion.kinds import checked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,6 +46,7 @@ class MeasuredTraining:
         For no tables, or fewer rows than epochs.
     """
 
+    @checked
     def __init__(
         self, name: str, epochs_of: Mapping[int, pd.DataFrame], epochs: int | None = None
     ) -> None:

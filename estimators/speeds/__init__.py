@@ -8,6 +8,7 @@ from apportion.estimators.speeds.completed import EstimatedThroughputs, estimate
 from apportion.estimators.speeds.estimated import EstimatedSpeeds
 from apportion.estimators.speeds.imputed import ImputedSpeeds
 from apportion.estimators.speeds.model import SpeedModel
+from apportion.kinds import open_doors
 
 __all__ = [
     "ColumnMeans",
@@ -18,3 +19,5 @@ __all__ = [
     "SpeedModel",
     "estimate_speeds",
 ]
+
+open_doors(globals())

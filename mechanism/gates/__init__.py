@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from apportion.kinds import open_doors
 from apportion.mechanism.gates.built_in import AdaDual, AllOf, AtMost, KWay, TimeShift
 from apportion.mechanism.gates.gate import HOLD, START, Flow, Gate, LinksView
 from apportion.mechanism.gates.registry import GATES, get_gate
@@ -23,3 +24,5 @@ __all__ = [
     "WhatIf",
     "get_gate",
 ]
+
+open_doors(globals())

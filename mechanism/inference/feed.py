@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from apportion.kinds import checked
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -23,6 +25,7 @@ class RequestFeed:
         Of the requests, in order of arrival.
     """
 
+    @checked
     def __init__(
         self,
         gpus: InferenceGpus,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from apportion.kinds import open_doors
 from apportion.mechanism.offers.candidates import InOrder, Takers
 from apportion.mechanism.offers.lease import Lease
 from apportion.mechanism.offers.mechanism import LeaseMechanism
@@ -29,3 +30,5 @@ __all__ = [
     "scheduler_table",
     "tier_of",
 ]
+
+open_doors(globals())

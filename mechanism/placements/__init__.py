@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from apportion.kinds import open_doors
 from apportion.mechanism.placements.registry import PLACEMENTS, get_placement, register
 from apportion.mechanism.placements.strategy import Gang, Strategy
 
 __all__ = ["PLACEMENTS", "Gang", "Strategy", "get_placement", "register"]
+
+open_doors(globals())

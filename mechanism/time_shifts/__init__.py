@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from apportion.kinds import open_doors
 from apportion.mechanism.time_shifts.affinity import AffinityGraph
 from apportion.mechanism.time_shifts.candidates import (
     RankedPlacement,
@@ -40,3 +41,5 @@ __all__ = [
     "score_of",
     "unified_circle",
 ]
+
+open_doors(globals())

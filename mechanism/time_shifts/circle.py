@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from apportion.errors import InputError
+from apportion.table_checks import array_of
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -58,7 +61,9 @@ def unified_circle(
     periods_s
         Seconds, > 0, of one job or more.
     """
-    periods = np.asarray(periods_s, dtype=float)
+    periods = array_of("periods_s", periods_s, 1)
+    if not periods.size or not (np.isfinite(periods) & (periods > 0)).all():
+        raise InputError("The periods of a circle must be seconds > 0, of one job or more.")
     longest = periods.max()
     turns = np.arange(1, max(1, math.floor(most * (periods.min() / longest) + 0.5)) + 1)
     ratios = turns[:, None] * (longest / periods)

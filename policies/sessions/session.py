@@ -114,6 +114,7 @@ class Session:
     its speed on a type that the cluster no longer has counts again when the type is back.
     """
 
+    @checked
     def __init__(
         self, policy: Policy, cluster: Cluster, *, second_stage: bool, route: Route
     ) -> None:

@@ -6,6 +6,7 @@ engine to read, `fast` the compiled one of the same meaning, `record` what a tim
 
 from __future__ import annotations
 
+from apportion.kinds import open_doors
 from apportion.sim.contention.engine import Engine
 from apportion.sim.contention.iteration import (
     Iteration,
@@ -34,3 +35,5 @@ __all__ = [
     "in_phases",
     "overlapped",
 ]
+
+open_doors(globals())

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from apportion.checks import number, whole
-from apportion.errors import InputError
+from apportion.errors import InputError, written
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -188,6 +188,8 @@ def in_phases(phases: Iterable[Phase]) -> Iteration:
     needs: list[int] = []
     sends: list[Send] = []
     for phase in phases:
+        if not isinstance(phase, Phase):
+            raise InputError(f"{written(phase)} is among the phases; it must be a Phase.")
         before = len(sends), len(tasks)
         if phase.gpu_s:
             tasks.append(phase.gpu_s)

@@ -17,6 +17,7 @@ from apportion.estimators.goodput import (
 )
 from apportion.sim.draws import streams
 from apportion.sim.elastic_workload import ElasticWorkload
+from apportion.sim.generate import MOST_JOBS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -112,7 +113,7 @@ def generate_elastic_workload(
     InputError
         For fewer than one job, or hours that are not > 0.
     """
-    count = whole("jobs", jobs, 1)
+    count = whole("jobs", jobs, 1, MOST_JOBS)
     length_s = 3600 * seconds("hours", hours, strict=True)
     rng = streams(_STREAMS, seed)
     known = list(SYNTHETIC_APPLICATIONS)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from apportion.checks import number, seconds
+from apportion.checks import check_memory, number, seconds
 from apportion.errors import InputError
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ def draw_request_times(
     InputError
         If more than `MOST_REQUESTS` would be drawn.
     """
+    check_memory("windows of noise", length_s / bursts.noise_window_s, 64)
     edges = np.append(np.arange(0.0, length_s, bursts.noise_window_s), length_s)
     widths = np.diff(edges)
     factor = rng["noise"].normal(-(bursts.noise**2) / 2, bursts.noise, widths.size)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 import pandas as pd
 
-from apportion.checks import choice, label, listed, number, seconds, whole
+from apportion.checks import check_memory, choice, label, listed, number, seconds, whole
 from apportion.errors import InputError, unknown_name
 from apportion.sim.draws import streams
 from apportion.sim.inference.arrival_times import Bursts, draw_request_times
@@ -108,6 +108,7 @@ def generate_requests(
 def _names(services: int | Sequence[str]) -> list[str]:
     if isinstance(services, (int, np.integer)):
         count = whole("The number of services", services, 1)
+        check_memory("services", count, 200)
         return [f"service-{number}" for number in range(1, count + 1)]
     names = [label("service", each) for each in listed("services", services)]
     if not names or len(set(names)) < len(names):

@@ -9,6 +9,7 @@ import numpy as np
 
 from apportion.checks import number
 from apportion.errors import InputError
+from apportion.kinds import check_fields
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -113,6 +114,7 @@ class MeasuredRate:
     period_s: float
 
     def __post_init__(self) -> None:
+        check_fields(self)
         starts, rates = (np.asarray(each, dtype=np.float64) for each in (self.start_s, self.rates))
         if starts.ndim != 1 or starts.shape != rates.shape or not starts.size:
             raise InputError("A measured rate needs as many rates as windows, at least one.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from apportion.checks import number, whole
+from apportion.checks import check_memory, number, whole
 from apportion.errors import InputError
 from apportion.mechanism.inference import InferenceGpus
 from apportion.mechanism.inference.feed import RequestFeed
@@ -82,6 +82,7 @@ def with_slo(requests: Any, slo_factor: float | None) -> Any:
 
 def serve_alone(serving: Serving, gpus: int, gpus_per_node: int = 4) -> ServingRun:
     """Serve the requests of checked settings; see `serve`."""
+    check_memory("GPUs", gpus, 1_000)
     life = InferenceGpus(
         [gpu // gpus_per_node for gpu in range(gpus)],
         serving.cold_starts,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from apportion.kinds import open_doors
 from apportion.sim.network.analytic import AnalyticNetwork
 from apportion.sim.network.astra_workload import read_astra_workload
 from apportion.sim.network.calibration import (
@@ -118,3 +119,5 @@ __all__ = [
     "tensor_parallel",
     "tier_of",
 ]
+
+open_doors(globals())

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from apportion.checks import choice, label, number
 from apportion.errors import InputError, written
+from apportion.kinds import check_fields
 from apportion.sim.network.collectives import COLLECTIVES, Cost
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ class ModelProfile:
     layers: tuple[Layer, ...]
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if not (self.layers and self.compute_s > 0):
             raise InputError(f"The profile of {self.name!r} has no layer that computes.")
 

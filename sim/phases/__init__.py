@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from apportion.kinds import open_doors
 from apportion.sim.phases.engine import run_phases
 from apportion.sim.phases.joint import JointShifts, joint_shifts, mean_score
 from apportion.sim.phases.priorities import crux_priorities, gpu_intensity
@@ -21,3 +22,5 @@ __all__ = [
     "rates_by_priority",
     "run_phases",
 ]
+
+open_doors(globals())

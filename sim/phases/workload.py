@@ -10,6 +10,7 @@ import pandas as pd
 from apportion.checks import hashable, listed, number, whole
 from apportion.checks import seed as check_seed
 from apportion.errors import InputError, unknown_name
+from apportion.sim.generate import MOST_JOBS
 from apportion.sim.network import COMMUNICATING_MODELS, communication_profile
 from apportion.sim.workload import Workload
 
@@ -60,7 +61,7 @@ def generate_communicating_workload(
     InputError
         For an unknown model, and a number that is out of range.
     """
-    whole("jobs", jobs, 1)
+    whole("jobs", jobs, 1, MOST_JOBS)
     number("jobs_per_hour", jobs_per_hour, strict=True)
     number("gbps", gbps, strict=True)
     rows = _rows(models, gpus)

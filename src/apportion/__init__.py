@@ -306,7 +306,8 @@ def __getattr__(name: str) -> Any:
     """Load a public name from the module that defines it, on first use."""
     if name not in _HOME_OF:
         raise AttributeError(f"module 'apportion' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOME_OF[name]), name)
+    home = importlib.import_module(_HOME_OF[name])
+    value = importlib.import_module("apportion.kinds").at_the_door(getattr(home, name))
     globals()[name] = value
     return value
 

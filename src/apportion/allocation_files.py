@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from apportion.checks import is_truth
 from apportion.errors import InputError, written
 
 if TYPE_CHECKING:
@@ -53,6 +54,11 @@ __all__ = [
 
 FORMAT = "apportion.allocation/1"
 _PLAIN = ("policy", "objective", "unit", "gap", "status", "message", "stats")
+_KINDS = {
+    **dict.fromkeys(("policy", "unit", "status", "message"), str),
+    **dict.fromkeys(("objective", "gap"), (int, float)),
+    "stats": Mapping,
+}
 _WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
@@ -103,6 +109,9 @@ def fields_of(content: Mapping[str, Any]) -> dict[str, Any]:
         names = content.get("levels")
         options = options if names is None else options.set_names(names)
         X = np.asarray(content["X"], dtype=float).reshape(len(rows), len(options))
+        for name, kind in _KINDS.items():
+            if not isinstance(content[name], kind) or is_truth(content[name]):
+                raise InputError(f"The {name} of the allocation is {written(content[name])}.")
         return {
             **{name: content[name] for name in _PLAIN},
             "X": pd.DataFrame(X, index=rows, columns=options),

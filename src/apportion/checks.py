@@ -23,6 +23,7 @@ __all__ = [
     "LONGEST_LABEL",
     "as_float",
     "at_most",
+    "check_memory",
     "choice",
     "file_path",
     "hashable",
@@ -49,6 +50,9 @@ LARGEST_NUMBER = 1e18
 
 LONGEST_LABEL = 1_000
 """Most characters of the name of a job, a type, a user."""
+
+MOST_BYTES = 8 * 2**30
+"""Most memory that a call takes on: more is a slip of the pen far more often than a wish."""
 
 _LARGEST_WHOLE = 2**63 - 1
 
@@ -136,6 +140,25 @@ def seconds(name: str, value: Any, *, strict: bool = False, infinite: bool = Fal
     """Return a length of time in seconds, >= 0, or > 0 if `strict`."""
     words = "a number of seconds"
     return number(name, value, strict=strict, infinite=infinite, words=words)
+
+
+def check_memory(what: str, count: float, bytes_each: float) -> None:
+    """Refuse what would need more than `MOST_BYTES`, before any of it is made.
+
+    Parameters
+    ----------
+    what
+        What there would be so many of, e.g. ``"jobs"``.
+    count, bytes_each
+        How many, and about what each takes.
+    """
+    needed = count * bytes_each
+    if needed > MOST_BYTES:
+        raise InputError(
+            f"{count:,.4g} {what} would take about {needed / 2**30:,.0f} GiB of memory; at most "
+            f"{MOST_BYTES / bytes_each:,.4g} fit into the {MOST_BYTES / 2**30:g} GiB that a call "
+            f"may take."
+        )
 
 
 def seed(value: Any, name: str = "seed") -> int:

@@ -46,7 +46,10 @@ def written(value: object) -> str:
     plain = value if scalar is None else scalar()
     if isinstance(plain, int) and plain.bit_length() > _MOST_BITS:
         return f"a number of {plain.bit_length()} bits"
-    text = " ".join(repr(plain).split())
+    try:
+        text = " ".join(repr(plain).split())
+    except (TypeError, ValueError):  # tables of things that no table can hold
+        text = f"a {type(plain).__name__}"
     return text if len(text) <= _MOST_LETTERS else f"{text[:_MOST_LETTERS]}..."
 
 

@@ -112,6 +112,8 @@ def check_jobs(jobs: pd.DataFrame, *, required: Iterable[str] = ()) -> pd.DataFr
         if column not in JOB_COLUMNS:
             raise unknown_name("column in the jobs table", column, JOB_COLUMNS)
     for column in required:
+        if column not in JOB_COLUMNS:
+            raise unknown_name("column of the jobs table", column, JOB_COLUMNS)
         if column not in jobs.columns:
             raise InputError(
                 f"The jobs table has no column {column!r} ({JOB_COLUMNS[column].meaning}), "

@@ -10,15 +10,16 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import math
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-from apportion.checks import is_number, is_truth, is_whole
+from apportion.checks import as_float, is_number, is_truth, is_whole
 from apportion.errors import InputError, unknown_name, written
 
-__all__ = ["check_fields", "checked"]
+__all__ = ["at_the_door", "check_fields", "checked", "open_doors"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -43,6 +44,21 @@ def _is_a(value: Any, name: str) -> bool:
     return any(each.__name__ == name for each in type(value).__mro__)
 
 
+def _shape(value: Any) -> tuple[int, ...] | None:
+    """Return the shape of an array of real numbers, NaN and truths included; None for others."""
+    kind = getattr(getattr(value, "dtype", None), "kind", None)
+    if kind is not None and hasattr(value, "shape"):
+        return tuple(value.shape) if kind in "iufb" else None
+    if isinstance(value, (list, tuple)):
+        inner = [_shape(each) for each in value]
+        alike = all(each is not None and each == inner[0] for each in inner)
+        return (len(inner), *(inner[0] or ())) if inner and alike else (0,) if not inner else None
+    if not isinstance(value, (bool, int, float)):
+        return None
+    return None if math.isinf(as_float(value)) and isinstance(value, int) else ()
+
+
+_ARRAY = _Kind("an array of numbers", lambda value: _shape(value) is not None)
 _KINDS: Mapping[str, _Kind] = {
     "None": _Kind("None", lambda value: value is None),
     "bool": _Kind("True or False", is_truth),
@@ -59,28 +75,76 @@ _KINDS: Mapping[str, _Kind] = {
     "Collection": _Kind("a list", _several),
     "tuple": _Kind("a tuple", lambda value: isinstance(value, (tuple, list))),
     "Callable": _Kind("a function", callable),
+    "ArrayLike": _ARRAY,
+    "Floats": _Kind("an array of numbers", lambda value: bool(_shape(value))),
+    "NDArray": _Kind("an array", lambda value: hasattr(value, "dtype") and hasattr(value, "shape")),
+    "Placement": _Kind("a list of (rack, machine, GPUs)", lambda v: len(_shape(v) or ()) == 2),
+    "RequestRate": _Kind("a rate of requests", lambda value: hasattr(value, "most")),
+    "Runs": _Kind(
+        "a mapping to Runs",
+        lambda value: isinstance(value, Mapping) and all(_is_a(r, "Run") for r in value.values()),
+    ),
+    "Shape": _Kind(
+        "a list of GPUs by machine for each rack",
+        lambda value: _several(value) and all(_several(rack) for rack in value),
+    ),
+    "type": _Kind("a class", lambda value: isinstance(value, type)),
 }
 _CLASSES = (
+    "AffinityGraph",
+    "Allocation",
+    "BatchLimits",
+    "Bursts",
     "Cluster",
+    "CommunicatingModel",
+    "CommunicationProfile",
+    "Comparison",
+    "Compatibility",
     "Configurations",
+    "Cost",
+    "Devices",
     "Dimension",
+    "ElasticTables",
     "ElasticWorkload",
+    "EstimatedSpeeds",
     "Exact",
     "GatedScheduler",
+    "Goodput",
+    "GoodputModel",
     "Instance",
     "Interconnect",
     "InterferenceEstimator",
     "Iterations",
+    "JobTable",
+    "JointShifts",
+    "Layer",
     "Leases",
+    "MeasuredApplication",
+    "MeasuredSteps",
+    "MeasuredTraining",
+    "ModelProfile",
+    "NoiseScale",
     "OfferScheduler",
     "PairThroughputs",
+    "Phase",
+    "PhaseJob",
+    "Plan",
     "Policy",
+    "ProtectTimes",
     "Queue",
     "QueueScheduler",
     "Resource",
     "RoundPlan",
     "Rounds",
+    "Run",
     "Serving",
+    "ServingRun",
+    "Session",
+    "Span",
+    "SpeedModel",
+    "StepObservations",
+    "StepTimes",
+    "TextFile",
     "ThroughputTensor",
     "Workload",
 )
@@ -114,7 +178,30 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
             kwargs = {name: _plain(value) for name, value in kwargs.items()}  # type: ignore[assignment]
         return function(*args, **kwargs)
 
+    with_checks.with_checks = True  # type: ignore[attr-defined]
     return with_checks
+
+
+def at_the_door(value: Any) -> Any:
+    """Return a function that checks its arguments, or what is no function as it is."""
+    cached = hasattr(value, "cache_info") and hasattr(value, "__wrapped__")
+    plain = inspect.isfunction(value) or cached
+    return checked(value) if plain and not hasattr(value, "with_checks") else value
+
+
+def open_doors(face: dict[str, Any]) -> None:
+    """Check the arguments of all functions that a package shows, in the copies that it shows.
+
+    Callers inside take a function from the module that defines it, and are not checked.
+
+    Parameters
+    ----------
+    face
+        The global names of the package, with ``__all__``.
+    """
+    for name in face["__all__"]:
+        if name in face:
+            face[name] = at_the_door(face[name])
 
 
 def check_fields(value: Any) -> None:
@@ -147,42 +234,36 @@ def _check(name: str, value: Any, kinds: tuple[_Kind, ...]) -> None:
         names = [each for kind in kinds for each in kind.names]
         if names and isinstance(value, str):
             raise unknown_name(name, value, names)
-        words = " or ".join(dict.fromkeys(kind.words for kind in kinds))
-        raise InputError(f"{name} is {written(value)}; it must be {words}.")
+        raise InputError(f"{name} is {written(value)}; it must be {_called(kinds)}.")
 
 
 @functools.cache
 def _kinds(annotation: str) -> tuple[_Kind, ...] | None:
     """Read an annotation; None where it says something that only the code at hand can check."""
-    kinds = []
-    for part in _alternatives(annotation):
-        name, _, inner = part.partition("[")
-        if name == "Literal":
-            kinds.append(_literal(part))
-        elif name in _CLASSES:
-            kinds.append(_class(name))
-        elif name in _KINDS:
-            kinds.append(_with_items(_KINDS[name], name, inner.removesuffix("]")))
-        else:
-            return None
-    return tuple(kinds)
+    try:
+        return _of_node(ast.parse(annotation, mode="eval").body)
+    except SyntaxError:
+        return None
 
 
-def _alternatives(annotation: str) -> list[str]:
-    """Split ``"A | B[C | D]"`` at the bars that stand outside of brackets."""
-    parts, depth = [""], 0
-    for letter in annotation:
-        depth += (letter == "[") - (letter == "]")
-        if letter == "|" and not depth:
-            parts.append("")
-        else:
-            parts[-1] += letter
-    return [part.strip() for part in parts]
+def _of_node(node: ast.expr) -> tuple[_Kind, ...] | None:
+    """Return the alternatives of a part of an annotation, None where it may be anything."""
+    if isinstance(node, ast.BinOp):
+        left, right = _of_node(node.left), _of_node(node.right)
+        return None if left is None or right is None else (*left, *right)
+    if isinstance(node, ast.Subscript):
+        name, inner = ast.unparse(node.value), node.slice
+        parts = inner.elts if isinstance(inner, ast.Tuple) else [inner]
+        kind = _literal(node) if name == "Literal" else _with_items(name, parts)
+        return None if kind is None else (kind,)
+    name = ast.unparse(node)
+    if name in _CLASSES:
+        return (_class(name),)
+    return (_KINDS[name],) if name in _KINDS else None
 
 
-def _literal(part: str) -> _Kind:
-    node = ast.parse(part, mode="eval").body
-    valid = ast.literal_eval(node.slice) if isinstance(node, ast.Subscript) else ()
+def _literal(node: ast.Subscript) -> _Kind:
+    valid = ast.literal_eval(node.slice)
     names = valid if isinstance(valid, tuple) else (valid,)
     words = " or ".join(map(repr, names))
     return _Kind(words, lambda value: isinstance(value, str) and value in names, names)
@@ -196,24 +277,60 @@ def _class(name: str) -> _Kind:
     return _Kind(f"a {name}{made.get(name, '')}", holds)
 
 
-def _with_items(kind: _Kind, name: str, inner: str) -> _Kind:
-    """Add what the items of a list, or of a tuple of one length, must be."""
-    if name not in ("Sequence", "Collection", "tuple") or not inner:
+def _any_of(kinds: tuple[_Kind, ...] | None) -> Callable[[Any], bool]:
+    """Tell whether a value is of one of several kinds, or of any where none are known."""
+    return lambda value: kinds is None or any(each.holds(value) for each in kinds)
+
+
+def _called(kinds: tuple[_Kind, ...]) -> str:
+    return " or ".join(dict.fromkeys(kind.words for kind in kinds))
+
+
+def _with_items(name: str, parts: list[ast.expr]) -> _Kind | None:
+    """Return the kind of a list, tuple or mapping whose items must be of some kinds."""
+    kind = _KINDS.get(name)
+    if kind is None or name in ("NDArray", "Callable"):
         return kind
-    whole, *others = (each.strip() for each in inner.split(",")) if "[" not in inner else ("",)
-    items = _kinds(whole)
-    length = 1 + len(others) if name == "tuple" and "..." not in others else None
-    if items is None or not set(others) <= {whole, "..."}:
+    if name == "Mapping":
+        key, item = (_any_of(_counted(_of_node(part))) for part in parts)
+        known = _counted(_of_node(parts[1]))
+        words = kind.words if known is None else f"{kind.words} to {_called(known)}"
+        return _Kind(
+            words,
+            lambda value: kind.holds(value) and all(key(k) and item(v) for k, v in value.items()),
+        )
+    if name != "tuple" or ast.unparse(parts[-1]) == "...":
+        items = _of_node(parts[0])
+        return _all_alike(kind, _counted(items) if name == "Iterable" else items)
+    checks = [_any_of(_of_node(part)) for part in parts]
+    first = _of_node(parts[0])
+    alike = first is not None and len({ast.unparse(part) for part in parts}) == 1
+    each = f" of {len(parts)} items" + (f", each {_called(first)}" if first and alike else "")
+
+    def right(value: Any) -> bool:
+        several = kind.holds(value) and len(value) == len(parts)
+        return several and all(holds(item) for holds, item in zip(checks, value, strict=True))
+
+    return _Kind(f"{kind.words}{each}", right)
+
+
+def _counted(kinds: tuple[_Kind, ...] | None) -> tuple[_Kind, ...] | None:
+    """Let counts among other values be written as 8.0; whoever counts looks for fractions."""
+    if kinds is None:
+        return None
+    return tuple(_KINDS["float"] if kind is _KINDS["int"] else kind for kind in kinds)
+
+
+def _all_alike(kind: _Kind, items: tuple[_Kind, ...] | None) -> _Kind:
+    """Return the kind of a list whose items are of one kind."""
+    if items is None:
         return kind
+    is_item = _any_of(items)
 
     def holds(value: Any) -> bool:
         if not kind.holds(value):
             return False
-        if not hasattr(value, "__len__"):  # what can be read only once is checked where it is read
-            return True
-        right = length is None or len(value) == length
-        return right and all(any(each.holds(item) for each in items) for item in value)
+        # What can be read only once is checked where it is read.
+        return not hasattr(value, "__len__") or all(is_item(item) for item in value)
 
-    count = "" if length is None else f"{length} items, each "
-    words = " or ".join(dict.fromkeys(each.words for each in items))
-    return _Kind(f"{kind.words} of {count or 'items, each '}{words}", holds)
+    return _Kind(f"{kind.words} of items, each {_called(items)}", holds)

@@ -11,11 +11,21 @@ from apportion.checks import as_float, is_truth, read_number
 from apportion.errors import InputError, written
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
 
-__all__ = ["as_floats", "at_least_0", "check_unique", "float_array", "table"]
+__all__ = [
+    "array_of",
+    "as_floats",
+    "at_least_0",
+    "check_columns",
+    "check_unique",
+    "float_array",
+    "table",
+]
 
 
 def table(name: str, value: Any, rows: str = "jobs") -> pd.DataFrame:
@@ -26,6 +36,24 @@ def table(name: str, value: Any, rows: str = "jobs") -> pd.DataFrame:
             f"{type(value).__name__}."
         )
     return value
+
+
+def array_of(name: str, values: Any, dimensions: int) -> Floats:
+    """Return an array of numbers with so many dimensions."""
+    array = float_array(name, values)
+    if array.ndim != dimensions:
+        shape = "a list of numbers" if dimensions == 1 else f"an array of {dimensions} dimensions"
+        raise InputError(f"{name} must be {shape}; its shape is {array.shape}.")
+    return array
+
+
+def check_columns(name: str, value: Any, columns: Iterable[str]) -> pd.DataFrame:
+    """Return a DataFrame that has some columns, or name the first that is not there."""
+    given = table(name, value, "rows")
+    for column in columns:
+        if column not in given.columns:
+            raise InputError(f"{name} has no column {column!r}; it needs {', '.join(columns)}.")
+    return given
 
 
 def check_unique(what: str, index: pd.Index) -> None:

@@ -20,6 +20,7 @@ import sys
 import tempfile
 import warnings
 from contextlib import redirect_stderr, redirect_stdout
+from enum import Enum
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
@@ -40,9 +41,14 @@ SECONDS = 20
 INSIDE = (
     "apportion.cli",
     "apportion.experiments.machine",
+    "apportion.mechanism.configurations",
     "apportion.mechanism.inference",
     "apportion.mechanism.labelled",
+    "apportion.mechanism.offers.Racks",
+    "apportion.policies.Instance",
+    "apportion.policies.Problem",
     "apportion.policies.solving",
+    "apportion.sim.contention.PlainEngine",
     "apportion.sim.elastic",
     "apportion.sim.engine",
     "apportion.sim.leasing",
@@ -70,12 +76,16 @@ def public_calls() -> tuple[tuple[str, Callable[..., Any]], ...]:
             plain = inspect.isclass(value) or inspect.isfunction(value)
             error = inspect.isclass(value) and issubclass(value, BaseException)
             abstract = inspect.isabstract(value) or getattr(value, "_is_protocol", False)
-            if not plain or error or abstract:
+            choices = inspect.isclass(value) and issubclass(value, Enum)
+            inside = f"{module.__name__}.{name}".startswith(INSIDE)
+            if not plain or error or abstract or choices or inside:
                 continue
             calls.setdefault(id(value), (f"{module.__name__}.{name}", value))
             for own, made in vars(value).items() if inspect.isclass(value) else ():
                 if isinstance(made, classmethod) and not own.startswith("_"):
-                    calls.setdefault(id(made), (f"{module.__name__}.{name}.{own}", getattr(value, own)))
+                    calls.setdefault(
+                        id(made), (f"{module.__name__}.{name}.{own}", getattr(value, own))
+                    )
     return tuple(sorted(calls.values(), key=lambda each: each[0]))
 
 
@@ -87,7 +97,9 @@ def _examples() -> dict[str, list[Any]]:
     profile = ap.CommunicationProfile("p", 0.2, [(0.0, 0.1, 10.0)])
     allocation = ap.solve("max_min_fairness", speeds(), workers={"v": 2, "k": 2})
     network = importlib.import_module("apportion.sim.network")
-    tree = network.leaf_spine("t", servers=2, gpus_per_server=2, servers_per_leaf=1, server_gbps=9.0)
+    tree = network.leaf_spine(
+        "t", servers=2, gpus_per_server=2, servers_per_leaf=1, server_gbps=9.0
+    )
     models = network.model_profiles()
     return {
         "bool": [True, False],
@@ -155,7 +167,10 @@ def drawn(number: int) -> tuple[str, Callable[[], Any]]:
 
 
 def _shown(value: Any) -> str:
-    text = " ".join(repr(value).split())
+    try:
+        text = " ".join(repr(value).split())
+    except TypeError:  # of a table with cells that have no hash
+        text = f"a {type(value).__name__}"
     return text if len(text) < 60 else f"{text[:60]}..."
 
 
@@ -179,7 +194,9 @@ def _failures(numbers: range) -> Iterator[dict[str, Any]]:
             trace = error.__traceback__
             while trace is not None and trace.tb_next is not None:
                 trace = trace.tb_next
-            where = "" if trace is None else f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
+            where = (
+                "" if trace is None else f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
+            )
             said = f"{type(error).__name__}: {str(error)[:200]}"
             yield {"number": number, "call": name, "error": said, "where": where}
         finally:

@@ -31,6 +31,7 @@ from apportion.estimators.goodput import (
     learning_rate_factor,
     noise_scale,
 )
+from apportion.kinds import open_doors
 from apportion.mechanism.configurations import (
     GANG_SIZES,
     RESTARTS,
@@ -195,3 +196,5 @@ __all__ = [
     "serve",
     "shortest_first",
 ]
+
+open_doors(globals())

@@ -6,6 +6,7 @@ Nothing here simulates; everything takes finished runs. Plots need matplotlib
 
 from __future__ import annotations
 
+from apportion.kinds import open_doors
 from apportion.report.day_plots import day_figure
 from apportion.report.html import report_page, summary_html
 from apportion.report.plots import PLOT_KINDS, kinds_of, plot
@@ -21,3 +22,5 @@ __all__ = [
     "report_page",
     "summary_html",
 ]
+
+open_doors(globals())

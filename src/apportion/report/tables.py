@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from apportion.table_checks import check_columns
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
@@ -188,6 +190,7 @@ def human_table(
     longest_s
         The longest time, which decides the unit of all of them; by default that of the summary.
     """
+    check_columns("The summary", summary, ("policy",))
     shown = [measure for measure in MEASURES if _is_shown(measure, summary, brief=brief)]
     if longest_s is None:
         longest_s = longest_time_s(summary)

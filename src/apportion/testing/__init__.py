@@ -13,8 +13,11 @@ def test_a_run():
 
 from __future__ import annotations
 
+from apportion.kinds import open_doors
 from apportion.testing.policy import check_policy
 from apportion.testing.schedule import check_schedule
 from apportion.testing.scheduler import check_scheduler
 
 __all__ = ["check_policy", "check_schedule", "check_scheduler"]
+
+open_doors(globals())

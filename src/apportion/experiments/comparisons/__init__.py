@@ -4,5 +4,8 @@ from __future__ import annotations
 
 from apportion.experiments.comparisons.comparison import Comparison
 from apportion.experiments.comparisons.run import compare
+from apportion.kinds import open_doors
 
 __all__ = ["Comparison", "compare"]
+
+open_doors(globals())
