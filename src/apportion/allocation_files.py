@@ -54,7 +54,7 @@ __all__ = [
 
 FORMAT = "apportion.allocation/1"
 _PLAIN = ("policy", "objective", "unit", "gap", "status", "message", "stats")
-_KINDS = {
+_KINDS: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("policy", "unit", "status", "message"), str),
     **dict.fromkeys(("objective", "gap"), (int, float)),
     "stats": Mapping,
