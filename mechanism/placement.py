@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from apportion.errors import InputError
-from apportion.kinds import checked
+from apportion.kinds import explained
 from apportion.mechanism.devices import Devices, Held
 from apportion.mechanism.placements import PLACEMENTS, Gang, get_placement
 from apportion.mechanism.placements.by_speed import Placing
@@ -50,7 +50,7 @@ class Placer:
         If there is no placement of that name.
     """
 
-    @checked
+    @explained
     def __init__(
         self,
         cluster: Cluster | Devices,

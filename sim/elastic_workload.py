@@ -11,7 +11,7 @@ import pandas as pd
 from apportion.checks import file_path, is_truth, label, number, seconds, whole
 from apportion.cluster import Cluster
 from apportion.errors import InputError, unknown_name, written
-from apportion.kinds import check_fields
+from apportion.kinds import explained
 from apportion.sim.elastic_files import save_elastic
 from apportion.sim.workload import Workload
 from apportion.table_checks import as_floats, check_unique, table
@@ -72,8 +72,8 @@ class ElasticWorkload:
     restart_s: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
+    @explained
     def __post_init__(self) -> None:
-        check_fields(self)
         label("name of a workload", self.name)
         jobs = table("The jobs", self.jobs)
         for column in ELASTIC_COLUMNS:

@@ -12,7 +12,7 @@ from apportion.errors import InputError, written
 from apportion.estimators.goodput.best_batch import SEARCHES, BestBatches, best_batches
 from apportion.estimators.goodput.noise import efficiency
 from apportion.estimators.goodput.step_times import StepTimes
-from apportion.kinds import check_fields
+from apportion.kinds import explained
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -53,8 +53,8 @@ class Goodput:
     noise: float
     limits: BatchLimits
 
+    @explained
     def __post_init__(self) -> None:
-        check_fields(self)
         if np.size(self.times.gradient_s(1)) != 1:
             raise InputError("The goodput of one job needs step times of one job.")
         if not (is_number(self.noise) and self.noise >= 0):

@@ -10,7 +10,7 @@ from scipy.interpolate import LinearNDInterpolator
 
 from apportion.errors import InputError, written
 from apportion.estimators.goodput.observations import StepObservations
-from apportion.kinds import checked
+from apportion.kinds import explained
 from apportion.table_checks import check_columns
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class MeasuredSteps:
         For a placement that is not one, and a synchronisation that is longer than its step.
     """
 
-    @checked
+    @explained
     def __init__(self, name: str, placements: pd.DataFrame, larger: pd.DataFrame) -> None:
         self.name = name
         check_columns("The placements", placements, ("placement", "local_batch", *_TIMES))

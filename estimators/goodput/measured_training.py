@@ -10,7 +10,7 @@ import pandas as pd
 from apportion.checks import whole
 from apportion.errors import InputError
 from apportion.estimators.goodput.noise import gain, noise_scale
-from apportion.kinds import checked
+from apportion.kinds import explained
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,7 +46,7 @@ class MeasuredTraining:
         For no tables, or fewer rows than epochs.
     """
 
-    @checked
+    @explained
     def __init__(
         self, name: str, epochs_of: Mapping[int, pd.DataFrame], epochs: int | None = None
     ) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from apportion.errors import InputError
 from apportion.estimators.goodput.goodput import checked_gangs
-from apportion.kinds import check_fields
+from apportion.kinds import explained
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -46,8 +46,8 @@ class StepObservations:
     gradient_s: ArrayLike
     step_s: ArrayLike
 
+    @explained
     def __post_init__(self) -> None:
-        check_fields(self)
         names = [field.name for field in fields(self)]
         values = [np.asarray(getattr(self, name), dtype=np.float64) for name in names]
         if len({each.shape for each in values}) > 1 or values[0].ndim != 1 or not values[0].size:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from apportion.checks import choice
+from apportion.kinds import explained
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,6 +44,7 @@ class GangOptions:
     nodes: Ints
 
     @classmethod
+    @explained
     def of(cls, pools: Sequence[MachinePool], sizes: str = "every") -> GangOptions:
         """List the options on machines.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from apportion.checks import choice, number, whole
 from apportion.errors import InputError
-from apportion.kinds import check_fields
+from apportion.kinds import explained
 from apportion.mechanism.gates.gate import HOLD, START
 
 if TYPE_CHECKING:
@@ -206,8 +206,8 @@ class TimeShift:
     shifts: Mapping[int, tuple[float, float]]
     name: str = field(default="time_shift", init=False)
 
+    @explained
     def __post_init__(self) -> None:
-        check_fields(self)
         for job, (shift_s, period_s) in self.shifts.items():
             number(f"The period of job {job}", period_s, strict=True)
             if not 0 <= shift_s < period_s:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from apportion.kinds import checked
+from apportion.kinds import explained
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ class RequestFeed:
         Of the requests, in order of arrival.
     """
 
-    @checked
+    @explained
     def __init__(
         self,
         gpus: InferenceGpus,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from apportion.checks import choice, seconds, whole
 from apportion.errors import InputError, written
-from apportion.kinds import checked
+from apportion.kinds import explained
 from apportion.mechanism.inference.agenda import Agenda
 from apportion.mechanism.inference.ledger import StateLedger
 from apportion.mechanism.inference.queues import ServedRequest, WaitingRequest, WaitingRequests
@@ -27,7 +27,7 @@ __all__ = ["GpuLives"]
 class GpuLives:
     """The books of `apportion.mechanism.inference.InferenceGpus`, which has its parameters."""
 
-    @checked
+    @explained
     def __init__(
         self,
         nodes: Sequence[int],

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from apportion.errors import InputError, written
-from apportion.kinds import checked
+from apportion.kinds import explained
 from apportion.mechanism.job_table import JobTable
 from apportion.mechanism.offers.holdings import Holdings
 from apportion.mechanism.offers.keeping import Keeping
@@ -70,7 +70,7 @@ class LeaseMechanism:
         If machines or racks are not whole, or there are none of a type.
     """
 
-    @checked
+    @explained
     def __init__(
         self,
         scheduler: OfferScheduler,

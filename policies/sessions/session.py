@@ -13,7 +13,7 @@ from apportion.allocation_files import write_object
 from apportion.checks import choice, label
 from apportion.cluster import Cluster
 from apportion.errors import InputError, unknown_name
-from apportion.kinds import checked
+from apportion.kinds import checked, explained
 from apportion.policies.labelled import solve
 from apportion.policies.registry import get_policy
 from apportion.policies.sessions import session_files
@@ -114,7 +114,7 @@ class Session:
     its speed on a type that the cluster no longer has counts again when the type is back.
     """
 
-    @checked
+    @explained
     def __init__(
         self, policy: Policy, cluster: Cluster, *, second_stage: bool, route: Route
     ) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from apportion.checks import LARGEST_NUMBER, choice, listed, number
 from apportion.errors import InputError, written
-from apportion.kinds import check_fields
+from apportion.kinds import explained
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -95,8 +95,8 @@ class SharedCost:
     counted_over: str = "task"
     slower: tuple[tuple[int, float], ...] = ()
 
+    @explained
     def __post_init__(self) -> None:
-        check_fields(self)
         number("s_per_byte", self.s_per_byte, strict=True)
         number("penalty_s_per_byte", self.penalty_s_per_byte)
         number("startup_s", self.startup_s)
@@ -151,8 +151,8 @@ class FairSharing:
 
     capacity: tuple[float, ...]
 
+    @explained
     def __post_init__(self) -> None:
-        check_fields(self)
         if not self.capacity:
             raise InputError("There is no link: capacity must have one number of bytes/s for each.")
         for link, most in enumerate(self.capacity):

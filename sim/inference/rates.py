@@ -9,7 +9,7 @@ import numpy as np
 
 from apportion.checks import number
 from apportion.errors import InputError
-from apportion.kinds import check_fields
+from apportion.kinds import explained
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -113,8 +113,8 @@ class MeasuredRate:
     rates: Floats
     period_s: float
 
+    @explained
     def __post_init__(self) -> None:
-        check_fields(self)
         starts, rates = (np.asarray(each, dtype=np.float64) for each in (self.start_s, self.rates))
         if starts.ndim != 1 or starts.shape != rates.shape or not starts.size:
             raise InputError("A measured rate needs as many rates as windows, at least one.")

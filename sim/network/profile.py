@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from apportion.checks import choice, label, number
 from apportion.errors import InputError, written
-from apportion.kinds import check_fields
+from apportion.kinds import explained
 from apportion.sim.network.collectives import COLLECTIVES, Cost
 
 if TYPE_CHECKING:
@@ -108,8 +108,8 @@ class ModelProfile:
     name: str
     layers: tuple[Layer, ...]
 
+    @explained
     def __post_init__(self) -> None:
-        check_fields(self)
         if not (self.layers and self.compute_s > 0):
             raise InputError(f"The profile of {self.name!r} has no layer that computes.")
 

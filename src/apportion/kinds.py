@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 from apportion.checks import as_float, is_number, is_truth, is_whole
 from apportion.errors import InputError, unknown_name, written
 
-__all__ = ["at_the_door", "check_fields", "checked", "open_doors"]
+__all__ = ["at_the_door", "check_fields", "checked", "explained", "open_doors"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -182,17 +182,56 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
     return with_checks
 
 
+def explained(function: Callable[P, R]) -> Callable[P, R]:
+    """Say which argument is not of its kind, where a function cannot work with it.
+
+    What the function itself refuses or accepts is left to it, so that it costs nothing where all
+    is well. Before ``__post_init__`` of a dataclass it looks at the fields.
+
+    Raises
+    ------
+    InputError
+        From the function: in place of an error of Python, if an argument is not of the kind that
+        it is annotated with.
+    """
+
+    @functools.wraps(function)
+    def with_reasons(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except InputError:
+            raise
+        except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError):
+            if function.__name__ == "__post_init__":
+                check_fields(args[0])
+            else:
+                _check_arguments(function, args, kwargs)
+            raise
+
+    with_reasons.with_checks = True  # type: ignore[attr-defined]
+    return with_reasons
+
+
+def _check_arguments(function: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) -> None:
+    """Name the first argument that is not of the kind that it is annotated with."""
+    parameters = inspect.signature(function).parameters
+    for name, value in (dict(zip(parameters, args, strict=False)) | dict(kwargs)).items():
+        kinds = _kinds(str(parameters[name].annotation)) if name in parameters else None
+        if kinds is not None:
+            _check(name, value, kinds)
+
+
 def at_the_door(value: Any) -> Any:
-    """Return a function that checks its arguments, or what is no function as it is."""
+    """Return a function that explains its errors, or what is no function as it is."""
     cached = hasattr(value, "cache_info") and hasattr(value, "__wrapped__")
     plain = inspect.isfunction(value) or cached
-    return checked(value) if plain and not hasattr(value, "with_checks") else value
+    return explained(value) if plain and not hasattr(value, "with_checks") else value
 
 
 def open_doors(face: dict[str, Any]) -> None:
-    """Check the arguments of all functions that a package shows, in the copies that it shows.
+    """Have all functions that a package shows explain errors, in the copies that it shows.
 
-    Callers inside take a function from the module that defines it, and are not checked.
+    Callers inside take a function from the module that defines it, as it is.
 
     Parameters
     ----------
