@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from apportion.checks import check_memory
 from apportion.cluster import TIERS
 from apportion.mechanism.places import MACHINE, NETWORK, RACK
 
@@ -57,6 +58,7 @@ class TimerBook:
         self._timers, self._lease_s = timers, lease_s
         self._machine, self._rack = gpus_per_machine, gpus_per_rack
         self._windows: dict[tuple[int, int], _Window] = {}
+        check_memory("GPUs of one type", gpus, 200)
         self.waits_until_s: Floats = np.zeros((gpus + 1, len(TIERS)))
         self.machine_s, self.rack_s = self.waits_until_s[:, RACK], self.waits_until_s[:, NETWORK]
         self.of_size = [(0.0, 0.0)] * (gpus + 1)

@@ -104,7 +104,7 @@ def _check(policy: Pollux) -> None:
         )
     if not 0 < policy.epsilon < np.inf:
         raise InputError(f"{policy!r}: epsilon must be a finite number > 0.")
-    term = policy.power * np.log(policy.epsilon)  # about that of epsilon / (1 + epsilon)
+    term = policy.power * np.log(float(policy.epsilon))  # about that of epsilon / (1 + epsilon)
     if np.log(_LARGEST_TERM) + 1e-9 < term < np.inf:
         raise InputError(
             f"{policy!r}: a job without an option would count 10^{term / np.log(10):.0f}, beside "

@@ -13,6 +13,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+from apportion.checks import whole
 from apportion.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Cost(NamedTuple):
 
 def point_to_point(dimension: Dimension, units: int = 2, distance: int = 1) -> Cost:
     """One message between two units of a dimension: hops * latency + S / B."""
-    hops = dimension.hops(units, distance)
+    hops = dimension.hops(whole("units", units, 1), distance)
     return Cost(hops * dimension.latency_s, 1 / dimension.bytes_per_s(units))
 
 

@@ -88,6 +88,7 @@ _KINDS: Mapping[str, _Kind] = {
         "a list of GPUs by machine for each rack",
         lambda value: _several(value) and all(_several(rack) for rack in value),
     ),
+    "np.random.Generator": _Kind("a Generator", lambda value: _is_a(value, "Generator")),
     "type": _Kind("a class", lambda value: isinstance(value, type)),
 }
 _CLASSES = (
@@ -133,10 +134,12 @@ _CLASSES = (
     "ProtectTimes",
     "Queue",
     "QueueScheduler",
+    "RankedPlacement",
     "Resource",
     "RoundPlan",
     "Rounds",
     "Run",
+    "ServedRequest",
     "Serving",
     "ServingRun",
     "Session",
@@ -201,24 +204,28 @@ def explained(function: Callable[P, R]) -> Callable[P, R]:
             return function(*args, **kwargs)
         except InputError:
             raise
-        except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError):
+        except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
             if function.__name__ == "__post_init__":
                 check_fields(args[0])
-            else:
-                _check_arguments(function, args, kwargs)
+            elif _check_arguments(function, args, kwargs) and not isinstance(error, AttributeError):
+                raise InputError(
+                    f"The arguments of {function.__name__} do not fit together: {error}."
+                ) from error
             raise
 
     with_reasons.with_checks = True  # type: ignore[attr-defined]
     return with_reasons
 
 
-def _check_arguments(function: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) -> None:
-    """Name the first argument that is not of the kind that it is annotated with."""
+def _check_arguments(function: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) -> bool:
+    """Name the first argument that is not of its kind; tell whether arrays are among them."""
     parameters = inspect.signature(function).parameters
+    arrays = any(str(each.annotation) in ("ArrayLike", "Floats") for each in parameters.values())
     for name, value in (dict(zip(parameters, args, strict=False)) | dict(kwargs)).items():
         kinds = _kinds(str(parameters[name].annotation)) if name in parameters else None
         if kinds is not None:
             _check(name, value, kinds)
+    return arrays
 
 
 def at_the_door(value: Any) -> Any:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, overload
 
-from apportion.errors import InputError, unknown_name
+from apportion.errors import InputError, unknown_name, written
 from apportion.sim import (
     ElasticWorkload,
     Workload,
@@ -243,6 +243,13 @@ def _source(given: Any, too_large: str | None) -> Source:
         return _Given(given.name, given, too_large)
     if isinstance(given, (str, Path)):
         given = {"path": given}
+    if isinstance(given, Mapping) and any(
+        isinstance(each, (Workload, ElasticWorkload)) for each in given.values()
+    ):
+        raise InputError(
+            f"Workloads have their own names: give a list of them, not a mapping by "
+            f"{', '.join(map(written, given))}."
+        )
     if not isinstance(given, Mapping):
         raise _no_workload(given)
     own = {key: given[key] for key in _OWN_KEYS if given.get(key) is not None}

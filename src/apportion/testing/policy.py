@@ -149,7 +149,10 @@ def _scale_invariant(
 
 
 def _pickles(policy: Policy, case: PolicyCase, allocation: Allocation) -> None:
-    copy = pickle.loads(pickle.dumps(policy))
+    try:
+        copy = pickle.loads(pickle.dumps(policy))
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        fail(policy, "the same after pickling", f"define its class at the top of a module: {error}")
     if repr(copy) != repr(policy):
         fail(policy, "the same after pickling", f"it comes back as {copy!r}")
     _compare(policy, "the same after pickling", allocation.X, case.solve(copy).X)
