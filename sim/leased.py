@@ -92,8 +92,7 @@ def run_leased(
     return replace(
         run,
         settings={**settings, "network": run.settings["network"]},
-        policy_seconds=asked[0].policy_seconds,
-        solves=asked[0].solves,
+        **asked[0].asked.figures(),
     )
 
 

@@ -114,9 +114,8 @@ def run_configurations(
         ),
         rounds=of_types_given(log.table(), "_busy", cluster),
         settings=settings,
-        policy_seconds=choice.policy_seconds,
         wall_seconds=0.0,
-        solves=choice.solves,
+        **choice.asked.figures(),
         tables=tables | link_tables(speeds, where.placer, index, given),
     )
 

@@ -29,7 +29,7 @@ from apportion.sim.network.pace import (
     placings_of,
 )
 from apportion.sim.phases.tables import link_tables
-from apportion.sim.resolve import Resolver
+from apportion.sim.resolve import Resolver, Solves
 from apportion.sim.run import Run
 from apportion.sim.schedule import ScheduleLog
 
@@ -121,9 +121,8 @@ def run_on_devices(
         jobs=of_types_given(jobs, "_s", cluster),
         rounds=of_types_given(log.table(), "_busy", cluster),
         settings=settings,
-        policy_seconds=0.0 if resolver is None else resolver.policy_seconds,
         wall_seconds=0.0,
-        solves=0 if resolver is None else resolver.solves,
+        **(Solves(decider.label) if resolver is None else resolver.asked).figures(),
         tables=_tables(schedule, speeds, about, ordered, workload),
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,21 +17,20 @@ from apportion.policies.base import depends_on_time
 from apportion.sim.standing import StandingClasses
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from types import TracebackType
+    from collections.abc import Callable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.scheduler import Ran
-    from apportion.policies import Policy
+    from apportion.policies import Policy, Solution
     from apportion.sim.beliefs import Believed
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
     Pose = Callable[[Ints, Mapping[str, Floats]], Instance]
 
-__all__ = ["Noted", "Resolver"]
+__all__ = ["Resolver", "Solves"]
 
 
 _PERIOD_S = 3600.0
@@ -84,8 +84,7 @@ class Resolver:
         self.jobs, self.believed, self._pose = jobs, believed, pose or self._of_table
         self._late_s = late_s if "meets_deadlines" in policy.traits else 0.0
         self.changed = False
-        self.solves = 0
-        self.policy_seconds = 0.0
+        self.asked = Solves(policy.label)
         self._last_s = -np.inf
         self._in_vain = 0
         self._standing: StandingClasses | None = None
@@ -95,8 +94,8 @@ class Resolver:
     def due_s(self) -> float:
         """From when on it is to be solved anew, seconds; earlier if jobs have come or gone."""
         if self.changed:
-            return self._last_s + self.resolve_seconds if self.solves else -np.inf
-        if not self.solves or self._in_vain >= _PATIENCE:
+            return self._last_s + self.resolve_seconds if self.asked.count else -np.inf
+        if not self.asked.count or self._in_vain >= _PATIENCE:
             return np.inf
         return self._last_s + max(self.resolve_every, self.resolve_seconds)
 
@@ -120,17 +119,12 @@ class Resolver:
             If the policy returns shares of a wrong shape, or that are not finite.
         """
         active = self.jobs.active
-        started = time.perf_counter()
-        with Noted(self.policy.label, now_s, active.size):
-            if self.solves == 0 and self.believed.fixed:
+        with self.asked.at(now_s, active.size):
+            if self.asked.count == 0 and self.believed.fixed:
                 self._standing = StandingClasses.of(self.policy, self.jobs, self._pose)
-            if self._standing is not None:
-                X, pairs = self._standing.shares(active), NO_PAIRS
-            else:
-                X, pairs = self._solve_anew(now_s)
+            X = None if self._standing is None else self._standing.shares(active)
+            X, pairs = self._solve_anew(now_s) if X is None else (X, NO_PAIRS)
             _check(X, (active.size + len(pairs), self.jobs.capacity.size))
-        self.policy_seconds += time.perf_counter() - started
-        self.solves += 1
         self.changed, self._last_s = False, now_s
         X = np.clip(X, 0.0, 1.0)
         self._in_vain = 0 if (X >= LEAST_SHARE).any() else self._in_vain + 1
@@ -144,10 +138,9 @@ class Resolver:
         """Return what later solves depend on, and what was learnt, for JSON."""
         return {
             "changed": self.changed,
-            "last_s": self._last_s if self.solves else None,
+            "last_s": self._last_s if self.asked.count else None,
             "in_vain": self._in_vain,
-            "solves": self.solves,
-            "policy_seconds": self.policy_seconds,
+            "asked": self.asked.state(),
             "running_on": plain(self._running_on),
             "standing": None if self._standing is None else self._standing.state(),
             "believed": self.believed.state(),
@@ -156,8 +149,8 @@ class Resolver:
     def restore(self, state: dict[str, Any]) -> None:
         """Take up a state of `state`."""
         self.believed.restore(state["believed"])
-        self.changed, self.solves = state["changed"], state["solves"]
-        self.policy_seconds, self._in_vain = state["policy_seconds"], state["in_vain"]
+        self.asked.restore(state["asked"])
+        self.changed, self._in_vain = state["changed"], state["in_vain"]
         self._last_s = -np.inf if state["last_s"] is None else state["last_s"]
         self._running_on = array_of(state["running_on"])
         if state["standing"] is not None:
@@ -174,7 +167,7 @@ class Resolver:
         instance = self._pose(active, columns)
         beside = self.believed.pairs if self.policy.space_sharing else None
         pairs = beside.table(active) if beside is not None else None
-        solution = solve_instance(self.policy, instance, pairs=pairs)
+        solution = self.asked.noted(solve_instance(self.policy, instance, pairs=pairs))
         return np.asarray(solution.X, dtype=float), solution.pairs
 
     def _earlier(self, columns: Mapping[str, Floats]) -> Floats:
@@ -209,20 +202,59 @@ def _check(shares: Floats, shape: tuple[int, ...]) -> None:
         raise SolveError(f"{np.count_nonzero(~np.isfinite(shares))} shares are not finite.")
 
 
-class Noted:
-    """Adds to a passing error which policy was being solved, and when."""
+class Solves:
+    """How often a policy was asked, how long that took, and how many answers are in doubt.
 
-    def __init__(self, policy: str, now_s: float, jobs: int) -> None:
-        self._note = f"while solving {policy!r} at {now_s:.0f} s of the simulation for {jobs} jobs"
+    Parameters
+    ----------
+    policy
+        Name of the policy.
 
-    def __enter__(self) -> None:
-        return None
+    Attributes
+    ----------
+    count
+        How often it was asked.
+    seconds
+        Real time that it took, seconds.
+    uncertified
+        Solves whose result is not certified to be as good as was asked for.
+    """
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if error is not None:
-            error.add_note(self._note)
+    def __init__(self, policy: str) -> None:
+        self._policy = policy
+        self.count, self.seconds, self.uncertified = 0, 0.0, 0
+
+    @contextmanager
+    def at(self, now_s: float, jobs: int) -> Iterator[None]:
+        """Count what is asked inside; errors get a note of the policy, the time and the jobs."""
+        started = time.perf_counter()
+        try:
+            yield
+        except Exception as error:
+            at = f"at {now_s:.0f} s of the simulation for {jobs} jobs"
+            error.add_note(f"while solving {self._policy!r} {at}")
+            raise
+        self.count += 1
+        self.seconds += time.perf_counter() - started
+
+    def noted(self, solution: Solution) -> Solution:
+        """Return a solution, counted if it is in doubt."""
+        self.uncertified += solution.status != "optimal"
+        return solution
+
+    def figures(self) -> dict[str, Any]:
+        """Return them as a `Run` calls them."""
+        return {
+            "policy_seconds": self.seconds,
+            "solves": self.count,
+            "uncertified": self.uncertified,
+        }
+
+    def state(self) -> dict[str, Any]:
+        """Return the counts, for JSON; decisions depend on nothing of it."""
+        return {"count": self.count, "seconds": self.seconds, "uncertified": self.uncertified}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a state of `state`."""
+        self.count, self.seconds = int(state["count"]), float(state["seconds"])
+        self.uncertified = int(state["uncertified"])

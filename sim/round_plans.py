@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from apportion.mechanism.orders.by_past import MostSlowedFirst
 from apportion.mechanism.places import Placement, can_hold, tier_of
 from apportion.policies import solve_instance
 from apportion.policies.placements.round_places import RoundPlaces, Taken
-from apportion.sim.resolve import Noted
+from apportion.sim.resolve import Solves
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -59,10 +58,8 @@ class RoundPlans:
 
     Attributes
     ----------
-    solves
-        How often the policy was asked.
-    policy_seconds
-        Real time that it took, seconds.
+    asked
+        How often the policy was asked, and how long that took.
 
     Raises
     ------
@@ -79,7 +76,7 @@ class RoundPlans:
         self._policy, self._rule, self._speed = policy, rule, speed
         self._order = MostSlowedFirst()
         self._alone = InOrder(self._order, rule)
-        self.solves, self.policy_seconds = 0, 0.0
+        self.asked = Solves(policy.label)
 
     def candidates(self, now_s: float, waiting: WaitingJobs) -> tuple[Ints, Bools]:
         """Say what the first job accepts: what it would get if no other waited."""
@@ -108,15 +105,15 @@ class RoundPlans:
 
     def state(self) -> dict[str, Any]:
         """Return what is counted, for JSON; decisions depend on nothing of it."""
-        return {"solves": self.solves, "policy_seconds": self.policy_seconds}
+        return self.asked.state()
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up a state of `state`."""
-        self.solves, self.policy_seconds = state["solves"], state["policy_seconds"]
+        self.asked.restore(state)
 
     def _decide(self, now_s: float, one: _Round) -> Ints:
         """Return the option of each job, -1 for none."""
-        jobs, started = one.jobs, time.perf_counter()
+        jobs = one.jobs
         speed = np.where(one.opened, self._speed[jobs.job], 0.0)
         if jobs.types > 1:
             by_type = speed.reshape(jobs.job.size, jobs.types, -1)
@@ -128,12 +125,10 @@ class RoundPlans:
             "current_option": one.liked.astype(float),
         }
         problem = one.places.problem(speed, jobs.scale_factor, columns)
-        with Noted(self._policy.label, now_s, jobs.job.size):
+        with self.asked.at(now_s, jobs.job.size):
             solution = solve_instance(self._policy, problem, time_limit_s=_LIMIT_S)
             if solution.status != "optimal":
                 raise SolveError(f"No proved decision in {_LIMIT_S:g} s: {solution.message}")
-        self.solves += 1
-        self.policy_seconds += time.perf_counter() - started
         return np.where(solution.X.any(axis=1), solution.X.argmax(axis=1), -1)
 
 

@@ -45,6 +45,8 @@ class Run:
         Real time spent in the policy and in all, seconds.
     solves
         How often the policy was solved.
+    uncertified
+        How many of these were not certified to be as good as was asked for.
     tables
         Further tables by name, such as the delay timers over time of a lease-based scheduler.
         ``"schedule"`` is the one of `schedule`.
@@ -60,6 +62,7 @@ class Run:
     wall_seconds: float
     solves: int
     tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    uncertified: int = 0
 
     @property
     def schedule(self) -> pd.DataFrame:
@@ -113,7 +116,8 @@ class Run:
     def summary(self) -> dict[str, Any]:
         """Return the figures of the run, one row of a comparison.
 
-        Runs that serve requests have those of `apportion.sim.inference.figures` besides.
+        Runs that serve requests have those of `apportion.sim.inference.figures` besides, and runs
+        with solves that were not certified ``uncertified_solves``.
         """
         serving = {}
         if "gpu_states" in self.tables:
@@ -127,6 +131,7 @@ class Run:
             "rounds": len(self.rounds),
             "policy_seconds": self.policy_seconds,
             "wall_seconds": self.wall_seconds,
+            **({"uncertified_solves": self.uncertified} if self.uncertified else {}),
         }
 
     def _on_links(self) -> dict[str, float]:
@@ -139,6 +144,11 @@ class Run:
             found["looped_candidates"] = float(counts["with_loops"] / counts["candidates"])
         return found
 
+    def _doubt(self) -> str:
+        if not self.uncertified:
+            return ""
+        return f", {self.uncertified} of {self.solves} solves not certified"
+
     def __repr__(self) -> str:
         figures = self.summary()
         return (
@@ -146,5 +156,5 @@ class Run:
             f"mean JCT {figures['mean_jct_s'] / 3600:.2f} h, "
             f"makespan {figures['makespan_s'] / 3600:.2f} h, "
             f"utilization {figures['utilization']:.1%}, max FTF {figures['ftf_max']:.2f}, "
-            f"{figures['rounds']} rounds>"
+            f"{figures['rounds']} rounds{self._doubt()}>"
         )

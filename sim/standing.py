@@ -54,18 +54,16 @@ class StandingClasses:
         warm = WarmClasses.of(policy, pose(first, {"weight": jobs.weight[first]}))
         return None if warm is None else cls(class_of, warm)
 
-    def shares(self, active: Ints) -> Floats:
+    def shares(self, active: Ints) -> Floats | None:
         """Return the shares of active jobs, shape (active jobs, types).
 
-        Raises
-        ------
-        SolveError
-            If no solver found an optimum.
+        ``None`` where the warm problem leads to nothing that is certified: it is to be solved anew.
         """
         own = self.class_of[active]
         count = np.bincount(own, minlength=self._warm.classes.jobs).astype(float)
         self._asked.append(count)
-        return np.asarray(self._warm.solve(count, least_prices=False).X[own], dtype=float)
+        solution = self._warm.certified(count, least_prices=False)
+        return None if solution is None else np.asarray(solution.X[own], dtype=float)
 
     def state(self) -> dict[str, Any]:
         """Return all counts that were solved for, for JSON."""
@@ -76,4 +74,4 @@ class StandingClasses:
         """Solve for all of them again: the last digits of a warm solve hang on those before it."""
         for count in array_of(state["asked"]).astype(float):
             self._asked.append(count)
-            self._warm.solve(count, least_prices=False)
+            self._warm.certified(count, least_prices=False)

@@ -15,7 +15,7 @@ from apportion.mechanism.orders.by_share import Candidates, time_at_start
 from apportion.mechanism.scheduler import NOBODY
 from apportion.plain_arrays import array_of, plain
 from apportion.sim.network.pace import placings_of
-from apportion.sim.resolve import Resolver
+from apportion.sim.resolve import Resolver, Solves
 from apportion.sim.tier_problem import tier_problem
 from apportion.sim.tier_speeds import at_tiers, tier_slowdowns
 from apportion.ties import OWED_S, first_of
@@ -157,14 +157,9 @@ class TierShares:
         return min(due_s, next_acceptance_s(self._rule, now_s, waiting))
 
     @property
-    def solves(self) -> int:
-        """How often the policy was solved."""
-        return self.resolver.solves
-
-    @property
-    def policy_seconds(self) -> float:
-        """Real time that it took, seconds."""
-        return self.resolver.policy_seconds
+    def asked(self) -> Solves:
+        """How often the policy was solved, and how long that took."""
+        return self.resolver.asked
 
     def observe(self, ran: Ran) -> None:
         """Learn from what ran.

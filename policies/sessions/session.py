@@ -278,18 +278,17 @@ class Session:
         if not len(self):
             raise InputError("There are no jobs in the session; add some before solve.")
         warm = self._ready()
-        if warm is None:
+        solution = None
+        if warm is not None:
+            count = np.array(self._jobs.classes.count, dtype=float)
+            solution = warm.certified(count, second_stage=self._second_stage, route=self._route)
+        if solution is None:
             tensor, table = self._jobs.tables()
             second = self._second_stage
             found = solve(
                 self.policy, tensor, workers=self.cluster, jobs=table, second_stage=second
             )
             return replace(found, stats={**found.stats, "path": "solved anew"})
-        solution = warm.solve(
-            np.array(self._jobs.classes.count, dtype=float),
-            second_stage=self._second_stage,
-            route=self._route,
-        )
         return SessionAllocation(
             solution=solution,
             policy_asked=self.policy,

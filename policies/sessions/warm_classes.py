@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ from apportion.policies.solving.second_stage import (
     optimal_face,
     relative_throughput,
 )
+from apportion.policies.solving.solvers.cone_program import Scales
 from apportion.policies.solving.solvers.highs import PersistentHighs
 from apportion.policies.solving.solvers.kinks import Bounds, Priced, least_duals
 
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 __all__ = ["WarmClasses"]
+
+_LOG = logging.getLogger(__name__)
 
 
 class WarmClasses:
@@ -140,6 +144,15 @@ class WarmClasses:
         y = self._least_duals(first) if least_prices else first.y
         return self._solution(first, chosen, y, stats)
 
+    def certified(self, count: Floats, **options: Any) -> Solution | None:
+        """Solve as `solve` does; ``None`` where that is not certified to be an optimum."""
+        try:
+            solution = self.solve(count, **options)
+        except SolveError as error:
+            _LOG.info("%r is solved anew: %s", self.policy, error)
+            return None
+        return solution if solution.status == "optimal" else None
+
     def _choose(self, first: Point) -> Point:
         """Choose among the optima as `solve_instance` does, on the classes that have jobs."""
         highs, count = self._solver.highs, self._counted.count[:, None]
@@ -208,10 +221,11 @@ class WarmClasses:
         """Bound the minimised objective from below by the dual vector of the first stage.
 
         What is missing in its reduced costs is charged at the worse end of a box: shares lie in
-        [0, 1], other variables are taken to lie within ten times their value.
+        [0, 1], other variables are taken to lie within ten times their value, or their unit.
         """
         program, reduced = self._solver.highs.program, self._solver.reduced
-        upper = 10 * np.maximum(np.abs(first.x), 1e-6)
+        unit = Scales.of_all_numbers(program).column if self._p.variables else 1e-6
+        upper = 10 * np.maximum(np.abs(first.x), unit)
         lower = -upper
         lower[self._cells], upper[self._cells] = 0.0, 1 / self._scales.column[self._cells]
         worst = np.minimum(reduced * lower, reduced * upper).sum()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from apportion.policies import Instance, solve_instance
 from apportion.policies.problem import Problem
 from apportion.policies.whole.values import fair_throughput, reallocation_factor
 from apportion.sim.elastic.starvation import StarvationWatch
-from apportion.sim.resolve import Noted
+from apportion.sim.resolve import Solves
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
 
-__all__ = ["PolicyChoice", "solved"]
+__all__ = ["PolicyChoice"]
 
 _GAP = 1e-6
 
@@ -60,7 +59,7 @@ class PolicyChoice:
     ) -> None:
         self._policy, self._jobs = policy, jobs
         self._options, self._trainers = options, trainers
-        self.solves, self.policy_seconds = 0, 0.0
+        self.asked = Solves(policy.label)
         self._watch = StarvationWatch(policy.label, jobs.jobs)
         self._fewest: Floats = np.empty(0)
         self.fair: Floats = np.zeros(jobs.jobs)
@@ -73,17 +72,20 @@ class PolicyChoice:
         SolveError
             If the policy fails.
         """
-        started = time.perf_counter()
-        with Noted(self._policy.label, asked.now_s, asked.jobs.size):
+        with self.asked.at(asked.now_s, asked.jobs.size):
             option = self._decided(asked)
-        self.policy_seconds += time.perf_counter() - started
-        self.solves += 1
         gpus = np.where(option >= 0, self._options.gpus[option], 0)
         self._watch.note(asked.now_s, asked.jobs, gpus, self._fewest)
         return option
 
     def _decided(self, asked: Asked) -> Ints:
-        return solved(self._policy, self._posed(asked))
+        return self._solved(self._posed(asked))
+
+    def _solved(self, posed: Instance) -> Ints:
+        """Return the place of the option of every row that the policy chooses, -1 for none."""
+        solution = self.asked.noted(solve_instance(self._policy, posed, group=False, gap=_GAP))
+        X = np.asarray(solution.X)
+        return np.where((X > 0.5).any(axis=1), X.argmax(axis=1), -1)
 
     def observe(self, ran: Ran) -> None:
         """Let jobs learn from what ran."""
@@ -91,12 +93,15 @@ class PolicyChoice:
 
     def state(self) -> dict[str, Any]:
         """Return counts, and what jobs have learnt, for JSON."""
-        counts = {"solves": self.solves, "seconds": self.policy_seconds}
-        return counts | {"fair": plain(self.fair), "trainers": self._trainers.state()}
+        return {
+            "asked": self.asked.state(),
+            "fair": plain(self.fair),
+            "trainers": self._trainers.state(),
+        }
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up a state of `state`."""
-        self.solves, self.policy_seconds = int(state["solves"]), float(state["seconds"])
+        self.asked.restore(state["asked"])
         self.fair = array_of(state["fair"])
         self._trainers.restore(state["trainers"])
 
@@ -140,9 +145,3 @@ class PolicyChoice:
                 age_s, asked.restarts, asked.restart_s, started=asked.started
             ),
         }
-
-
-def solved(policy: Policy, posed: Instance) -> Ints:
-    """Return the place of the option of every row that a policy chooses, -1 for none."""
-    X = np.asarray(solve_instance(policy, posed, group=False, gap=_GAP).X)
-    return np.where((X > 0.5).any(axis=1), X.argmax(axis=1), -1)

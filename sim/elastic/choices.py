@@ -10,7 +10,7 @@ from apportion.mechanism.elastic_deciders import ElasticJobs, ElasticRule
 from apportion.mechanism.elastic_rules import base_workers
 from apportion.plain_arrays import array_of, plain
 from apportion.policies.whole.remaining_time import Lyra
-from apportion.sim.elastic.choice import PolicyChoice, solved
+from apportion.sim.elastic.choice import PolicyChoice
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -59,7 +59,7 @@ class LyraChoice(PolicyChoice):
             columns = {name: values[served] for name, values in posed.columns.items()}
             columns["scale_factor"] = fewest[served]
             part = self._instance(speed[served], asked, columns)
-            chosen[served] = solved(self._policy, part)
+            chosen[served] = self._solved(part)
         return chosen
 
     def _served(self, asked: Asked, posed: Instance, fewest: Floats) -> Bools:

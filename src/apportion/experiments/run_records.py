@@ -22,7 +22,7 @@ __all__ = ["packed", "record_of", "run_of", "unpacked"]
 _DTYPES = re.compile(r"float64|u?int(8|16|32|64)|bool|object|str")
 # Stands for an object that the caller has given, such as a network, and will give again.
 _GIVEN = {"given": True}
-_FIGURES = ("policy_seconds", "wall_seconds", "solves")
+_FIGURES = ("policy_seconds", "wall_seconds", "solves", "uncertified")
 
 
 def record_of(run: Run, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -108,7 +108,8 @@ LEGEND: Mapping[str, str] = MappingProxyType(
 class HumanTable:
     """A table of text ready to print: header, units, cells, and which cells are the best.
 
-    The first `keys` columns say what a row is about.
+    The first `keys` columns say what a row is about. `doubt` names the rows whose figures rest on
+    solves that were not certified.
     """
 
     header: tuple[str, ...]
@@ -116,11 +117,13 @@ class HumanTable:
     cells: tuple[tuple[str, ...], ...]
     best: tuple[tuple[bool, ...], ...]
     keys: int = 1
+    doubt: str = ""
 
     @property
     def legend(self) -> str:
-        """What the abbreviations in the header stand for."""
-        return " ".join(text for name, text in LEGEND.items() if name in self.header)
+        """What the abbreviations in the header stand for, and what is in doubt."""
+        named = [text for name, text in LEGEND.items() if name in self.header]
+        return " ".join([*named, *filter(None, [self.doubt])])
 
     def blocks(self, width: int, gap: int = 2) -> list[HumanTable]:
         """Part the columns into tables no wider than a terminal, each with the columns of keys.
@@ -203,7 +206,18 @@ def human_table(
         units=("", *(measure.unit for measure in measures)),
         cells=tuple(zip(*texts, strict=True)),
         best=tuple(zip(*marks, strict=True)),
+        doubt=_doubt(summary),
     )
+
+
+def _doubt(summary: pd.DataFrame) -> str:
+    """Say which policies had solves that were not certified, and how many."""
+    if "uncertified_solves" not in summary:
+        return ""
+    doubtful = summary[summary["uncertified_solves"] > 0]
+    counts = zip(doubtful["policy"], doubtful["uncertified_solves"], strict=True)
+    named = ", ".join(f"{policy} {count:.0f}" for policy, count in counts)
+    return f"Not certified as optimal, solves: {named}." if named else ""
 
 
 def longest_time_s(summary: pd.DataFrame) -> float:
