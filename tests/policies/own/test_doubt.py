@@ -10,9 +10,9 @@ from tests.own_policies import Mine
 
 import apportion as ap
 from apportion.experiments.run_records import record_of, run_of
+from apportion.policies import solve_instance
 from apportion.report.html import summary_html
 from apportion.report.tables import human_table
-from apportion.sim.elastic import choice
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -36,7 +36,7 @@ def test_runs_count_the_solves_that_were_not_certified(mechanism: str) -> None:
     workload = ap.generate_workload(jobs=5, seed=3)
     runs = {}
     for policy in (InDoubt(), Mine()):
-        network = {"network": "none"} if mechanism == "leases" else {}
+        network: dict[str, Any] = {"network": "none"} if mechanism == "leases" else {}
         runs[policy.name] = ap.simulate(policy, workload, RACKS, mechanism=mechanism, **network)
     doubtful, sure = runs["in_doubt"], runs["mine"]
     assert doubtful.uncertified == doubtful.summary()["uncertified_solves"] == doubtful.solves > 0
@@ -49,9 +49,9 @@ def test_runs_count_the_solves_that_were_not_certified(mechanism: str) -> None:
 
 
 def test_elastic_runs_count_them_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    solve = choice.solve_instance
     monkeypatch.setattr(
-        choice, "solve_instance", lambda *at, **how: replace(solve(*at, **how), status="time_limit")
+        "apportion.sim.elastic.choice.solve_instance",
+        lambda *at, **how: replace(solve_instance(*at, **how), status="time_limit"),
     )
     run = ap.simulate("pollux", ap.generate_elastic_workload(jobs=3, seed=1), RACKS)
     assert run.uncertified == run.solves > 0
