@@ -32,7 +32,7 @@ class InDoubt(Mine):
 
 
 @pytest.mark.parametrize("mechanism", ["rounds", "exact", "leases"])
-def test_runs_count_the_solves_that_were_not_certified(mechanism: str) -> None:
+def test_runs_count_the_solves_that_were_not_certified(mechanism: Any) -> None:
     workload = ap.generate_workload(jobs=5, seed=3)
     runs = {}
     for policy in (InDoubt(), Mine()):
