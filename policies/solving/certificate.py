@@ -171,16 +171,17 @@ def _matrix(rows: Floats, cone: Cone) -> tuple[Floats, tuple[Ints, Ints], Floats
 
 
 def _into_exponential(y: Floats, cone: Cone) -> Floats:
-    """Raise the second or the third of (u, v, w), of which ``-u exp(v / u - 1) <= w`` must hold."""
+    """Raise (u, v, w), of which ``-u exp(v / u - 1) <= w`` must hold, by as little as is enough."""
     u, v, w = y.tolist()
     if u >= 0:
         return np.maximum([0.0, v, w], 0.0)
-    enough = u * (1 + np.log(w / -u)) if w > 0 else np.inf
-    if v >= enough:
-        return y
-    least = -u * np.exp(min(v / u - 1, _MOST_EXPONENT))
-    lifts_v = enough - v <= least - w or v / u - 1 > _MOST_EXPONENT
-    return np.array([u, enough, w] if lifts_v else [u, v, least])
+    found = []
+    for third in (w, max(w, -u)):
+        if third > 0:
+            found.append([u, max(v, u * (1 + np.log(third / -u))), third])
+    if v / u - 1 < _MOST_EXPONENT:
+        found.append([u, v, max(w, -u * np.exp(v / u - 1))])
+    return np.array(min(found, key=lambda each: sum(each)))
 
 
 def _into_power(y: Floats, cone: Cone) -> Floats:
@@ -191,11 +192,12 @@ def _into_power(y: Floats, cone: Cone) -> Floats:
 
 
 def _outside_exponential(s: Floats, cone: Cone) -> float:
-    """By how much (x, y, z) miss ``y exp(x / y) <= z``."""
+    """By how much (x, y, z) miss ``y exp(x / y) <= z``: what x or z lack, whichever is less."""
     x, y, z = map(float, s)
     if y <= 0:
         return max(x, -y, -z)
-    return float(y * np.exp(min(x / y, _MOST_EXPONENT)) - z)
+    of_z = float(y * np.exp(min(x / y, _MOST_EXPONENT)) - z)
+    return min(of_z, float(x - y * np.log(z / y))) if z > 0 else of_z
 
 
 def _outside_power(s: Floats, cone: Cone) -> float:
