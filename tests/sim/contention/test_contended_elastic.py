@@ -19,6 +19,7 @@ from apportion.estimators.goodput import (
     ModelledSteps,
     StepTimes,
 )
+from apportion.mechanism.devices import Devices
 from apportion.sim.contention import ETHERNET_10G, SharedCost
 from apportion.sim.elastic.record import PauseRecord
 from apportion.sim.engine import stretches
@@ -126,7 +127,7 @@ def test_rates_are_those_of_the_gangs_that_are_there(monkeypatch: pytest.MonkeyP
     """Every stretch in which nobody is done, against gangs counted on machines."""
     seen: list[int] = []
     ran = PauseRecord.ran
-    law = SharedCost(1e-9, 4e-10, 0.02)
+    law, layout = SharedCost(1e-9, 4e-10, 0.02), Devices.of(CLUSTER).layout
     models = ["VGG-16", "ResNet-50", "LSTM-PTB", "Inception-V3"] * 2
     workload = jobs(models, [600.0] * 8, arrival_s=np.arange(8) * 130.0)
 
@@ -134,15 +135,17 @@ def test_rates_are_those_of_the_gangs_that_are_there(monkeypatch: pytest.MonkeyP
         ran(record, now_s, end_s, what, active)
         if what.done.size:
             return
-        devices = record._devices.devices
+        lies = {
+            gang: layout.placement(held)
+            for gang, held in zip(what.gangs.gang.tolist(), what.gangs.devices, strict=True)
+        }
         machines = {
-            gang: {(rack, machine) for rack, machine, _ in devices.placement(gang)}
-            for gang in what.gangs.gang.tolist()
+            gang: {(rack, machine) for rack, machine, _ in place} for gang, place in lies.items()
         }
         split = {gang: own for gang, own in machines.items() if len(own) > 1}
         for gang, rate in zip(what.gangs.gang.tolist(), what.rate, strict=True):
             name = workload.jobs["application"].iloc[gang]
-            places = [gpus for _, _, gpus in devices.placement(gang)]
+            places = [gpus for _, _, gpus in lies[gang]]
             steps = workload.applications[name].steps.at(places, 64)
             compute_s = steps.step_s - steps.synchronisation_s
             each_s = (4 // sum(places)) * compute_s + steps.synchronisation_s
