@@ -154,7 +154,7 @@ def test_a_comparison_stored_under_an_old_name_is_repeated() -> None:
     ("words", "message"),
     [
         (["--mechanism", "exact"], "--mechanism exact does not go with first/run.json, whose"),
-        (["--lease-seconds", "60"], "lease_seconds=60.0 is for the mechanism 'leases'"),
+        (["--lease-seconds", "60"], "--lease-seconds 60.0 is for the mechanism 'leases'"),
         (["--limit", "1"], "--limit is for a workload from a file"),
         (["--racks", "2"], "--racks does not go with first/run.json, whose cluster"),
         (["--policies", "dally"], "'dally' is a scheduler, which works by leases"),

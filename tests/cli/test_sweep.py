@@ -136,7 +136,7 @@ def test_without_policies_racks_get_schedulers(capsys: pytest.CaptureFixture[str
     [
         (["--loads", "1,2"], "arrive at time 0, so that a load changes nothing"),
         (["--cluster", "v100=2"], "--racks and --cluster both"),
-        (["--round-seconds", "60"], "round_seconds=60.0 is for the mechanism"),
+        (["--round-seconds", "60"], "--round-seconds 60.0 is for the mechanism"),
         (["--network", "tabel1"], "Did you mean 'table1'?"),
         (["--policies", "daly"], "scheduler 'daly'. Did you mean 'dally'?"),
         (["--durations", "gavel"], "--durations is for workloads on several types"),
@@ -158,7 +158,9 @@ def test_what_cannot_be_swept_on_racks(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--policies", "fifo,fif"], "'fif'. Did you mean 'fifo'?"),
+        (["--policies", "fifo"], "--policies: is given twice"),
+        (["--cluster", "v100=8", "--cluster", "v100=16"], "--cluster: is given twice"),
+        (["--format", "xlsx", "--dry-run"], "Unknown format of tables 'xlsx'"),
         (["--backend", "rai"], "'rai'. Did you mean 'ray'?"),
         (["--load", "1"], "'--load'. Did you mean '--loads'?"),
         (
