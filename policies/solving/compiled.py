@@ -39,7 +39,7 @@ __all__ = ["Compiled"]
 
 _SMALL = 1e-7
 """Relative distance of values, and part of the largest cost, that need no second look."""
-_ROUNDING = 0.1
+_ROUNDING = 1e-6
 """Part of the smallest cost, in scaled numbers, that a value near zero is compared with."""
 
 
@@ -209,7 +209,7 @@ class Compiled:
         """Distance of two values of the objective, relative to the larger one.
 
         A difference of sums of logarithms is relative as it is; their value may well be zero. So
-        may that of any objective: what is left of it then is compared with its smallest cost.
+        may that of any objective: what rounding leaves of it is compared with its smallest cost.
         """
         if self._sums_logarithms:
             return abs(value - other)

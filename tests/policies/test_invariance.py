@@ -214,10 +214,13 @@ def check(policy: Policy, seed: int) -> None:
     assert permuted.prices[base.prices.index].equals(base.prices)
     dead = case.with_a_type(0, 5.0).solve(policy).X
     assert off(base.X, dead[case.T.columns]) <= accuracy
-    unused = case.with_a_type(8, None)
+    unused = case.with_a_type(0, None)
     assert off(base.X, unused.permuted(rng).solve(policy).X) <= accuracy
+    # A speed that is not given is none: GPUs on which nobody runs count in equal shares.
     zeros = case.with_a_type(8, 0.0)
     assert off(zeros.solve(policy).X, zeros.permuted(rng).solve(policy).X) == 0.0
+    unknown = case.with_a_type(8, None)
+    assert off(zeros.solve(policy).X, unknown.permuted(rng).solve(policy).X) == 0.0
     if not policy.space_sharing:  # their rows are named after the jobs, and drawn by arrival
         other, names = case.swapped()
         assert off(base.X, other.solve(policy).X.rename(index=names)) <= accuracy
