@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Trained = tuple[str, int]
 
-__all__ = ["Crowd", "Plan", "looped_jobs", "planned_shifts"]
+__all__ = ["Crowd", "ShiftPlan", "looped_jobs", "planned_shifts"]
 
 DRIFT = 0.05
 """Part of an iteration by which jobs may drift against each other over an epoch of shifts."""
@@ -42,7 +42,7 @@ class Crowd(NamedTuple):
     capacities: dict[Any, float]
 
 
-class Plan(NamedTuple):
+class ShiftPlan(NamedTuple):
     """When jobs start, and to which periods they are paced, seconds, by job.
 
     Jobs without a start begin at random, those without a period are not paced.
@@ -60,7 +60,7 @@ def planned_shifts(
     *,
     paces: bool = False,
     epoch_s: float = 0.0,
-) -> Plan:
+) -> ShiftPlan:
     """Return when each job with shared links is to start, by Algorithm 1.
 
     Jobs that do not fit as they are, but do if the faster wait for the slower a little, are paced.
@@ -83,7 +83,7 @@ def planned_shifts(
     epoch_s
         For how long shifts have to last, seconds.
     """
-    found = Plan({}, {})
+    found = ShiftPlan({}, {})
     for jobs, links in _shared(crowd):
         graph = AffinityGraph({link: crowd.jobs_of[link] for link in links})
         tolerance = _tolerance([periods_s[job] for job in jobs], epoch_s)

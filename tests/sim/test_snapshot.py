@@ -22,6 +22,7 @@ import apportion as ap
 from apportion.errors import InputError
 from apportion.plain_arrays import array_of, plain
 from apportion.sim.engine.snapshot import SnapshotError, Snapshots
+from apportion.whole_files import this_machine
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -247,7 +248,9 @@ def test_drafts_of_dead_processes_are_removed_and_others_stay(tmp_path: Path) ->
     with subprocess.Popen([sys.executable, "-c", ""]) as dead:
         pass
     case = draw("fifo", np.random.default_rng(1))
-    left = [f".run.json.{dead.pid}.tmp", f".run.json.{os.getppid()}.tmp", ".run.json.mine.tmp"]
+    ours = f".run.json.{this_machine()}"
+    left = [f"{ours}.{dead.pid}.tmp", f"{ours}.{os.getppid()}.tmp", ".run.json.mine.tmp"]
+    left += [f".run.json.another.{dead.pid}.tmp"]  # a process elsewhere, which may well be alive
     for name in left:
         (tmp_path / name).write_text("half")
     case.run(settings={**case.settings, "snapshot": tmp_path / "run.json"})
