@@ -19,7 +19,12 @@ from cvxpy.constraints import Equality, Inequality
 
 from apportion.errors import InputError
 from apportion.policies.problem import Problem
-from apportion.policies.solving.worst_off.declared_levels import SpeedProblem, is_ratio, levels_of
+from apportion.policies.solving.worst_off.declared_levels import (
+    SpeedProblem,
+    is_of_each,
+    is_ratio,
+    levels_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -180,13 +185,15 @@ def _sums_logarithms(policy: Policy, instance: Instance) -> bool:
     objective = policy.objective(p)
     if any(variable is not p.throughput for variable in objective.variables()):
         return False
-    return _of_logarithms(objective.args[0])
+    return _of_logarithms(objective.args[0], p.throughput)
 
 
-def _of_logarithms(expression: cp.Expression) -> bool:
-    """Whether an expression is affine in logarithms, which are of affine expressions."""
+def _of_logarithms(expression: cp.Expression, throughput: cp.Expression) -> bool:
+    """Whether an expression is affine in logarithms, each of what one job makes."""
     if isinstance(expression, cp.log):
-        return bool(expression.args[0].is_affine())
+        return is_of_each(expression.args[0], throughput)
     if expression.is_constant():
         return True
-    return isinstance(expression, AffAtom) and all(map(_of_logarithms, expression.args))
+    return isinstance(expression, AffAtom) and all(
+        _of_logarithms(each, throughput) for each in expression.args
+    )

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["Levels", "SpeedProblem", "is_ratio", "levels_of"]
+__all__ = ["Levels", "SpeedProblem", "is_of_each", "is_ratio", "levels_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,6 +151,12 @@ def _levels(policy: Policy, p: SpeedProblem, objective: cp.Maximize | cp.Minimiz
     if least and offset.any():
         return None  # t times the throughput would improve the level more than t-fold, or less
     return Levels(factor, offset, form.inverse, constrained=bool(policy.constraints(p)))
+
+
+def is_of_each(expression: cp.Expression, u: cp.Expression) -> bool:
+    """Whether an expression is ``offset + factor * u``, entry by entry."""
+    form = _form(expression, u)
+    return form is not None and not form.inverse
 
 
 class _Form(NamedTuple):
