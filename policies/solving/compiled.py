@@ -39,8 +39,9 @@ __all__ = ["Compiled"]
 
 _SMALL = 1e-7
 """Relative distance of values, and part of the largest cost, that need no second look."""
-_ROUNDING = 1e-6
-"""Part of the smallest cost, in scaled numbers, that a value near zero is compared with."""
+_ROUNDING, _CORNER = 0.1, 1e-7
+"""Part of the smallest cost that a value near zero is compared with: of curved programs, of which
+an interior point finds the optimum, and of linear ones, which end in a corner."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,10 +230,13 @@ class Compiled:
         return bool(np.isin(np.flatnonzero(program.c), heads).all())
 
     def _unit(self, value: float, other: float) -> float:
-        """Return what the smallest cost in scaled numbers amounts to, or the larger value."""
-        costs = np.abs(np.append(self.program.c, self.program.P.data))
-        least = float(costs[costs > _SMALL].min(initial=1.0)) * abs(self.program.cost_scale)
-        return max(abs(value), abs(other), _ROUNDING * least)
+        """Return what the smallest cost amounts to where all numbers are around 1, or the value."""
+        scales = Scales.of_all_numbers(self.program)
+        program = scales.scale(self.program)
+        costs = np.abs(np.append(program.c, program.P.data))
+        least = float(costs[costs > _SMALL].min(initial=1.0)) * program.cost_scale
+        part = _CORNER if program.is_linear_program else _ROUNDING
+        return max(abs(value), abs(other), part * least)
 
     def missed(self, point: Point) -> float:
         """Tell by how much own constraints are missed at a point, in numbers that are around 1.
