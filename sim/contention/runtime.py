@@ -145,16 +145,16 @@ class Iterating:
         for job in [job for job in self._left if job not in stay]:
             self._leave(job)
             self.engine.drop(job)
-        ready_s = now_s + float(change.lost_s)
-        lines = zip(gangs.job.tolist(), gangs.devices, gangs.option.tolist(), strict=True)
-        for job, held, option in lines:
+        ready_s = np.broadcast_to(now_s + np.asarray(change.lost_s, dtype=float), gangs.job.shape)
+        each = (gangs.job.tolist(), gangs.devices, gangs.option.tolist(), ready_s.tolist())
+        for job, held, option, from_s in zip(*each, strict=True):
             if job not in new:
                 continue
             truth.start_s[job] = np.fmin(truth.start_s[job], now_s)
             times = max(math.ceil(truth.remaining[job] - 1e-9), 1)
             gpus, links = self._links.of(held)
             turn = self._turn(job, option)
-            self.engine.add(job, self._iteration(job, option), times, gpus, links, turn, ready_s)
+            self.engine.add(job, self._iteration(job, option), times, gpus, links, turn, from_s)
             self._left[job], self._computed[job] = times, 0.0
         self._gangs = gangs
 

@@ -135,8 +135,8 @@ def speeds(monkeypatch: pytest.MonkeyPatch) -> list[Table]:
     """Speeds of the jobs by GPUs and nodes, true and believed, in place of those of a profile."""
     tables: list[Table] = []
 
-    def true(self: Any, job: int) -> float:
-        placement = self._placement(job)
+    def true(self: Any, job: int, held: Any) -> float:
+        placement = self._placement(held)
         return tables[job][sum(placement), len(placement)]
 
     def believed(self: Any, job: int, gpus: int, nodes: int) -> float:

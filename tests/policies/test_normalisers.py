@@ -116,23 +116,21 @@ def test_allox_takes_single_gpus_only() -> None:
         ap.solve("allox", T, workers=workers, jobs=jobs)
 
 
-def test_types_that_only_the_cluster_names_change_nothing_wherever_they_stand() -> None:
-    T = pd.DataFrame({"v": [1.0], "k": [1.0]}, index=["a"])
-    jobs = pd.DataFrame({"steps_remaining": [100.0]}, index=["a"])
-    for workers in ({"v": 1, "k": 1, "z": 8}, {"z": 8, "v": 1, "k": 1}, {"v": 1, "z": 8, "k": 1}):
-        # Alone on two GPUs, half of its time on each.
-        isolated = ap.solve("isolated", T, workers=workers)
-        assert isolated.X[["v", "k"]].to_numpy().tolist() == [pytest.approx([0.5, 0.5])]
-        assert ap.solve("max_min_fairness", T, workers=workers).objective == pytest.approx(1.0)
-        fair = ap.solve("finish_time_fairness", T, workers=workers, jobs=jobs)
-        assert fair.objective == pytest.approx(1.0)
-
-
-def test_types_on_which_nobody_can_run_take_their_part_of_the_time() -> None:
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("order", ["vkz", "zvk", "vzk"])
+def test_types_on_which_nobody_can_run_take_their_part_of_the_time(
+    order: str, *, named: bool
+) -> None:
+    """Whether the throughputs name them or not, and wherever they stand."""
     T = pd.DataFrame({"z": [0.0], "v": [1.0], "k": [1.0]}, index=["a"])
-    isolated = ap.solve("isolated", T, workers={"v": 1, "k": 1, "z": 8})
+    jobs = pd.DataFrame({"steps_remaining": [100.0]}, index=["a"])
+    workers = {name: {"v": 1, "k": 1, "z": 8}[name] for name in order}
+    table = T if named else T[["v", "k"]]
     # A tenth of all GPUs is of each type that the job runs on: 1/10 of its time there.
+    isolated = ap.solve("isolated", table, workers=workers)
     assert isolated.throughput.loc["a"] == pytest.approx(0.2)
+    fair = ap.solve("finish_time_fairness", table, workers=workers, jobs=jobs)
+    assert fair.objective == pytest.approx(0.2)
 
 
 def test_an_instance_names_its_types() -> None:

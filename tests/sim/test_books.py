@@ -12,6 +12,8 @@ from tests.sim.generated import SCHEDULERS, Case, draw
 
 import apportion as ap
 from apportion.mechanism.offers import get_scheduler
+from apportion.names import POLICY_NAMES
+from apportion.policies.base import depends_on_time
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -124,6 +126,8 @@ def in_another_unit_of_time(case: Case, factor: float) -> tuple[Case, Any]:
     settings = {
         name: value * factor if name in times else value for name, value in case.settings.items()
     }
+    if case.decider in POLICY_NAMES and depends_on_time(ap.get_policy(case.decider)):
+        settings.setdefault("resolve_every", (settings.get("resolve_seconds") or 3600.0 * factor))
     other = replace(case, workload=replace(case.workload, jobs=jobs), settings=settings)
     timers: dict[str, dict[str, Any]] = {
         "dally": {"history_s": 172800 * factor, "initial": (43200 * factor, 86400 * factor)},
