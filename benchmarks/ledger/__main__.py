@@ -52,7 +52,9 @@ def compared(known: pd.DataFrame, now: pd.DataFrame, release: str) -> pd.DataFra
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="benchmarks.ledger", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="benchmarks.ledger", description="Fixed runs, beside those of a release."
+    )
     add = parser.add_argument
     add("--release", default=ap.__version__, help="what the rows are called; this version")
     add("--against", help="the release to compare with; the same")

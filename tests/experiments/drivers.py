@@ -42,7 +42,9 @@ def drawn(seed: int) -> Case:
     every = [list(range(cells)) for _ in range(drivers)]
     if rng.random() < 0.3:  # each has some of the cells, in an order of its own
         every = [rng.permutation(cells)[: rng.integers(1, cells + 1)].tolist() for _ in every]
-    kills = [float(rng.uniform(0.0, 0.4)) if rng.random() < 0.4 else None for _ in every]
+    kills: list[float | None] = [
+        float(rng.uniform(0.0, 0.4)) if rng.random() < 0.4 else None for _ in every
+    ]
     if seed % 2:
         kills = [None] * drivers
     return Case(cells, every, kills, [bool(rng.random() < 0.4) for _ in every])
@@ -62,7 +64,7 @@ def compute(task: tuple[int, str], report: object, shared: Any) -> float:
 def drive(folder: Path, numbers: list[int], elsewhere: bool) -> None:
     """Carry out cells as one driver, and check what comes of it."""
     if elsewhere:
-        vars(leases)["this_machine"] = lambda: f"machine {os.getpid()}"
+        leases.__dict__["this_machine"] = lambda: f"machine {os.getpid()}"
     work = Work(
         compute, None, lambda cell, result: {"it": result}, lambda cell, record: record["it"]
     )

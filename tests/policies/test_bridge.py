@@ -89,7 +89,7 @@ def test_new_values_are_a_few_changes_of_a_loaded_program() -> None:
 
 def test_seconds_of_runs_before_do_not_count_against_a_budget() -> None:
     program = program_of(np.ones((1, 2)), [1.0], np.array([-1.0, -2.0]))
-    highs = PersistentHighs(program, presolve=False)
+    highs, spent_s = PersistentHighs(program, presolve=False), 0.0
     for run in range(9):
         spent_s = highs._solver.getRunTime()
         highs.change_costs(np.array([run % 2]), np.array([-3.0 - run % 7]))

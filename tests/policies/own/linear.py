@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
 import numpy as np
+from cvxpy.error import SolverError
 from tests.policies.own.objectives import Plain
 
 from apportion.policies import Policy
@@ -101,12 +102,12 @@ def best_of_plain(kind: str, scene: Scene) -> float:
         problem = cp.Problem(objective, [*p.limits, *limits])
         try:
             problem.solve(solver=solver)
-        except (cp.error.SolverError, ValueError):  # the latter where it knows nothing
+        except (SolverError, ValueError):  # the latter where it knows nothing
             continue
         if problem.status not in {cp.OPTIMAL, cp.OPTIMAL_INACCURATE}:
             continue
         for variable in (p.X, *p.own.values()):
-            variable.value = np.maximum(variable.value, 0.0)
+            variable.value = np.maximum(np.asarray(variable.value), 0.0)
         if max(map(_missed, problem.constraints)) <= 1e-6:
             found.append(float(objective.args[0].value))
     if not found:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
-    Atom = Callable[[cp.Expression, Floats], cp.Expression]
+    Atom = Callable[[Any, Floats], Any]
 
 __all__ = ["CURVED", "STRAIGHT", "Own", "Plain", "Recipe", "Scene"]
 
@@ -55,7 +55,7 @@ CURVED: dict[str, Atom] = {
     "minus sum_squares": lambda u, w: -cp.sum_squares(u - 0.5),
     "minus exp": lambda u, w: -(w @ cp.exp(-u)),
     "minus logistic": lambda u, w: -(w @ cp.logistic(-3 * u)),
-    "minus huber": lambda u, w: -(w @ cp.huber(1 - u, 0.3)),
+    "minus huber": lambda u, w: -(w @ cp.huber(1 - u, 0.3)),  # pyright: ignore[reportArgumentType]
     "minus kl_div": lambda u, w: -cp.sum(cp.kl_div(w / w.sum(), u)),
     "minus rel_entr": lambda u, w: -cp.sum(cp.rel_entr(w / w.sum(), u)),
     "minus power -2": lambda u, w: -(w @ cp.power(u + 0.1, -2)),
@@ -63,7 +63,7 @@ CURVED: dict[str, Atom] = {
     "minus power 3/2": lambda u, w: -(w @ cp.power(cp.pos(1 - u), 1.5)),
     "minus norm2": lambda u, w: -cp.norm2(cp.multiply(w, 1 - u)),
     "minus norm 3": lambda u, w: -cp.pnorm(1 - u, 3),
-    "norm 1/2": lambda u, w: cp.pnorm(u, 0.5),
+    "norm 1/2": lambda u, w: cp.pnorm(u, 0.5),  # pyright: ignore[reportArgumentType]
     "minus quad_over_lin": lambda u, w: -cp.quad_over_lin(1 - u, 1 + cp.sum(u)),
     "minus quad_form": lambda u, w: w @ u - cp.quad_form(u, _definite(w)),
     "minus variance": lambda u, w: w @ u - cp.sum_squares(u - cp.sum(u) / u.size),
@@ -164,7 +164,7 @@ class Plain:
             cp.multiply((scene.speed <= 0).astype(float), self.X) == 0,
         ]
 
-    def total(self, each: cp.Expression) -> cp.Expression:
+    def total(self, each: Any) -> Any:
         """Sum over jobs."""
         return cp.sum(each)
 
@@ -214,7 +214,7 @@ class Recipe(NamedTuple):
         """Return throughput over that on the fastest type."""
         return cp.multiply(1 / p.fastest_throughput, p.throughput)
 
-    def value(self, p: Any) -> cp.Expression:
+    def value(self, p: Any) -> Any:
         """Return the concave objective."""
         weight = np.repeat(p.weight, p.count.astype(int))
         of = {"speed": self.speed, "time": lambda p: p.time, "own": self.variable}
@@ -236,7 +236,7 @@ class Recipe(NamedTuple):
         """State the own constraints, all of which isolated shares meet."""
         u = self.each(p, self.speed(p))
         isolated = np.repeat(p.isolated_throughput / p.fastest_throughput, p.count.astype(int))
-        stated: dict[str, Callable[[], cp.Constraint]] = {
+        stated: dict[str, Callable[[], Any]] = {
             "floor": lambda: u >= 0.3 * isolated,
             "budget": lambda: cp.sum(self.each(p, p.time)) <= 0.7 * u.size,
             "even": lambda: cp.norm2(u - cp.sum(u) / u.size) <= np.sqrt(u.size),

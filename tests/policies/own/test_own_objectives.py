@@ -7,6 +7,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import pytest
+from cvxpy.error import SolverError
 from tests.policies.own.linear import GOALS, Goal
 from tests.policies.own.linear import best_of_plain as best_linear
 from tests.policies.own.objectives import CURVED, STRAIGHT, Own, Plain, Recipe, Scene
@@ -30,13 +31,14 @@ def best_of_plain(recipe: Recipe, scene: Scene) -> float | None:
         try:
             problem.solve(solver=solver, **options)
         except BaseException as error:
-            if isinstance(error, cp.error.SolverError) or "Panic" in type(error).__name__:
+            if isinstance(error, SolverError) or "Panic" in type(error).__name__:
                 continue  # of the compiled code of Clarabel, which has no other name
             raise
         if problem.status not in {cp.OPTIMAL, cp.OPTIMAL_INACCURATE}:
             continue
         if max(np.max(limit.violation()) for limit in problem.constraints if limit.size) <= 1e-7:
-            best = min(best, sign * problem.value)
+            value: Any = problem.value
+            best = min(best, sign * float(value))
     return sign * best if np.isfinite(best) else None
 
 

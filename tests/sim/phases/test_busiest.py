@@ -120,13 +120,13 @@ def test_links_of_a_topology_are_told_however_it_is_given(name: str, seed: int) 
         {"network": replace(ON_LINKS[name], topology=topology)},
     ]
     for mechanism in (ap.Rounds(seconds=60),) if seed % 2 else (ap.Leases(seconds=60),):
-        tables = []
-        for how in given:
-            way = replace(mechanism, placement="random", **how)
-            run = ap.simulate("max_min_fairness", jobs, CLUSTER, mechanism=way, seed=seed)
-            tables.append(run.tables["busiest_links"])
+        ways = [replace(mechanism, placement="random", **how) for how in given]
+        runs = [
+            ap.simulate("max_min_fairness", jobs, CLUSTER, mechanism=way, seed=seed) for way in ways
+        ]
+        tables = [run.tables["busiest_links"] for run in runs]
         pd.testing.assert_frame_equal(tables[0], tables[1])
-        schedule = run.schedule
+        schedule = runs[-1].schedule
         capacities = {f"a100 {link}": gbps for link, gbps in topology.capacities.items()}
         for row in tables[0].to_dict("records"):
             assert row["gbps"] == capacities[row["link"]]

@@ -96,7 +96,7 @@ class _Reaching(joblib.Parallel):  # type: ignore[misc]  # joblib has no types
     """
 
     def _initialize_backend(self) -> int:
-        at_once: int = super()._initialize_backend()
+        at_once = int(super()._initialize_backend() or 1)
         here = type(self._backend).__module__ == "joblib._parallel_backends"
         return at_once if here else max(at_once, 2)
 
