@@ -128,7 +128,7 @@ def test_three_levels_of_entities() -> None:
 
 @pytest.mark.parametrize("weight", [0, -1.0, float("nan")])
 def test_weights_of_entities_are_positive(weight: float) -> None:
-    with pytest.raises(ap.InputError, match="entity 'x'"):
+    with pytest.raises(ap.InputError, match="'x'"):
         HierarchicalFairness(weights={"x": weight})
 
 

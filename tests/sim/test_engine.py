@@ -148,6 +148,7 @@ def test_an_error_of_the_policy_says_which_policy_and_when() -> None:
 
 def test_shares_of_nothing_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     class Nothing:
+        status = "optimal"
         X = np.zeros((1, 1))
         pairs = np.empty((0, 2), dtype=np.intp)
 
@@ -164,6 +165,7 @@ def test_broken_shares_are_refused(
     wrong: np.ndarray[tuple[int, int], np.dtype[np.float64]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Broken:
+        status = "optimal"
         X = wrong
         pairs = np.empty((0, 2), dtype=np.intp)
 
