@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pandas as pd
 
-import apportion as ap
 from benchmarks.ledger.runs import ledger_runs, row_of
 from benchmarks.reporting import progress, show
 
@@ -56,7 +55,7 @@ def _options() -> argparse.Namespace:
         prog="benchmarks.ledger", description="Fixed runs, beside those of a release."
     )
     add = parser.add_argument
-    add("--release", default=ap.__version__, help="what the rows are called; this version")
+    add("--release", default="unreleased", help="what the rows are called")
     add("--against", help="the release to compare with; the same")
     add("--write", action="store_true", help="write the rows of today into the ledger")
     return parser.parse_args()
