@@ -23,7 +23,6 @@ import pandas as pd
 import apportion as ap
 from apportion.cluster import TIERS
 from apportion.mechanism import PLACEMENTS
-from apportion.mechanism.offers import SCHEDULERS
 from apportion.pairs import PairThroughputs
 from apportion.sim.network import BY_SHAPE
 from benchmarks.reporting import machine, progress, show, write_csv
@@ -87,7 +86,7 @@ def _policies_over_types_and_tiers() -> Iterator[Case]:
 
 
 def _offers_on_two_types() -> Iterator[Case]:
-    for scheduler in SCHEDULERS:
+    for scheduler in ap.scheduler_table("leases")["name"]:
         yield scheduler, {"policy": scheduler}
 
 

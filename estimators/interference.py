@@ -243,6 +243,17 @@ class InterferenceEstimator:
             self.predict() * speed[:, None, :] * runs, speed, index, tuple(accelerators)
         )
 
+    def checked(self) -> Self:
+        """Return it, once its options have been checked, as `fit` does.
+
+        Raises
+        ------
+        InputError
+            For unknown options.
+        """
+        self._check_options()
+        return self
+
     def _check_options(self) -> None:
         choice("metric", self.metric, _METRICS)
         choice("source", self.source, _SOURCES)

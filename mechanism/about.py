@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
 
     from apportion.cluster import Cluster
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.machines import Layout
     from apportion.mechanism.placement import Placer
+
+    Floats = NDArray[np.float64]
 
 __all__ = ["About"]
 
@@ -42,6 +48,11 @@ class About:
         Makes what gangs do in a step, as a network asks for it that knows their bytes
         (`apportion.sim.contention.speeds.Steps`), of speeds and the network; ``None`` for rigid
         jobs, whose bytes follow from what they train.
+    lost_s
+        Seconds that each job loses at a start, whoever decides, shape (jobs,); none by default.
+    needs
+        What jobs that share GPUs need beside, by iterations
+        (`apportion.mechanism.stay.StayNeeds`); ``None`` elsewhere.
     """
 
     jobs: JobTable
@@ -52,11 +63,18 @@ class About:
     seed: int = 0
     models: Sequence[str] | None = None
     steps: Callable[..., Any] | None = None
+    lost_s: Floats = field(default_factory=lambda: np.zeros(0))
+    needs: Any = None
 
     @property
     def job_types(self) -> Sequence[str]:
         """What each job trains, length (jobs,)."""
         return self.jobs.job_type if self.models is None else self.models
+
+    @property
+    def elastic(self) -> bool:
+        """Whether jobs may have any number of GPUs."""
+        return self.steps is not None
 
     @property
     def layout(self) -> Layout:

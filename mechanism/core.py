@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from apportion.mechanism.gang_round import GangRound
-from apportion.mechanism.orders.by_share import Candidates, idle_first, preferences, time_at_start
+from apportion.mechanism.priorities import Candidates, idle_first, preferences, time_at_start
 from apportion.mechanism.repetition import add_repeatedly
 from apportion.mechanism.selection import select
 from apportion.plain_arrays import array_of, plain
@@ -47,9 +47,13 @@ class RoundCore:
     in_turn
         Whether a row has its types one after the other, unless devices are shared; see
         `Candidates.one_type_after_the_other`.
+    columns_of_type
+        Columns that there are for each type, side by side: one, or one for each of its tiers.
 
     Attributes
     ----------
+    kind
+        Type of each column, shape (columns,).
     models
         Tells what rows train, if it matters to the placement.
 
@@ -57,10 +61,10 @@ class RoundCore:
     -----
     Narayanan et al., OSDI 2020, section 5. Arrays, one entry per row: ``ids`` (names the gang to
     the placer), ``scale`` (GPUs), ``slots`` (jobs of the row, as numbers below the number of
-    rows), ``served`` (seconds ever run) and ``last_type`` (-1: not running); with one column per
-    type: ``target`` (share of time), ``speed`` (steps/s or any measure of it; 0 = cannot run),
-    ``received`` (seconds since the last target, on top of what it began with) and ``owed``
-    (seconds that earlier targets have left open).
+    rows), ``served`` (seconds ever run) and ``last_type`` (column, -1: not running); with one
+    column per type, or per tier of each: ``target`` (share of time), ``speed`` (steps/s or any
+    measure of it; 0 = cannot run), ``received`` (seconds since the last target, on top of what it
+    began with) and ``owed`` (seconds that earlier targets have left open).
     """
 
     def __init__(
@@ -72,6 +76,7 @@ class RoundCore:
         carry_over: bool = True,
         work_conserving: bool = True,
         in_turn: bool = False,
+        columns_of_type: int = 1,
     ) -> None:
         self.capacity, self.in_turn = np.asarray(capacity, dtype=np.intp), in_turn
         self.placer = placer
@@ -81,17 +86,18 @@ class RoundCore:
         self._candidates: Candidates | None = None
         self._preference: Ints | None = None
         self.models: Callable[[Ints], Sequence[str]] | None = None
-        self._place = np.argsort(np.argsort(placer.accelerators))
-        types = self.capacity.size
+        place, each = np.argsort(np.argsort(placer.accelerators)), np.arange(columns_of_type)
+        self.kind = np.repeat(np.arange(self.capacity.size), columns_of_type)
+        self._place = (place[:, None] * columns_of_type + each).ravel()
         self.ids = np.empty(0, dtype=np.intp)
         self.scale = np.empty(0, dtype=np.intp)
         self.slots = np.empty((0, 1), dtype=np.intp)
         self.served = np.empty(0)
         self.last_type = np.empty(0, dtype=np.intp)
-        self.target = np.empty((0, types))
-        self.speed = np.empty((0, types))
-        self.received = np.empty((0, types))
-        self.owed = np.empty((0, types))
+        self.target = np.empty((0, self.kind.size))
+        self.speed = np.empty((0, self.kind.size))
+        self.received = np.empty((0, self.kind.size))
+        self.owed = np.empty((0, self.kind.size))
 
     def append(self, speed: Floats, scale: ArrayLike) -> None:
         """Add rows that have no share yet; `speed` is of shape (rows, types)."""
@@ -174,13 +180,13 @@ class RoundCore:
         run = now[rows] >= 0
         return GangRound(rows[run], types[run], starts[run], jobs, declined=True)
 
-    def tell(self, rows: Ints, types: Ints, seconds: Floats, *, times: int = 1) -> float:
+    def tell(self, rows: Ints, columns: Ints, seconds: Floats, *, times: int = 1) -> float:
         """Book how long each gang of a round has run, seconds; return how long the round was.
 
         That is as long as the gang that ran longest. With `times`, of so many equal rounds.
         """
         longest = float(seconds.max()) if seconds.size else self.round_seconds
-        cells = rows * self.capacity.size + types
+        cells = rows * self.kind.size + columns
         received = self.received.reshape(-1)
         received[cells] = add_repeatedly(received[cells], seconds, times)
         self.served[rows] = add_repeatedly(self.served[rows], seconds, times)
@@ -197,7 +203,8 @@ class RoundCore:
         rows, types = self.candidates.rows, self.candidates.types
         if not self.work_conserving or self.slots.shape[1] > 1 or rows.size != self.ids.size:
             return False
-        needed = np.bincount(types, weights=self.scale[rows], minlength=self.capacity.size)
+        kinds = self.kind[types]
+        needed = np.bincount(kinds, weights=self.scale[rows], minlength=self.capacity.size)
         return bool((self.last_type[rows] == types).all() and (needed <= self.capacity).all())
 
     @property
@@ -233,7 +240,7 @@ class RoundCore:
     def _wanted(self) -> tuple[Ints, Ints]:
         """Return rows and types with a share in the order in which they are served."""
         if self.in_turn and self.slots.shape[1] == 1:
-            facts = self.last_type, self.speed, self.scale, self.capacity
+            facts = self.last_type, self.speed, self.scale, self.capacity, self.kind
             return self.candidates.one_type_after_the_other(*facts)
         end_s = np.inf if self.work_conserving else self.elapsed_s + self.round_seconds
         return self.candidates.by_priority(self.received, self.round_seconds / 2, end_s)

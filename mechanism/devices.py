@@ -169,8 +169,18 @@ class Devices:
         ----------
         jobs
             Numbers of jobs that have devices, shape (lines,).
+
+        Raises
+        ------
+        InputError
+            If one has none.
         """
-        held = [*map(self.held.__getitem__, jobs.tolist())]
+        jobs = np.asarray(jobs, dtype=np.intp)
+        try:
+            held = [*map(self.held.__getitem__, jobs.tolist())]
+        except KeyError as error:
+            job = error.args[0]
+            raise InputError(f"Job {job} holds no devices: place it first.") from error
         option = np.array([kind for kind, _ in held], dtype=np.intp)
         gpus = np.array([*map(len, [devices for _, devices in held])], dtype=np.intp)
         return Gangs(jobs, jobs, option, gpus, devices=held)

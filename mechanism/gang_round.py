@@ -26,6 +26,8 @@ class GangRound(NamedTuple):
         Jobs, by slot, that ran in the round before and lost their devices: they wait or have moved.
     declined
         Whether the placement had no devices for some gang that was to run.
+    columns
+        Columns of the core at which the time of each gang counts; its types unless there are tiers.
     """
 
     rows: Ints
@@ -33,3 +35,4 @@ class GangRound(NamedTuple):
     starts: Bools
     stopped: Ints
     declined: bool = False
+    columns: Ints | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -15,7 +15,16 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
 
-__all__ = ["JobTable"]
+__all__ = ["JobTable", "read_only"]
+
+Number = TypeVar("Number", bound=np.generic)
+
+
+def read_only(values: NDArray[Number]) -> NDArray[Number]:
+    """Return a view that always shows the values as they are, and through which none is written."""
+    view = values.view()
+    view.flags.writeable = False
+    return view
 
 
 @dataclass(eq=False)
@@ -24,7 +33,8 @@ class JobTable:
 
     It has room for all jobs of a run, but only entries of jobs that have arrived mean anything to
     a scheduler. Whoever runs the jobs keeps `active`, `remaining`, `isolated_s` and `held_s` up to
-    date: at a decision they are those of that moment.
+    date: at a decision they are those of that moment. In a simulation numpy refuses to write to its
+    arrays: a scheduler that wants other values takes a copy.
 
     Attributes
     ----------

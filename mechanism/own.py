@@ -5,24 +5,31 @@ from __future__ import annotations
 import copy
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeGuard
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Protocol, TypeGuard
 
 import numpy as np
 
 from apportion.errors import InputError, written
-from apportion.mechanism.scheduler import Change
+from apportion.mechanism.decider import Decider
+from apportion.mechanism.scheduler import Change, Gangs
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from apportion.mechanism.about import About
     from apportion.mechanism.devices import Held
-    from apportion.mechanism.scheduler import Gangs, News
+    from apportion.mechanism.scheduler import News
 
     Bools = NDArray[np.bool_]
     Floats = NDArray[np.float64]
 
-__all__ = ["Decides", "OwnScheduler", "Watched", "is_own"]
+__all__ = ["WHOLE", "Decides", "OwnScheduler", "Watched", "is_own"]
+
+WHOLE = frozenset({int, *(np.dtype(code).type for code in np.typecodes["AllInteger"])})
+"""Types of whole numbers, as what is asked for any number of jobs is checked by: not of truths."""
 
 
 class Decides(Protocol):
@@ -39,7 +46,7 @@ def is_own(value: Any) -> TypeGuard[Decides]:
 
 
 @dataclass(frozen=True)
-class OwnScheduler:
+class OwnScheduler(Decider):
     """Anything that decides as a `apportion.mechanism.scheduler.Scheduler` does, as a value.
 
     Parameters
@@ -47,10 +54,27 @@ class OwnScheduler:
     scheduler
         Has ``decide(news)``. If it has ``start(about)``, it is told of its jobs and devices
         (`apportion.mechanism.about.About`) before the first decision of a run. A run works on a
-        copy of it. What else it lacks of a `Scheduler` is as there.
+        copy of it. What else it lacks of a `Scheduler` is as there. Or it has ``make(about)``,
+        which returns for each run what decides.
     """
 
-    scheduler: Decides
+    scheduler: Any
+
+    works_by: ClassVar[tuple[str, ...]] = ("queue", "leases", "iterations", "configurations")
+    works_how: ClassVar[str] = "decides itself whenever anything happens, as by a queue"
+    passes_over: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+        {
+            "leases": (
+                *("resolve_seconds", "resolve_every", "checkpoint_seconds_per_gpu", "timers"),
+            ),
+            "iterations": ("order",),
+            "configurations": (
+                *("interval_seconds", "restart", "rescale_seconds", "growth", "gang_sizes"),
+                *("goodputs", "keep_paused", "reallocation_seconds", "serving", "placement"),
+                *("join_mini_batches", "leader_seconds", "restart_stages"),
+            ),
+        }
+    )
 
     @property
     def label(self) -> str:
@@ -65,7 +89,7 @@ class OwnScheduler:
         return self.label
 
     @property
-    def resumes(self) -> bool:
+    def resumes(self) -> bool:  # type: ignore[override]
         """Whether it can say, and take up, where it is."""
         return hasattr(self.scheduler, "state") and hasattr(self.scheduler, "restore")
 
@@ -77,12 +101,20 @@ class OwnScheduler:
         fields = ", ".join(f"{name}={value!r}" for name, value in vars(own).items())
         return f"{type(own).__qualname__}({fields})"
 
-    def make(self, about: About, lost_s: Floats) -> Watched:
-        """Return a copy of it, started for a run in which each job loses so much at a start."""
+    def make(self, about: About) -> Watched:
+        """Return what it makes for a run, or a copy of it, started for the run."""
+        if hasattr(self.scheduler, "make"):
+            made = self.scheduler.make(about)
+            if not is_own(made):
+                raise InputError(
+                    f"Scheduler {self.label!r} makes {written(made)} for a run; make(about) must "
+                    f"return what has decide(news)."
+                )
+            return Watched(made, self.label, about, about.lost_s)
         scheduler: Any = copy.deepcopy(self.scheduler)
         if hasattr(scheduler, "start"):
             scheduler.start(about)
-        return Watched(scheduler, self.label, about, lost_s)
+        return Watched(scheduler, self.label, about, about.lost_s)
 
 
 class Watched:
@@ -114,7 +146,7 @@ class Watched:
             if done:
                 self._refuse(f"decides nothing though {self._job(done[0])} is done and has devices")
             return None
-        if not isinstance(change, Change):
+        if not isinstance(change, Change) or not isinstance(change.gangs, Gangs):
             self._refuse(f"decides {written(change)}; decide(news) must return a Change or None")
         gangs = self._gangs(change.gangs)
         starts = np.asarray(change.starts)
@@ -158,13 +190,14 @@ class Watched:
     def _check_devices(self, gangs: Gangs) -> None:
         """Refuse devices that are not there, not as many as the gang needs, or held twice."""
         jobs, pools = self._about.jobs, self._about.layout.pools
+        elastic = self._about.elastic
         taken: dict[tuple[int, int], int] = {}
         lines = zip(gangs.job.tolist(), gangs.option.tolist(), gangs.devices, strict=True)
         for line, (job, kind, held) in enumerate(lines):
             gpus, known = int(gangs.gpus[line]), len(pools[kind].machine_of)
-            if not jobs.speed[job, kind] > 0:
+            if not jobs.speed[job, kind] > 0 and not elastic:
                 self._refuse(f"lets {self._job(job)} run on a type on which it cannot run")
-            if gpus != int(jobs.scale[job]):
+            if gpus < 1 or (gpus != int(jobs.scale[job]) and not elastic):
                 self._refuse(f"gives {self._job(job)} {gpus} GPUs; it needs {jobs.scale[job]}")
             there = {device for device in held[1] if 0 <= device < known}
             if held[0] != kind or len(held[1]) != gpus or len(there) != gpus:
@@ -207,12 +240,22 @@ class Watched:
     def lasts_s(self, now_s: float) -> float:
         """Return for how long the decision stands; infinite if it does not say."""
         own = getattr(self._own, "lasts_s", None)
-        return np.inf if own is None else float(own(now_s))
+        return np.inf if own is None else self._seconds("lasts_s", own(now_s))
 
     def steady_s(self, now_s: float) -> float:
         """Return until when it would only repeat itself; now if it does not say."""
         own = getattr(self._own, "steady_s", None)
-        return now_s if own is None else float(own(now_s))
+        return now_s if own is None else self._seconds("steady_s", own(now_s))
+
+    def _seconds(self, name: str, said: Any) -> float:
+        """Return a number of seconds; a run would stand still by what is none."""
+        try:
+            seconds = float(said)
+        except (TypeError, ValueError):
+            seconds = np.nan
+        if not seconds >= 0:
+            self._refuse(f"answers {name} {written(said)}; it must be seconds >= 0, or infinite")
+        return seconds
 
     def state(self) -> dict[str, Any]:
         """Return what it keeps, and who holds what, for JSON.

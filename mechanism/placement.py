@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from apportion.kinds import explained
 from apportion.mechanism.devices import Devices, Held
 from apportion.mechanism.placements import PLACEMENTS, Gang, get_placement
 from apportion.mechanism.placements.by_speed import Placing
+from apportion.mechanism.placements.watched import WatchedPlacement
 from apportion.mechanism.places import Placement, can_hold, tier_of
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.cluster import Cluster
+    from apportion.mechanism.placements import Strategy
     from apportion.mechanism.placements.by_speed import Pace
     from apportion.mechanism.scheduler import Gangs
 
@@ -66,6 +68,8 @@ class Placer:
         if pace is not None:
             self.placings = [Placing(pool.gpus, pace) for pool in self.devices.pools]
         self._choice = get_placement(strategy, self._rng, self.placings)
+        if not type(self._choice).__module__.startswith("apportion."):
+            self._choice = cast("Strategy", WatchedPlacement(self._choice))
         self.accelerators = self.devices.accelerators
         self.pools = self.devices.pools
 
@@ -86,6 +90,11 @@ class Placer:
     def chooses_anew(self) -> bool:
         """Whether the placement is asked about gangs whose leases end, though they could stay."""
         return self._choice.chooses_anew
+
+    @property
+    def compares_whole(self) -> bool:
+        """Whether the placement compares all gangs that are placed at once."""
+        return self._choice.compares_whole
 
     def figures(self) -> dict[str, list[int]]:
         """Return what a run is to tell of the placement; see `Strategy.figures`."""
@@ -122,10 +131,14 @@ class Placer:
         order: Iterable[int] = range(len(gangs))
         if self._choice.largest_first:
             order = sorted(order, key=gpus.__getitem__, reverse=True)
-        choose, devices, declined = self._choice.choose, self.devices, []
+        whole = self._choice.compares_whole
+        choose = self._choice.first if whole else self._choice.choose
+        devices, declined, placed = self.devices, [], list[Gang]()
         for k in order:
             gang = Gang(gangs[k], gpus[k], types[k], models[k] if models else "")
             chosen = choose(gang, devices)
+            if whole and chosen is not None:
+                placed.append(gang)
             if chosen is None:
                 declined.append(k)
             elif len(chosen) == gpus[k]:  # as `_hold` does, in which many gangs spend their time
@@ -135,9 +148,32 @@ class Placer:
                     raise self._refused(gang, chosen, error) from error
             else:
                 self._hold(gang, chosen)
+        self.compare(placed)
         return declined
 
-    def give(self, gang: Gang) -> Sequence[int] | None:
+    def compare(self, gangs: Sequence[Gang]) -> None:
+        """Let gangs that have just got devices come to others that suit all of them better.
+
+        Nothing happens with a placement that does not compare whole ones.
+        """
+        if not (gangs and self._choice.compares_whole):
+            return
+        before = [self.devices.give_back(gang.job)[1] for gang in gangs]
+        gangs = [gang._replace(before=has) for gang, has in zip(gangs, before, strict=True)]
+        moved = []
+        for gang, where in zip(gangs, self.together(gangs), strict=True):
+            if where == self.pools[gang.kind].placement(gang.before or ()):
+                self._hold(gang, gang.before or ())
+            else:
+                moved.append((gang, where))
+        for gang, where in moved:
+            self._hold(gang, self.pools[gang.kind].lowest(where))
+
+    def together(self, gangs: Sequence[Gang]) -> Sequence[Placement]:
+        """Return where gangs are to be, whose devices of before are free; see `Strategy`."""
+        return self._choice.choose_together(gangs, self.devices)
+
+    def give(self, gang: Gang, *, first: bool = False) -> Sequence[int] | None:
         """Give a gang the devices that it gets by `choose`, if it gets any; return them.
 
         Raises
@@ -145,19 +181,21 @@ class Placer:
         InputError
             If the placement chooses what the gang cannot have.
         """
-        chosen = self.choose(gang)
+        chosen = self.choose(gang, first=first)
         if chosen is not None:
             self._hold(gang, chosen)
         return chosen
 
-    def choose(self, gang: Gang) -> Sequence[int] | None:
-        """Return the devices that a gang would get, or None.
+    def choose(self, gang: Gang, *, first: bool = False) -> Sequence[int] | None:
+        """Return the devices that a gang would get, or None; `first` if all are compared later.
 
         What it had until now it keeps, or as many GPUs of the same machines, if they are free and
         within the tiers that it accepts, unless others are better for it or the placement chooses
         anew.
         """
         stay = self._stay(gang)
+        if first and self._choice.compares_whole:
+            return self._choice.first(gang, self.devices) if stay is None else stay
         if stay is None:
             return self._choice.choose(gang, self.devices)
         return self._choice.choose_again(gang, stay, self.devices)

@@ -7,27 +7,26 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from apportion.mechanism.own import is_own
+from apportion.errors import InputError, written
+from apportion.mechanism.decider import Decider
+from apportion.mechanism.own import WHOLE
 from apportion.mechanism.scheduler import Change
-from apportion.registry import Registry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
     from apportion.mechanism.about import About
     from apportion.mechanism.job_table import JobTable
-    from apportion.mechanism.placement import Placer
     from apportion.mechanism.scheduler import News
 
-    Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
 
-__all__ = ["QUEUES", "InQueue", "QueueScheduler"]
+__all__ = ["InQueue", "QueueScheduler"]
 
 
-class QueueScheduler(ABC):
+class QueueScheduler(Decider, ABC):
     """Says in which order jobs are served, and on which types; the base of schedulers of one's own.
 
     It is a value: all that it decides by is its own fields and the job table. Whenever a job
@@ -39,6 +38,8 @@ class QueueScheduler(ABC):
     """Name in the registry."""
     source: ClassVar[str] = ""
     """Paper and section."""
+    works_by: ClassVar[tuple[str, ...]] = ("queue",)
+    works_how: ClassVar[str] = "is a scheduler, which works by a queue"
 
     @abstractmethod
     def queue(self, jobs: JobTable, now_s: float) -> Iterable[tuple[int, Iterable[int]]]:
@@ -54,29 +55,13 @@ class QueueScheduler(ABC):
         Returns
         -------
         iterable of (int, iterable of int)
-            A job, and places of types in order of preference. Types on which the job cannot run are
-            passed over. Jobs that are left out wait.
+            An active job, each at most once, and places of types in order of preference. Types on
+            which the job cannot run are passed over. Jobs that are left out wait.
         """
 
-    def make(self, about: About, lost_s: Floats) -> InQueue:
-        """Return what serves the jobs of a run, each of which loses so much at a start."""
-        return InQueue(self, about.jobs, about.devices, lost_s)
-
-    @property
-    def label(self) -> str:
-        """Name in tables and plots."""
-        return self.name
-
-    @property
-    def description(self) -> str:
-        """What it does, in a line."""
-        return (type(self).__doc__ or self.name).strip().partition("\n")[0]
-
-
-QUEUES: Registry[Any] = Registry(
-    "queue", "apportion.queues", {}, lambda each: isinstance(each, QueueScheduler) or is_own(each)
-)
-"""Queues by name, and whatever decides by itself; one of one's own is added by assigning it."""
+    def make(self, about: About) -> InQueue:
+        """Return what serves the jobs of a run."""
+        return InQueue(self, about)
 
 
 class InQueue:
@@ -86,22 +71,17 @@ class InQueue:
     ----------
     decider
         Orders the jobs.
-    jobs
-        What is told of them.
-    devices
-        Devices, and the placement by which gangs get them. A gang that it declines waits.
-    lost_s
-        Seconds that each job loses whenever it starts, resumes or moves, shape (jobs,).
+    about
+        Jobs, and the devices with the placement by which gangs get them. A gang that it declines
+        waits.
     """
 
     hears = True
 
-    def __init__(
-        self, decider: QueueScheduler, jobs: JobTable, devices: Placer, lost_s: Floats
-    ) -> None:
+    def __init__(self, decider: QueueScheduler, about: About) -> None:
         self.name = f"Scheduler {decider.label!r}"
-        self._decider, self._jobs, self._devices = decider, jobs, devices
-        self._lost_s = lost_s
+        self._decider, self._jobs, self._devices = decider, about.jobs, about.devices
+        self._lost_s, self._ids = about.lost_s, about.ids
 
     def decide(self, news: News) -> Change:
         """Serve the jobs, those that run included."""
@@ -130,18 +110,64 @@ class InQueue:
         )
 
     def _wanted(self, now_s: float) -> dict[int, int]:
-        """Return the type of every job that is to have devices, first served first."""
+        """Return the type of every job that is to have devices, first served first.
+
+        Raises
+        ------
+        InputError
+            If the queue names what is no active job or no type, or a job twice.
+        """
         jobs = self._jobs
-        free = jobs.capacity.astype(np.intp).tolist()
-        wanted: dict[int, int] = {}
-        for job, options in self._decider.queue(jobs, now_s):
-            gpus = int(jobs.scale[job])
-            for option in options:
-                if gpus <= free[option] and jobs.speed[job, option] > 0:
-                    wanted[int(job)] = int(option)
+        served: dict[int, int] = {}
+        free, speed = jobs.capacity.astype(np.intp).tolist(), jobs.speed
+        types = len(free)
+        waiting = dict(zip(jobs.active.tolist(), jobs.scale[jobs.active].tolist(), strict=True))
+        for pair in self._answered(self._decider.queue(jobs, now_s)):
+            try:
+                job, options = pair
+            except (TypeError, ValueError) as error:
+                raise self._refused(f"{written(pair)}: no pair of a job and its types") from error
+            if type(job) not in WHOLE or job not in waiting:
+                raise self._wrong_job(job)
+            gpus = waiting.pop(job)
+            for option in self._answered(options, job):
+                if type(option) not in WHOLE or not 0 <= option < types:
+                    raise self._wrong_type(option, job)
+                if gpus <= free[option] and speed[job, option] > 0:
+                    served[int(job)] = int(option)
                     free[option] -= gpus
                     break
-        return wanted
+        return served
+
+    def _answered(self, several: Any, job: int | None = None) -> Iterator[Any]:
+        """Go through what the queue has answered, or through the types of a job."""
+        try:
+            return iter(several)
+        except TypeError as error:
+            of = "" if job is None else f" as the types of {self._job(job)}"
+            raise self._refused(f"{written(several)}{of}: nothing to go through") from error
+
+    def _wrong_job(self, job: Any) -> InputError:
+        """Say why a job cannot be served."""
+        if type(job) not in WHOLE or not 0 <= job < len(self._ids):
+            return self._refused(f"job {written(job)}, of which there is none")
+        if job in self._jobs.active:
+            return self._refused(f"{self._job(job)} twice: each is named once, with all its types")
+        return self._refused(f"{self._job(job)}, which is not there")
+
+    def _wrong_type(self, option: Any, job: int) -> InputError:
+        last = self._jobs.capacity.size - 1
+        what = f"type {written(option)} for {self._job(job)}"
+        return self._refused(f"{what}: types are whole numbers from 0 to {last}")
+
+    def _job(self, job: int) -> str:
+        return f"job {written(self._ids[job])} (number {job})"
+
+    def _refused(self, what: str) -> InputError:
+        return InputError(
+            f"{self.name} answers {what}. queue(jobs, now_s) goes through pairs (job, types): a "
+            f"number out of jobs.active, and places of types in order of preference."
+        )
 
     def lasts_s(self, now_s: float) -> float:
         """Return infinity: a decision stands until something happens."""

@@ -9,6 +9,7 @@ import numpy as np
 from apportion.mechanism.core import RoundCore
 from apportion.mechanism.roster import Roster
 from apportion.mechanism.scheduler import NOBODY, Change
+from apportion.mechanism.tiered.core import TieredCore
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -53,6 +54,8 @@ class InRounds:
         Whether a job has the types of its shares one after the other, see `RoundCore`.
     leases
         Whether a gang that goes on keeps its devices and loses no time.
+    tiered
+        Whether shares are of tiers, see `TieredCore`.
     """
 
     hears = False
@@ -70,12 +73,13 @@ class InRounds:
         work_conserving: bool = True,
         in_turn: bool = False,
         leases: bool = True,
+        tiered: bool = False,
     ) -> None:
         self.name = name
         self._jobs, self._sharing = jobs, sharing
         self._lost_s = np.zeros(jobs.jobs) if lost_s is None else lost_s
         self._leases = leases
-        self._core = RoundCore(
+        self._core = (TieredCore if tiered else RoundCore)(
             jobs.capacity,
             devices,
             round_seconds,
@@ -86,7 +90,7 @@ class InRounds:
         self._roster = Roster(self._core)
         if devices.placings:
             self._core.models = self._models
-        self._rows = NOBODY  # of the gangs of the round under way
+        self._rows = self._columns = NOBODY  # of the gangs of the round under way
         self._steady_s = -np.inf
 
     def decide(self, news: News) -> Change:
@@ -102,6 +106,7 @@ class InRounds:
             roster.aim(jobs.active, sharing.solve(news.now_s), jobs.scale)
         chosen = self._core.ask() if self._leases else self._ask_anew()
         self._rows, self._steady_s = chosen.rows, self._steady_until(chosen)
+        self._columns = chosen.types if chosen.columns is None else chosen.columns
         gangs, starts = roster.lines(chosen)
         return Change(
             gangs,
@@ -130,8 +135,7 @@ class InRounds:
         """
         rows, sharing = self._rows, self._sharing
         # A line for each gang comes first, and behind them the second jobs of pairs.
-        held_s, types = ran.held_s[: rows.size], ran.gangs.option[: rows.size]
-        self._core.tell(rows, types, held_s, times=ran.times)
+        self._core.tell(rows, self._columns, ran.held_s[: rows.size], times=ran.times)
         if ran.done.size:
             self._roster.complete(ran.done)
             sharing.changed = True
@@ -164,6 +168,7 @@ class InRounds:
             "core": self._core.state(),
             "roster": self._roster.state(),
             "rows": self._rows.tolist(),
+            "columns": self._columns.tolist(),
             "sharing": self._sharing.state(),
         }
 
@@ -172,4 +177,5 @@ class InRounds:
         self._core.restore(state["core"])
         self._roster.restore(state["roster"])
         self._rows = np.array(state["rows"], dtype=np.intp)
+        self._columns = np.array(state["columns"], dtype=np.intp)
         self._sharing.restore(state["sharing"])

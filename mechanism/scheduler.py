@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -142,6 +142,9 @@ class Change(NamedTuple):
         ``None`` for none.
     undone
         Jobs that lose steps, and how many, as when they go back to a checkpoint; ``None`` for none.
+    turns
+        Whose turn it is where jobs share GPUs and links, of jobs that start (see
+        `apportion.mechanism.orders`); ``None`` for the order of their numbers.
     """
 
     gangs: Gangs
@@ -153,6 +156,7 @@ class Change(NamedTuple):
     pauses: Bools | None = None
     undone: tuple[Ints, Floats] | None = None
     moved: Bools | None = None
+    turns: Mapping[int, tuple[int, int]] | None = None
 
 
 class Ran(NamedTuple):

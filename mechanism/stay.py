@@ -2,38 +2,40 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import pandas as pd
 
-from apportion.checks import choice, yes_no
+from apportion.checks import yes_no
 from apportion.errors import unknown_name
+from apportion.mechanism.decider import Decider
 from apportion.mechanism.gates import get_gate
+from apportion.mechanism.orders import Demand, order_name, turns_of
 from apportion.mechanism.placements import PLACEMENTS, Gang
 from apportion.mechanism.scheduler import NOBODY, Change
-from apportion.mechanism.turns import TURNS, Demand
-from apportion.registry import Registry
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+    from apportion.mechanism.about import About
     from apportion.mechanism.gates import Gate
     from apportion.mechanism.job_table import JobTable
+    from apportion.mechanism.orders import Order
     from apportion.mechanism.placement import Placer
     from apportion.mechanism.scheduler import News
+    from apportion.mechanisms import Iterations
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
 
-__all__ = ["GATED", "GatedScheduler", "InPlace", "StayNeeds", "gated_table"]
+__all__ = ["GatedScheduler", "InPlace", "StayNeeds"]
 
 
 @dataclass(frozen=True)
-class GatedScheduler:
+class GatedScheduler(Decider):
     """Order x placement x gate: jobs get GPUs in an order, and their transfers pass a gate.
 
     Jobs that arrive wait in the order; whoever fits is placed, whoever does not is passed over. A
@@ -47,7 +49,7 @@ class GatedScheduler:
     source
         Paper and section.
     order
-        Out of `apportion.mechanism.turns.TURNS`.
+        An order that says turns, or the name of one out of `apportion.mechanism.orders.ORDERS`.
     placement
         Out of `apportion.mechanism.placements.PLACEMENTS`.
     gate
@@ -63,53 +65,42 @@ class GatedScheduler:
 
     name: str = "gated"
     source: str = ""
-    order: str = "srsf"
+    order: str | Order = "srsf"
     placement: str = "lwf_1"
     gate: str | Gate = "ada_dual"
     exclusive: bool = False
 
+    works_by: ClassVar[tuple[str, ...]] = ("iterations",)
+    works_how: ClassVar[str] = "is a scheduler, which works by iterations"
+
     def __post_init__(self) -> None:
-        choice("order", self.order, TURNS)
+        turns_of(self.order)
         if self.placement not in PLACEMENTS:
             raise unknown_name("placement", self.placement, PLACEMENTS)
         get_gate(self.gate)
         yes_no("exclusive", self.exclusive)
 
     @property
-    def label(self) -> str:
-        """Name in tables and plots."""
-        return self.name
+    def terms(self) -> GatedScheduler:
+        """Itself: it says in which order, where, and past which gate."""
+        return self
 
     @property
     def description(self) -> str:
         """Its parts, in a line."""
-        return f"{self.order} x {self.placement} x {get_gate(self.gate).name}"
+        return f"{order_name(self.order)} x {self.placement} x {get_gate(self.gate).name}"
+
+    def under(self, mechanism: Iterations) -> GatedScheduler:
+        """Return it with the settings of a mechanism in place of its own, as far as there are."""
+        told = {name: getattr(mechanism, name) for name in _SETTINGS}
+        return replace(self, **{name: value for name, value in told.items() if value is not None})
+
+    def make(self, about: About) -> InPlace:
+        """Return what gives jobs GPUs for good."""
+        return InPlace(self, about.jobs, about.devices, about.needs, about.lost_s)
 
 
-_WANG = "Wang et al., Communication Contention Aware Scheduling"
-
-GATED: Registry[GatedScheduler] = Registry(
-    "gated scheduler",
-    "apportion.gated",
-    {
-        each.name: each
-        for each in (
-            GatedScheduler("ada_srsf", f"{_WANG}, Algorithm 3"),
-            *(
-                GatedScheduler(f"srsf_{n}", f"{_WANG}, section 5", gate=f"at_most_{n}")
-                for n in (1, 2, 3)
-            ),
-        )
-    },
-    lambda value: isinstance(value, GatedScheduler),
-)
-"""Order x placement x gate by name; one of one's own is added by assigning it."""
-
-
-def gated_table() -> pd.DataFrame:
-    """List them: name, parts, source."""
-    rows = [(each.name, each.description, each.source) for each in GATED.values()]
-    return pd.DataFrame(rows, columns=["name", "order x placement x gate", "source"])
+_SETTINGS = ("order", "placement", "gate", "exclusive")
 
 
 @dataclass(frozen=True)
@@ -157,19 +148,22 @@ class InPlace:
         Devices, and the placement by which gangs get them.
     needs
         What they need.
+    starts_s
+        Seconds from when each job has its GPUs to its first iteration, shape (jobs,).
     """
 
     decider: GatedScheduler
     jobs: JobTable
     devices: Placer
     needs: StayNeeds
+    starts_s: Floats
     _waiting: list[int] = field(default_factory=list)
     _option: dict[int, int] = field(default_factory=dict)
     hears: bool = field(default=True, init=False)
 
     def __post_init__(self) -> None:
         self.name = f"Scheduler {self.decider.label!r}"
-        self._turn = TURNS[self.decider.order]
+        self._turn = turns_of(self.decider.order)
 
     def decide(self, news: News) -> Change:
         """Free what is done, and place whoever fits, in the order."""
@@ -182,17 +176,34 @@ class InPlace:
         self._set_loads(list(self._option))
         started = self._place()
         holders = np.array(sorted(self._option), dtype=np.intp)
+        starts = np.isin(holders, np.array(started, dtype=np.intp))
         return Change(
             self.devices.gangs(holders),
-            np.isin(holders, np.array(started, dtype=np.intp)),
+            starts,
             NOBODY,
+            lost_s=np.where(starts, self.starts_s[holders], 0.0),
             resolved=bool(started),
+            turns={job: self.turn(job, self._option[job]) for job in started},
         )
 
     def turn(self, job: int, option: int) -> tuple[int, int]:
-        """Return the turn of a job on a type, see `apportion.mechanism.turns`."""
+        """Return the turn of a job on a type, see `apportion.mechanism.orders`."""
+        return self._turn_of(job, option, split=self._is_split(job))
+
+    def largest_turn(self) -> int:
+        """Return what no number of a turn exceeds, wherever jobs are."""
+        largest, split = 0, self.jobs.scale > 1
+        for job in range(self.jobs.jobs):
+            left = int(np.ceil(self.jobs.total[job]))
+            for option in self._options(job):
+                first, second = self._turn_of(job, option, split=bool(split[job]))
+                largest = max(largest, abs(first) * left + abs(second))
+        return largest
+
+    def _turn_of(self, job: int, option: int, *, split: bool) -> tuple[int, int]:
+        """Return the turn of a job that is in several servers, or in one."""
         each_s = float(self.needs.iteration_s[job, option])
-        if self.needs.turns_count_transfers and self._is_split(job):
+        if self.needs.turns_count_transfers and split:
             each_s += float(self.needs.alone_s[job])
         iteration_ns = round(each_s * 1e9)
         total = int(np.ceil(self.jobs.total[job]))

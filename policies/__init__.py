@@ -68,8 +68,9 @@ from apportion.policies.registry import (
 )
 from apportion.policies.resource import Resource
 from apportion.policies.sessions.session import Session, session
+from apportion.policies.solving.condition import Condition, condition
 from apportion.policies.solving.driver import Solution, solve_instance
-from apportion.policies.solving.rows.pairs import PairTable
+from apportion.policies.solving.pairs import PairTable
 from apportion.policies.solving.solvers.warm_highs import WarmProblem
 from apportion.policies.total_throughput import MaxTotalThroughput
 from apportion.policies.whole.dally_round import DallyRound
@@ -89,6 +90,7 @@ __all__ = [
     "WHOLE",
     "AlloX",
     "CappedWorkload",
+    "Condition",
     "DallyRound",
     "DeepBoot",
     "Eligible",
@@ -122,6 +124,7 @@ __all__ = [
     "Solution",
     "StrategyProof",
     "WarmProblem",
+    "condition",
     "eligible",
     "get_policy",
     "isolated_share",

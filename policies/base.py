@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
-from apportion.errors import unknown_name
+from apportion.errors import InputError, unknown_name
 from apportion.kinds import check_fields
 
 if TYPE_CHECKING:
@@ -70,8 +70,8 @@ class Policy(ABC):
     """
 
     name: ClassVar[str]
-    """Name in the registry."""
-    source: ClassVar[str]
+    """Name in the registry; that of the class if none is given."""
+    source: ClassVar[str] = ""
     """Paper and section."""
     unit: ClassVar[str] = ""
     """Unit of the objective."""
@@ -86,13 +86,24 @@ class Policy(ABC):
     integral: ClassVar[bool] = False
     """Whether decisions are whole: each job has one option, or none, instead of shares of time."""
 
+    _built_in: ClassVar[bool]
+    """Whether it comes with the package, whose tests look at what it states."""
+
     heterogeneity_aware: bool = True
     space_sharing: bool = False
 
     def __init_subclass__(cls) -> None:
+        cls._built_in = cls.__module__.partition(".")[0] == __name__.partition(".")[0]
+        if isinstance(cls.columns, str):
+            raise InputError(
+                f"columns of policy {cls.__name__} is the text {cls.columns!r}; it must be a tuple "
+                f'of names: columns = ("{cls.columns}",).'
+            )
         for trait in cls.traits:
             if trait not in get_args(Trait):
                 raise unknown_name(f"trait of policy {cls.__name__}", trait, get_args(Trait))
+        if not hasattr(cls, "name"):
+            cls.name = cls.__name__
         if "__repr__" not in vars(cls):  # or the one of dataclasses would show every default
             cls.__repr__ = Policy.__repr__  # type: ignore[method-assign]
 
@@ -103,11 +114,12 @@ class Policy(ABC):
 
     def __repr__(self) -> str:
         own: tuple[Field[Any], ...] = fields(self) if is_dataclass(self) else ()
-        changed = [
-            f"{field.name}={getattr(self, field.name)!r}"
-            for field in own
-            if getattr(self, field.name) != _default(field)
-        ]
+        changed = []
+        for field in own:
+            # Of a class pickled by value, as a notebook's, what says "none" is not MISSING.
+            factory, value = field.default_factory, getattr(self, field.name)
+            if value != (factory() if callable(factory) else field.default):
+                changed.append(f"{field.name}={value!r}")
         return f"{type(self).__name__}({', '.join(changed)})"
 
     @abstractmethod
@@ -129,9 +141,3 @@ class Policy(ABC):
 def depends_on_time(policy: Policy) -> bool:
     """Whether a problem changes while no job comes or goes: it reads a column off a clock."""
     return not _BY_THE_CLOCK.isdisjoint(policy.columns)
-
-
-def _default(field: Field[Any]) -> object:
-    """Value that a field has unless another is given."""
-    # Of a class that was pickled by value, as a notebook's, what says "none" is not MISSING.
-    return field.default_factory() if callable(field.default_factory) else field.default

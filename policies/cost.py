@@ -12,7 +12,7 @@ from apportion.errors import InputError, written
 from apportion.policies.base import Policy
 from apportion.policies.problem import Problem
 from apportion.policies.solving.compiled import Compiled
-from apportion.policies.solving.worst_off.declared_levels import SpeedProblem
+from apportion.policies.solving.demands import SpeedProblem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

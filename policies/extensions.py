@@ -22,9 +22,9 @@ __all__ = [
     "ChecksJobs",
     "DrawsPairs",
     "PassesRatesOn",
-    "PlacesGangs",
     "Rates",
     "ServesInOrder",
+    "SimulatedOtherwise",
 ]
 
 
@@ -67,15 +67,20 @@ class PassesRatesOn(Protocol):
         ...
 
 
-@runtime_checkable
-class PlacesGangs(Protocol):
-    """A policy whose options are the machines, racks and types of what is free in one instant.
+class SimulatedOtherwise(Protocol):
+    """A policy that simulations do not ask as they ask others; what is left out is as for those."""
 
-    It is asked whenever GPUs are offered under leases, and by no other mechanism; see
-    `apportion.policies.placements.round_places`.
-    """
-
+    works_by: ClassVar[tuple[str, ...]]
+    """Mechanisms that ask it, the usual one first."""
+    works_how: ClassVar[str]
+    """Why by these, as messages say it behind its name."""
     places_gangs: ClassVar[bool]
+    """Whether its options are the machines, racks and types of what is free in one instant; then it
+    is asked whenever GPUs are offered under leases; see `apportion.policies.placements`."""
+    whole_nodes: ClassVar[bool]
+    """Whether its gangs of elastic jobs fill machines, unless the mechanism says otherwise."""
+    base_workers_first: ClassVar[bool]
+    """Whether it divides what the base workers of elastic jobs leave, which are served before."""
 
 
 @runtime_checkable

@@ -4,32 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
 import numpy as np
 
-from apportion.checks import choice, number
+from apportion.checks import number
 from apportion.errors import InputError, unknown_name
 from apportion.policies.base import Policy
+from apportion.policies.in_order import OrderedPolicy
+from apportion.policies.instance import Instance
+from apportion.policies.problem import Problem
+from apportion.policies.solving.driver import solve_instance
 from apportion.ties import ranks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.policies.extensions import Rates
-    from apportion.policies.problem import Problem
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
 
-__all__ = ["HierarchicalFairness", "InnerPolicy"]
-
-InnerPolicy = Literal["fairness", "fifo", "shortest_job_first", "makespan", "finish_time_fairness"]
-"""How an entity shares among its jobs."""
+__all__ = ["HierarchicalFairness"]
 
 _ROUNDING = 1e-9
 """Times left that differ by less, relatively, are equal."""
+_PASSED_ON = frozenset({"depends_on_step_size", "tells_identical_jobs_apart"})
+"""Traits that the policy has if one of its entities' has."""
+_LEAST = 1e-9
+"""Part of its fastest throughput below which a job has none."""
 
 
 @dataclass(frozen=True)
@@ -51,12 +55,11 @@ class HierarchicalFairness(Policy):
     entity, an entity without such jobs to its siblings. An entity splits its rate
 
     - by weights (``"fairness"``);
-    - by nothing: all goes to the first job (``"fifo"``), or to that with the least time left where
-      it is fastest (``"shortest_job_first"``);
-    - such that throughputs are as steps remaining and all complete together (``"makespan"``);
-    - such that throughputs are as those at which all have one ratio of completion time to that in a
-      1/n slice (``"finish_time_fairness"``): the ratio that the GPUs of its part make at the speeds
-      of equal shares.
+    - by nothing where its policy serves jobs in an order (``"fifo"``, ``"shortest_job_first"``):
+      all goes to the first that can rise;
+    - else as its policy, any one, does on the entity's part of every type, with the entity's jobs
+      only: levels rise in proportion to what they are there. Whoever has nothing there waits until
+      the others can rise no further; then the policy divides the part among those who are left.
 
     Parameters
     ----------
@@ -64,8 +67,8 @@ class HierarchicalFairness(Policy):
         Weight of each entity, by path: ``{"physics": 1, "physics/lasers": 2, "biology": 3}``.
         All of them or none: without weights every entity weighs 1.
     inner
-        How an entity shares among its jobs: one word for all, or by path; ``"fairness"`` where a
-        path and those above it are not named.
+        How an entity shares among its jobs: ``"fairness"``, the name of a policy, or a policy;
+        one for all, or by path. ``"fairness"`` where a path and those above it are not named.
     """
 
     name = "hierarchical_fairness"
@@ -76,18 +79,19 @@ class HierarchicalFairness(Policy):
     space_sharing: bool = False
     lexicographic: bool = True
     weights: Mapping[str, float] = field(default_factory=dict, hash=False)
-    inner: InnerPolicy | Mapping[str, InnerPolicy] = field(default="fairness", hash=False)
+    inner: Policy | str | Mapping[str, Policy | str] = field(default="fairness", hash=False)
 
     def __post_init__(self) -> None:
         """Check switches, weights and inner policies."""
         super().__post_init__()
         for entity, weight in self.weights.items():
             number(f"The weight of entity {entity!r}", weight, strict=True)
-        for each in self.inner.values() if isinstance(self.inner, Mapping) else [self.inner]:
-            choice("inner policy", each, _COLUMNS)
-        inner = {self.inner} if isinstance(self.inner, str) else set(self.inner.values())
-        read = dict.fromkeys(name for each in sorted(inner) for name in _COLUMNS[each])
-        object.__setattr__(self, "columns", ("weight", "entity", *read))
+        each = self.inner.values() if isinstance(self.inner, Mapping) else [self.inner]
+        own = [policy for policy in map(_policy, each) if policy]
+        read = dict.fromkeys(sorted({name for policy in own for name in policy.columns}))
+        object.__setattr__(self, "columns", tuple(dict.fromkeys(("weight", "entity", *read))))
+        traits = _PASSED_ON & {one for policy in own for one in policy.traits}
+        object.__setattr__(self, "traits", type(self).traits | traits)
 
     def utility(self, p: Problem) -> cp.Expression:
         """State the throughput relative to the equal share."""
@@ -125,22 +129,15 @@ class HierarchicalFairness(Policy):
         Whoever has the first place has it to himself; jobs of one place divide it.
         """
         names = p.instance.entities
-        inner = np.array([self._inner_of(name) for name in names])[leaf]
+        share = self._shares(names, np.bincount(leaf, minlength=len(names)) > 0)
         wanted, order = p.count * p.weight, np.zeros(leaf.size)
-        if (inner == "fifo").any():
-            order = np.where(inner == "fifo", p.column("order"), order)
-        if (inner == "shortest_job_first").any():
-            left = ranks(p.steps_remaining / p.fastest_throughput, relative=_ROUNDING)
-            order = np.where(inner == "shortest_job_first", left, order)
-        if (inner == "makespan").any():
-            gpus = p.count * p.scale_factor * p.steps_remaining / p.equal_share_throughput
-            wanted = np.where(inner == "makespan", gpus, wanted)
-        if (inner == "finish_time_fairness").any():
-            share = self._shares(names, np.bincount(leaf, minlength=len(names)) > 0)
-            for entity in np.unique(leaf[inner == "finish_time_fairness"]):
-                here = np.flatnonzero(leaf == entity)
-                own = float(p.instance.shared_gpus.sum() * share[entity])
-                wanted[here] = _gpus_at_one_ratio(p, here, own)
+        for entity in np.unique(leaf):
+            here, policy = np.flatnonzero(leaf == entity), _policy(self._inner_of(names[entity]))
+            if isinstance(policy, OrderedPolicy):
+                told = p if policy.heterogeneity_aware else Problem(p.instance.blind_to_types())
+                order[here] = ranks(policy.order(told)[here], relative=_ROUNDING)
+            elif policy:
+                wanted[here], order[here] = _divided(p, policy, here, float(share[entity]))
         return np.asarray(wanted, dtype=float), np.asarray(order, dtype=float)
 
     def _check_weights(self, names: tuple[str, ...]) -> None:
@@ -156,9 +153,9 @@ class HierarchicalFairness(Policy):
                     f"{', '.join(map(repr, self.weights))}."
                 )
 
-    def _inner_of(self, entity: str) -> str:
+    def _inner_of(self, entity: str) -> Policy | str:
         """Inner policy of an entity: its own, or that of the nearest entity above."""
-        if isinstance(self.inner, str):
+        if not isinstance(self.inner, Mapping):
             return self.inner
         while entity not in self.inner and "/" in entity:
             entity = entity.rpartition("/")[0]
@@ -181,31 +178,55 @@ class HierarchicalFairness(Policy):
         return np.array(share, dtype=float)
 
 
-_COLUMNS: Mapping[str, tuple[str, ...]] = {
-    "fairness": (),
-    "fifo": ("order",),
-    "shortest_job_first": ("steps_remaining",),
-    "makespan": ("steps_remaining",),
-    "finish_time_fairness": ("steps_remaining", "elapsed_s", "isolated_elapsed_s"),
-}
-"""Inner policies, and what they read of the jobs table beside weights and entities."""
+def _policy(inner: Any) -> Policy | None:
+    """Return how an entity shares among its jobs; None stands for their weights."""
+    # The registry has this policy too, so it cannot be imported before.
+    from apportion.policies.registry import get_policy
+
+    policy = None if inner == "fairness" else get_policy(inner)
+    if isinstance(policy, HierarchicalFairness):
+        raise InputError(
+            "An inner policy shares among the jobs of one entity; entities within entities are "
+            'told by their paths, as "physics/lasers".'
+        )
+    return policy
 
 
-def _gpus_at_one_ratio(p: Problem, jobs: Ints, gpus: float) -> Floats:
-    """Return GPUs for jobs at which all have one finish-time ratio, so many in total.
+def _divided(p: Problem, policy: Policy, jobs: Ints, share: float) -> tuple[Floats, Floats]:
+    """Return GPUs that jobs are to have, as a policy divides a part of the cluster, and places.
 
-    At the speeds of equal shares; the ratio is the root of a decreasing function, by bisection.
+    The part is so many of the GPUs of each type. Those who have some of it stand in front; the
+    others have what the policy gives them where the part is theirs.
     """
-    steps, elapsed_s = p.steps_remaining[jobs], p.elapsed_s[jobs]
-    alone_s = p.column("isolated_elapsed_s")[jobs] + steps / p.isolated_throughput[jobs]
-    size = p.count[jobs] * p.scale_factor[jobs] * steps / p.equal_share_throughput[jobs]
-    least = float((elapsed_s / alone_s).max())
-    low, high = 0.0, float((size / alone_s).sum() / gpus)  # of the ratio above the least
-    for _ in range(200):
-        middle = (low + high) / 2
-        many = (size / ((least + middle) * alone_s - elapsed_s)).sum() > gpus
-        low, high = (middle, high) if many else (low, middle)
-    return np.asarray(size / ((least + high) * alone_s - elapsed_s), dtype=float)
+    gpus, place, left = np.zeros(jobs.size), np.zeros(jobs.size), np.arange(jobs.size)
+    while left.size:
+        part = _part(p.instance, jobs[left], share)
+        solution = solve_instance(policy, part)
+        p.inexact = max(p.inexact, solution.gap)
+        has = solution.throughput > _LEAST * part.fastest_throughput
+        has |= not has.any()  # nobody: all are alike
+        level = np.where(solution.throughput > 0, solution.throughput, part.fastest_throughput)
+        gpus[left] = part.count * part.columns["scale_factor"] * level / _equal(p, jobs[left])
+        place[left] += ~has
+        left = left[~has]
+    return gpus, place
+
+
+def _equal(p: Problem, jobs: Ints) -> Floats:
+    """Return throughputs of equal shares, 1 for a job that cannot run."""
+    equal = p.equal_share_throughput[jobs]
+    return np.where(equal > 0, equal, 1.0)
+
+
+def _part(instance: Instance, jobs: Ints, share: float) -> Instance:
+    """Pose some jobs by themselves, on a part of the GPUs of each type."""
+    return Instance.of_jobs(
+        instance.alone[jobs],
+        instance.columns["scale_factor"][jobs],
+        share * instance.shared_gpus,
+        columns={name: values[jobs] for name, values in instance.columns.items()},
+        prices=instance.prices[: instance.accelerators],
+    )
 
 
 def _path(entity: str) -> list[str]:

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
     from apportion.policies.problem import Problem
 
-__all__ = ["FIFO", "ShortestJobFirst"]
+__all__ = ["FIFO", "OrderedPolicy", "ShortestJobFirst"]
 
 _ROUNDING = 1e-9
 """Numbers that differ by less, relatively, differ by the rounding of sums: they are data, not
 what a solver left open."""
 
 
-class _InOrder(Policy):
+class OrderedPolicy(Policy):
     """Give each job its fastest throughput, the first of the order above all.
 
     The job in place m of M weighs ``M + 1 - m`` (Gavel, section 4.2), times the GPUs that it holds
@@ -45,7 +45,7 @@ class _InOrder(Policy):
 
 
 @dataclass(frozen=True)
-class FIFO(_InOrder):
+class FIFO(OrderedPolicy):
     """First in, first out: the earlier a job was submitted, the more it counts.
 
     The problem::
@@ -66,7 +66,7 @@ class FIFO(_InOrder):
 
 
 @dataclass(frozen=True)
-class ShortestJobFirst(_InOrder):
+class ShortestJobFirst(OrderedPolicy):
     """Shortest job first: the less time a job needs on its fastest type, the more it counts.
 
     The problem::

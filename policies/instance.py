@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
 
-from apportion.policies.arrays import ProblemArrays
 from apportion.policies.normalisers import (
     SoloSpeeds,
+    alike_speeds,
     average_speeds,
-    best_of_types,
-    equal_share_throughput,
     isolated_throughput,
-    solo_speeds,
+    speeds_in_combinations,
 )
 
 if TYPE_CHECKING:
@@ -27,12 +25,189 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
 
-__all__ = ["Instance"]
+__all__ = ["Instance", "usage_of_gpus"]
+
+
+def usage_of_gpus(gpus: Floats, accelerator: Ints, resources: int) -> sparse.csr_array:
+    """Return usage of the GPUs of options alone, shape (rows, options * resources).
+
+    Parameters
+    ----------
+    gpus
+        What rows hold under options, shape (rows, options).
+    accelerator
+        Type of each option, shape (options,).
+    resources
+        How many there are, resources fastest.
+    """
+    rows, options = gpus.shape
+    column = np.arange(options, dtype=np.int32) * resources + accelerator
+    starts = np.arange(0, gpus.size + 1, max(options, 1), dtype=np.int32)
+    held = (gpus.ravel(), np.tile(column, rows), starts)
+    return sparse.csr_array(held, shape=(rows, options * resources))
 
 
 @dataclass(frozen=True, eq=False)
-class Instance(ProblemArrays):
-    """One allocation problem; its parameters are those of `ProblemArrays`."""
+class Instance:
+    """One allocation problem: jobs, options, resources and what is known of them, as arrays.
+
+    A row is what can be given time: a job, or a combination of jobs that share devices. A member
+    is one job in one row; it is the member that has a throughput.
+
+    Parameters
+    ----------
+    throughput
+        Steps/s of each member under each option, shape (members, options); 0 = cannot run.
+    member_row, member_job
+        Row and job of each member, shape (members,).
+    usage
+        What a row holds while it runs under an option, sparse, shape (rows, options * resources),
+        resources fastest.
+    capacity
+        Hard capacity of each resource, infinite for one that has none, shape (resources,). The
+        accelerator types come first.
+    option_accelerator
+        Accelerator type of each option, an index into the resources, shape (options,).
+    columns
+        Columns of the jobs table that are known, each of shape (jobs,); ``weight``, ``count`` and
+        ``scale_factor`` always are. ``current_option`` is the place of the option that a job has
+        now, -1 for none; ``pinned`` is 1 where it must keep it.
+    prices
+        US dollars per hour of one unit of each resource, shape (resources,).
+    entities
+        Names of the entities, which the column ``entity`` holds the places of.
+    member_share
+        Part of a row's time that each job of a member has, shape (members,): 1, but where a row
+        stands for pairs of classes and a job takes part in only some of them.
+    types
+        Number of accelerator types of the cluster, which are the first resources, whether or not
+        an option is of each; by default up to the last that an option is of.
+    option_tier
+        Tier of each option, its place in `apportion.cluster.TIERS`, shape (options,); ``None``
+        where options are no tiers.
+    plain_usage
+        The same object as ``usage`` where a row holds its scale factor of the accelerators of an
+        option and nothing else, as `of_jobs` poses it; another or ``None`` if that is not known.
+    alike
+        Whether types are taken to be alike, as by a policy that is blind to them: throughputs are
+        those of `Instance.blind_to_types`, and what jobs are compared with has them run as fast on
+        types on which they cannot run.
+    """
+
+    throughput: Floats
+    member_row: Ints
+    member_job: Ints
+    usage: sparse.csr_array
+    capacity: Floats
+    option_accelerator: Ints
+    columns: Mapping[str, Floats]
+    prices: Floats = field(repr=False)
+    entities: tuple[str, ...] = ()
+    member_share: Floats = field(default_factory=lambda: np.ones(0))
+    types: int | None = None
+    resource_names: tuple[str, ...] = ()
+    option_tier: Ints | None = None
+    plain_usage: sparse.csr_array | None = field(default=None, repr=False)
+    alike: bool = False
+
+    def __post_init__(self) -> None:
+        if self.member_share.size != self.member_row.size:
+            object.__setattr__(self, "member_share", np.ones(self.member_row.size))
+
+    @cached_property
+    def jobs(self) -> int:
+        """Number of jobs (of job classes, once identical jobs are grouped)."""
+        return self.columns["count"].size
+
+    @cached_property
+    def rows(self) -> int:
+        """Number of rows of the allocation matrix."""
+        return int(self.usage.shape[0])
+
+    @cached_property
+    def options(self) -> int:
+        """Number of options, the columns of the allocation matrix."""
+        return int(self.throughput.shape[1])
+
+    @property
+    def count(self) -> Floats:
+        """Identical jobs that each job stands for, shape (jobs,)."""
+        return self.columns["count"]
+
+    @property
+    def holds_gpus_only(self) -> bool:
+        """Whether a row is known to hold its scale factor in GPUs of an option, nothing else."""
+        return self.usage is self.plain_usage
+
+    @cached_property
+    def hard(self) -> Ints:
+        """Places of the resources with a hard capacity."""
+        return np.flatnonzero(np.isfinite(self.capacity))
+
+    @cached_property
+    def soft(self) -> Ints:
+        """Places of the resources without one."""
+        return np.flatnonzero(np.isinf(self.capacity))
+
+    def worth(self, prices: Floats) -> float:
+        """Return the price of all there is of the hard resources, prices of shape (resources,)."""
+        return float(self.capacity[self.hard] @ prices[self.hard])
+
+    @cached_property
+    def current(self) -> Floats:
+        """1 where a row is under the option that it has now, else 0; shape (rows, options)."""
+        now = np.zeros((self.rows, self.options))
+        if "current_option" in self.columns:
+            option = self.columns["current_option"].astype(np.intp)
+            job = np.flatnonzero((option >= 0) & (self.row_alone >= 0))
+            now[self.row_alone[job], option[job]] = 1.0
+        return now
+
+    @cached_property
+    def pinned(self) -> NDArray[np.bool_]:
+        """Whether a row must keep the option that it has now, shape (rows,)."""
+        kept = np.zeros(self.rows, dtype=bool)
+        if "pinned" in self.columns:
+            job = np.flatnonzero((self.columns["pinned"] > 0) & (self.row_alone >= 0))
+            kept[self.row_alone[job]] = True
+        return kept
+
+    @cached_property
+    def solo(self) -> bool:
+        """Whether every row is one job, in the order of the jobs."""
+        own = np.arange(self.jobs)
+        return (
+            self.rows == self.jobs == self.member_row.size
+            and np.array_equal(self.member_row, own)
+            and np.array_equal(self.member_job, own)
+        )
+
+    @cached_property
+    def row_alone(self) -> Ints:
+        """Row of each job by itself; -1 for a job that never runs by itself, shape (jobs,)."""
+        if self.solo:
+            return np.arange(self.jobs)
+        members = np.bincount(self.member_row, minlength=self.rows)
+        own = (members[self.member_row] == 1) & (self.throughput > 0).any(axis=1)
+        row = np.full(self.jobs, -1, dtype=np.intp)
+        row[self.member_job[own]] = self.member_row[own]
+        return row
+
+    @cached_property
+    def row_count(self) -> Floats:
+        """Identical rows that each row stands for, shape (rows,)."""
+        count = np.ones(self.rows)
+        count[self.member_row] = self.count[self.member_job] * self.member_share
+        return count
+
+    @cached_property
+    def can_run(self) -> NDArray[np.bool_]:
+        """Whether every member of a row runs under an option, shape (rows, options)."""
+        if self.solo:
+            return self.throughput > 0
+        runs = np.ones((self.rows, self.options), dtype=bool)
+        np.logical_and.at(runs, self.member_row, self.throughput > 0)
+        return runs
 
     @classmethod
     def of_jobs(
@@ -65,10 +240,7 @@ class Instance(ProblemArrays):
         speed = np.asarray(throughput, dtype=float)
         gpus = np.asarray(scale_factor, dtype=float)
         jobs, types = speed.shape
-        on_own_type = np.tile(np.arange(types, dtype=np.int32) * (types + 1), jobs)
-        row_starts = np.arange(0, jobs * types + 1, types, dtype=np.int32)
-        held = (np.repeat(gpus, types), on_own_type, row_starts)
-        usage = sparse.csr_array(held, shape=(jobs, types * types))
+        usage = usage_of_gpus(np.repeat(gpus[:, None], types, axis=1), np.arange(types), types)
         ones = np.ones(jobs)
         return cls(
             throughput=speed,
@@ -131,11 +303,7 @@ class Instance(ProblemArrays):
         held = np.broadcast_to(np.asarray(gpus, dtype=float), speed.shape)
         beside = np.asarray(resource_capacity, dtype=float)
         resources = types.size + beside.size
-        place = np.arange(options, dtype=np.int64) * resources + accelerator
-        starts = np.arange(0, held.size + 1, options, dtype=np.int64)
-        own = sparse.csr_array(
-            (held.ravel(), np.tile(place, jobs), starts), shape=(jobs, options * resources)
-        )
+        own = usage_of_gpus(held, accelerator, resources)
         if usage is not None:
             used = usage.tocoo()
             option, resource = np.divmod(used.coords[1], beside.size)
@@ -180,7 +348,9 @@ class Instance(ProblemArrays):
     @cached_property
     def solo_speeds(self) -> SoloSpeeds:
         """How each job runs by itself under each option, or else in combinations."""
-        return solo_speeds(self)
+        if not self.solo:
+            return speeds_in_combinations(self)
+        return SoloSpeeds(self.throughput, self.gpus, np.ones(self.jobs, dtype=bool))
 
     @cached_property
     def alone(self) -> Floats:
@@ -189,9 +359,16 @@ class Instance(ProblemArrays):
         The best of the options of a type; zero where it cannot run. A job that never runs by
         itself is taken as it runs in combinations.
         """
-        return best_of_types(self, self.solo_speeds.speed)
+        return self.best_of_types(self.solo_speeds.speed)
 
-    @property
+    def best_of_types(self, by_option: Floats) -> Floats:
+        """Return the largest entry over the options of each type, shape (jobs, types)."""
+        best = np.zeros((by_option.shape[0], self.accelerators))
+        for option, accelerator in enumerate(self.option_accelerator):
+            np.maximum(best[:, accelerator], by_option[:, option], out=best[:, accelerator])
+        return best
+
+    @cached_property
     def accelerators(self) -> int:
         """Number of accelerator types of the cluster, which are the first resources."""
         named = int(self.option_accelerator.max(initial=-1)) + 1
@@ -209,8 +386,16 @@ class Instance(ProblemArrays):
 
     @cached_property
     def equal_share_throughput(self) -> Floats:
-        """Steps/s of all the time, on each type as often as its GPUs are there, shape (jobs,)."""
-        return equal_share_throughput(self)
+        """Steps/s if a job ran all the time, on each type as often as its GPUs are there, (jobs,).
+
+        ``sum over types of GPUs of the type / all GPUs * throughput``, at the job's scale factor.
+        Where an option says how many GPUs it holds, its throughput counts per GPU, times the scale
+        factor; of the options of a type the best counts (Gavel's ``ProportionalPolicy``).
+        """
+        solo = alike_speeds(self) if self.alike else self.solo_speeds
+        factor, held = np.ones_like(solo.gpus), self.columns["scale_factor"][:, None]
+        np.divide(held, solo.gpus, out=factor, where=solo.gpus > 0)
+        return np.asarray(self.best_of_types(solo.speed * factor) @ self.type_share)
 
     @cached_property
     def fastest_throughput(self) -> Floats:

@@ -3,44 +3,68 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from apportion.allocation import Allocation
-from apportion.combination_rows import COMBINATION
-from apportion.errors import InputError, written
+from apportion.jobs import check_jobs
 from apportion.kinds import checked
-from apportion.policies.labels import instance_of, jobs_of, pair_table
-from apportion.policies.placements.tiers import GangPacking, pack_gangs, tiers_of_options
+from apportion.policies.extensions import ChecksJobs
+from apportion.policies.instance import Instance, usage_of_gpus
+from apportion.policies.labels import (
+    aligned,
+    check_alone,
+    check_pinned,
+    fits_nowhere,
+    missed_deadlines,
+    names_of_pairs,
+    names_of_resources,
+    pair_table,
+    places_of_options,
+    places_of_types,
+    unknown_type,
+)
+from apportion.policies.placements.tiers import pack_gangs, tiers_of_options
 from apportion.policies.registry import get_policy
+from apportion.policies.resource import usage_of
 from apportion.policies.solving.driver import Solution, solve_instance
-from apportion.policies.solving.rows.given_order import GivenOrder
-from apportion.policies.solving.whole.valid import check_pins
+from apportion.policies.solving.rows import GivenOrder
 from apportion.tensor import ThroughputTensor
-from apportion.threads import one_thread
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
     from apportion.cluster import Cluster
     from apportion.given import Jobs, Workers
     from apportion.pairs import PairThroughputs
     from apportion.policies.base import Policy
-    from apportion.policies.instance import Instance
     from apportion.policies.resource import Resource
     from apportion.policies.solving.driver import Fallback
-    from apportion.policies.solving.rows.pairs import PairTable
-    from apportion.policies.solving.solvers.optimise import SolverName
+    from apportion.policies.solving.highs import SolverName
     from apportion.tensor import Throughputs
 
-__all__ = ["solve"]
+    Floats = NDArray[np.float64]
+
+__all__ = ["DEFAULTS", "Read", "instance_of", "jobs_of", "read", "solve"]
 
 _LOG = logging.getLogger(__name__)
 
+DEFAULTS = {
+    "weight": 1.0,
+    "count": 1.0,
+    "scale_factor": 1.0,
+    "elapsed_s": 0.0,
+    "network_priority": 0.0,
+    "waited_s": 0.0,
+    "reallocation_factor": 1.0,
+}
+"""What is taken of jobs of which a column of the jobs table does not tell."""
 
-@one_thread
+
 @checked
 def solve(
     policy: Policy | str,
@@ -104,23 +128,17 @@ def solve(
         If there is no allocation, or no solver found one.
     """
     chosen = get_policy(policy)
-    tensor = ThroughputTensor.of(throughput_tensor, workers=workers, jobs=jobs)
-    cluster = tensor.cluster
-    tensor = tensor.on_types_of(cluster)
-    table = jobs_of(tensor, tensor.jobs_table, chosen)
-    packing = pack_gangs(tensor, cluster, table) if gang_packing else GangPacking.none(tensor)
-    resources = [*resources, *packing.resources]
-    instance = instance_of(tensor, cluster, table, resources, packing.largest_gang)
-    instance = replace(instance, option_tier=tiers_of_options(tensor))
-    _check_alone(chosen, tensor, instance)
-    _check_pinned(chosen, tensor, instance)
-    given = GivenOrder.of(
-        instance, instance.resource_names, [_texts(option) for option in tensor.options]
-    )
+    tensor = throughput_tensor
+    if workers is not None or jobs is not None or not isinstance(tensor, ThroughputTensor):
+        tensor = ThroughputTensor.of(throughput_tensor, workers=workers, jobs=jobs)
+    problem = read(chosen, tensor, resources, gang_packing=gang_packing)
+    shared = None
+    if chosen.space_sharing:
+        shared = pair_table(chosen, pairs, problem.tensor, problem.jobs)
     solution = solve_instance(
         chosen,
-        given.apply(instance),
-        pairs=given.apply_to_pairs(_sharing(chosen, pairs, tensor, table)),
+        problem.instance,
+        pairs=None if shared is None else problem.order.pairs(shared),
         group=group,
         intervals=intervals,
         second_stage=second_stage,
@@ -131,109 +149,185 @@ def solve(
         time_limit_s=time_limit_s,
         gap=gap,
     )
-    return _labelled(chosen, tensor, table, resources, packing.note, given.restore(solution))
+    return problem.allocation(chosen, problem.order.restore(solution))
 
 
-def _labelled(
+class Read(NamedTuple):
+    """A problem in arrays, in the order in which it is solved, and the labels that it has.
+
+    Attributes
+    ----------
+    instance
+        The arrays.
+    order
+        The way back to the order of the labels.
+    tensor, jobs
+        What labels there are; the jobs table in the order of the tensor.
+    resources
+        Names of the resources as given, types first.
+    note
+        What a reader of the result must know.
+    """
+
+    instance: Instance
+    order: GivenOrder
+    tensor: ThroughputTensor
+    jobs: pd.DataFrame
+    resources: tuple[str, ...]
+    note: str = ""
+
+    def allocation(self, policy: Policy, solution: Solution) -> Allocation:
+        """Put labels on a solution, and warn of one that is not what was asked for."""
+        if solution.status == "fallback":
+            _LOG.warning("%r: %s", policy, solution.message)
+        elif solution.gap > 1e-6:
+            _LOG.warning("%r: the gap is %.1e", policy, solution.gap)
+        tensor, late = self.tensor, ""
+        if "deadline_s" in policy.columns:
+            late = missed_deadlines(self.jobs, solution)
+        rows = names_of_pairs(tensor, solution) if len(solution.pairs) else tensor.rows
+        label = dict(zip(tensor.accelerator_of_option, tensor.type_labels, strict=True))
+        names = [*map(label.get, self.resources, self.resources)]
+        return Allocation(
+            X=pd.DataFrame(solution.X, index=rows, columns=tensor.options),
+            throughput=pd.Series(solution.throughput, index=tensor.jobs, name="throughput"),
+            objective=solution.objective,
+            prices=pd.Series(solution.prices, index=names, name="price"),
+            gap=solution.gap,
+            status=solution.status,
+            policy=repr(policy),
+            unit=policy.unit,
+            message=" ".join(filter(None, (solution.message, late, self.note))),
+            stats=solution.stats,
+            integral=policy.integral,
+        )
+
+
+def read(
     policy: Policy,
     tensor: ThroughputTensor,
-    table: pd.DataFrame,
-    resources: Sequence[Resource],
-    note: str,
-    solution: Solution,
-) -> Allocation:
-    """Put labels on a solution, and warn of one that is not what was asked for."""
-    if solution.status == "fallback":
-        _LOG.warning("%r: %s", policy, solution.message)
-    elif solution.gap > 1e-6:
-        _LOG.warning("%r: the gap is %.1e", policy, solution.gap)
-    notes = solution.message, _missed_deadlines(policy, table, solution), note
-    prices = pd.Series(
-        solution.prices, index=_resources(tensor, tensor.cluster, resources), name="price"
-    )
-    return Allocation(
-        X=pd.DataFrame(solution.X, index=_rows(tensor, solution), columns=tensor.options),
-        throughput=pd.Series(solution.throughput, index=tensor.jobs, name="throughput"),
-        objective=solution.objective,
+    resources: Sequence[Resource] = (),
+    *,
+    gang_packing: bool = True,
+) -> Read:
+    """Turn a tensor with its jobs and workers, and resources, into a problem in arrays.
+
+    Raises
+    ------
+    InputError
+        If labels do not match or a value is out of range; the message names it.
+    """
+    cluster = tensor.workers or tensor.cluster  # which says how to give some
+    if not cluster.gpus.keys() <= set(tensor.accelerator_of_option):
+        tensor = tensor.on_types_of(cluster)
+    jobs = jobs_of(tensor, tensor.jobs_table, policy)
+    packing = pack_gangs(tensor, cluster, jobs) if gang_packing and tensor.has_tiers else None
+    largest: Floats | float = np.inf
+    note = ""
+    if packing is not None:
+        resources = [*resources, *packing.resources]
+        largest, note = packing.largest_gang, packing.note
+    given = instance_of(tensor, cluster, jobs, resources, largest)
+    if "runs_jobs_alone" in policy.traits:
+        check_alone(policy, given, tensor)
+    if "pinned" in given.columns:
+        check_pinned(policy, given, tensor)
+    order = GivenOrder.of(given, tensor.options)
+    return Read(order.apply(given), order, tensor, jobs, given.resource_names, note)
+
+
+def jobs_of(tensor: ThroughputTensor, jobs: pd.DataFrame | None, policy: Policy) -> pd.DataFrame:
+    """Jobs table in the order of the tensor, with what the policy needs."""
+    columns: dict[Any, Any] = {**DEFAULTS}
+    if jobs is not None:
+        columns |= aligned(check_jobs(jobs), tensor.jobs).items()
+    if "running_on" in policy.columns:
+        columns.setdefault("running_on", "")
+    if "total_steps" in columns:
+        columns.setdefault("steps_remaining", columns["total_steps"])
+    columns.setdefault("isolated_elapsed_s", columns["elapsed_s"])
+    submitted = tensor.jobs_by_id  # jobs of one time come by the numbers in their ids
+    if "arrival_s" in columns:
+        arrival = np.asarray(columns["arrival_s"], dtype=float)
+        submitted = submitted[np.argsort(arrival[submitted], kind="stable")]
+    columns["order"] = order = np.empty(len(tensor.jobs))
+    order[submitted] = np.arange(order.size)
+    table = pd.DataFrame(columns, index=tensor.jobs)
+    if not columns.keys() >= set(policy.columns):
+        check_jobs(table[[]], required=[name for name in policy.columns if name not in columns])
+    if isinstance(policy, ChecksJobs):
+        policy.check_jobs(table)
+    return table
+
+
+def instance_of(
+    tensor: ThroughputTensor,
+    cluster: Cluster,
+    jobs: pd.DataFrame,
+    resources: Sequence[Resource] = (),
+    largest_gang: Floats | float = np.inf,
+) -> Instance:
+    """Turn labels into indices, and check that every job fits somewhere.
+
+    Parameters
+    ----------
+    jobs
+        From `jobs_of`.
+    largest_gang
+        GPUs that one gang can have under each option at most, shape (options,).
+    """
+    types, named = len(cluster.gpus), tuple(cluster.gpus)
+    capacity = np.array([*cluster.gpus.values()], dtype=float)
+    prices = np.array([*map(cluster.prices_per_gpu_hour.get, named, [np.nan] * types)], dtype=float)
+    of_type = dict(zip(named, range(types), strict=True))
+    places = [*map(of_type.get, tensor.accelerator_of_option)]
+    if None in places:
+        raise unknown_type(tensor, cluster)
+    accelerator = np.array(places, dtype=np.intp)
+    columns: dict[str, Floats] = {}
+    for name, values in jobs.items():
+        if values.dtype.kind in "iuf":
+            columns[str(name)] = values.to_numpy(dtype=float)
+    row, job = tensor.member_places
+    held, per_option = np.zeros((len(tensor.rows), len(tensor.options))), tensor.gpus_of_option
+    scale_factor = columns["scale_factor"][job, None]
+    np.maximum.at(held, row, scale_factor if per_option is None else per_option)
+    room = np.minimum(capacity[accelerator], largest_gang)
+    speed = np.where(held[row] <= room, tensor.values.to_numpy(), 0.0)
+    together, fits = np.ones(held.shape, dtype=bool), np.zeros(len(tensor.jobs), dtype=bool)
+    np.logical_and.at(together, row, speed > 0)
+    np.logical_or.at(fits, job, together[row].any(axis=1))
+    if not fits.all():
+        raise fits_nowhere(tensor, cluster, held[row], job, int(np.argmin(fits)))
+    entities: tuple[str, ...] = ()
+    if "entity" in jobs:
+        code, names = pd.factorize(jobs["entity"], sort=True)
+        columns["entity"], entities = code.astype(float), tuple(map(str, names))
+    if "current_option" in jobs:
+        columns["current_option"] = places_of_options(jobs["current_option"], tensor.options)
+    if "pinned" in jobs:
+        columns["pinned"] = jobs["pinned"].to_numpy(dtype=float)
+    if "running_on" in jobs:
+        columns["running_on"] = places_of_types(jobs["running_on"], cluster)
+    usage = plain = usage_of_gpus(held, accelerator, types)
+    if resources:
+        named = names_of_resources(cluster, resources)
+        capacity = np.append(capacity, [resource.limit for resource in resources])
+        prices = np.append(prices, np.zeros(len(resources)))
+        usage = usage_of(tensor, held, accelerator, resources, types)
+    return Instance(
+        throughput=speed,
+        member_row=row,
+        member_job=job,
+        member_share=np.ones(row.size),
+        usage=usage,
+        plain_usage=plain if per_option is None and tensor.solo else None,
+        capacity=capacity,
+        option_accelerator=accelerator,
+        columns=columns,
         prices=prices,
-        gap=solution.gap,
-        status=solution.status,
-        policy=repr(policy),
-        unit=policy.unit,
-        message=" ".join(filter(None, notes)),
-        stats=solution.stats,
-        integral=policy.integral,
+        entities=entities,
+        types=types,
+        resource_names=named,
+        option_tier=tiers_of_options(tensor) if tensor.has_tiers else None,
     )
-
-
-def _texts(option: Any) -> tuple[str, ...]:
-    """Return an option as texts, which compare."""
-    return tuple(map(str, option)) if isinstance(option, tuple) else (str(option),)
-
-
-def _resources(
-    tensor: ThroughputTensor, cluster: Cluster, resources: Sequence[Resource]
-) -> list[Any]:
-    """Labels of the prices: types as the tensor has them, then what there is beside the GPUs."""
-    label = dict(zip(tensor.accelerator_of_option, tensor.type_labels, strict=True))
-    types = [label.get(name, name) for name in cluster.accelerators]
-    return [*types, *(resource.name for resource in resources)]
-
-
-def _check_alone(policy: Policy, tensor: ThroughputTensor, instance: Instance) -> None:
-    """Name a job that never runs by itself, if the policy gives time to single jobs only."""
-    together = instance.row_alone < 0
-    if "runs_jobs_alone" in policy.traits and together.any():
-        job = tensor.jobs[together][0]
-        raise InputError(
-            f"{policy!r} gives time to jobs by themselves only, and job {written(job)} runs in "
-            f"combinations only; give its throughputs alone, or use a policy such as "
-            f"'max_min_fairness'."
-        )
-
-
-def _check_pinned(policy: Policy, tensor: ThroughputTensor, instance: Instance) -> None:
-    """Name jobs whose pins cannot hold, or that are pinned where shares of time are given."""
-    if instance.pinned.any() and not policy.integral:
-        job = tensor.rows[instance.pinned][0]
-        raise InputError(
-            f"Job {written(job)} is pinned, which is for policies that decide in whole numbers; "
-            f"{policy!r} gives shares of time. Leave the column out."
-        )
-    check_pins(instance, tensor.rows.tolist())
-
-
-def _sharing(
-    policy: Policy,
-    pairs: PairThroughputs | None,
-    tensor: ThroughputTensor,
-    table: pd.DataFrame,
-) -> PairTable | None:
-    """Pair throughputs by job, where the policy lets jobs share."""
-    combined = not tensor.rows.equals(tensor.jobs)
-    if policy.space_sharing and pairs is None and not combined:
-        raise InputError(
-            f"{policy!r} lets jobs share GPUs: give pairs=, or combinations as rows of the tensor."
-        )
-    return pair_table(pairs, tensor, table) if policy.space_sharing and pairs is not None else None
-
-
-def _rows(tensor: ThroughputTensor, solution: Solution) -> pd.Index:
-    """Labels of the rows of X: those of the tensor, then pairs of jobs."""
-    if not len(solution.pairs):
-        return tensor.rows
-    jobs = tensor.jobs.tolist()
-    pairs = [COMBINATION.join((str(jobs[a]), str(jobs[b]))) for a, b in solution.pairs.tolist()]
-    return pd.Index([*tensor.rows.tolist(), *pairs])
-
-
-def _missed_deadlines(policy: Policy, table: pd.DataFrame, solution: Solution) -> str:
-    """Name the jobs that the allocation is too slow for, where deadlines are the policy's."""
-    if "deadline_s" not in policy.columns:
-        return ""
-    left_s = table["deadline_s"] - table["elapsed_s"]
-    late = ~(left_s * solution.throughput * (1 + 1e-6) >= table["steps_remaining"]) & left_s.notna()
-    if not late.any():
-        return ""
-    names = ", ".join(repr(job) for job in table.index[late][:5])
-    return f"{late.sum()} deadlines cannot be met, the first of them of {names}."

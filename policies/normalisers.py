@@ -25,11 +25,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SoloSpeeds",
+    "alike_speeds",
     "average_speeds",
-    "best_of_types",
-    "equal_share_throughput",
     "isolated_throughput",
-    "solo_speeds",
+    "speeds_in_combinations",
 ]
 
 
@@ -63,11 +62,8 @@ class SoloSpeeds(NamedTuple):
         return np.asarray(fewest < self.held, dtype=bool)
 
 
-def solo_speeds(instance: Instance) -> SoloSpeeds:
-    """Return how each job runs by itself, or else in combinations."""
-    if instance.solo:
-        there = np.ones(instance.jobs, dtype=bool)
-        return SoloSpeeds(instance.throughput, instance.gpus, there)
+def speeds_in_combinations(instance: Instance) -> SoloSpeeds:
+    """Return how each job runs by itself, or else in combinations, where there are such rows."""
     job, row = instance.member_job, instance.member_row
     single = np.bincount(row, minlength=instance.rows)[row] == 1
     speed = np.zeros((instance.jobs, instance.options))
@@ -94,43 +90,18 @@ def average_speeds(instance: Instance) -> Floats:
     return np.asarray((speed > 0) * average, dtype=float)
 
 
-def best_of_types(instance: Instance, by_option: Floats) -> Floats:
-    """Return the largest entry over the options of each accelerator type, shape (jobs, types)."""
-    best = np.zeros((by_option.shape[0], instance.accelerators))
-    for option, accelerator in enumerate(instance.option_accelerator):
-        np.maximum(best[:, accelerator], by_option[:, option], out=best[:, accelerator])
-    return best
+def alike_speeds(instance: Instance) -> SoloSpeeds:
+    """Return speeds of jobs by themselves as they count where types are taken to be alike.
 
-
-def _compared(instance: Instance) -> SoloSpeeds:
-    """Return speeds of jobs by themselves as they count in what jobs are compared with.
-
-    Where types are taken to be alike, an option under which a job cannot run counts as one of as
-    many GPUs under which it can.
+    An option under which a job cannot run counts as one of as many GPUs under which it can.
     """
     solo = instance.solo_speeds
-    if not instance.alike:
-        return solo
     speed = solo.speed.copy()
     for gpus in np.unique(solo.gpus):
         there = solo.gpus == gpus
         known = np.where(there, solo.speed, 0.0).max(axis=1, keepdims=True)
         np.copyto(speed, known, where=there & (solo.speed == 0))
     return solo._replace(speed=speed)
-
-
-def equal_share_throughput(instance: Instance) -> Floats:
-    """Return steps/s if a job ran all the time, on each type as often as its GPUs are there.
-
-    ``sum over types of GPUs of the type / all GPUs * throughput``, at the job's scale factor. Where
-    an option says how many GPUs it holds, its throughput counts per GPU, times the scale factor;
-    of the options of a type the best counts (Gavel's ``ProportionalPolicy``). Shape (jobs,).
-    """
-    solo, scale_factor = _compared(instance), instance.columns["scale_factor"]
-    factor = np.divide(
-        scale_factor[:, None], solo.gpus, out=np.ones_like(solo.gpus), where=solo.gpus > 0
-    )
-    return np.asarray(best_of_types(instance, solo.speed * factor) @ instance.type_share)
 
 
 def isolated_throughput(instance: Instance) -> Floats:
@@ -140,11 +111,12 @@ def isolated_throughput(instance: Instance) -> Floats:
     One with options of several sizes has a choice in its slice, and takes the best
     (`slice_throughput`).
     """
-    solo, n = _compared(instance), float(instance.count.sum())
+    solo = alike_speeds(instance) if instance.alike else instance.solo_speeds
+    n = float(instance.count.sum())
     capacity = instance.shared_gpus
     elastic = solo.elastic
     share = isolated_share(capacity, instance.gpus_held, n)
-    by_type = best_of_types(instance, solo.speed) if instance.alike else instance.alone
+    by_type = instance.best_of_types(solo.speed) if instance.alike else instance.alone
     speed = np.asarray((share * by_type).sum(axis=1), dtype=float)
     if elastic.any():
         each = capacity[instance.option_accelerator] / max(n, 1.0)

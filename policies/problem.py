@@ -100,8 +100,10 @@ class Problem:
     @property
     def constraints(self) -> list[cp.Constraint]:
         """What holds for every policy: shares of time, capacities, where jobs can run."""
-        own = [each.limits for each in self.variables.values()]
-        return [*self._shared, *(limit for limits in own for limit in limits)]
+        found = [*self._shared]
+        for own in self.variables.values():
+            found += own.limits
+        return found
 
     @cached_property
     def _shared(self) -> list[cp.Constraint]:

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from apportion.errors import InputError, unknown_name
-from apportion.names import SCHEDULER_NAMES
+from apportion.names import is_scheduler_name
 from apportion.policies.allox import AlloX
 from apportion.policies.base import Policy
 from apportion.policies.cost import MinCost, MinCostWithSLOs
@@ -72,13 +72,15 @@ WHOLE: dict[str, tuple[type[Policy], ...]] = {
 }
 """Policies that choose one option for each job, or none, by what the options have to be."""
 
+_COMES_WITH = {
+    policy.name: policy
+    for policy in (*BUILT_IN, *SPECIALISED, *(each for kind in WHOLE.values() for each in kind))
+}
+
 POLICIES: Registry[type[Policy]] = Registry(
     "policy",
     "apportion.policies",
-    {
-        policy.name: policy
-        for policy in (*BUILT_IN, *SPECIALISED, *(each for kind in WHOLE.values() for each in kind))
-    },
+    _COMES_WITH,
     lambda value: isinstance(value, type) and issubclass(value, Policy),
 )
 """Classes of policies by name; one of one's own is added by `register`."""
@@ -120,14 +122,18 @@ def get_policy(policy: Policy | str, **options: Any) -> Policy:
     """
     if isinstance(policy, Policy):
         return policy
+    if isinstance(policy, type):
+        raise InputError(f"policy is the class {policy.__name__}; write {policy.__name__}().")
     if not isinstance(policy, str):
         raise InputError(f"A policy is a name or a Policy object, not {type(policy).__name__}.")
+    if not options and policy in _COMES_WITH:
+        return _COMES_WITH[policy]()
     base, meant = _without_suffixes(policy)
     found: type[Policy] | None = POLICIES.get(base)
-    if found is None and policy in SCHEDULER_NAMES:
+    if found is None and is_scheduler_name(policy):
         raise InputError(
-            f"{policy!r} is a scheduler, not a policy: it offers GPUs to one job after the other "
-            f"and solves no allocation. Use simulate({policy!r}, workload, cluster) or "
+            f"{policy!r} is a scheduler, not a policy: it decides who has GPUs and solves "
+            f"no allocation. Use simulate({policy!r}, workload, cluster) or "
             f"compare([{policy!r}, ...], workload, cluster); get_scheduler({policy!r}) returns it."
         )
     if found is None:

@@ -1,9 +1,9 @@
-"""What solving an instance yields, in arrays."""
+"""What solving an instance yields, in arrays, and what one way of solving it does."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["Solution"]
+__all__ = ["ACCURATE", "Attempted", "Solution"]
+
+ACCURATE = 1e-6
+"""Largest gap of what is called optimal; above it the next solver has a try as well."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,3 +56,13 @@ class Solution:
     message: str = ""
     stats: dict[str, Any] = field(default_factory=dict)
     pairs: NDArray[np.intp] = field(default_factory=lambda: np.empty((0, 2), dtype=np.intp))
+
+
+class Attempted(NamedTuple):
+    """What one way of solving makes of a reduced problem."""
+
+    X: Floats
+    objective: float
+    gap: float
+    prices: Floats
+    stats: dict[str, Any]

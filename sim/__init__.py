@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from apportion.kinds import open_doors
 from apportion.sim.contention.workload import generate_contended_workload
+from apportion.sim.drawn.generate import generate_workload
+from apportion.sim.drawn.interference import generate_pair_throughputs
+from apportion.sim.drawn.rack_workloads import generate_rack_workload
+from apportion.sim.drawn.resampling import resample
 from apportion.sim.elastic.generate import generate_elastic_workload
 from apportion.sim.elastic_workload import ElasticWorkload
-from apportion.sim.generate import generate_workload
 from apportion.sim.inference.fewest import FewestGpus, fewest_gpus
 from apportion.sim.inference.serve import serve
 from apportion.sim.inference.serving import Serving
 from apportion.sim.inference.serving_run import ServingRun
-from apportion.sim.interference import generate_pair_throughputs
 from apportion.sim.phases.workload import generate_communicating_workload
-from apportion.sim.rack_workloads import generate_rack_workload
-from apportion.sim.resampling import resample
 from apportion.sim.run import Run
 from apportion.sim.schedule_files import read_schedule
 from apportion.sim.simulate import simulate

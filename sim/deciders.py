@@ -3,70 +3,102 @@
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from apportion.errors import InputError, unknown_name
-from apportion.mechanism.elastic_deciders import ELASTIC_RULES, ElasticRule
-from apportion.mechanism.offers import SCHEDULERS, OfferScheduler
-from apportion.mechanism.own import OwnScheduler, is_own
-from apportion.mechanism.queue import QUEUES, QueueScheduler
-from apportion.mechanism.stay import GATED, GatedScheduler
+from apportion.mechanism.decider import Decider
+from apportion.mechanism.deciders import DECIDERS, is_decider
+from apportion.mechanism.own import OwnScheduler
 from apportion.policies import Policy, get_policy, policy_table
 from apportion.policies.registry import is_known
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from apportion.mechanism.own import Decides
-    from apportion.registry import Registry
 
-__all__ = ["Decider", "get_decider"]
-
-Decider = Policy | OfferScheduler | QueueScheduler | OwnScheduler | GatedScheduler | ElasticRule
-"""What a simulation can be run under."""
-
-_VALUES = OfferScheduler | QueueScheduler | OwnScheduler | GatedScheduler | ElasticRule
-
-_REGISTRIES: tuple[
-    Registry[OfferScheduler] | Registry[Any] | Registry[GatedScheduler] | Registry[ElasticRule],
-    ...,
-] = (SCHEDULERS, QUEUES, GATED, ELASTIC_RULES)
+__all__ = ["AnyDecider", "Manner", "get_decider", "manner_of"]
 
 
-def get_decider(decider: str | Decider | Decides, *, elastic: bool = False) -> Decider:
+AnyDecider = Policy | Decider
+"""What a simulation can be run under: mechanisms ask policies; the others make their schedulers."""
+
+
+class Manner(NamedTuple):
+    """How a simulation runs under a decider; see `apportion.mechanism.decider.Decider`."""
+
+    works_by: tuple[str, ...]
+    works_how: str
+    asks_for_speeds: bool
+    passes_over: Mapping[str, tuple[str, ...]]
+
+
+def manner_of(decider: Any) -> Manner:
+    """Return what a decider says of that, and what it leaves out as of any policy."""
+    names: tuple[str, ...] = ("rounds", "exact", "leases")
+    how = "is a policy, which shares out time"
+    passes_over: dict[str, tuple[str, ...]] = {}
+    if getattr(decider, "places_gangs", False):
+        names, how = ("leases",), "is a policy that places gangs and works by leases"
+        passes_over = {"leases": ("placement", "resolve_seconds", "resolve_every")}
+    elif decider.integral:
+        names += ("configurations",)
+    return Manner(
+        getattr(decider, "works_by", names),
+        getattr(decider, "works_how", how),
+        getattr(decider, "asks_for_speeds", True),
+        getattr(decider, "passes_over", passes_over),
+    )
+
+
+def get_decider(decider: str | AnyDecider | Decides, *, elastic: bool = False) -> Any:
     """Return a policy, a scheduler or a rule of elastic jobs by name, or the object itself.
 
     Parameters
     ----------
     decider
-        The name, or the object; anything that has ``decide`` as a `Scheduler` of the loop is one.
+        The name, or the object; anything that has ``decide`` as a `Scheduler` of the loop is one,
+        and anything that makes such a one for each run, by ``make(about)``.
     elastic
         Whether it is for elastic jobs, for which some names stand for another rule.
 
     Raises
     ------
     InputError
-        For an unknown name, with the nearest one, and for a class in place of a value.
+        For an unknown name, with the nearest one, for a class in place of a value, and for what
+        says by which mechanisms it works and is no `Decider`.
     """
-    if isinstance(decider, _VALUES):
-        return decider
-    if isinstance(decider, type) and hasattr(decider, "decide"):
+    if isinstance(decider, type) and any(hasattr(decider, name) for name in _OF_DECIDERS):
         raise InputError(f"policy is the class {decider.__name__}; write {decider.__name__}(...).")
-    if is_own(decider):
-        return OwnScheduler(decider)
-    if elastic and isinstance(decider, str) and decider in list(ELASTIC_RULES):
-        return ELASTIC_RULES[decider]
-    if not isinstance(decider, str):
-        return get_policy(decider)  # type: ignore[arg-type]
-    known = next((each for each in _REGISTRIES if decider in list(each)), None)
-    if known is None and is_known(decider):
-        return get_policy(decider)
-    # Only a name that nobody knows yet is looked up among the installed packages, which takes long.
-    registry = known or next((each for each in _REGISTRIES if decider in each), None)
-    if registry is not None:
-        found = registry[decider]
-        return OwnScheduler(found) if is_own(found) else found
-    near = difflib.get_close_matches(decider, [*policy_table()["name"], *SCHEDULERS, *GATED], n=1)
-    if near and near[0] in SCHEDULERS:
-        raise unknown_name("scheduler", decider, SCHEDULERS)
-    if near and near[0] in GATED:
-        raise unknown_name("scheduler", decider, GATED)
-    return get_policy(decider)
+    found = _named(decider) if isinstance(decider, str) else decider
+    if not is_decider(found):
+        return get_policy(found)  # type: ignore[arg-type]
+    if not hasattr(found, "works_by"):
+        return OwnScheduler(found)
+    if not isinstance(found, (Policy, Decider)):
+        raise InputError(
+            f"{type(found).__name__} says works_by, and lacks what goes with it; derive it from "
+            f"apportion.mechanism.decider.Decider."
+        )
+    instead = getattr(found, "of_elastic", None) if elastic and isinstance(decider, str) else None
+    return instead or found
+
+
+_OF_DECIDERS = ("decide", "make", "works_by", "objective")
+
+
+def _named(name: str) -> Any:
+    """Return what has a name.
+
+    Only a name that nobody knows yet is looked up among the installed packages, which takes long.
+    """
+    if name in list(DECIDERS):
+        return DECIDERS[name]
+    if is_known(name):
+        return get_policy(name)
+    if name in DECIDERS:
+        return DECIDERS[name]
+    near = difflib.get_close_matches(name, [*policy_table()["name"], *DECIDERS], n=1)
+    if near and near[0] in DECIDERS:
+        raise unknown_name("scheduler", name, DECIDERS)
+    return get_policy(name)

@@ -19,6 +19,7 @@ from apportion.estimators.goodput import (
     ModelledSteps,
     StepTimes,
 )
+from apportion.whole_files import writing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -84,11 +85,9 @@ def save_elastic(jobs_file: Path, workload: ElasticWorkload) -> tuple[Path, Path
         "restart_s": {name: list(map(float, both)) for name, both in workload.restart_s.items()},
         "applications": applications,
     }
-    try:
+    with writing(jobs_file):
         jobs_file.write_bytes(gzip.compress(text, mtime=0) if jobs_file.suffix == ".gz" else text)
         beside.write_text(json.dumps(facts) + "\n", encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise InputError(f"Cannot write {error.filename}: {error.strerror}.") from error
     return jobs_file, beside
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -71,6 +71,9 @@ class ElasticWorkload:
     relative_speed: Mapping[str, float] = field(default_factory=dict)
     restart_s: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+
+    elastic: ClassVar[bool] = True
+    """Whether jobs may have any number of GPUs."""
 
     @explained
     def __post_init__(self) -> None:
@@ -160,6 +163,28 @@ class ElasticWorkload:
         jobs = pd.DataFrame(columns, index=self.jobs.index)
         throughputs = pd.DataFrame(by_type, index=index)
         return Workload(self.name, jobs, throughputs, notes=(*self.notes, note))
+
+    def in_steps(self, cluster: Cluster) -> Workload:
+        """Return jobs whose steps are progress, in steps of their initial batch, as a run counts.
+
+        Their gangs and speeds are those that their users set, as far as the largest type of a
+        cluster goes: what finish-time fairness compares with is the rigid job in an isolated 1/n
+        share.
+        """
+        most = max(cluster.gpus.values())
+        machine = max(int(cluster.machines(name).max(initial=1)) for name in cluster.accelerators)
+        jobs = self.jobs.assign(gpus=np.minimum(self.jobs["gpus"], most))
+        rigid = replace(self, jobs=jobs).rigid(cluster.accelerators, machine)
+        progress = np.array(
+            [float(self.applications[name].training.progress[-1]) for name in jobs["application"]]
+        )
+        keys = list(zip(rigid.jobs["job_type"], rigid.jobs["scale_factor"], strict=True))
+        gain = dict(zip(keys, progress / rigid.jobs["total_steps"].to_numpy(), strict=True))
+        own = rigid.throughputs
+        throughputs = own.mul([gain[key] for key in own.index], axis=0)
+        table = rigid.jobs.assign(total_steps=progress)
+        note = "steps are progress: those of the initial batch that get a job as far"
+        return replace(rigid, jobs=table, throughputs=throughputs, notes=(note,))
 
     def describe(self, cluster: Cluster | Mapping[str, int] | str | None = None) -> pd.DataFrame:
         """Summarise the jobs as their users set them: sizes, arrivals, durations and load.

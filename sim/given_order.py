@@ -8,19 +8,20 @@ simulation puts jobs and types in an order of its own first, and its tables back
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from apportion.submission import order_of_submission
+from apportion.jobs import order_of_submission
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from apportion.cluster import Cluster
+    from apportion.sim.elastic_workload import ElasticWorkload
     from apportion.sim.workload import Workload
 
-__all__ = ["by_arrival_and_id", "of_types_given", "present_types"]
+__all__ = ["by_arrival_and_id", "named_types", "of_types_given", "present_types"]
 
 
 def by_arrival_and_id(workload: Workload) -> Workload:
@@ -48,24 +49,31 @@ def present_types(cluster: Cluster) -> Cluster:
     return replace(cluster, gpus=gpus, prices_per_gpu_hour=prices)
 
 
-def of_types_given(
-    table: pd.DataFrame, suffix: str, cluster: Cluster, *, behind: int = 0
-) -> pd.DataFrame:
+def of_types_given(table: pd.DataFrame, suffix: str, cluster: Cluster) -> pd.DataFrame:
     """Put the columns by type of a table in the order of a cluster; types without GPUs have zeros.
 
     Parameters
     ----------
     table
-        With a column ``<accelerator><suffix>`` for each type that has GPUs, behind all others.
-    behind
-        How many columns stand behind those, after all.
+        With a column ``<accelerator><suffix>`` for each type that has GPUs, one behind the other.
     suffix
         What follows the name of a type.
     cluster
         As it was given.
     """
-    last = table.shape[1] - behind
-    first = last - sum(count > 0 for count in cluster.gpus.values())
     own = [f"{name}{suffix}" for name in cluster.accelerators]
-    columns = [*table.columns[:first], *own, *table.columns[last:]]
+    present = {f"{name}{suffix}" for name, count in cluster.gpus.items() if count}
+    names = list(table.columns)
+    first = min(map(names.index, present))
+    others = [name for name in names if name not in present]
+    columns = [*others[:first], *own, *others[first:]]
     return table.reindex(columns=columns, fill_value=0.0)
+
+
+def named_types(workload: Workload | ElasticWorkload) -> tuple[list[str], list[str]]:
+    """Return what jobs train, and all that is known of such."""
+    applications = getattr(workload, "applications", None)
+    if applications is not None:
+        return workload.jobs["application"].tolist(), list(applications)
+    rigid = cast("Workload", workload)
+    return rigid.jobs["job_type"].tolist(), rigid.throughputs.index.unique(0).tolist()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from apportion.errors import SolveError
-from apportion.mechanism.orders.by_share import LEAST_SHARE
+from apportion.mechanism.priorities import LEAST_SHARE
 from apportion.mechanism.shares import NO_PAIRS, Shares
 from apportion.plain_arrays import array_of, plain
 from apportion.policies import Instance, solve_instance

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from apportion.csv_cells import to_csv
 from apportion.errors import InputError
+from apportion.whole_files import writing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -47,9 +48,7 @@ def save_tables(
         raise InputError(f"Cannot save to {jobs_file}: the name must end in .csv or .csv.gz.")
     comments = "".join(f"# {' '.join(note.split())}\n" for note in notes)
     text = (comments + to_csv(jobs)).encode()
-    try:
+    with writing(jobs_file):
         jobs_file.write_bytes(gzip.compress(text, mtime=0) if jobs_file.suffix == ".gz" else text)
         throughputs_file.write_text(to_csv(throughputs), encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise InputError(f"Cannot write {error.filename}: {error.strerror}.") from error
     return jobs_file, throughputs_file

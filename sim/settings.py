@@ -7,28 +7,32 @@ from typing import TYPE_CHECKING, Any, Final
 
 from apportion.checks import choice, number, seed, whole, yes_no
 from apportion.errors import InputError, unknown_name, written
-from apportion.mechanism.elastic_deciders import ElasticRule
-from apportion.mechanism.offers import OfferScheduler
-from apportion.mechanism.own import OwnScheduler, is_own
-from apportion.mechanism.queue import QueueScheduler
-from apportion.mechanism.stay import GatedScheduler
-from apportion.mechanisms import MECHANISMS, Mechanism, mechanism_name
-from apportion.policies import Policy
-from apportion.policies.extensions import PlacesGangs
+from apportion.mechanism.own import is_own
+from apportion.mechanism_settings import MechanismSettings, settings_of
+from apportion.mechanisms import MECHANISMS, mechanism_name
+from apportion.sim.about import OwnMechanism
+from apportion.sim.deciders import manner_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from apportion.sim.deciders import Decider
-
-_QUEUED = QueueScheduler | OwnScheduler
+    from apportion.mechanisms import Mechanism
+    from apportion.sim.deciders import AnyDecider
 
 __all__ = ["ELASTIC", "SPEEDS", "check_elastic", "heeded_by", "mechanism_for", "settings_for"]
 
 
+ELASTIC: Final = "configurations"
+"""The mechanism of elastic jobs."""
+
+
 def mechanism_for(
-    deciders: Iterable[Decider], mechanism: Mechanism | str | None, given: Mapping[str, Any]
-) -> Mechanism:
+    deciders: Iterable[AnyDecider],
+    mechanism: Mechanism | str | None,
+    given: Mapping[str, Any],
+    *,
+    elastic: bool | None = None,
+) -> Any:
     """Return the mechanism that a simulation is to run by.
 
     A setting that only another mechanism heeds must not be given, whatever its value: nothing that
@@ -45,6 +49,8 @@ def mechanism_for(
         leases heed, or a network, else ``"rounds"``.
     given
         Settings by name, for a mechanism that is no value. None says that it was not given.
+    elastic
+        Whether jobs are elastic, if that is known: these run by ``"configurations"``.
 
     Raises
     ------
@@ -54,75 +60,91 @@ def mechanism_for(
     """
     told = {name: value for name, value in given.items() if value is not None}
     deciders = list(deciders)
-    by_leases = [each.label for each in deciders if isinstance(each, OfferScheduler | PlacesGangs)]
-    in_queues = [each.label for each in deciders if isinstance(each, _QUEUED)]
-    gated = [each.label for each in deciders if isinstance(each, GatedScheduler)]
     if mechanism is None:
-        of_leases = told.keys() & (_names("leases") - _names("rounds") | {"network"})
-        mechanism = "queue" if in_queues else "leases" if by_leases or of_leases else "rounds"
-        mechanism = "iterations" if gated else mechanism
-    if isinstance(mechanism, Mechanism):
+        mechanism = ELASTIC if elastic else _usual(deciders, told)
+    if isinstance(mechanism, type) and hasattr(mechanism, "parts"):
+        kind = mechanism.__name__
+        raise InputError(f"mechanism is the class {kind}; write mechanism={kind}().")
+    if hasattr(mechanism, "parts"):
         _refuse_beside(mechanism, told)
-        name = mechanism.name
+        chosen = mechanism if isinstance(mechanism, MechanismSettings) else OwnMechanism(mechanism)
     elif is_own(mechanism):
         kind = type(mechanism).__name__
         raise InputError(
             f"mechanism is a {kind}, which decides itself and stands in place of the policy: "
             f"simulate({kind}(...), workload, cluster)."
         )
-    elif isinstance(mechanism, type) and mechanism in MECHANISMS.values():
-        kind = mechanism.__name__
-        raise InputError(f"mechanism is the class {kind}; write mechanism={kind}().")
     else:
-        name = mechanism_name(mechanism)
-    _check_who_decides(deciders, name)
-    if isinstance(mechanism, Mechanism):
-        return mechanism
-    for setting, value in told.items():
-        _check_heeded(name, setting, value)
-    chosen: Mechanism = MECHANISMS[name].of(told)
+        chosen = _named(mechanism_name(mechanism), told)
+    if isinstance(chosen, MechanismSettings):  # whom others take, they know themselves
+        _check_who_decides(deciders, chosen.name)
+        _check_passed_over(deciders, chosen)
+    if elastic is not None:
+        check_elastic(chosen, elastic=elastic)
     return chosen
 
 
-def _check_who_decides(deciders: Iterable[Decider], mechanism: str) -> None:
+def _named(name: str, told: Mapping[str, Any]) -> Any:
+    """Return the mechanism of a name, with these settings."""
+    for setting, value in told.items():
+        _check_heeded(name, setting, value)
+    kind = MECHANISMS[name]
+    if isinstance(kind, type) and issubclass(kind, MechanismSettings):
+        return kind.of(told)
+    return OwnMechanism(kind() if isinstance(kind, type) else kind, name)
+
+
+def _usual(deciders: Iterable[AnyDecider], told: Mapping[str, Any]) -> str:
+    """Return the mechanism by which deciders work where none is named."""
+    ways = {manner_of(each).works_by[0] for each in deciders}
+    for name in ("iterations", "queue", "leases"):
+        if name in ways:
+            return name
+    of_leases = _names("leases") - _names("rounds") | {"network"}
+    return "leases" if told.keys() & of_leases else "rounds"
+
+
+def _check_who_decides(deciders: Iterable[AnyDecider], mechanism: str) -> None:
     """Refuse deciders that do not work by the mechanism."""
-    kinds: tuple[tuple[type, str, str], ...] = (
-        (OfferScheduler, "leases", "is a scheduler, which works by leases"),
-        (QueueScheduler, "queue", "is a scheduler, which works by a queue"),
-        (OwnScheduler, "queue", "decides itself whenever anything happens, as by a queue"),
-        (GatedScheduler, "iterations", "is a scheduler, which works by iterations"),
-        (ElasticRule, ELASTIC, "is a rule of elastic jobs"),
-        (PlacesGangs, "leases", "is a policy that places gangs, which works by leases"),
-    )
     for decider in deciders:
-        for kind, own, words in kinds:
-            if isinstance(decider, kind) and mechanism != own:
-                raise InputError(
-                    f"{decider.label!r} {words}; mechanism={mechanism!r} is for others. Leave out "
-                    f"one of the two."
-                )
-        if mechanism == "configurations" and not getattr(decider, "integral", False):
+        manner = manner_of(decider)
+        if mechanism in manner.works_by:
+            continue
+        if mechanism == ELASTIC and manner.works_by[0] == "rounds":
             raise InputError(
                 f"{decider.label!r} does not decide in whole numbers; mechanism={mechanism!r} is "
                 f"for 'sia', 'pollux', 'deepboot', 'optimus', 'lyra', 'afs' and others that do, "
                 f"over elastic jobs."
             )
-        if isinstance(decider, Policy) and mechanism in ("queue", "iterations"):
-            raise InputError(
-                f"{decider.label!r} is a policy, which shares out time; mechanism={mechanism!r} is "
-                f"for schedulers of that kind. Leave out one of the two."
-            )
+        raise InputError(
+            f"{decider.label!r} {manner.works_how}; mechanism={mechanism!r} is for others. Leave "
+            f"out one of the two."
+        )
+
+
+def _check_passed_over(deciders: Iterable[AnyDecider], mechanism: Any) -> None:
+    """Refuse settings that say nothing to one of the deciders."""
+    for decider in deciders:
+        manner = manner_of(decider)
+        for field in manner.passes_over.get(mechanism.name, ()):
+            value, own = getattr(mechanism, field), type(mechanism).settings()
+            name, default = next((each.name, each.default) for each in own if each.field == field)
+            if value != default:
+                raise InputError(
+                    f"{name}={written(value)} does nothing to {decider.label!r}, which "
+                    f"{manner.works_how}; leave it out."
+                )
 
 
 def _names(mechanism: str) -> set[str]:
     """Return the names of the settings that a mechanism heeds."""
-    return {setting.name for setting in MECHANISMS[mechanism].settings()}
+    return {setting.name for setting in settings_of(MECHANISMS[mechanism])}
 
 
-def _refuse_beside(mechanism: Mechanism, told: Mapping[str, Any]) -> None:
+def _refuse_beside(mechanism: Any, told: Mapping[str, Any]) -> None:
     """Refuse settings by name beside a mechanism that has them all."""
     for name, value in told.items():
-        fields = {each.name: each.field for each in mechanism.settings()}
+        fields = {each.name: each.field for each in settings_of(mechanism)}
         kind = type(mechanism).__name__
         instead = f"{fields[name]}={written(value)}" if name in fields else "..."
         raise InputError(
@@ -137,7 +159,7 @@ def _check_heeded(mechanism: str, name: str, value: object) -> None:
         return
     homes = [home for home in MECHANISMS if name in _names(home)]
     if not homes:
-        each = (setting.name for kind in MECHANISMS.values() for setting in kind.settings())
+        each = (setting.name for kind in MECHANISMS.values() for setting in settings_of(kind))
         raise unknown_name("setting", name, list(dict.fromkeys(each)))
     raise _does_nothing(name, value, homes, mechanism)
 
@@ -161,75 +183,86 @@ _BELIEFS: Mapping[str, Any] = MappingProxyType(
 )
 """What policies are told of speeds, beside the settings of the mechanism, with the defaults."""
 
-ELASTIC: Final = "configurations"
-"""The mechanism of elastic jobs."""
-
 SPEEDS = ("told", "estimated", "agnostic")
 """Ways to know the speeds of single jobs."""
 
 _OF_ESTIMATES: Mapping[str, Any] = MappingProxyType({"references": None, "optimism": 1.0})
 """Settings of estimated speeds only, with their defaults there."""
 
+PAIR_ESTIMATES = ("completed", "nearest")
+"""Ways to estimate pairs in a run that have a name."""
+
 _OF_PAIRS = ("pair_estimates", "learn_pairs")
 
 
 def settings_for(
-    deciders: Iterable[Decider], mechanism: Mechanism | str | None, given: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return ``mechanism``, its name, and all settings of a simulation by name, defaults filled in.
+    deciders: Iterable[AnyDecider],
+    mechanism: Mechanism | str | None,
+    given: Mapping[str, Any],
+    *,
+    elastic: bool | None = None,
+) -> tuple[Any, dict[str, Any]]:
+    """Return the mechanism of a simulation, and all of its settings by name, defaults filled in.
 
-    Parameters and errors are those of `mechanism_for`. Beside them may be given ``seed``, and what
+    Parameters and errors are those of `mechanism_for`. Among the settings is ``mechanism``, its
+    name. Beside those may be given ``seed``, and what
     is told of speeds, which policies heed, and schedulers do not ask for, so that there has to be a
     policy among the deciders: ``speeds``, one of `SPEEDS`; ``references`` and ``optimism`` of
-    estimated ones, see `apportion.sim.estimated_beliefs`; and, rounds only, ``pair_estimates`` and
-    ``learn_pairs``.
+    estimated ones, see `apportion.sim.beliefs.estimated`; and, rounds only, ``pair_estimates``, by
+    name (`PAIR_ESTIMATES`, from so many ``references``) or as a table, and ``learn_pairs``.
     """
     deciders = list(deciders)
     beside = {"seed", *_BELIEFS}
     own = {name: value for name, value in given.items() if name not in beside}
-    chosen = mechanism_for(deciders, mechanism, own)
-    settings = chosen.by_name() | {"seed": seed(given.get("seed") or 0)}
+    chosen = mechanism_for(deciders, mechanism, own, elastic=elastic)
+    settings = _by_name(chosen) | {"seed": seed(given.get("seed") or 0)}
     for name, default in _BELIEFS.items():
-        homes = ["rounds"] if name in _OF_PAIRS else ["rounds", "leases", "exact"]
-        value = given.get(name)
-        if chosen.name in homes and any(map(_asks_for_speeds, deciders)):
+        of = "tells_pairs" if name in _OF_PAIRS else "tells_speeds"
+        value, heeded = given.get(name), getattr(chosen, of)
+        if heeded and any(manner_of(each).asks_for_speeds for each in deciders):
             settings[name] = default if value is None else value
-        elif value is not None and chosen.name not in homes:
+        elif value is not None and not heeded:
+            homes = [home for home in MECHANISMS if getattr(MECHANISMS[home], of, False)]
             raise _does_nothing(name, value, homes, chosen.name)
         if value is not None:
             _check_asked_for(deciders, name, value)
     _check_beliefs(settings)
-    return settings
+    return chosen, settings
 
 
-def check_elastic(mechanism: str, *, elastic: bool) -> None:
+def _by_name(chosen: Any) -> dict[str, Any]:
+    """Return a mechanism by name and settings, or as a value where no name stands for it."""
+    known = MECHANISMS.get(chosen.name)
+    if known is type(chosen) or getattr(chosen, "registered", None):
+        named: dict[str, Any] = chosen.by_name()
+        return named
+    return {"mechanism": chosen.mechanism if isinstance(chosen, OwnMechanism) else chosen}
+
+
+def check_elastic(mechanism: Any, *, elastic: bool) -> None:
     """Refuse elastic jobs under other mechanisms, and other jobs under that of elastic ones."""
-    if elastic and mechanism != ELASTIC:
+    if elastic and not mechanism.elastic:
         raise InputError(
-            f"Elastic jobs run by mechanism={ELASTIC!r}, not by {mechanism!r}; leave it out, "
+            f"Elastic jobs run by mechanism={ELASTIC!r}, not by {mechanism.name!r}; leave it out, "
             f"or run them as their users set them: workload.rigid(accelerator)."
         )
-    if not elastic and mechanism == ELASTIC:
+    if not elastic and mechanism.elastic:
         raise InputError(
-            f"mechanism={ELASTIC!r} is for elastic jobs; make a workload of them by "
+            f"mechanism={mechanism.name!r} is for elastic jobs; make a workload of them by "
             f"generate_elastic_workload() or read_elastic_workload(path)."
         )
 
 
-def heeded_by(decider: Decider, settings: Mapping[str, Any]) -> dict[str, Any]:
+def heeded_by(decider: AnyDecider, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return those of shared settings that `settings_for` lets a decider by itself have."""
-    if _asks_for_speeds(decider):
+    if manner_of(decider).asks_for_speeds:
         return dict(settings)
     return {name: value for name, value in settings.items() if name not in _BELIEFS}
 
 
-def _asks_for_speeds(decider: Decider) -> bool:
-    return isinstance(decider, Policy)
-
-
-def _check_asked_for(deciders: Sequence[Decider], name: str, value: object) -> None:
+def _check_asked_for(deciders: Sequence[AnyDecider], name: str, value: object) -> None:
     """Refuse what is told of speeds if none of the deciders asks for any."""
-    if deciders and not any(map(_asks_for_speeds, deciders)):
+    if deciders and not any(manner_of(each).asks_for_speeds for each in deciders):
         who = " and ".join(repr(each.label) for each in deciders)
         are = "is a scheduler, which asks" if len(deciders) == 1 else "are schedulers, which ask"
         raise InputError(
@@ -244,9 +277,13 @@ def _check_beliefs(settings: dict[str, Any]) -> None:
     if "speeds" not in settings:
         return
     speeds = choice("speeds", settings["speeds"], SPEEDS)
+    pairs = settings.get("pair_estimates")
+    named = isinstance(pairs, str) and bool(choice("pair_estimates", pairs, PAIR_ESTIMATES))
     for name, default in _OF_ESTIMATES.items():
         value = settings.pop(name)
-        if speeds == "estimated":
+        if named and name == "references":
+            settings[name] = None if value is None else whole(name, value, 1)
+        elif speeds == "estimated":
             settings[name] = default if value is None else value
         elif value is not None:
             raise InputError(
@@ -254,6 +291,6 @@ def _check_beliefs(settings: dict[str, Any]) -> None:
                 f"speeds={speeds!r}. Leave it out."
             )
     if speeds == "estimated":
-        if settings["references"] is not None:
+        if settings.get("references") is not None:
             whole("references", settings["references"])
         number("optimism", settings["optimism"], most=10.0)

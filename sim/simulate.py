@@ -4,27 +4,20 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from apportion.checks import file_path, seconds
 from apportion.cluster import Cluster
-from apportion.errors import InputError, written
+from apportion.errors import InputError
 from apportion.kinds import checked
-from apportion.mechanism.elastic_deciders import ElasticRule
-from apportion.mechanism.offers import OfferScheduler
-from apportion.mechanism.own import OwnScheduler
-from apportion.mechanism.stay import GatedScheduler
-from apportion.policies import Policy
+from apportion.sim.about import AboutRun, watched
 from apportion.sim.deciders import get_decider
-from apportion.sim.elastic_workload import ElasticWorkload
+from apportion.sim.engine import run as run_jobs
 from apportion.sim.engine.snapshot import Snapshots, call_of
-from apportion.sim.iterated import run_iterated
-from apportion.sim.leased import run_leased
-from apportion.sim.on_configurations import run_configurations
-from apportion.sim.on_devices import run_on_devices
-from apportion.sim.phases.busiest import busiest_links
+from apportion.sim.iteration_times import iterations_on_links
 from apportion.sim.progress import Progress
-from apportion.sim.settings import ELASTIC, check_elastic, settings_for
+from apportion.sim.record import Record
+from apportion.sim.settings import settings_for
 from apportion.threads import one_thread
 
 if TYPE_CHECKING:
@@ -32,10 +25,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from apportion.mechanism.own import Decides
-    from apportion.mechanisms import Mechanism, MechanismName
+    from apportion.mechanisms import Mechanism
     from apportion.pairs import PairThroughputs
     from apportion.sim.beliefs import Beliefs
-    from apportion.sim.deciders import Decider
+    from apportion.sim.deciders import AnyDecider
+    from apportion.sim.elastic_workload import ElasticWorkload
     from apportion.sim.run import Run
     from apportion.sim.workload import Workload
 
@@ -45,12 +39,12 @@ __all__ = ["simulate"]
 @one_thread
 @checked
 def simulate(
-    policy: str | Decider | Decides,
+    policy: str | AnyDecider | Decides,
     workload: Workload | ElasticWorkload,
     cluster: Cluster | Mapping[str, int] | str,
     *,
-    mechanism: Mechanism | MechanismName | None = None,
-    pair_estimates: PairThroughputs | None = None,
+    mechanism: Mechanism | str | None = None,
+    pair_estimates: PairThroughputs | Literal["completed", "nearest"] | None = None,
     learn_pairs: bool | None = None,
     seed: int = 0,
     beliefs: Beliefs | None = None,
@@ -74,15 +68,18 @@ def simulate(
     mechanism
         How decisions are carried out: `apportion.Rounds`, the default for policies,
         `apportion.Exact`; `apportion.Leases`, for policies too and the only one for schedulers that
-        offer GPUs; `apportion.Queue`, the only one for an `apportion.QueueScheduler` and for
-        whatever decides by itself;
+        offer GPUs; `apportion.Queue`, the only one for an `apportion.QueueScheduler`, and the
+        default for whatever decides by itself, which works by these, too, but rounds:
         `apportion.Iterations`, the only one for an `apportion.GatedScheduler`; or
         `apportion.Configurations`, the only one for elastic jobs. Their names ``"rounds"``,
         ``"exact"``, ``"leases"``, ``"queue"``, ``"iterations"`` and ``"configurations"`` stand for
-        them with the `settings`.
+        them with the `settings`. Or one of your own: anything that has ``parts(decider, about)``
+        (`apportion.mechanisms.Mechanism`), or its name in `apportion.mechanisms.MECHANISMS`.
     pair_estimates
         What a policy with space sharing is told of pairs (see `apportion.estimators`), while the
-        workload's own pair throughputs decide how fast they run.
+        workload's own pair throughputs decide how fast they run: a table, or ``"completed"`` or
+        ``"nearest"``, made from ``references=16`` job types and what jobs show as they come and run
+        (`apportion.sim.beliefs.completed_pairs.CompletedPairs`).
     learn_pairs
         Whether it is told the truth of a pair once the pair has run on a type; no by default.
     seed
@@ -91,7 +88,7 @@ def simulate(
         What policies, and the priorities of the mechanism, are told of speeds: ``Told()``, the
         truth, which is the default; ``Agnostic()``, that every type is alike; ``Estimated()``, what
         was learnt from references and from what has run; see `apportion.sim.beliefs` and
-        `apportion.sim.estimated_beliefs`. How fast jobs really are it does not change. In place of
+        `apportion.sim.beliefs.estimated`. How fast jobs really are it does not change. In place of
         a value ``speeds="told"``, ``"agnostic"`` or ``"estimated"``, the latter with
         ``references=12`` and ``optimism=1.0``, may stand among the settings. Schedulers that offer
         GPUs or work in a queue ask for no speeds.
@@ -119,18 +116,13 @@ def simulate(
         If the policy fails; a note tells which and when.
     """
     started = time.perf_counter()
-    cluster, elastic = Cluster.of(cluster), isinstance(workload, ElasticWorkload)
+    cluster, elastic = Cluster.of(cluster), workload.elastic
     decider = get_decider(policy, elastic=elastic)
     given = {**settings, "pair_estimates": pair_estimates, "learn_pairs": learn_pairs, "seed": seed}
-    if elastic and mechanism is None:
-        mechanism = ELASTIC
-    settings = settings_for([decider], mechanism, given)
-    check_elastic(settings["mechanism"], elastic=elastic)
-    if settings["mechanism"] in ("queue", "iterations", "configurations"):
-        _refuse_beliefs(beliefs)
+    chosen, settings = settings_for([decider], mechanism, given, elastic=elastic)
     snapshots = None
     if snapshot is not None:
-        if isinstance(decider, OwnScheduler) and not decider.resumes:
+        if not getattr(decider, "resumes", True):
             raise InputError(
                 f"{decider.label!r} has no state() and restore(state), by which a run goes on from "
                 f"a snapshot; add them, or leave snapshot= out."
@@ -138,29 +130,11 @@ def simulate(
         least_s = seconds("snapshot_seconds", snapshot_seconds)
         call = call_of(decider, workload, cluster, {**settings, "beliefs": beliefs})
         snapshots = Snapshots(file_path("snapshot", snapshot), call, least_s)
-    if isinstance(workload, ElasticWorkload):
-        reporter = Progress(progress)
-        run = run_configurations(decider, workload, cluster, settings, snapshots, reporter)
-        return replace(run, wall_seconds=time.perf_counter() - started)
-    if isinstance(decider, GatedScheduler):
-        run = run_iterated(decider, workload, cluster, settings, snapshots, Progress(progress))
-        return replace(run, wall_seconds=time.perf_counter() - started)
-    if isinstance(decider, ElasticRule):  # settings have refused it, but types cannot know
-        raise InputError(f"{decider.label!r} is a rule of elastic jobs; {workload!r} has others.")
-    leases, network = settings["mechanism"] == "leases", settings.get("network")
-    if isinstance(decider, OfferScheduler) or (isinstance(decider, Policy) and leases):
-        run = run_leased(decider, workload, cluster, settings, beliefs, progress, snapshots)
-    else:
-        reporter = Progress(progress)
-        run = run_on_devices(decider, workload, cluster, settings, beliefs, snapshots, reporter)
-    topology = settings.get("topology")
-    tables = {**run.tables, **busiest_links(run, workload, network, topology)}
-    return replace(run, tables=tables, wall_seconds=time.perf_counter() - started)
-
-
-def _refuse_beliefs(beliefs: Beliefs | None) -> None:
-    if beliefs is not None:
-        raise InputError(
-            f"beliefs={written(beliefs)} is for policies, in rounds, by leases or exactly; leave "
-            f"it out."
-        )
+    about = AboutRun.of(workload, cluster, chosen, settings, beliefs)
+    parts = watched(chosen.name, chosen.parts(decider, about), about)
+    about.check_heeded(decider.label)
+    columns = [*parts.columns, *iterations_on_links(about, parts.runtime)]
+    record = Record(about, columns, Progress(progress))
+    run_jobs(about.truth, parts.scheduler, parts.runtime, record, snapshots)
+    run = record.run(decider.label, parts)
+    return replace(run, wall_seconds=time.perf_counter() - started)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -66,6 +66,9 @@ class Workload:
     unconsolidated: pd.DataFrame | None = None
     job_types_drawn: bool = False
 
+    elastic: ClassVar[bool] = False
+    """Whether jobs may have any number of GPUs."""
+
     def __post_init__(self) -> None:
         check_fields(self)
         label("name of a workload", self.name)
@@ -84,6 +87,10 @@ class Workload:
     def __repr__(self) -> str:
         kinds, types = self.jobs["job_type"].nunique(), ", ".join(self.throughputs.columns)
         return f"<Workload {self.name}: {len(self)} jobs of {kinds} types, on {types}>"
+
+    def in_steps(self, cluster: Cluster) -> Workload:
+        """Return jobs whose gangs and steps are known, as a run counts them: this."""
+        return self
 
     @property
     def accelerators(self) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from apportion.checks import LARGEST_COUNT, LARGEST_NUMBER
+from apportion.checks import LARGEST_COUNT, LARGEST_NUMBER, label
 from apportion.errors import InputError, unknown_name, written
 from apportion.jobs import check_jobs
 from apportion.table_checks import as_floats, check_unique
@@ -34,8 +34,22 @@ def checked_jobs(jobs: pd.DataFrame) -> pd.DataFrame:
     jobs = check_jobs(jobs, required=["job_type", "total_steps"])
     if jobs.empty:
         raise InputError("A workload needs at least one job; the jobs table has no rows.")
+    _check_ids(jobs.index)
     missing = {name: value for name, value in _DEFAULTS.items() if name not in jobs.columns}
     return jobs.assign(**missing).sort_values("arrival_s", kind="stable").rename_axis(index="job")
+
+
+def _check_ids(ids: pd.Index) -> None:
+    """Refuse ids of which no file could tell the jobs: blank ones, and two of the same text."""
+    seen: dict[str, object] = {}
+    for job in ids.tolist():
+        text = label("job id", job)
+        if text in seen:
+            raise InputError(
+                f"The job ids {written(seen[text])} and {written(job)} are the same text; every "
+                f"job needs one of its own."
+            )
+        seen[text] = job
 
 
 def checked_throughputs(throughputs: pd.DataFrame) -> pd.DataFrame:
@@ -66,6 +80,10 @@ def checked_throughputs(throughputs: pd.DataFrame) -> pd.DataFrame:
             f"The throughputs have a row {row!r}; its scale factor must be a whole number "
             f">= 1 (rows are job_type, scale_factor)."
         )
+    for name in throughputs.index.get_level_values(0).unique():
+        label("job type of the throughputs", name)
+    for name in throughputs.columns:
+        label("column of the throughputs, which is an accelerator type,", name)
     types = throughputs.index.get_level_values(0).astype(str)
     index = pd.MultiIndex.from_arrays([types, gangs.astype(np.int64)], names=THROUGHPUT_KEYS)
     columns = throughputs.columns.astype(str)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,15 @@ settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("any machine")
+
+# Thousands of tests are collected, all of which stay: nothing of them is garbage. (They are not
+# frozen afterwards: hypothesis asks the collector who refers to its generators.)
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Collect garbage from here on."""
+    gc.enable()
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Seeds of drawn cases: the first few in every run, the others with ``-m slow``."""
+"""Which cases are tested in every run, and which with ``-m slow`` or ``-m thorough``."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from _pytest.mark.structures import ParameterSet
 
-__all__ = ["each_seed", "ranges_of_seeds"]
+__all__ = ["each_seed", "ranges_of_seeds", "sampled"]
 
 
 def ranges_of_seeds(few: int, most: int) -> list[ParameterSet]:
@@ -25,3 +27,17 @@ def each_seed(few: int, most: int) -> list[ParameterSet]:
     """Give the seeds one by one."""
     slow = [pytest.mark.slow]
     return [pytest.param(seed, marks=slow if seed >= few else []) for seed in range(most)]
+
+
+def sampled(cases: Iterable[object], every: int) -> list[ParameterSet]:
+    """Give each so-many-th case, from the first on, to every run, the others to ``-m thorough``.
+
+    For properties that many policies or settings have for one reason.
+    """
+    return [
+        pytest.param(
+            *(case if isinstance(case, tuple) else (case,)),
+            marks=[pytest.mark.thorough] if place % every else [],
+        )
+        for place, case in enumerate(cases)
+    ]

@@ -152,3 +152,17 @@ def test_what_a_notebook_shows_is_escaped() -> None:
     shown = replace(found, policy=bad, status=bad, unit=bad)._repr_html_()
     assert "<script" not in shown
     assert shown.count("&lt;script&gt;") >= 4
+
+
+def test_labels_that_are_none_and_files_that_cannot_be_are_named(
+    allocation: Allocation, tmp_path: Path
+) -> None:
+    for place, label, words in ((0, "7", "7"), (0, {}, "cannot be written")):
+        content = allocation.to_dict()
+        content["rows"][place] = content["rows"][1] if label == "7" else label
+        with pytest.raises(InputError, match=words):
+            Allocation.from_dict(content)
+    nowhere = tmp_path / "missing" / "allocation"
+    for write in (allocation.to_csv, allocation.to_json, allocation.to_parquet):
+        with pytest.raises(InputError, match=r"Cannot write .*missing"):
+            write(nowhere)

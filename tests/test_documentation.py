@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 FIRST = "the first command"
-SLOW = {FIRST, "sharing", "elastic.md"}  # run with the slow tests, all in processes of their own
+# Run with the slow tests, pages in processes of their own: what takes seconds, which .ci/run runs.
+SLOW = {FIRST, "sharing", "elastic.md", "README.md", "CONTRIBUTING.md"}
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
@@ -103,6 +104,7 @@ def test_every_block_of_the_readme_that_something_prints_is_printed_again() -> N
     assert len(marked) == README.count("```text"), "a block of text that nothing prints"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "name",
     [pytest.param(each, marks=[pytest.mark.slow] if each in SLOW else []) for each in PRINTED],
@@ -155,3 +157,21 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8"))
     local = [target for target in targets if "://" not in target]
     assert [target for target in local if not (page.parent / target).exists()] == []
+
+
+def test_benchmarks_that_pages_name_are_there() -> None:
+    pages = [*PAGES, ROOT / "benchmarks" / "README.md", ROOT / "CHANGELOG.md"]
+    named = {
+        name
+        for page in pages
+        for name in re.findall(r"\bbenchmarks((?:\.\w+)+)(?!\w)", page.read_text(encoding="utf-8"))
+    }
+    files = [ROOT / "benchmarks" / name.removeprefix(".").replace(".", "/") for name in named]
+    assert [file for file in files if not (file.is_dir() or file.with_suffix(".py").exists())] == []
+
+
+def test_files_that_the_page_on_design_names_are_there() -> None:
+    text = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(\w+/[\w/]+\.py)`", text))
+    assert len(named) > 30
+    assert [name for name in sorted(named) if not (ROOT / name).exists()] == []

@@ -154,13 +154,11 @@ def test_a_policy_is_no_scheduler(name: str) -> None:
 
 
 def test_the_names_are_those_of_the_registries() -> None:
-    from apportion.mechanism.offers.registry import SCHEDULERS
-    from apportion.names import POLICY_NAMES, SCHEDULER_NAMES
+    from apportion.names import POLICY_NAMES
     from apportion.policies import BUILT_IN, SPECIALISED, WHOLE
 
     every = [*BUILT_IN, *SPECIALISED, *(policy for kind in WHOLE.values() for policy in kind)]
     assert tuple(policy.name for policy in every) == POLICY_NAMES
-    assert tuple(SCHEDULERS) == SCHEDULER_NAMES
 
 
 @pytest.mark.parametrize("option", ["heterogeneity_aware", "space_sharing", "lexicographic"])

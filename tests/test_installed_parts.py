@@ -20,9 +20,8 @@ _ENTRY_POINTS = """
     their_policy = their_parts:Total
     [apportion.placements]
     their_placement = their_parts:Highest
-    [apportion.queues]
+    [apportion.deciders]
     their_queue = their_parts:their_queue
-    [apportion.schedulers]
     their_scheduler = their_parts:their_scheduler
     [apportion.networks]
     their_network = their_parts:half

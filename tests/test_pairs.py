@@ -50,6 +50,7 @@ def test_frame_lists_jobs_alone_and_pairs_that_share() -> None:
     ]
 
 
+@pytest.mark.thorough
 @settings(max_examples=25)
 @given(st.integers(0, 1000))
 def test_frame_round_trip(seed: int) -> None:

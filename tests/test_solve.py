@@ -117,8 +117,10 @@ def test_unknown_policies(policy: str, hint: str) -> None:
 
 
 def test_what_is_no_policy() -> None:
-    with pytest.raises(InputError, match=r"policy is .*Makespan.*it must be a Policy or a text"):
+    with pytest.raises(InputError, match=r"policy is the class Makespan; write Makespan\(\)"):
         solve(ap.Makespan, SPEED, workers=GPUS)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"policy is 7; it must be a Policy or a text"):
+        solve(7, SPEED, workers=GPUS)  # type: ignore[arg-type]
 
 
 def test_unknown_accelerators() -> None:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from apportion.policies import solve
 from apportion.threads import one_thread
+from apportion.whole_files import replace_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -129,3 +131,20 @@ def test_allocations_do_not_depend_on_threads(seed: int) -> None:
         with threadpool_limits(count):
             found.append(solve("max_min_fairness", rows, workers=workers).X.to_numpy().tobytes())
     assert found[0] == found[1]
+
+
+def test_threads_may_replace_one_file(tmp_path: Path) -> None:
+    """Whoever is last is whole, nobody fails, and no draft stays."""
+    path, contents = tmp_path / "table.csv", [bytes([65 + k]) * 200_000 for k in range(6)]
+
+    def write(content: bytes) -> list[bytes]:
+        seen = []
+        for _ in range(10):
+            replace_file(path, content)
+            seen.append(path.read_bytes())
+        return seen
+
+    with ThreadPoolExecutor(len(contents)) as pool:
+        seen = {each for part in pool.map(write, contents) for each in part}
+    assert seen <= set(contents)
+    assert list(tmp_path.iterdir()) == [path]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import apportion as ap
-from apportion.elastic import ELASTIC_RULES, DiurnalRate, generate_requests
+from apportion.elastic import DiurnalRate, generate_requests
 from apportion.policies import BUILT_IN
 from apportion.sim import generate_rack_workload
 
@@ -40,7 +40,7 @@ def ledger_runs() -> Iterator[tuple[str, Callable[[], ap.Run]]]:
         yield f"rounds with overhead, {name}", partial(ap.simulate, name, _jobs(), _TYPES, **paid)
     for name in ("max_min_fairness", "fifo", "makespan"):
         yield f"exact, {name}", partial(ap.simulate, name, _jobs(), _TYPES, mechanism="exact")
-    schedulers = ap.scheduler_table()["name"].tolist()
+    schedulers, rules = (ap.scheduler_table(by)["name"] for by in ("leases", "configurations"))
     for name in [*schedulers, "max_min_fairness", "network_sensitive", "dally_round"]:
         yield f"leases, {name}", partial(ap.simulate, name, _gangs(), _RACKS, mechanism=ap.Leases())
     for gate in _GATES:
@@ -51,7 +51,7 @@ def ledger_runs() -> Iterator[tuple[str, Callable[[], ap.Run]]]:
     for network in ("phases", "phases_unshifted"):
         run = partial(ap.simulate, "max_min_fairness", _talking(), _LINKS, network=network)
         yield f"links, {network}", run
-    for name in [*_ELASTIC, *ELASTIC_RULES]:
+    for name in [*_ELASTIC, *rules]:
         yield f"elastic, {name}", partial(ap.simulate, name, _elastic(), "v100=8")
     served: dict[str, Any] = {
         "serving": ap.Serving(generate_requests(DiurnalRate(0.1, 0.5), length_s=7200.0))

@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import apportion as ap
-from benchmarks.gavel_workloads import draw_jobs
+from benchmarks.gavel.workloads import draw_jobs
 from benchmarks.speed.harness import Row
 from benchmarks.speed.problems import TYPES
 

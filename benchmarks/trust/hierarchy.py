@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from benchmarks.trust.exact import exact_fill
-from benchmarks.trust.programs import OracleFailure, best_level
+from benchmarks.trust.definitions.exact import exact_fill
+from benchmarks.trust.definitions.programs import OracleFailure, best_level
 from benchmarks.trust.steps import check_steps
 
 if TYPE_CHECKING:
     from benchmarks.trust.ask import Answer
     from benchmarks.trust.case import Floats
-    from benchmarks.trust.facts import Facts
+    from benchmarks.trust.definitions.facts import Facts
     from benchmarks.trust.verdict import Verdict
 
 _HAIR = 1e-9

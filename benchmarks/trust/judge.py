@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from benchmarks.trust import cones, cost, rules
-from benchmarks.trust.facts import Facts
+from benchmarks.trust.definitions import cones, cost, rules
+from benchmarks.trust.definitions.facts import Facts
+from benchmarks.trust.definitions.packing import broken, must_pack
+from benchmarks.trust.definitions.programs import OracleFailure
+from benchmarks.trust.definitions.totals import TOTALS
 from benchmarks.trust.hierarchy import judge_tree
-from benchmarks.trust.packing import broken, must_pack
-from benchmarks.trust.programs import OracleFailure
 from benchmarks.trust.steps import check_steps
 from benchmarks.trust.sums import judge_nash, judge_total
-from benchmarks.trust.totals import TOTALS
 from benchmarks.trust.verdict import TOLERANCE, Verdict, check_distance, check_objective
 from benchmarks.trust.worst_off import judge_levels
 

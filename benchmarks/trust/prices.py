@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from benchmarks.trust.bounds import level_bound, total_bound, welfare_bound
-from benchmarks.trust.demands import FinishTime, Linear, solve_levels
-from benchmarks.trust.programs import OracleFailure, best_total
+from benchmarks.trust.definitions.bounds import level_bound, total_bound, welfare_bound
+from benchmarks.trust.definitions.demands import FinishTime, Linear, solve_levels
+from benchmarks.trust.definitions.programs import OracleFailure, best_total
 from benchmarks.trust.verdict import TOLERANCE
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from benchmarks.trust.ask import Answer
     from benchmarks.trust.case import Floats
-    from benchmarks.trust.facts import Facts
+    from benchmarks.trust.definitions.facts import Facts
     from benchmarks.trust.verdict import Verdict
 
 PRICE = 1e-4

@@ -11,7 +11,7 @@ from benchmarks.trust.verdict import TOLERANCE
 if TYPE_CHECKING:
     from benchmarks.trust.ask import Answer
     from benchmarks.trust.case import Floats
-    from benchmarks.trust.facts import Facts
+    from benchmarks.trust.definitions.facts import Facts
     from benchmarks.trust.verdict import Verdict
 
 # The library says that it takes shares of time below this for none (`make_feasible`).

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from benchmarks.trust import cones
-from benchmarks.trust.packing import must_pack, packed
+from benchmarks.trust.definitions import cones
+from benchmarks.trust.definitions.packing import must_pack, packed
+from benchmarks.trust.definitions.programs import best_total
+from benchmarks.trust.definitions.totals import total_value
 from benchmarks.trust.prices import check_nash_prices, check_total_prices
-from benchmarks.trust.programs import best_total
-from benchmarks.trust.totals import total_value
 from benchmarks.trust.verdict import check_distance, check_objective
 
 if TYPE_CHECKING:
     from benchmarks.trust.ask import Answer
-    from benchmarks.trust.facts import Facts
+    from benchmarks.trust.definitions.facts import Facts
     from benchmarks.trust.verdict import Verdict
 
 

@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from benchmarks.trust.demands import Linear, demands, fill, solve_levels
-from benchmarks.trust.exact import exact_fill
-from benchmarks.trust.packing import must_pack, packed
+from benchmarks.trust.definitions.demands import Linear, demands, fill, solve_levels
+from benchmarks.trust.definitions.exact import exact_fill
+from benchmarks.trust.definitions.packing import must_pack, packed
+from benchmarks.trust.definitions.programs import OracleFailure
 from benchmarks.trust.prices import check_level_prices
-from benchmarks.trust.programs import OracleFailure
 from benchmarks.trust.steps import check_steps
 from benchmarks.trust.verdict import TOLERANCE, check_distance, check_objective
 
 if TYPE_CHECKING:
     from benchmarks.trust.ask import Answer
     from benchmarks.trust.case import Floats
-    from benchmarks.trust.demands import FinishTime
-    from benchmarks.trust.facts import Facts
+    from benchmarks.trust.definitions.demands import FinishTime
+    from benchmarks.trust.definitions.facts import Facts
     from benchmarks.trust.verdict import Verdict
 
 # `fill` lets each job that is a bottleneck give way by 1e-12, so that rounding errors leave room

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -85,12 +87,18 @@ class JobRestarts(NamedTuple):
         Seconds of a restart, and of the forming of another ring.
     believed_s
         Seconds of a restart, as those reckon who choose.
+    leader_s
+        Seconds in which a gang elects another leader, if its own is taken from it, under EDL.
+    until_join_s
+        Seconds for which a gang trains on when new workers are ready, before they join, under EDL.
     """
 
     kind: str
     first_s: Floats
     rescale_s: Floats
     believed_s: Floats
+    leader_s: float = 0.0
+    until_join_s: Callable[[int], float] | None = None
 
 
 class Standing(NamedTuple):

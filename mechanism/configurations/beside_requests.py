@@ -258,7 +258,7 @@ class BesideRequests(InConfigurations):
         """Return how long a job takes to leave a GPU: as long as it pauses for having one less."""
         if self._serving.yield_s is not None:
             return self._serving.yield_s
-        kind, first_s, rescale_s, _ = self._restarts
+        kind, first_s, rescale_s = self._restarts[:3]
         return float(lost_seconds(kind, first_s[job], rescale_s[job], 2, 1))
 
     def state(self) -> dict[str, Any]:

@@ -34,12 +34,16 @@ class ByLinks:
         devices = self._placer.devices
         for gang, (kind, _) in devices.held.items():
             self._placer.remember(gang, self._models(gang, kind, devices.placement(gang)))
+        wide = []
         for gang in sorted(gangs, key=lambda each: (-len(devices.held[each][1]), each)):
-            where = devices.placement(gang)
+            where, (kind, held) = devices.placement(gang), devices.held[gang]
             if len(where) > 1:
-                kind, held = devices.give_back(gang)
-                model = self._models(gang, kind, where)
-                self._placer.place_again(Gang(gang, len(held), kind, model), held)
+                wide.append(Gang(gang, len(held), kind, self._models(gang, kind, where)))
+        if self._placer.compares_whole:
+            self._placer.compare(wide)
+            return
+        for each in wide:
+            self._placer.place_again(each, devices.give_back(each.job)[1])
 
     def state(self) -> dict[str, Any]:
         """Return what the placement remembers, for JSON."""

@@ -20,8 +20,9 @@ _ROUNDING = 1e-12
 class Joining:
     """Which GPUs of which jobs work, where others are not ready yet, and when they will be.
 
-    New workers prepare for as long as a restart takes, and all that are new join at the same time.
-    If there are more new ones before that, they all begin anew.
+    New workers prepare for as long as a restart takes, perhaps for some mini-batches of the old
+    ones more, and all that are new join at the same time. If there are more new ones before that,
+    they all begin anew.
     """
 
     def __init__(self) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from apportion.mechanism.configurations.asked import JobRestarts, OptionChoice
     from apportion.mechanism.configurations.by_links import ByLinks
     from apportion.mechanism.configurations.options import GangOptions
-    from apportion.mechanism.devices import Devices
+    from apportion.mechanism.devices import Devices, Held
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.scheduler import News
 
@@ -251,17 +251,27 @@ class InConfigurations:
         # On another type there is nothing of the old gang to go on with.
         same_type = options.kind[old] == options.kind[option]
         had = np.where(same_type | (had == 0), had, options.gpus[option])
-        kind, first_s, rescale_s, _ = self._restarts
+        kind, first_s, rescale_s = self._restarts[:3]
         lost_s = lost_seconds(kind, first_s[job], rescale_s[job], had, options.gpus[option])
         if kind == "edl":
-            held, ready_s = self._devices.held, now_s + first_s
             for place, each in enumerate(job.tolist()):
-                goes_on = self._joining.change(
-                    *(each, before.held.get(each), held[each]), float(ready_s[each])
-                )
-                lost_s[place] = 0.0 if goes_on else first_s[each]
+                lost_s[place] = self._joins(now_s, each, before.held.get(each))
         # Who is still loading what it needs is not done sooner for having fewer GPUs.
         return np.where(old >= 0, np.maximum(lost_s, self.ready_s[job] - now_s), lost_s)
+
+    def _joins(self, now_s: float, job: int, before: Held | None) -> float:
+        """Let workers that are new prepare beside the old ones; return for how long all pause.
+
+        The leader of a gang is the worker on the first of its devices.
+        """
+        restarts, now = self._restarts, self._devices.held[job]
+        first_s, ready_s = float(restarts.first_s[job]), now_s + float(restarts.first_s[job])
+        if before is not None and restarts.until_join_s is not None:
+            ready_s += restarts.until_join_s(job)
+        if not self._joining.change(job, before, now, ready_s):
+            return first_s
+        led = before is not None and before[1][0] in now[1]
+        return 0.0 if led else restarts.leader_s
 
     def lasts_s(self, now_s: float) -> float:
         """Return the time to the next interval, or until new workers join."""

@@ -46,6 +46,12 @@ class InferenceGpus(GpuLives):
     binding
         Who gets a GPU that was called back: ``"late"``, whoever waits longest once it is there, or
         ``"early"``, the request for which it was called, which waits for it and takes no other.
+    free_gpu
+        Which GPU a request gets for whose service none is protected: ``"fewest_loans"``, as the
+        released DeepBoot does, see `ServiceSlots.choose`; or ``"random"``, any that is free or
+        warm, as its paper says.
+    seed
+        Of those that are drawn.
 
     Attributes
     ----------

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from apportion.checks import choice, seconds, whole
 from apportion.errors import InputError, written
 from apportion.kinds import explained
 from apportion.mechanism.inference.agenda import Agenda
 from apportion.mechanism.inference.ledger import StateLedger
 from apportion.mechanism.inference.queues import ServedRequest, WaitingRequest, WaitingRequests
-from apportion.mechanism.inference.settings import ProtectTimes
+from apportion.mechanism.inference.settings import FREE_GPU, ProtectTimes
 from apportion.mechanism.inference.slots import GpuState, ServiceSlots
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from apportion.mechanism.inference.ledger import StateChange
@@ -35,6 +36,8 @@ class GpuLives:
         protect: ProtectTimes | None = None,
         services_per_gpu: int = 1,
         binding: Literal["late", "early"] = "late",
+        free_gpu: Literal["fewest_loans", "random"] = "fewest_loans",
+        seed: int = 0,
     ) -> None:
         if not len(nodes) or not cold_start_s:
             raise InputError("Inference needs at least one GPU and one service.")
@@ -45,7 +48,8 @@ class GpuLives:
         }
         self._protect = protect or ProtectTimes()
         self._early = choice("binding", binding, ("late", "early")) == "early"
-        self._slots = ServiceSlots(nodes, per_gpu)
+        drawn = choice("free_gpu", free_gpu, FREE_GPU) == "random"
+        self._slots = ServiceSlots(nodes, per_gpu, np.random.default_rng(seed) if drawn else None)
         self.now_s = 0.0
         self.served: list[ServedRequest] = []
         self._ledger = StateLedger(len(nodes))
@@ -108,6 +112,7 @@ class GpuLives:
             "known": list(self._known),
             "yielding": [[gpu, bound] for gpu, bound in self._yielding.items()],
             "slots": self._slots.state(),
+            "random": self._slots.rng and self._slots.rng.bit_generator.state,
             "ledger": self._ledger.state(),
             "agenda": self._agenda.state(),
             "queue": self._queue.state(),
@@ -124,5 +129,7 @@ class GpuLives:
         self._ledger.restore(state["ledger"])
         states = enumerate(self._ledger.states)
         self._slots.restore(state["slots"], [g for g, its in states if its == GpuState.LOANED])
+        if self._slots.rng is not None:
+            self._slots.rng.bit_generator.state = state["random"]
         self._agenda.restore(state["agenda"])
         self._queue.restore(state["queue"])

@@ -13,7 +13,13 @@ from apportion.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["DEEPBOOT_COLD_STARTS", "PIPESWITCH_COLD_START_S", "ProtectTimes", "cold_starts"]
+__all__ = [
+    "DEEPBOOT_COLD_STARTS",
+    "FREE_GPU",
+    "PIPESWITCH_COLD_START_S",
+    "ProtectTimes",
+    "cold_starts",
+]
 
 DEEPBOOT_COLD_STARTS: Mapping[str, float] = MappingProxyType(
     {"bert": 8.0, "cifar10": 6.0, "imagenet": 6.0, "yolov3": 6.0, "deepspeech2": 4.0, "ncf": 4.0}
@@ -23,6 +29,10 @@ DEEPBOOT_COLD_STARTS: Mapping[str, float] = MappingProxyType(
 PIPESWITCH_COLD_START_S = 0.01
 """Seconds until a service runs where contexts are made ahead and weights are sent while layers
 compute, as in PipeSwitch (Bai et al., OSDI 2020): milliseconds, here ten."""
+
+
+FREE_GPU = ("fewest_loans", "random")
+"""Ways to choose a GPU for a request for whose service none is protected."""
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
 
+    import numpy as np
+
 __all__ = ["GpuState", "ServiceSlots", "Slot"]
 
 
@@ -48,9 +50,14 @@ class ServiceSlots:
         Node of each GPU.
     per_gpu
         Services that a GPU may have loaded at a time.
+    rng
+        Draws the slot of a request for which no GPU is protected; by default none is drawn.
     """
 
-    def __init__(self, nodes: Sequence[int], per_gpu: int) -> None:
+    def __init__(
+        self, nodes: Sequence[int], per_gpu: int, rng: np.random.Generator | None = None
+    ) -> None:
+        self.rng = rng
         self.nodes = tuple(nodes)
         self.of_gpu = [
             [Slot(gpu, number) for number in range(per_gpu)] for gpu in range(len(nodes))
@@ -93,9 +100,12 @@ class ServiceSlots:
         In this order: (1) one where the service is loaded, protected or warm: the most requests in
         a row first; (2) an empty one, of a GPU that serves others already, else of a free GPU on
         the node with the fewest loans; (3) one where another service is warm, the longest first.
-        Ties go to the lower number. A GPU that is protected for another service is never taken, and
-        no service is loaded twice on one GPU.
+        Ties go to the lower number. Where slots are drawn: (1) one that is protected for the
+        service, likewise; (2) any slot that is empty or warm, all of these alike. A GPU that is
+        protected for another service is never taken, and no service is loaded twice on one GPU.
         """
+        if self.rng is not None:
+            return self._protected(service) or self._any(service, self.rng)
         return self._loaded(service) or self._empty(service) or self._other(service)
 
     def state(self) -> list[Any]:
@@ -118,6 +128,24 @@ class ServiceSlots:
     def _loaded(self, service: Hashable) -> Slot | None:
         slots = self._idle.get(service)
         return min(slots, key=_most_in_a_row) if slots else None
+
+    def _protected(self, service: Hashable) -> Slot | None:
+        idle = self._idle.get(service, ())
+        slots = [slot for slot in idle if slot.state == GpuState.PROTECTED]
+        return min(slots, key=_most_in_a_row, default=None)
+
+    def _any(self, service: Hashable, rng: np.random.Generator) -> Slot | None:
+        gpus = {gpu for free in self.free_on.values() for gpu in free} | self._partly
+        found = [
+            next(slot for slot in self.of_gpu[gpu] if slot.service is None)
+            for gpu in sorted(gpus)
+            if not self._has(gpu, service)
+        ]
+        warm = sorted(self._warm, key=lambda slot: (slot.gpu, slot.number))
+        found += [
+            slot for slot in warm if slot.service == service or not self._has(slot.gpu, service)
+        ]
+        return found[int(rng.integers(len(found)))] if found else None
 
     def _empty(self, service: Hashable) -> Slot | None:
         for gpu in sorted(self._partly):

@@ -7,14 +7,12 @@ from apportion.mechanism.offers.candidates import InOrder, Takers
 from apportion.mechanism.offers.lease import Lease
 from apportion.mechanism.offers.mechanism import LeaseMechanism
 from apportion.mechanism.offers.racks import Racks
-from apportion.mechanism.offers.registry import SCHEDULERS, get_scheduler, scheduler_table
 from apportion.mechanism.offers.scheduler import OfferScheduler
 from apportion.mechanism.offers.timers import AutoTunedTimers, ManualTimers, get_timers
 from apportion.mechanism.offers.waiting import WaitingJobs
 from apportion.mechanism.places import Placement, tier_of
 
 __all__ = [
-    "SCHEDULERS",
     "AutoTunedTimers",
     "InOrder",
     "Lease",
@@ -25,9 +23,7 @@ __all__ = [
     "Racks",
     "Takers",
     "WaitingJobs",
-    "get_scheduler",
     "get_timers",
-    "scheduler_table",
     "tier_of",
 ]
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from apportion.cluster import TIERS
 from apportion.mechanism.offers.exact import on_tick
+from apportion.mechanism.orders import keys_of
 from apportion.ties import EXACT, first_of, ranks
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from apportion.mechanism.offers.leased_jobs import LeasedJobs
     from apportion.mechanism.offers.rules import Rule
     from apportion.mechanism.offers.waiting import WaitingJobs
-    from apportion.mechanism.orders.by_past import Order
+    from apportion.mechanism.orders import Order
 
     Positions = NDArray[np.intp]
     Bools = NDArray[np.bool_]
@@ -131,7 +132,7 @@ class InOrder:
         serves = np.logical_or.reduce(accepts, axis=1).nonzero()[0]
         if serves.size > 1:
             able = waiting.at(serves)
-            keys = (*self.order.keys(now_s, able), able.released_s, able.arrival_s)
+            keys = (*keys_of(self.order, now_s, able), able.released_s, able.arrival_s)
             first = first_of(keys, relative=EXACT)
             serves = serves[first : first + 1]
         return serves, accepts[serves]

@@ -6,19 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from apportion.mechanism_settings import TICK_S
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
 
 __all__ = ["TICK_S", "on_tick"]
-
-TICK_S = 2.0**-20
-"""Least time between two instants, seconds: about a microsecond.
-
-Times of events are multiples of it, so that two that only rounding tells apart are one instant. As
-it is a power of two, sums and differences of such times are exact for 200 years.
-"""
 
 
 def on_tick(time_s: Floats) -> Floats:

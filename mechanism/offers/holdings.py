@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from apportion.mechanism.offers.racks import Racks
-from apportion.mechanism.placement import Placer
 from apportion.mechanism.places import Placement, Room, room_of, tier_of
 
 if TYPE_CHECKING:
@@ -14,9 +13,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from apportion.cluster import Cluster
+    from apportion.mechanism.placement import Placer
     from apportion.mechanism.placements import Gang
-    from apportion.mechanism.placements.by_speed import Pace
 
     Ints = NDArray[np.int64]
 
@@ -28,14 +26,8 @@ class Holdings:
 
     Parameters
     ----------
-    cluster
-        Whole racks, each of one accelerator type.
-    placement
-        Name of the placement.
-    rng
-        What it draws from.
-    pace
-        How slow models are on placements.
+    placer
+        GPUs in whole racks, each of one accelerator type, and their placement.
 
     Attributes
     ----------
@@ -45,12 +37,10 @@ class Holdings:
         Those of each type.
     """
 
-    def __init__(
-        self, cluster: Cluster, placement: str, rng: np.random.Generator, pace: Pace
-    ) -> None:
-        self.placer = Placer(cluster, placement, rng, pace=pace)
+    def __init__(self, placer: Placer) -> None:
+        self.placer = placer
         self.held: dict[int, Placement] = {}
-        kinds = range(len(cluster.accelerators))
+        kinds = range(len(placer.pools))
         self.racks = [Racks(self.placer.devices, kind, self.held) for kind in kinds]
         self._given_back: dict[int, tuple[int, Sequence[int], Placement]] = {}
 
@@ -113,7 +103,7 @@ class Holdings:
         if kind != gang.kind:
             before = lay = None
         gang = gang._replace(before=before)
-        devices = self.placer.choose(gang)
+        devices = self.placer.choose(gang, first=True)
         if devices is None:
             return None
         if lay is not None and devices is before:

@@ -49,8 +49,6 @@ class LeaseScheduler:
         What is known of the jobs, those to come included.
     judged_as
         Job types as the scheduler's rule spells them, length (jobs,).
-    noted
-        Is told of (time, GPUs of the gang) whenever the delay timers of a size may have changed.
     learns
         Is told of what ran.
     every_lease
@@ -63,6 +61,11 @@ class LeaseScheduler:
         Real time spent in offers, seconds.
     offers
         How often GPUs were offered.
+    timers
+        Delay timers in force.
+    noted
+        Is told of (time, GPUs of the gang) whenever the delay timers of a size may have changed;
+        nobody by default.
     """
 
     hears = True
@@ -73,14 +76,14 @@ class LeaseScheduler:
         told: JobTable,
         judged_as: Sequence[str],
         *,
-        noted: Callable[[float, int], None] | None = None,
         learns: Callable[[Ran], None] | None = None,
         every_lease: bool = False,
     ) -> None:
         self._mechanism, self._terms, self._told = mechanism, mechanism.scheduler, told
         self.name = f"Scheduler {self._terms.label!r}"
-        self._judged_as, self._noted, self._every_lease = judged_as, noted, every_lease
-        self._learns = learns
+        self._judged_as, self._learns, self._every_lease = judged_as, learns, every_lease
+        self.timers = mechanism.timers
+        self.noted: Callable[[float, int], None] | None = None
         self._lease_s = max(whole_ticks(self._terms.lease_s), TICK_S)
         self._scale: list[int] = told.scale.tolist()
         self._fastest: Floats = told.speed.max(axis=1)
@@ -88,6 +91,10 @@ class LeaseScheduler:
         self._asleep: dict[int, Renewals] = {}
         self._change_s, self._asked_s = np.inf, 0.0
         self._holders = Holders(told.scale, mechanism.placer.devices)
+        job_types = told.job_type
+        self._pause_s = [whole_ticks(s) for s in self._terms.checkpoints_s(job_types, self._scale)]
+        starts_s = self._terms.starts_s(job_types, self._scale)
+        self._first_s, self._later_s = ([whole_ticks(s) for s in each] for each in starts_s)
         self._end_s = [0.0] * told.jobs  # of the present lease of each holder
         self._started = [False] * told.jobs
         self._spells = SpellBook(told.jobs)
@@ -135,6 +142,10 @@ class LeaseScheduler:
         for job, renewals in asleep.items():
             begun = max(renewals.before(now_s), 1)
             self._set_end(job, renewals.start_s(begun - 1) + self._lease_s)
+
+    def figures(self) -> dict[str, Any]:
+        """Return how often GPUs were offered, and how long that took, as a run calls it."""
+        return {"policy_seconds": self.seconds, "solves": self.offers}
 
     def state(self) -> dict[str, Any]:
         """Return everything that later decisions depend on, ready for JSON."""
@@ -204,8 +215,8 @@ class LeaseScheduler:
                 self._end_s[job] = now_s + self._lease_s
                 self._ends.put(self._end_s[job], End.EXPIRY, job)
             else:
-                self._ends.put(now_s + self._pause_s(job), End.RETURN, job)
-                if self._terms.keep_placement and self._pause_s(job):
+                self._ends.put(now_s + self._pause_s[job], End.RETURN, job)
+                if self._terms.keep_placement and self._pause_s[job]:
                     self._spells.rest(job)
 
     def _surely_keeps(self, job: int, now_s: float) -> bool:
@@ -214,7 +225,7 @@ class LeaseScheduler:
 
     def _fall_asleep(self, job: int, now_s: float) -> None:
         """Let a job run on from lease to lease, the first of which begins now."""
-        lease_s, pause_s = self._lease_s, self._pause_s(job)
+        lease_s, pause_s = self._lease_s, self._pause_s[job]
         if self._terms.keep_placement:
             pause_s = 0.0
         self._asleep[job] = Renewals(now_s, lease_s + pause_s)
@@ -245,25 +256,27 @@ class LeaseScheduler:
 
     def _start(self, lease: Lease, now_s: float) -> None:
         job, anew = lease.job, not lease.continued
-        lost_s = self._restore_s(job) if anew and self._started[job] else 0.0
+        lost_s = 0.0
+        if anew:
+            lost_s = self._later_s[job] if self._started[job] else self._first_s[job]
         self._started[job] = True
         self._holders.begin(job)
         self._lease(job, now_s + lost_s, now_s + self._lease_s)
-        if self._noted is not None:
-            self._noted(now_s, self._scale[job])
+        if self.noted is not None:
+            self.noted(now_s, self._scale[job])
 
     def _move(self, job: int, now_s: float, *, fresh: bool) -> None:
         """Let a job go on elsewhere for the rest of its lease; one that is fresh loses nothing."""
         end_s, ready_s = self._end_s[job], max(self._spells.ready_s(job), now_s)
         if not fresh:
-            ready_s = min(now_s + self._restore_s(job), end_s)
+            ready_s = min(now_s + self._later_s[job], end_s)
         self._holders.end(job)
         self._holders.begin(job)
         self._lease(job, ready_s, end_s)
 
     def _lease(self, job: int, ready_s: float, end_s: float) -> None:
         """Let a job make progress from one time to another."""
-        pause_s = np.inf if self._terms.keep_placement else self._pause_s(job)
+        pause_s = np.inf if self._terms.keep_placement else self._pause_s[job]
         self._spells.work(job, ready_s, end_s - ready_s, pause_s)
         self._set_end(job, end_s)
 
@@ -272,7 +285,7 @@ class LeaseScheduler:
 
         Without one, what else happens in the instant comes first.
         """
-        pause_s = self._pause_s(job)
+        pause_s = self._pause_s[job]
         self._end_s[job] = end_s
         if pause_s and not self._terms.keep_placement:
             self._ends.put(end_s + pause_s, End.RETURN, job)
@@ -283,13 +296,5 @@ class LeaseScheduler:
         """Tell the delay timers of renewals after no wait, all in the order of time."""
         for renewed_s, job in remembered(asleep, now_s, self._terms.timers.history_s):
             self._mechanism.renewed(job, renewed_s)
-            if self._noted is not None:
-                self._noted(renewed_s, self._scale[job])
-
-    def _pause_s(self, job: int) -> float:
-        """Time from the end of a lease to the return of the GPUs, seconds."""
-        return whole_ticks(self._scale[job] * self._terms.checkpoint_s_per_gpu)
-
-    def _restore_s(self, job: int) -> float:
-        """Time lost by a job that goes on elsewhere, seconds."""
-        return whole_ticks(self._scale[job] * self._terms.restore_s_per_gpu)
+            if self.noted is not None:
+                self.noted(renewed_s, self._scale[job])

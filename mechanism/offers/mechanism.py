@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,9 @@ from apportion.mechanism.offers.offering import Offering
 from apportion.mechanism.offers.on_types import OnTypes, step_times
 from apportion.mechanism.offers.racks import machines_of
 from apportion.mechanism.offers.timer_book import TimerBook
+from apportion.mechanism.offers.timers import AutoTunedTimers
 from apportion.mechanism.offers.waiting import ClusterSize
+from apportion.mechanism.placement import Placer
 from apportion.mechanism.placements.by_speed import Pace, by_tier
 
 if TYPE_CHECKING:
@@ -63,6 +66,8 @@ class LeaseMechanism:
     told
         The job table, kept by whoever runs the jobs, who lets them in by `admit`. Without one it
         has its own, to which `arrive` adds.
+    placer
+        The GPUs and their placement; made of `cluster`, `seed` and `pace` by default.
 
     Raises
     ------
@@ -80,22 +85,26 @@ class LeaseMechanism:
         pace: Pace = by_tier,
         candidates: Takers | None = None,
         told: JobTable | None = None,
+        placer: Placer | None = None,
     ) -> None:
         gpus = machines_of(cluster)
+        self.size = ClusterSize.of(gpus, cluster.gpus_per_machine)
+        if isinstance(scheduler.timers, AutoTunedTimers):
+            timers = scheduler.timers.on_cluster(self.size.gpus)
+            scheduler = replace(scheduler, timers=timers)
         self.scheduler = scheduler
         self._own_table = told is None
         told = JobTable.empty(cluster.counts.astype(float)) if told is None else told
         self.jobs = LeasedJobs(told, len(gpus))
-        self.size = ClusterSize.of(gpus, cluster.gpus_per_machine)
         self.timers = TimerBook(
             *(scheduler.timers, scheduler.lease_s),
             gpus_per_machine=cluster.gpus_per_machine,
             gpus_per_rack=self.size.gpus_per_rack,
             gpus=self.size.gpus,
         )
-        self._rng = np.random.default_rng(seed)
-        self._holdings = Holdings(cluster, scheduler.placement, self._rng, pace)
-        self.placer, self.racks = self._holdings.placer, self._holdings.racks
+        self.placer = placer or Placer(cluster, scheduler.placement, seed, pace=pace)
+        self._holdings = Holdings(self.placer)
+        self.racks = self._holdings.racks
         self.held: Mapping[int, Placement] = self._holdings.held
         self._takers = takers = candidates or scheduler.candidates()
         self._offering = Offering(takers, self.jobs, self._holdings, self.timers, self.size)
@@ -274,7 +283,7 @@ class LeaseMechanism:
             "timers": self.timers.state(),
             # What who decides depends on, if it keeps anything.
             "takers": getattr(self._takers, "state", lambda: None)(),
-            "random": self._rng.bit_generator.state,
+            "placer": self.placer.memory(),
         }
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -285,7 +294,7 @@ class LeaseMechanism:
         InputError
             If a part is missing, or jobs have come already.
         """
-        for part in ("table", "jobs", "racks", "timers", "given_back", "takers", "random"):
+        for part in ("table", "jobs", "racks", "timers", "given_back", "takers", "placer"):
             if part not in state:
                 raise InputError(f"The state of the lease mechanism has no {part!r}.")
         if self.jobs.entered:
@@ -299,4 +308,4 @@ class LeaseMechanism:
         self.timers.restore(state["timers"])
         if state["takers"] is not None:
             self._takers.restore(state["takers"])  # type: ignore[attr-defined]
-        self._rng.bit_generator.state = state["random"]
+        self.placer.recall(state["placer"])

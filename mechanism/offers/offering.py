@@ -54,7 +54,33 @@ class Offering:
         """Offer what is free until no waiting job accepts; return the new leases."""
         plans = self._plans
         leases = self._one_by_one(now_s) if plans is None else self._by_plan(plans, now_s)
+        if leases and self._holdings.placer.compares_whole:
+            leases = self._compared(leases)
         self._holdings.forget()
+        return leases
+
+    def _compared(self, leases: list[Lease]) -> list[Lease]:
+        """Let the placement put all who have got GPUs where their links suit them, tier by tier."""
+        told, holdings = self._jobs.told, self._holdings
+        gangs = [
+            Gang(
+                *(lease.job, int(told.scale[lease.job]), lease.kind),
+                told.job_type[lease.job],
+                before=holdings.placer.held[lease.job][1],
+            )
+            for lease in leases
+        ]
+        for gang in gangs:
+            holdings.give_back(gang.job)
+        wheres = holdings.placer.together(gangs)
+        moves = [lease.placement != where for lease, where in zip(leases, wheres, strict=True)]
+        for place in sorted(range(len(leases)), key=moves.__getitem__):
+            lease, where = leases[place], wheres[place]
+            if moves[place]:
+                again = holdings.hold_planned(lease.job, lease.kind, where)
+                leases[place] = lease._replace(placement=where, continued=again)
+            else:
+                holdings.hold(lease.job, lease.kind, where, gangs[place].before)
         return leases
 
     def _one_by_one(self, now_s: float) -> list[Lease]:

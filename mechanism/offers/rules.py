@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Protocol
@@ -10,9 +11,10 @@ import numpy as np
 
 from apportion.errors import InputError, unknown_name, written
 from apportion.mechanism.parts import Part
+from apportion.names import model_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -28,6 +30,8 @@ __all__ = [
     "NoWait",
     "Rule",
     "SkewBased",
+    "judged_as",
+    "spelled",
 ]
 
 DALLY_SKEWS: Mapping[str, float] = MappingProxyType(
@@ -187,3 +191,21 @@ def _consolidated(waiting: WaitingJobs) -> Floats:
     patience_s[~waiting.larger_than_machine, 1] = np.inf
     patience_s[~waiting.larger_than_rack, 2] = np.inf
     return patience_s
+
+
+def judged_as(rule: Rule, job_types: Sequence[str]) -> list[str]:
+    """Return job types as a rule spells them, each checked."""
+    known = rule.job_types
+    found = {job_type: job_type for job_type in job_types}
+    for job_type in found:
+        if known:
+            found[job_type] = spelled(job_type, known) or job_type
+        rule.check(found[job_type])
+    return [found[job_type] for job_type in job_types]
+
+
+def spelled(job_type: str, known: Collection[str]) -> str:
+    """Return a job type as it is known, empty if it is not."""
+    with suppress(InputError):
+        return job_type if job_type in known else model_of(job_type, known)
+    return ""

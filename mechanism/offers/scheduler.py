@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import ClassVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from apportion.checks import seconds
+from apportion.errors import InputError, written
+from apportion.mechanism.decider import Decider
 from apportion.mechanism.offers.candidates import InOrder, Takers
-from apportion.mechanism.offers.rules import NoWait, Rule
-from apportion.mechanism.offers.timers import ManualTimers, Timers
-from apportion.mechanism.orders.by_past import ByArrival, Order
+from apportion.mechanism.offers.leasing import LeaseScheduler
+from apportion.mechanism.offers.mechanism import LeaseMechanism
+from apportion.mechanism.offers.rules import DelayScheduling, NoWait, Rule, judged_as
+from apportion.mechanism.offers.timers import ManualTimers, Timers, get_timers
+from apportion.mechanism.orders import ByArrival, Order, get_order
 from apportion.mechanism.parts import Part
 from apportion.mechanism.placements import PLACEMENTS
+from apportion.mechanism_settings import SecondsByType, check_by_type, seconds_by_type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from apportion.mechanism.about import About
+    from apportion.mechanism.scheduler import Ran
+    from apportion.mechanisms import Leases
 
 __all__ = ["OfferScheduler"]
 
 
+_CHECKPOINTS = "checkpoint_seconds_per_gpu (checkpoint_s_per_gpu of the scheduler)"
+_OVERHEADS = "preemption_overhead_seconds (overhead_s of the scheduler)"
+
+
 @dataclass(frozen=True, repr=False)
-class OfferScheduler(Part):
+class OfferScheduler(Part, Decider):
     """Offers free GPUs to waiting jobs in an order; each accepts or rejects by a rule.
 
     A job that accepts has its GPUs for one lease. At the end of the lease it gives them back and
@@ -43,7 +59,7 @@ class OfferScheduler(Part):
     label
         Name in tables and plots; `name` by default.
     order
-        Whose turn it is.
+        Whose turn it is: an order, or the name of one out of `apportion.mechanism.orders.ORDERS`.
     rule
         Which tiers a job accepts after which wait.
     timers
@@ -52,10 +68,13 @@ class OfferScheduler(Part):
         Length of a lease, seconds.
     checkpoint_s_per_gpu
         Seconds for each GPU of the gang that pass after the end of a lease before its GPUs are
-        free, whoever gets them then.
+        free, whoever gets them then: one number, or by job type, with ``"others"`` for those that
+        are not named.
     restore_s_per_gpu
         Seconds for each GPU of the gang that a job loses whenever it goes on with other GPUs than
-        before, or after a wait.
+        before, or after a wait; likewise.
+    overhead_s
+        Seconds that a job loses in these cases beside, whatever its GPUs, and at its first start.
     placement
         How machines and racks are chosen, out of `apportion.mechanism.placements.PLACEMENTS`.
         It matters for jobs that come anew, and for ``"best_fit"`` only among those GPUs on which
@@ -66,6 +85,8 @@ class OfferScheduler(Part):
     keep_placement
         Whether a job whose lease ends keeps its GPUs, without a checkpoint, unless a waiting job
         that comes before it accepts GPUs including those, or it finds better ones itself.
+    of_elastic
+        What stands in its place where jobs are elastic, if anything does.
 
     Raises
     ------
@@ -79,30 +100,107 @@ class OfferScheduler(Part):
     name: str
     source: str = field(default="", repr=False)
     label: str = field(default="", repr=False)
-    order: Order = field(default_factory=ByArrival)
+    order: Order | str = field(default_factory=ByArrival)
     rule: Rule = field(default_factory=NoWait)
     timers: Timers = field(default_factory=ManualTimers)
     lease_s: float = 3600.0
-    checkpoint_s_per_gpu: float = 1.0
-    restore_s_per_gpu: float = 0.0
+    checkpoint_s_per_gpu: SecondsByType = field(default=1.0, hash=False)
+    restore_s_per_gpu: SecondsByType = field(default=0.0, hash=False)
+    overhead_s: SecondsByType = field(default=0.0, hash=False)
     placement: str = "best_fit"
     migrates: bool = False
     keep_placement: bool = False
+    of_elastic: Decider | None = field(default=None, repr=False)
+
+    works_by: ClassVar[tuple[str, ...]] = ("leases",)
+    works_how: ClassVar[str] = "is a scheduler, which works by leases"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.label:
             object.__setattr__(self, "label", self.name)
         seconds("lease_s", self.lease_s, strict=True)
-        for name in ("checkpoint_s_per_gpu", "restore_s_per_gpu"):
-            seconds(name, getattr(self, name))
+        for name in ("checkpoint_s_per_gpu", "restore_s_per_gpu", "overhead_s"):
+            check_by_type(name, getattr(self, name))
         PLACEMENTS[self.placement]
+        object.__setattr__(self, "order", get_order(self.order))
+        for name, needs in (("rule", "patience_s"), ("timers", "tuned")):
+            if not hasattr(getattr(self, name), needs):
+                raise InputError(f"{name} is {written(getattr(self, name))}; see `OfferScheduler`.")
 
     @property
     def description(self) -> str:
         """Order and rule in one line."""
-        return f"{self.order.rule}; {self.rule.rule}"
+        return f"{get_order(self.order).rule}; {self.rule.rule}"
+
+    @property
+    def terms(self) -> OfferScheduler:
+        """Itself: it says what leases are like, and who takes what."""
+        return self
+
+    def under(self, mechanism: Leases) -> OfferScheduler:
+        """Return it with the settings of a mechanism in place of its own, as far as there are any.
+
+        Raises
+        ------
+        InputError
+            For delay timers that its rule does not look at.
+        """
+        told = {
+            "lease_s": mechanism.seconds,
+            "checkpoint_s_per_gpu": mechanism.checkpoint_seconds_per_gpu,
+            "overhead_s": mechanism.preemption_overhead_seconds,
+            "placement": mechanism.placement,
+        }
+        given: dict[str, Any] = {name: value for name, value in told.items() if value is not None}
+        if mechanism.timers is not None:
+            if not isinstance(self.rule, DelayScheduling):
+                raise InputError(
+                    f"timers={written(mechanism.timers)} does nothing to {self.label!r}, whose "
+                    f"rule is {self.rule.rule!r}; leave it out."
+                )
+            given["timers"] = get_timers(mechanism.timers) or ManualTimers(0.0, 0.0)
+        return replace(self, **given) if given else self
+
+    def make(
+        self,
+        about: About,
+        takers: Takers | None = None,
+        *,
+        learns: Callable[[Ran], None] | None = None,
+        every_lease: bool = False,
+    ) -> LeaseScheduler:
+        """Return what offers free GPUs on these terms.
+
+        Parameters
+        ----------
+        about
+            Jobs, and devices in whole racks.
+        takers
+            Who decides who takes what, in its place.
+        learns, every_lease
+            See `LeaseScheduler`.
+        """
+        jobs = about.jobs
+        offers = LeaseMechanism(
+            *(self, about.cluster), candidates=takers, told=jobs, placer=about.devices
+        )
+        judged = judged_as(self.rule, jobs.job_type)
+        return LeaseScheduler(offers, jobs, judged, learns=learns, every_lease=every_lease)
+
+    def checkpoints_s(self, job_types: Sequence[str], gpus: Sequence[int]) -> list[float]:
+        """Return for how long GPUs are not free yet after the lease of each job, seconds."""
+        each = seconds_by_type(_CHECKPOINTS, self.checkpoint_s_per_gpu, job_types)
+        return [scale * s for scale, s in zip(gpus, each, strict=True)]
+
+    def starts_s(
+        self, job_types: Sequence[str], gpus: Sequence[int]
+    ) -> tuple[list[float], list[float]]:
+        """Return what the first start and later ones cost each job, seconds."""
+        first = seconds_by_type(_OVERHEADS, self.overhead_s, job_types)
+        each = seconds_by_type("restore_s_per_gpu", self.restore_s_per_gpu, job_types)
+        return first, [s + n * more for s, n, more in zip(first, gpus, each, strict=True)]
 
     def candidates(self) -> Takers:
         """Return what decides who is offered GPUs next; made anew for each mechanism."""
-        return InOrder(self.order, self.rule)
+        return InOrder(get_order(self.order), self.rule)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
-from apportion.checks import choice, seconds
+from apportion.checks import choice, number, seconds
 from apportion.mechanism.parts import Part
 from apportion.mechanism.places import MACHINE
 from apportion.timer_settings import check_timers, timer_seconds
@@ -125,6 +125,10 @@ class AutoTunedTimers(Part):
         Age at which waits are forgotten, seconds; looked at whenever another wait is added to the
         same list. The paper leaves it to the user; two days hold waits up to twice the longer one
         of the manual timers.
+    history_gpus
+        GPUs of the cluster for which `history_s` is meant: on one of n times as many it is an n-th,
+        in which as many waits are to be expected. The paper wants shorter histories on larger
+        clusters and gives no figure. ``None``, the default: the same on all.
     initial
         Machine and rack timer, seconds, of sizes of which no wait is known. The paper has none; the
         manual timers are as patient as its authors are without knowledge.
@@ -139,7 +143,7 @@ class AutoTunedTimers(Part):
         Leave out waits of less than a lease, as the authors' simulator does. Algorithm 2 records
         every offer that is accepted, also that of a job which gets its GPUs again at the end of a
         lease and has waited for nothing, so that timers shrink where leases are renewed. What it
-        changes is printed by ``python -m benchmarks.dally_tuner``.
+        changes is printed by ``python -m benchmarks.dally.tuner``.
 
     Raises
     ------
@@ -150,6 +154,7 @@ class AutoTunedTimers(Part):
     tuned: ClassVar[bool] = True
 
     history_s: float = 48 * _HOUR_S
+    history_gpus: float | None = None
     initial: tuple[float, float] = _MANUAL_S
     nested: bool = True
     rack_timer_when_oversize: OversizeRule = "unchanged"
@@ -160,9 +165,18 @@ class AutoTunedTimers(Part):
     def __post_init__(self) -> None:
         super().__post_init__()
         seconds("history_s", self.history_s, strict=True, infinite=True)
+        if self.history_gpus is not None:
+            number("history_gpus", self.history_gpus, strict=True)
         for value in self.initial:
             seconds("initial", value, infinite=True)
         _check_rule(self.rack_timer_when_oversize)
+
+    def on_cluster(self, gpus: int) -> AutoTunedTimers:
+        """Return the timers with the history that they have on a cluster of so many GPUs."""
+        if self.history_gpus is None:
+            return self
+        history_s = self.history_s * self.history_gpus / gpus
+        return replace(self, history_s=history_s, history_gpus=None)
 
     def records(self, waited_s: float, lease_s: float) -> bool:
         """Whether a wait is kept."""

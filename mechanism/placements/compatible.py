@@ -24,14 +24,18 @@ if TYPE_CHECKING:
     Trained = tuple[str, int]
     Ints = NDArray[np.int64]
 
-__all__ = ["Compatible", "JointlyCompatible", "KnowsLinks"]
+__all__ = ["Compatible", "CompatibleOneByOne", "JointlyCompatible", "KnowsLinks"]
 
 FIGURES = ("gpus", "placements", "candidates", "with_loops", "none_left", "moved")
 """GPUs of gangs; how often one was placed, different candidates in all, those with loops, how often
-none was without, and how often another was taken than the first."""
+none was without, and how often it came elsewhere than in the first. Gangs that are placed together
+count the same candidates each."""
 
 CANDIDATES = 10
-"""The paper's N: the host's own placement, and so many less one drawn at random."""
+"""The paper's N: the host's own placement, and so many less one drawn at random.
+
+`apportion.sim.network.cassini.CassiniNetwork` may say another number.
+"""
 
 
 @runtime_checkable
@@ -46,16 +50,17 @@ class KnowsLinks(Protocol):
 
 
 class Compatible(Strategy):
-    """Of placements at one tier, take that on whose links the jobs suit each other best.
+    """Of whole placements of the cluster, take that on whose links jobs suit each other best.
 
-    The first candidate is what the gang had, if it is free again at the end of a lease, else what
-    `Consolidated` takes; the others have its shape in other machines and racks drawn at random: as
-    many GPUs of the same type at the same tier, so that what the scheduler has decided stays as it
-    is. A candidate's score is the mean over the links with several jobs of their compatibility
-    under the best shifts. Candidates with which the gang would be part of a loop of the affinity
-    graph are discarded, as shifts need not suit all links there; if all are, the first is taken.
-    Links of loops that others form count as if these started at random. Without a network that
-    knows of links, the first candidate is taken.
+    The first candidate has every gang where it was, if that is free again at the end of a lease,
+    else where `Consolidated` puts it. In the others all gangs that the scheduler has just given
+    GPUs to come to other machines and racks drawn at random, each in its shape: as many GPUs of the
+    same type at the same tier, so that what the scheduler has decided stays as it is. A candidate's
+    score is the mean over the links with several jobs of their compatibility under the best shifts.
+    Candidates with which one of these gangs would be part of a loop of the affinity graph are
+    discarded, as shifts need not suit all links there; if all are, the first is taken. Links of
+    loops that others form count as if these started at random. Without a network that knows of
+    links, the first candidate is taken.
 
     Source: Rajasekaran et al., CASSINI, NSDI 2024, Algorithm 2.
     """
@@ -63,6 +68,7 @@ class Compatible(Strategy):
     name = "cassini"
     chooses_anew = True
     largest_first = True
+    compares_whole = True
     keeps_loops: ClassVar[bool] = False
     """Whether candidates with loops are compared with the others."""
 
@@ -76,29 +82,42 @@ class Compatible(Strategy):
         self._models: dict[int, str] = {}
         self._counts: dict[int, list[int]] = {}
 
+    def first(self, gang: Gang, devices: Devices) -> Sequence[int] | None:
+        """Choose as the host does, before whole placements are compared."""
+        return self._host.choose(gang, devices)
+
     def choose(self, gang: Gang, devices: Devices) -> Sequence[int] | None:
-        """Draw candidates and compare them."""
+        """Draw candidates for this gang alone and compare them."""
         first = self._host.choose(gang, devices)
         return None if first is None else self.choose_again(gang, first, devices)
 
     def choose_again(self, gang: Gang, stay: Sequence[int], devices: Devices) -> Sequence[int]:
         """Compare what the gang would have with other candidates."""
-        self._models[gang.job], first = gang.model, stay
-        if gang.gpus == 1 or not self._knows:
-            return first
+        (where,) = self.choose_together([gang._replace(before=stay)], devices)
         pool = devices.free_for(gang)
-        where = pool.placement(first)
-        if tier_of(where) == MACHINE:
+        return stay if where == pool.placement(stay) else pool.lowest(where)
+
+    def choose_together(self, gangs: Sequence[Gang], devices: Devices) -> Sequence[Placement]:
+        """Compare whole placements, of which the first has every gang where it would be."""
+        self._models |= {gang.job: gang.model for gang in gangs}
+        first = tuple(devices.free_for(gang).placement(gang.before or ()) for gang in gangs)
+        wide = [where for where in first if tier_of(where) != MACHINE]
+        if not (wide and self._knows):
             return first
-        drawn = [self._drawn(pool.free, where) for _ in range(CANDIDATES - 1)]
-        candidates = list(dict.fromkeys([where, *(each for each in drawn if each is not None)]))
-        others = self._others(gang, devices)
-        scored = [self._score(gang, each, others) for each in candidates]
+        some = next(gang.kind for gang, where in zip(gangs, first, strict=True) if where in wide)
+        count = getattr(self._knows[some], "candidates", CANDIDATES)
+        drawn = [self._drawn_together(gangs, first, devices) for _ in range(count - 1)]
+        candidates = list(dict.fromkeys([first, *(each for each in drawn if each is not None)]))
+        others = self._others(gangs, devices)
+        scored = [self._score(gangs, each, others) for each in candidates]
         kept = [place for place, (_, loops) in enumerate(scored) if self.keeps_loops or not loops]
         best = max(kept, key=lambda place: (scored[place][0], -place), default=0)
         looped = sum(loops for _, loops in scored)
-        self._count(gang.gpus, len(candidates), looped, none_left=not kept, moved=best > 0)
-        return first if not best else pool.lowest(candidates[best])
+        for gang, before, now in zip(gangs, first, candidates[best], strict=True):
+            if before in wide:
+                moved = now != before
+                self._count(gang.gpus, len(candidates), looped, none_left=not kept, moved=moved)
+        return candidates[best]
 
     def remember(self, gang: int, model: str) -> None:
         """Take down what a gang trains now that holds devices."""
@@ -125,6 +144,23 @@ class Compatible(Strategy):
         before = self._counts.get(gpus, [0] * (len(FIGURES) - 1))
         now = (1, candidates, looped, int(none_left), int(moved))
         self._counts[gpus] = [old + new for old, new in zip(before, now, strict=True)]
+
+    def _drawn_together(
+        self, gangs: Sequence[Gang], first: Sequence[Placement], devices: Devices
+    ) -> tuple[Placement, ...] | None:
+        """Draw a placement for each gang in several machines, where the others stay; or None."""
+        left = {gang.kind: devices.free_for(gang).free.copy() for gang in gangs}
+        found = list(first)
+        within = [tier_of(where) == MACHINE for where in first]
+        for place in sorted(range(len(gangs)), key=lambda place: not within[place]):
+            free = left[gangs[place].kind]
+            where = first[place] if within[place] else self._drawn(free, first[place])
+            if where is None:
+                return None
+            for rack, machine, gpus in where:
+                free[rack][machine] -= gpus
+            found[place] = where
+        return tuple(found)
 
     def _drawn(self, free: Ints, where: Placement) -> Placement | None:
         """Draw a placement of the same shape; None if its racks or machines are not found."""
@@ -156,30 +192,50 @@ class Compatible(Strategy):
             found.append((machine, gpus))
         return found
 
-    def _others(self, gang: Gang, devices: Devices) -> dict[int, tuple[Placement, Trained]]:
-        """Where the other gangs of the type are, and what they train."""
+    def _others(
+        self, gangs: Sequence[Gang], devices: Devices
+    ) -> dict[int, tuple[int, Placement, Trained]]:
+        """Types of the other gangs, where these are, and what they train."""
+        kinds, own = {gang.kind for gang in gangs}, {gang.job for gang in gangs}
         return {
-            other: (devices.placement(other), (self._models[other], len(has)))
+            other: (kind, devices.placement(other), (self._models[other], len(has)))
             for other, (kind, has) in sorted(devices.held.items())
-            if kind == gang.kind and other != gang.job and other in self._models
+            if kind in kinds and other not in own and other in self._models
         }
 
     def _score(
-        self, gang: Gang, where: Placement, others: Mapping[int, tuple[Placement, Trained]]
+        self,
+        gangs: Sequence[Gang],
+        wheres: Sequence[Placement],
+        others: Mapping[int, tuple[int, Placement, Trained]],
     ) -> tuple[float, bool]:
-        """Return the mean score of links with several jobs, and whether the gang is in a loop."""
-        knows = self._knows[gang.kind]
-        gangs = {**others, gang.job: (where, (gang.model, gang.gpus))}
-        jobs_of: dict[Any, list[int]] = {}
-        capacities: dict[Any, float] = {}
-        for job, (place, _) in gangs.items():
-            for link, gbps in knows.links_of(place).items():
-                jobs_of.setdefault(link, []).append(job)
-                capacities[link] = gbps
-        trained = {job: each for job, (_, each) in gangs.items()}
-        scores = list(knows.scores.of_links(jobs_of, trained, capacities).values())
+        """Return the mean score of links with several jobs, and whether a gang is in a loop."""
+        placed = dict(others)
+        for gang, where in zip(gangs, wheres, strict=True):
+            placed[gang.job] = gang.kind, where, (gang.model, gang.gpus)
+        scores: list[float] = []
+        looped = False
+        for kind in sorted({gang.kind for gang in gangs}):
+            knows, jobs_of = self._knows[kind], dict[Any, list[int]]()
+            here = {job: each for job, each in placed.items() if each[0] == kind}
+            capacities: dict[Any, float] = {}
+            for job, (_, place, _) in here.items():
+                for link, gbps in knows.links_of(place).items():
+                    jobs_of.setdefault(link, []).append(job)
+                    capacities[link] = gbps
+            trained = {job: each for job, (_, _, each) in here.items()}
+            scores += knows.scores.of_links(jobs_of, trained, capacities).values()
+            loops = AffinityGraph(jobs_of).looped
+            looped |= any(gang.job in loops for gang in gangs)
         score = significant(sum(scores) / len(scores)) if scores else 1.0
-        return score, gang.job in AffinityGraph(jobs_of).looped
+        return score, looped
+
+
+class CompatibleOneByOne(Compatible):
+    """As `Compatible`, but each gang is compared for itself, when those before it are placed."""
+
+    name = "cassini_by_gang"
+    compares_whole = False
 
 
 class JointlyCompatible(Compatible):

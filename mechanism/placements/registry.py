@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from inspect import isabstract
 from typing import TYPE_CHECKING
 
 from apportion.errors import InputError
 from apportion.mechanism.placements.built_in import BUILT_IN
-from apportion.mechanism.placements.compatible import Compatible, JointlyCompatible
+from apportion.mechanism.placements.compatible import (
+    Compatible,
+    CompatibleOneByOne,
+    JointlyCompatible,
+)
 from apportion.mechanism.placements.strategy import Strategy
 from apportion.registry import Registry
 
@@ -21,10 +26,11 @@ __all__ = ["PLACEMENTS", "get_placement", "register"]
 
 
 def _is_strategy(value: object) -> bool:
-    return isinstance(value, type) and issubclass(value, Strategy)
+    kind = isinstance(value, type) and issubclass(value, Strategy)
+    return kind and not isabstract(value)
 
 
-ON_LINKS = {each.name: each for each in (Compatible, JointlyCompatible)}
+ON_LINKS = {each.name: each for each in (Compatible, CompatibleOneByOne, JointlyCompatible)}
 
 PLACEMENTS: Registry[type[Strategy]] = Registry(
     "placement", "apportion.placements", {**BUILT_IN, **ON_LINKS}, _is_strategy

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.devices import Devices
     from apportion.mechanism.placements.by_speed import Placing
+    from apportion.mechanism.places import Placement
 
 __all__ = ["Gang", "Strategy"]
 
@@ -72,6 +73,9 @@ class Strategy(ABC):
     largest_first: ClassVar[bool] = False
     """Whether, of gangs that start in one round, those with most GPUs choose first."""
 
+    compares_whole: ClassVar[bool] = False
+    """Whether all gangs that are placed at once are compared together, by `choose_together`."""
+
     def __init__(
         self, rng: np.random.Generator | None = None, placings: Sequence[Placing] = ()
     ) -> None:
@@ -107,6 +111,27 @@ class Strategy(ABC):
             What it had until now, or what the network makes better for it; all of it is free.
         """
         return stay
+
+    def first(self, gang: Gang, devices: Devices) -> Sequence[int] | None:
+        """Choose for a gang before all are compared, as it chooses for one as a rule."""
+        return self.choose(gang, devices)
+
+    def choose_together(self, gangs: Sequence[Gang], devices: Devices) -> Sequence[Placement]:
+        """Choose where gangs are that are placed at once: where they would be, as a rule.
+
+        Parameters
+        ----------
+        gangs
+            Each with the devices that it would have, `Gang.before`, which are free for now.
+        devices
+            As in `choose`.
+
+        Returns
+        -------
+        sequence of Placement
+            As many GPUs in each machine as it says, for each gang.
+        """
+        return [devices.free_for(gang).placement(gang.before or ()) for gang in gangs]
 
     def remember(self, gang: int, model: str) -> None:  # noqa: B027  # most remember nothing
         """Take down what a gang trains now that holds devices."""

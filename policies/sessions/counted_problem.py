@@ -15,16 +15,17 @@ import numpy as np
 from scipy import sparse
 
 from apportion.policies.problem import Problem
-from apportion.policies.solving.solvers.cone_program import canonicalise
+from apportion.policies.solving.cone import canonicalise
+from apportion.policies.solving.copies import counts_as_jobs
+from apportion.policies.solving.demands import fills_further
 from apportion.policies.solving.solvers.parametric_program import ParametricProgram
-from apportion.policies.solving.worst_off.lexicographic import fills_further
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
-    from apportion.policies.solving.solvers.cone_program import ConeProgram
+    from apportion.policies.solving.cone import ConeProgram
 
     Floats = NDArray[np.float64]
 
@@ -88,7 +89,8 @@ def declare(
     p, declared
         The problem as the policy saw it, and the cvxpy problem. ``None`` where that is not the
         policy's problem whatever the counts: where it is no linear program, has further
-        objectives, is not affine in the counts, or reads what changes while jobs run.
+        objectives, is not affine in the counts or does not count classes as their jobs, or reads
+        what changes while jobs run.
     """
     lasting = "tells_identical_jobs_apart" not in policy.traits and set(policy.columns) <= _LASTING
     if not (lasting and classes.solo) or policy.space_sharing or fills_further(policy):
@@ -97,7 +99,9 @@ def declare(
     try:
         objective, own = policy.objective(p), policy.constraints(p)
         declared = cp.Problem(objective, [*p.constraints, *own])
-        follows = checked or _follows_counts(policy, p, declared)
+        follows = checked or (
+            _follows_counts(policy, p, declared) and counts_as_jobs(policy, classes)
+        )
     except Exception as error:  # a policy may do with its numbers what no parameter allows
         _LOG.info("%r is solved anew each time: %s", policy, error)
         return None

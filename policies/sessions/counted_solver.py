@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import cvxpy as cp
 import numpy as np
 
-from apportion.policies.solving.solvers.cone_program import Scales, cone_program
+from apportion.policies.solving.cone import Scales, cone_program
 from apportion.policies.solving.solvers.parametric_program import ParametricProgram
 from apportion.policies.solving.solvers.warm_highs import WarmSolver
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.policies.sessions.counted_problem import CountedProblem
-    from apportion.policies.solving.solvers.cone_program import ConeProgram
+    from apportion.policies.solving.cone import ConeProgram
     from apportion.policies.solving.solvers.highs import PersistentHighs
     from apportion.policies.solving.solvers.parametric_program import Moves
 

@@ -12,7 +12,7 @@ from apportion.errors import InputError, unknown_name, written
 from apportion.given import jobs_table
 from apportion.jobs import JOB_COLUMNS
 from apportion.option_labels import level_names
-from apportion.policies.labels import DEFAULTS
+from apportion.policies.labelled import DEFAULTS
 from apportion.tensor import ThroughputTensor
 
 if TYPE_CHECKING:

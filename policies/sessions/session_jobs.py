@@ -8,8 +8,7 @@ import pandas as pd
 
 from apportion.checks import hashable
 from apportion.errors import InputError, unknown_name, written
-from apportion.policies.labels import instance_of, jobs_of
-from apportion.policies.placements.tiers import GangPacking
+from apportion.policies.labelled import instance_of, jobs_of
 from apportion.policies.sessions.job_kinds import JobClasses
 from apportion.policies.sessions.job_roll import JobRoll
 from apportion.policies.sessions.session_input import (
@@ -167,8 +166,7 @@ class SessionJobs:
             speeds = under(given, self.told)
             tensor = ThroughputTensor(speeds[self.options])
             table = jobs_of(tensor, facts, self.policy)
-            gangs = GangPacking.none(tensor).largest_gang
-            instance = instance_of(tensor, self.cluster, table, (), gangs)
+            instance = instance_of(tensor, self.cluster, table)
             said = descriptions(speeds, None if facts is None else table[facts.columns])
             kinds |= zip(tensor.jobs, self.classes.kinds_of(said, instance), strict=True)
         return kinds

@@ -13,9 +13,10 @@ import numpy as np
 from apportion.errors import SolveError
 from apportion.policies.sessions.counted_problem import declare
 from apportion.policies.sessions.counted_solver import CountedSolver
-from apportion.policies.solving.certificate import SharedLimits, relative_gap
+from apportion.policies.solving.certificate import Bounds, SharedLimits, relative_gap
+from apportion.policies.solving.cone import Scales
 from apportion.policies.solving.driver import Solution
-from apportion.policies.solving.rows.reduction import believed
+from apportion.policies.solving.rows import believed
 from apportion.policies.solving.second_stage import (
     choose_among_optima,
     evenness,
@@ -23,9 +24,8 @@ from apportion.policies.solving.second_stage import (
     optimal_face,
     relative_throughput,
 )
-from apportion.policies.solving.solvers.cone_program import Scales
 from apportion.policies.solving.solvers.highs import PersistentHighs
-from apportion.policies.solving.solvers.kinks import Bounds, Priced, least_duals
+from apportion.policies.solving.solvers.kinks import Priced, least_duals
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from apportion.policies.instance import Instance
     from apportion.policies.sessions.counted_problem import CountedProblem
     from apportion.policies.sessions.counted_solver import Route
-    from apportion.policies.solving.solvers.point import Point
+    from apportion.policies.solving.cone import Point
 
     Floats = NDArray[np.float64]
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import sparse
+
+from apportion.policies.solving.cone import rows_that_are_bounds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -13,12 +16,25 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.policies.instance import Instance
-    from apportion.policies.solving.solvers.cone_program import Cone, ConeProgram, Kind
+    from apportion.policies.solving.cone import Cone, ConeProgram, Kind, Point
 
+    Bools = NDArray[np.bool_]
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
 
-__all__ = ["SharedLimits", "dual_bound", "make_feasible", "relative_gap", "violation"]
+__all__ = [
+    "SharedLimits",
+    "dual_bound",
+    "into_dual_cone",
+    "make_feasible",
+    "matrix_of",
+    "open_duals",
+    "relative_gap",
+    "violation",
+]
+
+_TIGHT = 1e-9
+"""Slack, in scaled numbers, up to which a constraint is tight at a corner that HiGHS returns."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +59,7 @@ class SharedLimits:
         """List what rows hold."""
         usage = instance.usage.tocoo()
         used = usage.data > 0
-        row, column = (place[used].astype(np.intp) for place in usage.coords)
+        row, column = usage.coords[0][used].astype(np.intp), usage.coords[1][used].astype(np.intp)
         option, resource = np.divmod(column, instance.capacity.size)
         cell = row * instance.options + option
         return cls(instance, row, cell, resource, usage.data[used])
@@ -108,10 +124,11 @@ def dual_bound(program: ConeProgram, x: Floats, y: Floats, lower: Floats, upper:
     lower, upper
         The box.
     """
-    y = _project(program, y)
-    missing = program.P @ x + program.c + program.A.T @ y
+    y = into_dual_cone(program, y)
+    curve = program.P @ x if program.P.nnz else np.zeros_like(x)
+    missing = curve + program.c + program.A.T @ y
     worst = np.minimum(missing * lower, missing * upper).sum()
-    quadratic = float(x @ (program.P @ x)) / 2
+    quadratic = float(x @ curve) / 2
     return float(worst - quadratic - program.b @ y) * program.cost_scale + program.offset
 
 
@@ -122,6 +139,90 @@ def relative_gap(value: float, bound: float, size: float | None = None) -> float
     """
     size = max(abs(value), abs(bound)) if size is None else size
     return abs(value - bound) / size if size > 0 else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Bounds:
+    """Constraints of a linear program on one column alone, and what is left out of it.
+
+    Attributes
+    ----------
+    row, column, factor
+        Rows that only say ``-factor * x <= 0`` of a column.
+    held, held_row
+        Columns that an equality holds at zero, shape (columns,), and its rows.
+    """
+
+    row: Ints
+    column: Ints
+    factor: Floats
+    held: Bools
+    held_row: Ints
+
+    @classmethod
+    def of(cls, program: ConeProgram) -> Bounds:
+        """Read the bounds off the linear rows of a program."""
+        A, linear = program.A, program
+        if program.cones:
+            A = sparse.csc_array(program.A[: program.linear])
+            linear = replace(program, A=A, b=program.b[: program.linear])
+        filled = A.data != 0
+        entries = np.bincount(A.indices[filled], minlength=program.linear)
+        held_row = np.flatnonzero((entries == 1) & linear.equality & (linear.b == 0))
+        held = np.zeros(program.c.size, dtype=bool)
+        if held_row.size:
+            column = np.repeat(np.arange(program.c.size), np.diff(A.indptr))
+            held[column[np.isin(A.indices, held_row) & filled]] = True
+        return cls(*rows_that_are_bounds(linear), held, held_row)
+
+
+def open_duals(
+    program: ConeProgram, first: Point, bounds: Bounds, priced: Ints, without: Bools | None = None
+) -> tuple[Bools, Bools, Floats] | None:
+    """Tell which dual values may differ from zero; ``None`` if prices are certainly the only ones.
+
+    Parameters
+    ----------
+    program, first, bounds
+        A scaled program, its optimum, and its bounds.
+    priced
+        Rows of the capacities, whose dual values are the prices.
+    without
+        Rows that are lifted, shape (rows,).
+
+    Returns
+    -------
+    tight
+        Rows with a dual value, bounds apart, shape (rows,).
+    idle
+        Columns at their bound, shape (columns,).
+    slack
+        What rows leave.
+    """
+    tight, slack = _tight_rows(program, first)
+    idle = np.zeros(program.c.size, dtype=bool)
+    idle[bounds.column] = tight[bounds.row]
+    tight[bounds.row] = tight[bounds.held_row] = False
+    if without is not None:
+        tight[without] = False
+    open_columns = idle.size - np.count_nonzero(bounds.held | idle)
+    corner = first.solver == "highs" and np.count_nonzero(tight) <= open_columns
+    if corner or not tight[priced].any():
+        return None  # as many equations as dual values
+    return tight, idle, slack
+
+
+def _tight_rows(program: ConeProgram, first: Point) -> tuple[Bools, Floats]:
+    """Tell which linear rows may have a dual value, and what they leave.
+
+    An interior point ends in the middle of both faces: of a slack and its dual value one is large.
+    """
+    y = first.y[: program.linear]
+    slack = (program.b - program.A @ first.x)[: program.linear]
+    if first.solver == "highs":
+        full = slack <= _TIGHT * np.maximum(1.0, np.abs(program.b[: program.linear]))
+        return full | (y > _TIGHT) | program.equality, slack
+    return (y > np.maximum(slack, 0.0)) | program.equality, slack
 
 
 def violation(program: ConeProgram, x: Floats) -> float:
@@ -137,7 +238,7 @@ def violation(program: ConeProgram, x: Floats) -> float:
     return worst
 
 
-def _project(program: ConeProgram, y: Floats) -> Floats:
+def into_dual_cone(program: ConeProgram, y: Floats) -> Floats:
     """Move a dual vector into the dual cone."""
     y = y.copy()
     linear = y[: program.linear]
@@ -155,13 +256,13 @@ def _into_second_order(y: Floats, cone: Cone) -> Floats:
 
 def _into_semidefinite(y: Floats, cone: Cone) -> Floats:
     """Leave out what is below zero in the spectrum."""
-    matrix, (column, row), root = _matrix(y, cone)
+    matrix, (column, row), root = matrix_of(y, cone)
     values, vectors = np.linalg.eigh(matrix)
     kept = (vectors * np.maximum(values, 0.0)) @ vectors.T
     return np.asarray(kept[row, column] * root, dtype=float)
 
 
-def _matrix(rows: Floats, cone: Cone) -> tuple[Floats, tuple[Ints, Ints], Floats]:
+def matrix_of(rows: Floats, cone: Cone) -> tuple[Floats, tuple[Ints, Ints], Floats]:
     """Return the matrix of some rows, and their places in it and factors."""
     column, row = np.tril_indices(cone.order)  # the upper triangle by columns
     root = np.where(row == column, 1.0, np.sqrt(2))
@@ -209,7 +310,7 @@ def _outside_power(s: Floats, cone: Cone) -> float:
 _MOST_EXPONENT = 700.0
 _OUTSIDE: dict[Kind, Callable[[Floats, Cone], float]] = {
     "second order": lambda s, _: float(np.linalg.norm(s[1:]) - s[0]),
-    "semidefinite": lambda s, cone: -float(np.linalg.eigvalsh(_matrix(s, cone)[0])[0]),
+    "semidefinite": lambda s, cone: -float(np.linalg.eigvalsh(matrix_of(s, cone)[0])[0]),
     "exponential": _outside_exponential,
     "power": _outside_power,
 }

@@ -12,7 +12,9 @@ from cvxpy.constraints import Equality
 from apportion.errors import SolveError
 from apportion.policies.solving.certificate import make_feasible
 from apportion.policies.solving.compiled import Compiled
-from apportion.policies.solving.posed import staying_optimal
+from apportion.policies.solving.demands import fills_further, staying_optimal
+from apportion.policies.solving.highs import SolverName, optimise
+from apportion.policies.solving.rows import group_identical
 from apportion.policies.solving.second_stage import (
     choose_among_optima,
     evenness,
@@ -20,7 +22,6 @@ from apportion.policies.solving.second_stage import (
     most_even,
     relative_throughput,
 )
-from apportion.policies.solving.solvers.optimise import Point, SolverName, optimise
 from apportion.policies.solving.worst_off.demand_scaling import demand_scales
 from apportion.policies.solving.worst_off.lexicographic import further_levels
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from apportion.policies.base import Policy
     from apportion.policies.problem import Problem
+    from apportion.policies.solving.cone import Point
 
     Floats = NDArray[np.float64]
 
@@ -39,12 +41,15 @@ __all__ = ["Chosen", "choose", "choose_with_levels"]
 _LOG = logging.getLogger(__name__)
 _MET = 1e-7
 """By what part of itself a level, or an objective, may be missed by what is chosen."""
+_ROUNDING = 1e-12
+"""By how much a mean may be worse than what it is the mean of, though it is no worse."""
 
 
 class Chosen(NamedTuple):
-    """An allocation, and by what part of itself it misses a level that it must have.
+    """An allocation, and by what part of itself a job's level may be off, at most.
 
-    `missed` is 0 for a policy that has an objective only.
+    `missed` counts what the allocation misses of the levels that were found, and what these may be
+    off themselves; it is 0 for a policy that has an objective only.
     """
 
     X: Floats
@@ -59,6 +64,11 @@ def choose(
     Where a policy has further objectives, none but an allocation that meets them is an optimum,
     also without the second stage, which leaves open what is done with the rest.
 
+    Parameters
+    ----------
+    first
+        An optimum, whose values the variables have; `leaves_a_choice` holds of it.
+
     Raises
     ------
     SolveError
@@ -67,13 +77,11 @@ def choose(
     chosen = choose_with_levels(policy, compiled.p, solver, second_stage=second_stage)
     if chosen is not None:
         return chosen
-    if not second_stage or "has_one_optimum" in policy.traits:
-        return Chosen(compiled.X_at(first))
     reached = compiled.objective()
     X = _optimum(policy, compiled, first, solver)
     if compiled.worse_by(reached) > _MET:  # rounding errors, where data span many magnitudes
         X = compiled.X_at(first)
-    return Chosen(X)
+    return Chosen(X if compiled.program.is_linear_program else _alike(policy, compiled, X))
 
 
 def choose_with_levels(
@@ -88,9 +96,9 @@ def choose_with_levels(
     SolveError
         If the further objectives of a policy could not be found.
     """
-    levels = further_levels(policy, p)
-    if levels is None:
+    if not fills_further(policy):
         return None
+    levels, doubt = further_levels(policy, p)
     filled = np.asarray(p.X.value, dtype=float)
     settled = all(isinstance(each, Equality) and each.size == p.count.size for each in levels)
     choices = _even if settled else _spent
@@ -98,10 +106,10 @@ def choose_with_levels(
     for X in choices(policy, p, levels, solver) if second_stage or best.missed > _MET else ():
         missed = _missed(levels)
         if missed <= _MET:
-            return Chosen(X, missed)
+            return Chosen(X, max(missed, doubt))
         best = min(best, Chosen(X, missed), key=lambda each: each.missed)
     p.X.value = best.X
-    return best
+    return Chosen(best.X, max(best.missed, doubt))
 
 
 def _even(
@@ -179,6 +187,47 @@ def _missed(levels: Sequence[cp.Constraint]) -> float:
         over = np.abs(low - high) if isinstance(constraint, Equality) else low - high
         worst = max(worst, float((over / size).max(initial=0.0)))
     return worst
+
+
+def _alike(policy: Policy, compiled: Compiled, X: Floats) -> Floats:
+    """Give identical jobs their mean, no worse where an objective is concave and tells none apart.
+
+    Where it is so flat that rounding decides, a solver takes one of them for another. The mean is
+    taken if the objective and the constraints, as declared, are no worse for it.
+    """
+    p = compiled.p
+    if not p.instance.solo or "tells_identical_jobs_apart" in policy.traits:
+        return X
+    columns = ("weight", "scale_factor", "count", *policy.columns)
+    classes, class_of = group_identical(p.instance, columns)
+    if classes.jobs == p.instance.jobs:
+        return X
+    variables = [p.X, *(own.variable for own in p.variables.values())]
+    before = [np.asarray(each.value) for each in variables]
+    reached, off = compiled.objective(), _violation(compiled)
+    for variable, value in zip(variables, before, strict=True):
+        for axis in np.flatnonzero(np.array(value.shape) == class_of.size):
+            value = np.moveaxis(_means(np.moveaxis(value, axis, 0), class_of), 0, axis)
+        variable.value = value
+    p.X.value = shared = make_feasible(np.asarray(p.X.value), p.instance)
+    if compiled.worse_by(reached) <= _ROUNDING and _violation(compiled) <= max(off, _ROUNDING):
+        return shared
+    for variable, value in zip(variables, before, strict=True):
+        variable.value = value
+    return X
+
+
+def _means(values: Floats, class_of: NDArray[np.intp]) -> Floats:
+    """Give each entry of the first axis the mean of its class."""
+    total = np.zeros((int(class_of.max()) + 1, *values.shape[1:]))
+    np.add.at(total, class_of, values)
+    size = np.bincount(class_of).reshape(-1, *[1] * (values.ndim - 1))
+    return np.asarray((total / size)[class_of], dtype=float)
+
+
+def _violation(compiled: Compiled) -> float:
+    """By how much a declared constraint is missed, at most."""
+    return max(float(np.max(each.violation())) for each in compiled.declared.constraints)
 
 
 def _optimum(policy: Policy, compiled: Compiled, first: Point, solver: SolverName) -> Floats:

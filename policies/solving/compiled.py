@@ -11,26 +11,26 @@ import numpy as np
 
 from apportion.errors import InfeasibleError, SolveError
 from apportion.policies.solving.certificate import (
+    Bounds,
     dual_bound,
     make_feasible,
+    open_duals,
     relative_gap,
     violation,
 )
-from apportion.policies.solving.solvers.cone_program import (
-    ConeProgram,
-    Scales,
-    canonicalise,
-    equilibrate,
-)
-from apportion.policies.solving.solvers.kinks import Bounds, Priced, least_duals
+from apportion.policies.solving.cone import ConeProgram, Point, Scales, canonicalise, equilibrate
+from apportion.policies.solving.highs import SolverName, optimise
+from apportion.policies.solving.solvable import check_finite, refuse_too_many_summands
+from apportion.policies.solving.solvers.kinks import Priced, least_duals
 from apportion.policies.solving.solvers.logarithmic_interior_point import restore, sharpen
-from apportion.policies.solving.solvers.optimise import Point, SolverName, optimise
+from apportion.policies.solving.solvers.newton import polish
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
+    from apportion.policies.base import Policy
     from apportion.policies.problem import Problem
 
     Floats = NDArray[np.float64]
@@ -58,6 +58,8 @@ class Compiled:
         Its cone program, scaled.
     column, row
         Scales: ``x = column * x_scaled``, ``y = cost_scale * row * y_scaled``.
+    constrained
+        Whether there are constraints beside those that all policies share.
     """
 
     p: Problem
@@ -65,6 +67,7 @@ class Compiled:
     program: ConeProgram
     column: Floats
     row: Floats
+    constrained: bool = False
 
     @classmethod
     def of(
@@ -74,17 +77,23 @@ class Compiled:
         constraints: Sequence[cp.Constraint] = (),
         *,
         scaled: bool = True,
+        stated_by: Policy | None = None,
     ) -> Compiled:
         """Compile an objective and constraints over the expressions of `p`.
 
-        The program is scaled by `equilibrate`; or not, for `scaled_by`.
+        The program is scaled by `equilibrate`; or not, for `scaled_by`. NaN and infinity in what a
+        policy states are refused.
         """
         declared = cp.Problem(objective, [*p.constraints, *constraints])
         program = canonicalise(declared)
+        numbers = np.concatenate([program.c, program.b, program.A.data, program.P.data])
+        if stated_by is not None and not np.isfinite(numbers).all():
+            check_finite(stated_by, program)
         if scaled:
-            return cls(p, declared, *equilibrate(program))
+            return cls(p, declared, *equilibrate(program), bool(constraints))
         program.A.eliminate_zeros()
-        return cls(p, declared, program, np.ones(program.c.size), np.ones(program.b.size))
+        units = np.ones(program.c.size), np.ones(program.b.size)
+        return cls(p, declared, program, *units, bool(constraints))
 
     def scaled_by(self, scales: Scales) -> Compiled:
         """Scale a problem that was not."""
@@ -107,14 +116,15 @@ class Compiled:
         """Whether the declared objective is maximised."""
         return isinstance(self.declared.objective, cp.Maximize)
 
-    def optimum(self, solver: SolverName, asked_by: str) -> Point:
+    def optimum(self, solver: SolverName, asked_by: Policy | str) -> Point:
         """Solve, or say which constraints cannot hold together."""
         point = optimise(self.program, solver)
         if point.status == "optimal":
-            return self._sharpened(point)
+            return point if self.program.is_linear_program else self._sharpened(point)
         if (other := optimise(self.rescaled().program, solver).status) != point.status:
             raise SolveError(f"The problem is {point.status}, or {other} in other units.")
         if point.status == "unbounded":
+            refuse_too_many_summands(self.declared, str(asked_by))
             raise SolveError(f"The objective of {asked_by} is unbounded on this problem.")
         raise InfeasibleError(
             f"No allocation meets the constraints of {asked_by}; these cannot hold together: "
@@ -122,10 +132,10 @@ class Compiled:
         )
 
     def _sharpened(self, point: Point) -> Point:
-        """Solve sums of logarithms to rounding errors, kept if that proves to be nearer."""
+        """Solve what is curved to rounding errors; logarithms if that proves to be nearer."""
         sharp = sharpen(self.program, point)
         if sharp is None:
-            return point
+            return polish(self.program, point)
         return sharp if self._distance(sharp) <= self._distance(point) else point
 
     def _distance(self, point: Point) -> float:
@@ -180,7 +190,11 @@ class Compiled:
 
     def X_at(self, point: Point) -> Floats:
         """Feasible X at a point, shape (rows, options); the variables take its values."""
-        x = self.column * point.x
+        return self.X_of(point.x)
+
+    def X_of(self, scaled: Floats) -> Floats:
+        """Feasible X of scaled columns, shape (rows, options); the variables take their values."""
+        x = self.column * scaled
         for variable in self.declared.variables():
             start = self.program.columns[variable.id]
             values = x[start : start + variable.size].reshape(variable.shape, order="F")
@@ -243,7 +257,7 @@ class Compiled:
 
         Those that all policies share are met: that is what `make_feasible` is for.
         """
-        if len(self.declared.constraints) == len(self.p.constraints):
+        if not self.constrained:
             return 0.0
         x = point.x.copy()
         for variable in (self.p.X, *(own.variable for own in self.p.variables.values())):
@@ -302,7 +316,11 @@ class Compiled:
         self, point: Point, slopes: Callable[[], ConeProgram] | None = None
     ) -> Floats | None:
         """Prices at a kink, see `solvers.kinks`; ``None`` where there is none."""
-        rows, instance = self.program.rows[self.p.capacity.id], self.p.instance
+        instance, program = self.p.instance, self.program
+        rows = program.rows[self.p.capacity.id]
+        bounds = Bounds.of(program)
+        if open_duals(program, point, bounds, np.arange(rows.start, rows.stop)) is None:
+            return None
         priced = Priced.of(rows, instance.capacity[instance.hard], self.row)
-        y = least_duals(self.program, point, Bounds.of(self.program), priced, slopes)
+        y = least_duals(program, point, bounds, priced, slopes)
         return None if y is None else self.prices(replace(point, y=y))

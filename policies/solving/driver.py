@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
+import cvxpy as cp
 import numpy as np
 
 from apportion.errors import InfeasibleError, InputError, SolveError
-from apportion.policies.problem import Problem
-from apportion.policies.solution import Solution
-from apportion.policies.solving.attempts import ACCURATE, Attempted, best_of
-from apportion.policies.solving.certificate import relative_gap
-from apportion.policies.solving.choice import choose_with_levels
-from apportion.policies.solving.declared import DeclaredProblem
+from apportion.policies.solution import ACCURATE, Attempted, Solution
+from apportion.policies.solving.choice import choose
+from apportion.policies.solving.compiled import Compiled
+from apportion.policies.solving.declared_floors import with_floors_merged
+from apportion.policies.solving.demand_intervals import ROWS_TO_MERGE, worth_merging
+from apportion.policies.solving.demands import fills_further, levels_of, pose, reported
 from apportion.policies.solving.fallback import isolated_solution
-from apportion.policies.solving.options import Fallback, check_options, check_whole
-from apportion.policies.solving.posed import posed_value, reported
-from apportion.policies.solving.rows.random_partition import solve_in_parts
-from apportion.policies.solving.rows.reduction import Reduction, reduce
+from apportion.policies.solving.options import Fallback, check_options
+from apportion.policies.solving.random_partition import solve_in_parts
+from apportion.policies.solving.rows import Reduction, reduce
+from apportion.policies.solving.solvable import unsolvable
 from apportion.policies.solving.whole.decide import decide
 from apportion.policies.solving.whole.fallback import kept_options
 from apportion.policies.solving.worst_off.arrow_share import ArrowShare
-from apportion.policies.solving.worst_off.levels import reach_level, takes_levels
+from apportion.policies.solving.worst_off.levels import ROWS_FOR_ARROW, by_levels
 from apportion.threads import one_thread
 
 if TYPE_CHECKING:
@@ -33,12 +35,21 @@ if TYPE_CHECKING:
 
     from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
-    from apportion.policies.solving.rows.pairs import PairTable
-    from apportion.policies.solving.solvers.optimise import SolverName
+    from apportion.policies.solving.highs import SolverName
+    from apportion.policies.solving.pairs import PairTable
 
     Floats = NDArray[np.float64]
 
 __all__ = ["Fallback", "Solution", "solve_instance"]
+
+_LOG = logging.getLogger(__name__)
+
+TIME_LIMIT_S = 60.0
+"""Seconds that the search for a whole decision may take unless another limit is given."""
+_PLAIN = ("auto", "raise", 1, None, None, 1e-9)
+"""Options by default, which need no check."""
+_MET = 1e-7
+"""By how much own constraints may be missed, in numbers around 1."""
 
 
 @one_thread
@@ -68,7 +79,7 @@ def solve_instance(
         Whether identical jobs are solved as one (exact; off for comparison).
     intervals
         Whether jobs that differ in their demands only may be solved together
-        (`apportion.policies.solving.rows.demand_intervals`; the objective is the same). Without
+        (`apportion.policies.solving.demand_intervals`; the objective is the same). Without
         `group` they are not.
     second_stage
         Whether what the objective leaves open is chosen as
@@ -78,7 +89,7 @@ def solve_instance(
         (`apportion.policies.solving.solvers.arrow_interior_point`); the optimum is the same.
     partitions
         Parts into which jobs and capacity are split at random, each solved apart
-        (`apportion.policies.solving.rows.random_partition`): quicker where no two jobs are alike,
+        (`apportion.policies.solving.random_partition`): quicker where no two jobs are alike,
         and not optimal.
     seed
         Seed of that split.
@@ -91,7 +102,8 @@ def solve_instance(
         decision that is not proved the status is "time_limit". Only for policies with
         ``integral = True``.
     gap
-        Relative distance from its bound at which a whole decision is good enough.
+        Relative distance from its bound at which the search for a whole decision ends. With more
+        than 1e-6 a decision that is no nearer has the status "optimal_inaccurate".
 
     Raises
     ------
@@ -102,10 +114,9 @@ def solve_instance(
     SolveError
         If no solver found an optimum; the message tells what was tried.
     """
-    check_options(solver, fallback, partitions)
-    limit_s = check_whole(
-        policy, solver, partitions, pairs=pairs is not None, time_limit_s=time_limit_s, gap=gap
-    )
+    asked = (solver, fallback, partitions, pairs, time_limit_s, gap)
+    if asked != _PLAIN:
+        check_options(policy, *asked)
     if instance.jobs == 0:
         empty = np.zeros((instance.rows, instance.options))
         return Solution(empty, np.zeros(0), float("nan"), np.zeros_like(instance.capacity), 0.0)
@@ -119,6 +130,7 @@ def solve_instance(
     )
     try:
         if policy.integral:
+            limit_s = TIME_LIMIT_S if time_limit_s is None else time_limit_s
             return decide(policy, instance, group=group, time_limit_s=limit_s, gap=gap)
         if partitions > 1:
             return solve_in_parts(whole, policy, instance, min(partitions, instance.jobs), seed)
@@ -145,11 +157,37 @@ def _solve_whole(
 ) -> Solution:
     """Reduce, solve in the best of the ways there are, and go back to the jobs."""
     started = time.perf_counter()
-    reduction = reduce(policy, instance, group, pairs, intervals=intervals)
+    reduction = reduce(policy, instance, group, pairs)
+    if group and intervals and pairs is None and reduction.believed.jobs >= ROWS_TO_MERGE:
+        reduction = with_floors_merged(policy, reduction)
     grouped_s = time.perf_counter() - started
     attempts = _attempts(policy, reduction, solver, second_stage, group and intervals)
-    best, tried = best_of(attempts)
+    best, tried = _best_of(attempts)
     return _solution(policy, reduction, best, tried, grouped_s)
+
+
+def _best_of(
+    attempts: Iterator[tuple[str, Callable[[], Attempted]]],
+) -> tuple[Attempted, dict[str, str]]:
+    """Go through the attempts until one is accurate; return the best, and how each one ended."""
+    best: Attempted | None = None
+    tried: dict[str, str] = {}
+    for name, solve in attempts:
+        try:
+            outcome = solve()
+        except InfeasibleError:
+            raise
+        except SolveError as error:
+            tried[name] = str(error)
+            continue
+        tried[name] = f"gap {outcome.gap:.1e}"
+        best = outcome if best is None or outcome.gap < best.gap else best
+        if best.gap <= ACCURATE:
+            return best, tried
+        _LOG.info("%s: %s", name, tried[name])
+    if best is None:
+        raise SolveError(" Then ".join(dict.fromkeys(tried.values())))
+    return best, tried
 
 
 def _attempts(
@@ -157,7 +195,7 @@ def _attempts(
 ) -> Iterator[tuple[str, Callable[[], Attempted]]]:
     """Name the ways to solve a problem, best first."""
     believed = reduction.believed
-    levels = takes_levels(policy, believed, solver, merge)
+    levels = _takes_levels(policy, believed, solver, merge)
     if solver == "arrow" and not (levels and ArrowShare.fits(believed)):
         raise InputError(
             f"solver='arrow' does not go with {policy!r} here: it needs a policy about the worst "
@@ -165,16 +203,109 @@ def _attempts(
             "Valid for all: auto, highs, clarabel."
         )
     if levels:
-        yield "levels", lambda: _by_levels(policy, believed, solver, second_stage, merge)
-    declared = DeclaredProblem(policy, reduction, second_stage)
+        yield "levels", partial(by_levels, policy, believed, solver, second_stage, merge)
     first: SolverName = "auto" if solver == "arrow" else solver
-    yield first, lambda: declared.solve(first)
+    declared = DeclaredProblem(policy, reduction, second_stage)
+    yield first, partial(declared.solve, first)
     if declared.compiled.program.is_linear_program:
         other: SolverName = "highs" if declared.last == "clarabel" else "clarabel"
-        yield other, lambda: declared.solve(other)
-    yield f"{first}, rescaled", lambda: declared.solve(first, rescaled=True)
+        yield other, partial(declared.solve, other)
+    yield f"{first}, rescaled", partial(declared.solve, first, rescaled=True)
     if declared.compiled.program.is_linear_program:
-        yield f"{other}, rescaled", lambda: declared.solve(other, rescaled=True)
+        yield f"{other}, rescaled", partial(declared.solve, other, rescaled=True)
+
+
+def _takes_levels(policy: Policy, instance: Instance, solver: SolverName, merge: bool) -> bool:
+    """Whether a policy is to be solved level by level on an instance.
+
+    Objectives that are no linear program always are; the others where there are jobs to merge, or
+    so many rows that the interior point of arrow form is ahead. Water filling has levels of its
+    own, which the others follow from the first on.
+    """
+    levels = levels_of(policy, instance)
+    if levels is None or levels.constrained:
+        return False
+    if not levels.proportional:
+        return True
+    if not instance.solo or fills_further(policy):
+        return False
+    if solver == "arrow":
+        return True
+    if solver == "auto" and instance.jobs > ROWS_FOR_ARROW and ArrowShare.fits(instance):
+        return True
+    many = merge and instance.jobs >= ROWS_TO_MERGE
+    return many and worth_merging(instance) is not None
+
+
+class DeclaredProblem:
+    """The policy's own problem as it stands, compiled on first use.
+
+    Parameters
+    ----------
+    policy
+        Whose problem it is.
+    reduction
+        Rows over which it is posed.
+    second_stage
+        Whether what the objective leaves open is chosen as well.
+    """
+
+    def __init__(self, policy: Policy, reduction: Reduction, second_stage: bool) -> None:
+        self.policy, self.second_stage = policy, second_stage
+        self._believed, self._floors = reduction.believed, reduction.floors
+        self._compile_s = 0.0
+        self.last = ""
+        """The solver that was used last."""
+
+    @cached_property
+    def compiled(self) -> Compiled:
+        """The compiled problem."""
+        started = time.perf_counter()
+        try:
+            posed = pose(self.policy, self._believed, self._floors)
+            compiled = Compiled.of(*posed, stated_by=self.policy)
+        except (cp.error.DCPError, cp.error.SolverError) as error:
+            raise unsolvable(self.policy, error) from error
+        self._compile_s = time.perf_counter() - started
+        return compiled
+
+    def solve(self, solver: SolverName, *, rescaled: bool = False) -> Attempted:
+        """Solve by one solver, or by the one that suits the size; or at scales of all numbers.
+
+        What an objective leaves open is the second stage, for which most optima of linear programs
+        leave nothing: they are the only ones.
+        """
+        policy, compiled = self.policy, self.compiled
+        compiled = compiled.rescaled() if rescaled else compiled
+        started = time.perf_counter()
+        first = compiled.optimum(solver, policy)
+        self.last = first.solver
+        bound = compiled.bound(first, own=bool(compiled.p.variables))
+        solved = time.perf_counter()
+        X, doubt = compiled.X_at(first), 0.0
+        off = compiled.missed(first)
+        open_ = self.second_stage and not first.unique and "has_one_optimum" not in policy.traits
+        if open_ or fills_further(policy):
+            X, doubt = choose(policy, compiled, first, solver, second_stage=self.second_stage)
+        objective = compiled.objective()
+        value = -objective if compiled.maximises else objective
+        gap = max(compiled.distance(value, bound), doubt, compiled.p.inexact)
+        chosen = time.perf_counter()
+        prices = compiled.least_prices(first)
+        prices = compiled.prices(first) if prices is None else prices
+        return Attempted(
+            X,
+            objective,
+            gap if off <= _MET else max(gap, off),
+            prices,
+            {
+                "solver": first.solver,
+                "rows": self._believed.rows,
+                "compile_s": self._compile_s,
+                "solve_s": solved - started,
+                "second_stage_s": chosen - solved,
+            },
+        )
 
 
 def _solution(
@@ -206,38 +337,3 @@ def _solution(
         },
         pairs=jobs_of_pairs,
     )
-
-
-def _by_levels(
-    policy: Policy, believed: Instance, solver: SolverName, second_stage: bool, merge: bool
-) -> Attempted:
-    """Solve level by level; with further objectives the first level is only what bounds it."""
-    started = time.perf_counter()
-    p = Problem(believed)
-    chosen = choose_with_levels(
-        policy, p, "auto" if solver == "arrow" else solver, second_stage=second_stage
-    )
-    chosen_s = time.perf_counter() - started
-    further = chosen is not None
-    reached = reach_level(
-        policy,
-        believed,
-        solver=solver,
-        second_stage=second_stage and not further,
-        merge=merge and not further,
-    )
-    X, objective, gap = reached.X, reached.objective, reached.gap
-    if chosen is not None:
-        X, objective = chosen.X, posed_value(policy, p)
-        gap = max(relative_gap(objective, reached.bound), chosen.missed or 0.0)
-    stats = {
-        "solver": reached.solver,
-        "rows": reached.rows,
-        "levels": reached.levels,
-        "compile_s": 0.0,
-        "solve_s": reached.solve_s,
-        "second_stage_s": chosen_s if further else reached.second_stage_s,
-    }
-    if reached.merged:
-        stats["reduction"] = "demand intervals"
-    return Attempted(X, objective, gap, reached.prices, stats)

@@ -22,17 +22,18 @@ import numpy as np
 from scipy import sparse
 
 from apportion.errors import SolveError
+from apportion.policies.solving.cone import Point, Scales
+from apportion.policies.solving.highs import SolverName, optimise
 from apportion.policies.solving.solvers.active_set_least_squares import least_squares
-from apportion.policies.solving.solvers.cone_program import Scales
 from apportion.policies.solving.solvers.curved_face import curved_face
 from apportion.policies.solving.solvers.iterative_refinement import refine
-from apportion.policies.solving.solvers.optimise import Point, SolverName, optimise
+from apportion.policies.solving.solvers.newton import polish
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.policies.instance import Instance
-    from apportion.policies.solving.solvers.cone_program import ConeProgram
+    from apportion.policies.solving.cone import ConeProgram
 
     Floats = NDArray[np.float64]
 
@@ -111,7 +112,7 @@ def choose_among_optima(
         return first
     if second.status != "optimal":
         return first
-    second = _told_apart(spending, second)
+    second = polish(spending, _told_apart(spending, second))
     return most_even(spending, second, squares, second.x)
 
 
@@ -224,6 +225,7 @@ class _InSquares:
             return None
         if point.status != "optimal":
             return None
+        point = polish(posed, point)
         return point.at(point.x * self.scales.column, point.y * self.scales.row)
 
 

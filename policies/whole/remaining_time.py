@@ -72,11 +72,13 @@ class Lyra(Policy):
 
     It is Lyra's elastic phase (also Aryl's): speeds are taken to grow with the workers. Which jobs
     have their base workers is decided before, shortest first
-    (`apportion.mechanism.elastic_rules.shortest_first`); the jobs here are those. Options of fewer
+    (`apportion.mechanism.elastic.greedy.shortest_first`); the jobs here are those. Options of fewer
     GPUs than w are closed, and each type on which a job runs has one of w.
     """
 
-    name, integral, unit = "lyra", True, "s"
+    name, integral, unit, base_workers_first = "lyra", True, "s", True
+    works_by = ("configurations",)
+    works_how = "divides what the base workers of all jobs leave, of elastic jobs"
     source = "Lyra (EuroSys 2023), its elastic phase"
     columns = ("weight", "scale_factor", "steps_remaining")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import cvxpy as cp
 import numpy as np
 
-from apportion.errors import unknown_name
+from apportion.errors import InputError, unknown_name
 from apportion.policies.base import Policy
 
 if TYPE_CHECKING:
@@ -45,6 +45,12 @@ class Rotations(Policy):
 
     def objective(self, p: Problem) -> cp.Minimize:
         """State the demand above capacity."""
+        if not p.soft.size and p.instance.usage.count_nonzero():
+            raise InputError(
+                f"{self!r} shifts the iterations of jobs that share links, and these options hold "
+                f"GPUs and load no link; give slots of links as soft resources, as "
+                f"rotation_problem does, or take a policy that chooses GPUs."
+            )
         weight = _by_name(self.weights, [p.instance.resource_names[place] for place in p.soft])
         return cp.Minimize(weight @ cp.pos(p.held[p.soft] - 1))
 

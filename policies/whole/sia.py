@@ -43,7 +43,7 @@ class Sia(Policy):
     decimals, which makes many options equal.
     """
 
-    name, integral = "sia", True
+    name, integral, whole_nodes = "sia", True, True
     source = "Sia (SOSP 2023), section 3"
     columns = ("weight", "reallocation_factor")
 

@@ -12,7 +12,6 @@ import cvxpy as cp
 import numpy as np
 
 from apportion.errors import InputError
-from apportion.policies.normalisers import best_of_types
 from apportion.table_checks import at_least_0
 
 if TYPE_CHECKING:
@@ -134,9 +133,9 @@ def fair_throughput(p: Problem) -> Floats:
     share = np.ceil(total / p.count.sum() * (1 - 1e-12))
     small = np.where(p.gpus <= share, p.gpus, 0.0)
     rank = np.where(speed > 0, np.where(p.gpus <= share, 1.0 + small, 1 / (1.0 + p.gpus)), 0.0)
-    fair_rank = best_of_types(instance, rank)[:, instance.option_accelerator]
+    fair_rank = instance.best_of_types(rank)[:, instance.option_accelerator]
     at_share = np.where((rank > 0) & (rank == fair_rank), speed, 0.0)
-    return np.asarray(best_of_types(instance, at_share) @ instance.type_share, dtype=float)
+    return np.asarray(instance.best_of_types(at_share) @ instance.type_share, dtype=float)
 
 
 def expected_seconds(p: Problem) -> Floats:

@@ -1,77 +1,19 @@
-"""What an all-reduce among N nodes costs (Table I), and eta from measurements."""
+"""What transfers that share a link cost, b and eta, from measurements."""
 
 from __future__ import annotations
 
-import math
-from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.stats import t as student_t
 
-from apportion.checks import number, whole
-from apportion.errors import InputError, unknown_name
-from apportion.sim.network.collectives import Cost
+from apportion.checks import number
+from apportion.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Sequence
 
-__all__ = ["ALL_REDUCES", "Contended", "Penalty", "all_reduce_cost", "fitted_penalty"]
-
-ALL_REDUCES: Mapping[str, Callable[[int, float, float, float], tuple[float, float]]] = (
-    MappingProxyType(
-        {
-            "binary_tree": lambda n, alpha, beta, gamma: (
-                2 * alpha * math.log2(n),
-                (2 * beta + gamma) * math.log2(n),
-            ),
-            "recursive_doubling": lambda n, alpha, beta, gamma: (
-                alpha * math.log2(n),
-                (beta + gamma) * math.log2(n),
-            ),
-            "halving_doubling": lambda n, alpha, beta, gamma: (
-                2 * alpha * math.log2(n),
-                2 * beta - (2 * beta + gamma) / n + gamma,
-            ),
-            "ring": lambda n, alpha, beta, gamma: (
-                2 * (n - 1) * alpha,
-                2 * (n - 1) / n * beta + (n - 1) / n * gamma,
-            ),
-        }
-    )
-)
-"""Latency and seconds per byte by algorithm, of N, alpha, beta and gamma: Table I of Wang et al."""
-
-
-def all_reduce_cost(
-    algorithm: str, nodes: int, *, alpha_s: float, beta_s: float, gamma_s: float
-) -> Cost:
-    """Return a and b of an all-reduce that takes ``a + b M`` seconds for M bytes.
-
-    Parameters
-    ----------
-    algorithm
-        Out of `ALL_REDUCES`.
-    nodes
-        N.
-    alpha_s
-        Latency of a message, seconds.
-    beta_s
-        Seconds to send a byte.
-    gamma_s
-        Seconds to add up two bytes.
-
-    Raises
-    ------
-    InputError
-        For an unknown algorithm, less than one node, or negative seconds.
-    """
-    if algorithm not in ALL_REDUCES:
-        raise unknown_name("all-reduce algorithm", algorithm, ALL_REDUCES)
-    whole("nodes", nodes, 1)
-    for name, value in (("alpha_s", alpha_s), ("beta_s", beta_s), ("gamma_s", gamma_s)):
-        number(name, value)
-    return Cost(*ALL_REDUCES[algorithm](nodes, alpha_s, beta_s, gamma_s))
+__all__ = ["Contended", "Penalty", "fitted_penalty"]
 
 
 class Contended(NamedTuple):

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from apportion.errors import InputError
 from apportion.mechanism.scheduler import NO_GANGS, Change, Gangs, Ran
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.devices import Held
     from apportion.mechanism.machines import Layout
-    from apportion.sim.contention.engine import Engine, Turn
+    from apportion.sim.contention.engine import Engine
     from apportion.sim.contention.iteration import Iteration
     from apportion.sim.engine.truth import Truth
 
@@ -86,9 +87,7 @@ class Iterating:
     links
         Which links a gang uses.
     iteration
-        Returns what a job does in an iteration on a type.
-    turn
-        Returns its turn there, see `apportion.mechanism.turns`.
+        Returns what a job does in an iteration on a type, in so many servers (0 for one alone).
     other_engine
         Makes an engine by the name of its class, if it was another one that left a state.
     time_sliced
@@ -108,8 +107,7 @@ class Iterating:
         truth: Truth,
         engine: Engine,
         links: LinkMap,
-        iteration: Callable[[int, int], Iteration],
-        turn: Callable[[int, int], Turn],
+        iteration: Callable[[int, int, int], Iteration],
         *,
         other_engine: Callable[[str], Engine] | None = None,
         time_sliced: bool = False,
@@ -117,7 +115,7 @@ class Iterating:
         self._truth, self.engine, self._links = truth, engine, links
         self._other_engine = other_engine
         self._at_s: float | None = None  # where the engine pauses
-        self._iteration, self._turn, self._time_sliced = iteration, turn, time_sliced
+        self._iteration, self._time_sliced = iteration, time_sliced
         self._gangs: Gangs = NO_GANGS
         self._left: dict[int, int] = {}  # iterations of each job that is there
         self.computed_s = np.zeros(truth.jobs)
@@ -153,8 +151,10 @@ class Iterating:
             truth.start_s[job] = np.fmin(truth.start_s[job], now_s)
             times = max(math.ceil(truth.remaining[job] - 1e-9), 1)
             gpus, links = self._links.of(held)
-            turn = self._turn(job, option)
-            self.engine.add(job, self._iteration(job, option), times, gpus, links, turn, from_s)
+            turn = (0, job) if change.turns is None else change.turns[job]
+            servers = sum(link < self._links.servers for link in links)
+            work = self._iteration(job, option, servers)
+            self.engine.add(job, work, times, gpus, links, turn, from_s)
             self._left[job], self._computed[job] = times, 0.0
         self._gangs = gangs
 
@@ -217,6 +217,11 @@ class Iterating:
         self.computed_s[job] += self.engine.computed_s(job)
         self.sent[job] += self.engine.sent(job)
         del self._left[job], self._computed[job]
+
+    def tables(self, jobs: pd.Index) -> dict[str, pd.DataFrame]:
+        """Return what the engine has done."""
+        counted = {"engine": [type(self.engine).__name__], "events": [self.engine.events]}
+        return {"engine": pd.DataFrame(counted)}
 
     def state(self) -> dict[str, Any]:
         """Return who iterates and how far each is, for JSON."""

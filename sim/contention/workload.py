@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from apportion.checks import number, seconds
+from apportion.checks import choice, number, seconds
 from apportion.checks import seed as check_seed
-from apportion.sim.network.table_iii import TABLE_III
+from apportion.sim.network.table_iii import TABLE_III, V100_FLOPS
 from apportion.sim.workload import Workload
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 __all__ = ["GANGS", "generate_contended_workload"]
 
@@ -23,7 +20,13 @@ GANGS: Mapping[int, int] = MappingProxyType({1: 80, 2: 14, 4: 26, 8: 30, 16: 8, 
 
 
 def generate_contended_workload(
-    *, seed: int = 0, scale: float = 1.0, accelerator: str = "v100", slot_s: float = 0.0
+    *,
+    seed: int = 0,
+    scale: float = 1.0,
+    accelerator: str = "v100",
+    slot_s: float = 0.0,
+    batch: int | Mapping[str, int] | None = None,
+    peak_flops: float = V100_FLOPS,
 ) -> Workload:
     """Draw the 160 jobs of section 5: iterations from 1000 to 6000, arrivals over 1200 s.
 
@@ -40,12 +43,24 @@ def generate_contended_workload(
     slot_s
         Seconds of a slot at whose start jobs arrive, as those of a second in the text; 0 for any
         time.
+    batch
+        Batch size of a worker in place of that of Table III, of all jobs or by model: passes take
+        as much longer (Equations 3 and 4), what is sent does not change.
+    peak_flops
+        Peak FLOP/s of the type, by which passes are shorter; by default those of Table III's.
 
     Raises
     ------
     InputError
-        If the scale is not above 0, or a slot has less than 0 seconds.
+        If the scale is not above 0, a slot has less than 0 seconds, a batch less than one sample,
+        or a batch is given for another model.
     """
+    batches = batch if isinstance(batch, Mapping) else dict.fromkeys(TABLE_III, batch)
+    for model in batches:
+        choice("model in batch", model, TABLE_III)
+    passes_s = {
+        name: sum(row.passes_s(batches.get(name), peak_flops)) for name, row in TABLE_III.items()
+    }
     seconds("slot_s", slot_s)
     scale = number("scale", scale, strict=True)
     rng = np.random.default_rng(check_seed(seed))
@@ -64,7 +79,7 @@ def generate_contended_workload(
         }
     )
     rows = [(name, size) for name in TABLE_III for size in GANGS]
-    speeds = [1 / sum(TABLE_III[name].passes_s()) for name, _ in rows]
+    speeds = [1 / passes_s[name] for name, _ in rows]
     index = pd.MultiIndex.from_tuples(rows, names=["job_type", "scale_factor"])
     throughputs = pd.DataFrame({accelerator: speeds}, index=index)
     notes = ("jobs drawn by the description in Wang et al., section 5",)

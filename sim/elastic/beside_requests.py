@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
+    import pandas as pd
     from numpy.typing import NDArray
 
     from apportion.mechanism.inference import RequestFeed
@@ -51,6 +52,10 @@ class FluidBesideRequests:
     def awaits(self, starts: NDArray[np.bool_]) -> bool:
         """Tell whether requests are to come or be served, or a gang gets ahead by itself."""
         return self._feed.busy or self._fluid.awaits(starts)
+
+    def tables(self, jobs: pd.Index) -> dict[str, pd.DataFrame]:
+        """Return what there is to tell of the speeds."""
+        return self._fluid.tables(jobs)
 
     def state(self) -> dict[str, Any]:
         """Return everything that later steps depend on, for JSON."""

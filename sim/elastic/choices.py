@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from apportion.mechanism.elastic_deciders import ElasticJobs, ElasticRule
-from apportion.mechanism.elastic_rules import base_workers
+from apportion.errors import InputError, written
+from apportion.mechanism.elastic import ElasticJobs, ElasticRule, base_workers
+from apportion.mechanism.job_table import read_only
 from apportion.plain_arrays import array_of, plain
-from apportion.policies.whole.remaining_time import Lyra
 from apportion.sim.elastic.choice import PolicyChoice
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from apportion.mechanism.configurations import Asked, GangOptions
@@ -29,12 +31,16 @@ __all__ = ["LyraChoice", "RuleChoice", "choice_of"]
 
 
 def choice_of(
-    decider: Policy | ElasticRule, jobs: JobTable, options: GangOptions, trainers: WithRigid
+    decider: Any,
+    jobs: JobTable,
+    options: GangOptions,
+    trainers: WithRigid,
+    ids: Sequence[Any],
 ) -> PolicyChoice:
-    """Return what chooses for a policy or a rule; see `PolicyChoice`."""
-    if isinstance(decider, ElasticRule):
-        return RuleChoice(decider, jobs, options, trainers)
-    kind = LyraChoice if isinstance(decider, Lyra) else PolicyChoice
+    """Return what chooses for a policy or a rule, of jobs of these names; see `PolicyChoice`."""
+    if hasattr(decider, "choose"):
+        return RuleChoice(decider, jobs, options, trainers, ids)
+    kind = LyraChoice if getattr(decider, "base_workers_first", False) else PolicyChoice
     return kind(decider, jobs, options, trainers)
 
 
@@ -84,11 +90,16 @@ class RuleChoice(PolicyChoice):
     """Asks a rule, which is shown what a policy would be told, and the GPU-time of each job."""
 
     def __init__(
-        self, rule: ElasticRule, jobs: JobTable, options: GangOptions, trainers: WithRigid
+        self,
+        rule: ElasticRule,
+        jobs: JobTable,
+        options: GangOptions,
+        trainers: WithRigid,
+        ids: Sequence[Any],
     ) -> None:
         # Of the policy it has but the label: what it is asked stands in `_decided`.
         super().__init__(cast("Policy", rule), jobs, options, trainers)
-        self._rule, self._rigid = rule, trainers.rigid
+        self._rule, self._rigid, self._ids = rule, trainers.rigid, ids
         self.attained: Floats = np.zeros(jobs.jobs)
 
     def _decided(self, asked: Asked) -> Ints:
@@ -98,8 +109,8 @@ class RuleChoice(PolicyChoice):
         taken = np.bincount(options.kind[kept], options.gpus[kept], asked.capacity.size)
         shown = ElasticJobs(
             posed.throughput[free],
-            options.kind,
-            options.gpus,
+            read_only(options.kind),
+            read_only(options.gpus),
             asked.capacity - taken.astype(np.intp),
             asked.current[free],
             self._jobs.remaining[jobs[free]],
@@ -109,8 +120,37 @@ class RuleChoice(PolicyChoice):
             *(posed.columns[name][free] for name in _SHOWN),
         )
         chosen = asked.current.copy()
-        chosen[free] = self._rule.choose(shown)
+        chosen[free] = self._checked(self._rule.choose(shown), jobs[free])
         return chosen
+
+    def _checked(self, answer: Any, jobs: Ints) -> Ints:
+        """Return the places that a rule has answered, if they can be.
+
+        Raises
+        ------
+        InputError
+            If there is not one for each job, or one is that of no option; the job is named.
+        """
+        name, options = f"The rule {self._rule.label!r}", self._options.count
+        valid = f"places of options from 0 to {options - 1}, -1 for none"
+        try:
+            places = np.asarray(answer)
+        except ValueError as error:  # lists of several lengths
+            raise InputError(f"{name} answers {written(answer)}, no array; {valid}.") from error
+        if places.shape != jobs.shape:
+            raise InputError(
+                f"{name} answers {written(answer)}; choose(jobs) must return an array of "
+                f"{jobs.size} places, one for each job: {valid}."
+            )
+        # One by one where not all are whole numbers, so that the first that is none is named.
+        whole = places.dtype.kind in "iu"
+        for job, place in zip(jobs.tolist(), places.tolist(), strict=True):
+            if not whole or not -1 <= place < options:
+                raise InputError(
+                    f"{name} answers {written(place)} for job {written(self._ids[job])}; "
+                    f"choose(jobs) must return an array of whole numbers: {valid}."
+                )
+        return np.asarray(places, dtype=np.intp)
 
     def observe(self, ran: Ran) -> None:
         """Let jobs learn, and count GPU-time, that of pauses included."""

@@ -15,9 +15,9 @@ from apportion.estimators.goodput import (
     ModelledSteps,
     StepTimes,
 )
-from apportion.sim.draws import streams
+from apportion.sim.drawn.draws import streams
+from apportion.sim.drawn.generate import MOST_JOBS
 from apportion.sim.elastic_workload import ElasticWorkload
-from apportion.sim.generate import MOST_JOBS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What a run of elastic jobs is made of, put together from the settings of `Configurations`."""
+"""Elastic jobs by policies that decide in whole numbers: the parts of a run."""
 
 from __future__ import annotations
 
@@ -6,34 +6,127 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from apportion.errors import InputError, written
-from apportion.mechanism.configurations import ByLinks, GangOptions, JobRestarts
+from apportion.errors import InputError, unknown_name, written
+from apportion.mechanism.configurations import (
+    BesideRequests,
+    ByLinks,
+    Checkpoints,
+    GangOptions,
+    InConfigurations,
+    JobRestarts,
+)
+from apportion.mechanism.devices import Devices
 from apportion.mechanism.placement import Placer
+from apportion.mechanism_settings import OTHERS, seconds_by_type
+from apportion.restart_stages import stages_by_type
+from apportion.sim.about import Parts
+from apportion.sim.elastic.beside_requests import FluidBesideRequests, Speedups
+from apportion.sim.elastic.choices import choice_of
+from apportion.sim.elastic.columns import PauseColumns
 from apportion.sim.elastic.on_links import types_on_links
 from apportion.sim.elastic.rigid import WithRigid, options_for, rigid_jobs
+from apportion.sim.elastic.speeds import ElasticSpeeds, ElasticSteps, elastic_speeds
 from apportion.sim.elastic.true_progress import TrueProgress
-from apportion.sim.network import get_network, on_topology
+from apportion.sim.elastic.with_requests import ServingTables, check_some_train, serving_side
+from apportion.sim.engine import Fluid
+from apportion.sim.inference.serving import Serving
 from apportion.sim.network.pace import pace_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from apportion.cluster import Cluster
-    from apportion.mechanism.devices import Devices
-    from apportion.mechanism.elastic_deciders import ElasticRule
+    from apportion.mechanism.about import About
+    from apportion.mechanism.configurations import ServingSide
+    from apportion.mechanism.decider import Decider
+    from apportion.mechanisms import Configurations
     from apportion.policies import Policy
-    from apportion.sim.elastic.on_links import ElasticTypes
+    from apportion.sim.about import AboutRun
+    from apportion.sim.elastic.choice import PolicyChoice
     from apportion.sim.elastic_workload import ElasticWorkload
-    from apportion.sim.engine import Truth
-    from apportion.sim.network import MemoizedNetwork
     from apportion.sim.workload import Workload
 
-__all__ = ["RESCALE_S", "RESTART_S", "ElasticParts", "Placed", "elastic_parts", "placed"]
+__all__ = ["RESCALE_S", "RESTART_S", "ElasticParts", "configurations", "elastic_parts"]
 
 RESTART_S, RESCALE_S = 30.0, 3.0
 """Seconds of a restart, and for workers to form another ring, where nobody says otherwise."""
+
+
+def configurations(mechanism: Configurations, decider: Policy | Decider, about: AboutRun) -> Parts:
+    """Give elastic jobs types and numbers of GPUs in every interval, or ask who decides itself.
+
+    Raises
+    ------
+    InputError
+        For a job that no option holds, which is named, and more GPUs that serve requests than
+        there are.
+    """
+    serving = None if mechanism.serving is None else Serving.of(mechanism.serving)
+    whole_nodes = mechanism.gang_sizes == "whole_nodes"
+    if mechanism.gang_sizes is None:  # requests leave few machines whole
+        whole_nodes = getattr(decider, "whole_nodes", False) and serving is None
+    sizes = "whole_nodes" if whole_nodes else "every"
+    about.settings |= {"serving": serving, "gang_sizes": sizes}
+    truth, devices = about.truth, Devices.of(about.present)
+    jobs = elastic_parts(decider, mechanism, about, devices, sizes)
+    told, by_links = _placed(mechanism, about, jobs, devices)
+    if callable(getattr(decider, "make", None)):
+        return _decided(decider, about, told, jobs)
+    choice = choice_of(decider, truth.told, jobs.options, jobs.trainers, truth.ids)
+    what = (truth.told, devices, jobs.options, choice, jobs.restarts)
+    how: dict[str, Any] = {
+        "name": f"Policy {decider.label!r}",
+        "interval_seconds": mechanism.interval_seconds,
+        "growth": mechanism.growth,
+        "keep_paused": mechanism.keep_paused,
+        "whole_nodes": whole_nodes,
+        "by_links": by_links,
+    }
+    alone = ElasticSpeeds(
+        *(truth.told, devices.layout, jobs.trainers, jobs.profiles, jobs.relative),
+        decisions=lambda: scheduler.intervals,
+    )
+    pauses = PauseColumns(truth, lambda: scheduler.restarts, _stages(mechanism, about))
+    runtime = Fluid(truth, elastic_speeds(alone, about.network, told))
+    scheduler: InConfigurations
+    if serving is None:
+        scheduler = InConfigurations(*what, **how)
+        return Parts(scheduler, runtime, choice.asked, [pauses])
+    side = _side(mechanism, serving, about, devices, jobs, choice)
+    scheduler = BesideRequests(*what, serving=side, **how)
+    requests = ServingTables(serving, side, scheduler, about.present.accelerators, truth.ids)
+    beside = FluidBesideRequests(runtime, side.feed)
+    return Parts(scheduler, beside, choice.asked, [pauses, requests])
+
+
+def _decided(decider: Any, about: AboutRun, told: About, jobs: ElasticParts) -> Parts:
+    """Return the parts of a run in which somebody decides itself who has how many GPUs.
+
+    Whoever starts anywhere pauses for a restart.
+    """
+    truth = about.truth
+    alone = ElasticSpeeds(truth.told, told.layout, jobs.trainers, jobs.profiles, jobs.relative)
+    runtime = Fluid(truth, elastic_speeds(alone, about.network, told))
+    pauses = PauseColumns(truth, lambda: truth.preemptions)
+    return Parts(decider.make(told), runtime, columns=[pauses])
+
+
+def _side(
+    mechanism: Configurations,
+    serving: Serving,
+    about: AboutRun,
+    devices: Devices,
+    jobs: ElasticParts,
+    choice: PolicyChoice,
+) -> ServingSide:
+    """Return what serves requests beside the jobs."""
+    every_s = mechanism.checkpoint_interval_s
+    saves = None if every_s is None else Checkpoints(about.truth.jobs, every_s)
+    worth = Speedups(jobs.trainers, choice, jobs.relative)
+    side = serving_side(serving, devices, worth, about.seed, saves)
+    check_some_train(side, devices, jobs, about.truth.ids)
+    return side
 
 
 class ElasticParts(NamedTuple):
@@ -47,12 +140,11 @@ class ElasticParts(NamedTuple):
 
 
 def elastic_parts(
-    decider: Policy | ElasticRule,
-    settings: Mapping[str, Any],
-    workload: ElasticWorkload,
-    ordered: Workload,
-    truth: Truth,
+    decider: Policy | Decider,
+    mechanism: Configurations,
+    about: AboutRun,
     devices: Devices,
+    sizes: str,
 ) -> ElasticParts:
     """Return what is known of the jobs of a workload.
 
@@ -60,31 +152,40 @@ def elastic_parts(
     ----------
     decider
         Some rules know rigid jobs only.
-    settings
-        Those of `Configurations`.
-    workload, ordered
-        Jobs as they are given, and by arrival.
-    truth, devices
-        Progress of the jobs, and the devices of the cluster.
+    mechanism, about
+        Settings, and the run.
+    devices
+        Those of the cluster.
+    sizes
+        Which gangs there may be.
 
     Raises
     ------
     InputError
         For a job that no option holds; it is named.
     """
+    workload: ElasticWorkload = about.given  # type: ignore[assignment]
+    ordered = about.workload
     rigid = rigid_jobs(decider, workload, ordered.jobs.index)
-    options, shared = options_for(devices.pools, settings["gang_sizes"], rigid)
+    options, shared = options_for(devices.pools, sizes, rigid)
     relative = np.array([workload.relative_speed.get(n, 1.0) for n in devices.accelerators])
     names = workload.jobs["application"].loc[ordered.jobs.index].tolist()
     applications, profiles = [workload.applications[name] for name in names], TrueProgress()
     trainers = WithRigid(
-        *(truth.told, applications, profiles, options, relative[options.kind]),
-        fitted=settings["goodputs"] == "fitted",
+        *(about.jobs, applications, profiles, options, relative[options.kind]),
+        fitted=mechanism.goodputs == "fitted",
         rigid=rigid,
         shared=shared,
     )
     _check_options(ordered, trainers)
-    return ElasticParts(trainers, options, _restarts(settings, workload, names), profiles, relative)
+    restarts = _restarts(mechanism, workload, names)
+    if mechanism.join_mini_batches:
+
+        def until_join_s(job: int) -> float:
+            return mechanism.join_mini_batches * trainers.mini_batch_s(job)
+
+        restarts = restarts._replace(until_join_s=until_join_s)
+    return ElasticParts(trainers, options, restarts, profiles, relative)
 
 
 def _check_options(workload: Workload, trainers: WithRigid) -> None:
@@ -98,41 +199,66 @@ def _check_options(workload: Workload, trainers: WithRigid) -> None:
 
 
 def _restarts(
-    settings: Mapping[str, Any], workload: ElasticWorkload, names: list[str]
+    mechanism: Configurations, workload: ElasticWorkload, names: Sequence[str]
 ) -> JobRestarts:
     """Return what restarts cost: by the settings, else by the workload, else as everywhere."""
     seconds = np.array([workload.restart_s.get(name, (RESTART_S, RESCALE_S)) for name in names])
     for place, name in enumerate(("restart_seconds", "rescale_seconds")):
-        if settings[name] is not None:
-            seconds[:, place] = settings[name]
-    believed_s = seconds[:, 0]
-    if settings["reallocation_seconds"] is not None:
-        believed_s = np.full(len(names), settings["reallocation_seconds"])
-    return JobRestarts(settings["gang_restart"], seconds[:, 0], seconds[:, 1], believed_s)
-
-
-class Placed(NamedTuple):
-    """Where gangs lie: on which network, what they send, and who compares links."""
-
-    placer: Placer
-    network: MemoizedNetwork | None
-    types: ElasticTypes | None
-    by_links: ByLinks | None
-
-
-def placed(
-    settings: dict[str, Any], jobs: ElasticParts, cluster: Cluster, devices: Devices
-) -> Placed:
-    """Return where gangs lie, and write down the name of the network."""
-    given = on_topology(settings["network"], settings["topology"])
-    placement = settings["placement"]
-    network = None if given is None else get_network(given, cluster=cluster)
-    network, types = types_on_links(
-        *(network, placement, jobs.trainers, jobs.profiles, jobs.relative),
-        beside_requests=settings["serving"] is not None,
+        if (given := getattr(mechanism, name)) is not None:
+            seconds[:, place] = seconds_by_type(name, given, names)
+    if mechanism.restart_stages is not None:
+        seconds[:, 0] = stages_of(mechanism, names).sum(axis=1)
+    believed_s, given, name = seconds[:, 0], mechanism.reallocation_seconds, "reallocation_seconds"
+    if given is not None:
+        believed_s = np.array(seconds_by_type(name, given, names))
+    return JobRestarts(
+        *(mechanism.restart, seconds[:, 0], seconds[:, 1], believed_s),
+        leader_s=mechanism.leader_seconds,
     )
-    settings["network"] = None if network is None else network.name
-    if placement == "packed" or network is None or types is None:
-        return Placed(Placer(devices), network, types, None)
-    placer = Placer(devices, placement, settings["seed"], pace=pace_of(network))
-    return Placed(placer, network, types, ByLinks(placer, types.foreseen))
+
+
+def stages_of(mechanism: Configurations, names: Sequence[str]) -> NDArray[np.float64]:
+    """Return the seconds of each stage of a restart of some applications, shape (names, stages).
+
+    Raises
+    ------
+    InputError
+        For an application that is not named, if there are no others.
+    """
+    stages = stages_by_type(mechanism.restart_stages)
+    found = []
+    for name in names:
+        if name not in stages and OTHERS not in stages:
+            raise unknown_name("application in restart_stages", name, [*stages, OTHERS])
+        found.append(list(stages.get(name, stages.get(OTHERS, {})).values()))
+    return np.array(found, dtype=float)
+
+
+def _stages(mechanism: Configurations, about: AboutRun) -> Mapping[str, NDArray[np.float64]] | None:
+    """Return the part of a restart that each stage is of each job, by stage."""
+    if mechanism.restart_stages is None:
+        return None
+    names = about.given.jobs["application"].loc[about.workload.jobs.index].tolist()
+    each_s = stages_of(mechanism, names)
+    total_s = each_s.sum(axis=1, keepdims=True)
+    parts = np.divide(each_s, total_s, out=np.zeros_like(each_s), where=total_s > 0)
+    first = next(iter(stages_by_type(mechanism.restart_stages).values()))
+    return dict(zip(first, parts.T, strict=True))
+
+
+def _placed(
+    mechanism: Configurations, about: AboutRun, jobs: ElasticParts, devices: Devices
+) -> tuple[About, ByLinks | None]:
+    """Return where gangs lie, on which network, and who compares links; write down its name."""
+    network, types = types_on_links(
+        *(about.network, mechanism.placement, jobs.trainers, jobs.profiles, jobs.relative),
+        beside_requests=mechanism.serving is not None,
+    )
+    about.network = network
+    about.settings["network"] = None if network is None else network.name
+    placer, by_links = Placer(devices), None
+    if mechanism.placement != "packed" and network is not None and types is not None:
+        placer = Placer(devices, mechanism.placement, about.seed, pace=pace_of(network))
+        by_links = ByLinks(placer, types.foreseen)
+    steps = lambda free, network: ElasticSteps(free, network.law)  # noqa: E731
+    return about.placed(placer, models=types, steps=steps, lost_s=jobs.restarts.first_s), by_links

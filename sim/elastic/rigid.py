@@ -9,7 +9,6 @@ import numpy as np
 from apportion.errors import InputError, written
 from apportion.estimators.goodput import gain
 from apportion.mechanism.configurations import GangOptions
-from apportion.mechanism.elastic_deciders import ElasticRule
 from apportion.sim.elastic.trainers import Trainers
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.mechanism.machines import MachinePool
-    from apportion.sim.deciders import Decider
+    from apportion.sim.deciders import AnyDecider
     from apportion.sim.elastic_workload import ElasticWorkload
 
     Floats = NDArray[np.float64]
@@ -37,7 +36,7 @@ class Rigid(NamedTuple):
     accumulation: int
 
 
-def rigid_jobs(decider: Decider, workload: ElasticWorkload, order: pd.Index) -> dict[int, Rigid]:
+def rigid_jobs(decider: AnyDecider, workload: ElasticWorkload, order: pd.Index) -> dict[int, Rigid]:
     """Return what the users of rigid jobs have set, by place of the job in an order of their ids.
 
     All jobs are rigid for a rule that knows no others.
@@ -48,7 +47,7 @@ def rigid_jobs(decider: Decider, workload: ElasticWorkload, order: pd.Index) -> 
         For a batch that cannot be trained on as many GPUs; the job is named.
     """
     jobs, found = workload.jobs.loc[order], {}
-    every = isinstance(decider, ElasticRule) and decider.all_rigid
+    every = getattr(decider, "all_rigid", False)
     for place, (job, row) in enumerate(jobs.iterrows()):
         if every or bool(row.get("rigid", False)):
             gpus, application = int(row["gpus"]), workload.applications[row["application"]]

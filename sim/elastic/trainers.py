@@ -144,6 +144,18 @@ class Trainers:
         accumulation = round(float(self._batch[job]) / (gpus * local)) - 1
         return Running(int(local), accumulation, Step(*step))
 
+    def mini_batch_s(self, job: int) -> float:
+        """Return the seconds of a mini-batch as a job runs now; 0 if it has not run yet."""
+        if job not in self._running:
+            return 0.0
+        _, accumulation, step = self.running(job)
+        return (step.step_s + accumulation * step.gradient_s) / self._relative_of(job)
+
+    def _relative_of(self, job: int) -> float:
+        """Return how fast the type is on which a job last chose its batch."""
+        kind = self.since[job][1]
+        return float(self._relative[self._options.kind == kind][0])
+
     def observe(self, ran: Ran) -> None:
         """Learn from what ran."""
         if not self._fitted:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -12,6 +12,7 @@ from apportion.mechanism.configurations import ServingPlaces, ServingSide, recla
 from apportion.mechanism.inference import InferenceGpus, RequestFeed
 from apportion.sim.inference.serving import POOLED
 from apportion.sim.inference.tables import gpu_states_table, requests_table
+from apportion.sim.record import Columns
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from apportion.sim.elastic.parts import ElasticParts
     from apportion.sim.inference.serving import Serving
 
-__all__ = ["RECLAIM_COLUMNS", "check_some_train", "serving_side", "serving_tables"]
+__all__ = ["RECLAIM_COLUMNS", "ServingTables", "check_some_train", "serving_side"]
 
 _Row = tuple[int, str, object, float, float]
 
@@ -52,6 +53,8 @@ def serving_side(
     gpus = InferenceGpus(
         *(places.node, serving.cold_starts, serving.protect_times, serving.services_per_gpu),
         binding=serving.binding,
+        free_gpu=serving.free_gpu,
+        seed=seed,
     )
     requests = serving.requests
     feed = RequestFeed(
@@ -89,46 +92,51 @@ def check_some_train(
             )
 
 
-def serving_tables(
-    serving: Serving,
-    side: ServingSide,
-    scheduler: BesideRequests,
-    schedule: pd.DataFrame,
-    accelerators: Sequence[str],
-    ids: pd.Index,
-) -> dict[str, pd.DataFrame]:
-    """Let the other requests be served, and return the tables of requests, GPUs and reclaims.
+class ServingTables(Columns):
+    """Tables of requests, of the states of GPUs, and of reclaims.
 
     Parameters
     ----------
     serving, side, scheduler
-        Of a run whose jobs are done.
-    schedule
-        Who trained where.
+        Of the run.
     accelerators
         Types, in the order in which their GPUs are numbered.
     ids
         Names of the jobs.
     """
-    scheduler.finish()
-    side.feed.rest()
-    gpus, places = side.feed.gpus, side.places
-    end_s = max([gpus.now_s, *(each.end_s for each in gpus.served)])
-    gpus.advance(end_s)
-    rows = [each._replace(job=ids[each.job]) for each in scheduler.reclaims]
-    reclaims = pd.DataFrame(rows, columns=list(RECLAIM_COLUMNS))
-    held = _held(schedule, places, accelerators, reclaims)
-    idle = _idle(held, sorted(set(places.numbers.values()) - set(places.number)), end_s)
-    trained = pd.DataFrame([*held, *idle], columns=["gpu", "state", "job", "from_s", "to_s"])
-    return {
-        "requests": requests_table(serving.requests, gpus.served, places.number),
-        "gpu_states": gpu_states_table(gpus.changes, places.number, (0.0, end_s), trained),
-        "reclaims": reclaims,
-    }
+
+    def __init__(
+        self,
+        serving: Serving,
+        side: ServingSide,
+        scheduler: BesideRequests,
+        accelerators: Sequence[str],
+        ids: Sequence[Any],
+    ) -> None:
+        self._serving, self._side, self._scheduler = serving, side, scheduler
+        self._accelerators, self._ids = accelerators, ids
+
+    def tables(self, schedule: pd.DataFrame | None) -> dict[str, pd.DataFrame]:
+        """Let the other requests be served, and return the tables."""
+        self._scheduler.finish()
+        self._side.feed.rest()
+        gpus, places = self._side.feed.gpus, self._side.places
+        end_s = max([gpus.now_s, *(each.end_s for each in gpus.served)])
+        gpus.advance(end_s)
+        rows = [each._replace(job=self._ids[each.job]) for each in self._scheduler.reclaims]
+        reclaims = pd.DataFrame(rows, columns=list(RECLAIM_COLUMNS))
+        held = _held(schedule, places, self._accelerators, reclaims)
+        idle = _idle(held, sorted(set(places.numbers.values()) - set(places.number)), end_s)
+        trained = pd.DataFrame([*held, *idle], columns=["gpu", "state", "job", "from_s", "to_s"])
+        return {
+            "requests": requests_table(self._serving.requests, gpus.served, places.number),
+            "gpu_states": gpu_states_table(gpus.changes, places.number, (0.0, end_s), trained),
+            "reclaims": reclaims,
+        }
 
 
 def _held(
-    schedule: pd.DataFrame,
+    schedule: pd.DataFrame | None,
     places: ServingPlaces,
     accelerators: Sequence[str],
     reclaims: pd.DataFrame,
@@ -136,7 +144,8 @@ def _held(
     """Return which job has had which GPU; one that is called back is its until it is left."""
     serves, kinds = set(places.number), {name: k for k, name in enumerate(accelerators)}
     rows: list[_Row] = []
-    for job, name, _, devices, from_s, to_s in schedule.itertuples(index=False):
+    stays = () if schedule is None else schedule.itertuples(index=False)
+    for job, name, _, devices, from_s, to_s in stays:
         for device in devices if to_s > from_s else ():
             gpu = places.numbers[kinds[name], device]
             rows.append((gpu, "loaned" if gpu in serves else "training", job, from_s, to_s))

@@ -15,6 +15,7 @@ from apportion.sim.engine.stretches import one_after_the_other, repeats
 from apportion.sim.engine.truth import ROUNDING
 
 if TYPE_CHECKING:
+    import pandas as pd
     from numpy.typing import NDArray
 
     from apportion.sim.engine.truth import Truth
@@ -48,6 +49,11 @@ class Fluid:
         self._rate: Floats = np.zeros(0)
         # Seconds that each line still loses from now on; None for nothing at all.
         self._lost_s: Floats | None = None
+
+    @property
+    def speeds(self) -> Speeds:
+        """How fast gangs are."""
+        return self._speeds
 
     def apply(self, now_s: float, change: Change) -> None:
         """Let the gangs of a decision have their devices; count who starts and who is stopped."""
@@ -150,6 +156,10 @@ class Fluid:
     def awaits(self, starts: Bools) -> bool:
         """Tell whether a gang that did not just start gets ahead once its pause is over."""
         return bool((~starts & (self._rate > 0)).any())
+
+    def tables(self, jobs: pd.Index) -> dict[str, pd.DataFrame]:
+        """Return what there is to tell of the speeds."""
+        return self._speeds.tables(jobs)
 
     def state(self) -> dict[str, Any]:
         """Return who has devices, and what they still lose, for JSON."""

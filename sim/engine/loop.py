@@ -11,13 +11,15 @@ from apportion.sim.engine.standstill import Standstill
 
 if TYPE_CHECKING:
     import numpy as np
+    import pandas as pd
     from numpy.typing import NDArray
 
     from apportion.mechanism.scheduler import Change, Ran, Scheduler
     from apportion.sim.engine.snapshot import Resumable, Snapshots
     from apportion.sim.engine.truth import Truth
+    from apportion.sim.record import Record
 
-__all__ = ["Record", "Runtime", "run"]
+__all__ = ["Runtime", "run"]
 
 
 class Runtime(Protocol):
@@ -25,6 +27,10 @@ class Runtime(Protocol):
 
     def apply(self, now_s: float, change: Change) -> None:
         """Let the gangs of a decision have their devices from now on."""
+        ...
+
+    def tables(self, jobs: pd.Index) -> dict[str, pd.DataFrame]:
+        """Return what there is to tell of the run, by name; `jobs` are named in their order."""
         ...
 
     def state(self) -> dict[str, Any]:
@@ -75,26 +81,6 @@ class Runtime(Protocol):
         starts
             Which gangs have just started, by line of the decision that stands.
         """
-        ...
-
-
-class Record(Protocol):
-    """Writes down what the tables of a run are made of; nobody decides by it."""
-
-    def changed(self, now_s: float, change: Change) -> None:
-        """Take down that a decision takes effect."""
-        ...
-
-    def ran(self, now_s: float, end_s: float, ran: Ran, active: int) -> None:
-        """Take down what gangs have done between two times, while so many jobs were active."""
-        ...
-
-    def state(self) -> dict[str, Any]:
-        """Return what was taken down so far, for JSON."""
-        ...
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state`."""
         ...
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from apportion.cluster import Cluster
-    from apportion.sim.deciders import Decider
+    from apportion.sim.deciders import AnyDecider
     from apportion.sim.elastic_workload import ElasticWorkload
     from apportion.sim.workload import Workload
 
@@ -37,7 +37,7 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
-_VERSION = 5
+_VERSION = 6
 """Of what a file holds; to be raised with any change of what `Resumable` parts return."""
 
 
@@ -80,7 +80,7 @@ def gangs_of(state: Mapping[str, Any]) -> Gangs:
 
 
 def call_of(
-    policy: Decider,
+    policy: AnyDecider,
     workload: Workload | ElasticWorkload,
     cluster: Cluster,
     settings: Mapping[str, Any],

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from apportion.mechanism.job_table import JobTable
+from apportion.mechanism.job_table import JobTable, read_only
 from apportion.mechanism.repetition import add_repeatedly
 from apportion.mechanism.scheduler import NOBODY
 from apportion.plain_arrays import array_of, plain
@@ -104,11 +104,20 @@ class Truth:
         self._times_heard: list[float] = [*self._heard_s.tolist(), np.inf]
         facts, entities = _facts(table)
         self.told = JobTable(
-            *(table["job_type"].tolist(), self.arrival_s, self.scale, self.total, self.remaining),
-            *(self.speed, self.capacity, self.prices, facts, entities),
-            *(self.isolated_s, self.held_s),
+            table["job_type"].tolist(),
+            read_only(self.arrival_s),
+            read_only(self.scale),
+            read_only(self.total),
+            read_only(self.remaining),
+            read_only(self.speed),
+            read_only(self.capacity),
+            read_only(self.prices),
+            {name: read_only(values) for name, values in facts.items()},
+            entities,
+            read_only(self.isolated_s),
+            read_only(self.held_s),
         )
-        self.active = self.told.active
+        self._are_here(self.told.active)
         # Shares of equal gangs are equal, and found once for all jobs that come or go together.
         sizes, self._size_of = np.unique(self.scale, return_inverse=True)
         self._sizes, self._divided = sizes.astype(float), False
@@ -159,6 +168,11 @@ class Truth:
         left = (self.remaining[self.active] / self.total[self.active]).sum()
         return (self._arrived - float(left)) / self.jobs
 
+    def _are_here(self, active: Ints) -> None:
+        """Say who is in the cluster, to schedulers as well, who must not write it."""
+        active.flags.writeable = False
+        self.active = self.told.active = active
+
     def admit(self, now_s: float) -> Ints:
         """Move the jobs that have arrived into the cluster and return them."""
         if now_s < self.next_arrival_s:
@@ -166,7 +180,7 @@ class Truth:
         until = int(np.searchsorted(self._heard_s, now_s, side="right"))
         arrived = np.arange(self._arrived, until)
         self._arrived = until
-        self.active = self.told.active = np.concatenate([self.active, arrived])
+        self._are_here(np.concatenate([self.active, arrived]))
         self._divided = False
         return arrived
 
@@ -205,7 +219,7 @@ class Truth:
         self.remaining[jobs] = 0.0
         self.completion_s[jobs] = when_s
         stay = self.remaining[self.active] > 0
-        self.active = self.told.active = self.active[stay]
+        self._are_here(self.active[stay])
         self._divided = False
         return stay
 
@@ -219,7 +233,7 @@ class Truth:
         for name in _BOOKS:
             getattr(self, name)[:] = array_of(state[name])
         self._arrived, self._divided = int(state["arrived"]), False
-        self.active = self.told.active = np.array(state["active"], dtype=np.intp)
+        self._are_here(np.array(state["active"], dtype=np.intp))
 
     def _rate_alone(self) -> Floats:
         """Steps/s of the active jobs in an isolated 1/n share, shape (jobs,)."""

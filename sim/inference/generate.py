@@ -10,7 +10,7 @@ import pandas as pd
 
 from apportion.checks import check_memory, choice, label, listed, number, seconds, whole
 from apportion.errors import InputError, unknown_name
-from apportion.sim.draws import streams
+from apportion.sim.drawn.draws import streams
 from apportion.sim.inference.arrival_times import Bursts, draw_request_times
 from apportion.sim.inference.requests import checked_requests
 

@@ -13,7 +13,6 @@ from apportion.mechanism.devices import Devices
 from apportion.policies import Instance, get_policy, solve_instance
 from apportion.policies.problem import Problem
 from apportion.policies.whole.values import fair_throughput
-from apportion.sim.elastic.as_progress import as_progress
 from apportion.sim.elastic.rigid import WithRigid, options_for, rigid_jobs
 from apportion.sim.elastic.true_progress import TrueProgress
 from apportion.sim.engine import Truth
@@ -133,7 +132,7 @@ class _Asked:
         self, workload: ElasticWorkload, trained: Run, own: int, most: int, per_node: int
     ) -> None:
         cluster = _cluster(most, per_node)
-        ordered = by_arrival_and_id(as_progress(workload, cluster))
+        ordered = by_arrival_and_id(workload.in_steps(cluster))
         self._truth = Truth(ordered, cluster)
         rigid = rigid_jobs(get_policy("deepboot"), workload, ordered.jobs.index)
         pools = Devices.of(cluster).pools
@@ -150,7 +149,7 @@ class _Asked:
         self._arrival_s, self._end_s = (jobs[n].to_numpy() for n in ("arrival_s", "completion_s"))
         self._stays = trained.schedule
         self._place = pd.Series(np.arange(len(ordered.jobs)), index=ordered.jobs.index)
-        self._total_steps = self._truth.told.remaining.copy()
+        self._total_steps = self._truth.remaining.copy()
         self._own = own
 
     def worth(self, now_s: float, more: int) -> dict[str, Any]:
@@ -159,7 +158,7 @@ class _Asked:
         found: dict[str, Any] = {"jobs": active.size, "gpus": more}
         if not active.size:
             return found | dict.fromkeys(("price", "gain", "last_price"), 0.0)
-        self._truth.told.remaining[:] = self._total_steps * (1.0 - self._done(now_s))
+        self._truth.remaining[:] = self._total_steps * (1.0 - self._done(now_s))
         speed = self._trainers.goodputs(active.tolist())
         fair = fair_throughput(Problem(self._instance(speed, self._own, {})))
         fair = np.where(fair > 0, fair, speed.max(axis=1))

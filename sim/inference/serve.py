@@ -88,6 +88,7 @@ def serve_alone(serving: Serving, gpus: int, gpus_per_node: int = 4) -> ServingR
         serving.cold_starts,
         serving.protect_times,
         serving.services_per_gpu,
+        free_gpu=serving.free_gpu,
     )
     asked = serving.requests
     columns = (asked[name].tolist() for name in ("arrival_s", "service", "duration_s"))

@@ -10,11 +10,11 @@ import pandas as pd
 
 from apportion.checks import choice, file_path, number, seconds, whole, yes_no
 from apportion.errors import InputError, written
+from apportion.jobs import order_of_submission
 from apportion.mechanism.configurations.reclaims import RECLAIMS
-from apportion.mechanism.inference.settings import ProtectTimes, cold_starts
+from apportion.mechanism.inference.settings import FREE_GPU, ProtectTimes, cold_starts
 from apportion.sim.inference.read import read_requests
 from apportion.sim.inference.requests import checked_requests
-from apportion.submission import order_of_submission
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,6 +55,10 @@ class Serving:
     binding
         ``"late"`` or ``"early"``: who gets a GPU that was called back, see
         `apportion.mechanism.inference.InferenceGpus`.
+    free_gpu
+        Which GPU a request gets for whose service none is protected: ``"fewest_loans"``, by the
+        order of the released DeepBoot, or ``"random"``, any that is free or warm, as in its paper;
+        see `apportion.mechanism.inference.InferenceGpus`.
     yield_seconds
         How long training takes to leave a GPU that is called back; by default as long as the job
         pauses for it.
@@ -75,6 +79,7 @@ class Serving:
     lending: bool = True
     binding: Literal["late", "early"] = "late"
     yield_seconds: float | None = None
+    free_gpu: Literal["fewest_loans", "random"] = "fewest_loans"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "requests", _read(self.requests))
@@ -94,6 +99,7 @@ class Serving:
         whole("services_per_gpu", self.services_per_gpu, 1)
         choice("reclaim", self.reclaim, RECLAIMS)
         choice("binding", self.binding, ("late", "early"))
+        choice("free_gpu", self.free_gpu, FREE_GPU)
         if self.yield_seconds is not None:
             seconds("yield_seconds", self.yield_seconds)
 

@@ -1,7 +1,1 @@
-"""The simulator of lease-based schedulers on racks."""
-
-from __future__ import annotations
-
-from apportion.sim.leasing.simulate import simulate_leases
-
-__all__ = ["simulate_leases"]
+"""Leases in the simulator: the parts of a run, and what it tells besides."""

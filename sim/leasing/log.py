@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from apportion.cluster import TIERS
+from apportion.sim.record import Columns
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from apportion.mechanism.offers.timer_book import TimerBook
 
@@ -112,17 +113,19 @@ class IntervalLog:
         self.offered = False
 
 
-class TimerLog:
+class TimerLog(Columns):
     """A row whenever a delay timer has changed.
 
     Parameters
     ----------
     book
         The timers.
+    finish
+        Brings them to the end of the run, when all jobs are done.
     """
 
-    def __init__(self, book: TimerBook) -> None:
-        self._book = book
+    def __init__(self, book: TimerBook, finish: Callable[[], None]) -> None:
+        self._book, self._finish = book, finish
         self._rows: list[tuple[float, int, float, float]] = []
         self._last: dict[int, tuple[float, float]] = {}
 
@@ -142,6 +145,8 @@ class TimerLog:
         self._rows = [tuple(row) for row in state["rows"]]
         self._last = {gpus: (machine_s, rack_s) for gpus, machine_s, rack_s in state["last"]}
 
-    def table(self) -> pd.DataFrame:
+    def tables(self, schedule: pd.DataFrame | None) -> dict[str, pd.DataFrame]:
         """Return the timers table: time, GPUs of the gang, machine and rack timer, in seconds."""
-        return pd.DataFrame(self._rows, columns=["time_s", "scale_factor", "machine_s", "rack_s"])
+        self._finish()
+        names = ["time_s", "scale_factor", "machine_s", "rack_s"]
+        return {"timers": pd.DataFrame(self._rows, columns=names)}

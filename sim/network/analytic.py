@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from apportion.names import model_of
 from apportion.sim.network.collectives import hierarchical, phases
-from apportion.sim.network.job_types import model_of
 from apportion.sim.network.profile import ModelProfile, exposed_s
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class AnalyticNetwork:
 
     Source: ASTRA-sim's layer-wise training loop (ISPASS 2020, section III), with hierarchical ring
     collectives. Messages queue for each dimension where the interconnect is pipelined, else for
-    all of them together.
+    all of them together, in the order of the outermost.
 
     Parameters
     ----------
@@ -62,5 +62,7 @@ class AnalyticNetwork:
             costs = {name: phases(name, spans) for name in profile.collectives}
         else:
             costs = {name: (hierarchical(name, spans),) for name in profile.collectives}
-        exposed = exposed_s(profile, costs) / profile.compute_s
+        queues = spans if self.interconnect.pipelined else spans[-1:]
+        last_first = tuple(span.dimension.order == "lifo" for span in queues)
+        exposed = exposed_s(profile, costs, last_first) / profile.compute_s
         return exposed + self.fixed_overhead.get(model, 0.0)

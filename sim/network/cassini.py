@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from apportion.checks import mapping, number, yes_no
+from apportion.checks import LARGEST_COUNT, mapping, number, whole, yes_no
 from apportion.errors import InputError, written
 from apportion.mechanism.time_shifts import CommunicationProfile, LinkScores
 from apportion.mechanism.time_shifts.pacing import PACE
+from apportion.names import model_of
 from apportion.sim.network.communicating_models import COMMUNICATING_MODELS, communication_profile
-from apportion.sim.network.job_types import model_of
-from apportion.sim.network.topologies import get_topology
 from apportion.sim.network.topology import Topology
+from apportion.sim.network.topology.named import get_topology
 from apportion.sim.phases.joint_plan import JointPlans
 
 if TYPE_CHECKING:
@@ -65,6 +65,9 @@ class CassiniNetwork:
     profiles
         Communication profiles by job type, whatever the number of GPUs, in place of those of
         `communication_profile`.
+    candidates
+        N: so many whole placements are compared under ``placement="cassini"``, the scheduler's own
+        and others drawn at random (10 in the paper).
 
     Raises
     ------
@@ -77,6 +80,8 @@ class CassiniNetwork:
         If a profile wants more than a link has: it is compatible with nobody.
     """
 
+    shares_links: ClassVar[bool] = True
+
     machine_gbps: float = 50.0
     oversubscription: float = 2.0
     shifted: bool = True
@@ -84,11 +89,13 @@ class CassiniNetwork:
     pace: float = PACE
     topology: Topology | str | None = None
     profiles: Mapping[str, CommunicationProfile] = field(default_factory=dict, repr=False)
+    candidates: int = 10
 
     def __post_init__(self) -> None:
         number("machine_gbps", self.machine_gbps, strict=True)
         number("oversubscription", self.oversubscription, least=1)
         yes_no("shifted", self.shifted)
+        whole("candidates", self.candidates, 1, LARGEST_COUNT)
         yes_no("joint", self.joint)
         number("pace", self.pace, most=0.5)
         if self.topology is not None:
@@ -162,6 +169,7 @@ class GangLinks:
         self.plans = JointPlans(network.profile) if network.joint else None
         joint = None if self.plans is None else self.plans.scores
         self.scores = LinkScores(network.profile, joint, network.pace)
+        self.candidates = network.candidates
         self._machines, self._gpus = cluster.machines_per_rack or 1, cluster.gpus_per_machine
         self._rack_gbps = self._machines * network.machine_gbps / network.oversubscription
         self._known: dict[Placement, dict[Any, float]] = {}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
+from apportion.names import model_of
 from apportion.sim.contention.links import ETHERNET_10G, SharedCost
-from apportion.sim.network.job_types import model_of
 from apportion.sim.network.shapes import machines_of
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ class ContentionNetwork:
         always sent at once. If so, 1 and the parts of their time in which the others send, which
         follow from each other: as if they sent at random.
     """
+
+    shares_links: ClassVar[bool] = True
 
     profiles: Mapping[str, ModelProfile] = field(repr=False)
     law: SharedCost = ETHERNET_10G

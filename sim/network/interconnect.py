@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from apportion.checks import choice, number, seconds, whole
 from apportion.cluster import TIERS
 from apportion.errors import InputError
 from apportion.kinds import check_fields
+from apportion.sim.network.collectives import ALL_REDUCES
 from apportion.sim.network.shapes import Shape, gpus_of, machines_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["TOPOLOGIES", "Dimension", "Interconnect", "Span", "is_unbalanced"]
+__all__ = ["ORDERS", "TOPOLOGIES", "Dimension", "Interconnect", "Span", "is_unbalanced"]
 
 TOPOLOGIES = ("ring", "fully_connected", "switch")
 """How the units of a dimension are wired."""
+
+ORDERS = ("fifo", "lifo")
+"""Which of the messages that wait for a dimension is next: the first issued, or the last."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,11 @@ class Dimension:
     links_per_unit
         Links that the dimension has for each of its units, over which messages are spread: see
         `bytes_per_s`. ``None`` where the bandwidth is that of a GPU, however many units there are.
+    all_reduce
+        Algorithm of all-reduces, out of `apportion.sim.network.collectives.ALL_REDUCES`; the other
+        collectives go round a ring.
+    order
+        Out of `ORDERS`.
 
     Raises
     ------
@@ -54,6 +64,8 @@ class Dimension:
     latency_s: float = 0.0
     size: int | None = None
     links_per_unit: int | None = None
+    all_reduce: str = "ring"
+    order: str = "fifo"
 
     def __post_init__(self) -> None:
         choice("tier", self.tier, TIERS)
@@ -65,6 +77,8 @@ class Dimension:
             whole(f"The size of tier {self.tier!r}", self.size, 1)
         if self.links_per_unit is not None:
             whole(f"The links_per_unit of tier {self.tier!r}", self.links_per_unit, 1)
+        choice(f"all-reduce algorithm of tier {self.tier!r}", self.all_reduce, ALL_REDUCES)
+        choice(f"order of messages of tier {self.tier!r}", self.order, ORDERS)
 
     def hops(self, units: int, distance: int = 1) -> int:
         """Hops between two of so many units, that far apart in their order.
@@ -145,6 +159,40 @@ class Interconnect:
             raise InputError(
                 "The tier 'machine' needs at least one dimension, and all but its last a size."
             )
+
+    def choosing(self, **by_tier: Any) -> Interconnect:
+        """Return the interconnect with other fields of its dimensions.
+
+        Parameters
+        ----------
+        **by_tier
+            Fields of `Dimension`, such as ``all_reduce`` and ``order``: one value for all, or by
+            tier.
+
+        Raises
+        ------
+        InputError
+            For an unknown tier or value.
+        """
+        for field, given in by_tier.items():
+            for tier in given if isinstance(given, Mapping) else ():
+                choice(f"tier of {field}", tier, TIERS)
+
+        def chosen(dimension: Dimension) -> Dimension:
+            changed = {
+                field: given.get(dimension.tier, getattr(dimension, field))
+                if isinstance(given, Mapping)
+                else given
+                for field, given in by_tier.items()
+            }
+            return replace(dimension, **changed)
+
+        return replace(
+            self,
+            machine=tuple(map(chosen, self.machine)),
+            rack=chosen(self.rack),
+            network=chosen(self.network),
+        )
 
     def spans(self, shape: Shape, *, flat_if_unbalanced: bool = False) -> tuple[Span, ...]:
         """How a gang uses the dimensions, inner to outer; those with one unit are left out.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from apportion.checks import number
 from apportion.errors import InputError
 from apportion.sim.network.shapes import Shape, canonical_shape, gpus_of
 
@@ -89,7 +90,8 @@ class MemoizedNetwork:
         Raises
         ------
         InputError
-            As the model inside, and if the cluster cannot hold the shape.
+            As the model inside, if the cluster cannot hold the shape, and if what the model says is
+            no finite number >= 0.
         """
         key = (job_type, shape)
         known = self._known.get(key)
@@ -100,7 +102,14 @@ class MemoizedNetwork:
     def _ask(self, job_type: str, shape: Shape) -> float:
         """Check the shape and ask the model; a single GPU has nobody to talk to."""
         self._check(shape)
-        return 0.0 if gpus_of(shape) == 1 else self.model.overhead(job_type, shape)
+        if gpus_of(shape) == 1:
+            return 0.0
+        answer, what = self.model.overhead(job_type, shape), f"overhead of job type {job_type!r}"
+        try:
+            return number(what, answer, words="a finite number")
+        except InputError as error:
+            where = f"says the network {self.name!r} of the shape {shape}"
+            raise InputError(f"The {str(error).rstrip('.')}; so {where}.") from error
 
     def _check(self, shape: Shape) -> None:
         """Refuse a shape with more GPUs in a machine, or machines or racks, than there are."""

@@ -6,8 +6,8 @@ from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from apportion.sim.network.architectures import ARCHITECTURES
 from apportion.sim.network.profile import Exchange, Layer, ModelProfile
+from apportion.sim.network.training.architectures import ARCHITECTURES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

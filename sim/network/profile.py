@@ -11,6 +11,7 @@ from apportion.checks import choice, label, number
 from apportion.errors import InputError, written
 from apportion.kinds import explained
 from apportion.sim.network.collectives import COLLECTIVES, Cost
+from apportion.sim.network.message_orders import end_in_orders_s
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -167,14 +168,28 @@ class ModelProfile:
         return ModelProfile(self.name, tuple(layers))
 
 
-def exposed_s(profile: ModelProfile, costs: Mapping[str, Sequence[Cost]]) -> float:
+def exposed_s(
+    profile: ModelProfile,
+    costs: Mapping[str, Sequence[Cost]],
+    last_first: Sequence[bool] = (),
+) -> float:
     """Seconds of an iteration during which compute waits for communication, see `timeline`.
+
+    Parameters
+    ----------
+    profile, costs
+        As there.
+    last_first
+        Whether the message that was issued last is the next in a dimension, and not the first, by
+        dimension; by default nowhere.
 
     Returns
     -------
     float
         End of the iteration minus compute time, in seconds, >= 0.
     """
+    if any(last_first):
+        return max(0.0, end_in_orders_s(profile.parts, costs, last_first) - profile.compute_s)
     return max(0.0, _end_s(profile, costs, None) - profile.compute_s)
 
 

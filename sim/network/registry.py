@@ -19,9 +19,10 @@ from apportion.sim.network.models import model_profiles, scaled_profiles
 from apportion.sim.network.phase_network import PhaseNetwork
 from apportion.sim.network.presets import PHYSICAL, TABLE1_INTERCONNECT
 from apportion.sim.network.profile import ModelProfile
+from apportion.sim.network.static import StaticNetwork
 from apportion.sim.network.table1 import Table1Network
 from apportion.sim.network.table_iii import table_iii_profiles
-from apportion.sim.network.topologies import get_topology
+from apportion.sim.network.topology.named import get_topology
 
 if TYPE_CHECKING:
     from apportion.sim.network.topology import Topology
@@ -32,23 +33,40 @@ _TABLE1_UPDATE_DELAYS = {"ResNet50": 0.12}
 """Fixed delays in the authors' workload file, over compute time; no other model has any."""
 
 Profiles = Mapping[str, ModelProfile]
+ByTier = str | Mapping[str, str]
 
 
-def _alpha_beta(profiles: Profiles, *, flat_if_unbalanced: bool = False) -> AnalyticNetwork:
+def _alpha_beta(
+    profiles: Profiles, *, flat_if_unbalanced: bool = False, **by_tier: ByTier
+) -> AnalyticNetwork:
     known = {**model_profiles(), **profiles}
-    return AnalyticNetwork("alpha_beta", PHYSICAL, known, flat_if_unbalanced)
+    return AnalyticNetwork("alpha_beta", PHYSICAL.choosing(**by_tier), known, flat_if_unbalanced)
 
 
-def _table1_model(profiles: Profiles, *, flat_if_unbalanced: bool = False) -> AnalyticNetwork:
-    known = {**scaled_profiles(), **profiles}
-    return AnalyticNetwork(
-        "table1_model", TABLE1_INTERCONNECT, known, flat_if_unbalanced, _TABLE1_UPDATE_DELAYS
-    )
+def _alpha_beta_halving_doubling(profiles: Profiles, **options: Any) -> AnalyticNetwork:
+    made = _alpha_beta(profiles, **{"all_reduce": "halving_doubling", **options})
+    return replace(made, name="alpha_beta_halving_doubling")
+
+
+def _table1_model(
+    profiles: Profiles, *, flat_if_unbalanced: bool = False, **by_tier: ByTier
+) -> AnalyticNetwork:
+    known, links = {**scaled_profiles(), **profiles}, TABLE1_INTERCONNECT.choosing(**by_tier)
+    return AnalyticNetwork("table1_model", links, known, flat_if_unbalanced, _TABLE1_UPDATE_DELAYS)
 
 
 def _table1(profiles: Profiles, *, flat_if_unbalanced: bool = True) -> Table1Network:
     analytic = _table1_model(profiles, flat_if_unbalanced=flat_if_unbalanced)
     return Table1Network(analytic, flat_if_unbalanced)
+
+
+def _static(profiles: Profiles) -> StaticNetwork:
+    if profiles:
+        raise InputError(
+            "The network 'static' has no profiles: give a StaticNetwork(by_model={job_type: "
+            "(machine, rack, network)}) in place of its name."
+        )
+    return StaticNetwork()
 
 
 def _contention(profiles: Profiles) -> ContentionNetwork:
@@ -88,7 +106,9 @@ NETWORKS: Registry[Callable[..., NetworkModel]] = Registry(
         "none": lambda _profiles: NoNetwork(),
         "table1": _table1,
         "alpha_beta": _alpha_beta,
+        "alpha_beta_halving_doubling": _alpha_beta_halving_doubling,
         "table1_model": _table1_model,
+        "static": _static,
         "contention": _contention,
         "contention_expected": _contention_expected,
         "cassini": _on_links(CassiniNetwork, shifted=True),
@@ -100,8 +120,16 @@ NETWORKS: Registry[Callable[..., NetworkModel]] = Registry(
 )
 """Makers of network models, by name: each is given profiles of models, and options by name."""
 
-BY_SHAPE = ("none", "table1", "alpha_beta", "table1_model")
+BY_SHAPE = (
+    *("none", "table1", "alpha_beta", "alpha_beta_halving_doubling", "table1_model"),
+    "static",
+)
 """Those in which what a gang loses hangs on its own shape, and not on its neighbours."""
+
+
+_NO_RINGS = ("contention", "cassini", "phases", "static")
+_ANALYTIC = ("alpha_beta", "alpha_beta_halving_doubling", "table1_model")
+"""Those made of messages, of which algorithms and orders can be chosen."""
 
 
 def on_topology(network: Any, topology: str | Topology | None) -> Any:
@@ -131,6 +159,8 @@ def get_network(
     cluster: Cluster,
     flat_if_unbalanced: bool | None = None,
     profiles: Profiles | None = None,
+    all_reduce: ByTier | None = None,
+    order: ByTier | None = None,
 ) -> MemoizedNetwork:
     """Network model by name, or one's own, ready for a cluster.
 
@@ -139,7 +169,9 @@ def get_network(
     network
         ``"none"``: communication is free. ``"table1"``: Dally's Table I. ``"alpha_beta"``: the
         analytic model with data-sheet figures. ``"table1_model"``: the analytic model with the
-        figures of Dally's authors. ``"contention"``: gangs in several machines slow each other
+        figures of Dally's authors. ``"alpha_beta_halving_doubling"``: ``"alpha_beta"`` with that
+        algorithm in every tier. ``"static"``: one factor by tier, see `StaticNetwork`.
+        ``"contention"``: gangs in several machines slow each other
         down where they share one, see `ContentionNetwork`; ``"contention_expected"``: the same
         with parts of their time. ``"cassini"``: their phases meet on links, see `CassiniNetwork`;
         ``"cassini_unshifted"``: the same with random starts. ``"phases"``, ``"phases_unshifted"``:
@@ -152,6 +184,12 @@ def get_network(
         for ``"table1"``, else not.
     profiles
         Models beside the built-in ones, by name; one of the same name replaces the built-in one.
+    all_reduce
+        Algorithm of all-reduces, ``"ring"``, ``"halving_doubling"``, ``"recursive_doubling"`` or
+        ``"binary_tree"``: one for all, or by tier, ``{"rack": "halving_doubling"}``. For
+        ``"alpha_beta"`` and ``"table1_model"``, whose rings it stands in place of.
+    order
+        Which waiting message is next, ``"fifo"`` or ``"lifo"``, likewise.
 
     Raises
     ------
@@ -165,8 +203,12 @@ def get_network(
         for name, profile in profiles.items():
             if not isinstance(profile, ModelProfile):
                 raise InputError(f"The profile of {name!r} is no ModelProfile.")
-    options = {} if flat_if_unbalanced is None else {"flat_if_unbalanced": flat_if_unbalanced}
+    given = {"flat_if_unbalanced": flat_if_unbalanced, "all_reduce": all_reduce, "order": order}
+    options: dict[str, Any] = {name: each for name, each in given.items() if each is not None}
     has_options = bool(options) or profiles is not None
+    if isinstance(network, type):
+        kind = network.__name__
+        raise InputError(f"network is the class {kind}; write network={kind}(...).")
     if not isinstance(network, str):
         if has_options or not isinstance(network, NetworkModel):
             raise InputError(
@@ -177,8 +219,20 @@ def get_network(
         return MemoizedNetwork(model, cluster)
     if network not in NETWORKS:
         raise unknown_name("network", network, NETWORKS)
-    if network.startswith(("contention", "cassini", "phases")) and flat_if_unbalanced is not None:
+    if network.startswith(_NO_RINGS) and flat_if_unbalanced is not None:
         raise InputError(f"The network {network!r} has no rings; leave out flat_if_unbalanced.")
+    for name in ("all_reduce", "order"):
+        if name in options and network not in _ANALYTIC:
+            raise InputError(
+                f"The network {network!r} has no {name} to choose; leave it out, or use "
+                f"{' or '.join(map(repr, _ANALYTIC))}."
+            )
     if network == "none" and has_options:
         raise InputError("The network 'none' takes no options; leave out the others or choose one.")
-    return MemoizedNetwork(NETWORKS[network](profiles or {}, **options), cluster)
+    made = NETWORKS[network](profiles or {}, **options)
+    if not isinstance(made, NetworkModel):
+        raise InputError(
+            f"What makes the network {network!r} returned {written(made)}; it must return an "
+            f"object with a name and overhead(job_type, shape)."
+        )
+    return MemoizedNetwork(made, cluster)

@@ -7,8 +7,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from apportion.cluster import TIERS
+from apportion.names import model_of
 from apportion.sim.network.interconnect import is_unbalanced
-from apportion.sim.network.job_types import model_of
 from apportion.sim.network.shapes import Shape, gpus_of, machines_of, tier_of
 
 if TYPE_CHECKING:

@@ -8,13 +8,12 @@ import pandas as pd
 
 from apportion.mechanism.devices import Devices
 from apportion.sim.given_order import present_types
-from apportion.sim.network import get_network, on_topology
+from apportion.sim.network import get_network
 from apportion.sim.network.cassini import CassiniNetwork, GangLinks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from apportion.sim.network import Topology
     from apportion.sim.run import Run
     from apportion.sim.workload import Workload
 
@@ -27,9 +26,7 @@ Users = dict[Any, tuple[int, float]]
 COLUMNS = ("time_s", "link", "gbps", "job", "job_type", "gpus", "period_s", "phases")
 
 
-def busiest_links(
-    run: Run, workload: Workload, network: Any, topology: Topology | str | None = None
-) -> dict[str, pd.DataFrame]:
+def busiest_links(run: Run, workload: Workload, network: Any) -> dict[str, pd.DataFrame]:
     """Return who shares which links when most do, for pictures.
 
     The moment is the first at which links that several jobs use have most users in all.
@@ -42,8 +39,6 @@ def busiest_links(
         Of the run: what jobs train.
     network
         Of the run: a name or a model; None in rounds of a policy that knows none.
-    topology
-        Of the run, if it is in place of the network's own.
 
     Returns
     -------
@@ -55,7 +50,7 @@ def busiest_links(
     """
     cluster = present_types(run.cluster)
     knows = network is not None and "schedule" in run.tables
-    known = get_network(on_topology(network, topology), cluster=cluster) if knows else None
+    known = get_network(network, cluster=cluster) if knows else None
     if known is None or not isinstance(known.model, CassiniNetwork):
         return {}
     links, pools = GangLinks(known.model, cluster), Devices.of(cluster).pools

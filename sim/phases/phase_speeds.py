@@ -114,6 +114,10 @@ class PhaseSpeeds(Speeds):
         for name, per_s in added.items():
             np.add.at(books[name], gangs.job, per_s * worked_s)
 
+    def marks_gigabits(self) -> Floats:
+        """Return what each job has wanted above the capacities of links so far, shape (jobs,)."""
+        return self._books["marks_gigabits"]
+
     def tables(self, jobs: pd.Index) -> dict[str, pd.DataFrame]:
         """Return ``links``: what each job met on links.
 

@@ -10,7 +10,7 @@ import pandas as pd
 from apportion.checks import hashable, listed, number, whole
 from apportion.checks import seed as check_seed
 from apportion.errors import InputError, unknown_name
-from apportion.sim.generate import MOST_JOBS
+from apportion.sim.drawn.generate import MOST_JOBS
 from apportion.sim.network import COMMUNICATING_MODELS, communication_profile
 from apportion.sim.workload import Workload
 

@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     from apportion.experiments import Comparison, Sweep, compare, sweep
     from apportion.jobs import JOB_COLUMNS, check_jobs
     from apportion.mechanism import RoundScheduler
-    from apportion.mechanism.offers import OfferScheduler, get_scheduler, scheduler_table
+    from apportion.mechanism.deciders import DECIDERS, get_scheduler, scheduler_table
+    from apportion.mechanism.offers import OfferScheduler
+    from apportion.mechanism.orders import ORDERS, Order
     from apportion.mechanism.queue import QueueScheduler
     from apportion.mechanism.stay import GatedScheduler
     from apportion.mechanism.time_shifts import (
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
         FIFO,
         AlloX,
         CappedWorkload,
+        Condition,
         DeepBoot,
         FinishTimeFairness,
         GandivaPacking,
@@ -80,6 +83,7 @@ if TYPE_CHECKING:
         ShortestJobFirst,
         Sia,
         StrategyProof,
+        condition,
         eligible,
         get_policy,
         place_round,
@@ -127,7 +131,9 @@ _HOMES = {
     "apportion.experiments": ["Comparison", "Sweep", "compare", "sweep"],
     "apportion.jobs": ["JOB_COLUMNS", "check_jobs"],
     "apportion.mechanism": ["RoundScheduler"],
-    "apportion.mechanism.offers": ["OfferScheduler", "get_scheduler", "scheduler_table"],
+    "apportion.mechanism.deciders": ["DECIDERS", "get_scheduler", "scheduler_table"],
+    "apportion.mechanism.offers": ["OfferScheduler"],
+    "apportion.mechanism.orders": ["ORDERS", "Order"],
     "apportion.mechanism.queue": ["QueueScheduler"],
     "apportion.mechanism.stay": ["GatedScheduler"],
     "apportion.mechanism.time_shifts": [
@@ -147,6 +153,7 @@ _HOMES = {
     "apportion.policies": [
         "AlloX",
         "CappedWorkload",
+        "Condition",
         "DeepBoot",
         "FIFO",
         "FewestGpus",
@@ -172,6 +179,7 @@ _HOMES = {
         "ShortestJobFirst",
         "Sia",
         "StrategyProof",
+        "condition",
         "eligible",
         "get_policy",
         "place_round",
@@ -208,8 +216,10 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "DECIDERS",
     "FIFO",
     "JOB_COLUMNS",
+    "ORDERS",
     "AlloX",
     "Allocation",
     "ApportionError",
@@ -218,6 +228,7 @@ __all__ = [
     "CommunicationProfile",
     "Comparison",
     "Compatibility",
+    "Condition",
     "Configurations",
     "DeepBoot",
     "ElasticWorkload",
@@ -245,6 +256,7 @@ __all__ = [
     "NetworkSensitive",
     "OfferScheduler",
     "Optimus",
+    "Order",
     "PairThroughputs",
     "Policy",
     "Pollux",
@@ -273,6 +285,7 @@ __all__ = [
     "check_scheduler",
     "compare",
     "compatibility",
+    "condition",
     "eligible",
     "estimate_pairs",
     "estimate_speeds",

@@ -13,6 +13,7 @@ import pandas as pd
 from apportion.allocation_files import fields_of, from_json, to_plain, write_object
 from apportion.csv_cells import to_csv
 from apportion.errors import InputError
+from apportion.whole_files import writing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -111,7 +112,8 @@ class Allocation:
 
     def to_parquet(self, path: str | Path) -> None:
         """Write `to_frame` as Parquet; job ids as text."""
-        self.to_frame().astype({"row": str}).to_parquet(path, index=False)
+        with writing(path):
+            self.to_frame().astype({"row": str}).to_parquet(path, index=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as dicts, lists, texts and numbers.
@@ -141,7 +143,8 @@ class Allocation:
         """
         text = to_csv(self.to_frame(), index=False)
         if path is not None:
-            Path(path).write_text(text, encoding="utf-8", newline="")
+            with writing(path):
+                Path(path).write_text(text, encoding="utf-8", newline="")
         return text
 
     @classmethod

@@ -34,6 +34,8 @@ import pandas as pd
 
 from apportion.checks import is_truth
 from apportion.errors import InputError, written
+from apportion.table_checks import check_unique
+from apportion.whole_files import writing
 
 if TYPE_CHECKING:
     from apportion.allocation import Allocation
@@ -108,6 +110,8 @@ def fields_of(content: Mapping[str, Any]) -> dict[str, Any]:
         rows, options = index_of(content["rows"]), index_of(content["options"], levels=True)
         names = content.get("levels")
         options = options if names is None else options.set_names(names)
+        check_unique("row of the allocation", rows)
+        check_unique("option of the allocation", options)
         X = np.asarray(content["X"], dtype=float).reshape(len(rows), len(options))
         for name, kind in _KINDS.items():
             if not isinstance(content[name], kind) or is_truth(content[name]):
@@ -121,6 +125,8 @@ def fields_of(content: Mapping[str, Any]) -> dict[str, Any]:
         }
     except KeyError as error:
         raise InputError(f"The allocation has no {error.args[0]!r}.") from error
+    except InputError:
+        raise
     except (TypeError, ValueError) as error:
         raise InputError(f"The parts of the allocation do not fit together: {error}.") from error
 
@@ -133,7 +139,8 @@ def write_object(content: Mapping[str, Any], path: str | Path | None = None) -> 
     )
     text = "{\n" + ",\n".join(parts) + "\n}\n"
     if path is not None:
-        Path(path).write_text(text, encoding="utf-8")
+        with writing(path):
+            Path(path).write_text(text, encoding="utf-8")
     return text
 
 
@@ -167,12 +174,16 @@ def read_object(text: str | Path, what: str) -> dict[str, Any]:
 
 
 def _series(name: str, values: Any, labels: list[Any]) -> pd.Series:
-    return pd.Series(np.asarray(values, dtype=float), index=index_of(labels), name=name)
+    index = index_of(labels)
+    check_unique(f"label of the {name}", index)
+    return pd.Series(np.asarray(values, dtype=float), index=index, name=name)
 
 
 def index_of(labels: list[Any], *, levels: bool = False) -> pd.Index:
     """Return labels as an index; with `levels` pairs make two of them."""
     known = [tuple(label) if isinstance(label, list) else label for label in labels]
+    for label in known:
+        label_of(label)
     if levels and known and all(isinstance(label, tuple) for label in known):
         return pd.MultiIndex.from_tuples(known)
     return pd.Index(known, tupleize_cols=False)

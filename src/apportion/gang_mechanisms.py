@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from apportion.checks import choice, number
 from apportion.checks import seconds as check_seconds
 from apportion.errors import InputError
-from apportion.mechanism_settings import SHORTEST_S, MechanismSettings, about
+from apportion.mechanism_settings import LOST, SHORTEST_S, MechanismSettings, about, check_by_type
+from apportion.restart_stages import stages_by_type
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = ["Configurations", "Iterations"]
+
+_ALL_REDUCES = ("ring", "halving_doubling", "recursive_doubling", "binary_tree")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +55,16 @@ class Iterations(MechanismSettings):
     loads_s_per_byte
         Seconds that a byte of those transfers counts; ``s_per_byte`` by default. The authors' code
         counts 7.8125e-9, as by 1 Gb Ethernet.
+    all_reduce
+        Algorithm of all-reduces, ``"ring"``, ``"halving_doubling"``, ``"recursive_doubling"`` or
+        ``"binary_tree"``: a and b then are those of Table I of Wang et al. for the servers that
+        each gang has, where `startup_s` and `s_per_byte` are those of a ring of two. By default a
+        gang has these in any number of servers, as in the evaluation of the text and in its code.
+    add_s_per_byte
+        gamma of that table: seconds to add up a byte of two gradients, a part of `s_per_byte`.
+    preemption_overhead_seconds
+        Seconds before the first iteration of a job once it has its GPUs, which it then keeps: one
+        number, or by job type, as in `apportion.Rounds`.
     overlap
         Whether gradients are sent layer by layer while earlier layers still compute.
     engine
@@ -63,8 +79,9 @@ class Iterations(MechanismSettings):
     """
 
     name: ClassVar[str] = "iterations"
+    home: ClassVar[str] = "apportion.sim.contention.parts:iterations"
 
-    order: str | None = field(default=None, metadata=about("srsf, srtf, fifo, ...: whose turn"))
+    order: Any = field(default=None, metadata=about("srsf, srtf, fifo, ...: whose turn"))
     placement: str | None = field(
         default=None, metadata=about("how gangs get their devices (default: the scheduler's)")
     )
@@ -95,6 +112,16 @@ class Iterations(MechanismSettings):
     loads_s_per_byte: float | None = field(
         default=None, metadata=about("seconds that a byte counts there (default: s_per_byte)")
     )
+    all_reduce: str | None = field(
+        default=None,
+        metadata=about("ring, halving_doubling, ...: a and b by servers (default: as of two)"),
+    )
+    add_s_per_byte: float = field(
+        default=0.0, metadata=about("gamma: seconds to add up a byte, with all_reduce")
+    )
+    preemption_overhead_seconds: float | Mapping[str, float] = field(
+        default=0.0, metadata=about(LOST), hash=False
+    )
     overlap: bool = field(default=False, metadata=about("gradients are sent layer by layer"))
     engine: str = field(default="auto", metadata=about("plain, fast, or auto"))
     timeline: bool = field(default=False, metadata=about("take down every task and transfer"))
@@ -105,8 +132,12 @@ class Iterations(MechanismSettings):
         number("s_per_byte", self.s_per_byte, strict=True)
         number("penalty_s_per_byte", self.penalty_s_per_byte)
         check_seconds("startup_s", self.startup_s)
+        check_by_type("preemption_overhead_seconds", self.preemption_overhead_seconds)
         if self.loads_s_per_byte is not None:
             number("loads_s_per_byte", self.loads_s_per_byte)
+        if self.all_reduce is not None:
+            choice("all_reduce", self.all_reduce, _ALL_REDUCES)
+        number("add_s_per_byte", self.add_s_per_byte)
         choice("counted_over", self.counted_over, ("task", "cluster"))
         choice("engine", self.engine, ("auto", "plain", "fast"))
 
@@ -128,7 +159,8 @@ class Configurations(MechanismSettings):
         anew.
     restart_seconds, rescale_seconds
         Seconds of a restart, and of the forming of another ring, in place of what the workload says
-        of the applications. Where neither says anything, 30 and 3.
+        of the applications: a number, or one for each application, with ``"others"`` for those that
+        are not named. Where neither says anything, 30 and 3.
     growth
         A job may have at most so many times the GPUs that it ever had; a new one may have one.
         Infinite: no limit.
@@ -141,11 +173,22 @@ class Configurations(MechanismSettings):
     keep_paused
         Whether jobs keep what they have while they pause, as under Sia.
     reallocation_seconds
-        Seconds of a restart that the policy reckons with when it weighs a change; by default those
-        that it takes. (10 in the released DeepBoot, 30 in Pollux.)
+        Seconds of a restart that the policy reckons with when it weighs a change, a number or by
+        application; by default those that it takes. (10 in the released DeepBoot, 30 in Pollux.)
     checkpoint_interval_s
         Under EDL, seconds of work between two checkpoints: what a job has done since the last one
         is lost when requests take a GPU from it. By default nothing is.
+    join_mini_batches
+        t of EDL: mini-batches that the old workers still do when the new ones are ready, before
+        all form another ring.
+    leader_seconds
+        Under EDL, for how long a gang pauses whose leader is taken from it, the worker on its first
+        device: until another one is elected.
+    restart_stages
+        Seconds of the stages of a restart, in place of `restart_seconds`, their sum:
+        ``"container=12,init=8,load=10"``, or a mapping, or one by application, with ``"others"``
+        for those that are not named. The jobs table then has the seconds of pauses by stage. For
+        ``"stop_resume"``, under which every change takes all stages.
     serving
         Requests that are served on the same cluster, an `apportion.Serving`, or their table alone;
         by default none.
@@ -158,8 +201,9 @@ class Configurations(MechanismSettings):
     topology
         As in `apportion.Rounds`.
     placement
-        ``"packed"`` into few machines; or ``"cassini"`` or ``"cassini_joint"``: gangs that have
-        been packed come to as many GPUs of other machines where these suit their links better.
+        ``"packed"`` into few machines; or ``"cassini"``, ``"cassini_by_gang"`` or
+        ``"cassini_joint"``: gangs that have been packed come to as many GPUs of other machines
+        where these suit their links better.
 
     Raises
     ------
@@ -168,17 +212,23 @@ class Configurations(MechanismSettings):
     """
 
     name: ClassVar[str] = "configurations"
+    home: ClassVar[str] = "apportion.sim.elastic.parts:configurations"
+    elastic: ClassVar[bool] = True
 
     interval_seconds: float = field(default=60.0, metadata=about("time between two decisions"))
     restart: str = field(
         default="stop_resume",
         metadata=about("stop_resume, afe or edl: what a change costs", "gang_restart"),
     )
-    restart_seconds: float | None = field(
-        default=None, metadata=about("seconds of a restart (default: the application's, or 30)")
+    restart_seconds: float | Mapping[str, float] | None = field(
+        default=None,
+        metadata=about("seconds of a restart (default: the application's, or 30)"),
+        hash=False,
     )
-    rescale_seconds: float | None = field(
-        default=None, metadata=about("seconds to form another ring (default: as above, or 3)")
+    rescale_seconds: float | Mapping[str, float] | None = field(
+        default=None,
+        metadata=about("seconds to form another ring (default: as above, or 3)"),
+        hash=False,
     )
     growth: float = field(
         default=2.0, metadata=about("most GPUs of a job, times those that it ever had")
@@ -192,13 +242,23 @@ class Configurations(MechanismSettings):
     keep_paused: bool = field(
         default=False, metadata=about("jobs keep their GPUs while they restart")
     )
-    reallocation_seconds: float | None = field(
+    reallocation_seconds: float | Mapping[str, float] | None = field(
         default=None,
         metadata=about("of a restart, as the policy weighs a change (default: what it takes)"),
+        hash=False,
     )
     checkpoint_interval_s: float | None = field(
         default=None,
         metadata=about("under EDL, between checkpoints; work since is lost with a reclaimed GPU"),
+    )
+    join_mini_batches: float = field(
+        default=0.0, metadata=about("under EDL, mini-batches until workers join that are ready")
+    )
+    leader_seconds: float = field(
+        default=0.0, metadata=about("under EDL, to elect another leader if it is taken away")
+    )
+    restart_stages: Any = field(
+        default=None, metadata=about("container=12,init=8,load=10: a restart by stage, seconds")
     )
     serving: Any = field(
         default=None, metadata=about("csv of requests that are served on the same cluster")
@@ -217,11 +277,30 @@ class Configurations(MechanismSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         number("interval_seconds", self.interval_seconds, least=SHORTEST_S)
-        choice("placement", self.placement, ("packed", "cassini", "cassini_joint"))
+        if self.placement not in ("packed", "cassini", "cassini_by_gang", "cassini_joint"):
+            raise InputError(
+                f"placement={self.placement!r} is for gangs of a given size; elastic gangs are "
+                f"packed when their sizes are chosen. Valid: 'packed', and where the network knows "
+                f"links 'cassini', 'cassini_by_gang' and 'cassini_joint'."
+            )
         choice("gang_restart", self.restart, ("stop_resume", "afe", "edl"))
         for name in ("restart_seconds", "rescale_seconds", "reallocation_seconds"):
             if getattr(self, name) is not None:
-                check_seconds(name, getattr(self, name))
+                check_by_type(name, getattr(self, name))
+        number("join_mini_batches", self.join_mini_batches)
+        check_seconds("leader_seconds", self.leader_seconds)
+        for name, none in (("join_mini_batches", 0.0), ("leader_seconds", 0.0)):
+            if getattr(self, name) != none and self.restart != "edl":
+                raise InputError(
+                    f"{name}={getattr(self, name)!r} is for gang_restart='edl'; leave it out."
+                )
+        if self.restart_stages is not None:
+            stages_by_type(self.restart_stages)
+            if self.restart_seconds is not None or self.restart != "stop_resume":
+                raise InputError(
+                    "restart_stages= stands in place of restart_seconds, and is for gang_restart="
+                    "'stop_resume'; leave one of them out."
+                )
         number("growth", self.growth, least=1.0, infinite=True)
         if self.checkpoint_interval_s is not None:
             number("checkpoint_interval_s", self.checkpoint_interval_s, strict=True, infinite=True)

@@ -1,7 +1,8 @@
-"""The jobs table: one row per job, documented columns, unknown columns refused."""
+"""The jobs table: one row per job, documented columns, unknown columns refused; its order."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -15,7 +16,13 @@ from apportion.table_checks import as_floats, check_unique, table
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["JOB_COLUMNS", "JobColumn", "check_jobs"]
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.intp]
+
+__all__ = ["JOB_COLUMNS", "JobColumn", "check_jobs", "order_of_submission"]
+
+_NUMBER = re.compile(r"0*([1-9][0-9]*|0)")
 
 
 @dataclass(frozen=True)
@@ -170,3 +177,33 @@ def _option(value: object) -> object:
         or (isinstance(value, str) and not value.strip())
     )
     return None if missing else value
+
+
+def order_of_submission(ids: pd.Index, arrival_s: NDArray[np.float64]) -> Ints:
+    """Return the positions of jobs, first submitted first.
+
+    Jobs of one time come in the order of their ids, so that it belongs to the jobs, whatever row
+    they stand in: numbers by value, texts with the numbers in them by value, ``job-2`` before
+    ``job-10``, numbers before letters. Ids of several kinds are compared as texts.
+
+    Parameters
+    ----------
+    ids
+        Ids of the jobs.
+    arrival_s
+        When they came, seconds.
+    """
+    by_id = _order_of_ids(ids)
+    return by_id[np.argsort(arrival_s[by_id], kind="stable")]
+
+
+def _order_of_ids(ids: pd.Index) -> Ints:
+    """Return the positions of ids in their order."""
+    if ids.dtype.kind in "iuf":
+        return np.argsort(ids.to_numpy(), kind="stable")
+    texts = [str(each).replace("\n", " ") for each in ids.tolist()]
+    order = sorted(range(len(texts)), key=texts.__getitem__)  # tells 7 from 07
+    parts = _NUMBER.split("\n".join(texts))  # every other one a number
+    parts[1::2] = [f"\0{len(digits):06d}{digits}" for digits in parts[1::2]]  # longer is larger
+    keys = "".join(parts).split("\n")
+    return np.array(sorted(order, key=keys.__getitem__), dtype=np.intp)

@@ -15,6 +15,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from typing import Any, NamedTuple, ParamSpec, TypeVar
+from weakref import WeakKeyDictionary
 
 from apportion.checks import as_float, is_number, is_truth, is_whole
 from apportion.errors import InputError, unknown_name, written
@@ -26,11 +27,15 @@ R = TypeVar("R")
 
 
 class _Kind(NamedTuple):
-    """One alternative of an annotation: how it is called, what is of it, and the valid names."""
+    """One alternative of an annotation: how it is called, what is of it, and the valid names.
+
+    `by_type` tells that all values of a type are of it, or none.
+    """
 
     words: str
     holds: Callable[[Any], bool]
     names: tuple[str, ...] = ()
+    by_type: bool = False
 
 
 def _several(value: Any) -> bool:
@@ -60,16 +65,16 @@ def _shape(value: Any) -> tuple[int, ...] | None:
 
 _ARRAY = _Kind("an array of numbers", lambda value: _shape(value) is not None)
 _KINDS: Mapping[str, _Kind] = {
-    "None": _Kind("None", lambda value: value is None),
-    "bool": _Kind("True or False", is_truth),
+    "None": _Kind("None", lambda value: value is None, by_type=True),
+    "bool": _Kind("True or False", is_truth, by_type=True),
     "int": _Kind("a whole number", is_whole),
     "float": _Kind("a number", is_number),
-    "str": _Kind("a text", lambda value: isinstance(value, str)),
+    "str": _Kind("a text", lambda value: isinstance(value, str), by_type=True),
     "Path": _Kind("a path", lambda value: isinstance(value, (str, os.PathLike))),
-    "pd.DataFrame": _Kind("a DataFrame", lambda value: _is_a(value, "DataFrame")),
-    "pd.Series": _Kind("a Series", lambda value: _is_a(value, "Series")),
+    "pd.DataFrame": _Kind("a DataFrame", lambda value: _is_a(value, "DataFrame"), by_type=True),
+    "pd.Series": _Kind("a Series", lambda value: _is_a(value, "Series"), by_type=True),
     "pd.MultiIndex": _Kind("a MultiIndex", lambda value: _is_a(value, "MultiIndex")),
-    "Mapping": _Kind("a mapping", lambda value: isinstance(value, Mapping)),
+    "Mapping": _Kind("a mapping", lambda value: isinstance(value, Mapping), by_type=True),
     "Sequence": _Kind("a list", _several),
     "Iterable": _Kind("a list", _several),
     "Collection": _Kind("a list", _several),
@@ -105,6 +110,7 @@ _CLASSES = (
     "Cost",
     "Devices",
     "Dimension",
+    "ElasticJobs",
     "ElasticTables",
     "ElasticWorkload",
     "EstimatedSpeeds",
@@ -168,15 +174,17 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
     parameters = inspect.signature(function).parameters
     kinds = {name: _kinds(str(each.annotation)) for name, each in parameters.items()}
     names = list(kinds)
-    known = {name: kind for name, kind in kinds.items() if kind is not None}
+    right: set[tuple[str, type]] = set()  # whose values need no second look
 
     @functools.wraps(function)
     def with_checks(*args: P.args, **kwargs: P.kwargs) -> R:
-        given = dict(zip(names, args, strict=False)) | kwargs
-        for name, value in given.items():
-            if name in known:
-                _check(name, value, known[name])
-        if any(_is_a(value, "generic") for value in given.values()):
+        of_numpy = False
+        for name, value in (dict(zip(names, args, strict=False)) | kwargs).items():
+            if (name, type(value)) not in right:
+                if _look(name, value, kinds.get(name)):
+                    right.add((name, type(value)))
+                of_numpy = of_numpy or _is_a(value, "generic")
+        if of_numpy:
             args = tuple(map(_plain, args))  # type: ignore[assignment]
             kwargs = {name: _plain(value) for name, value in kwargs.items()}  # type: ignore[assignment]
         return function(*args, **kwargs)
@@ -189,7 +197,8 @@ def explained(function: Callable[P, R]) -> Callable[P, R]:
     """Say which argument is not of its kind, where a function cannot work with it.
 
     What the function itself refuses or accepts is left to it, so that it costs nothing where all
-    is well. Before ``__post_init__`` of a dataclass it looks at the fields.
+    is well. Before ``__post_init__`` of a dataclass it looks at the fields. Where numbers of numpy
+    fail, those of Python are tried: eight bits soon overflow.
 
     Raises
     ------
@@ -205,6 +214,10 @@ def explained(function: Callable[P, R]) -> Callable[P, R]:
         except InputError:
             raise
         except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
+            if any(_is_a(each, "generic") for each in (*args, *kwargs.values())):
+                plain = {name: _plain(value) for name, value in kwargs.items()}
+                numbers: Any = map(_plain, args)
+                return with_reasons(*numbers, **plain)  # pyright: ignore[reportCallIssue]
             if function.__name__ == "__post_init__":
                 check_fields(args[0])
             elif _check_arguments(function, args, kwargs) and not isinstance(error, AttributeError):
@@ -261,13 +274,20 @@ def check_fields(value: Any) -> None:
     InputError
         For the first field that is not of the kind that it is annotated with.
     """
+    right = _RIGHT_FIELDS.setdefault(type(value), set())
     for field in fields(value):
-        kinds = _kinds(str(field.type))
         given = getattr(value, field.name)
-        if kinds is not None:
-            _check(field.metadata.get("name") or field.name, given, kinds)
+        if (field.name, type(given)) in right:
+            continue
+        name = field.metadata.get("name") or field.name
+        if _look(name, given, _kinds(str(field.type))):
+            right.add((field.name, type(given)))
         if _is_a(given, "generic"):
             object.__setattr__(value, field.name, _plain(given))
+
+
+_RIGHT_FIELDS: WeakKeyDictionary[type, set[tuple[str, type]]] = WeakKeyDictionary()
+"""Fields of dataclasses and types whose values need no second look."""
 
 
 def _plain(value: Any) -> Any:
@@ -275,9 +295,20 @@ def _plain(value: Any) -> Any:
     return value.item() if _is_a(value, "generic") else value
 
 
+def _look(name: str, value: Any, kinds: tuple[_Kind, ...] | None) -> bool:
+    """Check a value; tell whether every value of its type is right."""
+    if kinds is not None:
+        _check(name, value, kinds)
+    sure = kinds is None or any(kind.by_type and kind.holds(value) for kind in kinds)
+    return sure and not _is_a(value, "generic")
+
+
 def _check(name: str, value: Any, kinds: tuple[_Kind, ...]) -> None:
     if not any(kind.holds(value) for kind in kinds):
         names = [each for kind in kinds for each in kind.names]
+        made = {f"a {each.__name__}" for each in value.__mro__} if isinstance(value, type) else ()
+        if any(kind.words in made for kind in kinds):
+            raise InputError(f"{name} is the class {value.__name__}; write {value.__name__}().")
         if names and isinstance(value, str):
             raise unknown_name(name, value, names)
         raise InputError(f"{name} is {written(value)}; it must be {_called(kinds)}.")
@@ -320,7 +351,7 @@ def _class(name: str) -> _Kind:
         return _is_a(value, name)
 
     made = {"Workload": ", as made by generate_workload() or read_workload(path)"}
-    return _Kind(f"a {name}{made.get(name, '')}", holds)
+    return _Kind(f"a {name}{made.get(name, '')}", holds, by_type=True)
 
 
 def _any_of(kinds: tuple[_Kind, ...] | None) -> Callable[[Any], bool]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import difflib
+import logging
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from apportion.checks import number
 from apportion.checks import seconds as check_seconds
-from apportion.errors import unknown_name
+from apportion.errors import InputError, unknown_name
 from apportion.kinds import check_fields
 from apportion.names import check_known
 
@@ -16,16 +20,44 @@ if TYPE_CHECKING:
     from dataclasses import Field
 
 __all__ = [
+    "LOST",
+    "OTHERS",
     "SHORTEST_S",
+    "TICK_S",
     "MechanismSettings",
+    "SecondsByType",
     "Setting",
     "about",
-    "check_overheads",
-    "overheads_of",
+    "check_by_type",
+    "check_types_named",
+    "seconds_by_type",
+    "settings_of",
 ]
+
+logger = logging.getLogger(__name__)
+
+_ALIKE = 0.75
+"""Least share of letters that a misspelt name has in common with the name that is meant."""
 
 SHORTEST_S = 1e-3
 """Least length of a round, a lease or an interval, seconds: each of them costs time to compute."""
+
+TICK_S = 2.0**-20
+"""Least time between two instants under leases, seconds: about a microsecond.
+
+Times of events are multiples of it, so that two that only rounding tells apart are one instant. As
+it is a power of two, sums and differences of such times are exact for 200 years.
+"""
+
+
+LOST = "lost when a job starts, resumes or moves: 60, or by job type: 'bert=60,others=20', or csv"
+"""What a start costs, in a line: for all mechanisms alike."""
+
+OTHERS = "others"
+"""Stands for the job types that are not named, where seconds are given by job type."""
+
+SecondsByType = float | Mapping[str, float]
+"""Seconds of every job, or by job type; `OTHERS` for those that are not named."""
 
 
 class Setting(NamedTuple):
@@ -62,11 +94,22 @@ def about(text: str, name: str | None = None) -> dict[str, str | None]:
 
 @dataclass(frozen=True, kw_only=True)
 class MechanismSettings:
-    """What every mechanism has: a name, and its fields as settings."""
+    """What every mechanism of the package has: a name, its fields as settings, and its parts."""
 
     name: ClassVar[str]
+    home: ClassVar[str]
+    """Where its parts are made, ``module:function``; loaded when a run begins."""
+    elastic: ClassVar[bool] = False
+    """Whether it is for elastic jobs, and for no others."""
+    tells_speeds: ClassVar[bool] = False
+    """Whether policies are told speeds that may be estimates."""
+    tells_pairs: ClassVar[bool] = False
+    """Whether they may be told estimates of pairs of jobs."""
+    tick_s: ClassVar[float] = 0.0
+    """All happens at multiples of it, seconds; 0 for any time."""
 
     def __post_init__(self) -> None:
+        _check_named(getattr(self, "placement", None))
         check_fields(self)
         least_s = getattr(self, "resolve_seconds", None)
         if least_s is not None:
@@ -79,6 +122,10 @@ class MechanismSettings:
             named, default = getattr(self, kind, None), getattr(type(self), kind, None)
             if isinstance(named, str) and named != default:
                 check_known(kind, named)
+
+    def parts(self, decider: Any, about: Any) -> Any:
+        """Make scheduler, runtime and columns of a run, as a `Mechanism` does."""
+        return resolve_name(self.home)(self, decider, about)
 
     @classmethod
     def settings(cls) -> tuple[Setting, ...]:
@@ -103,38 +150,108 @@ class MechanismSettings:
         return {"mechanism": self.name, **values}
 
 
+def _check_named(placement: Any) -> None:
+    """Refuse a placement that stands there itself: one of one's own is given by its name."""
+    if not callable(getattr(placement, "choose", None)):
+        return
+    given = "the class" if isinstance(placement, type) else "an object of the class"
+    kind = placement if isinstance(placement, type) else type(placement)
+    raise InputError(
+        f"placement is {given} {kind.__name__}; make it known by its name, "
+        f"apportion.mechanism.placements.register({kind.__name__}), and give "
+        f"placement={getattr(kind, 'name', 'its name')!r}."
+    )
+
+
+def settings_of(mechanism: Any) -> tuple[Setting, ...]:
+    """Return the settings by name of a mechanism; one of one's own need have none."""
+    named = getattr(mechanism, "settings", None)
+    return () if named is None else tuple(named())
+
+
 def _described(entry: Field[Any]) -> Setting:
-    name = entry.metadata["name"] or entry.name
-    return Setting(name, entry.name, str(entry.type), entry.default, entry.metadata["help"])
+    name, words = (entry.metadata.get(about) for about in ("name", "help"))
+    return Setting(name or entry.name, entry.name, str(entry.type), entry.default, words or "")
 
 
-def check_overheads(overheads: float | Mapping[str, float]) -> list[tuple[str, float]]:
-    """Return what a start costs, seconds: of whom, in words (empty for all), and how much.
+def check_by_type(name: str, value: SecondsByType) -> list[tuple[str, float]]:
+    """Return what a setting costs, seconds: of whom, in words (empty for all), and how much.
+
+    Parameters
+    ----------
+    name
+        What users call it.
+    value
+        A number, or one for each job type, with `OTHERS` for those that are not named.
 
     Raises
     ------
     InputError
         For what is no number of seconds, by job type if they are given by job type.
     """
-    name = "preemption_overhead_seconds"
-    by_type = overheads if isinstance(overheads, Mapping) else {None: overheads}
+    by_type = value if isinstance(value, Mapping) else {None: value}
     words = {kind: "" if kind is None else f"[{kind!r}]" for kind in by_type}
     return [(words[kind], check_seconds(name + words[kind], s)) for kind, s in by_type.items()]
 
 
-def overheads_of(overheads: float | Mapping[str, float], job_types: Iterable[str]) -> list[float]:
-    """Return what a start costs each of some jobs, seconds, by their types.
+def seconds_by_type(name: str, value: SecondsByType, job_types: Iterable[str]) -> list[float]:
+    """Return what a setting costs each of some jobs, seconds, by their types.
+
+    `name` and `value` are as in `check_by_type`.
 
     Raises
     ------
     InputError
         For a job type that is not among those of which it is said.
     """
-    if not isinstance(overheads, Mapping):
-        return [float(overheads) for _ in job_types]
+    if not isinstance(value, Mapping):
+        return [float(value) for _ in job_types]
     found = []
     for job_type in job_types:
-        if job_type not in overheads:
-            raise unknown_name("job type in preemption_overhead_seconds", job_type, overheads)
-        found.append(float(overheads[job_type]))
+        if job_type not in value and OTHERS not in value:
+            raise unknown_name(f"job type in {name}", job_type, [*value, OTHERS])
+        found.append(float(value.get(job_type, value.get(OTHERS, 0.0))))
     return found
+
+
+def check_types_named(mechanism: Any, here: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse a misspelt job type among those by which a mechanism is told seconds.
+
+    A table may list more types than a workload has: types that are known, as they have speeds, say
+    nothing. A name that nobody knows is refused if it reads like a type of the workload that is
+    not named, or if the mapping names no type that is known; else it is logged as a warning.
+
+    Parameters
+    ----------
+    mechanism
+        Of whose settings those are looked at that may be given by job type.
+    here, known
+        Types of the jobs, and all of which something is known.
+
+    Raises
+    ------
+    InputError
+        With the setting, the name, and the type that is meant.
+    """
+    here, known = set(here), {*here, *known, OTHERS}
+    for setting in settings_of(mechanism):
+        value = getattr(mechanism, setting.field, None)
+        if "Mapping[str, float]" not in setting.kind or not isinstance(value, Mapping):
+            continue
+        what, unknown = f"job type in {setting.name}", [each for each in value if each not in known]
+        for name in unknown:
+            near = [each for each in sorted(here - value.keys()) if _reads_like(str(name), each)]
+            if near or not (known - {OTHERS}) & value.keys():
+                raise unknown_name(what, name, near or [*sorted(here), OTHERS])
+        if unknown:
+            logger.warning(
+                "No job is of the %s: %s.",
+                f"types in {setting.name}",
+                ", ".join(map(repr, unknown)),
+            )
+
+
+def _reads_like(name: str, job_type: str) -> bool:
+    """Whether a name is nearly a type; numbers tell types apart, as of ResNet-18 and ResNet-50."""
+    alike = difflib.SequenceMatcher(None, name.lower(), job_type.lower()).ratio() >= _ALIKE
+    return alike and re.findall("[0-9]+", name) == re.findall("[0-9]+", job_type)

@@ -8,14 +8,20 @@ fields; so a setting is spelt out once. Nothing here loads numpy.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from apportion.checks import choice, number
-from apportion.checks import seconds as check_seconds
 from apportion.errors import InputError
 from apportion.gang_mechanisms import Configurations, Iterations
-from apportion.mechanism_settings import SHORTEST_S, MechanismSettings, about, check_overheads
+from apportion.mechanism_settings import (
+    LOST,
+    SHORTEST_S,
+    TICK_S,
+    MechanismSettings,
+    about,
+    check_by_type,
+)
+from apportion.registry import Registry
 from apportion.timer_settings import check_timers
 
 if TYPE_CHECKING:
@@ -28,14 +34,12 @@ __all__ = [
     "Iterations",
     "Leases",
     "Mechanism",
-    "MechanismName",
     "Queue",
     "Rounds",
     "mechanism_name",
 ]
 
 
-_LOST = "lost when a job starts, resumes or moves: 60, or by job type: 'bert=60,gan=20'"
 _EVERY = "most time between two solves (default: an hour where the policy depends on time)"
 
 
@@ -52,7 +56,7 @@ class Rounds(MechanismSettings):
         before which a job has arrived or completed. (Gavel: 1920.)
     preemption_overhead_seconds
         Seconds that a job loses whenever it starts, resumes or moves, or joins another on its
-        devices: one number, or one for each job type of the workload.
+        devices: one number, or one by job type, with ``"others"`` for those that are not named.
     resolve_every
         Most time between two solves, seconds: at the next round after it the policy is solved again
         though no job has arrived or completed. None, the default, is for a policy that depends on
@@ -74,7 +78,14 @@ class Rounds(MechanismSettings):
         job is stopped at the end of its round and pays `preemption_overhead_seconds` in each.
     network
         A network model or its name, as in `Leases`, that slows gangs down by where they sit; by
-        default none: communication is in the throughputs. The policy is told speeds without it.
+        default none: communication is in the throughputs.
+    tiers
+        Whether shares are of tiers of each type (machine, rack, network) rather than of types, as
+        in Gavel's text: the policy is told how fast each gang is in a machine, in a rack and beyond
+        it, and a gang has the time in each that it has a share for. Without, as in Gavel's code,
+        it knows types only, and gangs lie as it happens. None, the default, becomes whether
+        `network` or `placement_sensitive` slows some gang down by where it is, for policies that
+        know types and do not share GPUs.
     topology
         Which links there are, for a network that knows them (``"cassini"``, ``"phases"``): a
         `Topology`, the name of one, or a ``.toml`` file, see `apportion.sim.network.get_topology`.
@@ -86,12 +97,15 @@ class Rounds(MechanismSettings):
     """
 
     name: ClassVar[str] = "rounds"
+    home: ClassVar[str] = "apportion.sim.on_devices:rounds"
+    tells_speeds: ClassVar[bool] = True
+    tells_pairs: ClassVar[bool] = True
 
     seconds: float = field(default=360.0, metadata=about("length of a round", "round_seconds"))
     resolve_seconds: float = field(default=0.0, metadata=about("least time between two solves"))
     resolve_every: float | None = field(default=None, metadata=about(_EVERY))
     preemption_overhead_seconds: float | Mapping[str, float] = field(
-        default=0.0, metadata=about(_LOST), hash=False
+        default=0.0, metadata=about(LOST), hash=False
     )
     placement: str = field(default="consolidated", metadata=about("how gangs get their devices"))
     placement_sensitive: bool = field(
@@ -110,14 +124,19 @@ class Rounds(MechanismSettings):
     topology: Any = field(
         default=None, metadata=about("cassini, dgx_h100_pod, ... or a .toml file: its links")
     )
+    tiers: bool | None = field(
+        default=None,
+        metadata=about("shares are of machines, racks and beyond (default: if gangs slow down)"),
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         number("round_seconds", self.seconds, least=SHORTEST_S)
-        for of, overhead in check_overheads(self.preemption_overhead_seconds):
+        name = "preemption_overhead_seconds"
+        for of, overhead in check_by_type(name, self.preemption_overhead_seconds):
             if not overhead < self.seconds:
                 raise InputError(
-                    f"preemption_overhead_seconds{of} is {overhead!r}; it must be a number >= 0 "
+                    f"{name}{of} is {overhead!r}; it must be a number >= 0 "
                     f"and less than round_seconds ({self.seconds:g}), or a job might never get "
                     f"anywhere."
                 )
@@ -137,8 +156,11 @@ class Leases(MechanismSettings):
     seconds
         Length of a lease. That of the scheduler where left out, 3600 for policies.
     checkpoint_seconds_per_gpu
-        How long after the end of a lease the GPUs of a gang are free, per GPU. That of the
-        scheduler where left out, 1 for policies.
+        How long after the end of a lease the GPUs of a gang are free, per GPU; one number, or by
+        job type. That of the scheduler where left out, 1 for policies.
+    preemption_overhead_seconds
+        Seconds of its lease that a job loses whenever it starts, moves, or resumes after a wait, as
+        in `Rounds`. Those of the scheduler where left out, none for policies.
     network
         A network model or its name, see `apportion.sim.network.get_network`.
     topology
@@ -163,6 +185,9 @@ class Leases(MechanismSettings):
     """
 
     name: ClassVar[str] = "leases"
+    home: ClassVar[str] = "apportion.sim.leasing.parts:leases"
+    tells_speeds: ClassVar[bool] = True
+    tick_s: ClassVar[float] = TICK_S
 
     network: Any = field(default="table1", metadata=about("table1, alpha_beta, none, ..."))
     topology: Any = field(
@@ -172,9 +197,13 @@ class Leases(MechanismSettings):
         default=None,
         metadata=about("length of a lease (default: 3600, or the scheduler's)", "lease_seconds"),
     )
-    checkpoint_seconds_per_gpu: float | None = field(
+    checkpoint_seconds_per_gpu: float | Mapping[str, float] | None = field(
         default=None,
         metadata=about("from its end to the return of the GPUs (default: 1, or the scheduler's)"),
+        hash=False,
+    )
+    preemption_overhead_seconds: float | Mapping[str, float] | None = field(
+        default=None, metadata=about(LOST), hash=False
     )
     resolve_seconds: float = field(default=0.0, metadata=about("least time between two solves"))
     resolve_every: float | None = field(default=None, metadata=about(_EVERY))
@@ -195,8 +224,9 @@ class Leases(MechanismSettings):
             check_timers(self.timers)
         if self.seconds is not None:
             number("lease_seconds", self.seconds, least=SHORTEST_S)
-        if self.checkpoint_seconds_per_gpu is not None:
-            check_seconds("checkpoint_seconds_per_gpu", self.checkpoint_seconds_per_gpu)
+        for name in ("checkpoint_seconds_per_gpu", "preemption_overhead_seconds"):
+            if getattr(self, name) is not None:
+                check_by_type(name, getattr(self, name))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,6 +247,8 @@ class Exact(MechanismSettings):
     """
 
     name: ClassVar[str] = "exact"
+    home: ClassVar[str] = "apportion.sim.on_devices:exact"
+    tells_speeds: ClassVar[bool] = True
 
     resolve_seconds: float = field(default=0.0, metadata=about("least time between two solves"))
     resolve_every: float | None = field(default=None, metadata=about(_EVERY))
@@ -246,9 +278,10 @@ class Queue(MechanismSettings):
     """
 
     name: ClassVar[str] = "queue"
+    home: ClassVar[str] = "apportion.sim.on_devices:queue"
 
     preemption_overhead_seconds: float | Mapping[str, float] = field(
-        default=0.0, metadata=about(_LOST), hash=False
+        default=0.0, metadata=about(LOST), hash=False
     )
     placement: str = field(default="consolidated", metadata=about("how gangs get their devices"))
     network: Any = field(
@@ -260,29 +293,41 @@ class Queue(MechanismSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_overheads(self.preemption_overhead_seconds)
+        check_by_type("preemption_overhead_seconds", self.preemption_overhead_seconds)
 
 
-Mechanism = Rounds | Leases | Exact | Queue | Iterations | Configurations
-"""A way in which decisions are carried out."""
+class Mechanism(Protocol):
+    """A way in which decisions are carried out; one of one's own has this, and is a value too.
 
-MechanismName = Literal[
-    "rounds", "exact", "leases", "queue", "iterations", "configurations", "ideal"
-]
-"""Their names; ``"ideal"`` is an old one of ``"exact"``."""
+    What else it may have is in `MechanismSettings`, the base of those of the package.
+    """
 
-MECHANISMS: Mapping[
-    str,
-    type[Rounds]
-    | type[Leases]
-    | type[Exact]
-    | type[Queue]
-    | type[Iterations]
-    | type[Configurations],
-] = MappingProxyType(
-    {each.name: each for each in (Rounds, Exact, Leases, Queue, Iterations, Configurations)}
+    def parts(self, decider: Any, about: Any) -> Any:
+        """Make scheduler, runtime and columns of a run.
+
+        Parameters
+        ----------
+        decider
+            A policy or a scheduler.
+        about
+            The run, an `apportion.sim.about.AboutRun`.
+
+        Returns
+        -------
+        apportion.sim.about.Parts
+            Made anew for each run.
+        """
+        ...
+
+
+MECHANISMS: Registry[Any] = Registry(
+    "mechanism",
+    "apportion.mechanisms",
+    {each.name: each for each in (Rounds, Exact, Leases, Queue, Iterations, Configurations)},
+    lambda value: callable(getattr(value, "parts", None)),
 )
-"""The mechanisms by name."""
+"""The mechanisms by name: classes, whose fields are settings, or values; one of one's own is added
+by assigning it."""
 
 _OLD_NAMES = {"ideal": "exact"}
 
@@ -295,6 +340,5 @@ def mechanism_name(name: Any) -> str:
     InputError
         If there is none of that name, with the nearest one.
     """
-    return choice(
-        "mechanism", _OLD_NAMES.get(name, name) if isinstance(name, str) else name, MECHANISMS
-    )
+    name = _OLD_NAMES.get(name, name) if isinstance(name, str) else name
+    return name if name in MECHANISMS else choice("mechanism", name, MECHANISMS)

@@ -1,14 +1,24 @@
 """Names of policies and schedulers, so that either registry knows what the other would take.
 
-The registries are `apportion.policies.registry` and `apportion.mechanism.offers.registry`, which
-do not import each other. Settings that name a placement or a network are checked here as well.
+The registries are `apportion.policies.registry` and `apportion.mechanism.deciders`, of which the
+first does not import the other. Settings that name a placement or a network are checked here as
+well, and job types are matched with the models that they train.
 """
 
 from __future__ import annotations
 
+import re
+from functools import lru_cache
 from pkgutil import resolve_name
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
-__all__ = ["POLICY_NAMES", "SCHEDULER_NAMES", "check_known", "is_policy_name"]
+from apportion.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+__all__ = ["POLICY_NAMES", "check_known", "is_policy_name", "is_scheduler_name", "model_of"]
 
 POLICY_NAMES = (
     "max_min_fairness",
@@ -39,21 +49,10 @@ POLICY_NAMES = (
 )
 """Policies that come with the package."""
 
-SCHEDULER_NAMES = (
-    "dally",
-    "dally_manual",
-    "dally_no_wait",
-    "dally_fully_consolidated",
-    "tiresias",
-    "tiresias_continuous",
-    "gandiva",
-    "themis",
-)
-"""Schedulers that come with the package."""
-
 _HOMES = {
     "placement": "apportion.mechanism.placements:PLACEMENTS",
     "network": "apportion.sim.network.registry:NETWORKS",
+    "scheduler": "apportion.mechanism.deciders:DECIDERS",
 }
 """Where the registry of a kind stands. It is imported when a name is checked, and not before: the
 registries stand above those who write their names down.
@@ -63,6 +62,11 @@ registries stand above those who write their names down.
 def is_policy_name(name: str) -> bool:
     """Tell whether a name is that of a policy, endings for its variants included."""
     return name.removesuffix("_space_sharing").removesuffix("_agnostic") in POLICY_NAMES
+
+
+def is_scheduler_name(name: str) -> bool:
+    """Tell whether a name is that of a scheduler."""
+    return name in resolve_name(_HOMES["scheduler"])
 
 
 def check_known(kind: str, name: str) -> None:
@@ -81,3 +85,47 @@ def check_known(kind: str, name: str) -> None:
         With the nearest name and all valid ones.
     """
     resolve_name(_HOMES[kind])[name]
+
+
+_OTHER_NAMES: Mapping[str, str] = MappingProxyType(
+    {"bert": "BERT-large", "mobilenetv3small": "MobileNetV3"}
+)
+"""Models that are known under two names, by the second one without its punctuation."""
+
+
+def model_of(job_type: str, known: Collection[str], *, kind: str = "ModelProfile") -> str:
+    """Name of the model that a job type trains.
+
+    A remark in parentheses, capitals and punctuation do not count: ``"ResNet-50 (batch size 64)"``,
+    as Gavel writes it, is ``"ResNet50"``.
+
+    Parameters
+    ----------
+    job_type
+        As the workload spells it.
+    known
+        Names of the models to choose from.
+    kind
+        What one can add to them, as errors say it.
+
+    Raises
+    ------
+    InputError
+        If none of them is meant; it names them all and says how to add one.
+    """
+    by_letters = {_letters(name): name for name in known}
+    letters = _letters(re.sub(r"\(.*\)", "", job_type))
+    other = _letters(_OTHER_NAMES.get(letters, ""))
+    model = by_letters.get(letters) or by_letters.get(other)
+    if model is None:
+        raise InputError(
+            f"The job type {job_type!r} has no communication profile. Known: {', '.join(known)}. "
+            f"Add one with profiles={{job_type: {kind}(...)}}."
+        )
+    return model
+
+
+@lru_cache(maxsize=4096)
+def _letters(name: str) -> str:
+    """Letters and digits of a name, lower case."""
+    return re.sub(r"[^a-z0-9]", "", name.lower())

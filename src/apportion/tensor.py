@@ -15,6 +15,7 @@ from apportion.checks import LARGEST_COUNT, LARGEST_NUMBER, mapping
 from apportion.combination_rows import check_members, combination_table
 from apportion.errors import InputError, written
 from apportion.given import cluster_of, jobs_table, labelled_array, no_workers
+from apportion.jobs import order_of_submission
 from apportion.option_labels import (
     OPTION_LEVELS,
     called,
@@ -23,6 +24,7 @@ from apportion.option_labels import (
     written_option,
 )
 from apportion.table_checks import as_floats, check_unique, table
+from apportion.whole_files import writing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -135,7 +137,8 @@ class ThroughputTensor:
             What else is known of the jobs, a table or a dict of columns (see `solve`).
         """
         if isinstance(table, ThroughputTensor):
-            return table._with(workers, jobs)
+            given = workers is not None or jobs is not None
+            return table._with(workers, jobs) if given else table
         if isinstance(table, (np.ndarray, list, tuple)):
             table, workers = labelled_array(table, workers)
         if not isinstance(table, (pd.DataFrame, Mapping)):
@@ -153,8 +156,6 @@ class ThroughputTensor:
 
     def _with(self, workers: Workers | None, jobs: Jobs | None) -> ThroughputTensor:
         """Return the same throughputs with other workers or facts about the jobs, if given."""
-        if workers is None and jobs is None:
-            return self
         other = copy(self)
         if workers is not None:
             cluster = cluster_of(workers, self.accelerator_of_option.unique().tolist())
@@ -169,9 +170,9 @@ class ThroughputTensor:
         Options of several levels stay as they are.
         """
         there = set(self.accelerator_of_option)
-        missing = [name for name in cluster.accelerators if name not in there]
-        if self.options.nlevels > 1 or not missing:
+        if self.options.nlevels > 1 or cluster.gpus.keys() <= there:
             return self
+        missing = [name for name in cluster.accelerators if name not in there]
         columns = pd.Index([*self.options, *missing], name=self.options.name)
         values = self.values.reindex(columns=columns, fill_value=0.0)
         return ThroughputTensor(values, self.workers, self.jobs_table)
@@ -210,7 +211,29 @@ class ThroughputTensor:
         """Job ids, in the order in which they first appear."""
         return self.values.index.get_level_values(1).unique().rename(None)
 
-    @property
+    @cached_property
+    def member_places(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Row and job of each member, places in `rows` and `jobs`, shape (members,) each."""
+        levels = (self.values.index.get_level_values(level) for level in (0, 1))
+        row, job = (pd.factorize(level)[0] for level in levels)
+        return row.astype(np.intp), job.astype(np.intp)
+
+    @cached_property
+    def solo(self) -> bool:
+        """Whether every row is one job."""
+        return bool(self.rows.equals(self.jobs))
+
+    @cached_property
+    def jobs_by_id(self) -> NDArray[np.intp]:
+        """Places of the jobs in the order of their ids, see `order_of_submission`."""
+        return order_of_submission(self.jobs, np.zeros(len(self.jobs)))
+
+    @cached_property
+    def has_tiers(self) -> bool:
+        """Whether options have a level of tiers."""
+        return self.option_level("tier") is not None
+
+    @cached_property
     def options(self) -> pd.Index:
         """Labels of the options."""
         return self.values.columns
@@ -230,7 +253,7 @@ class ThroughputTensor:
         """Name of the accelerator type of each option, as in a cluster."""
         return self.type_labels.map(str)
 
-    @property
+    @cached_property
     def gpus_of_option(self) -> NDArray[np.float64] | None:
         """GPUs that an option holds, where options say so; else None."""
         level = self.option_level("gpus")
@@ -251,7 +274,8 @@ class ThroughputTensor:
         frame = self.values.copy()
         frame.columns = frame.columns.set_names([f"option_{level}" for level in levels])
         long = cast("pd.Series", frame.stack(levels, future_stack=True)).rename("steps_per_s")
-        long.reset_index().to_parquet(path, index=False)
+        with writing(path):
+            long.reset_index().to_parquet(path, index=False)
 
     def __repr__(self) -> str:
         combined = int((~self.rows.isin(self.jobs)).sum())

@@ -8,10 +8,17 @@ import hashlib
 import os
 import platform
 import re
+import threading
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-__all__ = ["drop_drafts", "is_alive", "replace_file", "this_machine"]
+from apportion.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["drop_drafts", "is_alive", "replace_file", "this_machine", "writing"]
 
 _PROCESS = re.compile(r"\.(\d{1,9})\.tmp\Z")
 
@@ -32,15 +39,17 @@ def this_machine() -> str:
 def replace_file(path: Path, content: bytes) -> None:
     """Replace a file in one step: a reader sees the old content or the new, never half.
 
-    It is written beside its place, as ``.NAME.MACHINE.PROCESS.tmp``, onto the disk, and then moved.
-    Drafts that killed processes of this machine have left are removed.
+    It is written beside its place, as ``.NAME.MACHINE.THREAD.PROCESS.tmp``, onto the disk, and then
+    moved: threads that write one file have drafts of their own, and the last one stays. Drafts that
+    killed processes of this machine have left are removed.
 
     Raises
     ------
     OSError
         If it cannot be written; the old content is still there.
     """
-    draft = path.with_name(f".{path.name}.{this_machine()}.{os.getpid()}.tmp")
+    writer = f"{threading.get_ident()}.{os.getpid()}"
+    draft = path.with_name(f".{path.name}.{this_machine()}.{writer}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with draft.open("wb") as file:
@@ -53,6 +62,23 @@ def replace_file(path: Path, content: bytes) -> None:
             draft.unlink()
         raise
     drop_drafts(path)
+
+
+@contextlib.contextmanager
+def writing(path: str | Path) -> Iterator[None]:
+    """Say which file cannot be written.
+
+    Raises
+    ------
+    InputError
+        In place of the error of the system, as for a folder that is not there.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise InputError(
+            f"Cannot write {error.filename or path}: {error.strerror or error}."
+        ) from error
 
 
 def drop_drafts(path: Path) -> None:

@@ -48,7 +48,14 @@ def test_end_to_end_in_a_pipe(tmp_path: Path) -> None:
     assert "out/compare/report.html" in lines[-1]
     assert max(map(len, lines)) <= 100
     made = sorted(file.name for file in (tmp_path / "out" / "compare").iterdir())
-    assert made == ["jobs.csv", "report.html", "run.json", "schedule.csv.gz", "summary.csv"]
+    assert made == [
+        "jobs.csv",
+        "report.html",
+        "run.json",
+        "run.toml",
+        "schedule.csv.gz",
+        "summary.csv",
+    ]
 
 
 def test_the_recorded_command_repeats_the_comparison(capsys: pytest.CaptureFixture[str]) -> None:
@@ -96,7 +103,7 @@ def test_a_log_measured_on_other_accelerators(capsys: pytest.CaptureFixture[str]
     summary = pd.read_csv("out/compare/summary.csv")
     assert summary["mean_jct_s"].tolist() == pytest.approx([2700.0])
     command = json.loads(Path("out/compare/run.json").read_text())["command"]
-    assert "--reference a100 --missing drop" in command
+    assert "reference=a100, missing=drop" in command
     assert main([*shlex.split(command)[1:], "--out", "again"]) == 0
     assert Path("again/jobs.csv").read_bytes() == Path("out/compare/jobs.csv").read_bytes()
 

@@ -58,6 +58,7 @@ def own_jobs() -> list[str]:
     return [*words, "--policies", "fifo", "--mechanism", "exact"]
 
 
+@pytest.mark.thorough
 def test_a_comparison_in_rounds_is_repeated_to_the_byte(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -89,6 +90,7 @@ def test_a_trace_is_read_again_and_a_change_of_it_is_told(
     assert "no longer" not in capsys.readouterr().out
 
 
+@pytest.mark.thorough
 def test_options_beside_the_file_take_the_place_of_its_own() -> None:
     first = compared(*FIRST)
     changed = again("--seed", "0", "--policies", "isolated", "--generate-jobs", "3")
@@ -184,7 +186,7 @@ def test_what_is_no_run_json(content: str, capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.parametrize(
     ("part", "name", "value", "message"),
     [
-        ("origin", "generate_jobs", "many", "origin of the workload: Argument --generate-jobs"),
+        ("origin", "generate_jobs", "many", "origin of the workload: Argument jobs"),
         ("origin", "jobs_per_hour", -1.0, "'-1' must be a finite number >= 0"),
         ("settings", "out", "here", "'out'"),
         ("settings", "round_seconds", "long", "round_seconds is 'long'"),

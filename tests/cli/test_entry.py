@@ -107,6 +107,7 @@ def test_ctrl_c_is_one_line_and_status_two(
     assert "same command" in text
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(os.name != "posix", reason="pipes as in a Unix shell")
 def test_a_reader_that_leaves_early_is_no_error() -> None:
     reading, writing = os.pipe()
@@ -119,6 +120,7 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
     assert done.returncode == 0
 
 
+@pytest.mark.thorough
 def test_verbose_shows_where_an_error_came_from(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

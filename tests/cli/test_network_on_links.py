@@ -54,6 +54,7 @@ def files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> tuple[str, str]
     return jobs, str(tmp_path / "pairs.toml")
 
 
+@pytest.mark.thorough
 def test_a_comparison_on_a_topology_of_a_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -123,6 +124,7 @@ def test_links_of_gangs_are_those_of_the_topology() -> None:
     )
 
 
+@pytest.mark.thorough
 def test_a_topology_is_taken_by_every_mechanism() -> None:
     wide = TreeTopology("wide", (get_topology("cassini").levels[0],), 24)  # type: ignore[attr-defined]
     load = ap.generate_communicating_workload(4, jobs_per_hour=60, models=["VGG16"])

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from tests.seeds import sampled
 
 from apportion.cli import main
 from apportion.sim import generate_workload, read_workload
@@ -25,6 +26,7 @@ def record_of(folder: str) -> dict[str, object]:
     return record
 
 
+@pytest.mark.thorough
 def test_schedulers_and_a_policy_in_one_command(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["compare", *TINY, "--policies", "dally,tiresias,max_min_fairness"]
     assert main(words) == 0
@@ -55,6 +57,7 @@ def test_schedulers_and_a_policy_in_one_command(capsys: pytest.CaptureFixture[st
         "topology": None,
         "lease_seconds": None,
         "checkpoint_seconds_per_gpu": None,
+        "preemption_overhead_seconds": None,
         "placement": None,
         "timers": None,
         "seed": 0,
@@ -105,6 +108,7 @@ def test_own_jobs_on_racks_of_a_chosen_accelerator(capsys: pytest.CaptureFixture
     assert jobs["jct_s"].tolist() == pytest.approx([1.12 * 7200 + 2 * 8])
 
 
+@pytest.mark.thorough
 def test_racks_of_several_types_are_repeated_by_the_command_that_is_recorded() -> None:
     words = ["compare", "--racks", "v100=1,k80=2", "--machines-per-rack", "2", "--policies", "fifo"]
     words += ["--gpus-per-machine", "4", "--generate-jobs", "3", "--jobs", "1"]
@@ -113,7 +117,7 @@ def test_racks_of_several_types_are_repeated_by_the_command_that_is_recorded() -
     assert recorded["cluster"]["gpus"] == {"v100": 8, "k80": 16}
     assert "--racks v100=1,k80=2 --machines-per-rack 2" in recorded["command"]
     before = Path("out/compare/jobs.csv").read_bytes()
-    again = recorded["command"].split()[1:]
+    again = shlex.split(recorded["command"])[1:]
     assert main([*again, "--jobs", "1", "--out", "again"]) == 0
     assert Path("again/jobs.csv").read_bytes() == before
 
@@ -179,12 +183,15 @@ def test_written_jobs_for_racks_run_as_the_generated_ones(
 @pytest.mark.usefixtures("without_plots")
 @pytest.mark.parametrize(
     ("words", "arrivals"),
-    [
-        (["--arrivals", "batch"], {}),
-        (["--arrivals", "poisson"], {"jobs_per_hour": 20.0}),
-        (["--arrivals", "diurnal"], {"arrivals": "diurnal", "jobs_per_hour": 20.0}),
-        (["--arrivals", "diurnal", "--days", "3"], {"arrivals": "diurnal", "days": 3.0}),
-    ],
+    sampled(
+        [
+            (["--arrivals", "batch"], {}),
+            (["--arrivals", "poisson"], {"jobs_per_hour": 20.0}),
+            (["--arrivals", "diurnal"], {"arrivals": "diurnal", "jobs_per_hour": 20.0}),
+            (["--arrivals", "diurnal", "--days", "3"], {"arrivals": "diurnal", "days": 3.0}),
+        ],
+        3,
+    ),
     ids=["batch", "poisson", "diurnal", "days"],
 )
 def test_arrivals_of_generated_jobs_and_the_command_that_repeats_them(

@@ -106,6 +106,7 @@ def test_the_fewest_gpus(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Did you mean '--gpus'" in refused(capsys, *serve, "--gpu", "2")
 
 
+@pytest.mark.thorough
 def test_what_lending_is_worth(capsys: pytest.CaptureFixture[str]) -> None:
     generated("--rate", "0.1")
     capsys.readouterr()

@@ -32,6 +32,7 @@ def printed(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
     return captured.out.splitlines()
 
 
+@pytest.mark.thorough
 def test_a_sweep_prints_means_over_seeds_and_its_files(capsys: pytest.CaptureFixture[str]) -> None:
     lines = printed(capsys, *SMALL, "--loads", "0.5,2", "--seeds", "0,1", "--out", "here")
     assert lines[0].startswith("8 runs on v100=2,k80=2 in ")
@@ -39,7 +40,7 @@ def test_a_sweep_prints_means_over_seeds_and_its_files(capsys: pytest.CaptureFix
     assert lines[3].split()[:3] == ["policy", "load", "seeds"]
     rows = [line.split()[:3] for line in lines[5:9]]
     assert rows == [[p, load, "2"] for load in ("0.5", "2") for p in ("fifo", "isolated")]
-    assert lines[-1] == "Files: runs.csv, summary.csv, sweep.json, runs.jsonl in here"
+    assert lines[-1] == "Files: runs.csv, summary.csv, sweep.json, run.toml, runs.jsonl in here"
     assert max(map(len, lines)) <= 100
     runs = pd.read_csv("here/runs.csv")
     hours = runs.groupby(["load", "policy"], sort=False)["mean_jct_s"].mean() / 3600
@@ -51,6 +52,7 @@ def test_a_sweep_prints_means_over_seeds_and_its_files(capsys: pytest.CaptureFix
     assert again[3:] == lines[3:]
 
 
+@pytest.mark.thorough
 def test_a_dry_run_lists_the_runs_and_runs_none(capsys: pytest.CaptureFixture[str]) -> None:
     lines = printed(capsys, *SMALL, "--seeds", "0,1", "--dry-run")
     assert [line.split()[0] for line in lines[1:5]] == ["fifo", "fifo", "isolated", "isolated"]
@@ -97,6 +99,7 @@ def test_a_failed_run_is_told_at_the_end(
     assert captured.err.count("\n") == 1
 
 
+@pytest.mark.thorough
 def test_schedulers_and_policies_on_racks(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--racks", "1", "--machines-per-rack", "2", "--generate-jobs", "4", "--jobs", "1"]
     words += ["--arrivals", "poisson", "--jobs-per-hour", "60", "--too-large", "drop"]

@@ -24,19 +24,17 @@ import pandas as pd
 import apportion as ap
 import apportion.elastic
 from apportion.errors import InputError, SolveError
-from apportion.mechanism.elastic_deciders import ELASTIC_RULES, ElasticRule
+from apportion.mechanism.deciders import DECIDERS
+from apportion.mechanism.elastic import ElasticRule
 from apportion.mechanism.gates import GATES
-from apportion.mechanism.offers import SCHEDULERS
+from apportion.mechanism.orders import ORDERS
 from apportion.mechanism.placements import PLACEMENTS, Strategy
-from apportion.mechanism.queue import QUEUES
-from apportion.mechanism.stay import GATED
-from apportion.mechanism.turns import TURNS
 from apportion.mechanisms import MECHANISMS
 from apportion.pairs import PairThroughputs
 from apportion.policies.registry import POLICIES, get_policy
 from apportion.sim.deciders import get_decider
 from apportion.sim.network.registry import NETWORKS
-from apportion.sim.network.topologies import TOPOLOGY_PRESETS
+from apportion.sim.network.topology.named import TOPOLOGY_PRESETS
 from apportion.sim.settings import settings_for
 
 if TYPE_CHECKING:
@@ -46,7 +44,7 @@ LIMIT_S = 150
 """Seconds of the processor after which a case is endless: all have a few short jobs, and code that
 is compiled at its first use takes some 30 seconds."""
 
-NOTHING_HAPPENS = ("gets ahead", "would wait for ever", "stand still", "puts off")
+NOTHING_HAPPENS = ("gets ahead", "would wait for ever", "stand still", "puts off", "ever happen")
 """What an error of a run says in which nothing can happen any more."""
 
 
@@ -120,16 +118,16 @@ class Least(ap.Policy):
 
 def register_possible() -> None:
     """Put parts into registries that are empty otherwise."""
-    QUEUES["in_turn"] = InTurn()
+    DECIDERS["in_turn"] = InTurn()
 
 
 def register_impossible() -> None:
     """Put parts into the registries under which nothing may ever happen."""
     PLACEMENTS["nowhere"] = Nowhere
-    QUEUES["nobody_in_a_queue"] = Nobody()
+    DECIDERS["nobody_in_a_queue"] = Nobody()
     NETWORKS["standing"] = lambda _profiles: Standing()
     GATES["never"] = Never()
-    ELASTIC_RULES["no_elastic_job"] = NoElasticJob()
+    DECIDERS["no_elastic_job"] = NoElasticJob()
     POLICIES["least"] = Least
 
 
@@ -142,8 +140,7 @@ def deciders() -> list[str]:
         except InputError:
             continue
         policies.append(name)
-    others = [name for each in (SCHEDULERS, QUEUES, GATED, ELASTIC_RULES) for name in each]
-    return [*policies, *dict.fromkeys(others)]
+    return [*policies, *DECIDERS]
 
 
 ENDINGS = ("", "_agnostic", "_space_sharing", "_agnostic_space_sharing")
@@ -246,7 +243,7 @@ def setting(field: Any, rng: np.random.Generator, cluster: ap.Cluster, networks:
         "topology": list(TOPOLOGY_PRESETS),
         "timers": ["none", "manual", "tuned", "0,0", "1e9,1e9"],
         "gate": list(GATES),
-        "order": list(TURNS),
+        "order": list(ORDERS),
         "gang_restart": ["stop_resume", "afe", "edl"],
         "gang_sizes": ["every", "whole_nodes"],
         "goodputs": ["told", "fitted"],

@@ -43,7 +43,8 @@ def unlike(told: list[dict[str, str]], *fine: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize(("first", "last"), batches(12, 1200))
+@pytest.mark.thorough
+@pytest.mark.parametrize(("first", "last"), batches(6, 1200))
 def test_every_decider_runs_by_every_mechanism_or_is_refused_in_words(
     first: int, last: int
 ) -> None:
@@ -53,7 +54,8 @@ def test_every_decider_runs_by_every_mechanism_or_is_refused_in_words(
     assert sum(each["became"] == "ran" for each in told) >= 0.4 * len(told)
 
 
-@pytest.mark.parametrize(("first", "last"), batches(12, 1200))
+@pytest.mark.thorough
+@pytest.mark.parametrize(("first", "last"), batches(6, 1200))
 def test_what_can_never_end_says_so(first: int, last: int) -> None:
     """Settings at and beyond their limits, and parts by which nothing may ever happen."""
     told = outcomes("impossible", first, last)

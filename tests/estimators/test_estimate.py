@@ -13,9 +13,9 @@ from apportion.estimators import (
     interference_errors,
 )
 from apportion.estimators.estimate import draw_measurements
-from apportion.sim.interference import generate_pair_throughputs
+from apportion.sim.drawn.interference import generate_pair_throughputs
 from apportion.sim.traces.oracle import read_pair_oracle
-from benchmarks.estimator_simple import SIMPLE_PAIRS, simple_pairs
+from benchmarks.estimators.simple import SIMPLE_PAIRS, simple_pairs
 
 if TYPE_CHECKING:
     from pathlib import Path

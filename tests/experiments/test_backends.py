@@ -88,6 +88,7 @@ def thread_name(task: int, report: object, shared: object) -> str:
     return threading.current_thread().name
 
 
+@pytest.mark.thorough
 def test_a_dask_cluster_that_runs_is_used_and_left_running(
     alone: pd.DataFrame, tmp_path: Path
 ) -> None:

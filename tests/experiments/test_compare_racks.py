@@ -9,7 +9,7 @@ from apportion.cluster import Cluster
 from apportion.errors import InputError
 from apportion.experiments import compare, simulations
 from apportion.experiments.comparisons.run import FOLDER
-from apportion.mechanism.offers import get_scheduler
+from apportion.mechanism.deciders import get_scheduler
 from apportion.report import html
 from apportion.sim import Run, generate_rack_workload, simulate
 from apportion.sim.fingerprint import fingerprint

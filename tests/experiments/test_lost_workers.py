@@ -76,6 +76,7 @@ def test_a_given_workload_is_swept_alike_in_any_number_of_processes() -> None:
     pd.testing.assert_frame_equal(one.drop(columns=clocks), two.drop(columns=clocks))
 
 
+@pytest.mark.thorough
 def test_a_process_that_dies_is_one_error_that_says_how_to_go_on() -> None:
     def dying(task: int, report: Report | None, shared: Any) -> int:
         if task == 1:

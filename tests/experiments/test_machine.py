@@ -106,6 +106,7 @@ def test_a_failure_keeps_its_kind_its_words_and_where_it_came_from(
     assert type(error).__name__ in failure.cause().__notes__[0]
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(sys.platform == "win32", reason="forks, to load modules once")
 @pytest.mark.parametrize(("draws", "first"), [(3, 0), pytest.param(120, 3, marks=pytest.mark.slow)])
 def test_drivers_share_the_cells_of_a_folder(draws: int, first: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field, replace
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 import joblib
@@ -13,6 +14,7 @@ import pytest
 import apportion as ap
 from apportion.errors import InputError
 from apportion.experiments.machine.own_parts import OwnParts
+from apportion.mechanisms import MECHANISMS
 from apportion.registry import Registry
 from apportion.sim.network.registry import NETWORKS
 
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+MADE_BY = [resolve_name(each.home) for each in MECHANISMS.values()]
+"""With them every registry is loaded that a run looks at."""
 RACKS = ap.Cluster.of_racks(1, machines_per_rack=2, gpus_per_machine=2, accelerator="v100")
 ON_LINKS = ap.Cluster({"a100": 12}, gpus_per_machine=1)
 QUEUE = "at,ran\n0,4000\n50,900\n700,2000\n"
@@ -36,7 +40,6 @@ class Own:
     settings: dict[str, Any] = field(default_factory=dict)
 
 
-SCHEDULERS = "from apportion.mechanism.{module} import {names}\nfrom dataclasses import replace\n"
 OWN = {
     "apportion.policies": Own(
         """
@@ -64,6 +67,16 @@ class own(Strategy):
 """,
         settings={"placement": "own"},
     ),
+    "apportion.mechanisms": Own(
+        """
+class Long:
+    name = "long"
+    def parts(self, decider, about):
+        return ap.Rounds(seconds=500.0).parts(decider, about)
+own = Long()
+""",
+        settings={"mechanism": "own"},
+    ),
     "apportion.networks": Own(
         """
 class Slow:
@@ -76,7 +89,7 @@ own = lambda profiles: Slow()
     ),
     "apportion.topologies": Own(
         """
-from apportion.sim.network.topologies import leaf_spine
+from apportion.sim.network.topology.named import leaf_spine
 own = lambda: leaf_spine(
     "mine", servers=12, gpus_per_server=1, servers_per_leaf=4, server_gbps=25.0
 )
@@ -121,53 +134,37 @@ own = Often()
         workload="contended",
         settings={"gate": "own", "engine": "plain"},
     ),
-    "apportion.gated": Own(
-        SCHEDULERS.format(module="stay", names="GatedScheduler")
-        + """
-own = GatedScheduler(name="own", order="srsf", placement="first_fit", gate="at_most_2")
-""",
-        ("own", "srsf_1"),
-        workload="contended",
-    ),
-    "apportion.queues": Own(
-        SCHEDULERS.format(module="queue", names="QUEUES")
-        + """
+    "apportion.deciders": Own(
+        """
+from dataclasses import dataclass, replace
 import numpy as np
+from apportion.mechanism.offers.rules import NoWait
+class Never(NoWait):
+    pass
 @dataclass(frozen=True)
 class Last(ap.QueueScheduler):
     name = "own"
     def queue(self, jobs, now_s):
-        assert "own" in QUEUES
+        assert "own" in ap.DECIDERS
         for job in jobs.active[::-1]:
             yield job, np.argsort(-jobs.speed[job], kind="stable")
 own = Last()
-""".replace("import numpy", "from dataclasses import dataclass\nimport numpy"),
+""",
         ("own",),
     ),
-    "apportion.schedulers": Own(
-        SCHEDULERS.format(module="offers", names="SCHEDULERS")
-        + """
-from apportion.mechanism.offers.rules import NoWait
-class Never(NoWait):
-    pass
-own = replace(SCHEDULERS["themis"], name="own", rule=Never(), source="a cell")
-""",
-        ("own", "dally_no_wait"),
-    ),
-    "apportion.elastic_rules": Own(
+    "apportion.orders": Own(
         """
 from dataclasses import dataclass
-from apportion.mechanism.elastic_deciders import ELASTIC_RULES, ElasticRule
 @dataclass(frozen=True, repr=False)
-class Mine(ElasticRule):
-    name = "own"
-    def choose(self, jobs):
-        return ELASTIC_RULES["afs"].choose(jobs)
-own = Mine()
+class LargestFirst(ap.Order):
+    rule = "most GPUs first"
+    def turn(self, job):
+        return 0, -job.gpus
+own = LargestFirst()
 """,
-        ("own", "tiresias"),
-        workload="elastic",
-        cluster=ap.Cluster.of("v100=8"),
+        ("ada_srsf", "srsf_1"),
+        workload="contended",
+        settings={"order": "own"},
     ),
 }
 """For every registry. A new one belongs here."""
@@ -259,11 +256,46 @@ def test_workers_know_what_a_cell_has_registered(group: str, where: str, tmp_pat
             pd.testing.assert_frame_equal(mine, theirs)
 
 
+DECIDERS = """
+from dataclasses import dataclass, replace
+from apportion.elastic import ElasticRule
+from apportion.mechanism.offers.rules import NoWait
+class Never(NoWait):
+    pass
+@dataclass(frozen=True, repr=False)
+class Mine(ElasticRule):
+    name = "own_rule"
+    def choose(self, jobs):
+        return ap.DECIDERS["afs"].choose(jobs)
+ap.DECIDERS["own_rule"] = Mine()
+ap.DECIDERS["own_offers"] = replace(ap.DECIDERS["themis"], name="own_offers", rule=Never())
+"""
+
+
+@pytest.mark.usefixtures("registries")
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("names", "workload", "cluster"),
+    [
+        (["own_rule", "tiresias"], "elastic", ap.Cluster.of("v100=8")),
+        (["own_offers", "dally_no_wait"], "usual", ap.Cluster.of_racks(1, accelerator="v100")),
+    ],
+)
+def test_workers_know_deciders_of_every_mechanism(
+    names: list[str], workload: str, cluster: ap.Cluster, tmp_path: Path
+) -> None:
+    exec(compile(DECIDERS, "<cell>", "exec"), {"__name__": "__main__", "ap": ap})
+    load = workload_of(workload, tmp_path)
+    here, there = (ap.compare(names, load, cluster, n_jobs=n, progress=False) for n in (1, 2))
+    pd.testing.assert_frame_equal(here.summary()[FIGURES], there.summary()[FIGURES])
+
+
+@pytest.mark.thorough
 @pytest.mark.usefixtures("registries")
 def test_processes_know_everything_at_once(tmp_path: Path) -> None:
     for group in OWN:
         run_cell(group)
-    groups = ["apportion.trace_formats", "apportion.elastic_rules"]
+    groups = ["apportion.trace_formats", "apportion.deciders"]
     here, there = ([outcomes(group, n, tmp_path) for group in groups] for n in (1, 2))
     for mine, theirs in zip(here, there, strict=True):
         for one, other in zip(mine, theirs, strict=True):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pytest
+from tests.seeds import sampled
 
 import apportion as ap
 from apportion.sim.engine.snapshot import Snapshots
@@ -49,6 +50,7 @@ def resumed(patch: pytest.MonkeyPatch) -> list[bool]:
     return found
 
 
+@pytest.mark.thorough
 def test_a_comparison_goes_on_within_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def compare(**more: Any) -> ap.Comparison:
         return ap.compare(POLICIES, LOAD, "v100=4,k80=4", n_jobs=1, **more)
@@ -71,6 +73,7 @@ def test_a_comparison_goes_on_within_a_run(tmp_path: Path, monkeypatch: pytest.M
             )
 
 
+@pytest.mark.thorough
 def test_a_damaged_state_begins_the_run_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -90,7 +93,8 @@ def test_a_damaged_state_begins_the_run_anew(
         pd.testing.assert_frame_equal(after[policy].jobs, run.jobs, check_exact=True)
 
 
-@pytest.mark.parametrize("resume", [True, False])
+@pytest.mark.thorough
+@pytest.mark.parametrize("resume", sampled([True, False], 2))
 def test_a_sweep_goes_on_within_a_run(
     resume: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -197,6 +197,7 @@ def test_stored_files_are_never_carried_out(tmp_path: Path) -> None:
     assert {file.relative_to(package).as_posix() for file in users} <= {"testing/policy.py", *sent}
 
 
+@pytest.mark.thorough
 def test_a_comparison_resumed_from_damaged_files_writes_the_same_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -222,6 +223,7 @@ def test_a_comparison_resumed_from_damaged_files_writes_the_same_bytes(
         assert again() == whole
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
 def test_a_killed_comparison_goes_on_and_writes_the_same_bytes(tmp_path: Path) -> None:
     words = shlex.split(

@@ -1,17 +1,21 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from tests.own_policies import Mine
+from tests.seeds import sampled
 
 from apportion.errors import ApportionError, InputError
-from apportion.experiments import plan_sweep, simulations, sweep
+from apportion.experiments import compare, plan_sweep, simulations, sweep
 from apportion.experiments.machine.store import FILE
 from apportion.policies import FIFO
+from apportion.policies.registry import POLICIES
 from apportion.sim import Run, generate_workload, simulate
 
 if TYPE_CHECKING:
@@ -57,6 +61,7 @@ def simulated(any_run: Run, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, 
     return done
 
 
+@pytest.mark.thorough
 def test_every_row_is_what_a_simulation_by_itself_gives(swept: Any) -> None:
     table = without_clocks(swept)
     assert table["policy"].tolist() == (["fifo"] * 2 + ["isolated"] * 2) * 2
@@ -83,6 +88,7 @@ def test_the_summary_is_over_the_seeds(swept: Any) -> None:
         assert [row["mean_jct_s_lowest"], row["mean_jct_s_highest"]] == sorted(values)
 
 
+@pytest.mark.thorough
 def test_more_of_everything_runs_only_what_is_new(
     tmp_path: Path, simulated: list[tuple[str, int]]
 ) -> None:
@@ -120,6 +126,7 @@ class Helped(Policy):
 """
 
 
+@pytest.mark.thorough
 def test_a_change_of_what_a_policy_calls_runs_again(
     simulated: list[tuple[str, int]], tmp_path: Path
 ) -> None:
@@ -146,7 +153,10 @@ def test_a_half_written_line_costs_one_run(
     assert [json.loads(line)["error"] for line in lines] == [None] * 8
 
 
-@pytest.mark.parametrize("error", [ApportionError("no solver"), ZeroDivisionError("no solver")])
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    "error", sampled([ApportionError("no solver"), ZeroDivisionError("no solver")], 2)
+)
 def test_a_failing_run_is_a_row_and_is_tried_again(
     error: Exception, any_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -298,3 +308,36 @@ def test_several_workloads_have_axes_and_tables_of_their_own() -> None:
     assert text.startswith("8 runs on v100=2,k80=2\n\ntwo\npolicy ")
     assert "\n\nphilly\npolicy " in text
     assert max(map(len, text.splitlines())) <= 100
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("workers", "threads", "shared"),
+    [
+        (1, 3, False),
+        *(
+            pytest.param(workers, 12, shared, marks=pytest.mark.slow)
+            for workers in (1, 2)
+            for shared in (False, True)
+        ),
+    ],
+)
+def test_any_number_of_threads_at_once_have_the_tables_of_one(
+    workers: int, threads: int, shared: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Comparisons and sweeps beside each other, in folders of their own, of each other, or none."""
+    monkeypatch.setitem(POLICIES, "mine", Mine)
+
+    def table(call: int, n_jobs: int, out: Path | None) -> str:
+        jobs = generate_workload(jobs=2, jobs_per_hour=6.0, seed=call // 2 % 3)
+        options: Any = {"n_jobs": n_jobs, "mechanism": "exact", "out": out, "progress": False}
+        if call % 2:
+            return str(compare(["mine", "fifo"], jobs, "v100=2,k80=2", **options).jobs().to_csv())
+        return without_clocks(sweep(["mine", "fifo"], jobs, "v100=2,k80=2", **options)).to_csv()
+
+    def beside(call: int) -> str:
+        return table(call, workers, tmp_path / f"{call % 6}" if shared else None)
+
+    alone = [table(call, 1, None) for call in range(min(threads, 6))]
+    with ThreadPoolExecutor(threads) as pool:
+        assert list(pool.map(beside, range(threads))) == [alone[k % 6] for k in range(threads)]

@@ -12,7 +12,6 @@ import pandas as pd
 from tests.malformed.values import bad_table, bad_value
 
 import apportion as ap
-from apportion.mechanism.offers import SCHEDULERS
 from apportion.mechanism.offers.timers import AutoTunedTimers, ManualTimers
 from apportion.policies.registry import BUILT_IN, SPECIALISED
 from apportion.sim.network import get_network
@@ -145,11 +144,12 @@ def _choices() -> list[Call]:
     for policy in (*BUILT_IN, *SPECIALISED):
         own = {each.name: getattr(policy(), each.name) for each in fields(policy())}  # type: ignore[arg-type]
         calls.append(Call(policy.__name__, policy, own))
-    for name, scheduler in SCHEDULERS.items():
+    for name in ap.scheduler_table("leases")["name"]:
+        scheduler = ap.get_scheduler(name)
         options = {
             each.name: getattr(scheduler, each.name)
             for each in fields(scheduler)
-            if each.name not in ("name", "source")
+            if each.name not in ("name", "source", "of_elastic")
         }
         calls.append(
             Call(name, lambda name=name, **given: ap.get_scheduler(name, **given), options)
@@ -244,6 +244,7 @@ def _simulating(folder: Path) -> list[Call]:
         "placement_sensitive": False,
         "carry_over": None,
         "leases": True,
+        "tiers": None,
         "seed": 0,
     }
     leased = {

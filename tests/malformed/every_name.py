@@ -115,7 +115,7 @@ def _examples() -> dict[str, list[Any]]:
         "Run": [run],
         "Runs": [{"fifo": run}],
         "Policy": ["fifo", ap.MaxMinFairness()],
-        "Decider": ["fifo"],
+        "AnyDecider": ["fifo"],
         "Allocation": [allocation],
         "Throughputs": [speeds()],
         "DataFrame": [speeds(), jobs(), run.jobs, made.jobs],

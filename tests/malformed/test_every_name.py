@@ -14,6 +14,7 @@ from tests.malformed.every_name import public_calls
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("first", "last"),
     [pytest.param(0, 300), pytest.param(300, 5000, marks=pytest.mark.slow)],

@@ -71,6 +71,7 @@ def try_commands(folder: Path, cases: range, capsys: pytest.CaptureFixture[str])
             assert len(lines) == 1, (case, words, said)
 
 
+@pytest.mark.thorough
 def test_what_is_right_is_accepted(tmp_path: Path) -> None:
     for call in all_calls(tmp_path):
         call.function(**call.arguments)
@@ -85,10 +86,12 @@ def test_calls(tmp_path: Path) -> None:
     try_calls(tmp_path, range(FEW))
 
 
+@pytest.mark.thorough
 def test_files(tmp_path: Path) -> None:
     try_files(tmp_path, range(FEW))
 
 
+@pytest.mark.thorough
 def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     try_commands(tmp_path, range(FEW // 5), capsys)
 

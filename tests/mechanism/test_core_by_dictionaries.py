@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
+from tests.seeds import each_seed
 
 from apportion.cluster import Cluster
 from apportion.mechanism.core import RoundCore
@@ -155,7 +156,7 @@ def one_round(rng: np.random.Generator, core: RoundCore, plain: Plain) -> None:
     plain.run(chosen, seconds.tolist())
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", each_seed(10, 40))
 def test_jobs_come_go_and_are_served_as_in_plain_books(seed: int) -> None:
     rng = np.random.default_rng(seed)
     core, plain = begin(rng)
@@ -178,7 +179,7 @@ def test_jobs_come_go_and_are_served_as_in_plain_books(seed: int) -> None:
             one_round(rng, core, plain)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", each_seed(10, 30))
 def test_jobs_that_share_go_on_where_their_devices_are(seed: int) -> None:
     rng = np.random.default_rng([seed, 1])
     core, plain = begin(rng)

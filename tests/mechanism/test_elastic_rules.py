@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 import pytest
 from tests.oracles import elastic_values as values
 
+import apportion as ap
 from apportion.errors import InputError
-from apportion.mechanism.elastic_rules import elastic_share, shortest_first
+from apportion.mechanism.elastic import ElasticJobs, ElasticRule
+from apportion.mechanism.elastic.greedy import elastic_share, shortest_first
 
 
 @pytest.mark.parametrize("over", ["after", "before"])
@@ -53,3 +58,32 @@ def test_what_is_no_table_is_refused() -> None:
         elastic_share([[1.0]], [1.0], -1)
     with pytest.raises(InputError, match="over"):
         elastic_share([[1.0]], [1.0], 1, over="later")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (lambda jobs: None, "answers None.*an array of 1 places"),
+        (lambda jobs: [], r"answers \[\]"),
+        (lambda jobs: [0, 1, 1], "an array of 1 places"),
+        (lambda jobs: [[0], [1, 2]], "no array"),
+        (lambda jobs: [999], "answers 999 for job .*from 0 to 7, -1 for none"),
+        (lambda jobs: [-2], "answers -2 for job"),
+        (lambda jobs: [0.9], "answers 0.9 for job"),
+        (lambda jobs: [np.nan], "answers nan for job"),
+        (lambda jobs: [True], "answers True for job"),
+        (lambda jobs: ["a"], "answers 'a' for job"),
+        (lambda jobs: jobs.gpus.sort(), "read-only"),
+    ],
+)
+def test_answers_that_cannot_be_are_refused(answer: Any, message: str) -> None:
+    @dataclass(frozen=True, repr=False)
+    class Says(ElasticRule):
+        name = "says"
+
+        def choose(self, jobs: ElasticJobs) -> Any:
+            return answer(jobs)
+
+    load = ap.generate_elastic_workload(1, hours=0.05, seed=1)
+    with pytest.raises(ValueError, match=message):  # numpy's, where an array is only to be read
+        ap.simulate(Says(), load, "v100=8")

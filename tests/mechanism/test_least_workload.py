@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.seeds import each_seed
 
 from apportion.errors import InputError
 from apportion.mechanism.devices import Devices
@@ -44,7 +45,7 @@ def some_state(rng: np.random.Generator) -> tuple[Devices, list[list[int]]]:
     return devices, [list(range(a, b)) for a, b in itertools.pairwise(firsts)]
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", each_seed(25, 150))
 def test_it_is_algorithm_1(seed: int) -> None:
     rng = np.random.default_rng(seed)
     devices, servers = some_state(rng)

@@ -14,19 +14,15 @@ import pytest
 from apportion.cluster import Cluster
 from apportion.errors import InputError
 from apportion.mechanism import RoundScheduler
+from apportion.mechanism.deciders import get_scheduler
 from apportion.mechanism.devices import Devices
 from apportion.mechanism.machines import MachinePool
-from apportion.mechanism.offers import (
-    AutoTunedTimers,
-    LeaseMechanism,
-    ManualTimers,
-    OfferScheduler,
-    get_scheduler,
-)
+from apportion.mechanism.offers import AutoTunedTimers, LeaseMechanism, ManualTimers, OfferScheduler
 from apportion.mechanism.offers.rules import SkewBased
-from apportion.mechanism.orders.by_past import DiscretizedLeastAttainedService
+from apportion.mechanism.orders import DiscretizedLeastAttainedService
 from apportion.mechanism.placement import Placer
 from apportion.mechanism.placements import PLACEMENTS, Gang, Strategy, register
+from apportion.mechanisms import MECHANISMS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,7 +61,7 @@ def shorn(part: str) -> Callable[[LeaseMechanism], object]:
         (arrive(gpus=0), "has scale factor 0; it must be from 1 to the 8 GPUs"),
         (arrive(job_type="VGG1"), "Unknown job type in skews 'VGG1'. Did you mean 'VGG11'"),
         (lambda mechanism: mechanism.restore(mechanism.state()), "before the first job arrives"),
-        *((shorn(part), f"has no {part!r}") for part in ("jobs", "racks", "timers", "random")),
+        *((shorn(part), f"has no {part!r}") for part in ("jobs", "racks", "timers", "placer")),
     ],
 )
 def test_the_lease_mechanism(mistake: Callable[[LeaseMechanism], object], message: str) -> None:
@@ -170,9 +166,10 @@ def test_devices_and_placements(mistake: Callable[[Placer], object], message: st
         (lambda: SkewBased().check("VGG12"), "Did you mean 'VGG11'"),
         (lambda: get_scheduler("daly"), "Unknown scheduler 'daly'. Did you mean 'dally'"),
         (lambda: get_scheduler("fifo"), "'fifo' is a policy, not a scheduler"),
-        (lambda: get_scheduler(3), "a name or an OfferScheduler, not int"),  # type: ignore[arg-type]
+        (lambda: get_scheduler(3), "a name or a scheduler, not int"),
         (lambda: get_scheduler("dally", histry_s=5.0), "Did you mean 'history_s'"),
-        (lambda: get_scheduler("dally", order="first"), "order is 'first'; see `OfferScheduler`"),
+        (lambda: get_scheduler("dally", order="first"), "Unknown order 'first'"),
+        (lambda: get_scheduler("dally", rule="first"), "rule is 'first'; see `OfferScheduler`"),
         (lambda: get_scheduler("tiresias", history_s=5.0, lease_s=-1.0), "history_s"),
     ],
 )
@@ -195,12 +192,59 @@ def test_placements_of_ones_own_that_are_none() -> None:
     class NoStrategy:
         name: str = field(default="none", init=False)
 
+    class Chooses(Strategy):
+        name = "no_choose"
+
     for other, message in (
         (Nameless, "has no name: give the class a text `name`"),
         (Taken, "There is already a placement 'first_fit'"),
         (NoStrategy, "is no placement; 'none' must be one"),
+        (Chooses, "is no placement; 'no_choose' must be one"),
     ):
         with pytest.raises(InputError, match=message):
             register(other)  # type: ignore[arg-type]
     assert dict(PLACEMENTS) == known
     assert not np.isin(["none"], list(PLACEMENTS)).any()
+
+
+@pytest.mark.parametrize(
+    ("chosen", "message"),
+    [
+        (True, "chose True for job 7"),
+        ([0.0, 1.0], r"chose \[0.0, 1.0\] for job 7"),
+        ("01", "chose '01' for job 7"),
+        ([True, False], "a list of 2 devices, by their numbers, or None"),
+        ([0, 0], "0 is named twice"),
+        ([-1, 0], "numbered from 0 to 3"),
+    ],
+)
+@pytest.mark.parametrize("again", [False, True])
+def test_what_placements_of_ones_own_choose(
+    monkeypatch: pytest.MonkeyPatch, chosen: Any, message: str, again: bool
+) -> None:
+    class Chooses(Strategy):
+        name = "chooses"
+
+        def choose(self, gang: Gang, devices: Devices) -> Any:
+            return self.choose_again(gang, (), devices)
+
+        def choose_again(self, gang: Gang, stay: Any, devices: Devices) -> Any:
+            return answer
+
+    monkeypatch.setitem(PLACEMENTS._known, "chooses", Chooses)
+    for mechanism in MECHANISMS.values():
+        if "placement" in {each.name for each in mechanism.settings()}:
+            for given in (Chooses, Chooses()):
+                with pytest.raises(InputError, match=r"register.Chooses., and .*='chooses'"):
+                    mechanism.of({"placement": given})
+    with pytest.raises(InputError, match=r"is for gangs of a given size.*'packed'"):
+        MECHANISMS["configurations"].of({"placement": "chooses"})
+    placer, answer = Placer(Cluster({"v100": 4}), "chooses"), chosen
+    gang = Gang(7, 2)
+    with pytest.raises(InputError, match=message):
+        placer.place_again(gang, [0]) if again else placer.place([7], [0], [2])
+    answer = (device for device in (3, 1))  # of a generator, each once
+    assert placer.place([7], [0], [2]) == []
+    assert placer.held == {7: (0, [3, 1])}
+    with pytest.raises(InputError, match="Job 2 holds no devices: place it first"):
+        placer.gangs([7, 2])  # type: ignore[arg-type]

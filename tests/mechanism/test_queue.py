@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import pytest
+from tests.seeds import each_seed
 
 import apportion as ap
-from apportion.mechanism.queue import QUEUES
+from apportion.mechanism.deciders import DECIDERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -88,7 +89,7 @@ def reference(load: ap.Workload, capacity: list[int], lost_s: float) -> list[flo
     return done
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", each_seed(10, 40))
 def test_against_a_clock_of_dictionaries(seed: int) -> None:
     rng = np.random.default_rng(seed)
     rows = []
@@ -139,7 +140,7 @@ def test_a_run_goes_on_from_its_snapshot(tmp_path: Any, monkeypatch: pytest.Monk
 
 def test_names_and_mistakes(monkeypatch: pytest.MonkeyPatch) -> None:
     load = ap.generate_workload(jobs=2)
-    monkeypatch.setitem(QUEUES._known, "mine", ShortestLeft())
+    monkeypatch.setitem(DECIDERS._known, "mine", ShortestLeft())
     assert ap.simulate("mine", load, "v100=8").policy == "shortest_left"
     assert ap.compare(["mine"], load, "v100=8", n_jobs=1)["shortest_left"].settings == (
         ap.simulate("mine", load, "v100=8").settings
@@ -153,3 +154,93 @@ def test_names_and_mistakes(monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         with pytest.raises(ap.InputError, match=message):
             call()
+
+
+@dataclass(frozen=True)
+class Answers(ShortestLeft):
+    """Answers what it is told, of the types that are given."""
+
+    answer: Any = None
+
+    def queue(self, jobs: JobTable, now_s: float) -> Any:
+        return self.answer(jobs, np.argsort(-jobs.speed[0], kind="stable"))
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (lambda jobs, kinds: None, "answers None"),
+        (lambda jobs, kinds: [0], "answers 0: no pair"),
+        (lambda jobs, kinds: [(0, kinds), (0, kinds)], "job 'a' .number 0. twice"),
+        (lambda jobs, kinds: [(1, kinds)], "job 'b' .number 1., which is not there"),
+        (lambda jobs, kinds: [(9, kinds)], "job 9, of which there is none"),
+        (lambda jobs, kinds: [(-1, kinds)], "job -1, of which there is none"),
+        (lambda jobs, kinds: [(0.0, kinds)], "job 0.0, of which there is none"),
+        (lambda jobs, kinds: [(False, kinds)], "job False, of which there is none"),
+        (lambda jobs, kinds: [("a", kinds)], "job 'a', of which there is none"),
+        (lambda jobs, kinds: [(0, None)], "answers None as the types of job 'a'"),
+        (lambda jobs, kinds: [(0, [17])], "type 17 for job 'a'.*from 0 to 1"),
+        (lambda jobs, kinds: [(0, [-1])], "type -1 for job 'a'"),
+        (lambda jobs, kinds: [(0, [0.0])], "type 0.0 for job 'a'"),
+        (lambda jobs, kinds: [(0, "ab")], "type 'a' for job 'a'"),
+    ],
+)
+def test_answers_that_cannot_be_are_refused(answer: Any, message: str) -> None:
+    load = workload([(0.0, 1, 50.0, 1.0, 2.0), (10.0, 1, 50.0, 1.0, 2.0)])
+    load = ap.Workload("two", load.jobs.set_axis(["a", "b"]), load.throughputs)
+    with pytest.raises(ap.InputError, match=message):
+        ap.simulate(Answers(answer=answer), load, {"a": 1, "b": 1})
+    for kind in (np.int32, np.int64, np.uint8, int):  # whole numbers of any kind are taken
+        fine = Answers(
+            answer=lambda jobs, kinds, k=kind: [(k(j), map(k, kinds)) for j in jobs.active]
+        )
+        assert ap.simulate(fine, load, {"a": 1, "b": 1}).jobs["jct_s"].max() < 51
+
+
+def test_who_names_a_job_twice_fails_the_public_check() -> None:
+    def twice(jobs: JobTable, kinds: Any) -> Any:
+        return [(job, kinds) for job in jobs.active for _ in range(2)]
+
+    with pytest.raises(ap.InputError, match="twice"):
+        ap.check_scheduler(Answers(answer=twice))
+
+
+def arrays_of(jobs: JobTable) -> dict[str, np.ndarray]:
+    """Every array of a job table, those of `facts` included."""
+    held = {**vars(jobs), **jobs.facts}
+    return {name: each for name, each in held.items() if isinstance(each, np.ndarray)}
+
+
+@pytest.mark.parametrize("how", ["queue", "start"])
+def test_schedulers_cannot_write_what_they_are_told(how: str) -> None:
+    load = ap.generate_workload(jobs=3, seed=1, jobs_per_hour=6)
+    seen: list[str] = []
+
+    def tries(jobs: JobTable, kinds: Any) -> Any:
+        for name, values in arrays_of(jobs).items():
+            if name.startswith("_"):  # its own
+                continue
+            with pytest.raises(ValueError, match="read-only"):
+                values += 1
+            seen.append(name)
+        return [(job, kinds) for job in jobs.active]
+
+    class Mine:
+        """A scheduler of one's own, by the queue."""
+
+        hears = True
+
+        def start(self, about: Any) -> None:
+            self.about = about
+
+        def decide(self, news: Any) -> Any:
+            tries(self.about.jobs, [])
+            raise KeyboardInterrupt
+
+    if how == "start":
+        with pytest.raises(KeyboardInterrupt):
+            ap.simulate(Mine(), load, "v100=8")
+    else:
+        usual = ap.simulate(ShortestLeft(), load, "v100=8").jobs
+        assert ap.simulate(Answers(answer=tries), load, "v100=8").jobs.equals(usual)
+    assert {"remaining", "active", "speed", "held_s", "total", "weight"} <= set(seen)

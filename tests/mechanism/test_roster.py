@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from tests.seeds import each_seed
 
 from apportion.cluster import Cluster
 from apportion.mechanism.core import RoundCore
@@ -91,7 +92,7 @@ def check_rows(roster: Roster, active: np.ndarray, shares: Shares) -> None:
 
 
 @pytest.mark.parametrize("sharing", [True, False])
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", each_seed(10, 25))
 def test_rows_follow_the_jobs(seed: int, sharing: bool) -> None:
     rng = np.random.default_rng([seed, sharing])
     roster, scale = made(), rng.choice([1, 1, 2], 60)

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.seeds import each_seed
 
 from apportion.errors import InputError
 from apportion.mechanism import RoundPlan, RoundScheduler
@@ -284,7 +285,7 @@ def test_nobody_gets_a_round_more_than_its_share_if_idle_gpus_are_not_lent(
 
 
 @pytest.mark.parametrize("types", [1, 3])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", each_seed(2, 4))
 def test_time_shares_converge_to_the_target(seed: int, types: int) -> None:
     rng = np.random.default_rng(seed)
     gpus, jobs, rounds = rng.integers(1, 5, types), 16, 400

@@ -9,9 +9,10 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.seeds import sampled
 
 import apportion as ap
-from apportion.mechanism.orders.by_share import Candidates, idle_first, preferences
+from apportion.mechanism.priorities import Candidates, idle_first, preferences
 from apportion.ties import first_of, order_of, ranks
 
 LEVELS = st.lists(st.integers(-5, 5), min_size=1, max_size=30)
@@ -99,7 +100,7 @@ def test_types_of_one_speed_are_taken_in_turns() -> None:
     ]
 
 
-@pytest.mark.parametrize("policy", ["max_min_fairness_agnostic", "fifo", "isolated"])
+@pytest.mark.parametrize("policy", sampled(["max_min_fairness_agnostic", "fifo", "isolated"], 3))
 def test_the_order_of_types_and_types_for_nobody_change_no_completion(policy: str) -> None:
     workload = ap.generate_workload(jobs=20, seed=1, jobs_per_hour=20, scale_factors="gavel")
     pairless = replace(workload, pairs=None)

@@ -12,6 +12,7 @@ from tests.oracles.draw_contention import JOB_SETS, LAWS, JobSet, draw_jobs
 from tests.oracles.least_workload import least_workload
 from tests.oracles.shared_links import Law
 from tests.oracles.transfer_gates import Gate, adadual, always, k_way, never, srsf, what_if
+from tests.seeds import sampled
 
 GATES: dict[str, Gate] = {
     "SRSF(1)": srsf(1),
@@ -111,7 +112,7 @@ def invariants(case: JobSet, law: Law, out: Outcome) -> None:
     assert max(out.finished.values()) == max([t.end for t in out.tasks] + [s.end for s in out.sent])
 
 
-@pytest.mark.parametrize("kind", JOB_SETS)
+@pytest.mark.parametrize("kind", sampled(JOB_SETS, 2))
 @pytest.mark.parametrize("gate", GATES)
 def test_invariants(kind: str, gate: str) -> None:
     case = draw_jobs(len(gate), kind, jobs=4, iterations=3)

@@ -100,11 +100,38 @@ def _subtract(row: Row, times: Fraction, pivot: Row) -> None:
             row.pop(each, None)
 
 
+def _tableau(
+    speed: Sequence[Sequence[float]],
+    gpus: Sequence[float],
+    capacity: Sequence[float],
+    longest: Sequence[float] | None = None,
+) -> _Tableau:
+    """Write the limits: first the demand of each job, then its time, then the GPUs of each type.
+
+    A last row limits what a column may rise by, for columns that have an entry in it.
+    """
+    jobs, types = len(speed), len(capacity)
+    cells = [(job, kind) for job in range(jobs) for kind in range(types)]
+    place = {cell: at for at, cell in enumerate(cells)}
+    rows: list[Row] = [
+        {place[job, kind]: -Fraction(speed[job][kind]) for kind in range(types) if speed[job][kind]}
+        for job in range(jobs)
+    ]
+    rows += [{place[job, kind]: Fraction(1) for kind in range(types)} for job in range(jobs)]
+    rows += [
+        {place[job, kind]: Fraction(gpus[job]) for job in range(jobs)} for kind in range(types)
+    ]
+    time = [Fraction(1)] * jobs if longest is None else [Fraction(each) for each in longest]
+    right = [NOTHING] * jobs + time + [Fraction(each) for each in capacity] + [Fraction(1)]
+    return _Tableau([*rows, {}], right, len(cells))
+
+
 def fill(
     speed: Sequence[Sequence[float]],
     gpus: Sequence[float],
     capacity: Sequence[float],
     rates: Callable[[list[bool]], Sequence[float | Fraction]],
+    longest: Sequence[float] | None = None,
 ) -> list[Fraction]:
     """Return the steps/s of each job at the lexicographic optimum.
 
@@ -118,20 +145,11 @@ def fill(
         GPUs of each type.
     rates
         How fast the steps/s of each job rise, given which can still rise.
+    longest
+        Part of the time that each job may run at most, all of it by default.
     """
-    jobs, types = len(speed), len(capacity)
-    cells = [(job, kind) for job in range(jobs) for kind in range(types)]
-    place = {cell: at for at, cell in enumerate(cells)}
-    rows: list[Row] = [
-        {place[job, kind]: -Fraction(speed[job][kind]) for kind in range(types) if speed[job][kind]}
-        for job in range(jobs)
-    ]
-    rows += [{place[job, kind]: Fraction(1) for kind in range(types)} for job in range(jobs)]
-    rows += [
-        {place[job, kind]: Fraction(gpus[job]) for job in range(jobs)} for kind in range(types)
-    ]
-    right = [NOTHING] * jobs + [Fraction(1)] * jobs + [Fraction(each) for each in capacity]
-    tableau = _Tableau(rows, right, len(cells))
+    jobs = len(speed)
+    tableau = _tableau(speed, gpus, capacity, longest)
     rising, has = [True] * jobs, [NOTHING] * jobs
     while any(rising):
         rate = [Fraction(each) for each in rates(rising)]
@@ -141,3 +159,57 @@ def fill(
             raise ArithmeticError("no job is at its end")
         rising = [each and job not in dual for job, each in enumerate(rising)]
     return has
+
+
+def fill_late(
+    speed: Sequence[Sequence[float]],
+    gpus: Sequence[float],
+    capacity: Sequence[float],
+    factor: Sequence[Fraction],
+    offset: Sequence[Fraction],
+) -> list[Fraction]:
+    """Return the steps/s at which ``offset + factor / steps`` are lexicographically least.
+
+    These are 1 / h at ``factor h / (1 - offset h)`` steps/s, which is convex in h: where a tangent
+    of it reaches is at the height that is looked for or above, so tangents are taken from there
+    until they no longer move (Newton's method), with few bits first and with many then.
+    """
+    jobs = len(speed)
+    rising, has = [True] * jobs, [NOTHING] * jobs
+    late = max(offset)
+    h = Fraction(9, 10) / late if late else Fraction(1)
+    while any(rising):
+        waited = [1 / each for each, one in zip(offset, rising, strict=True) if one and each]
+        dual: set[int] = set()
+        for bits in (60, 250):
+            before = NOTHING
+            while abs(h - before) * 2 ** (bits // 2) > h:
+                left = [1 - each * h for each in offset]
+                rate = [_cut(f / x**2, bits) for f, x in zip(factor, left, strict=True)]
+                # The tangent is below zero at the height 0: nothing of it is needed there.
+                base = [
+                    _cut(f * h * h * o / x**2, bits)
+                    for f, o, x in zip(factor, offset, left, strict=True)
+                ]
+                tableau = _tableau(speed, gpus, capacity)
+                for job in range(jobs):
+                    tableau.right[job] = base[job] if rising[job] else NOTHING
+                held = {job: had for job, had in enumerate(has) if not rising[job]}
+                tableau.rise(held | {len(tableau.rows) - 1: Fraction(1)})
+                height, dual = tableau.rise({job: rate[job] for job in range(jobs) if rising[job]})
+                top = min(waited, default=height + 1)
+                # Next to a height that nobody can pass, what is left to it is cut.
+                before, h = h, top - _cut(top - (height if height < top else (h + top) / 2), bits)
+        has = [
+            _cut(factor[job] * h / (1 - offset[job] * h), 2 * bits) if rising[job] else has[job]
+            for job in range(jobs)
+        ]
+        rising = [each and job not in dual for job, each in enumerate(rising)]
+    return has
+
+
+def _cut(number: Fraction, bits: int) -> Fraction:
+    """Round a number >= 0 down to so many bits or a few more."""
+    places = bits + number.denominator.bit_length() - number.numerator.bit_length()
+    scale = Fraction(2) ** places
+    return Fraction(int(number * scale)) / scale

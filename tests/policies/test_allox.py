@@ -7,6 +7,7 @@ import cvxpy as cp
 import numpy as np
 import pandas as pd
 import pytest
+from tests.seeds import each_seed
 
 import apportion as ap
 from apportion.policies import AlloX, Instance, Problem, solve_instance
@@ -74,6 +75,7 @@ def simulated(policy: AlloX, cluster: str) -> ap.Run:
     return ap.simulate(policy, workload, cluster)
 
 
+@pytest.mark.thorough
 def test_running_jobs_keep_their_type_until_they_are_complete() -> None:
     kept, moved = (
         simulated(AlloX(keeps_running=each), "v100=2,p100=2,k80=2") for each in (True, False)
@@ -102,7 +104,7 @@ def test_no_job_runs_where_it_cannot_though_nothing_else_is_free() -> None:
     assert X.to_numpy().tolist() == [[1, 0], [0, 0]]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", each_seed(6, 20))
 def test_the_order_of_types_changes_nothing_though_jobs_are_equal(seed: int) -> None:
     rng = np.random.default_rng(seed)
     speed = pd.DataFrame(

@@ -9,8 +9,8 @@ import pytest
 from scipy import sparse
 
 from apportion.errors import InputError
+from apportion.policies.solving.cone import ConeProgram, canonicalise
 from apportion.policies.solving.solvers.active_set_least_squares import least_squares
-from apportion.policies.solving.solvers.cone_program import ConeProgram, canonicalise
 from apportion.policies.solving.solvers.highs import PersistentHighs
 from apportion.policies.solving.solvers.parametric_program import ParametricProgram
 from apportion.policies.solving.solvers.warm_highs import WarmProblem, WarmSolver
@@ -18,7 +18,7 @@ from apportion.policies.solving.solvers.warm_highs import WarmProblem, WarmSolve
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from apportion.policies.solving.solvers.point import Point
+    from apportion.policies.solving.cone import Point
 
     Floats = NDArray[np.float64]
 
@@ -262,6 +262,14 @@ def test_repeated_constraints_do_not_trouble_the_active_set() -> None:
     found = least_squares(program, np.ones(3), np.array([1.0, 0.0, 0.0]))
     assert found is not None
     np.testing.assert_allclose(found, 1 / 3, atol=1e-9)
+
+
+def test_nothing_to_choose_is_solved_without_a_word(capfd: pytest.CaptureFixture[str]) -> None:
+    """LAPACK writes on the standard output that it does not like matrices without rows."""
+    x = cp.Variable(3, nonneg=True)
+    program = canonicalise(cp.Problem(cp.Minimize(0), [x <= 1]))
+    assert least_squares(program, np.ones(3), np.zeros(3)) is not None
+    assert capfd.readouterr() == ("", "")
 
 
 def test_large_programs_are_left_to_the_interior_point() -> None:

@@ -4,11 +4,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.seeds import sampled
 
 from apportion.policies import BUILT_IN, MinCostWithSLOs, Policy, get_policy, policy_table
 from apportion.testing import check_policy
 
-SLOW = {"strategy_proof"}
+QUICK = [policy for policy in BUILT_IN if policy.name != "strategy_proof"]
 
 
 @pytest.mark.parametrize("policy", BUILT_IN, ids=lambda policy: policy.name)
@@ -16,18 +17,17 @@ def test_built_in_policies_keep_the_contract(policy: Any) -> None:
     check_policy(policy())
 
 
-@pytest.mark.parametrize(
-    "policy",
-    [
-        pytest.param(policy, marks=[pytest.mark.slow] if policy.name in SLOW else [])
-        for policy in BUILT_IN
-    ],
-    ids=lambda policy: policy.name,
-)
+@pytest.mark.parametrize("policy", sampled(QUICK, 3), ids=lambda policy: policy.name)
 def test_agnostic_policies_keep_the_contract(policy: Any) -> None:
     check_policy(policy(heterogeneity_aware=False))
 
 
+@pytest.mark.slow
+def test_the_agnostic_policy_that_takes_long_keeps_the_contract() -> None:
+    check_policy("strategy_proof_agnostic")
+
+
+@pytest.mark.thorough
 def test_strict_deadlines_keep_the_contract() -> None:
     check_policy(MinCostWithSLOs(strict=True))
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from tests.seeds import each_seed
 
 from apportion.errors import InfeasibleError, InputError
 from apportion.policies import (
@@ -69,7 +70,7 @@ def test_jobs_run_all_the_time_where_there_is_room(
 
 
 @ALL
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", each_seed(2, 3))
 def test_tiny_and_huge_throughputs(policy: type[Policy], seed: int, bench: type[Bench]) -> None:
     problem = bench.random(seed, jobs=6, types=3)
     rng = np.random.default_rng(seed)
@@ -111,7 +112,7 @@ def test_makespan_leaves_time_for_a_job_that_is_nearly_done(
     assert solution.objective == pytest.approx(1e8, rel=1e-6)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", each_seed(3, 8))
 @pytest.mark.parametrize("policy", [Makespan, FinishTimeFairness])
 def test_the_gap_is_never_smaller_than_the_error(
     policy: type[Policy], seed: int, bench: type[Bench]

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.optimize import linprog
+from tests.seeds import each_seed, sampled
 
 import apportion as ap
 from apportion.policies import BUILT_IN, SPECIALISED, Instance
@@ -23,7 +24,7 @@ def most_in_a_slice(speed: Any, gpus: Any, slice_gpus: Any, kind: Any) -> float:
     return -float(found.fun or 0.0)
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", each_seed(25, 150))
 def test_the_most_of_a_slice_is_that_of_a_linear_program(seed: int) -> None:
     rng = np.random.default_rng(seed)
     options = int(rng.integers(1, 9))
@@ -50,7 +51,7 @@ def elastic(seed: int) -> tuple[pd.DataFrame, dict[str, int], pd.DataFrame]:
     return T, {"a100": int(rng.integers(4, 9)), "t4": int(rng.integers(4, 9))}, jobs
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", each_seed(4, 12))
 def test_slices_hold_the_gpus_of_the_options(seed: int) -> None:
     T, workers, jobs = elastic(seed)
     share = np.array(list(workers.values())) / 5
@@ -76,6 +77,7 @@ def test_the_most_of_a_slice_by_hand() -> None:
     np.testing.assert_allclose(isolated.throughput, (2 * 22 + 8) / 3)
 
 
+@pytest.mark.thorough
 def test_options_of_one_size_are_like_types() -> None:
     rng = np.random.default_rng(0)
     T = pd.DataFrame(rng.uniform(1, 9, (4, 2)), index=list("abcd"), columns=["a100", "t4"])
@@ -174,7 +176,7 @@ def test_jobs_that_run_in_combinations_only(name: str, suffix: str) -> None:
         np.testing.assert_allclose(found.throughput, [1.5, 2.5, 2.0])
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sampled(NAMES, 3))
 def test_the_order_of_combinations_does_not_matter(name: str) -> None:
     jobs, workers = facts()
     one = ap.solve(name, combinations("a b c ab"), workers=workers, jobs=jobs)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.seeds import sampled
 
 from apportion.policies import (
     FIFO,
@@ -80,7 +81,7 @@ def check_feasible(problem: Bench, X: NDArray[np.float64]) -> None:
 
 
 @AWARE
-@pytest.mark.parametrize(("policy", "optimum"), LINEAR)
+@pytest.mark.parametrize(("policy", "optimum"), sampled(LINEAR, 2))
 @few
 @given(seed=SEEDS)
 def test_linear_programs_equal_an_independent_one(
@@ -98,6 +99,7 @@ def test_linear_programs_equal_an_independent_one(
     np.testing.assert_allclose(solution.throughput, (problem.speed * solution.X).sum(axis=1))
 
 
+@pytest.mark.thorough
 @AWARE
 @few
 @given(seed=SEEDS)
@@ -109,6 +111,7 @@ def test_cost_equals_dinkelbach(aware: bool, bench: type[Bench], seed: int) -> N
     assert solution.objective == pytest.approx(problem.believed(aware).dearest(), rel=1e-8)
 
 
+@pytest.mark.thorough
 @few
 @given(seed=SEEDS)
 def test_cost_with_deadlines_equals_dinkelbach(bench: type[Bench], seed: int) -> None:
@@ -122,6 +125,7 @@ def test_cost_with_deadlines_equals_dinkelbach(bench: type[Bench], seed: int) ->
     assert solution.objective == pytest.approx(problem.dearest(floors=pace), rel=1e-7)
 
 
+@pytest.mark.thorough
 @AWARE
 @settings(few, max_examples=8)
 @given(seed=SEEDS)

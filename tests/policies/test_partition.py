@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from scipy.optimize import linprog
+from tests.seeds import each_seed
 
 from apportion.errors import InputError
 from apportion.policies import (
@@ -17,9 +18,8 @@ from apportion.policies import (
     Problem,
     solve_instance,
 )
-from apportion.policies.solving.posed import reported
-from apportion.policies.solving.rows.random_partition import parts_of
-from apportion.policies.solving.worst_off.declared_levels import Levels, levels_of
+from apportion.policies.solving.demands import Levels, levels_of, reported
+from apportion.policies.solving.random_partition import parts_of
 from apportion.policies.solving.worst_off.level_bound import (
     least_cost,
     least_cost_slopes,
@@ -50,7 +50,7 @@ def test_the_split_follows_the_seed(bench: type[Bench]) -> None:
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", each_seed(2, 3))
 def test_the_loss_is_bounded_by_what_is_reported(
     policy: type[Policy], seed: int, bench: type[Bench]
 ) -> None:
@@ -114,7 +114,7 @@ def test_policies_without_demands_are_refused_by_name(bench: type[Bench]) -> Non
 
 
 @pytest.mark.parametrize("policy", [MaxMinFairness(), Makespan(), FinishTimeFairness()])
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", each_seed(4, 12))
 def test_prices_of_parts_are_differences_of_the_level_that_they_prove(
     policy: Policy, seed: int, bench: type[Bench]
 ) -> None:

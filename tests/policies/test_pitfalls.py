@@ -55,6 +55,7 @@ def test_a_gang_does_not_run_on_a_type_with_too_few_gpus() -> None:
     assert allocation.X["a100"].iloc[1] > 0
 
 
+@pytest.mark.thorough
 def test_a_job_is_never_given_time_where_it_cannot_run() -> None:
     speed = pd.DataFrame({"a100": [4.0, 2.0], "h100": [9.0, 0.0]}, index=["x", "y"])
     for name in NAMES:

@@ -1,20 +1,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+import cvxpy as cp
 import pytest
 
+import apportion as ap
 from apportion.errors import InputError
 from apportion.policies import (
     BUILT_IN,
     Makespan,
     MaxMinFairness,
     MinCostWithSLOs,
+    Policy,
     get_policy,
     policy_table,
     register,
 )
 from apportion.policies.registry import POLICIES
+
+if TYPE_CHECKING:
+    from apportion.policies import Problem
 
 
 def test_names_and_policies_are_one_to_one() -> None:
@@ -62,6 +69,25 @@ def test_a_registered_policy_has_a_name_and_keeps_it() -> None:
 
     with pytest.raises(InputError, match="already a policy 'makespan'"):
         register(Taken)
+
+
+@dataclass(frozen=True)
+class Unnamed(Policy):
+    """The most throughput."""
+
+    def objective(self, p: Problem) -> cp.Maximize:
+        return cp.Maximize(p.total(p.throughput))
+
+
+def test_a_policy_without_a_name_has_that_of_its_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Name and source are for tables; nothing else asks for them."""
+    racks = ap.Cluster.of_racks(2, machines_per_rack=2, gpus_per_machine=4, accelerator="v100")
+    workload = ap.generate_workload(jobs=3, seed=1)
+    for mechanism in ("rounds", "exact", "leases"):
+        assert ap.simulate(Unnamed(), workload, racks, mechanism=mechanism).policy == "Unnamed"
+    monkeypatch.setitem(POLICIES, "Unnamed", Unnamed)
+    last = policy_table().set_index("name").loc["Unnamed"]
+    assert list(last) == ["The most throughput.", ""]
 
 
 def test_the_table_lists_every_policy() -> None:

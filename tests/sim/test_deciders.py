@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from apportion.errors import InputError
-from apportion.mechanism.offers import OfferScheduler
-from apportion.names import POLICY_NAMES, SCHEDULER_NAMES
+from apportion.mechanism.deciders import DECIDERS
+from apportion.names import POLICY_NAMES
 from apportion.policies import MaxMinFairness, Policy
 from apportion.sim.deciders import get_decider
 
@@ -23,8 +23,8 @@ def test_names_that_are_known_need_no_look_at_installed_packages(
         assert isinstance(found, Policy)
         assert found.name == name
     assert get_decider("max_min_fairness_agnostic") == MaxMinFairness(heterogeneity_aware=False)
-    for name in SCHEDULER_NAMES:
-        assert isinstance(get_decider(name), OfferScheduler)
+    for name, found in DECIDERS.items():
+        assert get_decider(name) is found
 
 
 def test_an_unknown_name_names_the_nearest() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import pytest
-from tests.sim.generated import draw
+from tests.sim.workloads.generated import draw
 
 import apportion as ap
 from apportion.errors import InputError
@@ -35,7 +35,7 @@ def test_the_schedule_of_a_run_comes_back(seed: int, ending: str, tmp_path: Path
 
 
 def test_names_that_are_no_names_of_a_spreadsheet_come_back(tmp_path: Path) -> None:
-    names = ["=1+1", "NA", "", "'-x", "007", "a,b\n", "ü"]
+    names = ["=1+1", "NA", "nan", "'-x", "007", "a,b\n", "ü"]
     crowd = ap.generate_workload(jobs=len(names), seed=1)
     crowd = replace(crowd, jobs=crowd.jobs.set_axis(names))
     run = ap.simulate("fifo", crowd, "v100=2,k80=2")
@@ -55,6 +55,7 @@ def test_numbers_as_intervals_come_back_in_their_order() -> None:
         assert numbers_in(intervals(numbers.tolist())) == tuple(numbers.tolist())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("format", ["csv", "parquet"])
 def test_a_comparison_leaves_the_schedules_of_all(format: str, tmp_path: Path) -> None:
     crowd = ap.generate_workload(jobs=12, seed=2, scale_factors="gavel", jobs_per_hour=6)

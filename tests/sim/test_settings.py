@@ -1,18 +1,23 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 import pytest
+from tests.sim.elastic.by_hand import application
 
 import apportion as ap
 from apportion.cli.parser import parse
 from apportion.errors import InputError
-from apportion.mechanism.offers import get_scheduler
+from apportion.mechanism.deciders import get_scheduler
 from apportion.mechanisms import MECHANISMS
 from apportion.policies import FIFO, get_policy
 from apportion.sim.settings import mechanism_for
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,7 +82,8 @@ def test_names_and_values_say_the_same(mechanism: str) -> None:
                 drawn: dict[str, Any] = {"str": "one of a few", "Any": None}
                 drawn |= {"bool": bool(rng.random() < 0.5), "float": float(rng.uniform(1, 300))}
                 drawn["float | Mapping[str, float]"] = drawn["float"]
-                named = {"network": "alpha_beta", "placement": "cassini"}.get(setting.name)
+                right = {"network": "alpha_beta", "placement": "cassini", "all_reduce": "ring"}
+                named = right.get(setting.name)
                 told[setting.name] = named or drawn[setting.kind.removesuffix(" | None")]
         told.pop("checkpoint_interval_s", None)  # for runs that serve requests only
         told |= _enough(told)
@@ -100,14 +106,120 @@ def test_names_and_values_say_the_same(mechanism: str) -> None:
             assert (read == "yes" if isinstance(value, bool) else read) == value
 
 
+BY_TYPE = [
+    pytest.param(kind.name, setting.name, id=f"{kind.name} {setting.name}")
+    for kind in MECHANISMS.values()
+    for setting in kind.settings()
+    if "Mapping[str, float]" in setting.kind
+]
+
+
+@pytest.mark.parametrize(("mechanism", "name"), BY_TYPE)
+def test_what_is_said_by_job_type_says_it_of_each(
+    mechanism: str, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    elastic = mechanism == "configurations"
+    load: Any = _elastic() if elastic else _crowd()
+    types = load.jobs["application" if elastic else "job_type"]
+    decider = "deepboot" if elastic else _decider(mechanism)
+    others: dict[str, Any] = {
+        "leases": {"network": "none"},
+        "iterations": {"engine": "plain"},
+        "configurations": {"gang_restart": "afe"},
+    }.get(mechanism, {})
+
+    def run(value: Any) -> Any:
+        told = {"mechanism": mechanism, name: value} | others
+        return ap.simulate(decider, load, "v100=4", **told).jobs
+
+    alike, by_type = run(200.0), run(dict.fromkeys(types, 200.0))
+    pd.testing.assert_frame_equal(alike, by_type, check_exact=True)
+    first = types.iloc[0]
+    apart = run({first: 200.0, "others": 0.5})
+    each = {kind: 200.0 if kind == first else 0.5 for kind in types}
+    pd.testing.assert_frame_equal(apart, run(each), check_exact=True)
+    assert not apart.equals(alike)
+    unknown = next(kind for kind in types if kind != first)
+    wrong = rf"Unknown job type in .*{name}.* '{unknown}'"
+    with pytest.raises(InputError, match=wrong):
+        run({first: 200.0})
+    near, typo = unknown, unknown[0] + unknown[2:]
+    with pytest.raises(InputError, match=rf"type in {name} '{typo}'. Did you mean '{near}'"):
+        run({first: 200.0, typo: 200.0, "others": 0.5})
+    with pytest.raises(InputError, match=rf"Unknown job type in {name} 'zzz'"):
+        run({"zzz": 200.0, "others": 0.5})
+    with caplog.at_level("WARNING"):  # a table may list more than a workload has
+        more = run({first: 200.0, "zzz": 7.0, "others": 0.5})
+    assert f"No job is of the types in {name}: 'zzz'." in caplog.text
+    pd.testing.assert_frame_equal(apart, more, check_exact=True)
+    with pytest.raises(InputError, match=rf"{name}\['{first}'\] is -1"):
+        run({first: -1.0, "others": 0.5})
+
+
+def _elastic() -> ap.ElasticWorkload:
+    """Three short jobs of three applications, that grow and shrink as they come."""
+    names = ["first", "second", "third"]
+    columns = {"arrival_s": [0.0, 200.0, 400.0], "application": names, "gpus": 1, "batch": 64}
+    return ap.ElasticWorkload("three", pd.DataFrame(columns), dict.fromkeys(names, application()))
+
+
+def _crowd() -> ap.Workload:
+    """Draw more jobs than can run at once, of models that everybody knows."""
+    rng, models = np.random.default_rng(5), ("VGG16", "ResNet-50", "LSTM-PTB")
+    index = pd.MultiIndex.from_product([models, [1, 2]], names=["job_type", "scale_factor"])
+    columns = {
+        "job_type": [models[k % 3] for k in range(8)],
+        "scale_factor": rng.choice([1, 2], 8),
+        "arrival_s": np.sort(rng.uniform(0, 200, 8)),
+        "total_steps": rng.integers(200, 3000, 8).astype(float),
+    }
+    return ap.Workload("crowd", pd.DataFrame(columns), pd.DataFrame({"v100": 0.5}, index))
+
+
+@pytest.mark.parametrize("mechanism", ["rounds", "queue", "leases", "iterations"])
+def test_a_job_alone_loses_what_its_type_loses_at_a_start(mechanism: str) -> None:
+    load, each = _crowd(), {"VGG16": 7.0, "ResNet-50": 0.0, "others": 21.5}
+    rows = load.jobs.assign(scale_factor=1, arrival_s=0.0)
+    for row in (rows.iloc[[0]], rows.iloc[[1]], rows.iloc[[2]]):
+        alone = ap.Workload("alone", row, load.throughputs)
+        told: dict[str, Any] = {"mechanism": mechanism, "preemption_overhead_seconds": each}
+        if mechanism == "leases":
+            told |= {"network": "none", "checkpoint_seconds_per_gpu": 0.0}
+        jobs = ap.simulate(_decider(mechanism), alone, "v100=4", **told).jobs
+        lost_s = each.get(row["job_type"].iloc[0], each["others"])
+        worked_s = float(row["total_steps"].iloc[0]) / 0.5
+        assert jobs["jct_s"].iloc[0] == pytest.approx(worked_s + lost_s)
+
+
+def test_seconds_by_job_type_can_be_a_file(tmp_path: Path) -> None:
+    option, file = "--preemption-overhead-seconds", tmp_path / "starts.csv"
+    file.write_text("job_type,seconds\nResNet-50 (batch size 64),30\nothers,5.5\n")
+    of_file = {"ResNet-50 (batch size 64)": 30.0, "others": 5.5}
+    words = "ResNet-50 (batch size 64)=30,others=5.5"
+    for word, value in ((str(file), of_file), (words, of_file), ("60", 60.0)):
+        assert parse(["compare", option, word]).preemption_overhead_seconds == value
+    for text, wrong in (
+        ("job,seconds\na,1\n", "needs the columns job_type,seconds"),
+        ("job_type,seconds\na,1\nb,-1\n", "line 3: '-1' must be a finite number"),
+        ("job_type,seconds\na,1\na,2\n", "line 3: 'a' has 1 before"),
+    ):
+        file.write_text(text)
+        with pytest.raises(InputError, match=wrong):
+            parse(["compare", option, str(file)])
+    with pytest.raises(InputError, match="cannot be read"):
+        parse(["compare", option, str(tmp_path / "none.csv")])
+
+
 def _enough(told: dict[str, Any]) -> dict[str, Any]:
     """Rounds must be longer than what a preemption costs, and some texts be one of a few."""
     overhead = told.get("preemption_overhead_seconds", 0.0)
     choices = {
-        **{"counted_over": "cluster", "engine": "plain", "order": "srsf"},
+        **{"counted_over": "cluster", "engine": "plain", "order": "srsf", "all_reduce": "ring"},
         **{"gang_restart": "edl", "gang_sizes": "every", "goodputs": "fitted"},
     }
     enough: dict[str, Any] = {name: choices[name] for name in choices.keys() & told.keys()}
+    if "join_mini_batches" in told:
+        enough["gang_restart"] = "edl"
     if "round_seconds" in told:
         enough["round_seconds"] = overhead + told["round_seconds"]
     return enough
@@ -117,6 +229,7 @@ def _as_word(value: object) -> str:
     return ("yes" if value else "no") if isinstance(value, bool) else str(value)
 
 
+@pytest.mark.thorough
 def test_a_value_runs_as_its_names_do() -> None:
     workload = ap.generate_workload(jobs=12, seed=1)
     by_name = ap.simulate("fifo", workload, "v100=2,k80=2", round_seconds=60, placement="random")
@@ -217,6 +330,7 @@ def test_schedulers_that_ask_for_no_speeds_are_told_none(told: dict[str, Any]) -
         ap.compare(["dally", "tiresias"], workload, racks, n_jobs=1, **told)
 
 
+@pytest.mark.thorough
 def test_what_one_policy_heeds_may_be_shared_with_schedulers() -> None:
     workload, racks = ap.generate_rack_workload(jobs=6, seed=0), ap.Cluster.of_racks(1)
     told = OF_SPEEDS[2]

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.linalg import lapack
 
-from apportion.policies.solving.layers import made_for
-from apportion.policies.solving.solvers.highs import rows_that_are_bounds
+from apportion.policies.solving.cone import rows_that_are_bounds
+from apportion.policies.solving.stages import made_for
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from scipy import sparse
 
-    from apportion.policies.solving.solvers.cone_program import ConeProgram
+    from apportion.policies.solving.cone import ConeProgram
 
     Floats = NDArray[np.float64]
     Bools = NDArray[np.bool_]
@@ -135,6 +135,8 @@ def _solve_with(parts: _Parts, at_zero: Bools, tight: Bools) -> tuple[Floats | N
     rows = np.vstack([parts.equal, parts.below[tight]])[:, free]
     right = np.append(np.zeros(free.size), np.append(parts.equal_to, parts.limit[tight]))
     size, columns = right.size, free.size
+    if not size:  # LAPACK would complain of it on the standard output
+        return np.zeros(at_zero.size), right
     system = np.zeros((size, size))
     system[:columns, columns:], system[columns:, :columns] = rows.T, rows
     diagonal = np.arange(size)

@@ -13,8 +13,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from apportion.policies.solving.solvers.cone_program import ConeProgram
-    from apportion.policies.solving.solvers.point import Point
+    from apportion.policies.solving.cone import ConeProgram, Point
 
     Floats = NDArray[np.float64]
 

@@ -2,8 +2,9 @@
 
 At every optimum of a convex quadratic program ``P x`` and ``c'x`` are the same. And with one dual
 vector y every optimum leaves slacks s with ``y's = 0``: where y is inside the dual of a cone s is
-zero, where both are on the boundary s is a multiple of what it is at any one optimum, and only
-where y is zero s is free within the cone.
+zero, where both are on the boundary s is a multiple of what it is at any one optimum, or if it is a
+matrix, zero beside y and any such matrix on what is left, and only where y is zero s is free within
+the cone.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import sparse
 
+from apportion.policies.solving.solvers.boundaries import block, ranges, triangle
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from apportion.policies.solving.solvers.cone_program import Cone, ConeProgram
-    from apportion.policies.solving.solvers.point import Point
+    from apportion.policies.solving.cone import Cone, ConeProgram, Point
 
     Floats = NDArray[np.float64]
 
@@ -56,6 +58,15 @@ def curved_face(program: ConeProgram, point: Point) -> ConeProgram:
             open_rows.append(A[place])
             open_limits.append(program.b[place])
             continue
+        if cone.kind == "semidefinite":
+            zero, left, smaller = _beside(cone, slack[place], y[place])
+            rows, limits = [*rows, sparse.csr_array(zero @ A[place])], [*limits, zero @ made[place]]
+            equal = [*equal, np.ones(len(zero), dtype=bool)]
+            if smaller.size:
+                kept.append(smaller)
+                open_rows.append(sparse.csr_array(left @ A[place]))
+                open_limits.append(left @ program.b[place])
+            continue
         on_ray, at, equalities = _ray(A[place], program.b[place], slack[place])
         rows, limits, equal = [*rows, on_ray], [*limits, at], [*equal, equalities]
     return replace(
@@ -86,3 +97,12 @@ def _ray(
         np.append(limits[equal], sign * b[pivot]),
         np.append(np.ones(b.size - 1, bool), False),
     )
+
+
+def _beside(cone: Cone, slack: Floats, y: Floats) -> tuple[Floats, Floats, Cone]:
+    """Return what of a matrix is zero in every optimum, what is not, and the cone of the latter."""
+    of_dual, others, _ = ranges(cone, slack, y)
+    zero = np.concatenate([triangle(block(cone, of_dual, of_dual)), *block(cone, of_dual, others)])
+    order = others.shape[1]
+    smaller = cone._replace(size=order * (order + 1) // 2, order=order)
+    return zero, triangle(block(cone, others, others)), smaller

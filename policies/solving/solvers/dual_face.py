@@ -17,7 +17,7 @@ from scipy.optimize import nnls
 from scipy.sparse.linalg import splu
 
 from apportion.errors import SolveError
-from apportion.policies.solving.solvers.highs_model import pass_model, simplex_solver
+from apportion.policies.solving.highs import pass_model, simplex_solver
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

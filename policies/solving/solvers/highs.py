@@ -5,77 +5,47 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import highspy
 import numpy as np
 
-from apportion.policies.solving.solvers.highs_model import (
-    highs_model,
-    pass_model,
-    rows_that_are_bounds,
-    simplex_solver,
-)
-from apportion.policies.solving.solvers.point import Point
+from apportion.policies.solving.highs import LoadedHighs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from apportion.policies.solving.solvers.cone_program import ConeProgram
+    from apportion.policies.solving.cone import ConeProgram, Point
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
 
-__all__ = ["PersistentHighs", "rows_that_are_bounds"]
-
-_TOLERANCE = 1e-9
+__all__ = ["PersistentHighs"]
 
 
-class PersistentHighs:
-    """A linear program in HiGHS, solved by the dual simplex method: exact vertices and duals.
-
-    Parameters
-    ----------
-    program
-        The program; its rows keep their numbers here, though some become bounds of columns.
-    presolve
-        Off to keep the basis from one `solve` to the next.
+class PersistentHighs(LoadedHighs):
+    """A linear program in HiGHS whose numbers change; see `LoadedHighs`.
 
     Attributes
     ----------
     program
         The program as it is now, every change included.
-    aside, freed
-        Which columns are set aside and which rows are lifted, shapes (columns,) and (rows,).
     loads
         How often a whole program was passed to HiGHS, changes of single numbers aside.
     """
 
-    def __init__(self, program: ConeProgram, *, presolve: bool = True) -> None:
-        self._solver = simplex_solver(presolve=presolve)
-        self._limit_s, self.loads = np.inf, 0
-        self.load(program)
+    loads = 0
 
-    def load(self, program: ConeProgram) -> None:
+    def load(self, program: ConeProgram, bounds: tuple[Ints, Ints, Floats] | None = None) -> None:
         """Pass a whole program; the next `solve` begins with the last basis if it still fits."""
         basis = self._solver.getBasis() if self.loads else None
-        self.program = replace(
+        own = replace(
             program,
             A=program.A.copy(),
             b=program.b.copy(),
             c=program.c.copy(),
             equality=program.equality.copy(),
         )
+        super().load(own, bounds)
         self._column_of = np.repeat(np.arange(program.c.size), np.diff(program.A.indptr))
-        self._least = np.where(program.equality, -np.inf, 0.0)
-        self._bound_row, self._bound_column, self._factor = rows_that_are_bounds(program)
-        self._kept = np.ones(program.linear, dtype=bool)
-        self._kept[self._bound_row] = False
-        self._row = np.flatnonzero(self._kept)
         self._place = np.cumsum(self._kept) - 1
-        self.aside = np.zeros(program.c.size, dtype=bool)
-        self.freed = np.zeros(program.linear, dtype=bool)
-        self._lower = np.full(program.c.size, -np.inf)
-        self._lower[self._bound_column] = 0.0
-        pass_model(self._solver, highs_model(self.program, self._row, self._lower))
         self.loads += 1
         if basis is not None and basis.valid:
             same = (len(basis.col_status), len(basis.row_status)) == (
@@ -218,32 +188,6 @@ class PersistentHighs:
         """Drop the basis: the next `solve` begins from nothing."""
         self._solver.clearSolver()
 
-    def solve(self, budget_s: float | None = None) -> Point:
-        """Solve from the last basis; a status other than "optimal" is HiGHS's own word.
-
-        Parameters
-        ----------
-        budget_s
-            Seconds that this solve may take; any number by default.
-        """
-        # HiGHS holds the seconds of all runs of an instance together against its limit.
-        limit_s = np.inf if budget_s is None else self._solver.getRunTime() + budget_s
-        if limit_s != self._limit_s:
-            self._solver.setOptionValue("time_limit", limit_s)
-            self._limit_s = limit_s
-        self._solver.run()
-        status, solution = self._solver.getModelStatus(), self._solver.getSolution()
-        y = np.zeros(self.program.linear)
-        if solution.dual_valid:
-            y[self._row] = -_array(solution.row_dual)
-            y[self._bound_row] = _array(solution.col_dual)[self._bound_column] / self._factor
-            np.maximum(y, self._least, out=y)
-            y[self.freed] = 0.0
-        x = _array(solution.col_value)
-        optimal = status == highspy.HighsModelStatus.kOptimal
-        word = "optimal" if optimal else str(self._solver.modelStatusToString(status))
-        return Point(x, y, word, "highs", unique=optimal and self._only_optimum(y))
-
     def violation(self, point: Point) -> float:
         """Tell by how much a point misses a constraint, relative to limits above 1."""
         A, b = self.program.A, self.program.b
@@ -273,23 +217,3 @@ class PersistentHighs:
         between = abs(cost + float(program.b @ y)) / max(1.0, abs(cost))
         error = max(self.violation(point), float(np.abs(reduced).max(initial=0.0)), between)
         return (error if np.isfinite(error) else np.inf), reduced
-
-    def _only_optimum(self, y: Floats) -> bool:
-        """Tell whether everything outside the basis is held where it is.
-
-        By an equality, or by a dual value that is not zero: then any other point costs more.
-        """
-        equality = self.program.equality
-        held = np.where(equality, ~self._kept, y > _TOLERANCE)
-        held[self._bound_row[self.aside[self._bound_column]]] = False
-        missing = np.count_nonzero(~self.aside) - np.count_nonzero(held)
-        if missing <= 0 or missing > np.count_nonzero(equality):
-            return bool(missing <= 0)
-        status = self._solver.getBasis().row_status
-        basic = highspy.HighsBasisStatus.kBasic
-        places = self._place[np.flatnonzero(equality & self._kept & ~self.freed)].tolist()
-        return bool(sum(status[place] != basic for place in places) >= missing)
-
-
-def _array(numbers: list[float]) -> Floats:
-    return np.fromiter(numbers, float, len(numbers))

@@ -16,13 +16,13 @@ import highspy
 import numpy as np
 from scipy import sparse
 
-from apportion.policies.solving.solvers.highs_model import pass_model, rows_that_are_bounds
+from apportion.policies.solving.cone import rows_that_are_bounds
+from apportion.policies.solving.highs import pass_model
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from apportion.policies.solving.solvers.cone_program import ConeProgram
-    from apportion.policies.solving.solvers.point import Point
+    from apportion.policies.solving.cone import ConeProgram, Point
 
     Floats = NDArray[np.float64]
     Bools = NDArray[np.bool_]
@@ -33,6 +33,8 @@ _ENOUGH = 1e-13
 """Error that is a rounding error of sums of some numbers around 1."""
 _MOST = 1e6
 """Most that a correction is magnified; HiGHS loses itself where limits lie further apart."""
+_LESS = (1e3, 1.0)
+"""Most that limits are magnified where it does so all the same: columns may be all but alike."""
 _ABOVE = 1e-9
 """Value that is certainly no rounding error."""
 _ROUNDS = 3
@@ -96,10 +98,13 @@ def refine(program: ConeProgram, point: Point) -> Point:
     for _ in range(_ROUNDS):
         if max(error) <= _ENOUGH:
             break
-        other = _corrected(posed, now, *error)
-        if other is None or max(left := _errors(posed, other)) >= max(error):
+        primal, dual = (min(1 / max(each, 1e-300), _MOST) for each in error)
+        tries = (_corrected(posed, now, min(primal, most), dual) for most in (_MOST, *_LESS))
+        found = ((_errors(posed, each), each) for each in tries if each is not None)
+        better = next((each for each in found if max(each[0]) < max(error)), None)
+        if better is None:
             break
-        now, error = other, left
+        error, now = better
     y = np.zeros(program.b.size)
     y[row] = now.y
     y[bound_row] = np.maximum(_reduced(posed, now.y)[bound_column], 0.0) / factor
@@ -126,9 +131,8 @@ def _errors(program: _Program, now: _Iterate) -> tuple[float, float]:
     return float(np.abs(_missing(program, now.value)).max(initial=0.0)), float(dual.max())
 
 
-def _corrected(program: _Program, now: _Iterate, primal: float, dual: float) -> _Iterate | None:
-    """Add the optimal correction; ``None`` if there is none to be found."""
-    larger, dearer = (min(1 / max(error, 1e-300), _MOST) for error in (primal, dual))
+def _corrected(program: _Program, now: _Iterate, larger: float, dearer: float) -> _Iterate | None:
+    """Add the optimal correction, limits and costs magnified; ``None`` if none is found."""
     lower = np.where(program.signed, -larger * now.value, -np.inf)
     lower[program.fixed] = 0.0
     rows = program.b.size

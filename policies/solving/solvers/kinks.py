@@ -11,32 +11,28 @@ With one type it is the gain by one GPU more.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
 
-from apportion.policies.solving.layers import made_for
+from apportion.policies.solving.certificate import Bounds, open_duals
 from apportion.policies.solving.solvers.dual_face import DualFace
-from apportion.policies.solving.solvers.highs_model import rows_that_are_bounds
+from apportion.policies.solving.stages import made_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from apportion.policies.solving.solvers.cone_program import ConeProgram
-    from apportion.policies.solving.solvers.point import Point
+    from apportion.policies.solving.cone import ConeProgram, Point
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
     Bools = NDArray[np.bool_]
 
-__all__ = ["Bounds", "Priced", "least_duals"]
-
-_TIGHT = 1e-9
-"""Slack, in scaled numbers, up to which a constraint is tight at a corner that HiGHS returns."""
+__all__ = ["Priced", "least_duals"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,39 +58,6 @@ class Priced:
         return cls(np.arange(rows.start, rows.stop), units)
 
 
-@dataclass(frozen=True, eq=False)
-class Bounds:
-    """Constraints of a linear program on one column alone, and what is left out of it.
-
-    Attributes
-    ----------
-    row, column, factor
-        Rows that only say ``-factor * x <= 0`` of a column.
-    held, held_row
-        Columns that an equality holds at zero, shape (columns,), and its rows.
-    """
-
-    row: Ints
-    column: Ints
-    factor: Floats
-    held: Bools
-    held_row: Ints
-
-    @classmethod
-    def of(cls, program: ConeProgram) -> Bounds:
-        """Read the bounds off the linear rows of a program."""
-        A = sparse.csc_array(program.A[: program.linear])
-        linear = replace(program, A=A, b=program.b[: program.linear])
-        filled = A.data != 0
-        entries = np.bincount(A.indices[filled], minlength=program.linear)
-        held_row = np.flatnonzero((entries == 1) & linear.equality & (linear.b == 0))
-        held = np.zeros(program.c.size, dtype=bool)
-        if held_row.size:
-            column = np.repeat(np.arange(program.c.size), np.diff(A.indptr))
-            held[column[np.isin(A.indices, held_row) & filled]] = True
-        return cls(*rows_that_are_bounds(linear), held, held_row)
-
-
 @made_for("quadratic", "exponential")
 def least_duals(
     program: ConeProgram,
@@ -118,18 +81,11 @@ def least_duals(
     without
         Rows that are lifted, shape (rows,).
     """
-    linear = program.linear
-    tight, slack = _tight_rows(program, first)
-    idle = np.zeros(program.c.size, dtype=bool)
-    idle[bounds.column] = tight[bounds.row]
-    tight[bounds.row] = tight[bounds.held_row] = False
-    if without is not None:
-        tight[without] = False
-    rows = np.count_nonzero(tight)
-    corner = first.solver == "highs"
-    open_columns = idle.size - np.count_nonzero(bounds.held | idle)
-    if not tight[priced.rows].any() or (corner and rows <= open_columns):
-        return None  # as many equations as dual values
+    left = open_duals(program, first, bounds, priced.rows, without)
+    if left is None:
+        return None
+    tight, idle, slack = left
+    corner, linear = first.solver == "highs", program.linear
     program = slopes() if slopes is not None else program
     cost, A = program.c, program.A
     if not program.is_linear_program:
@@ -143,16 +99,3 @@ def least_duals(
         return None
     least[bounds.row] = np.maximum((cost + A.T @ least)[bounds.column], 0.0) / bounds.factor
     return np.append(least, first.y[linear:])
-
-
-def _tight_rows(program: ConeProgram, first: Point) -> tuple[Bools, Floats]:
-    """Tell which linear rows may have a dual value, and what they leave.
-
-    An interior point ends in the middle of both faces: of a slack and its dual value one is large.
-    """
-    y = first.y[: program.linear]
-    slack = (program.b - program.A @ first.x)[: program.linear]
-    if first.solver == "highs":
-        full = slack <= _TIGHT * np.maximum(1.0, np.abs(program.b[: program.linear]))
-        return full | (y > _TIGHT) | program.equality, slack
-    return (y > np.maximum(slack, 0.0)) | program.equality, slack

@@ -14,14 +14,13 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import splu
 
-from apportion.policies.solving.layers import made_for
 from apportion.policies.solving.solvers.sums_of_logarithms import SumOfLogarithms
+from apportion.policies.solving.stages import made_for
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from apportion.policies.solving.solvers.cone_program import ConeProgram
-    from apportion.policies.solving.solvers.point import Point
+    from apportion.policies.solving.cone import ConeProgram, Point
 
     Floats = NDArray[np.float64]
 

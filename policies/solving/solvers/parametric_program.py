@@ -15,7 +15,7 @@ import cvxpy as cp
 import numpy as np
 from scipy import sparse
 
-from apportion.policies.solving.solvers.cone_program import ConeProgram, Scales, cone_program
+from apportion.policies.solving.cone import ConeProgram, Scales, cone_program
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from apportion.policies.solving.solvers.highs import rows_that_are_bounds
+from apportion.policies.solving.cone import rows_that_are_bounds
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from apportion.policies.solving.solvers.cone_program import ConeProgram
+    from apportion.policies.solving.cone import ConeProgram
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.integer[Any]]

@@ -16,13 +16,12 @@ import cvxpy as cp
 import numpy as np
 
 from apportion.errors import InputError
-from apportion.policies.solving.solvers.cone_program import Scales, cone_program
+from apportion.policies.solving.cone import Scales, cone_program
+from apportion.policies.solving.highs import optimise
 from apportion.policies.solving.solvers.highs import PersistentHighs
-from apportion.policies.solving.solvers.optimise import optimise
 
 if TYPE_CHECKING:
-    from apportion.policies.solving.solvers.cone_program import ConeProgram
-    from apportion.policies.solving.solvers.point import Point
+    from apportion.policies.solving.cone import ConeProgram, Point
 
 __all__ = ["WarmProblem", "WarmSolver"]
 

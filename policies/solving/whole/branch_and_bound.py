@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from apportion.errors import InfeasibleError, SolveError
-from apportion.policies.solving.solvers.highs_model import pass_model
+from apportion.policies.solving.highs import pass_model
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,10 +10,9 @@ import numpy as np
 
 from apportion.policies.extensions import ServesInOrder
 from apportion.policies.problem import Problem
-from apportion.policies.solution import Solution
-from apportion.policies.solving.attempts import ACCURATE
+from apportion.policies.solution import ACCURATE, Solution
 from apportion.policies.solving.certificate import relative_gap
-from apportion.policies.solving.rows.reduction import believed, reduce
+from apportion.policies.solving.rows import believed, reduce
 from apportion.policies.solving.whole.branch_and_bound import branch_and_bound
 from apportion.policies.solving.whole.core import search
 from apportion.policies.solving.whole.dynamic_programme import chain_of
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
     from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
-    from apportion.policies.solving.rows.reduction import Reduction
+    from apportion.policies.solving.rows import Reduction
     from apportion.policies.solving.whole.dynamic_programme import Chain
     from apportion.policies.solving.whole.program import WholeProgram
 
@@ -98,7 +97,7 @@ def decide(
     near = _settled(whole, decided, started + time_limit_s)
     if near is not None:
         whole, decided = near, _by_search(near, started + time_limit_s, gap, decided.x)
-    return _solution(reduction, whole, decided, posed - started, gap)
+    return _solution(reduction, whole, decided, posed - started)
 
 
 def _posed(policy: Policy, instance: Instance, group: bool) -> tuple[Reduction, WholeProgram]:
@@ -173,7 +172,7 @@ def _by_search(
 
 
 def _solution(
-    reduction: Reduction, whole: WholeProgram, decided: Decided, posed_s: float, asked: float
+    reduction: Reduction, whole: WholeProgram, decided: Decided, posed_s: float
 ) -> Solution:
     """Bring a decision back to jobs, once it is known to be one."""
     objective = whole.evaluate(decided.x)
@@ -182,7 +181,7 @@ def _solution(
     gap = max(_gap(whole, value, decided.bound), whole.p.inexact)
     units, full = whole.units(decided.x), reduction.full
     X = of_jobs(units, reduction.class_of, full.count) if full.solo else units
-    status = "optimal" if gap <= max(ACCURATE, asked) else "optimal_inaccurate"
+    status = "optimal" if gap <= ACCURATE else "optimal_inaccurate"
     if not decided.proved_by:
         status = "time_limit"
     stats = {

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from apportion.policies.base import Policy
     from apportion.policies.problem import Problem
-    from apportion.policies.solving.solvers.cone_program import ConeProgram
+    from apportion.policies.solving.cone import ConeProgram
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]

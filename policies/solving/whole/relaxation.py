@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from apportion.errors import InfeasibleError, SolveError
-from apportion.policies.solving.certificate import dual_bound
-from apportion.policies.solving.solvers.cone_program import equilibrate
+from apportion.policies.solving.certificate import Bounds, dual_bound
+from apportion.policies.solving.cone import equilibrate
+from apportion.policies.solving.highs import optimise
 from apportion.policies.solving.solvers.highs import PersistentHighs
-from apportion.policies.solving.solvers.kinks import Bounds, Priced, least_duals
-from apportion.policies.solving.solvers.optimise import optimise
+from apportion.policies.solving.solvers.kinks import Priced, least_duals
 from apportion.policies.solving.whole.branch_and_bound import STAYING
 from apportion.policies.solving.whole.ties import without_noise
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from apportion.policies.solving.solvers.point import Point
+    from apportion.policies.solving.cone import Point
     from apportion.policies.solving.whole.program import WholeProgram
 
     Floats = NDArray[np.float64]

@@ -15,8 +15,8 @@ from scipy import sparse
 
 from apportion.errors import InputError
 from apportion.policies.problem import Problem
-from apportion.policies.solving.solvable import solvable
-from apportion.policies.solving.solvers.cone_program import ConeProgram, canonicalise
+from apportion.policies.solving.cone import ConeProgram, canonicalise
+from apportion.policies.solving.solvable import check_finite, solvable
 from apportion.policies.solving.whole.program import WholeProgram
 from apportion.policies.solving.whole.ties import without_noise
 
@@ -48,8 +48,7 @@ def state(policy: Policy, instance: Instance) -> WholeProgram:
     with solvable(policy):
         declared = cp.Problem(objective, [*limits, *constraints])
         raw = canonicalise(declared) if declared.variables() else _constant(declared)
-    if not all(np.isfinite(each).all() for each in (raw.c, raw.b, raw.A.data, raw.offset)):
-        raise InputError(f"{policy!r} states an objective or constraints with NaN or infinity.")
+    check_finite(policy, raw)
     if not raw.is_linear_program:
         raise InputError(
             f"{policy!r} decides in whole numbers: its objective and constraints must be "

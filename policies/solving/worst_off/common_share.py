@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.policies.instance import Instance
-    from apportion.policies.solving.solvers.optimise import SolverName
+    from apportion.policies.solving.highs import SolverName
 
     Floats = NDArray[np.float64]
 

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from apportion.policies.solving.solvers.cone_program import Scales
+from apportion.policies.solving.cone import Scales
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from apportion.policies.solving.solvers.cone_program import ConeProgram
+    from apportion.policies.solving.cone import ConeProgram
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.integer[Any]]
 
-__all__ = ["demand_scales"]
+__all__ = ["demand_scales", "power_of_two"]
 
 _LEAST = 1e-8
 """Smallest unit of a share of time; HiGHS drops entries below 1e-9."""
@@ -63,8 +63,19 @@ def demand_scales(program: ConeProgram, rows: Ints, size: Floats, common: int | 
     scaled = linear & (largest > 0)
     row[scaled] = 1 / largest[scaled]
     row[rows] = 1 / np.maximum(size, largest[rows])  # more than `size` only below the least unit
+    column, row = _powers_of_two(column), _powers_of_two(row)
     cost = float(np.abs(column * program.c).max(initial=0.0)) or 1.0
-    return Scales(column, row, cost)
+    return Scales(column, row, power_of_two(cost))
+
+
+def _powers_of_two(sizes: Floats) -> Floats:
+    """Return the nearest powers of two: what is scaled by them is the same to the last bit."""
+    return np.asarray(2.0 ** np.round(np.log2(sizes)))
+
+
+def power_of_two(size: float) -> float:
+    """Return the nearest power of two."""
+    return float(2.0 ** np.round(np.log2(size)))
 
 
 def _without(program: ConeProgram, column: int | None) -> ConeProgram:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.policies.problem import Problem
-    from apportion.policies.solving.worst_off.declared_levels import Levels
+    from apportion.policies.solving.demands import Levels
 
     Floats = NDArray[np.float64]
 

@@ -6,13 +6,12 @@ the demands is found; its dual values say how much worse the level must be at le
 where the next share is taken. Levels approach the optimum from beyond it and stop where all demands
 can be met in full: a few linear programs, whatever the shape of the objective. The problem of a
 level sees demands only, so jobs that differ in nothing else are merged
-(`apportion.policies.solving.rows.demand_intervals`), anew at each level.
+(`apportion.policies.solving.demand_intervals`), anew at each level.
 """
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import cvxpy as cp
@@ -21,33 +20,32 @@ from scipy.optimize import brentq
 
 from apportion.errors import SolveError
 from apportion.policies.problem import Problem
+from apportion.policies.solution import Attempted
 from apportion.policies.solving.certificate import relative_gap
-from apportion.policies.solving.posed import posed_objective
-from apportion.policies.solving.rows.demand_intervals import Bins, DemandIntervals, worth_merging
+from apportion.policies.solving.choice import choose_with_levels
+from apportion.policies.solving.demand_intervals import Bins, DemandIntervals, worth_merging
+from apportion.policies.solving.demands import levels_of, posed_objective, posed_value
 from apportion.policies.solving.worst_off.arrow_share import ArrowShare
 from apportion.policies.solving.worst_off.common_share import (
     CommonShare,
     DeclaredShare,
     SharePoint,
 )
-from apportion.policies.solving.worst_off.declared_levels import levels_of
 from apportion.policies.solving.worst_off.level_slopes import rise_of_demands, slope_of_level
-from apportion.policies.solving.worst_off.lexicographic import fills_further
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
-    from apportion.policies.solving.solvers.optimise import SolverName
+    from apportion.policies.solving.highs import SolverName
 
     Floats = NDArray[np.float64]
 
-__all__ = ["Reached", "reach_level", "takes_levels"]
+__all__ = ["ROWS_FOR_ARROW", "by_levels"]
 
-_ROWS_FOR_ARROW = 400
-_MERGED_ROWS_FOR_ARROW = 64
-"""Above this many rows the interior point of arrow form is ahead of the simplex (measured).
+ROWS_FOR_ARROW, _MERGED_ROWS_FOR_ARROW = 400, 64
+"""Above so many rows, or merged ones, the interior point of arrow form is ahead (measured).
 
 Merged rows change with the level, so that the simplex would have to be set up anew for each.
 """
@@ -58,68 +56,12 @@ _STILL = 1e-14
 _MOST_LEVELS = 60
 
 
-@dataclass(frozen=True, eq=False)
-class Reached:
-    """The best level that all jobs can have, and an allocation for it.
+def by_levels(
+    policy: Policy, instance: Instance, solver: SolverName, second_stage: bool, merge: bool
+) -> Attempted:
+    """Find the best level of a policy about the worst off job, and an allocation for it.
 
-    Attributes
-    ----------
-    X
-        Shares of time, shape (rows, options).
-    objective, bound, gap
-        The declared objective at `X`, what it cannot exceed, and how far these are apart.
-    prices
-        What one more unit of each resource improves the objective by, shape (resources,).
-    solver, rows, levels
-        Solver of the last level, rows of its problem, and number of levels tried.
-    merged
-        Whether jobs of like demands were one row.
-    solve_s, second_stage_s
-        Seconds for the level, and for the choice among the allocations that reach it.
-    """
-
-    X: Floats
-    objective: float
-    bound: float
-    gap: float
-    prices: Floats
-    solver: str
-    rows: int
-    levels: int
-    merged: bool
-    solve_s: float
-    second_stage_s: float
-
-
-def takes_levels(policy: Policy, instance: Instance, solver: SolverName, merge: bool) -> bool:
-    """Whether a policy is to be solved level by level on an instance.
-
-    Objectives that are no linear program always are; the others where there are jobs to merge, or
-    so many rows that the interior point of arrow form is ahead. Water filling has levels of its
-    own, which the others follow from the first on.
-    """
-    levels = levels_of(policy, instance)
-    if levels is None or levels.constrained:
-        return False
-    if not levels.proportional:
-        return True
-    if not instance.solo or fills_further(policy):
-        return False
-    if solver == "arrow":
-        return True
-    large = solver == "auto" and instance.jobs > _ROWS_FOR_ARROW and ArrowShare.fits(instance)
-    return large or (merge and worth_merging(instance) is not None)
-
-
-def reach_level(
-    policy: Policy,
-    instance: Instance,
-    *,
-    solver: SolverName = "auto",
-    second_stage: bool = True,
-    merge: bool = True,
-) -> Reached:
-    """Find the best level of a policy about the worst off job.
+    Where a policy has further levels, the first is only what bounds it, and they are found first.
 
     Parameters
     ----------
@@ -131,32 +73,40 @@ def reach_level(
     SolveError
         If no level can be reached.
     """
-    started, merge = time.perf_counter(), merge and instance.solo
+    p, clock = Problem(instance), [time.perf_counter()]
+    first: SolverName = "auto" if solver == "arrow" else solver
+    chosen = choose_with_levels(policy, p, first, second_stage=second_stage)
+    clock.append(time.perf_counter())
+    alone = second_stage and chosen is None
+    merge = merge and chosen is None and instance.solo
     search = _Search(policy, instance, solver, worth_merging(instance) if merge else None)
     point = search.run()
-    prices = search.prices(point)
-    solved = time.perf_counter()
-    X = search.problem.chosen() if second_stage else point.X
-    X = search.expand(X)
-    objective = search.objective(X)
-    bound = search.bound(point)
-    if second_stage and relative_gap(objective, bound) > 1e-7:
-        plain = search.expand(point.X)
-        if relative_gap(search.objective(plain), bound) < relative_gap(objective, bound):
-            X, objective = plain, search.objective(plain)
-    return Reached(
-        X=X,
-        objective=objective,
-        bound=bound,
-        gap=relative_gap(objective, bound),
-        prices=_beyond_rounding(prices, instance, objective),
-        solver=point.solver,
-        rows=point.X.shape[0],
-        levels=search.levels,
-        merged=search.bins is not None,
-        solve_s=solved - started,
-        second_stage_s=time.perf_counter() - solved,
-    )
+    prices, bound = search.prices(point), search.bound(point)
+    clock.append(time.perf_counter())
+    if chosen is not None:
+        X, objective = chosen.X, posed_value(policy, p)
+        gap = max(relative_gap(objective, bound), chosen.missed)
+        reached = search.objective(search.expand(point.X))
+    else:
+        X = search.expand(search.problem.chosen() if alone else point.X)
+        objective = search.objective(X)
+        if alone and relative_gap(objective, bound) > 1e-7:
+            plain = search.expand(point.X)
+            if relative_gap(search.objective(plain), bound) < relative_gap(objective, bound):
+                X, objective = plain, search.objective(plain)
+        gap, reached = relative_gap(objective, bound), objective
+    second_stage_s = clock[1] - clock[0] if chosen else time.perf_counter() - clock[2]
+    stats = {
+        "solver": point.solver,
+        "rows": point.X.shape[0],
+        "levels": search.levels,
+        "compile_s": 0.0,
+        "solve_s": clock[2] - clock[1],
+        "second_stage_s": second_stage_s,
+    }
+    if search.bins is not None:
+        stats["reduction"] = "demand intervals"
+    return Attempted(X, objective, gap, _beyond_rounding(prices, instance, reached), stats)
 
 
 def _beyond_rounding(prices: Floats, instance: Instance, objective: float) -> Floats:
@@ -254,7 +204,7 @@ class _Search:
 
     def _backend(self, instance: Instance) -> CommonShare:
         """Choose how the share of a problem is found."""
-        few = _ROWS_FOR_ARROW if self.intervals is None else _MERGED_ROWS_FOR_ARROW
+        few = ROWS_FOR_ARROW if self.intervals is None else _MERGED_ROWS_FOR_ARROW
         if self.solver == "auto" and (instance.jobs <= few or not ArrowShare.fits(instance)):
             return DeclaredShare(instance, "auto")
         if self.solver in {"auto", "arrow"}:

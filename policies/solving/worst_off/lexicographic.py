@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import cvxpy as cp
 import numpy as np
 
 from apportion.errors import InputError
 from apportion.policies.extensions import PassesRatesOn
-from apportion.policies.solving.worst_off.declared_levels import levels_of
-from apportion.policies.solving.worst_off.water_filling import (
-    Steady,
-    even_share,
-    water_fill,
-)
+from apportion.policies.solving.demands import levels_of
+from apportion.policies.solving.worst_off.float_filling import even_share
+from apportion.policies.solving.worst_off.water_filling import Steady, water_fill
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,24 +21,30 @@ if TYPE_CHECKING:
 
     from apportion.policies.base import Policy
     from apportion.policies.problem import Problem
-    from apportion.policies.solving.worst_off.declared_levels import Levels
+    from apportion.policies.solving.demands import Levels
+    from apportion.policies.solving.worst_off.water_filling import Rising
 
     Floats = NDArray[np.float64]
     Bools = NDArray[np.bool_]
 
-__all__ = ["fills_further", "further_levels"]
+__all__ = ["Further", "further_levels"]
 
 
-def fills_further(policy: Policy) -> bool:
-    """Whether no optimum of the objective is enough, as levels beyond the first count too."""
-    return bool(getattr(policy, "lexicographic", False))
+class Further(NamedTuple):
+    """Linear constraints that the final allocation must meet, and the doubt in their numbers.
+
+    `doubt` is by what part of itself a level may be off.
+    """
+
+    levels: Sequence[cp.Constraint]
+    doubt: float
 
 
-def further_levels(policy: Policy, p: Problem) -> Sequence[cp.Constraint] | None:
+def further_levels(policy: Policy, p: Problem) -> Further:
     """State linear constraints that the final allocation must meet beyond the optimum.
 
     `p.X` takes an allocation that meets them: it is returned where no solver finds a better one
-    that does. ``None`` if the optimum is all that counts.
+    that does.
 
     They are equalities of what each job has, one a job, which settle it: there is nothing left to
     spend, and the most even allocation that meets them is chosen.
@@ -53,12 +56,9 @@ def further_levels(policy: Policy, p: Problem) -> Sequence[cp.Constraint] | None
     SolveError
         If a level could not be found.
     """
-    if not fills_further(policy):
-        return None
     constraints = policy.constraints(p)
     if isinstance(policy, PassesRatesOn):
-        utility, rising = policy.utility(p), Steady(policy.rates(p))
-        return [utility == water_fill(p, utility, rising, constraints).level]
+        return _filled(p, policy.utility(p), Steady(policy.rates(p)), constraints)
     levels = levels_of(policy, p.instance)
     if levels is None:
         raise InputError(
@@ -68,10 +68,15 @@ def further_levels(policy: Policy, p: Problem) -> Sequence[cp.Constraint] | None
     if levels.proportional:
         utility = cp.multiply(1 / levels.rate, p.throughput)
         rising = Steady(lambda active: active.astype(float))
-        return [utility == water_fill(p, utility, rising, constraints).level]
-    inverse = _InverseLevels.of(levels, p)
-    filled = water_fill(p, p.throughput, inverse, constraints)
-    return [p.throughput == filled.level]
+        return _filled(p, utility, rising, constraints)
+    return _filled(p, p.throughput, _InverseLevels.of(levels, p), constraints)
+
+
+def _filled(
+    p: Problem, utility: cp.Expression, rising: Rising, constraints: Sequence[cp.Constraint]
+) -> Further:
+    filled = water_fill(p, utility, rising, constraints)
+    return Further([utility == filled.level], filled.doubt)
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,64 +10,48 @@ Levels that are no straight lines in what rises, as demands in a completion time
 their tangents until these no longer matter (Newton's method: a tangent of a convex demand asks for
 less, so each step ends at the level or beyond it).
 
-Nothing here depends on the size of a level: demands are counted in units of what each job has
-(`apportion.policies.solving.worst_off.demand_scaling`), anew whenever that has changed tenfold.
+The steps are taken in floats first (`apportion.policies.solving.worst_off.float_filling`), and it
+is counted what their rounding errors may have done to the levels: a level is built upon the ones
+before, and where little of it hangs on a job, what rounding leaves of another one is much to that.
+If it may show, the steps are taken once more without any rounding errors
+(`apportion.policies.solving.worst_off.exact_filling`).
 """
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-import cvxpy as cp
 import numpy as np
 
 from apportion.errors import SolveError
-from apportion.policies.solving.certificate import make_feasible
-from apportion.policies.solving.compiled import Compiled
-from apportion.policies.solving.solvers.backward_error import backward_error
-from apportion.policies.solving.solvers.highs import PersistentHighs
-from apportion.policies.solving.solvers.iterative_refinement import refine
-from apportion.policies.solving.solvers.optimise import optimise
-from apportion.policies.solving.worst_off.bottlenecks import pays_for_time
-from apportion.policies.solving.worst_off.demand_scaling import demand_scales
+from apportion.policies.solving.solvers.fixed_point import fixed, floats
+from apportion.policies.solving.worst_off.float_filling import FloatFill
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
+    import cvxpy as cp
     from numpy.typing import NDArray
 
     from apportion.policies.extensions import Rates
     from apportion.policies.problem import Problem
-    from apportion.policies.solving.solvers.point import Point
+    from apportion.policies.solving.solvers.fixed_point import Fixed
 
     Floats = NDArray[np.float64]
     Bools = NDArray[np.bool_]
 
-__all__ = ["Filled", "Rising", "Steady", "even_share", "water_fill"]
+__all__ = ["Filled", "FillingSteps", "Rising", "Steady", "water_fill"]
 
 _LOG = logging.getLogger(__name__)
 
-_BOTTLENECK = {"highs": 1e-9, "clarabel": 1e-6}
-"""Part of the largest dual value from which on one counts; an interior point has no exact zeros."""
-_WITHIN = 10.0
-"""How far a level may be from the unit that it is counted in."""
-_NOTHING = 1e-9
-"""Part of a unit that is a solver's rounding error, no level to take for a unit."""
-_RISEN = 1e-11
-"""Part of a unit below which a step is a rounding error."""
-_ACCURATE = 1e-8
-"""Largest error in the optimality conditions of a step that is built upon."""
-_EXACT = 1e-13
-"""Error that is a rounding error."""
-_HAIRS = (0.0, 1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-7)
-"""By how much, relatively, frozen levels give way, one after the other, where rounding errors have
-left no allocation that meets them all: what a large job gives way by may be much to a small one."""
+_CERTAIN = 1e-9
+"""Doubt in a level with which rounding errors are of no account."""
 _STRAIGHT = 1e-11
 """By how much, relatively, a tangent may miss the level."""
 _STILL = 1e-14
 """Relative step at which a height no longer moves."""
-_MOST_TANGENTS, _MOST_UNITS = 200, 30
+_MOST_TANGENTS = 200
 
 
 class Rising(Protocol):
@@ -120,17 +104,15 @@ class Steady:
 
 
 class Filled(NamedTuple):
-    """Levels of all jobs, an allocation that has them, and how many steps were taken."""
+    """Levels of all jobs, an allocation that has them, and how many steps were taken.
+
+    `doubt` is by what part of itself a level may be off, at most, to first order.
+    """
 
     level: Floats
     X: Floats
     steps: int
-
-
-def even_share(p: Problem) -> Floats:
-    """Return an allocation in which every row has the same time, on all its options alike."""
-    runs = p.instance.can_run
-    return make_feasible(runs / np.maximum(runs.sum(axis=1, keepdims=True), 1), p.instance)
+    doubt: float
 
 
 def water_fill(
@@ -158,140 +140,86 @@ def water_fill(
     SolveError
         If no solver found one of the levels to within a relative error of 1e-6.
     """
-    fill = _Fill(p, utility, constraints)
-    level, active = np.zeros(p.count.size), np.ones(p.count.size, dtype=bool)
-    height = rising.start
-    while active.any():
-        level, height = _to_the_next_bottleneck(fill, rising, active, level, height)
-        active = active & ~fill.binding
-    return Filled(level, fill.allocation(), fill.steps)
+    fill = FloatFill(p, utility, constraints)
+    try:
+        filled = _filled(fill, rising)
+    except SolveError:
+        if not fill.exact:
+            raise
+        return _filled(fill.exact, rising)
+    if filled.doubt <= _CERTAIN or not fill.exact:
+        return filled
+    try:
+        return _filled(fill.exact, rising)
+    except SolveError as error:
+        _LOG.info("water filling without rounding errors: %s", error)
+        return filled
 
 
-def _to_the_next_bottleneck(
-    fill: _Fill, rising: Rising, active: Bools, level: Floats, height: float
-) -> tuple[Floats, float]:
-    """Raise the active jobs until one can rise no further: their levels, and the height."""
-    for _ in range(_MOST_TANGENTS):
-        at, rate = rising.tangent(active, level, height)
-        step = fill.rise(np.where(active, at, level), np.where(active, rate, 0.0), active)
-        if rising.straight:
-            step = max(step, 0.0)
-        reached = np.where(active, at + rate * step, level)
-        higher, top = height + step, rising.highest(active)
-        if rising.straight:
-            return reached, higher
-        if higher < top:
-            there = rising.tangent(active, level, higher)[0][active]
-            off = np.abs(there - reached[active]) / there
-            # Next to a height that nobody can pass, rounding errors of the height decide.
-            if off.max(initial=0.0) <= _STRAIGHT or abs(step) <= _STILL * height:
-                return reached, higher
-        height = higher if 0 < higher < top else 0.5 * (height + (top if higher > 0 else 0.0))
-    raise SolveError(f"Water filling found no level in {_MOST_TANGENTS} tangents.")
+class FillingSteps(Protocol):
+    """A way to take the steps."""
 
+    steps: int
+    binding: Bools
 
-class _Fill:
-    """One linear program, whose demands change from step to step."""
+    def rise(self, base: Fixed, rate: Floats, active: Bools) -> tuple[Fixed, float]:
+        """Raise all levels from `base` at their rates as far as they go.
 
-    def __init__(
-        self, p: Problem, utility: cp.Expression, constraints: Sequence[cp.Constraint]
-    ) -> None:
-        jobs = p.count.size
-        step = cp.Variable(name="step")
-        demand = (utility - cp.multiply(np.ones(jobs), step) >= np.zeros(jobs)).set_label("demand")
-        self._plain = Compiled.of(p, cp.Maximize(step), [demand, *constraints], scaled=False)
-        self._rows = np.arange(jobs) + self._plain.program.rows[demand.id].start
-        self._step = self._plain.program.columns[step.id]
-        p.X.value = even_share(p)
-        self._unit = np.asarray(utility.value, dtype=float)
-        self._rising = np.full(jobs, np.nan)
-        self._scaled: Compiled | None = None
-        self._highs: PersistentHighs | None = None
-        self.binding = np.zeros(jobs, dtype=bool)
-        self.steps = 0
+        Sets `binding`: active jobs, one at least, that can rise no further in any allocation.
 
-    def rise(self, base: Floats, rate: Floats, active: Bools) -> float:
-        """Raise all levels from `base` at their rates as far as they go, and say how far.
-
-        Sets `binding`: which active jobs can rise no further in any allocation.
+        Returns
+        -------
+        risen
+            By how much each level has risen, shape (jobs,).
+        step
+            The same per unit of the rates.
         """
-        self.steps += 1
-        moving = rate > 0
-        if self._highs is None:
-            able = moving & (self._unit > 0)
-            first = (self._unit[able] / rate[able]).min(initial=np.inf)
-            first = first if np.isfinite(first) else 1.0
-            self._count_in(np.where(moving, np.maximum(first * rate, base), self._unit))
-        for _ in range(_MOST_UNITS):
-            step = self._solve(base, rate, active)
-            reached = base + rate * step
-            far = (reached > _WITHIN * self._unit) | (reached < self._unit / _WITHIN)
-            far &= moving & (reached > _NOTHING * self._unit)
-            if not far.any():
-                break
-            self._count_in(np.where(far, reached, self._unit))
-        dual = self._point.y[self._rows] * self._compiled.row[self._rows] * rate
-        within = _BOTTLENECK[self._point.solver]
-        self.binding = active & (dual > within * dual.max())
-        unsure = active & ~self.binding & (dual > 0)
-        if unsure.any():
-            self.binding |= unsure & pays_for_time(
-                self._compiled.program, self._compiled.column, self._point.y, self._rows, within
-            )
-        risen = float((rate * abs(step) / self._unit).max())
-        return step if risen > _RISEN else 0.0
+        ...
+
+    def keep(self) -> None:
+        """Build upon the last step."""
+        ...
+
+    def doubt(self, level: Floats) -> float:
+        """Tell by what part of itself a level may be off, at most."""
+        ...
 
     def allocation(self) -> Floats:
         """Return the allocation of the last step, which the problem's X takes."""
-        return self._compiled.X_at(self._point)
-
-    @property
-    def _compiled(self) -> Compiled:
-        if self._scaled is None:
-            raise RuntimeError("There is no step yet.")
-        return self._scaled
-
-    def _count_in(self, unit: Floats) -> None:
-        """Take new units for the demands; the solver goes on from its last basis."""
-        self._unit = np.where(unit > 0, unit, unit.max(initial=0.0) or 1.0)
-        scales = demand_scales(self._plain.program, self._rows, self._unit, self._step)
-        self._scaled = self._plain.scaled_by(scales)
-        A = self._scaled.program.A
-        A.data[A.indptr[self._step] : A.indptr[self._step + 1]] = 1.0  # any, until `_solve`
-        if self._highs is None:
-            self._highs = PersistentHighs(self._scaled.program, presolve=False)
-        else:
-            self._highs.load(self._scaled.program)
-        self._rising = np.full(unit.size, np.nan)
-
-    def _solve(self, base: Floats, rate: Floats, active: Bools) -> float:
-        """Solve for one step, first as it is, then with frozen levels that give way by a hair."""
-        compiled, highs = self._compiled, cast("PersistentHighs", self._highs)
-        row = compiled.row[self._rows]
-        fastest = float((rate * row).max())
-        values = rate * row / fastest
-        changed = np.flatnonzero(values != self._rising)
-        highs.change_column(self._step, self._rows[changed], values[changed])
-        self._rising = values
-        for hair in _HAIRS:
-            highs.change_limits(self._rows, -np.where(active, base, base * (1 - hair)) * row)
-            for point in _attempts(highs):
-                # An optimum is what meets the conditions, whatever the solver calls it.
-                error = backward_error(highs.program, point)
-                if error <= _ACCURATE:
-                    exact = error <= _EXACT
-                    point = self._point = point if exact else refine(highs.program, point)
-                    return float(point.x[self._step]) / fastest
-                _LOG.info("water filling, step %d: %s, %.1e", self.steps, point.status, error)
-        raise SolveError(f"Water filling stopped at step {self.steps}: no solver found its level.")
+        ...
 
 
-def _attempts(highs: PersistentHighs) -> Iterator[Point]:
-    """Solve from the last basis, from nothing, and by an interior point."""
-    yield highs.solve()
-    highs.forget()
-    yield highs.solve()
-    try:
-        yield optimise(highs.program, "clarabel")
-    except SolveError as error:
-        _LOG.info("water filling: %s", error)
+def _filled(fill: FillingSteps, rising: Rising) -> Filled:
+    """Take step after step until every job is frozen."""
+    active = np.ones(fill.binding.size, dtype=bool)
+    level, height = fixed(np.zeros(active.size)), rising.start
+    while active.any():
+        level, height = _to_the_next_bottleneck(fill, rising, active, level, height)
+        active = active & ~fill.binding
+    reached = floats(level)
+    return Filled(reached, fill.allocation(), fill.steps, fill.doubt(reached))
+
+
+def _to_the_next_bottleneck(
+    fill: FillingSteps, rising: Rising, active: Bools, level: Fixed, height: float
+) -> tuple[Fixed, float]:
+    """Raise the active jobs until one can rise no further: their levels, and the height."""
+    for _ in range(_MOST_TANGENTS):
+        at, rate = rising.tangent(active, floats(level), height)
+        base = level if rising.straight else np.where(active, fixed(at), level)
+        risen, step = fill.rise(base, np.where(active, rate, 0.0), active)
+        if rising.straight and step < 0:
+            risen, step = risen * 0, 0.0
+        reached, higher = base + risen, height + step
+        if rising.straight:
+            fill.keep()
+            return reached, higher
+        if higher < (top := rising.highest(active)):
+            there = rising.tangent(active, floats(level), higher)[0][active]
+            off = np.abs(there - floats(reached)[active]) / there
+            # Next to a height that nobody can pass, rounding errors of the height decide.
+            if off.max(initial=0.0) <= _STRAIGHT or abs(step) <= _STILL * height:
+                fill.keep()
+                return reached, higher
+        height = higher if 0 < higher < top else 0.5 * (height + (top if higher > 0 else 0.0))
+    raise SolveError(f"Water filling found no level in {_MOST_TANGENTS} tangents.")

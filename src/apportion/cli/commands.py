@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -32,9 +31,9 @@ def add_command(commands: Any, name: str, module: str, text: str) -> argparse.Ar
 
 
 def finish(parser: argparse.ArgumentParser) -> None:
-    """Remember the options of a command, to name the nearest one to a misspelt one."""
-    names = re.findall(r"(?<![\w-])--[a-z][a-z-]*", parser.format_help())
-    parser.set_defaults(valid=tuple(dict.fromkeys(names)))
+    """Remember the options of a command, by what they are called among those that are read."""
+    flags = {each.dest: each.option_strings[-1] for each in parser._actions if each.option_strings}
+    parser.set_defaults(flags=flags, valid=tuple(flags.values()))
 
 
 def add_verbose(parser: argparse.ArgumentParser) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -9,12 +10,15 @@ from typing import TYPE_CHECKING
 
 from apportion.cli.inputs import simulation_settings, workload_and_origin
 from apportion.cli.output import print_summary
+from apportion.cli.parser import parse
 from apportion.cli.racks import cluster_of, policies_of
 from apportion.cli.recorded import fill_in, recorded_of, settings_of, workload_is_changed
+from apportion.cli.sections import as_toml
 from apportion.errors import ApportionError
 from apportion.experiments import compare
 from apportion.experiments.sources import fitted
 from apportion.report import human_table
+from apportion.report.files import write_text
 from apportion.sim import ElasticWorkload
 from apportion.sim.fingerprint import workload_fingerprint
 
@@ -58,6 +62,9 @@ def run(args: argparse.Namespace) -> None:
         raise_on_failure=False,
         origin=origin,
     )
+    if comparison.command is not None:
+        again = parse(shlex.split(comparison.command)[1:])
+        write_text(Path(args.out) / "run.toml", as_toml(again))
     notes = []
     if recorded is not None:
         mark = recorded.fingerprint if changed else workload_fingerprint(workload)
@@ -72,11 +79,13 @@ def _show(comparison: Comparison, notes: list[str], out: Path, seconds: float) -
         f"{count} {'policy' if count == 1 else 'policies'} in {seconds:.0f} s\n"
     )
     print_summary(human_table(comparison.summary(), brief=True))
-    for note in [*workload.notes, *notes]:
+    for note in [*comparison.notes, *notes]:
         print(f"Note: {note}")
     sys.stdout.flush()
     schedule = "schedule.csv.gz, " * comparison.has_schedule
-    print(f"Report: {out / 'report.html'} (beside it summary.csv, jobs.csv, {schedule}run.json)")
+    options = ", run.toml" * (comparison.command is not None)
+    files = f"summary.csv, jobs.csv, {schedule}run.json{options}"
+    print(f"Report: {out / 'report.html'} (and {files})")
     if comparison.errors:
         failed = " ".join(f"{name!r}: {text}" for name, text in comparison.errors.items())
         raise ApportionError(

@@ -11,6 +11,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from apportion.cli.parser import parse
+from apportion.cli.sections import as_given
 from apportion.errors import ApportionError, InputError
 
 if TYPE_CHECKING:
@@ -32,8 +33,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         0; 1 if solving or simulating failed; 2 if the input cannot be used, or after Ctrl-C.
     """
     args = argparse.Namespace(verbose=False)
+    words = sys.argv[1:] if argv is None else argv
     try:
-        args = parse(sys.argv[1:] if argv is None else argv)
+        args = parse(words)
         _run(args)
     except KeyboardInterrupt:
         return _say(_interrupted(args), _MISUSED)
@@ -44,6 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ApportionError as error:
         logger.info("The error came from here:", exc_info=error)
         text = _in_options(" ".join(str(error).split()), args)
+        text = as_given(text, words, getattr(args, "sections", None))
         return _say(f"error: {text}", _MISUSED if isinstance(error, InputError) else _FAILED)
     return 0
 

@@ -13,7 +13,7 @@ from apportion.cli.options import (
 from apportion.errors import InputError
 from apportion.experiments.sources import sources_of
 from apportion.sim import ElasticWorkload, Workload, generate_elastic_workload
-from apportion.sim.rack_workloads import RACK_DEMANDS, WEEK_S
+from apportion.sim.drawn.rack_workloads import RACK_DEMANDS, WEEK_S
 
 if TYPE_CHECKING:
     import argparse

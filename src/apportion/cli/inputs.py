@@ -8,6 +8,7 @@ from apportion.cli.generated import drawn
 from apportion.cli.options import GENERATED
 from apportion.cli.trace_options import reading_options, refuse_reading_options
 from apportion.errors import InputError
+from apportion.mechanism_settings import settings_of
 from apportion.mechanisms import MECHANISMS
 from apportion.sim import ElasticWorkload, Workload, read_elastic_workload, read_workload
 from apportion.sim.traces.elastic import is_elastic
@@ -84,12 +85,15 @@ def workload_and_origin(
     return workload, {"workload": args.workload, **options, "too_large": args.too_large}
 
 
+_BELIEFS = ("speeds", "references", "optimism", "pair_estimates")
+
+
 def simulation_settings(args: argparse.Namespace) -> dict[str, Any]:
     """Return the arguments of `simulate` that the options of the simulation stand for.
 
     Racks mean leases where nothing else is said.
     """
-    names = {each.name: each.kind for kind in MECHANISMS.values() for each in kind.settings()}
+    names = {each.name: each.kind for kind in MECHANISMS.values() for each in settings_of(kind)}
     settings = {name: getattr(args, name) for name in names}
     for name in settings.keys() & {name for name, kind in names.items() if "bool" in kind}:
         settings[name] = _yes(settings[name])
@@ -97,7 +101,7 @@ def simulation_settings(args: argparse.Namespace) -> dict[str, Any]:
     return settings | {
         "mechanism": "leases" if on_racks else args.mechanism,
         "learn_pairs": _yes(args.learn_pairs),
-        **{name: getattr(args, name) for name in ("speeds", "references", "optimism")},
+        **{name: getattr(args, name) for name in _BELIEFS},
     }
 
 

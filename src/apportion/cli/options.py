@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from apportion.cli.sections import add_setting
 from apportion.cli.values import by_job_type, one_of, racks, read_by, real, whole
+from apportion.mechanism_settings import settings_of
 from apportion.mechanisms import MECHANISMS, mechanism_name
 
 if TYPE_CHECKING:
@@ -48,42 +50,51 @@ def add_file(parser: argparse.ArgumentParser, text: str, name: str = "file") -> 
     parser.add_argument(name, metavar="FILE", help=text)
 
 
-def add_generator(parser: argparse.ArgumentParser) -> None:
-    """Add how to draw a workload."""
+def add_generator(parser: argparse.ArgumentParser, *, hidden: bool = False) -> None:
+    """Add how to draw a workload; `hidden` where ``--generate`` stands for all of it."""
     group = parser.add_argument_group("a generated workload")
-    group.add_argument(
-        "--generate-jobs", type=whole(1), metavar="N", help=_default("generate_jobs")
-    )
+    if hidden:
+        group.add_argument(
+            "--generate",
+            metavar="jobs=N,...",
+            help="jobs, arrivals, jobs_per_hour, ... (default: jobs=200,jobs_per_hour=20; "
+            "arrivals=batch for racks)",
+        )
+    for flag, how in _generator_options().items():
+        key = "jobs" if flag == "--generate-jobs" else None
+        add_setting(group, "generate", flag, key=key, hidden=hidden, **how)
+
+
+def _generator_options() -> dict[str, dict[str, Any]]:
+    """Return what argparse must know of the options of a generated workload."""
     arrivals = ("poisson", "batch", "diurnal")
-    group.add_argument(
-        "--arrivals",
-        type=one_of("arrivals", arrivals),
-        metavar="|".join(arrivals),
-        help="at a steady rate, all at once, or more by day than by night and on weekdays than on "
-        "weekends (default: poisson; batch for racks, which have no diurnal)",
-    )
-    group.add_argument(
-        "--jobs-per-hour",
-        type=real(),
-        metavar="X",
-        help="(default: 20, for racks as published)",
-    )
-    group.add_argument(
-        "--days",
-        type=real(strict=True),
-        metavar="X",
-        help="of diurnal arrivals, in place of their rate",
-    )
+    options: dict[str, dict[str, Any]] = {
+        "--generate-jobs": {"type": whole(1), "metavar": "N", "help": _default("generate_jobs")},
+        "--arrivals": {
+            "type": one_of("arrivals", arrivals),
+            "metavar": "|".join(arrivals),
+            "help": "at a steady rate, all at once, or more by day than by night and on weekdays "
+            "than on weekends (default: poisson; batch for racks, which have no diurnal)",
+        },
+        "--jobs-per-hour": {
+            "type": real(),
+            "metavar": "X",
+            "help": "(default: 20, for racks as published)",
+        },
+        "--days": {
+            "type": real(strict=True),
+            "metavar": "X",
+            "help": "of diurnal arrivals, in place of their rate",
+        },
+    }
     for name, choices in (
         ("scale_factors", ("single", "gavel", "philly")),
         ("durations", ("gavel", "philly")),
     ):
-        group.add_argument(
-            f"--{name.replace('_', '-')}",
-            type=one_of(name.replace("_", " "), choices),
-            metavar="|".join(choices),
-            help=_default(name),
-        )
+        kind = one_of(name.replace("_", " "), choices)
+        how = {"type": kind, "metavar": "|".join(choices), "help": _default(name)}
+        options[f"--{name.replace('_', '-')}"] = how
+    return options
 
 
 def add_kind(parser: argparse.ArgumentParser) -> None:
@@ -129,27 +140,48 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
     Options have no default, to tell whether they were given.
     """
     group = parser.add_argument_group("the cluster")
-    group.add_argument(
+    add_setting(
+        group,
+        "cluster",
         "--cluster",
+        key="gpus",
+        hidden=False,
         metavar="TYPE=GPUS,...",
         help=f"(default: {DEFAULT_CLUSTER}; of elastic jobs {DEFAULT_ELASTIC_CLUSTER})",
     )
-    group.add_argument(
+    add_setting(
+        group,
+        "cluster",
         "--gpus-per-machine",
+        hidden=False,
         type=whole(1),
         metavar="N",
         help=f"(default: {DEFAULT_GPUS_PER_MACHINE}; 8 in racks)",
     )
     group = parser.add_argument_group("a cluster of racks, with schedulers by leases")
-    group.add_argument(
+    add_setting(
+        group,
+        "cluster",
         "--racks",
+        hidden=False,
         type=racks,
         metavar="N | TYPE=N,...",
         help="in place of --cluster: racks of one type, or of several",
     )
-    group.add_argument("--machines-per-rack", type=whole(1), metavar="N", help="(default: 8)")
-    group.add_argument(
+    add_setting(
+        group,
+        "cluster",
+        "--machines-per-rack",
+        hidden=False,
+        type=whole(1),
+        metavar="N",
+        help="(default: 8)",
+    )
+    add_setting(
+        group,
+        "cluster",
         "--accelerator",
+        hidden=False,
         metavar="TYPE",
         help="of all GPUs (default: the one of the workload)",
     )
@@ -182,17 +214,21 @@ def add_simulation(parser: argparse.ArgumentParser) -> None:
     What a mechanism does not heed is refused where its value is made.
     """
     group = parser.add_argument_group("the simulation")
-    group.add_argument(
+    add_setting(
+        group,
+        "mechanism",
         "--mechanism",
+        key="name",
+        hidden=False,
         type=read_by(mechanism_name),
         metavar="|".join(MECHANISMS),
-        help="in rounds, shares exactly as computed, or by leases on racks (default: rounds; "
-        "leases for schedulers)",
+        help="in rounds, shares exactly as computed, or by leases on racks, with settings in "
+        "brackets: 'leases(lease_seconds=1800)' (default: rounds; leases for schedulers)",
     )
     homes: dict[str, list[str]] = {}
     settings: dict[str, Setting] = {}
     for name, mechanism in MECHANISMS.items():
-        for setting in mechanism.settings():
+        for setting in settings_of(mechanism):
             settings.setdefault(setting.name, setting)
             homes.setdefault(setting.name, []).append(name)
     for name, setting in settings.items():
@@ -204,25 +240,47 @@ def _add_beliefs(parser: argparse.ArgumentParser) -> None:
     """Add what policies are told of speeds."""
     group = parser.add_argument_group("what policies are told of speeds")
     speeds = ("told", "estimated", "agnostic")
-    group.add_argument(
+    add_setting(
+        group,
+        "speeds",
         "--speeds",
+        key="name",
+        hidden=False,
         type=one_of("way to know speeds", speeds),
         metavar="|".join(speeds),
         help="the truth, estimates that learn from what runs, or nothing (default: told)",
     )
-    group.add_argument(
+    add_setting(
+        group,
+        "speeds",
         "--references",
         type=whole(0),
         metavar="N",
-        help="job types that estimates are made from (default: 12, or all there are)",
+        help="job types that estimates are made from (default: 12, or all there are; of pairs 16)",
     )
-    group.add_argument(
+    add_setting(
+        group,
+        "speeds",
         "--optimism",
         type=real(),
         metavar="K",
         help="standard deviations that estimates add where nothing was measured (default: 1)",
     )
-    group.add_argument(
+    pairs = ("completed", "nearest")
+    add_setting(
+        group,
+        "pair_estimates",
+        "--pair-estimates",
+        key="name",
+        hidden=False,
+        type=one_of("way to estimate pairs", pairs),
+        metavar="|".join(pairs),
+        help="jobs beside others: from a fifth of the references, completed and learnt from what "
+        "runs, or as the nearest reference is (default: told)",
+    )
+    add_setting(
+        group,
+        "pair_estimates",
         "--learn-pairs",
         **_answer("learn_pairs"),
         help="tell the truth of a pair once it has run (default: no)",
@@ -236,7 +294,7 @@ def _add_setting(group: argparse._ArgumentGroup, setting: Setting, homes: str) -
     if kind == "bool":
         how = _answer(setting.name)
     elif kind == "float | Mapping[str, float]":
-        how = {"type": by_job_type, "metavar": "S"}
+        how = {"type": by_job_type, "metavar": "S|TYPE=S,...|FILE"}
     elif kind == "float":
         how = {"type": real(), "metavar": "S"}
     else:
@@ -244,7 +302,8 @@ def _add_setting(group: argparse._ArgumentGroup, setting: Setting, homes: str) -
     text = f"{homes}: {setting.help}"
     if setting.default is not None:
         text += f" (default: {_in_words(setting.default)})"
-    group.add_argument(f"--{setting.name.replace('_', '-')}", **how, help=text)
+    flag = f"--{setting.name.replace('_', '-')}"
+    add_setting(group, "mechanism", flag, **how, help=text)
 
 
 def _answer(name: str) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from apportion.cli.options import (
     add_simulation,
 )
 from apportion.cli.request_options import add_generate_requests, add_serve
+from apportion.cli.sections import as_given, expanded
 from apportion.cli.trace_options import add_trace
 from apportion.cli.values import comma_separated, ending, real, refuse_blank, whole
 from apportion.errors import InputError, unknown_name
@@ -114,6 +115,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     _add_sweep(commands)
     _add_solve(commands)
     _add_policies(commands)
+    _add_settings(commands)
     _add_links(commands)
     add_serve(commands)
     text = "describe a trace, or generate a workload"
@@ -126,12 +128,17 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     _check_command("command", words[:1], commands.choices)
     for name in groups.keys() & set(words[:1]):
         _check_command(f"command of apportion {name}", words[1:2], groups[name].choices)
-    args, unknown = parser.parse_known_args(words)
+    command = commands.choices.get(words[0]) if words else None
+    sections = None if command is None else command.get_default("sections")
+    try:
+        args, unknown = parser.parse_known_args(expanded(words, sections) if sections else words)
+        refuse_blank(args)
+    except InputError as error:
+        raise InputError(as_given(str(error), words, sections)) from error
     if unknown:
         if not unknown[0].startswith("-"):
             raise InputError(f"Unexpected argument {unknown[0]!r}; options start with --.")
-        raise unknown_name("option", unknown[0], args.valid)
-    refuse_blank(args)
+        raise unknown_name("option", unknown[0].partition("=")[0], args.valid)
     if args.module is None:
         parser.print_help()
         parser.exit()
@@ -146,28 +153,25 @@ def _check_command(kind: str, words: Sequence[str], commands: Any) -> None:
 
 def _add_compare(commands: Any) -> None:
     parser = add_command(commands, "compare", "compare", "simulate several policies side by side")
-    parser.add_argument(
-        "--config",
-        metavar="FILE",
-        help="repeat the comparison of a run.json; options beside it take the place of its own",
-    )
+    _add_config(parser, "repeat the comparison of a run.json, or take options from a .toml file")
     _add_policies_option(parser)
     parser.add_argument(
         "--out", default="out/compare", metavar="DIR", help="(default: %(default)s)"
     )
     add_backend(parser)
     add_trace(parser, "--workload")
-    add_generator(parser)
+    add_generator(parser, hidden=True)
     add_cluster(parser)
     add_simulation(parser)
     add_seed(parser, "of everything random (default: 0)")
     parser.set_defaults(seed=None)  # to tell whether it was given
-    finish(parser)
+    _finish(parser)
 
 
 def _add_sweep(commands: Any) -> None:
     text = "simulate policies at several loads and with several seeds"
     parser = add_command(commands, "sweep", "sweep", text)
+    _add_config(parser, "take options from a .toml file")
     _add_policies_option(parser)
     parser.add_argument(
         "--loads",
@@ -196,9 +200,20 @@ def _add_sweep(commands: Any) -> None:
     parser.add_argument("--dry-run", action="store_true", help="list the runs, and run none")
     add_backend(parser)
     add_trace(parser, "--workload", several=True)
-    add_generator(parser)
+    add_generator(parser, hidden=True)
     add_cluster(parser)
     add_simulation(parser)
+    _finish(parser)
+
+
+def _add_config(parser: argparse.ArgumentParser, text: str) -> None:
+    text += "; options beside it take the place of its own"
+    parser.add_argument("--config", metavar="FILE", help=text)
+
+
+def _finish(parser: argparse.ArgumentParser) -> None:
+    """End a command of simulations."""
+    parser.epilog = "What else can be set, in brackets: see `apportion settings`."
     finish(parser)
 
 
@@ -219,6 +234,11 @@ def _add_solve(commands: Any) -> None:
     parser.add_argument("--workers", required=True, metavar="v100=1,k80=1", help="GPUs by type")
     parser.add_argument("--jobs-table", metavar="FILE", help="csv: job id, then columns of jobs")
     parser.add_argument(
+        "--condition",
+        action="store_true",
+        help="also how far shares may move while the objective is as good (takes longer)",
+    )
+    parser.add_argument(
         "--out",
         type=ending(".csv", ".json"),
         metavar="FILE",
@@ -230,6 +250,15 @@ def _add_solve(commands: Any) -> None:
 def _add_policies(commands: Any) -> None:
     parser = add_command(commands, "policies", "policies", "list the policies and schedulers")
     parser.add_argument("--json", action="store_true", help="as JSON")
+    finish(parser)
+
+
+def _add_settings(commands: Any) -> None:
+    text = "list what options of compare and sweep take in brackets, and files of settings have"
+    parser = add_command(commands, "settings", "settings", text)
+    parser.add_argument("section", nargs="?", metavar="OPTION", help="of one alone: mechanism")
+    parser.add_argument("--json", action="store_true", help="as JSON")
+    parser.set_defaults(shown=commands.choices["compare"].get_default("sections"))
     finish(parser)
 
 

@@ -7,9 +7,7 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from apportion.cli.output import print_table, width
-from apportion.mechanism.elastic_deciders import elastic_rule_table
-from apportion.mechanism.offers import scheduler_table
-from apportion.mechanism.stay import gated_table
+from apportion.mechanism.deciders import scheduler_table
 from apportion.policies import WHOLE, policy_table
 
 if TYPE_CHECKING:
@@ -22,10 +20,9 @@ __all__ = ["run"]
 
 def run(args: argparse.Namespace) -> None:
     """List the policies with their problems, the schedulers with their rules, and sources."""
-    policies, schedulers, gated = policy_table(), scheduler_table(), gated_table()
-    rules = elastic_rule_table()
+    policies, schedulers = policy_table(), scheduler_table()
     if args.json:
-        kinds = {"policies": policies, "schedulers": schedulers, "gated": gated, "elastic": rules}
+        kinds = {"policies": policies, "schedulers": schedulers}
         listed = {kind: table.to_dict("records") for kind, table in kinds.items()}
         print(json.dumps(listed, indent=2))
         return
@@ -37,12 +34,18 @@ def run(args: argparse.Namespace) -> None:
     for each in WHOLE:
         print(f"\nPolicies that choose one option for each job, or none; options are {each}.\n")
         _show(policies[options == each], "problem")
-    print("\nSchedulers offer GPUs on racks to waiting jobs, for a lease.\n")
-    _show(schedulers, "rule")
-    print("\nThese place jobs once, on GPUs that are shared, and let transfers pass a gate.\n")
-    _show(gated, "order x placement x gate")
-    print("\nRules of elastic jobs, beside the policies that choose a type and a number of GPUs.\n")
-    _show(rules, "rule")
+    for mechanism, table in schedulers.groupby("mechanism", sort=False):
+        print(f"\nSchedulers {_DO.get(str(mechanism), f'that work by {mechanism}.')}\n")
+        _show(table, "rule")
+
+
+_DO = {
+    "leases": "that offer GPUs on racks to waiting jobs, for a lease.",
+    "iterations": "that place jobs once, on GPUs that are shared, and let transfers pass a gate.",
+    "configurations": "of elastic jobs, beside the policies that choose a type and GPUs.",
+    "queue": "that serve jobs in the order of a queue.",
+}
+"""What those do that work by a mechanism."""
 
 
 def _show(table: pd.DataFrame, what: str) -> None:

@@ -15,7 +15,7 @@ from apportion.cli.output import print_table
 from apportion.csv_cells import to_csv
 from apportion.estimators import EstimatedThroughputs, estimate_speeds
 from apportion.experiments.provenance import plain
-from apportion.policies import solve
+from apportion.policies import condition, solve
 from apportion.report.files import check_folder, write_text
 from apportion.sim.job_types import job_types
 from apportion.sim.traces.jobs_csv import jobs_of
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import argparse
 
     from apportion.allocation import Allocation
+    from apportion.policies import Condition
 
 __all__ = ["run"]
 
@@ -45,12 +46,17 @@ def run(args: argparse.Namespace) -> None:
         estimates, notes = _completed(throughputs)
     told = throughputs if estimates is None else estimates
     allocation = solve(args.policy, told, workers=args.workers, jobs=jobs)
+    moves = None
+    if args.condition:
+        moves = condition(args.policy, told, workers=args.workers, jobs=jobs)
     if estimates is not None:
         _show_estimates(estimates, notes)
-    _show(allocation)
+    _show(allocation, moves)
     if out is not None:
         json_wanted = out.suffix == ".json"
-        content = _as_json(allocation, estimates) if json_wanted else to_csv(_table(allocation))
+        content = (
+            _as_json(allocation, estimates, moves) if json_wanted else to_csv(_table(allocation))
+        )
         print(f"Written: {write_text(out, content)}")
 
 
@@ -115,7 +121,7 @@ def _table(allocation: Allocation) -> pd.DataFrame:
     ).rename_axis(index="job")
 
 
-def _show(allocation: Allocation) -> None:
+def _show(allocation: Allocation, moves: Condition | None) -> None:
     shares = allocation.X.head(_MOST_ROWS)
     speeds = allocation.throughput.reindex(shares.index)
     rows = [
@@ -134,11 +140,15 @@ def _show(allocation: Allocation) -> None:
         f"prices     {prices} (gain in the objective from one more GPU)\n"
         f"gap        {allocation.gap:.1e} ({allocation.status})"
     )
+    if moves is not None:
+        print(str(moves).replace("condition ", "condition  ", 1))
     if allocation.message:
         print(allocation.message)
 
 
-def _as_json(allocation: Allocation, estimates: EstimatedThroughputs | None) -> str:
+def _as_json(
+    allocation: Allocation, estimates: EstimatedThroughputs | None, moves: Condition | None
+) -> str:
     """Write the allocation with its certificate."""
     content: dict[str, Any] = {
         "policy": allocation.policy,
@@ -150,6 +160,8 @@ def _as_json(allocation: Allocation, estimates: EstimatedThroughputs | None) -> 
         "shares": {str(job): row.to_dict() for job, row in allocation.X.iterrows()},
         "throughput": allocation.throughput.to_dict(),
     }
+    if moves is not None:
+        content["condition"] = moves.largest
     if estimates is not None:
         content["estimated"] = [
             {"job": str(job), "on": str(option), "steps_per_s": speed, "range_factor": factor}

@@ -12,13 +12,15 @@ from apportion.cli.inputs import simulation_settings
 from apportion.cli.options import GENERATED
 from apportion.cli.output import print_summary, print_table
 from apportion.cli.racks import cluster_of, policies_of
+from apportion.cli.sections import as_toml
 from apportion.cli.trace_options import reading_options, refuse_reading_options
 from apportion.errors import InputError
 from apportion.experiments import plan_sweep, sweep
 from apportion.experiments.machine.store import FILE, Store
 from apportion.experiments.sources import sources_of
 from apportion.experiments.sweeps.readable import readable_tables
-from apportion.report.files import check_format
+from apportion.report.files import check_format, write_text
+from apportion.report.tables import notes_on
 from apportion.sim.traces.elastic import is_elastic
 
 if TYPE_CHECKING:
@@ -38,6 +40,8 @@ def run(args: argparse.Namespace) -> None:
         At the end, if a run failed.
     """
     started = time.perf_counter()
+    if args.config is not None:
+        raise InputError(f"--config is {args.config!r}; for a sweep give a .toml file.")
     workloads = _workloads(args)
     elastic = all("path" in each and is_elastic(each["path"]) for each in workloads)
     what: dict[str, Any] = {
@@ -62,6 +66,7 @@ def run(args: argparse.Namespace) -> None:
         format=args.table_format,
         resume=not args.restart,
     )
+    write_text(Path(args.out) / "run.toml", as_toml(args))
     _show(swept, args, time.perf_counter() - started)
 
 
@@ -111,9 +116,9 @@ def _show(swept: Sweep, args: argparse.Namespace, seconds: float) -> None:
     for name, table in readable_tables(swept.summary()).items():
         print(f"\n{name}: means over seeds; lowest and highest mean JCT of a seed")
         print_summary(table)
-    for note in swept.plan.notes:
+    for note in notes_on(swept.plan.notes, swept.plan.setup.settings):
         print(f"Note: {note}")
-    files = f"runs.{args.table_format}, summary.{args.table_format}, sweep.json, {FILE}"
+    files = f"runs.{args.table_format}, summary.{args.table_format}, sweep.json, run.toml, {FILE}"
     print(f"Files: {files} in {args.out}")
     sys.stdout.flush()
     failure = swept.failure()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from apportion.cli.sections import add_setting
 from apportion.cli.values import one_of, whole
 from apportion.errors import InputError
 
@@ -35,39 +36,41 @@ def add_trace(
     if option is not None:
         text = "a trace, or a csv of your own jobs" + ("; may stand several times" * several)
         text += "; elastic jobs as Pollux's simulator has them, or as saved"
-        group.add_argument(
-            option, action="append" if several else "store", metavar="FILE", help=text
-        )
-    group.add_argument(
-        "--throughputs", metavar="FILE", help="steps/s of the job types, csv or json"
-    )
-    group.add_argument(
-        "--profiles", metavar="DIR", help="elastic jobs: a folder for each application"
-    )
-    group.add_argument(
+        text += "; how it is read in brackets: 'jobs.csv(limit=100, throughputs=speeds.csv)'"
+        how: dict[str, Any] = {"action": "append" if several else "store", "help": text}
+        add_setting(group, "workload", option, key="file", hidden=False, metavar="FILE", **how)
+
+    def add(flag: str, **how: Any) -> None:
+        key = "format" if flag == "--trace-format" else None
+        hidden = option is not None and flag != "--too-large"  # that is of drawn jobs, too
+        add_setting(group, "workload", flag, key=key, hidden=hidden, **how)
+
+    add("--throughputs", metavar="FILE", help="steps/s of the job types, csv or json")
+    add("--profiles", metavar="DIR", help="elastic jobs: a folder for each application")
+    add(
         "--trace-format" if several else "--format",
         dest="format",
         metavar="NAME",
         help="of the trace (default: recognise it)",
     )
-    group.add_argument("--limit", type=whole(1), metavar="N", help="only the first N jobs")
-    group.add_argument(
+    add("--limit", type=whole(1), metavar="N", help="only the first N jobs")
+    add(
         "--reference",
         metavar="TYPE",
         help="accelerator on which the durations were measured (default: v100)",
     )
-    group.add_argument(
+    add(
         "--missing",
         type=one_of("answer to jobs without throughputs", ("error", "drop")),
         metavar="error|drop",
         help="jobs without throughputs (default: error)",
     )
-    group.add_argument(
+    add(
         "--states",
         metavar="A,B,...",
         help="Helios: only jobs that ended so, e.g. COMPLETED (default: all)",
     )
-    group.add_argument(
+    add(
         "--too-large",
         type=one_of("answer to jobs that are too large", ("drop", "error")),
         metavar="drop|error",

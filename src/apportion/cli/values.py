@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import csv
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from apportion.checks import choice, number, read_number, read_whole
@@ -80,11 +82,35 @@ def real(*, strict: bool = False) -> Callable[[str], float]:
 
 
 def by_job_type(word: str) -> float | dict[str, float]:
-    """Read a number, or one for each job type: ``bert=60,gan=20``."""
+    """Read a number, or one for each job type: ``bert=60,others=20``, or a csv file of them."""
+    if word.endswith(".csv"):
+        return _table_of_types(word)
     if "=" not in word:
         return real()(word)
     each = (part.rpartition("=") for part in word.split(","))
     return {job_type.strip(): real()(value) for job_type, _, value in each}
+
+
+def _table_of_types(path: str) -> dict[str, float]:
+    """Read a csv file with the columns ``job_type`` and ``seconds``."""
+    try:
+        with Path(path).open(encoding="utf-8-sig", newline="") as file:
+            rows = list(csv.DictReader(file))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise argparse.ArgumentTypeError(f"{path!r} cannot be read: {error}") from error
+    if not rows or not {"job_type", "seconds"} <= rows[0].keys():
+        raise argparse.ArgumentTypeError(f"{path!r} needs the columns job_type,seconds, and rows")
+    found: dict[str, float] = {}
+    for line, row in enumerate(rows, start=2):
+        job_type = row["job_type"].strip()
+        try:
+            seconds = real()(row["seconds"] or "")
+        except argparse.ArgumentTypeError as error:
+            raise argparse.ArgumentTypeError(f"{path!r}, line {line}: {error}") from error
+        if found.setdefault(job_type, seconds) != seconds:
+            words = f"{path!r}, line {line}: {job_type!r} has {found[job_type]:g} before"
+            raise argparse.ArgumentTypeError(words)
+    return found
 
 
 def one_of(kind: str, valid: tuple[str, ...]) -> Callable[[str], str]:

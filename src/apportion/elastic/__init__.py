@@ -38,15 +38,11 @@ from apportion.mechanism.configurations import (
     GangOptions,
     lost_seconds,
 )
-from apportion.mechanism.elastic_deciders import (
+from apportion.mechanism.elastic import (
     AFS,
-    ELASTIC_RULES,
     ElasticJobs,
     ElasticRule,
     Tiresias,
-    elastic_rule_table,
-)
-from apportion.mechanism.elastic_rules import (
     base_workers,
     elastic_share,
     shortest_first,
@@ -116,7 +112,6 @@ __all__ = [
     "DEEPBOOT_COLD_STARTS",
     "DEEPBOOT_RESTART_S",
     "ELASTIC_COLUMNS",
-    "ELASTIC_RULES",
     "GANG_SIZES",
     "GPU_STATE_COLUMNS",
     "LEARNING_RATE_RULES",
@@ -169,7 +164,6 @@ __all__ = [
     "checked_requests",
     "cold_starts",
     "efficiency",
-    "elastic_rule_table",
     "elastic_share",
     "fewest_gpus",
     "fit_step_times",

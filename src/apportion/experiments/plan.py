@@ -12,10 +12,10 @@ from apportion.errors import InputError
 from apportion.experiments.machine.cells import Cell
 from apportion.experiments.simulations import Setup, Simulation
 from apportion.experiments.sources import made_for
-from apportion.sim import ElasticWorkload
-from apportion.sim.deciders import Decider, get_decider
+from apportion.sim import Workload
+from apportion.sim.deciders import AnyDecider, get_decider
 from apportion.sim.fingerprint import fingerprint, texts_of, workload_fingerprint
-from apportion.sim.settings import ELASTIC, check_elastic, settings_for
+from apportion.sim.settings import check_elastic, settings_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from apportion.experiments.sources import Source
     from apportion.mechanism.own import Decides
     from apportion.mechanisms import Mechanism
-    from apportion.sim import Workload
+    from apportion.sim import ElasticWorkload
 
 __all__ = ["STATES", "Plan", "check_jobs_on", "deciders_of", "settings_of", "simulations_of"]
 
@@ -72,9 +72,9 @@ def _with_snapshot(cell: Cell, folder: Path) -> Cell:
 
 
 def deciders_of(
-    policies: Iterable[str | Decider | Decides],
+    policies: Iterable[str | AnyDecider | Decides],
     workloads: Iterable[Workload | ElasticWorkload] = (),
-) -> list[Decider]:
+) -> list[AnyDecider]:
     """Look up every policy and scheduler, as they are called for such workloads.
 
     Raises
@@ -82,20 +82,27 @@ def deciders_of(
     InputError
         For none at all, for one name in place of a list, for unknown names and repetitions.
     """
-    elastic = any(isinstance(each, ElasticWorkload) for each in workloads)
+    elastic = any(each.elastic for each in workloads)
     names = listed("policies", policies, "a list of names")
     chosen = [get_decider(each, elastic=elastic) for each in names]
     if not chosen:
         raise InputError("There is no policy to run: the list of policies is empty.")
     labels = [decider.label for decider in chosen]
-    for label in labels:
-        if labels.count(label) > 1:
-            raise InputError(f"The policy {label!r} is in the list twice.")
+    for label, decider in zip(labels, chosen, strict=True):
+        same = [repr(each) for each in chosen if each.label == label]
+        if len(same) > 1:
+            own = type(decider).__name__
+            hint = (
+                f" Two settings need two names: class Other({own}): name = 'other'."
+                if len(set(same)) > 1
+                else ""
+            )
+            raise InputError(f"The policy {label!r} is in the list twice.{hint}")
     return chosen
 
 
 def settings_of(
-    deciders: Sequence[Decider],
+    deciders: Sequence[AnyDecider],
     workloads: Iterable[Workload | ElasticWorkload],
     mechanism: Mechanism | str | None,
     given: Mapping[str, Any],
@@ -108,12 +115,10 @@ def settings_of(
         As `apportion.sim.settings.settings_for`, and where a workload does not run by the
         mechanism.
     """
-    elastic = [isinstance(each, ElasticWorkload) for each in workloads]
-    if mechanism is None and all(elastic):
-        mechanism = ELASTIC
-    settings = settings_for(deciders, mechanism, given)
+    elastic = [each.elastic for each in workloads]
+    chosen, settings = settings_for(deciders, mechanism, given, elastic=all(elastic))
     for each in elastic:
-        check_elastic(settings["mechanism"], elastic=each)
+        check_elastic(chosen, elastic=each)
     return settings
 
 
@@ -125,13 +130,13 @@ def check_jobs_on(workload: Workload | ElasticWorkload, cluster: Cluster) -> Non
     InputError
         Naming the job.
     """
-    if not isinstance(workload, ElasticWorkload):
+    if isinstance(workload, Workload):
         workload.throughput_of(cluster)
 
 
 def simulations_of(
     source: Source,
-    deciders: Sequence[Decider],
+    deciders: Sequence[AnyDecider],
     setup: Setup,
     loads: Sequence[float],
     seeds: Sequence[int],

@@ -9,12 +9,21 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from apportion.cluster import Cluster
+from apportion.mechanism_settings import settings_of
+from apportion.mechanisms import MECHANISMS
 from apportion.sim.fingerprint import versions, workload_fingerprint
 
 if TYPE_CHECKING:
     from apportion.sim import ElasticWorkload, Workload
 
-__all__ = ["INFINITE", "as_word", "cluster_options", "command_line", "plain", "record"]
+__all__ = [
+    "INFINITE",
+    "as_word",
+    "cluster_options",
+    "command_line",
+    "plain",
+    "record",
+]
 
 INFINITE = "inf"
 """Stands for an infinite setting, e.g. of ``resolve_seconds``, which JSON has no number for."""
@@ -66,12 +75,44 @@ def command_line(
         return None
     if INFINITE in map(_setting, settings.values()):
         return None
-    options = {**origin, **where, "policies": ",".join(policies), **settings}
+    home = MECHANISMS.get(str(settings["mechanism"]))
+    own = {each.name: settings[each.name] for each in settings_of(home) if each.name in settings}
+    rest = {name: value for name, value in settings.items() if name not in {*own, "mechanism"}}
     words = ["apportion", "compare"]
-    for name, value in options.items():
+    for name, value in {**_workload(origin), **where, "policies": ",".join(policies)}.items():
+        words += [f"--{name.replace('_', '-')}", as_word(value)]
+    words += ["--mechanism", _in_brackets(str(settings["mechanism"]), own)]
+    for name, value in rest.items():
         if value is not None:
             words += [f"--{name.replace('_', '-')}", as_word(value)]
     return shlex.join(words)
+
+
+def _workload(origin: Mapping[str, object]) -> dict[str, object]:
+    """Return how a workload was made, as options."""
+    given = {name: value for name, value in origin.items() if value is not None}
+    given.pop("seed", None)  # the simulation's
+    plain: dict[str, object] = {}
+    if "too_large" in given:
+        plain["too_large"] = given.pop("too_large")
+    if "workload" in given:
+        return {"workload": _in_brackets(str(given.pop("workload")), given)} | plain
+    jobs = {"jobs": given.pop("generate_jobs")} if "generate_jobs" in given else {}
+    drawn = _in_brackets("", jobs | given)[1:-1]
+    return ({"generate": drawn} if drawn else {}) | plain
+
+
+def _in_brackets(name: str, settings: Mapping[str, object]) -> str:
+    """Write a value of an option with its settings, as ``leases(lease_seconds=1800)``."""
+    told = [(key, as_word(value)) for key, value in settings.items() if value is not None]
+    inner = ", ".join(f"{key}={_quoted(word)}" for key, word in told)
+    return f"{name}({inner})" if inner else name
+
+
+def _quoted(word: str) -> str:
+    """Put a word in quotes where commas or quotes in it would be taken for ends."""
+    mark = '"' if "'" in word else "'"
+    return f"{mark}{word}{mark}" if any(each in word for each in ",'\"()") else word
 
 
 def cluster_options(cluster: Cluster) -> dict[str, object] | None:
@@ -101,6 +142,8 @@ def as_word(value: object) -> str:
         return "yes" if value else "no"
     if isinstance(value, (list, tuple)):
         return ",".join(map(str, value))
+    if isinstance(value, Mapping):
+        return ",".join(f"{name}={as_word(each)}" for name, each in value.items())
     # Every digit of a float, but 360 and not 360.0.
     return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from apportion.experiments.machine.cells import Cell
     from apportion.experiments.machine.progress import Report
     from apportion.experiments.sources import Source
-    from apportion.sim.deciders import Decider
+    from apportion.sim.deciders import AnyDecider
 
 __all__ = ["Setup", "Simulation", "figures_of", "runs_of"]
 
@@ -59,7 +59,7 @@ class Simulation:
     `snapshot` is the file in which it leaves its state, so that it goes on if it is stopped.
     """
 
-    policy: Decider
+    policy: AnyDecider
     source: str
     load: float
     seed: int

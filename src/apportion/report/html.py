@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from apportion.report.page_style import CSS
 from apportion.report.plots import kinds_of, plot
 from apportion.report.style import inline_svg
-from apportion.report.tables import human_measures, human_table
+from apportion.report.tables import human_measures, human_table, notes_on
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -108,7 +108,8 @@ def _subtitle(record: Mapping[str, Any]) -> str:
 
 
 def _notes(record: Mapping[str, Any]) -> str:
-    items = "".join(f"<li>{escape(str(note))}</li>" for note in record["workload"]["notes"])
+    notes = notes_on(record["workload"]["notes"], record["settings"])
+    items = "".join(f"<li>{escape(str(note))}</li>" for note in notes)
     return f'<ul class="notes">{items}</ul>' if items else ""
 
 

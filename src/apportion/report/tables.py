@@ -11,7 +11,7 @@ import numpy as np
 from apportion.table_checks import check_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     import pandas as pd
 
@@ -24,6 +24,7 @@ __all__ = [
     "human_measures",
     "human_table",
     "longest_time_s",
+    "notes_on",
     "time_unit",
 ]
 
@@ -266,6 +267,21 @@ def _column(values: np.ndarray, measure: Measure) -> tuple[list[str], list[bool]
         return texts, [False] * len(texts)
     best = known.min() if measure.better == "low" else known.max()
     return texts, [text == f"{best:,.{decimals}f}" for text in texts]
+
+
+def notes_on(notes: Iterable[str], settings: Mapping[str, Any]) -> list[str]:
+    """Return what a reader of figures must know: notes on the workload, and what is free of charge.
+
+    Parameters
+    ----------
+    notes
+        Those of the workload.
+    settings
+        Of the simulation, by name, every one that the mechanism has.
+    """
+    free = settings.get("preemption_overhead_seconds", 0.0) == 0
+    shared_out = settings.get("mechanism") in ("rounds", "exact")
+    return [*notes, *["starts and preemptions cost no time"] * (free and shared_out)]
 
 
 def aligned_text(rows: list[list[str]], *, left: Collection[int] = (0,), gap: int = 2) -> str:

@@ -11,14 +11,14 @@ import pandas as pd
 from apportion.cluster import Cluster
 from apportion.mechanism.offers import OfferScheduler
 from apportion.pairs import PairThroughputs
-from apportion.policies.extensions import PlacesGangs
 from apportion.sim import Workload, simulate
+from apportion.sim.deciders import manner_of
 from apportion.sim.network import BY_SHAPE, canonical_shape, get_network
 from apportion.testing.stays import Stays
 from apportion.testing.steps_in_rounds import shape_of_stay
 
 if TYPE_CHECKING:
-    from apportion.sim.deciders import Decider
+    from apportion.sim.deciders import AnyDecider
     from apportion.sim.network import NetworkModel
 
 __all__ = ["best_overhead", "check_lone_gangs", "check_lone_jobs", "works_on_racks"]
@@ -43,7 +43,7 @@ def best_overhead(gpus: int, job_type: str, cluster: Cluster, network: NetworkMo
     return min(network.overhead(job_type, shape) for shape in shapes)
 
 
-def check_lone_jobs(decider: Decider, *, gangs: bool) -> None:
+def check_lone_jobs(decider: AnyDecider, *, gangs: bool) -> None:
     """Check that a job alone in the cluster has a finish-time fairness of 1, sizes one by one."""
     if not works_on_racks(decider):
         for gpus in (1, 3, 8) if gangs else (1,):
@@ -60,17 +60,18 @@ def check_lone_jobs(decider: Decider, *, gangs: bool) -> None:
             _check_fairness(decider, job, cluster, settings, least_s)
 
 
-def works_on_racks(decider: Decider) -> bool:
+def works_on_racks(decider: AnyDecider) -> bool:
     """Tell whether GPUs in racks are offered under leases wherever a decider decides."""
-    return isinstance(decider, OfferScheduler | PlacesGangs)
+    return manner_of(decider).works_by[0] == "leases"
 
 
-def _terms(decider: Decider) -> OfferScheduler:
+def _terms(decider: AnyDecider) -> OfferScheduler:
     """Return the terms of leases that a decider has where nothing is said of them."""
-    return decider if isinstance(decider, OfferScheduler) else OfferScheduler(decider.label)
+    terms = getattr(decider, "terms", None)
+    return OfferScheduler(decider.label) if terms is None else terms
 
 
-def check_lone_gangs(decider: Decider) -> None:
+def check_lone_gangs(decider: AnyDecider) -> None:
     """Check that a gang that is left alone has the best shape there is within one lease.
 
     Smaller gangs fill parts of all machines when it comes, and end one after the other.
@@ -86,7 +87,7 @@ def check_lone_gangs(decider: Decider) -> None:
         stays = Stays.of(run, work, cluster)
         gang = len(work) - 1
         alone_s = float(run.jobs["completion_s"].iloc[:gang].max())
-        pause_s = gpus * terms.checkpoint_s_per_gpu
+        (pause_s,) = terms.checkpoints_s([model], [gpus])
         best = best_overhead(gpus, model, cluster, network)
         for stay in np.flatnonzero(stays.job == gang).tolist():
             if stays.end_s[stay] <= alone_s + lease_s + pause_s:
@@ -101,7 +102,7 @@ def check_lone_gangs(decider: Decider) -> None:
 
 
 def _check_fairness(
-    decider: Decider, job: Workload, cluster: Cluster, settings: dict[str, Any], least_s: float
+    decider: AnyDecider, job: Workload, cluster: Cluster, settings: dict[str, Any], least_s: float
 ) -> None:
     alone = simulate(decider, job, cluster, **settings).jobs.iloc[0]
     for name, expected in (("jct_s", least_s), ("ftf", 1.0)):

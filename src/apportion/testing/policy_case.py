@@ -11,7 +11,7 @@ import pandas as pd
 from apportion.cluster import Cluster
 from apportion.errors import InfeasibleError
 from apportion.policies import Resource, solve, solve_instance
-from apportion.policies.labels import instance_of, jobs_of
+from apportion.policies.labelled import instance_of, jobs_of
 from apportion.tensor import ThroughputTensor
 
 if TYPE_CHECKING:
@@ -106,8 +106,7 @@ class PolicyCase:
         """Return the shares without the order that `solve` brings everything into first."""
         tensor = ThroughputTensor.of(self.speed)
         table = jobs_of(tensor, self.jobs, policy)
-        every_gang = np.full(len(tensor.options), np.inf)
-        found = solve_instance(policy, instance_of(tensor, self.cluster, table, (), every_gang))
+        found = solve_instance(policy, instance_of(tensor, self.cluster, table))
         return pd.DataFrame(found.X, index=tensor.rows, columns=tensor.options)
 
     def counting_other_steps(self, rng: np.random.Generator) -> tuple[PolicyCase, pd.Series[float]]:

@@ -9,14 +9,8 @@ import numpy as np
 
 from apportion.cluster import Cluster
 from apportion.errors import InputError
-from apportion.mechanism.elastic_deciders import ElasticRule
-from apportion.mechanism.offers import OfferScheduler
-from apportion.mechanism.own import OwnScheduler
-from apportion.mechanism.queue import QueueScheduler
-from apportion.mechanism.stay import GatedScheduler
-from apportion.policies.extensions import PlacesGangs
 from apportion.sim import generate_rack_workload, generate_workload, simulate
-from apportion.sim.deciders import get_decider
+from apportion.sim.deciders import get_decider, manner_of
 from apportion.sim.given_order import by_arrival_and_id
 from apportion.testing.lone_gangs import check_lone_gangs, check_lone_jobs, works_on_racks
 from apportion.testing.schedule import check_schedule
@@ -27,16 +21,25 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.own import Decides
     from apportion.sim import Run, Workload
-    from apportion.sim.deciders import Decider
+    from apportion.sim.deciders import AnyDecider
 
 __all__ = ["check_scheduler"]
 
 _TYPES = Cluster({"v100": 4, "p100": 4, "k80": 8}, gpus_per_machine=4)
 _RACKS = Cluster.of_racks(2, machines_per_rack=2, gpus_per_machine=4)
+_CASES: dict[str, list[dict[str, Any]]] = {
+    "rounds": [
+        {"leases": False, "round_seconds": 500.0},
+        {"preemption_overhead_seconds": 45.0},
+    ],
+    "leases": [{}, {"checkpoint_seconds_per_gpu": 0.0}],
+    "queue": [{}, {"preemption_overhead_seconds": 45.0}],
+}
+"""Settings of the runs, by mechanism."""
 
 
 def check_scheduler(
-    scheduler: str | Decider | Decides, *, gangs: bool = True, seed: int = 0
+    scheduler: str | AnyDecider | Decides, *, gangs: bool = True, seed: int = 0
 ) -> None:
     """Check on small generated workloads that a scheduler keeps what `simulate` promises.
 
@@ -70,22 +73,17 @@ def check_scheduler(
         numbers.
     """
     decider = get_decider(scheduler)
-    if isinstance(decider, OfferScheduler | PlacesGangs):
-        workload, cluster = _on_racks(seed, gangs), _RACKS
-        cases: list[dict[str, Any]] = [{}, {"checkpoint_seconds_per_gpu": 0.0}]
-        declared: dict[str, Any] = {}
-    elif isinstance(decider, QueueScheduler | OwnScheduler):
-        workload, cluster = _on_types(seed, gangs), _TYPES
-        cases, declared = [{}, {"preemption_overhead_seconds": 45.0}], {}
-    elif isinstance(decider, GatedScheduler | ElasticRule):
-        works = "by iterations" if isinstance(decider, GatedScheduler) else "on elastic jobs"
+    manner, on_racks = manner_of(decider), works_on_racks(decider)
+    usual = manner.works_by[0]
+    if usual not in _CASES:
         raise InputError(
-            f"{decider.label!r} works {works}, of which check_scheduler knows nothing; it is for "
-            f"policies, queues and schedulers that offer GPUs."
+            f"{decider.label!r} {manner.works_how}, of which check_scheduler knows nothing; it is "
+            f"for what works by {', '.join(map(repr, _CASES))}."
         )
-    else:
-        workload, cluster = _on_types(seed, gangs), _TYPES
-        cases = [{"leases": False, "round_seconds": 500.0}, {"preemption_overhead_seconds": 45.0}]
+    cluster, drawn = (_RACKS, _on_racks) if on_racks else (_TYPES, _on_types)
+    workload, cases = drawn(seed, gangs), _CASES[usual]
+    declared: dict[str, Any] = {}
+    if usual == "rounds":
         conserving = "leaves_gpus_idle" not in decider.traits
         declared = {"sharing": decider.space_sharing, "work_conserving": conserving}
     *others, settings = cases
@@ -93,13 +91,13 @@ def check_scheduler(
         _checked(decider, workload, cluster, other, declared)
     run = _checked(decider, workload, cluster, settings, declared)
     same = [_same_twice, _same_under_other_names, _same_with_equal_jobs_swapped]
-    if not works_on_racks(decider):
+    if not on_racks:
         same.append(_same_with_types_in_another_order)
     same.append(_same_without_gpus_of_a_type)
     for check in same:
         check(decider, workload, cluster, settings, run)
     check_lone_jobs(decider, gangs=gangs)
-    if works_on_racks(decider) and gangs:
+    if on_racks and gangs:
         check_lone_gangs(decider)
 
 
@@ -139,7 +137,7 @@ def _with_twins(jobs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _checked(
-    decider: Decider,
+    decider: AnyDecider,
     workload: Workload,
     cluster: Cluster,
     settings: dict[str, Any],
@@ -155,11 +153,11 @@ def _checked(
     return run
 
 
-def _fail(decider: Decider, broken: str, numbers: str) -> NoReturn:
+def _fail(decider: AnyDecider, broken: str, numbers: str) -> NoReturn:
     raise AssertionError(f"{decider!r} is not {broken}: {numbers}.")
 
 
-def _compare(decider: Decider, broken: str, expected: pd.Series, got: pd.Series) -> None:
+def _compare(decider: AnyDecider, broken: str, expected: pd.Series, got: pd.Series) -> None:
     """Compare completion times by job."""
     off = (got.reindex(expected.index) - expected).abs() / expected
     if not (off <= TOLERANCE).all():
@@ -168,7 +166,7 @@ def _compare(decider: Decider, broken: str, expected: pd.Series, got: pd.Series)
 
 
 def _same_twice(
-    decider: Decider, workload: Workload, cluster: Cluster, settings: dict[str, Any], run: Run
+    decider: AnyDecider, workload: Workload, cluster: Cluster, settings: dict[str, Any], run: Run
 ) -> None:
     again = simulate(decider, workload, cluster, **settings)
     for name, table in {"jobs": run.jobs, "rounds": run.rounds, **run.tables}.items():
@@ -178,7 +176,7 @@ def _same_twice(
 
 
 def _same_under_other_names(
-    decider: Decider, workload: Workload, cluster: Cluster, settings: dict[str, Any], run: Run
+    decider: AnyDecider, workload: Workload, cluster: Cluster, settings: dict[str, Any], run: Run
 ) -> None:
     """Give all jobs names that come in the same order, and put their rows in another one."""
     names = [f"other-{place * 7 + 3}" for place in _order_of_names(workload)]
@@ -196,7 +194,7 @@ def _order_of_names(workload: Workload) -> list[int]:
 
 
 def _same_with_equal_jobs_swapped(
-    decider: Decider, workload: Workload, cluster: Cluster, settings: dict[str, Any], run: Run
+    decider: AnyDecider, workload: Workload, cluster: Cluster, settings: dict[str, Any], run: Run
 ) -> None:
     """Turn the names of jobs that are equal in everything around; each has what its name had."""
     jobs = workload.jobs
@@ -210,7 +208,7 @@ def _same_with_equal_jobs_swapped(
 
 
 def _same_with_types_in_another_order(
-    decider: Decider, workload: Workload, cluster: Cluster, settings: dict[str, Any], run: Run
+    decider: AnyDecider, workload: Workload, cluster: Cluster, settings: dict[str, Any], run: Run
 ) -> None:
     names = list(cluster.gpus)
     turned = replace(cluster, gpus={name: cluster.gpus[name] for name in [*names[1:], names[0]]})
@@ -219,7 +217,7 @@ def _same_with_types_in_another_order(
 
 
 def _same_without_gpus_of_a_type(
-    decider: Decider, workload: Workload, cluster: Cluster, settings: dict[str, Any], run: Run
+    decider: AnyDecider, workload: Workload, cluster: Cluster, settings: dict[str, Any], run: Run
 ) -> None:
     known = replace(workload, throughputs=workload.throughputs.assign(none=5.0))
     more = replace(cluster, gpus={"none": 0, **cluster.gpus}, prices_per_gpu_hour={"none": 1.0})

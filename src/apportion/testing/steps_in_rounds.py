@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from apportion.errors import written
-from apportion.mechanism_settings import overheads_of
+from apportion.mechanism_settings import seconds_by_type
 from apportion.sim.network.shapes import shape_of_placement
 from apportion.testing.stays import TOLERANCE, fail
 
@@ -68,18 +68,18 @@ def check_steps_in_rounds(
     cluster = stays.cluster
     speed = workload.throughput_of(cluster).to_numpy(dtype=float)
     steps, fastest = steps_of(workload), speed.max(axis=1)
+    job_types = workload.jobs["job_type"].tolist()
     ratio = np.ones_like(speed)
     if run.settings.get("placement_sensitive"):
         ratio = workload.split_ratio(cluster)
     split = np.array([len(set(machines)) > 1 for machines in stays.machines])
     factor = np.where(split, ratio[stays.job, stays.kind], 1.0)
     if network is not None:
-        job_types = workload.jobs["job_type"].tolist()
         for stay in range(len(stays)):
             overhead = network.overhead(job_types[stays.job[stay]], shape_of_stay(stays, stay))
             factor[stay] /= 1 + overhead
-    overhead = run.settings["preemption_overhead_seconds"]
-    of_job = np.array(overheads_of(overhead, workload.jobs["job_type"].tolist()), dtype=float)
+    name = "preemption_overhead_seconds"
+    of_job = np.array(seconds_by_type(name, run.settings[name], job_types), dtype=float)
     lost_s = of_job[stays.job]
     useful_s = np.maximum(stays.seconds - lost_s, 0.0)
     done = useful_s * speed[stays.job, stays.kind]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from apportion.errors import written
-from apportion.mechanism.offers import SCHEDULERS, OfferScheduler
+from apportion.mechanism.deciders import DECIDERS
+from apportion.mechanism.offers import OfferScheduler
 from apportion.mechanism.offers.exact import TICK_S, on_tick
 from apportion.testing.stays import TOLERANCE, fail
 from apportion.testing.steps_in_rounds import refuse_too_fast, shape_of_stay, steps_of
@@ -23,15 +24,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 __all__ = ["check_steps_under_leases"]
-
-
-class _Terms(NamedTuple):
-    """Length of a lease, what its end costs for each GPU, what a start elsewhere; seconds."""
-
-    lease_s: float
-    checkpoint_s: float
-    restore_s: float
-    keeps: bool
 
 
 def check_steps_under_leases(
@@ -66,37 +58,41 @@ def check_steps_under_leases(
         )
 
 
-def _useful_s(stays: Stays, workload: Workload, terms: _Terms | None) -> tuple[Floats, Floats]:
+def _useful_s(
+    stays: Stays, workload: Workload, terms: OfferScheduler | None
+) -> tuple[Floats, Floats]:
     """Return the least and the most seconds of each stay in which steps are made.
 
     All times of leases are multiples of a tick: what is done within one may count or not.
     """
     if terms is None:
         return np.zeros(len(stays)), stays.seconds + TICK_S
-    gpus = workload.jobs["scale_factor"].to_numpy()[stays.job]
-    pause_s, lease_s = on_tick(gpus * terms.checkpoint_s), float(on_tick(np.array(terms.lease_s)))
-    restore_s = on_tick(gpus * terms.restore_s)
-    restored = ~(stays.first | stays.goes_on)
-    restore_s = np.where(restored, np.minimum(restore_s, stays.seconds), 0.0)
+    of_jobs = workload.jobs["job_type"].tolist(), workload.jobs["scale_factor"].tolist()
+    pause_s = on_tick(np.array(terms.checkpoints_s(*of_jobs))[stays.job])
+    lease_s = float(on_tick(np.array(terms.lease_s)))
+    first_s, later_s = (on_tick(np.array(each)[stays.job]) for each in terms.starts_s(*of_jobs))
+    start_s = np.where(stays.first, first_s, later_s)
+    start_s = np.where(stays.goes_on, 0.0, np.minimum(start_s, stays.seconds))
     # A hair less: a stay of exactly one cycle ends before its checkpoint or after it.
     cycles = np.floor(stays.seconds / (lease_s + pause_s) - TOLERANCE)
-    most_s = stays.seconds - restore_s
-    if not terms.keeps:
+    most_s = stays.seconds - start_s
+    if not terms.keep_placement:
         most_s = most_s - np.maximum(cycles, 0) * pause_s
     ends = np.floor(stays.seconds / lease_s + TOLERANCE) + 1
-    least_s = np.maximum(stays.seconds - restore_s - ends * pause_s - TICK_S, 0.0)
+    least_s = np.maximum(stays.seconds - start_s - ends * pause_s - TICK_S, 0.0)
     return least_s, np.maximum(most_s, 0.0) + TICK_S
 
 
-def _terms(run: Run) -> _Terms | None:
+def _terms(run: Run) -> OfferScheduler | None:
     """Return the terms of the leases of a run; policies have those of a plain scheduler."""
     told = run.settings
     given = {
         "lease_s": told.get("lease_seconds"),
         "checkpoint_s_per_gpu": told.get("checkpoint_seconds_per_gpu"),
+        "overhead_s": told.get("preemption_overhead_seconds"),
     }
-    own = SCHEDULERS.get(run.policy) or OfferScheduler(run.policy)
+    own = getattr(DECIDERS.get(run.policy), "terms", None) or OfferScheduler(run.policy)
     own = replace(own, **{name: value for name, value in given.items() if value is not None})
     if "scheduler" in told and repr(own) != told["scheduler"]:
         return None
-    return _Terms(own.lease_s, own.checkpoint_s_per_gpu, own.restore_s_per_gpu, own.keep_placement)
+    return own

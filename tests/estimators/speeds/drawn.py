@@ -27,7 +27,10 @@ def drawn_rows(
     """Logarithms of true speeds, and of what is measured of them."""
     size = len(mean)
     scale = 3 * rng.normal(size=(count, 1))
-    truth = mean + scale + rng.multivariate_normal(np.zeros(size), covariance, count)
+    # By the factor of Cholesky, which is one only: singular vectors hang on the processor.
+    truth = (
+        mean + scale + rng.multivariate_normal(np.zeros(size), covariance, count, method="cholesky")
+    )
     return truth, truth + noise * rng.normal(size=truth.shape)
 
 

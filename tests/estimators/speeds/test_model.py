@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.estimators.speeds.drawn import COLUMNS, drawn_covariance, drawn_rows, with_holes
+from tests.seeds import sampled
 
 from apportion.errors import InputError
 from apportion.estimators import SpeedModel
@@ -38,17 +39,24 @@ STRUCTURED = ((0.1, 0.01, 0.01, 0.02), (0.3, 0.005, 0.005, 0.001), (0.01, 0.001,
 
 @pytest.mark.parametrize(
     ("references", "drawn_by"),
-    [
-        *[(12, 3), (26, 3), (26, 20), (60, 20)],
-        *[(count, variances) for count in (12, 26, 60) for variances in STRUCTURED],
-    ],
+    sampled(
+        [
+            *[(12, 3), (26, 3), (26, 20), (60, 20)],
+            *[(count, variances) for count in (12, 26, 60) for variances in STRUCTURED],
+        ],
+        3,
+    ),
 )
 def test_one_standard_deviation_covers_two_thirds_of_what_is_drawn(
     references: int, drawn_by: int | tuple[float, ...]
 ) -> None:
-    """Whether S has factors without structure, or is T itself."""
+    """Whether S has factors without structure, or is T itself.
+
+    A dozen references leave the variances themselves open: the part moves by 0.05 from one dozen to
+    the next, and is 0.62 to 0.64 in the mean.
+    """
     inside = []
-    for seed in range(4):
+    for seed in range(16 if references == 12 else 4):
         rng = np.random.default_rng(seed)
         if isinstance(drawn_by, int):
             covariance = drawn_covariance(rng, factors=drawn_by)
@@ -61,11 +69,10 @@ def test_one_standard_deviation_covers_two_thirds_of_what_is_drawn(
         speeds, sd = model.predict(np.exp(asked), return_std=True)
         wanted = np.isnan(asked)
         inside.append((np.abs(np.log(speeds) - truth[references:]) <= sd)[wanted].mean())
-    # A dozen references leave the variances themselves open: their part is 0.60 to 0.63, and
-    # moves by 0.03 with the last digits of the data.
-    assert (0.55 if references == 12 else 0.6) <= np.mean(inside) <= 0.85
+    assert 0.6 <= np.mean(inside) <= 0.85
 
 
+@pytest.mark.thorough
 @given(st.integers(0, 10_000))
 @settings(max_examples=15)
 def test_scales_do_not_matter(seed: int) -> None:
@@ -84,6 +91,7 @@ def test_scales_do_not_matter(seed: int) -> None:
     np.testing.assert_allclose(again[seen], speeds[seen], rtol=1e-9)
 
 
+@pytest.mark.thorough
 @given(st.integers(0, 10_000))
 @settings(max_examples=15)
 def test_order_does_not_matter(seed: int) -> None:

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 def drawn_prior(rng: np.random.Generator, columns: int, references: int) -> SpeedPrior:
     factors = rng.normal(size=(columns, 3))
     covariance = 0.1 * factors @ factors.T + 0.02 * np.eye(columns)
-    deviations = rng.multivariate_normal(np.zeros(columns), covariance, references)
+    deviations = rng.multivariate_normal(
+        np.zeros(columns), covariance, references, method="cholesky"
+    )
     closeness = float(rng.choice([0.02, 0.1, 0.4]))
     return SpeedPrior(rng.normal(size=columns), covariance, deviations, closeness, 2.5, 0.07)
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pytest
 from scipy.optimize import minimize
 from scipy.stats import multivariate_normal
 from tests.estimators.speeds.drawn import COLUMNS, drawn_covariance, drawn_rows, with_holes
@@ -79,6 +80,7 @@ def test_variances_that_nothing_shows_stay() -> None:
     assert found[1:3].tolist() == list(DEFAULT_VARIANCES[1:3])
 
 
+@pytest.mark.thorough
 def test_the_covariance_is_where_its_posterior_is_highest() -> None:
     """Against the density itself: covariances nearby are less likely, 12 rows of prior included."""
     rng = np.random.default_rng(5)
@@ -130,6 +132,7 @@ def test_structure_counts_for_more_where_rows_have_it() -> None:
     assert np.mean(nearer) < -0.02
 
 
+@pytest.mark.thorough
 def test_learnt_ratios_and_covariance_come_near_the_truth() -> None:
     rng = np.random.default_rng(6)
     columns = SpeedColumns.of(COLUMNS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from benchmarks.estimator_single import MODEL, SIMPLE, errors, settings, ways
+from benchmarks.estimators.single import MODEL, SIMPLE, errors, settings, ways
 
 if TYPE_CHECKING:
     from pathlib import Path

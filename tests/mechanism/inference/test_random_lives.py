@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import json
 from typing import Literal
 
 import numpy as np
 import pytest
 from tests.mechanism.inference.by_scanning import ScannedGpus
+from tests.seeds import each_seed
 
 from apportion.mechanism.inference import GpuState, InferenceGpus, ProtectTimes
 
@@ -64,9 +66,40 @@ def test_equal_to_scanning_everything(seed: int) -> None:
     assert gpus.waiting == len(other.waiting)
 
 
+class DrawnGpus(ScannedGpus):
+    """A protected GPU of the service first, then any that is free or warm."""
+
+    rng = np.random.default_rng(0)
+
+    def choose(self, service: str) -> int | None:
+        protected = [
+            (-gpu["count"], number)
+            for number, gpu in enumerate(self.gpus)
+            if (gpu["state"], gpu["service"]) == ("PROTECTED", service)
+        ]
+        if protected:
+            return min(protected)[1]
+        states = ("FREE", "WARM")
+        idle = [n for each in states for n, gpu in enumerate(self.gpus) if gpu["state"] == each]
+        return idle[int(self.rng.integers(len(idle)))] if idle else None
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_gpus_drawn_at_random_are_those_of_scanning_everything(seed: int) -> None:
+    gpus = InferenceGpus(NODES, COLD, PROTECT, free_gpu="random", seed=seed)
+    other = DrawnGpus(NODES, COLD, [5.0, 8.0, 11.0, 12.0])
+    other.rng = np.random.default_rng(seed)
+    drive(gpus, seed, 60, other)
+    served = [(e.request, e.gpu, e.start_s, e.cold_start_s, e.end_s) for e in gpus.served]
+    assert served == other.served
+    again = InferenceGpus(NODES, COLD, PROTECT, free_gpu="random")
+    again.restore(json.loads(json.dumps(gpus.state())))
+    assert again.state() == gpus.state()
+
+
 @pytest.mark.parametrize("binding", ["late", "early"])
 @pytest.mark.parametrize("per_gpu", [1, 2, 3])
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", each_seed(4, 12))
 def test_nothing_is_lost_and_every_gpu_is_in_one_state(
     seed: int, per_gpu: int, binding: Literal["late", "early"]
 ) -> None:

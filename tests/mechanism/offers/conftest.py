@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from apportion.cluster import Cluster
-from apportion.mechanism.offers import LeaseMechanism, OfferScheduler, get_scheduler
+from apportion.mechanism.deciders import get_scheduler
+from apportion.mechanism.offers import LeaseMechanism, OfferScheduler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

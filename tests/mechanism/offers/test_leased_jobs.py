@@ -7,8 +7,9 @@ import json
 import numpy as np
 
 from apportion.cluster import Cluster
+from apportion.mechanism.deciders import get_scheduler
 from apportion.mechanism.job_table import JobTable
-from apportion.mechanism.offers import LeaseMechanism, get_scheduler
+from apportion.mechanism.offers import LeaseMechanism
 from apportion.mechanism.offers.leased_jobs import LeasedJobs
 
 

@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 
 from apportion.cluster import Cluster
 from apportion.errors import InputError
-from apportion.mechanism.offers import SCHEDULERS, LeaseMechanism, get_scheduler
+from apportion.mechanism.deciders import get_scheduler, scheduler_table
+from apportion.mechanism.offers import LeaseMechanism
 from apportion.mechanism.places import MACHINE, RACK
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+SCHEDULERS: list[str] = scheduler_table("leases")["name"].tolist()
 HOUR_S = 3600.0
 
 

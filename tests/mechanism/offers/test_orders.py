@@ -9,7 +9,7 @@ from apportion.mechanism.offers.leased_jobs import LeasedJobs
 from apportion.mechanism.offers.timer_book import TimerBook
 from apportion.mechanism.offers.timers import ManualTimers
 from apportion.mechanism.offers.waiting import ClusterSize, WaitingJobs
-from apportion.mechanism.orders.by_past import (
+from apportion.mechanism.orders import (
     ByArrival,
     DiscretizedLeastAttainedService,
     LeastAttainedService,

@@ -21,7 +21,7 @@ from apportion.mechanism.offers.renewals import Renewals
 from apportion.mechanism.offers.rules import DelayScheduling, FullyConsolidated, NoWait
 from apportion.mechanism.offers.timer_book import TimerBook
 from apportion.mechanism.offers.waiting import ClusterSize, WaitingJobs
-from apportion.mechanism.orders.by_past import (
+from apportion.mechanism.orders import (
     ByArrival,
     DiscretizedLeastAttainedService,
     LeastAttainedService,
@@ -33,7 +33,7 @@ from apportion.mechanism.places import Room
 
 if TYPE_CHECKING:
     from apportion.mechanism.offers.rules import Rule
-    from apportion.mechanism.orders.by_past import Order
+    from apportion.mechanism.orders import Order
 
 LEASE_S = 100.0
 

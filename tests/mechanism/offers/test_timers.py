@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from apportion.cluster import Cluster
 from apportion.errors import InputError
-from apportion.mechanism.offers import AutoTunedTimers, ManualTimers
+from apportion.mechanism.deciders import get_scheduler
+from apportion.mechanism.offers import AutoTunedTimers, LeaseMechanism, ManualTimers
 from apportion.mechanism.offers.timer_book import TimerBook
 from apportion.mechanism.places import MACHINE, NETWORK, RACK
 
@@ -127,3 +129,16 @@ def test_timers_that_make_no_sense_are_named() -> None:
         AutoTunedTimers(initial=(1.0, -1.0))
     with pytest.raises(InputError, match=r"Unknown rack_timer_when_oversize 'unchangd'.*unchanged"):
         ManualTimers(rack_timer_when_oversize="unchangd")  # type: ignore[arg-type]
+
+
+def test_a_history_meant_for_a_smaller_cluster_is_shorter_on_a_larger_one() -> None:
+    dally = get_scheduler("dally", history_s=48 * HOUR_S, history_gpus=128)
+    for racks, hours in ((1, 96), (2, 48), (8, 12)):
+        timers = LeaseMechanism(dally, Cluster.of_racks(racks)).scheduler.timers
+        assert timers.history_s == hours * HOUR_S
+    assert (
+        LeaseMechanism(get_scheduler("dally"), Cluster.of_racks(8)).scheduler.timers.history_s
+        == 48 * HOUR_S
+    )
+    with pytest.raises(InputError, match="history_gpus is 0"):
+        get_scheduler("dally", history_gpus=0)

@@ -7,15 +7,16 @@ import pytest
 
 from apportion.cluster import Cluster
 from apportion.errors import InputError
+from apportion.mechanism.deciders import get_scheduler
 from apportion.mechanism.job_table import JobTable
-from apportion.mechanism.offers import LeaseMechanism, get_scheduler
+from apportion.mechanism.offers import LeaseMechanism
 from apportion.mechanism.offers.candidates import InOrder, first_served
 from apportion.mechanism.offers.leased_jobs import LeasedJobs
 from apportion.mechanism.offers.rules import NoWait
 from apportion.mechanism.offers.timer_book import TimerBook
 from apportion.mechanism.offers.timers import ManualTimers
 from apportion.mechanism.offers.waiting import ClusterSize, WaitingJobs
-from apportion.mechanism.orders.by_past import ByArrival
+from apportion.mechanism.orders import ByArrival
 
 TYPES = Cluster.of_racks({"a": 1, "b": 2, "c": 1}, machines_per_rack=2, gpus_per_machine=4)
 

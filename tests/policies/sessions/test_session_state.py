@@ -179,6 +179,7 @@ def play(policy: str, seed: int, events: int) -> None:
     check(s, told)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seeds", ranges_of_seeds(1, 40))
 def test_whatever_happened_the_next_solve_is_a_fresh_one(seeds: range) -> None:
     for seed in seeds:
@@ -300,6 +301,7 @@ def test_threads_that_share_a_session_take_turns(operations: int) -> None:
             assert result.objective == pytest.approx(expected.objective, rel=1e-8)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("turns", [1, pytest.param(15, marks=pytest.mark.slow)])
 def test_calls_in_threads_have_the_bytes_of_calls_in_turn(turns: int) -> None:

@@ -33,6 +33,7 @@ def assert_whole(instance: Instance, solution: Solution) -> None:
     assert (np.einsum("jo,jor->r", X, usage) <= instance.capacity).all()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("types", [1, 2])
 def test_decisions_equal_enumeration(types: int) -> None:
     rng = np.random.default_rng(types)
@@ -165,6 +166,7 @@ def soft_instance(rng: np.random.Generator) -> tuple[Instance, np.ndarray]:
     return instance, held
 
 
+@pytest.mark.thorough
 def test_soft_resources_equal_enumeration() -> None:
     rng = np.random.default_rng(11)
     for _ in range(30):

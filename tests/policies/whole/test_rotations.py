@@ -12,6 +12,7 @@ from tests.oracles.draw_whole import LINKS, draw_links
 from tests.oracles.rotations import Link, Profile, enumerate_shifts, mean_score
 from tests.policies.whole.posed import demands
 
+import apportion as ap
 from apportion.errors import InputError
 from apportion.policies import Resource, solve, solve_instance
 from apportion.policies.whole.rotation_problem import rotation_problem
@@ -80,6 +81,13 @@ def test_what_poses_nothing_is_refused() -> None:
     _, instance = rotation_problem([np.ones((1, 3))], [1.0])
     with pytest.raises(InputError, match="slot of a link with a weight"):
         solve_instance(Rotations({"link 7 slot 0": 1.0}), instance)
+
+
+def test_options_that_hold_gpus_and_load_no_link_are_refused_up_front() -> None:
+    jobs = ap.generate_elastic_workload(jobs=3, hours=0.05, seed=3)
+    for gpus in ("v100=2", "v100=8,k80=4"):
+        with pytest.raises(InputError, match="give slots of links"):
+            ap.simulate("rotations", jobs, gpus)
 
 
 def test_with_labels() -> None:

@@ -11,6 +11,7 @@ import pytest
 from tests.oracles import transfer_gates
 from tests.oracles.contention import Cluster, Rules, simulate
 from tests.oracles.draw_contention import JOB_SETS, LAWS, draw_jobs
+from tests.seeds import ranges_of_seeds
 
 from apportion.mechanism.gates import AdaDual, AtMost, KWay
 from apportion.sim.contention import PlainEngine, SharedCost, all_reduced
@@ -81,7 +82,7 @@ ENGINES = (PlainEngine, *((FastEngine,) if compiled else ()))
 
 @pytest.mark.parametrize("gate", GATES)
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("seeds", [range(3), pytest.param(range(3, 60), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seeds", ranges_of_seeds(1, 60))
 def test_engines_follow_the_definition(kind: str, gate: str, seeds: range) -> None:
     theirs, ours = GATES[gate]
     for seed in seeds:
@@ -105,7 +106,7 @@ class Silent(Cluster):
 
 @pytest.mark.parametrize("gate", GATES)
 @pytest.mark.parametrize("kind", ["zero size", "plain", "lockstep"])
-@pytest.mark.parametrize("seeds", [range(3), pytest.param(range(3, 60), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seeds", ranges_of_seeds(1, 60))
 def test_jobs_that_send_nothing_have_no_transfer(kind: str, gate: str, seeds: range) -> None:
     """As within one server: they neither ask the gate nor take the seconds before a first byte.
 

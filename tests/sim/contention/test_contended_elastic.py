@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import pytest
+from tests.seeds import sampled
 
 import apportion as ap
 from apportion.errors import InputError
@@ -21,10 +22,10 @@ from apportion.estimators.goodput import (
 )
 from apportion.mechanism.devices import Devices
 from apportion.sim.contention import ETHERNET_10G, SharedCost
-from apportion.sim.elastic.record import PauseRecord
 from apportion.sim.engine import stretches
 from apportion.sim.network import ContentionNetwork
 from apportion.sim.network.table_iii import TABLE_III
+from apportion.sim.record import Record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,7 +64,7 @@ def elastic(workload: ap.ElasticWorkload, policy: str = "sia", **settings: Any) 
 
 
 @pytest.mark.parametrize("network", NETWORKS)
-@pytest.mark.parametrize("policy", ["sia", "pollux", "deepboot"])
+@pytest.mark.parametrize("policy", sampled(["sia", "pollux", "deepboot"], 3))
 def test_elastic_gangs_lose_what_gangs_in_rounds_and_under_leases_lose(
     policy: str, network: str
 ) -> None:
@@ -95,7 +96,8 @@ def test_gangs_in_lockstep_take_what_iterations_take() -> None:
     assert found == pytest.approx([200 * each_s] * 3, rel=1e-9)
 
 
-@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.thorough
+@pytest.mark.parametrize("network", sampled(NETWORKS, 2))
 def test_how_often_is_decided_changes_nothing_if_nobody_moves(network: str) -> None:
     what = ["VGG-16", "ResNet-50", "LSTM-PTB"], [500.0, 300.0, 800.0]
     found = [
@@ -123,10 +125,11 @@ def test_nothing_is_passed_over(network: str, monkeypatch: pytest.MonkeyPatch) -
     pd.testing.assert_frame_equal(skipping.rounds, one_by_one.rounds, check_exact=True)
 
 
+@pytest.mark.thorough
 def test_rates_are_those_of_the_gangs_that_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every stretch in which nobody is done, against gangs counted on machines."""
     seen: list[int] = []
-    ran = PauseRecord.ran
+    ran = Record.ran
     law, layout = SharedCost(1e-9, 4e-10, 0.02), Devices.of(CLUSTER).layout
     models = ["VGG-16", "ResNet-50", "LSTM-PTB", "Inception-V3"] * 2
     workload = jobs(models, [600.0] * 8, arrival_s=np.arange(8) * 130.0)
@@ -156,7 +159,7 @@ def test_rates_are_those_of_the_gangs_that_are_there(monkeypatch: pytest.MonkeyP
                 seen.append(k)
             assert rate == pytest.approx(1 / each_s, rel=1e-9)
 
-    monkeypatch.setattr(PauseRecord, "ran", checked)
+    monkeypatch.setattr(Record, "ran", checked)
     elastic(workload, "pollux", network=ContentionNetwork({}, law), restart_seconds=10.0)
     assert {1, 2, 3} <= set(seen)
 

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import pytest
+from tests.seeds import sampled
+from tests.sim.leasing.one_by_one import leased
 
 import apportion as ap
 from apportion.errors import InputError
@@ -15,7 +17,6 @@ from apportion.sim.contention import ETHERNET_10G
 from apportion.sim.contention.speeds import ContendedSpeeds, RigidSteps
 from apportion.sim.contention.workload import generate_contended_workload
 from apportion.sim.engine import Speeds, stretches
-from apportion.sim.leasing.simulate import run_leases
 from apportion.sim.network import get_network
 from apportion.sim.network.contention import ContentionNetwork
 from apportion.sim.network.table_iii import TABLE_III, table_iii_profiles
@@ -108,6 +109,7 @@ def test_three_gangs_with_a_start_that_costs_time(striped: str) -> None:
         mechanism="rounds",
         network="contention",
         placement=striped,
+        tiers=False,
         preemption_overhead_seconds=10.0,
     )
     ends_s = [10 + 100 * step_s(3)]
@@ -116,7 +118,7 @@ def test_three_gangs_with_a_start_that_costs_time(striped: str) -> None:
     assert run.jobs["jct_s"].tolist() == pytest.approx(ends_s)
 
 
-@pytest.mark.parametrize("network", ["contention", "contention_expected"])
+@pytest.mark.parametrize("network", sampled(["contention", "contention_expected"], 2))
 @pytest.mark.parametrize("overhead_s", [0.0, 7.0])
 def test_rounds_booked_together_equal_rounds_one_by_one(
     network: str, overhead_s: float, striped: str, monkeypatch: pytest.MonkeyPatch
@@ -130,6 +132,7 @@ def test_rounds_booked_together_equal_rounds_one_by_one(
             mechanism="rounds",
             network=network,
             placement=striped,
+            tiers=False,
             preemption_overhead_seconds=overhead_s,
         )
 
@@ -142,27 +145,26 @@ def test_rounds_booked_together_equal_rounds_one_by_one(
     assert (together.jobs["jct_s"] > alone.jobs["jct_s"] * 1.2).all()
 
 
-@pytest.mark.parametrize("network", ["contention", "contention_expected"])
+@pytest.mark.parametrize("network", sampled(["contention_expected", "contention"], 2))
 @pytest.mark.parametrize("scheduler", ["dally_no_wait", "gandiva"])  # gandiva splits most gangs
 def test_leases_passed_over_equal_every_lease(network: str, scheduler: str) -> None:
     workload = generate_contended_workload(seed=3, scale=3.0)
     some = ap.Workload("some", workload.jobs.iloc[:30], workload.throughputs)
     cluster = ap.Cluster.of_racks(2, machines_per_rack=4, gpus_per_machine=4, accelerator="v100")
     runs = [
-        run_leases(
+        leased(
             ap.get_scheduler(scheduler, lease_s=300.0),
             *(some, cluster),
             network=network,
             seed=1,
-            progress=None,
-            every_lease=every_lease,
+            every=every_lease,
         )
         for every_lease in (False, True)
     ]
     pd.testing.assert_series_equal(
         runs[0].jobs["completion_s"], runs[1].jobs["completion_s"], rtol=1e-9
     )
-    free = run_leases(scheduler, some, cluster, network="none", seed=1, progress=None)
+    free = ap.simulate(scheduler, some, cluster, network="none", seed=1)
     assert runs[0].jobs["jct_s"].mean() > 1.05 * free.jobs["jct_s"].mean()
 
 
@@ -177,7 +179,7 @@ def test_iterations_in_lockstep_are_what_the_fluid_speeds_say(striped: str) -> N
         exclusive=True,
         engine="plain",
     )
-    settings: dict[str, Any] = {"mechanism": "rounds", "network": "contention"}
+    settings: dict[str, Any] = {"mechanism": "rounds", "network": "contention", "tiers": False}
     rounds = ap.simulate("fifo", workload, CLUSTER, placement=striped, **settings)
     assert iterated.jobs["jct_s"].tolist() == pytest.approx([200 * step_s(4)] * 4, rel=1e-9)
     assert rounds.jobs["jct_s"].tolist() == pytest.approx([200 * step_s(4)] * 4, rel=1e-9)
@@ -189,7 +191,11 @@ def test_iterations_out_of_step_lie_between_the_two_fluid_models(striped: str) -
     settings: dict[str, Any] = {"placement": striped}
     mean_s = {
         network: ap.simulate(
-            "fifo", workload, CLUSTER, mechanism="rounds", network=network, **settings
+            *("fifo", workload, CLUSTER),
+            mechanism="rounds",
+            network=network,
+            tiers=False,
+            **settings,
         ).jobs["jct_s"]
         for network in ("contention", "contention_expected")
     }

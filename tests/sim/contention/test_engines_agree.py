@@ -3,13 +3,17 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.seeds import each_seed, ranges_of_seeds
 from tests.sim.contention.drawn import drawn, play
 
+import apportion as ap
+from apportion.errors import InputError
 from apportion.sim.contention import PlainEngine
 from apportion.sim.contention.fast import FastEngine
 
@@ -34,14 +38,14 @@ def test_the_compiled_engine_does_what_the_plain_one_does(seed: int) -> None:
     assert_agree(FastEngine, seed)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", each_seed(3, 8))
 def test_the_same_case_has_the_same_outcome_to_the_last_bit(seed: int) -> None:
     case = drawn(seed)
     first, second = (play(PlainEngine(*case[:4]), case) for _ in range(2))
     assert first == second
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", each_seed(6, 20))
 def test_all_bytes_of_all_iterations_are_moved_and_all_tasks_computed(seed: int) -> None:
     case = drawn(1000 + seed)
     engine = PlainEngine(*case[:4])
@@ -55,6 +59,30 @@ def test_all_bytes_of_all_iterations_are_moved_and_all_tasks_computed(seed: int)
         assert engine.left(number) == 0
         assert engine.sent(number) == pytest.approx(times * sum(send.size for send in sends))
         assert engine.computed_s(number) == pytest.approx(times * len(gpus) * iteration.compute_s)
+
+
+@pytest.mark.parametrize("seeds", ranges_of_seeds(3, 60))
+def test_turns_beyond_64_bits_have_the_same_outcome(seeds: range) -> None:
+    """Nanoseconds of work left, times GPUs, times iterations: slow links make large numbers."""
+    racks = ap.Cluster.of_racks(2, machines_per_rack=2, gpus_per_machine=2, accelerator="v100")
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        drawn_jobs = ap.generate_contended_workload(seed=seed, scale=0.05)
+        jobs = drawn_jobs.jobs[drawn_jobs.jobs["scale_factor"] <= 8][:5]
+        steps = rng.choice([1.0, 20.0, 60.0], len(jobs))
+        workload = replace(drawn_jobs, jobs=jobs.assign(total_steps=steps, arrival_s=0.0))
+        settings: dict[str, Any] = {
+            "s_per_byte": float(rng.choice([1e-3, 1.0, 1e3])),
+            "order": ["srsf", "srtf", "least_attained"][seed % 3],
+        }
+        plain = ap.simulate("srsf_2", workload, racks, engine="plain", **settings)
+        found = ap.simulate("srsf_2", workload, racks, **settings)
+        assert found.jobs["completion_s"].tolist() == pytest.approx(
+            plain.jobs["completion_s"].tolist(), rel=1e-9
+        )
+        if found.tables["engine"]["engine"].item() == "PlainEngine":
+            with pytest.raises(InputError, match="engine='fast': "):
+                ap.simulate("srsf_2", workload, racks, engine="fast", **settings)
 
 
 _INTERPRETED = """

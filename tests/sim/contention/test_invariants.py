@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import pytest
+from tests.seeds import each_seed
 
 import apportion as ap
 from apportion.sim.contention import ETHERNET_10G
@@ -17,7 +18,7 @@ from apportion.sim.network.table_iii import TABLE_III
 GATES = ["always", "at_most_1", "at_most_2", "at_most_3", "ada_dual", "ada_dual_as_written"]
 GATES += ["k_way", "what_if"]
 PLACEMENTS = ["lwf_1", "lwf_4", "list_scheduling", "first_fit", "random", "consolidated"]
-SEEDS = [*range(10), *(pytest.param(each, marks=pytest.mark.slow) for each in range(100, 260))]
+SEEDS = each_seed(3, 170)
 
 
 class Drawn(NamedTuple):
@@ -119,6 +120,7 @@ def test_no_link_has_more_transfers_than_its_gate_lets_in(seed: int, gate: str, 
         assert (rows["start_s"].to_numpy()[1:] >= rows["end_s"].to_numpy()[:-1] - 1e-9).all()
 
 
+@pytest.mark.thorough
 def test_gates_let_in_as_many_as_they_may() -> None:
     """The counts above can fail: with every gate there are cases that reach its number."""
     reached = {gate: 0 for gate in ("at_most_1", "at_most_3", "ada_dual", "always")}

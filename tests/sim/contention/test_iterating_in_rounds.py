@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -12,22 +12,23 @@ import apportion as ap
 from apportion.mechanism.devices import Devices
 from apportion.mechanism.gates import get_gate
 from apportion.mechanism.scheduler import Change, Gangs
-from apportion.sim import on_devices
 from apportion.sim.contention import ETHERNET_10G, PlainEngine, all_reduced
 from apportion.sim.contention.runtime import Iterating, LinkMap
-from apportion.sim.engine import TableSpeeds, Truth
+from apportion.sim.engine import Truth
+
+if TYPE_CHECKING:
+    from apportion.sim.about import AboutRun, Parts
 
 CLUSTER = ap.Cluster({"v100": 4}, gpus_per_machine=2)
 COMPUTE_S, SIZE = 1.0, 1e9
 ALONE_S = COMPUTE_S + ETHERNET_10G.startup_s + SIZE * ETHERNET_10G.s_per_byte
 
 
-def iterating(truth: Truth, speeds: TableSpeeds) -> Iterating:
-    """Put the iterations in the place of the fluid runtime."""
+def iterating(truth: Truth) -> Iterating:
     links = LinkMap(Devices.of(CLUSTER).layout)
     engine = PlainEngine(links.gpus, links.links, ETHERNET_10G, get_gate("at_most_1"))
     work = all_reduced(0.25, 0.75, SIZE, startup_s=ETHERNET_10G.startup_s)
-    return Iterating(truth, engine, links, lambda job, option: work, lambda job, option: (1, 0))
+    return Iterating(truth, engine, links, lambda job, option, servers: work)
 
 
 def jobs(gpus: list[int], steps: list[float]) -> ap.Workload:
@@ -37,39 +38,45 @@ def jobs(gpus: list[int], steps: list[float]) -> ap.Workload:
     return ap.Workload("some", table, pd.DataFrame({"v100": 1 / COMPUTE_S}, index))
 
 
-def run(workload: ap.Workload, monkeypatch: pytest.MonkeyPatch, **settings: Any) -> ap.Run:
-    monkeypatch.setattr(on_devices, "Fluid", iterating)
-    return ap.simulate("fifo", workload, CLUSTER, mechanism="rounds", **settings)
+class IteratingRounds(ap.Rounds):
+    """Rounds with iterations in the place of the fluid runtime."""
+
+    def parts(self, decider: Any, about: AboutRun) -> Parts:
+        made: Parts = super().parts(decider, about)
+        return made._replace(runtime=iterating(about.truth))
 
 
-def test_gangs_that_go_on_lose_nothing_between_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    done = run(jobs([4], [50.0]), monkeypatch, round_seconds=7.3).jobs
+def run(workload: ap.Workload, policy: str = "fifo", **settings: Any) -> ap.Run:
+    return ap.simulate(policy, workload, CLUSTER, mechanism=IteratingRounds(**settings))
+
+
+def test_gangs_that_go_on_lose_nothing_between_rounds() -> None:
+    done = run(jobs([4], [50.0]), seconds=7.3).jobs
     assert done["jct_s"].tolist() == pytest.approx([50 * ALONE_S], rel=1e-9)
     assert done["preemptions"].tolist() == [0]
-    local = run(jobs([2], [50.5]), monkeypatch, round_seconds=7.3).jobs
+    local = run(jobs([2], [50.5]), seconds=7.3).jobs
     assert local["jct_s"].tolist() == pytest.approx([51 * COMPUTE_S])  # the last one is a whole one
 
 
-def test_gangs_that_are_stopped_lose_what_they_have_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gangs_that_are_stopped_lose_what_they_have_begun() -> None:
     """Two take turns, 5 s each: whole iterations of 1.85 s count, two in every round;
     the round in which the first is done is over then."""
     workload = jobs([4, 4], [8.0, 8.0])
-    monkeypatch.setattr(on_devices, "Fluid", iterating)
-    fair = ap.simulate("max_min_fairness", workload, CLUSTER, mechanism="rounds", round_seconds=5.0)
+    fair = run(workload, "max_min_fairness", seconds=5.0)
     assert 2 * ALONE_S < 5 < 3 * ALONE_S
     jct_s = sorted(fair.jobs["jct_s"])
     assert jct_s == pytest.approx([30 + 2 * ALONE_S, 30 + 4 * ALONE_S])
 
 
-def test_a_start_costs_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    done = run(jobs([4], [3.0]), monkeypatch, preemption_overhead_seconds=2.5).jobs
+def test_a_start_costs_its_time() -> None:
+    done = run(jobs([4], [3.0]), preemption_overhead_seconds=2.5).jobs
     assert done["jct_s"].tolist() == pytest.approx([2.5 + 3 * ALONE_S])
 
 
 def test_pairs_are_refused() -> None:
     workload = jobs([2], [3.0])
     truth = Truth(workload, CLUSTER)
-    runtime = iterating(truth, TableSpeeds(truth))
+    runtime = iterating(truth)
     one = np.zeros(1, dtype=np.intp)
     gangs = Gangs(one, one, one, one + 2, mate=one)
     with pytest.raises(ap.InputError, match="without space sharing"):

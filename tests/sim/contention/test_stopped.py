@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import pytest
+from tests.seeds import sampled
 
 import apportion as ap
 from apportion.errors import InputError
 from apportion.mechanism.gates import TimeShift
-from apportion.sim import iterated
-from apportion.sim.contention import FairSharing, PlainEngine
+from apportion.sim.contention import FairSharing, PlainEngine, parts
 from apportion.sim.contention.fast import FastEngine
 from apportion.sim.contention.jit import compiled
 from apportion.sim.engine.snapshot import Snapshots
@@ -74,7 +74,7 @@ def assert_equal(one: ap.Run, other: ap.Run) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", sampled(CASES, 2))
 def test_a_run_that_was_killed_ends_the_same(
     case: str, engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -91,7 +91,7 @@ def test_a_run_that_was_killed_ends_the_same(
 def only(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let `"auto"` choose this engine: another machine may have no numba."""
     found = "" if engine == "fast" else "numba is not there"
-    monkeypatch.setattr(iterated, "why_not_fast", lambda sharing, gate: found)
+    monkeypatch.setattr(parts, "why_not_fast", lambda sharing, gate: found)
 
 
 def stop_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from tests.oracles import transfer_gates
 from tests.oracles.contention import Cluster, Job, Rules, simulate
 from tests.oracles.least_workload import first_fit, least_workload
 from tests.oracles.shared_links import Law
+from tests.seeds import ranges_of_seeds
 
 import apportion as ap
 from apportion.sim.contention.jit import compiled
@@ -70,7 +71,7 @@ def by_the_definition(
         ("first_fit", "at_most_2", "remaining"),
     ],
 )
-@pytest.mark.parametrize("seeds", [range(2), pytest.param(range(2, 12), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seeds", ranges_of_seeds(1, 12))
 def test_whole_runs_follow_the_definition(place: str, gate: str, load: str, seeds: range) -> None:
     for seed in seeds:
         workload, counts = drawn(seed), seed % 2 == 0
@@ -137,7 +138,7 @@ def followed(
 
 
 @pytest.mark.parametrize("gate", GATES)
-@pytest.mark.parametrize("seeds", [range(6), pytest.param(range(6, 150), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seeds", ranges_of_seeds(2, 150))
 def test_what_happens_at_one_instant_has_one_order(gate: str, seeds: range) -> None:
     """Who arrives where a task, a transfer or a job ends is placed before anything begins."""
     for seed in seeds:

@@ -203,6 +203,26 @@ def test_a_worker_that_only_prepares_is_given_back_without_a_pause() -> None:
     assert run.tables["requests"]["finish_s"].tolist() == [1076.0]
 
 
+def test_a_gang_whose_leader_is_taken_elects_another() -> None:
+    """Both GPUs work from 93 s on; a request has one of them, at random, from 200 s for good."""
+    led, done = set[bool](), 60 / SECONDS[1] + (200 - 93) / SECONDS[2]
+    for seed in range(6):
+        serving = ap.Serving(requests((200.0, "a", 5000.0)), reclaim="random")
+        run = ap.simulate(
+            *("deepboot", workload([0.0]), {"v100": 2}),
+            serving=serving,
+            gang_restart="edl",
+            leader_seconds=7.0,
+            seed=seed,
+        )
+        taken = run.schedule["devices"].tolist()[2] == (1,)  # the first device was the leader's
+        job, pause_s = run.jobs.iloc[0], 7.0 if taken else 0.0
+        assert job["completion_s"] == pytest.approx(200 + pause_s + (PROGRESS - done) * SECONDS[1])
+        assert job["paused_s"] == pytest.approx(30 + 3 + pause_s)
+        led.add(taken)
+    assert led == {True, False}
+
+
 def test_checkpoints_are_for_edl() -> None:
     with pytest.raises(ap.InputError, match="gang_restart='edl'"):
         ap.Configurations(restart="afe", checkpoint_interval_s=60.0)

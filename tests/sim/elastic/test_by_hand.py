@@ -76,6 +76,45 @@ def test_growth_under_edl_lets_the_old_workers_train_on() -> None:
     assert run.schedule["devices"].tolist() == [(0,), (0, 1), (0, 1, 2, 3)]
 
 
+def test_under_edl_the_old_workers_do_some_mini_batches_more() -> None:
+    # As above, but ten steps of one GPU, then of two, before the new workers join.
+    run = ap.simulate(
+        "deepboot", workload([0.0]), {"v100": 4}, gang_restart="edl", join_mini_batches=10
+    )
+    job = run.jobs.iloc[0]
+    two_s, four_s = 90 + 10 * SECONDS[1], 210 + 10 * SECONDS[2]
+    done = (two_s - 30) / SECONDS[1] + (four_s - two_s - 3) / SECONDS[2]
+    assert job["jct_s"] == pytest.approx(four_s + 3 + (PROGRESS - done) * SECONDS[4])
+    assert job["paused_s"] == pytest.approx(30 + 3 + 3)
+
+
+def test_pauses_are_told_by_the_stages_of_restarts() -> None:
+    stages = {
+        "net": {"container": 5.0, "init": 10.0, "load": 15.0},
+        "others": "container=1,init=1,load=1",
+    }
+    parts = {}
+    for told in (stages, "container=5,init=10,load=15", {"container": 5, "init": 10, "load": 15}):
+        run = ap.simulate("deepboot", workload([0.0]), {"v100": 4}, restart_stages=told)
+        job = run.jobs.iloc[0]
+        assert job["paused_s"] == pytest.approx(90)  # a start and two changes of 30 s
+        parts = {name: job[f"paused_{name}_s"] for name in ("container", "init", "load")}
+        assert parts == pytest.approx({"container": 15, "init": 30, "load": 45})
+    refused: list[tuple[dict[str, Any], str]] = [
+        ({"restart_stages": "container"}, "must be a number of seconds"),
+        ({"restart_stages": 30.0}, "seconds by stage"),
+        ({"restart_stages": {"a": {"x": 1.0}, "b": {"y": 1.0}}}, "must be those of the first"),
+        ({"restart_stages": {"bert": {"x": 1.0}}}, "application in restart_stages 'net'"),
+        ({"restart_stages": "x=1", "restart_seconds": 3.0}, "in place of restart_seconds"),
+        ({"restart_stages": "x=1", "gang_restart": "afe"}, "'stop_resume'"),
+        ({"join_mini_batches": 3}, "is for gang_restart='edl'"),
+        ({"leader_seconds": 3.0}, "is for gang_restart='edl'"),
+    ]
+    for wrong, why in refused:
+        with pytest.raises(ap.InputError, match=why):
+            ap.simulate("deepboot", workload([0.0]), {"v100": 4}, **wrong)
+
+
 def test_seconds_of_the_settings_stand_before_those_of_the_workload() -> None:
     own = workload([0.0], restart_s={"net": (50.0, 5.0)})
     paused = {

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import pytest
+from tests.seeds import sampled
 
 import apportion as ap
 import apportion.elastic
@@ -18,9 +19,9 @@ from apportion.estimators.goodput import (
     StepTimes,
 )
 from apportion.mechanism.configurations import RESTARTS
-from apportion.sim.elastic.record import PauseRecord
 from apportion.sim.elastic_workload import packed
 from apportion.sim.engine.snapshot import Snapshots
+from apportion.sim.record import Record
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,19 +47,19 @@ def assert_equal(one: ap.Run, other: ap.Run) -> None:
     pd.testing.assert_frame_equal(one.schedule, other.schedule, check_exact=True)
 
 
-@pytest.mark.parametrize(("policy", "restart", "goodputs"), CASES)
+@pytest.mark.parametrize(("policy", "restart", "goodputs"), sampled(CASES, 3))
 def test_books_balance(
     policy: str, restart: str, goodputs: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done: dict[int, float] = {}
-    ran = PauseRecord.ran
+    ran = Record.ran
 
-    def noted(record: PauseRecord, now_s: float, end_s: float, what: Any, active: int) -> None:
+    def noted(record: Record, now_s: float, end_s: float, what: Any, active: int) -> None:
         for job, steps in zip(what.gangs.job, what.rate * what.worked_s, strict=True):
             done[int(job)] = done.get(int(job), 0.0) + float(steps)
         ran(record, now_s, end_s, what, active)
 
-    monkeypatch.setattr(PauseRecord, "ran", noted)
+    monkeypatch.setattr(Record, "ran", noted)
     jobs = workload(jobs=5)
     run = ap.simulate(policy, jobs, CLUSTER, gang_restart=restart, goodputs=goodputs)
     ends = [
@@ -83,6 +84,7 @@ def _check_devices(schedule: pd.DataFrame) -> None:
         assert (starts >= ends - 1e-6).all()
 
 
+@pytest.mark.thorough
 def test_the_same_call_gives_the_same_bytes_in_whatever_order_jobs_are_given() -> None:
     jobs = workload(1)
     run = ap.simulate("sia", jobs, CLUSTER)
@@ -96,7 +98,8 @@ class Stopped(Exception):
     """The process is killed."""
 
 
-@pytest.mark.parametrize(("policy", "restart", "goodputs"), CASES[1:])
+@pytest.mark.thorough
+@pytest.mark.parametrize(("policy", "restart", "goodputs"), sampled(CASES[1:], 2))
 def test_a_run_that_was_killed_ends_the_same(
     policy: str, restart: str, goodputs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,7 +126,7 @@ def test_a_run_that_was_killed_ends_the_same(
     assert whole.solves == resumed.solves
 
 
-@pytest.mark.parametrize("restart", RESTARTS)
+@pytest.mark.parametrize("restart", sampled(RESTARTS, 3))
 def test_jobs_that_cannot_grow_are_never_restarted(restart: str) -> None:
     run = ap.simulate("deepboot", workload(3, 6), CLUSTER, gang_restart=restart, growth=1.0)
     assert not run.jobs["restarts"].any()
@@ -142,6 +145,9 @@ def test_what_does_not_go_together_is_refused() -> None:
         ap.simulate("max_min_fairness", elastic, CLUSTER)
     with pytest.raises(InputError, match="is for elastic jobs"):
         ap.simulate("sia", rigid, CLUSTER, mechanism="configurations")
+    for mechanism in ("rounds", "exact", "leases"):  # where jobs wait, it has no solution
+        with pytest.raises(InputError, match="base workers of all jobs leave"):
+            ap.simulate("lyra", rigid, CLUSTER, mechanism=mechanism)
     with pytest.raises(InputError, match=r"workload\.rigid"):
         ap.simulate("fifo", elastic, CLUSTER, mechanism="rounds")
     with pytest.raises(InputError, match=r"gang_restart.*'pause'"):
@@ -213,6 +219,7 @@ def test_jobs_run_on_machines_of_other_sizes_than_they_were_measured_on(
         assert jobs.describe(cluster).notna().any(axis=None)
 
 
+@pytest.mark.thorough
 def test_gpus_that_serve_for_good_train_nobody() -> None:
     requests = ap.elastic.generate_requests(
         ap.elastic.DiurnalRate(mean=0.2), length_s=300.0, services=1, mean_duration_s=5.0, seed=0

@@ -344,6 +344,7 @@ print(fingerprint(loaded(written({}))["RULE"], {"a", "b", "c"}, ap.get_policy("m
 """
 
 
+@pytest.mark.thorough
 def test_a_restart_changes_nothing() -> None:
     root = __file__.rpartition("/tests/")[0]
     done = subprocess.run(

@@ -6,6 +6,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 import pytest
+from tests.seeds import each_seed
 
 import apportion as ap
 from apportion.sim.inference import DiurnalRate, checked_requests, generate_requests
@@ -32,7 +33,7 @@ def reached(requests: pd.DataFrame, gpus: int, share: float) -> bool:
 
 
 @pytest.mark.parametrize("share", [0.6, 0.95])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", each_seed(2, 4))
 def test_equal_to_trying_every_number(seed: int, share: float) -> None:
     requests = generated(seed)
     found = ap.fewest_gpus(requests, share, **OPTIONS)  # type: ignore[arg-type]

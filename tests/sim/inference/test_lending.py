@@ -54,6 +54,7 @@ def price(speedup: np.ndarray, gpus: int) -> tuple[float, float]:
     return (values[2] - values[1]) / 1e-3, (values[1] - values[0]) / 1e-3
 
 
+@pytest.mark.thorough
 def test_worth_to_jobs_that_have_just_begun() -> None:
     workload = training([3600.0] * 3, ["small_vision", "speech", "small_vision"])
     run, own = serving(), 5

@@ -7,13 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from tests.seeds import each_seed
 
 from apportion.cluster import Cluster
-from apportion.mechanism.offers import SCHEDULERS
+from apportion.mechanism.deciders import get_scheduler, scheduler_table
 from apportion.sim import Workload, simulate
 from apportion.sim.network import get_network
 from apportion.sim.network.pace import placings_of
 
+SCHEDULERS: list[str] = scheduler_table("leases")["name"].tolist()
 MODELS = ("VGG11", "AlexNet", "MobileNetV3", "ResNet18", "ResNet50", "BERT-large")
 NETWORKS = ("table1", "alpha_beta", "table1_model", "none")
 CLUSTERS = (
@@ -40,7 +42,7 @@ def drawn(seed: int) -> tuple[Cluster, str, str, int]:
     return cluster, network, model, int(rng.integers(1, cluster.total_gpus + 1))
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", each_seed(10, 40))
 def test_a_job_alone_is_as_fair_as_can_be_but_for_its_checkpoints(seed: int) -> None:
     cluster, network, model, gpus = drawn(seed)
     name = [*SCHEDULERS, *POLICIES][seed % (len(SCHEDULERS) + len(POLICIES))]
@@ -57,12 +59,12 @@ def test_a_job_alone_is_as_fair_as_can_be_but_for_its_checkpoints(seed: int) -> 
     assert job.isolated_s == pytest.approx(run_s, rel=1e-8)
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", each_seed(10, 24))
 @pytest.mark.parametrize("keeps", [False, True])
 def test_a_gang_left_alone_is_on_its_best_placement_within_a_lease(seed: int, keeps: bool) -> None:
     cluster, network, model, gpus = drawn(100 + seed)
     rng = np.random.default_rng(seed)
-    scheduler = list(SCHEDULERS.values())[seed % len(SCHEDULERS)]
+    scheduler = get_scheduler(SCHEDULERS[seed % len(SCHEDULERS)])
     assert scheduler.comes_together
     crowd = [
         (0.0, str(rng.choice(MODELS)), int(rng.integers(1, cluster.gpus_per_machine + 1)), 1800.0)

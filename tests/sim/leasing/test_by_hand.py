@@ -1,15 +1,25 @@
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
+import apportion as ap
 from apportion.cluster import Cluster
 from apportion.errors import InputError, SolveError
-from apportion.mechanism.offers import OfferScheduler, get_scheduler
-from apportion.sim.leasing import simulate_leases
+from apportion.mechanism.deciders import get_scheduler
+from apportion.mechanism.offers import OfferScheduler
+from apportion.sim.network import (
+    AnalyticNetwork,
+    Dimension,
+    Exchange,
+    Interconnect,
+    Layer,
+    ModelProfile,
+    model_profiles,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +35,7 @@ ONE_GPU = Cluster.of_racks(1, machines_per_rack=1, gpus_per_machine=1)
 
 
 def test_a_lease_ends_with_a_checkpoint(workload_of: Make) -> None:
-    run = simulate_leases("dally", workload_of([5000], 2), SMALL, network="none")
+    run = ap.simulate("dally", workload_of([5000], 2), SMALL, network="none")
     (job,) = run.jobs.itertuples()
     assert job.completion_s == pytest.approx(3600 + 2 + 1400)
     assert (job.compute_s, job.communication_s) == pytest.approx((5000, 0))
@@ -39,7 +49,7 @@ def test_exposed_communication_slows_a_gang_by_its_tier(
     workload_of: Make, network: NetworkModel
 ) -> None:
     load = workload_of([1000, 1000, 1000], [4, 6, 12], [0, 3000, 6000], steps_per_s=2.0)
-    jobs = simulate_leases("dally", load, SMALL, network=network).jobs
+    jobs = ap.simulate("dally", load, SMALL, network=network).jobs
     assert jobs.jct_s.tolist() == pytest.approx([500 * 1.25, 500 * 2, 500 * 8 + 12])
     assert jobs.compute_s.tolist() == pytest.approx([500, 500, 500])
     assert jobs.communication_s.tolist() == pytest.approx([125, 500, 3500])
@@ -50,7 +60,7 @@ def test_exposed_communication_slows_a_gang_by_its_tier(
 
 def test_two_jobs_take_turns_on_one_gpu(workload_of: Make) -> None:
     turns = get_scheduler("dally", lease_s=1000.0, checkpoint_s_per_gpu=10.0)
-    run = simulate_leases(turns, workload_of([5000, 5000]), ONE_GPU, network="none")
+    run = ap.simulate(turns, workload_of([5000, 5000]), ONE_GPU, network="none")
     # Leases start every 1010 s in turn; the first job's fifth one at 8080, the second's at 9080.
     assert run.jobs.completion_s.tolist() == pytest.approx([9080, 10080])
     assert run.jobs.preemptions.tolist() == [4, 4]
@@ -61,7 +71,7 @@ def test_two_jobs_take_turns_on_one_gpu(workload_of: Make) -> None:
 def test_an_arrival_waits_for_the_end_of_the_present_lease(workload_of: Make) -> None:
     leases = get_scheduler("dally", lease_s=1000.0, checkpoint_s_per_gpu=10.0)
     load = workload_of([9000, 500], arrival_s=[0, 2500])
-    jobs = simulate_leases(leases, load, ONE_GPU, network="none").jobs
+    jobs = ap.simulate(leases, load, ONE_GPU, network="none").jobs
     # Leases start at 0, 1010 and 2020; the third ends at 3020 and its GPU is free at 3030.
     assert jobs.start_s.tolist() == [0, 3030]
     assert jobs.completion_s.tolist() == pytest.approx([3530 + 6000 + 5 * 10, 3530])
@@ -70,14 +80,14 @@ def test_an_arrival_waits_for_the_end_of_the_present_lease(workload_of: Make) ->
 def test_an_arrival_during_a_checkpoint_waits_for_its_end(workload_of: Make) -> None:
     leases = get_scheduler("dally", lease_s=1000.0, checkpoint_s_per_gpu=10.0)
     load = workload_of([9000, 500], arrival_s=[0, 2015])
-    jobs = simulate_leases(leases, load, ONE_GPU, network="none").jobs
+    jobs = ap.simulate(leases, load, ONE_GPU, network="none").jobs
     assert jobs.start_s.tolist() == [0, 2020]
 
 
 def test_a_kept_lease_is_finished_though_a_job_arrives(workload_of: Make) -> None:
     keeping = get_scheduler("dally", lease_s=1000.0, keep_placement=True)
     load = workload_of([1500, 500], arrival_s=[0, 1200])
-    jobs = simulate_leases(keeping, load, ONE_GPU, network="none").jobs
+    jobs = ap.simulate(keeping, load, ONE_GPU, network="none").jobs
     assert jobs.completion_s.tolist() == pytest.approx([1500, 2000])
     assert jobs.preemptions.tolist() == [0, 0]
 
@@ -86,7 +96,7 @@ def test_a_job_that_resumes_pays_for_its_restore(workload_of: Make) -> None:
     turns = get_scheduler(
         "dally", lease_s=1000.0, checkpoint_s_per_gpu=0.0, restore_s_per_gpu=100.0
     )
-    run = simulate_leases(turns, workload_of([1500, 1500]), ONE_GPU, network="none")
+    run = ap.simulate(turns, workload_of([1500, 1500]), ONE_GPU, network="none")
     assert run.jobs.completion_s.tolist() == pytest.approx([2000 + 600, 2600 + 600])
     assert run.jobs.gpu_s.tolist() == pytest.approx([1600, 1600])
 
@@ -95,7 +105,7 @@ def test_the_machine_timer_wakes_a_waiting_job(workload_of: Make, network: Netwo
     patient = get_scheduler("dally_manual", machine_s=500.0, rack_s=800.0, lease_s=1e6)
     racks = Cluster.of_racks(1, machines_per_rack=2, gpus_per_machine=4)
     load = workload_of([9000, 9000, 100], [3, 3, 2], [0, 0, 10])
-    jobs = simulate_leases(patient, load, racks, network=network).jobs
+    jobs = ap.simulate(patient, load, racks, network=network).jobs
     assert jobs.start_s.tolist() == [0, 0, 510]
     assert jobs.rack_s.tolist() == pytest.approx([0, 0, 200])
 
@@ -115,12 +125,12 @@ def test_a_job_over_a_rack_leaves_it_at_the_end_of_its_lease(workload_of: Make) 
     racks = Cluster.of_racks(1, machines_per_rack=2, gpus_per_machine=4)
     load = workload_of([90000, 90000, 1500], [3, 3, 2], job_type=["VGG11", "VGG11", "ResNet50"])
     plain = get_scheduler("dally_manual", machine_s=500.0, lease_s=1000.0, checkpoint_s_per_gpu=0.0)
-    job = simulate_leases(plain, load, racks, network=ByModel()).jobs.iloc[2]
+    job = ap.simulate(plain, load, racks, network=ByModel()).jobs.iloc[2]
     # Three leases of 1000 s, each of 500 steps, and 500 s of waiting before each.
     assert job.completion_s == pytest.approx(3 * 1500)
     assert (job.preemptions, job.queueing_s) == (2, 1500)
     keeping = get_scheduler(plain, keep_placement=True)
-    job = simulate_leases(keeping, load, racks, network=ByModel()).jobs.iloc[2]
+    job = ap.simulate(keeping, load, racks, network=ByModel()).jobs.iloc[2]
     assert job.completion_s == pytest.approx(500 + 3000)
     assert (job.preemptions, job.queueing_s) == (0, 500)
 
@@ -130,7 +140,7 @@ def test_gandiva_moves_a_running_job_when_a_rack_becomes_free(
 ) -> None:
     # Until 125 there are no more than 1 or 2 GPUs free on any machine: the gang of 5 gets them all.
     load = workload_of([100, 100, 100, 100, 800], [3, 3, 3, 2, 5], [0, 0, 0, 0, 1])
-    run = simulate_leases("gandiva", load, SMALL, network=network)
+    run = ap.simulate("gandiva", load, SMALL, network=network)
     job = run.jobs.iloc[4]
     assert job.network_s == pytest.approx(124)
     # It has done 124 / 8 steps by then, and runs 8 / 2 times as fast from then on.
@@ -140,7 +150,7 @@ def test_gandiva_moves_a_running_job_when_a_rack_becomes_free(
 
 
 def test_jobs_that_finish_as_their_lease_ends_are_not_stopped(workload_of: Make) -> None:
-    run = simulate_leases("dally", workload_of([3600, 7200], [1, 1]), ONE_GPU, network="none")
+    run = ap.simulate("dally", workload_of([3600, 7200], [1, 1]), ONE_GPU, network="none")
     assert run.jobs.preemptions.sum() == 0
     assert run.jobs.completion_s.tolist() == pytest.approx([3600, 3600 + 7201])
 
@@ -148,19 +158,19 @@ def test_jobs_that_finish_as_their_lease_ends_are_not_stopped(workload_of: Make)
 def test_auto_tuned_timers_leave_their_table(workload_of: Make, network: NetworkModel) -> None:
     load = workload_of([1000, 1000, 1000], [4, 4, 6], [0, 10, 20])
     racks = Cluster.of_racks(1, machines_per_rack=2, gpus_per_machine=4)
-    run = simulate_leases("dally", load, racks, network=network)
+    run = ap.simulate("dally", load, racks, network=network)
     # The gang of 6 waits for both others: until 10 + 1250.
     rows = [tuple(row) for row in run.tables["timers"].itertuples(index=False)]
     assert rows == [(0.0, 4, 0.0, 86400.0), (1260.0, 6, 0.0, 1240.0)]
-    assert "timers" not in simulate_leases("tiresias", load, racks, network=network).tables
+    assert "timers" not in ap.simulate("tiresias", load, racks, network=network).tables
     only_long = get_scheduler("dally", drops_short_waits=True)
-    long = simulate_leases(only_long, load, racks, network=network).tables["timers"]
+    long = ap.simulate(only_long, load, racks, network=network).tables["timers"]
     assert long.machine_s.tolist() == [43200.0, 0.0]
     assert long.rack_s.tolist() == [86400.0, 86400.0]
 
 
 def test_rounds_add_up_to_the_jobs(random_workload: Make, network: NetworkModel) -> None:
-    run = simulate_leases("dally", random_workload(1), SMALL, network=network)
+    run = ap.simulate("dally", random_workload(1), SMALL, network=network)
     rounds, jobs = run.rounds, run.jobs
     assert rounds.gpu_busy.sum() == pytest.approx(jobs.gpu_seconds.sum())
     for tier in ("machine", "rack", "network"):
@@ -189,7 +199,7 @@ def test_a_decider_of_ones_own_may_name_a_job_several_times(workload_of: Make) -
             return np.inf
 
     load = workload_of([100, 100, 100], [8, 8, 8])
-    jobs = simulate_leases(RacksOnly("racks_only"), load, SMALL, network="none").jobs
+    jobs = ap.simulate(RacksOnly("racks_only"), load, SMALL, network="none").jobs
     assert jobs.start_s.tolist() == [100, 0, 0]
     assert jobs.rack_s.tolist() == [100, 100, 100]
 
@@ -208,40 +218,61 @@ def test_jobs_that_accept_nothing_for_ever_are_an_error(workload_of: Make) -> No
             return Nobody()
 
     with pytest.raises(SolveError, match=r"'unserved' gives none of the 1 active jobs any time"):
-        simulate_leases(Unserved("unserved"), workload_of([1.0]), SMALL, network="none")
+        ap.simulate(Unserved("unserved"), workload_of([1.0]), SMALL, network="none")
 
 
 def test_what_cannot_be_simulated_is_named_before_anything_runs(workload_of: Make) -> None:
     load = workload_of([1e9, 10], [1, 17])
     with pytest.raises(InputError, match=r"Job 1 .*scale factor 17\) needs more GPUs"):
-        simulate_leases("dally", load, SMALL)
+        ap.simulate("dally", load, SMALL)
     load = workload_of([1e9, 10], [1, 2], job_type="MyNet")
     with pytest.raises(InputError, match="'MyNet'"):
-        simulate_leases("dally", load, SMALL)
+        ap.simulate("dally", load, SMALL)
     with pytest.raises(InputError, match="job type in skews 'MyNet'"):
-        simulate_leases("tiresias", load, SMALL, network="none")
+        ap.simulate("tiresias", load, SMALL, network="none")
     load = workload_of([10.0])
     with pytest.raises(InputError, match=r"throughput.*'v100'|'v100'.*throughput"):
-        simulate_leases("dally", load, "gpu=8,v100=8")
+        ap.simulate("dally", load, "gpu=8,v100=8")
     with pytest.raises(InputError, match="multiple of 4"):
-        simulate_leases("dally", load, "gpu=10")
+        ap.simulate("dally", load, "gpu=10")
     with pytest.raises(InputError, match="Unknown scheduler 'dalli'"):
-        simulate_leases("dalli", load, SMALL)
+        ap.simulate("dalli", load, SMALL)
     slow = get_scheduler("dally", restore_s_per_gpu=2000.0)
-    with pytest.raises(InputError, match=r"restore_s_per_gpu.*job 0.*less than 1800"):
-        simulate_leases(slow, workload_of([10.0], 2), SMALL, network="none")
+    with pytest.raises(
+        InputError, match=r"restore_s_per_gpu.*job 0 would lose 4000 s.*less than 3600"
+    ):
+        ap.simulate(slow, workload_of([10.0], 2), SMALL, network="none")
 
 
 def test_job_types_may_be_spelled_otherwise_than_in_the_skews(workload_of: Make) -> None:
     load = workload_of([100.0], 2, job_type="ResNet-50 (batch size 64)")
-    jobs = simulate_leases("tiresias", load, SMALL, network="none").jobs
+    jobs = ap.simulate("tiresias", load, SMALL, network="none").jobs
     assert jobs.jct_s.tolist() == [100.0]
     assert jobs.job_type.tolist() == ["ResNet-50 (batch size 64)"]
 
 
+@pytest.mark.parametrize(("largest", "rack_s", "jct_s"), [(1.0, 100.0, 100.0), (9.0, 0.0, 590.0)])
+def test_tiresias_consolidates_by_the_tensors_of_a_profile(
+    workload_of: Make, largest: float, rack_s: float, jct_s: float
+) -> None:
+    """Two machines with a GPU free: only a model without a large tensor spreads over them."""
+    sizes = (1.0, 1.0, 1.0, largest)  # skew 1/4, or 3/4
+    parts = tuple(Layer("part", 1.0, 0.0, 1.0, Exchange("all_reduce", size)) for size in sizes)
+    links = Dimension("rack", "switch", 1e18)
+    network = AnalyticNetwork(
+        "mine",
+        Interconnect((replace(links, tier="machine"),), links, replace(links, tier="network")),
+        {"MyNet": ModelProfile("MyNet", parts), **model_profiles()},
+    )
+    load = workload_of([500, 500, 100], [3, 3, 2], [0, 0, 10], ["ResNet50"] * 2 + ["MyNet"])
+    racks = Cluster.of_racks(1, machines_per_rack=2, gpus_per_machine=4)
+    mine = ap.simulate("tiresias", load, racks, network=network).jobs.iloc[2]
+    assert (mine.rack_s, mine.jct_s) == pytest.approx((rack_s, jct_s))
+
+
 def test_the_run_has_what_tables_and_plots_need(workload_of: Make) -> None:
     told: list[tuple[float, int]] = []
-    run = simulate_leases(
+    run = ap.simulate(
         get_scheduler("dally", label="mine"),
         workload_of([10.0, 20.0]),
         SMALL,

@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 import pytest
+from tests.seeds import sampled
+from tests.sim.leasing.one_by_one import leased
 
+import apportion as ap
 from apportion.cluster import Cluster
-from apportion.mechanism.offers import SCHEDULERS, get_scheduler
-from apportion.sim.leasing import simulate_leases
-from apportion.sim.leasing.simulate import run_leases
+from apportion.mechanism.deciders import get_scheduler, scheduler_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     Draw = Callable[..., Workload]
 
+SCHEDULERS: list[str] = scheduler_table("leases")["name"].tolist()
 CLUSTER = Cluster.of_racks(2, machines_per_rack=4, gpus_per_machine=4)
 
 
@@ -36,7 +38,7 @@ def test_manual_timers_at_their_ends_are_the_other_two(
 ) -> None:
     manual = get_scheduler("dally_manual", machine_s=delays, rack_s=delays)
     runs = [
-        simulate_leases(
+        ap.simulate(
             get_scheduler(scheduler, keep_placement=keep_placement),
             random_workload(7),
             CLUSTER,
@@ -59,18 +61,17 @@ VARIANTS = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(VARIANTS))
+@pytest.mark.parametrize("name", sampled(sorted(VARIANTS), 2))
 def test_leases_that_are_no_events_change_nothing(
     random_workload: Draw, network: NetworkModel, name: str
 ) -> None:
     scheduler: OfferScheduler = VARIANTS[name]
     runs = [
-        run_leases(
+        leased(
             *(scheduler, random_workload(3), CLUSTER),
             network=network,
             seed=2,
-            progress=None,
-            every_lease=every_lease,
+            every=every_lease,
         )
         for every_lease in (False, True)
     ]
@@ -84,7 +85,7 @@ def test_leases_that_are_no_events_change_nothing(
 @pytest.mark.parametrize("name", sorted(SCHEDULERS))
 def test_time_is_conserved(random_workload: Draw, network: NetworkModel, name: str) -> None:
     load = random_workload(5)
-    jobs = simulate_leases(name, load, CLUSTER, network=network).jobs
+    jobs = ap.simulate(name, load, CLUSTER, network=network).jobs
     assert jobs.compute_s.to_numpy() == pytest.approx(load.jobs.total_steps.to_numpy() / 0.5)
     tiers = jobs[["machine_s", "rack_s", "network_s"]].sum(axis=1).to_numpy()
     assert tiers == pytest.approx(jobs.gpu_s.to_numpy())
@@ -96,12 +97,13 @@ def test_time_is_conserved(random_workload: Draw, network: NetworkModel, name: s
     assert (lost_s > -1e-6).all()
 
 
+@pytest.mark.thorough
 def test_the_same_seed_gives_the_same_run_and_another_seed_other_placements(
     random_workload: Draw, network: NetworkModel
 ) -> None:
     def run(seed: int) -> pd.DataFrame:
         load = random_workload(9)
-        return simulate_leases("gandiva", load, CLUSTER, network=network, seed=seed).jobs
+        return ap.simulate("gandiva", load, CLUSTER, network=network, seed=seed).jobs
 
     pd.testing.assert_frame_equal(run(1), run(1), check_exact=True)
     assert not run(1).equals(run(2))
@@ -111,7 +113,7 @@ def test_delay_timers_keep_gangs_closer_together_than_no_wait(
     random_workload: Draw, network: NetworkModel
 ) -> None:
     communication_s = {
-        name: simulate_leases(name, random_workload(11), CLUSTER, network=network)
+        name: ap.simulate(name, random_workload(11), CLUSTER, network=network)
         .jobs["communication_s"]
         .sum()
         for name in ("dally_manual", "dally_no_wait", "dally_fully_consolidated")

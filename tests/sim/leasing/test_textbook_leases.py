@@ -19,7 +19,7 @@ from apportion.mechanism.offers.rules import (
     Rule,
     SkewBased,
 )
-from apportion.mechanism.orders.by_past import (
+from apportion.mechanism.orders import (
     ByArrival,
     DiscretizedLeastAttainedService,
     LeastAttainedService,
@@ -61,6 +61,13 @@ class ByTier:
         return self.overheads[RACK if machines > 1 else MACHINE]
 
 
+def by_model(rng: np.random.Generator, values: list[int]) -> dict[str, float]:
+    """Draw seconds by model, in half of the cases the same for all."""
+    if rng.random() < 0.5:
+        return dict.fromkeys(MODELS, float(rng.choice(values)))
+    return {model: float(rng.choice(values)) for model in MODELS}
+
+
 def terms_of(rng: np.random.Generator, order: str, rule: str) -> Terms:
     racks, machines = int(rng.integers(1, 4)), int(rng.integers(1, 4))
     return Terms(
@@ -69,8 +76,9 @@ def terms_of(rng: np.random.Generator, order: str, rule: str) -> Terms:
         rule=rule,
         overheads=(0.0, 0.5, 2.0) if rng.random() < 0.5 else (0.125, 0.75, 7.0),
         lease_s=float(rng.choice([600, 1000])),
-        checkpoint_s=float(rng.choice([0, 1, 7])),
+        checkpoint_s=by_model(rng, [0, 1, 7]),
         restore_s=float(rng.choice([0, 0, 5])),
+        overhead_s=by_model(rng, [0, 0, 40]),
         timers_s=(float(rng.choice([0, 700, 2000])), float(rng.choice([0, 1500, 9000]))),
         history_s=None if rng.random() < 0.4 else float(rng.choice([3000, 20000])),
         keeps=bool(rng.random() < 0.3),
@@ -108,6 +116,7 @@ def simulated(terms: Terms, jobs: list[Job]) -> pd.DataFrame:
         lease_s=terms.lease_s,
         checkpoint_s_per_gpu=terms.checkpoint_s,
         restore_s_per_gpu=terms.restore_s,
+        overhead_s=terms.overhead_s,
         keep_placement=terms.keeps,
         migrates=terms.moves,
     )
@@ -118,7 +127,7 @@ def simulated(terms: Terms, jobs: list[Job]) -> pd.DataFrame:
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("seeds", ranges_of_seeds(2, 4))
+@pytest.mark.parametrize("seeds", ranges_of_seeds(1, 4))
 def test_leases_are_those_of_the_textbook(order: str, rule: str, seeds: range) -> None:
     for seed in seeds:
         rng = np.random.default_rng([seed, *f"{order} {rule}".encode()])

@@ -7,19 +7,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import pytest
+from tests.seeds import sampled
+from tests.sim.leasing.one_by_one import leased
 
 import apportion as ap
 from apportion.cluster import TIERS, Cluster
-from apportion.mechanism.offers import SCHEDULERS, OfferScheduler, get_scheduler
+from apportion.mechanism.deciders import get_scheduler, scheduler_table
 from apportion.sim import Workload, simulate
-from apportion.sim.leasing import simulate_leases
-from apportion.sim.leasing.simulate import run_leases
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from apportion.sim.network import NetworkModel
 
+SCHEDULERS: list[str] = scheduler_table("leases")["name"].tolist()
 TWO = Cluster.of_racks({"v100": 2, "k80": 1}, machines_per_rack=2, gpus_per_machine=4)
 ONE_MACHINE_EACH = Cluster.of_racks({"v100": 1, "k80": 1}, machines_per_rack=1, gpus_per_machine=4)
 ONE_RACK_EACH = Cluster.of_racks({"v100": 1, "k80": 1}, machines_per_rack=2, gpus_per_machine=4)
@@ -48,7 +49,7 @@ def checked(
     return run
 
 
-def at_once(**parts: Any) -> OfferScheduler:
+def at_once(**parts: Any) -> Any:
     return get_scheduler("dally_no_wait", checkpoint_s_per_gpu=0.0, **parts)
 
 
@@ -98,7 +99,7 @@ def test_a_type_on_which_a_job_cannot_run_is_never_taken(network: NetworkModel) 
     both = Cluster.of_racks({"v100": 1, "k80": 3}, machines_per_rack=1, gpus_per_machine=4)
     large = jobs_of([(0, 12, 80)], "VGG11")  # 12 GPUs there are of K80s only
     with pytest.raises(ap.InputError, match="needs more GPUs"):
-        simulate_leases("dally", large, both, network=network)
+        ap.simulate("dally", large, both, network=network)
 
 
 def test_a_job_moves_to_the_faster_type_when_it_is_free(network: NetworkModel) -> None:
@@ -156,8 +157,8 @@ def test_a_type_that_nobody_can_use_changes_nothing(
     two = Cluster.of_racks({"useless": 2, "gpu": 2}, machines_per_rack=4, gpus_per_machine=4)
     wider = Workload(load.name, load.jobs, load.throughputs.assign(useless=0.0))
     for name in ("dally", "tiresias", "gandiva"):
-        alone = simulate_leases(name, load, one, network=network)
-        beside = simulate_leases(name, wider, two, network=network)
+        alone = ap.simulate(name, load, one, network=network)
+        beside = ap.simulate(name, wider, two, network=network)
         columns = ["start_s", "completion_s", "gpu_s", "preemptions", *(f"{t}_s" for t in TIERS)]
         pd.testing.assert_frame_equal(alone.jobs[columns], beside.jobs[columns], check_exact=True)
         pd.testing.assert_frame_equal(alone.schedule, beside.schedule, check_exact=True)
@@ -172,7 +173,7 @@ VARIANTS = {
 }
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", sampled(VARIANTS, 3))
 def test_random_jobs_hold_what_they_compute_and_leases_need_not_be_told_apart(
     random_workload: Callable[..., Workload], network: NetworkModel, variant: str
 ) -> None:
@@ -183,13 +184,12 @@ def test_random_jobs_hold_what_they_compute_and_leases_need_not_be_told_apart(
     types = {"v100": speeds, "k80": speeds * rng.choice([0.0, 0.25, 0.5, 1.0], len(speeds))}
     load = Workload("two types", fits, pd.DataFrame(types))
     runs = [
-        run_leases(
+        leased(
             VARIANTS[variant],
             *(load, TWO),
             network=network,
             seed=1,
-            progress=None,
-            every_lease=every,
+            every=every,
         )
         for every in (False, True)
     ]
@@ -199,12 +199,11 @@ def test_random_jobs_hold_what_they_compute_and_leases_need_not_be_told_apart(
     held = jobs[["v100_s", "k80_s"]].sum(axis=1)
     np.testing.assert_allclose(jobs[[f"{tier}_s" for tier in TIERS]].sum(axis=1), held)
     assert (jobs.compute_s + jobs.communication_s <= held * (1 + 1e-9)).all()
-    swapped = run_leases(
+    swapped = ap.simulate(
         VARIANTS[variant],
         *(load, Cluster.of_racks({"k80": 1, "v100": 2}, machines_per_rack=2, gpus_per_machine=4)),
         network=network,
         seed=1,
-        progress=None,
     )
     assert list(swapped.jobs.columns).index("k80_s") < list(swapped.jobs.columns).index("v100_s")
     pd.testing.assert_frame_equal(swapped.jobs[jobs.columns], jobs, check_exact=True)

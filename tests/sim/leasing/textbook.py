@@ -26,8 +26,9 @@ class Terms:
     rule: str
     overheads: tuple[float, float, float]
     lease_s: float
-    checkpoint_s: float
+    checkpoint_s: dict[str, float]  # by model, for each GPU
     restore_s: float
+    overhead_s: dict[str, float]  # by model, at every start
     timers_s: tuple[float, float] = (0.0, 0.0)
     history_s: float | None = None
     keeps: bool = False
@@ -153,15 +154,19 @@ class Textbook:
             times = [job.arrival_s for job in self.coming]
             times += [min(job.done_s(terms), job.back_s) for job in self.holding]
             times += [job.end_s for job in self.holding if math.isinf(job.back_s)]
-            times += [
+            patience = [
                 at
                 for job in self.waiting
                 for at in (job.released_s + wait for wait in patience_s(job, terms))
                 if at > self.now
             ]
-            since, self.now = self.now, min(times)
+            since, self.now = self.now, min(times + patience)
             done = [job for job in self.holding if job.done_s(terms) == self.now]
             back = {job.number: job for job in self.holding if job.back_s == self.now}
+            at_once = {number for number, job in back.items() if job.end_s == job.back_s}
+            comes = any(job.arrival_s <= self.now for job in self.coming) or self.now in patience
+            if done or comes or len(at_once) < len(back):  # without a checkpoint it comes last
+                back = {number: job for number, job in back.items() if number not in at_once}
             for job in self.holding:
                 job.work(terms, since, self.now)
             for job in done:
@@ -201,7 +206,7 @@ class Textbook:
             job.end_s = self.now + self.terms.lease_s
         else:
             job.released_s = released_s
-            job.back_s = self.now + job.gpus * self.terms.checkpoint_s
+            job.back_s = self.now + job.gpus * self.terms.checkpoint_s[job.model]
 
     def move(self, fresh: set[int]) -> bool:
         """Move jobs that run to tighter tiers; who came in this instant loses nothing."""
@@ -220,7 +225,8 @@ class Textbook:
             job.ready_s = max(job.ready_s, self.now)
             if job.number not in fresh:
                 job.preemptions += 1
-                job.ready_s = min(self.now + job.gpus * self.terms.restore_s, job.end_s)
+                again_s = job.gpus * self.terms.restore_s + self.terms.overhead_s[job.model]
+                job.ready_s = min(self.now + again_s, job.end_s)
             fresh.add(job.number)
         return moved
 
@@ -274,7 +280,8 @@ class Textbook:
         """Give a job GPUs for a lease; tell whether it goes on with those that it had."""
         found = spot(self.free, job.gpus, tiers[-1])
         assert found is not None
-        lost_s = 0.0 if math.isnan(job.start_s) else job.gpus * self.terms.restore_s
+        lost_s = self.terms.overhead_s[job.model]
+        lost_s += 0.0 if math.isnan(job.start_s) else job.gpus * self.terms.restore_s
         kept = before is not None and all(self.free[at] >= n for at, n in before[1].items())
         kept = kept and before is not None and before[0] <= min(found[0], tiers[-1])
         if kept and before is not None:
@@ -287,6 +294,6 @@ class Textbook:
         job.start_s = self.now if math.isnan(job.start_s) else job.start_s
         job.until_lease_s = job.computed_s
         job.ready_s, job.end_s = self.now + lost_s, self.now + self.terms.lease_s
-        pause_s = job.gpus * self.terms.checkpoint_s
+        pause_s = job.gpus * self.terms.checkpoint_s[job.model]
         job.back_s = math.inf if self.terms.keeps else job.end_s + pause_s
         return kept

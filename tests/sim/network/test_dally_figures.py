@@ -6,7 +6,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from benchmarks import dally_shapes, dally_table1
+from benchmarks.dally import shapes as dally_shapes
+from benchmarks.dally import table1 as dally_table1
 
 PAGE = Path(__file__).parents[3] / "docs" / "network.md"
 

@@ -2,17 +2,24 @@ from __future__ import annotations
 
 import pickle
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import apportion as ap
 from apportion.cluster import Cluster
 from apportion.errors import InputError
 from apportion.sim.network import (
+    ALL_REDUCES,
     NETWORKS,
+    Exchange,
+    Layer,
+    ModelProfile,
     NetworkModel,
     NoNetwork,
     Shape,
+    StaticNetwork,
     canonical_shape,
     get_network,
     model_profiles,
@@ -145,3 +152,79 @@ def test_names_and_options_are_checked() -> None:
         get_network(NoNetwork(), cluster=CLUSTER, profiles={})
     with pytest.raises(InputError, match="The network is 7"):
         get_network(7, cluster=CLUSTER)  # type: ignore[arg-type]
+
+
+class Says:
+    name = "says"
+
+    def __init__(self, answer: object) -> None:
+        self.answer = answer
+
+    def overhead(self, job_type: str, shape: Shape) -> object:
+        return self.answer
+
+
+NO_OVERHEADS = [-0.5, -1, float("nan"), float("inf"), True, None, "x", 1j, np.array([0.1])]
+
+
+@pytest.mark.parametrize("answer", NO_OVERHEADS, ids=str)
+@pytest.mark.parametrize("mechanism", ["rounds", "leases"])
+def test_what_is_no_overhead_is_refused(mechanism: str, answer: object) -> None:
+    words = r"overhead of job type '\w+' is .*finite number >= 0.*network 'says'"
+    network = get_network(Says(answer), cluster=CLUSTER)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=words):
+        network.overhead("VGG11", ((2,),))
+    assert network.overhead("VGG11", ((1,),)) == 0
+    load, racks = ap.generate_rack_workload(jobs=2, seed=1), Cluster.of_racks(2)
+    with pytest.raises(InputError, match=words):
+        ap.simulate("fifo", load, racks, mechanism=mechanism, network=Says(answer))
+
+
+def test_a_class_is_no_network() -> None:
+    with pytest.raises(InputError, match=r"the class Counting; write network=Counting\("):
+        get_network(Counting, cluster=CLUSTER)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("algorithm", ALL_REDUCES)
+def test_each_tier_reduces_by_an_algorithm_of_its_own(algorithm: str) -> None:
+    """One message behind all compute: its seconds over the compute, by the textbook's formulas."""
+    layers = (Layer("all", 1e-3, 0.0, 1e-3, Exchange("all_reduce", 1e9)),)
+    network = get_network(
+        "alpha_beta",
+        cluster=CLUSTER,
+        profiles={"Mine": ModelProfile("Mine", layers)},
+        all_reduce={"rack": algorithm},
+    )
+    levels = 7 if algorithm == "ring" else 3
+    passes = 1 if algorithm == "recursive_doubling" else 2  # of which each crosses the rack
+    bytes_s = levels if "tree" in algorithm or "recursive" in algorithm else 7 / 8
+    rack_s = passes * levels * 2 * 2.5e-6 + passes * bytes_s * 1e9 / 50e9
+    assert network.overhead("Mine", ((1,) * 8,)) == pytest.approx(rack_s / 2e-3)
+    ring_s = 2 * 7 * 2 * 0.25e-6 + 2 * 7 / 8 * 1e9 / 450e9
+    assert network.overhead("Mine", ((8,),)) == pytest.approx(ring_s / 2e-3)
+
+
+def test_algorithms_and_orders_are_for_networks_of_messages() -> None:
+    with pytest.raises(InputError, match="Unknown all-reduce algorithm of tier 'rack' 'tree'"):
+        get_network("alpha_beta", cluster=CLUSTER, all_reduce={"rack": "tree"})
+    with pytest.raises(InputError, match="tier of order 'racks'"):
+        get_network("alpha_beta", cluster=CLUSTER, order={"racks": "lifo"})
+    with pytest.raises(InputError, match="'table1' has no order to choose"):
+        get_network("table1", cluster=CLUSTER, order="lifo")
+
+
+def test_static_penalties_hang_on_the_tier_alone() -> None:
+    network = StaticNetwork((1.0, 0.5, 0.25), {"Mine": (0.8, 0.4, 0.2)})
+    shapes: list[Shape] = [((8,),), ((8, 1),), ((4,), (4,))]
+    assert [network.overhead("x", shape) for shape in shapes] == [0.0, 1.0, 3.0]
+    assert [network.overhead("Mine", shape) for shape in shapes] == [0.25, 1.5, 4.0]
+    with pytest.raises(InputError, match="of 'x' has 2 parts"):
+        StaticNetwork(by_model={"x": (1.0, 0.5)})
+    with pytest.raises(InputError, match="at tier 'rack'"):
+        StaticNetwork((1.0, 1.5, 0.5))
+
+
+def test_what_makes_no_network_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(NETWORKS, "empty", lambda profiles: None)
+    with pytest.raises(InputError, match="'empty' returned None"):
+        get_network("empty", cluster=ap.Cluster.of_racks(1))

@@ -65,11 +65,12 @@ def test_a_gang_that_others_split_stays_where_it_is_at_the_speed_of_its_shape(
     # Three jobs of 3 leave 1 GPU on a machine each, and 4 on the last one, in the second rack: a
     # gang of 5 fits that rack; one of 6 takes 1 from the other. In rounds it keeps them for good.
     load = jobs_of([(0.0, 3, 2000.0)] * 3 + [(100.0, gpus, 1000.0)], gpu=1.0)
-    run = in_rounds(load, SMALL)
+    run = in_rounds(load, SMALL, tiers=False)
     assert run.schedule[run.schedule.job == 3].machines.tolist() == [machines]
     assert run.jobs.jct_s.tolist() == pytest.approx([2500, 2500, 2500, jct_s])
 
 
+@pytest.mark.thorough
 def test_shapes_count_on_every_type_and_under_any_placement() -> None:
     cluster = Cluster({"v100": 16, "k80": 8}, gpus_per_machine=4, machines_per_rack=2)
     rows = [(200.0 * k, gpus, 700.0 * (k + 1)) for k, gpus in enumerate([1, 2, 4, 6, 12, 3, 5, 2])]

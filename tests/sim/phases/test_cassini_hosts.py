@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from apportion.mechanism.places import tier_of
 from apportion.mechanism.scheduler import Gangs
 from apportion.mechanism.time_shifts import LinkScores, random_score, score_of
 from apportion.sim.engine import Speeds
-from apportion.sim.network import communication_profile, get_network, get_topology
+from apportion.sim.network import PhaseNetwork, communication_profile, get_network, get_topology
 from apportion.sim.network.cassini import CassiniNetwork, GangLinks
 from apportion.sim.network.pace import pace_of
 from apportion.sim.network.shapes import shape_of_placement
@@ -27,6 +28,8 @@ from apportion.sim.network.table_iii import table_iii_profiles
 from apportion.sim.phases.speeds import CompatibleSpeeds
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from apportion.mechanism.places import Placement
 
 SERVERS = ap.Cluster({"a100": 24}, gpus_per_machine=1, machines_per_rack=2)
@@ -308,3 +311,114 @@ def test_bad_input_is_named() -> None:
         get_network("cassini", cluster=SERVERS, flat_if_unbalanced=True)
     own = CassiniNetwork().profile("ResNet-50 (batch size 64)", 4)
     assert own == communication_profile("ResNet50", gpus=4)
+
+
+EIGHT = ap.Cluster({"a100": 8}, gpus_per_machine=1, machines_per_rack=2)
+
+
+def shared_links(links: GangLinks, wheres: Sequence[Placement]) -> dict[Any, list[int]]:
+    jobs_of = dict[Any, list[int]]()
+    for job, where in enumerate(wheres):
+        for link in links.links_of(where):
+            jobs_of.setdefault(link, []).append(job)
+    return {link: jobs for link, jobs in jobs_of.items() if len(jobs) > 1}
+
+
+def mean_score(models: Sequence[str], jobs_of: dict[Any, list[int]]) -> float:
+    """Mean over the links of the compatibility of the jobs there; 1 if none is shared."""
+    each = [
+        ap.compatibility([PROFILES[models[job]] for job in jobs], 50.0).score
+        for jobs in jobs_of.values()
+    ]
+    return float(np.mean(each)) if each else 1.0
+
+
+def best_of_all(models: Sequence[str], links: GangLinks) -> float:
+    """Best mean score of all placements of pairs over two racks each, one by one, without loops."""
+    best, known = -np.inf, dict[Any, float]()
+    pairs = [(a, b) for a in range(8) for b in range(a + 1, 8) if a // 2 != b // 2]
+    for chosen in product(pairs, repeat=len(models)):
+        if len({server for pair in chosen for server in pair}) < 2 * len(models):
+            continue
+        wheres = [tuple((one // 2, one % 2, 1) for one in pair) for pair in chosen]
+        jobs_of = shared_links(links, wheres)
+        root = {node: node for link, jobs in jobs_of.items() for node in (link, *jobs)}
+
+        def find(node: Any, root: dict[Any, Any] = root) -> Any:
+            return node if root[node] == node else find(root[node])
+
+        loops = False
+        for link, jobs in jobs_of.items():
+            for job in jobs:
+                loops |= find(job) == find(link)
+                root[find(job)] = find(link)
+        if not loops:
+            key = tuple(sorted(map(tuple, jobs_of.values())))
+            if key not in known:
+                known[key] = mean_score(models, jobs_of)
+            best = max(best, known[key])
+    return best
+
+
+@pytest.mark.parametrize("models", [["half", "most", "odd"], ["most", "most", "half"]])
+def test_enough_whole_placements_have_the_best_of_all(models: list[str]) -> None:
+    """Three pairs over four racks, a server more held: with many candidates none is better."""
+    network = CassiniNetwork(profiles=PROFILES, oversubscription=2, candidates=300)
+    pace = pace_of(get_network(network, cluster=EIGHT))
+    placer, links = Placer(EIGHT, "cassini", 0, pace=pace), GangLinks(network, EIGHT)
+    gangs = [Gang(job, 2, model=model) for job, model in enumerate(models)]
+    for gang, across in zip(gangs, ([0, 2], [1, 3], [4, 6]), strict=True):
+        placer.devices.hold(gang.job, 0, across)
+    placer.compare(gangs)
+    assert len({device for _, devices in placer.held.values() for device in devices}) == 6
+    found = shared_links(links, [placer.devices.placement(gang.job) for gang in gangs])
+    assert mean_score(models, found) == pytest.approx(best_of_all(models, links))
+
+
+def test_a_single_candidate_is_the_hosts() -> None:
+    jobs = workload(["half", "most", "odd", "half"])
+    cluster = ap.Cluster({"a100": 8}, gpus_per_machine=1, machines_per_rack=2)
+    network = CassiniNetwork(profiles=PROFILES, candidates=1)
+    runs = [
+        ap.simulate("max_min_fairness", jobs, cluster, network=network, placement=placement)
+        for placement in ("cassini", "consolidated")
+    ]
+    assert runs[0].jobs.equals(runs[1].jobs)
+    with pytest.raises(InputError, match="candidates is 0"):
+        CassiniNetwork(candidates=0)
+
+
+@pytest.mark.parametrize("kind", [CassiniNetwork, PhaseNetwork])
+@pytest.mark.parametrize("decider", ["max_min_fairness", "dally"])
+def test_iterations_are_told_over_time_and_by_model(kind: Any, decider: str) -> None:
+    models = ["most", "most", "odd", "most", "half"]
+    table = pd.DataFrame({"job_type": models, "scale_factor": 4, "total_steps": 600.0})
+    rows = pd.MultiIndex.from_product([list(PROFILES), [4]], names=["job_type", "scale_factor"])
+    jobs = ap.Workload("wide", table, pd.DataFrame({"a100": 1.0}, index=rows))
+    cluster = ap.Cluster({"a100": 12}, gpus_per_machine=1, machines_per_rack=3)  # all are wider
+    lost: dict[str, Any] = {"preemption_overhead_seconds": 5}
+    run = ap.simulate(
+        decider, jobs, cluster, network=kind(profiles=PROFILES, oversubscription=3), **lost
+    )
+    each, times = run.tables["iterations"], run.tables["iteration_times"]
+    total = each.groupby("job")["iterations"].sum()
+    np.testing.assert_allclose(total, jobs.jobs["total_steps"].loc[total.index], rtol=1e-9)
+    assert (each["to_s"] - each["from_s"] >= each["iterations"] * each["iteration_s"] - 1e-6).all()
+    weighted = each["iterations"] * each["iteration_s"]
+    for model, own in [*each.groupby("model"), ("all", each)]:
+        told, count = times.loc[model], own["iterations"]
+        assert told["mean_s"] == pytest.approx(weighted[own.index].sum() / count.sum())
+        for q, name in ((0.01, "p1_s"), (0.5, "p50_s"), (0.99, "p99_s")):
+            cut = np.quantile(own["iteration_s"], q, weights=count, method="inverted_cdf")
+            assert told[name] == pytest.approx(cut)
+    if kind is PhaseNetwork:
+        met = run.tables["links"]
+        alone_s = 1 / jobs.throughputs["a100"].droplevel("scale_factor")
+        own_s = each.groupby("job")["model"].first().map(alone_s)
+        slowdown = weighted.groupby(each["job"]).sum() / total / own_s
+        assert slowdown.max() > 1.01
+        np.testing.assert_allclose(slowdown, met["slowdown"].loc[slowdown.index], rtol=1e-6)
+        marks = (each["marks_gigabits"] * each["iterations"]).groupby(each["job"]).sum()
+        np.testing.assert_allclose(marks, met["marks_gigabits"].loc[marks.index], atol=1e-9)
+    again = ap.simulate(decider, jobs, cluster, network="none", **lost)
+    assert "iterations" not in again.tables

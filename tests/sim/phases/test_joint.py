@@ -20,6 +20,7 @@ def on_off(name: str, on: float, period: float = 1.0, gbps: float = 50.0) -> Pro
     return Profile(name, period, [(0.0, on, gbps)])
 
 
+@pytest.mark.thorough
 def test_a_loop_against_all_rotations() -> None:
     """Three jobs in a ring of three links, on slots that hold all edges."""
     rng = np.random.default_rng(3)

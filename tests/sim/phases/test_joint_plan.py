@@ -47,6 +47,7 @@ def loops(rng: np.random.Generator, names: list[str]) -> tuple[dict[Any, Any], d
     return links, trained
 
 
+@pytest.mark.thorough
 def test_as_good_as_every_way_to_shift_by_slots() -> None:
     rng = np.random.default_rng(2)
     for _ in range(8):

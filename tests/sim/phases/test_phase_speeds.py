@@ -383,6 +383,7 @@ def slowdown_at_random(profiles: dict[str, ap.CommunicationProfile], seed: int) 
     return np.array(found)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seeds", ranges_of_seeds(5, 300))
 def test_jobs_with_shifts_are_no_slower_than_those_that_start_at_random(seeds: range) -> None:
     """By more than half a per cent, and what the mean over random starts may be off by."""

@@ -14,6 +14,7 @@ from apportion.experiments.provenance import plain, record
 from apportion.report import human_table, plot, report_page, summary_html
 from apportion.report.files import write_table, write_text
 from apportion.report.plots import kinds_of
+from apportion.report.tables import notes_on
 from apportion.sim.schedule_files import save_schedule
 
 if TYPE_CHECKING:
@@ -104,6 +105,11 @@ class Comparison:
     def has_schedule(self) -> bool:
         """Whether there is a schedule of devices to save."""
         return all("schedule" in run.tables for run in self.runs.values())
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader of the figures must know of workload and settings."""
+        return notes_on(self.workload.notes, self.settings)
 
     def plot(self, kind: str = "completion_times") -> Figure:
         """Draw one plot; kinds are the keys of `plots`.
@@ -200,7 +206,7 @@ class Comparison:
         head = f"{len(self)} policies, {len(self.workload.jobs)} jobs of {self.workload.name!r}"
         table = human_table(self.summary(), brief=True)
         failed = [f"{label} failed: {text}" for label, text in self.errors.items()]
-        return "\n".join([f"{head} on {self.cluster}", str(table), *failed, *self.workload.notes])
+        return "\n".join([f"{head} on {self.cluster}", str(table), *failed, *self.notes])
 
     def _repr_html_(self) -> str:
         return summary_html(self.summary())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from apportion.checks import file_path, listed
 from apportion.cluster import Cluster
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
     from apportion.experiments.machine.cells import Failure
     from apportion.mechanism.own import Decides
-    from apportion.mechanisms import Mechanism, MechanismName
+    from apportion.mechanisms import Mechanism
     from apportion.pairs import PairThroughputs
     from apportion.sim import ElasticWorkload, Workload
-    from apportion.sim.deciders import Decider
+    from apportion.sim.deciders import AnyDecider
 
 __all__ = ["FOLDER", "compare"]
 
@@ -44,12 +44,12 @@ FOLDER = ".partial"
 
 @checked
 def compare(
-    policies: Iterable[str | Decider | Decides],
+    policies: Iterable[str | AnyDecider | Decides],
     workload: Workload | ElasticWorkload,
     cluster: Cluster | Mapping[str, int] | str,
     *,
-    mechanism: Mechanism | MechanismName | None = None,
-    pair_estimates: PairThroughputs | None = None,
+    mechanism: Mechanism | str | None = None,
+    pair_estimates: PairThroughputs | Literal["completed", "nearest"] | None = None,
     learn_pairs: bool | None = None,
     seed: int = 0,
     backend: str | None = None,
@@ -129,7 +129,10 @@ def compare(
     outcome = carry_out(cells, runs_of(plan.setup), store, where, progress=progress)
     runs, failures = outcome.by("policy", plan.cells)
     command = None
-    objects = {name: [settings.get(name)] for name in ("network", "gate", "sharing", "serving")}
+    objects = {
+        name: [settings.get(name)]
+        for name in ("mechanism", "network", "order", "gate", "sharing", "serving")
+    }
     own = _own(policies=given, pair_estimates=[pair_estimates], **objects)
     if origin is not None and not own:
         command = command_line([each.label for each in chosen], cluster, settings, origin)
@@ -154,7 +157,7 @@ def _own(**given: Iterable[object]) -> list[str]:
 
 
 def _plan(
-    deciders: Sequence[Decider],
+    deciders: Sequence[AnyDecider],
     workload: Workload | ElasticWorkload,
     cluster: Cluster,
     settings: Mapping[str, Any],

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from apportion.experiments.sources import Source
     from apportion.mechanism.own import Decides
     from apportion.sim import Workload
-    from apportion.sim.deciders import Decider
+    from apportion.sim.deciders import AnyDecider
 
 __all__ = ["plan_sweep"]
 
@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 
 def plan_sweep(
-    policies: Iterable[str | Decider | Decides],
+    policies: Iterable[str | AnyDecider | Decides],
     workloads: Any,
     cluster: Cluster | Mapping[str, int] | str,
     *,
@@ -116,17 +116,23 @@ def _refuse_repetitions(what: str, values: Sequence[Any]) -> None:
 
 
 def _settings(
-    deciders: Sequence[Decider],
+    deciders: Sequence[AnyDecider],
     workloads: Sequence[Workload | ElasticWorkload],
     given: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Check the settings of `simulate` and spell them out: a default given is no other run."""
-    for name, instead in (("seed", "seeds=[...]"), ("pair_estimates", "learn_pairs=")):
-        if name in given:
-            raise InputError(f"A sweep has no {name}=; give {instead} in place of it.")
+    if "seed" in given:
+        raise InputError("A sweep has no seed=; give seeds=[...] in place of it.")
+    pairs = given.get("pair_estimates")
+    if not isinstance(pairs, str | None):
+        raise InputError(
+            "A sweep has many workloads, and pair_estimates= is a table of one; give the name of a "
+            "way to make it, 'completed' or 'nearest'."
+        )
     told = {name: value for name, value in given.items() if name != "mechanism"}
     settings = settings_of(deciders, workloads, given.get("mechanism"), told)
-    return {name: settings[name] for name in settings if name not in ("seed", "pair_estimates")}
+    no_settings = {"seed"} if pairs else {"seed", "pair_estimates"}
+    return {name: settings[name] for name in settings if name not in no_settings}
 
 
 def _check(
@@ -145,7 +151,7 @@ def _check(
 
 
 def _try_policies(
-    policies: Sequence[Decider], workload: Workload | ElasticWorkload, setup: Setup
+    policies: Sequence[AnyDecider], workload: Workload | ElasticWorkload, setup: Setup
 ) -> None:
     """Run one step of the first job under each policy, for the sake of the checks of `simulate`."""
     if isinstance(workload, ElasticWorkload):  # which has no job of one step

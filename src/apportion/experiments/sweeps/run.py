@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from apportion.experiments.machine.cells import Cell
     from apportion.experiments.machine.run import Outcome
     from apportion.mechanism.own import Decides
-    from apportion.sim.deciders import Decider
+    from apportion.sim.deciders import AnyDecider
 
 __all__ = ["sweep"]
 
 
 @checked
 def sweep(
-    policies: Iterable[str | Decider | Decides],
+    policies: Iterable[str | AnyDecider | Decides],
     workloads: Any,
     cluster: Cluster | Mapping[str, int] | str,
     *,
@@ -99,7 +99,7 @@ def sweep(
         Show one progress bar; None shows it on terminals where rich is installed.
     **settings
         Settings of `apportion.simulate`, the same for every run; not ``seed``, ``progress`` and
-        ``pair_estimates``.
+        tables as ``pair_estimates``.
 
     Returns
     -------

@@ -1,0 +1,1 @@
+"""Experiments of Ada-SRSF's evaluation: all-reduces that contend."""

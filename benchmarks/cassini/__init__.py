@@ -1,0 +1,1 @@
+"""Experiments of CASSINI's evaluation: phases on shared links."""

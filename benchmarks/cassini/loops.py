@@ -1,0 +1,116 @@
+"""Loops in affinity graphs: how often, and what one program for all links saves.
+
+``python -m benchmarks.cassini.loops [--quick]``. Gangs of 2 to 5 GPUs fill 24
+servers of one GPU; their jobs send on and off at 50 Gb/s, with periods of 0.24 s and 0.48 s.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import apportion as ap
+from apportion.mechanism.time_shifts import AffinityGraph, rank_placements
+from apportion.sim.network import get_topology, jobs_on_links, leaf_spine
+from apportion.sim.phases import PhaseJob, joint_shifts, mean_score, run_phases
+
+if TYPE_CHECKING:
+    from apportion.sim.network import Topology
+
+TOPOLOGIES: dict[str, Topology] = {
+    "leaves of two, uplinks of 50 Gb/s": get_topology("cassini"),
+    "leaves of four, uplinks of 100 Gb/s": leaf_spine(
+        "leaves of four",
+        servers=24,
+        gpus_per_server=1,
+        servers_per_leaf=4,
+        server_gbps=50.0,
+        oversubscription=2.0,
+    ),
+}
+Draw = tuple[dict[str, list[int]], dict[str, ap.CommunicationProfile]]
+WAYS = ("no shifts", "the paper's", "round the loops", "joint")
+
+
+def draw(
+    rng: np.random.Generator,
+) -> tuple[dict[str, list[int]], dict[str, ap.CommunicationProfile]]:
+    """Gangs anywhere on 24 GPUs, and their profiles: they send 15 to 50 % of the time."""
+    gpus = rng.permutation(24).tolist()
+    gangs: dict[str, list[int]] = {}
+    while len(gpus) > 4:
+        size = int(rng.integers(2, 6))
+        gangs[f"job {len(gangs)}"], gpus = gpus[:size], gpus[size:]
+    profiles = {}
+    for job in gangs:
+        period = float(rng.choice([0.24, 0.48]))
+        on = period * float(rng.uniform(0.15, 0.5))
+        profiles[job] = ap.CommunicationProfile(job, period, [(0.0, on, 50.0)])
+    return gangs, profiles
+
+
+def round_the_loops(
+    graph: AffinityGraph, profiles: dict[str, ap.CommunicationProfile], capacity: dict[str, float]
+) -> dict[str, float]:
+    """Shifts by Algorithm 1 on as many links as stay without a loop, the first ones first."""
+    kept: dict[str, tuple[str, ...]] = {}
+    for link, jobs in graph.jobs_of.items():
+        if not AffinityGraph({**kept, link: jobs}).loops:
+            kept[link] = jobs
+    on_links = {job for jobs in kept.values() for job in jobs}
+    ranked = rank_placements([kept], {job: profiles[job] for job in on_links}, capacity)
+    return {job: 0.0 for job in graph.links_of} | dict(ranked[0].shifts_s)
+
+
+def measure(
+    topology: Topology, rng: np.random.Generator, limit_s: float
+) -> tuple[bool, bool, list[float], list[float], float]:
+    """Loops, proof, scores and mean iterations over periods by way, seconds of the program."""
+    gangs, profiles = draw(rng)
+    links = jobs_on_links(topology, gangs)
+    graph, capacity = AffinityGraph(links), dict(topology.capacities)
+    shared = {job: profiles[job] for job in graph.links_of}
+    zero = dict.fromkeys(graph.links_of, 0.0)
+    part = round_the_loops(graph, shared, capacity)
+    started = time.process_time()
+    found = joint_shifts(links, profiles, capacity, slots=12, time_limit_s=limit_s)
+    took_s = time.process_time() - started
+    ways = [zero, zero if graph.loops else part, part, dict(found.shifts_s)]
+    scores = [mean_score(graph, shared, capacity, shifts) for shifts in ways]
+    longer = []
+    for shifts in ways:
+        jobs = {
+            job: PhaseJob(profiles[job], topology.links_of(gangs[job]), shifts.get(job, 0.0))
+            for job in gangs
+        }
+        run = run_phases(jobs, capacity, iterations=15)
+        means = [run.mean_s(job, after=5) / profiles[job].period_s for job in jobs]
+        longer.append(float(np.mean(means)))
+    return graph.loops > 0, found.proved, scores, longer, took_s
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="two placements of each topology")
+    quick = parser.parse_args().quick
+    draws = 2 if quick else 12
+    print("| topology | loops | proved | shifts | mean score | iteration / period | CPU s |")
+    print("|---|---|---|---|---|---|---|")
+    for name, topology in TOPOLOGIES.items():
+        rng = np.random.default_rng(0)
+        rows = [measure(topology, rng, 1.0 if quick else 4.0) for _ in range(draws)]
+        loops, proved = sum(row[0] for row in rows), sum(row[1] for row in rows)
+        scores = np.mean([row[2] for row in rows], axis=0)
+        longer = np.mean([row[3] for row in rows], axis=0)
+        took_s = np.mean([row[4] for row in rows])
+        for place, way in enumerate(WAYS):
+            about = f"{name} | {loops}/{draws} | {proved}/{draws}" if way == "joint" else " | | "
+            cpu = f"{took_s:.1f}" if way == "joint" else ""
+            print(f"| {about} | {way} | {scores[place]:.3f} | {longer[place]:.3f} | {cpu} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Experiments of Dally's and ArtISt-sim's evaluation."""

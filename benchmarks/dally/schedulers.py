@@ -1,0 +1,283 @@
+"""Dally's evaluation: its variants, Tiresias and Gandiva on 2 to 16 racks, batch and Poisson.
+
+``python -m benchmarks.dally.schedulers`` draws a list of jobs from the published marginals,
+resamples it several times (bootstrap) and runs every scheduler on each, overheads as in Dally's
+Table I. A single straggler can decide a makespan, so medians over the resamples and gains paired
+by resample, with their intervals, are shown, never one list. The claims are those of Dally (Sharma
+et al., arXiv 2401.16492); criteria stand in `CLAIMS`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pandas as pd
+
+import apportion as ap
+from apportion.report.style import line_styles
+from benchmarks.experiment import Settings, chosen, drawing, parser, run_all, verdict
+from benchmarks.reporting import machine, paired_ratio, show, write_csv
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping
+    from pathlib import Path
+
+DALLY, MANUAL, NO_WAIT = "dally", "dally_manual", "dally_no_wait"
+FULL, TIRESIAS, GANDIVA = "dally_fully_consolidated", "tiresias", "gandiva"
+SCHEDULERS = (DALLY, MANUAL, NO_WAIT, FULL, TIRESIAS, GANDIVA)
+ARRIVALS = ("batch", "poisson")
+RACKS, QUICK_RACKS = (2, 4, 8, 16), (2,)
+RESAMPLES, QUICK_RESAMPLES = 20, 2
+QUICK_JOBS = 60
+
+FIGURES = {
+    "mean_jct_s": "JCT",
+    "median_jct_s": "median",
+    "p95_jct_s": "p95",
+    "p99_jct_s": "p99",
+    "makespan_s": "makespan",
+    "queueing_s": "wait",
+    "p95_queueing_s": "p95 wait",
+    "p99_queueing_s": "p99 wait",
+    "communication_s": "comm",
+}
+
+# Dally's Tables II (batch) and III (Poisson), 8 racks, seconds: JCT mean, median, p95, p99.
+PAPER_S = {
+    ("batch", GANDIVA): (5828719, 183717, 17485823, 39214710),
+    ("batch", TIRESIAS): (4461998, 2547080, 17841606, 25696135),
+    ("batch", MANUAL): (3128566, 2552189, 7097646, 8868401),
+    ("batch", DALLY): (2828955, 2401390, 5983042, 8395214),
+    ("poisson", GANDIVA): (17371514, 22722917, 71362014, 208939883),
+    ("poisson", TIRESIAS): (4329941, 4212795, 15059080, 15390860),
+    ("poisson", MANUAL): (4960727, 2787855, 39298828, 39817762),
+    ("poisson", DALLY): (2831880, 2595529, 16469069, 16681241),
+}
+
+
+class Claim(NamedTuple):
+    """That a scheduler has at least so many % less of a figure than another (negative: more).
+
+    Held by the mean over resamples on each of the numbers of racks, and by an interval that is on
+    one side of no difference.
+    """
+
+    scheduler: str
+    against: str
+    figure: str
+    least: float
+    arrivals: str = "batch"
+    racks: tuple[int, ...] = (4, 8, 16)
+
+    def __str__(self) -> str:
+        size = f"at least {abs(self.least)} % " if self.least else ""
+        than = "more" if self.least < 0 else "less"
+        racks = ", ".join(map(str, self.racks))
+        return (
+            f"{self.scheduler} has {size}{than} {self.figure} than {self.against} "
+            f"on {racks} racks, {self.arrivals}"
+        )
+
+    def holds(self, gains: pd.DataFrame) -> bool:
+        """Whether the claim holds in all rows of gains."""
+        if self.least < 0:
+            return bool(((gains["mean"] <= self.least) & (gains["high"] < 0)).all())
+        return bool(((gains["mean"] >= self.least) & (gains["low"] > 0)).all())
+
+
+ALL = (2, 4, 8, 16)
+CLAIMS = (
+    Claim(DALLY, TIRESIAS, "JCT", 19, racks=ALL),
+    Claim(DALLY, GANDIVA, "JCT", -39, racks=(2,)),  # 39 % longer on two racks, it says itself
+    Claim(DALLY, GANDIVA, "JCT", 23),
+    Claim(DALLY, TIRESIAS, "JCT", 16, "poisson", (2, 8, 16)),  # on four it has a loss itself
+    Claim(DALLY, GANDIVA, "JCT", 23, "poisson"),
+    Claim(DALLY, TIRESIAS, "makespan", 60),
+    Claim(DALLY, GANDIVA, "makespan", 60),
+    Claim(DALLY, TIRESIAS, "wait", 18),
+    Claim(DALLY, TIRESIAS, "p95 wait", 58),
+    Claim(DALLY, TIRESIAS, "p99 wait", 67),
+    Claim(DALLY, TIRESIAS, "comm", 53),
+    Claim(DALLY, GANDIVA, "comm", 60),
+    Claim(DALLY, MANUAL, "JCT", 9, racks=(8,)),  # Table II
+    Claim(DALLY, MANUAL, "JCT", 42, "poisson", (8,)),  # Table III
+    Claim(NO_WAIT, TIRESIAS, "makespan", -1),
+    Claim(NO_WAIT, TIRESIAS, "makespan", 0, racks=(2,)),
+    Claim(DALLY, FULL, "makespan", 0),
+    Claim(FULL, TIRESIAS, "makespan", 0),
+)
+"""What the paper says in numbers, the least of each range; makespans of its variants in words."""
+
+PAIRS = tuple(
+    dict.fromkeys(
+        [
+            *((DALLY, other) for other in SCHEDULERS if other != DALLY),
+            *((claim.scheduler, claim.against) for claim in CLAIMS),
+        ]
+    )
+)
+
+
+def main() -> None:
+    """Run all schedulers on all resamples, print medians, improvements and verdicts."""
+    options = _options()
+    print(f"Schedulers on racks, on {machine()}")
+    jobs = QUICK_JOBS if options.quick else options.generate_jobs
+    settings = [
+        {"arrivals": arrivals, "racks": racks, "seed": seed, "jobs": jobs, "scheduler": scheduler}
+        for arrivals in ARRIVALS
+        for racks in options.racks
+        for seed in range(options.resamples)
+        for scheduler in options.schedulers
+    ]
+    runs = run_all(_work, settings, options, "dally_schedulers")
+    size = f"{jobs} jobs" if jobs else "500 (batch) and 411 (Poisson) jobs"
+    print(
+        f"{size}, {options.resamples} resamples; racks of 8 machines of 8 GPUs; overheads of Table "
+        f"I; leases of 3600 s.\nHours, medians over resamples. JCT is the mean over jobs, wait the "
+        f"time without GPUs, comm the exposed communication."
+    )
+    medians = _medians(runs)
+    show(medians, digits=4)
+    print(
+        "\nWhat Dally has less than each other one, %, paired by resample: geometric mean [95 % "
+        "interval]; 'paper': its Tables II and III."
+    )
+    gains = _gains(runs)
+    show(_readable(gains[gains["scheduler"] == DALLY]))
+    verdicts = [] if options.quick else _verdicts(medians, gains)
+    write_csv(runs, options.out, "dally_schedulers_runs")
+    write_csv(medians, options.out, "dally_schedulers")
+    write_csv(gains, options.out, "dally_schedulers_gains")
+    write_csv(pd.DataFrame(verdicts), options.out, "dally_schedulers_verdicts")
+    _plot(runs, options.out)
+
+
+def _options() -> argparse.Namespace:
+    text = f"{QUICK_JOBS} jobs, {QUICK_RACKS[0]} racks, {QUICK_RESAMPLES} resamples"
+    what = parser("dally.schedulers", "Schedulers on racks: Dally's evaluation.", text)
+    what.add_argument("--racks", type=int, nargs="+", metavar="N")
+    what.add_argument("--resamples", type=int, metavar="N")
+    what.add_argument("--generate-jobs", type=int, metavar="N", help="as published by default")
+    what.add_argument("--schedulers", nargs="+", default=list(SCHEDULERS), metavar="NAME")
+    options = what.parse_args()
+    options.racks = options.racks or list(QUICK_RACKS if options.quick else RACKS)
+    options.resamples = options.resamples or (QUICK_RESAMPLES if options.quick else RESAMPLES)
+    options.schedulers = chosen("scheduler", options.schedulers, list(SCHEDULERS))
+    return options
+
+
+def _work(settings: Settings, data: Path | None) -> dict[str, float]:
+    """Run one scheduler on one resample."""
+    listed = ap.generate_rack_workload(arrivals=settings["arrivals"], jobs=settings["jobs"])
+    workload = ap.resample(listed, settings["seed"])
+    run = ap.simulate(settings["scheduler"], workload, ap.Cluster.of_racks(settings["racks"]))
+    figures = run.summary()
+    hours = {f"{name} h": figures[column] / 3600 for column, name in FIGURES.items()}
+    return {**hours, "wall_s": run.wall_seconds}
+
+
+def _medians(runs: pd.DataFrame) -> pd.DataFrame:
+    """Take the median of every figure over the resamples."""
+    names = [*(f"{name} h" for name in FIGURES.values()), "wall_s"]
+    keys = ["arrivals", "racks", "scheduler"]
+    table = runs.groupby(keys, sort=False)[names].median().reset_index()
+    return table.rename(columns={"wall_s": "s per run"})
+
+
+def _gains(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return by how much each figure of a scheduler is less than another's, %, by resample."""
+    names = [f"{name} h" for name in FIGURES.values()]
+    columns = ["arrivals", "racks", "scheduler", "against", "figure", "mean", "low", "high"]
+    rows: list[list[Any]] = []
+    for (arrivals, racks), here in runs.groupby(["arrivals", "racks"], sort=False):
+        by_name = {name: each.set_index("seed") for name, each in here.groupby("scheduler")}
+        for one, other in PAIRS:
+            if not {one, other} <= set(by_name):
+                continue
+            for name in names:
+                found = paired_ratio(by_name[one][name], by_name[other][name])
+                less = [100 * (1 - found[each]) for each in ("ratio", "high", "low")]
+                rows.append([arrivals, racks, one, other, name.removesuffix(" h"), *less])
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _paper_gain(arrivals: str, racks: int, against: str, figure: str) -> str:
+    """Return the paper's figure, where its tables have one."""
+    columns = ("JCT", "median", "p95", "p99")
+    if racks != 8 or figure not in columns or (arrivals, against) not in PAPER_S:
+        return ""
+    place = columns.index(figure)
+    ratio = PAPER_S[arrivals, DALLY][place] / PAPER_S[arrivals, against][place]
+    return f" (paper {100 * (1 - ratio):.0f})"
+
+
+def _readable(gains: pd.DataFrame) -> pd.DataFrame:
+    """Write gains as 'mean [interval] (paper)', a column per figure."""
+    if gains.empty:
+        return gains
+    texts = [
+        _interval(row) + _paper_gain(row["arrivals"], row["racks"], row["against"], row["figure"])
+        for row in gains.to_dict("records")
+    ]
+    table = gains.assign(text=texts)
+    keys = ["arrivals", "against", "racks"]
+    wide = table.pivot(index=keys, columns="figure", values="text")
+    shown = [name for name in FIGURES.values() if name not in ("p99 wait", "median")]
+    return wide[shown].reset_index().rename_axis(columns=None)
+
+
+def _interval(row: Mapping[Any, Any]) -> str:
+    if row["mean"] != row["mean"]:  # no wait at all, with either of the two
+        return "-"
+    return f"{row['mean']:.0f} [{row['low']:.0f}, {row['high']:.0f}]"
+
+
+def _verdicts(medians: pd.DataFrame, gains: pd.DataFrame) -> list[dict[str, str]]:
+    """Judge the claims of the paper whose schedulers were run."""
+    verdicts = []
+    for claim in CLAIMS:
+        wanted = gains.loc[
+            (gains["arrivals"] == claim.arrivals)
+            & (gains["scheduler"] == claim.scheduler)
+            & (gains["against"] == claim.against)
+            & (gains["figure"] == claim.figure)
+            & gains["racks"].isin(claim.racks)
+        ]
+        if len(wanted):
+            rows = wanted.sort_values("racks").to_dict("records")
+            found = "; ".join(f"{row['racks']} racks {_interval(row)} %" for row in rows)
+            verdicts.append(verdict(str(claim), bool(claim.holds(wanted)), found))
+    comm = medians[(medians["arrivals"] == "batch") & (medians["scheduler"] == GANDIVA)]
+    hours = comm.set_index("racks")["comm h"].sort_index()
+    if len(hours) > 1:
+        rises = "Gandiva's communication rises with every doubling of the racks, batch"
+        evidence = ", ".join(f"{value:.1f}" for value in hours) + " h"
+        verdicts.append(verdict(rises, bool(hours.is_monotonic_increasing), evidence))
+    return verdicts
+
+
+def _plot(runs: pd.DataFrame, out: Path | None) -> None:
+    """Draw mean JCT and communication against racks: medians, and ranges as bands."""
+    with drawing(out, "dally_schedulers", width=11.0, height=7.0) as figure:
+        if figure is None:
+            return
+        panels = figure.subplots(2, 2, sharex=True)
+        styles = line_styles(list(dict.fromkeys(runs["scheduler"])))
+        for row, name in zip(panels, ("JCT h", "comm h"), strict=True):
+            for axes, arrivals in zip(row, ARRIVALS, strict=True):
+                for scheduler, style in styles.items():
+                    rows = runs[(runs["arrivals"] == arrivals) & (runs["scheduler"] == scheduler)]
+                    found = rows.groupby("racks")[name].agg(["median", "min", "max"])
+                    axes.plot(found.index, found["median"], marker="o", label=scheduler, **style)
+                    axes.fill_between(
+                        found.index, found["min"], found["max"], color=style["color"], alpha=0.12
+                    )
+                axes.set(xscale="log", yscale="log", title=arrivals, xlabel="racks", ylabel=name)
+                axes.set_xticks(sorted(set(runs["racks"])), sorted(set(runs["racks"])))
+        panels[0][0].legend(fontsize="small")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Elastic training: Pollux, Sia, DeepBoot and their kin."""

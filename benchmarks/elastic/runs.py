@@ -1,0 +1,132 @@
+"""What the benchmarks of elastic jobs share: workloads, runs, size classes, paired ratios."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import apportion as ap
+from apportion.sim.traces.pollux import DEEPBOOT_RESTART_S, read_pollux_workload
+from benchmarks.reporting import paired_ratio
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pandas as pd
+
+POLLUX = Path(__file__).resolve().parents[2] / ".." / "shared" / "data" / "pollux"
+"""Where workloads, profiles and published times are looked for."""
+
+SIZES = {
+    "cifar10": "small",
+    "ncf": "small",
+    "small_vision": "small",
+    "deepspeech2": "medium",
+    "bert": "medium",
+    "speech": "medium",
+    "language": "medium",
+    "yolov3": "large",
+    "imagenet": "extra large",
+    "large_vision": "extra large",
+}
+"""Size classes as Pollux has them: below 1, 10, 100 and 1,000 GPU-hours."""
+
+CLASSES = ("small", "medium", "large", "extra large")
+RELATIVE_SPEED = {"t4": 1.0, "rtx": 1.5, "a100": 4.0}
+"""Speeds of types of which there are no profiles here: assumed, and not measured."""
+
+_read: dict[tuple[int, Path], ap.ElasticWorkload] = {}
+
+
+def workload_of(settings: Mapping[str, Any], data: Path | None) -> ap.ElasticWorkload:
+    """Return the jobs of a run.
+
+    Parameters
+    ----------
+    settings
+        ``workload``, the number of one of Pollux's, or where there are no data the seed of a
+        generated one of ``jobs`` jobs; ``seed``, by which its jobs are drawn anew with replacement,
+        or -1 for the jobs as they are.
+    data
+        Folder with ``workloads/`` and ``profiles_t4/``; None if there is none.
+    """
+    number = int(settings["workload"])
+    if data is None:
+        jobs = int(settings["jobs"])
+        made = ap.generate_elastic_workload(jobs, hours=jobs / 20, seed=number)
+    else:
+        if (number, data) not in _read:
+            file = data / "workloads" / f"workload-{number}.csv"
+            _read[number, data] = read_pollux_workload(file, data / "profiles_t4")
+        made = replace(_read[number, data], restart_s=DEEPBOOT_RESTART_S)
+    made = replace(made, relative_speed=RELATIVE_SPEED)
+    return made if settings["seed"] < 0 else ap.resample(made, int(settings["seed"]))
+
+
+def figures(run: ap.Run, workload: ap.ElasticWorkload) -> dict[str, Any]:
+    """Return the figures of a run: hours in all and by size class, restarts, pauses, decisions."""
+    hours = run.jobs["jct_s"] / 3600
+    size = workload.jobs["application"].map(SIZES).loc[hours.index]
+    by_size = hours.groupby(size).mean()
+    found: dict[str, Any] = {
+        "mean h": float(hours.mean()),
+        "p50 h": float(hours.median()),
+        "p99 h": float(np.percentile(hours, 99)),
+        "makespan h": run.summary()["makespan_s"] / 3600,
+        "rho max": float(run.jobs["ftf"].max()),
+        "used": run.summary()["utilization"],
+        "ms a decision": 1000 * run.policy_seconds / max(run.solves, 1),
+        **{f"{name}, mean h": float(by_size.get(name, np.nan)) for name in CLASSES},
+    }
+    if "restarts" in run.jobs.columns:
+        found["restarts"] = float(run.jobs["restarts"].mean())
+        found["paused s"] = float(run.jobs["paused_s"].mean())
+    return found
+
+
+def paired(
+    runs: pd.DataFrame, one: Mapping[str, Any], other: Mapping[str, Any], figure: str = "mean h"
+) -> dict[str, float]:
+    """Return the ratio of a figure of two ways, paired by workload and seed."""
+    sides = [_chosen(runs, way).set_index(["workload", "seed"])[figure] for way in (one, other)]
+    return paired_ratio(*sides)
+
+
+def in_words(found: Mapping[str, float]) -> str:
+    """Write a ratio as 'ratio [interval], wins of pairs'."""
+    interval = f"[{found['low']:.3f}, {found['high']:.3f}]"
+    return f"{found['ratio']:.3f} {interval}, {found['wins']:.0f}/{found['pairs']:.0f}"
+
+
+def agrees(found: Mapping[str, float], published: float) -> str:
+    """Judge a ratio by what was published: the same side of 1 beyond chance, and how close."""
+    sides = np.sign([np.log(found["low"]), np.log(found["high"]), np.log(published)])
+    if len(set(sides.tolist())) > 1:
+        undecided = sides[0] != sides[1]
+        return "undecided" if undecided or not np.isfinite(found["low"]) else "not reproduced"
+    within = found["low"] <= published <= found["high"]
+    return "reproduced" if within else "direction reproduced, size not"
+
+
+def markdown(table: pd.DataFrame, digits: int = 3) -> str:
+    """Write a table as markdown, for the page of the benchmarks."""
+
+    def cell(value: object) -> str:
+        if isinstance(value, float):
+            return "-" if np.isnan(value) else f"{value:.{digits}g}"
+        return str(value)
+
+    names: Sequence[str] = [str(name) for name in table.columns]
+    rows = [[cell(value) for value in row] for row in table.itertuples(index=False)]
+    lines = ["| " + " | ".join(row) + " |" for row in (names, ["---"] * len(names), *rows)]
+    return "\n".join(lines)
+
+
+def _chosen(runs: pd.DataFrame, way: Mapping[str, Any]) -> pd.DataFrame:
+    chosen = runs
+    for name, value in way.items():
+        chosen = chosen[chosen[name] == value]
+    return chosen

@@ -1,0 +1,1 @@
+"""What estimates of throughput are worth."""

@@ -1,0 +1,1 @@
+"""Experiments of Gavel's evaluation."""

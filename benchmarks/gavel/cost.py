@@ -1,0 +1,131 @@
+"""Cost policies: dollars and missed deadlines on a generated workload.
+
+``python -m benchmarks.gavel.cost`` runs the policies that minimise cost, with and without the
+deadlines as constraints, beside the largest total throughput and least attained service. Gavel's
+artefact has no price data and no stored figures of this experiment; the claims judged are the
+directions of its paper.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+import apportion as ap
+from apportion.report.style import line_styles
+from benchmarks.experiment import Settings, data_of, drawing, parser, run_all, verdict
+from benchmarks.gavel.workloads import draw_jobs
+from benchmarks.reporting import machine, show, write_csv
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CLUSTER = "v100=12,p100=12,k80=12"
+THROUGHPUT, COST, SLOS, LAS = (
+    "max_total_throughput",
+    "min_cost",
+    "min_cost_slos",
+    "max_min_fairness",
+)
+POLICIES = (THROUGHPUT, COST, SLOS, LAS)
+JOBS, QUICK_JOBS = 100, 20
+SEEDS, QUICK_SEEDS = 3, 1
+JOBS_PER_HOUR = 1.0
+ROUND_SECONDS = 360.0
+FIGURES = ("cost $", "missed %", "by a round %", "mean_jct_h", "makespan_h")
+
+
+def main() -> None:
+    """Run the policies, print dollars and missed deadlines, and judge the directions."""
+    options = parser(
+        "gavel.cost", "Cost and deadlines.", f"{QUICK_JOBS} jobs, one seed"
+    ).parse_args()
+    print(f"Cost and deadlines on {machine()}")
+    data_of(options)
+    jobs = QUICK_JOBS if options.quick else JOBS
+    settings = [
+        {"policy": policy, "seed": seed, "jobs": jobs}
+        for seed in range(QUICK_SEEDS if options.quick else SEEDS)
+        for policy in POLICIES
+    ]
+    runs = run_all(_work, settings, options, "gavel_cost")
+    means = runs.groupby("policy", sort=False)[list(FIGURES)].mean().reset_index()
+    base = float(means.loc[means["policy"] == THROUGHPUT, "cost $"].iloc[0])
+    means.insert(2, "cheaper", base / means["cost $"])
+    print(
+        f"{jobs} single-GPU jobs, {JOBS_PER_HOUR:g} an hour, on {CLUSTER}, deadlines 1.2, 2 or 10 "
+        f"times the duration on a v100;\nmeans of {runs['seed'].nunique()} seeds. cheaper: cost of "
+        f"{THROUGHPUT} over this one's; missed: jobs past their deadline, and by more than a "
+        f"round\nof {ROUND_SECONDS:g} s."
+    )
+    show(means)
+    verdicts = [] if options.quick else _verdicts(runs)
+    write_csv(runs, options.out, "gavel_cost_runs")
+    write_csv(means, options.out, "gavel_cost")
+    write_csv(pd.DataFrame(verdicts), options.out, "gavel_cost_verdicts")
+    _plot(means, options.out)
+
+
+def _work(settings: Settings, data: Path | None) -> dict[str, float]:
+    workload = draw_jobs(
+        data,
+        jobs=settings["jobs"],
+        seed=settings["seed"],
+        jobs_per_hour=JOBS_PER_HOUR,
+        deadlines="gavel",
+    )
+    run = ap.simulate(settings["policy"], workload, CLUSTER, resolve_seconds=ROUND_SECONDS)
+    late_s = run.jobs["jct_s"].to_numpy() - workload.jobs["deadline_s"].to_numpy()
+    figures = run.summary()
+    return {
+        "cost $": figures["cost"],
+        "missed %": 100 * float((late_s > 0).mean()),
+        "by a round %": 100 * float((late_s > ROUND_SECONDS).mean()),
+        "mean_jct_h": figures["mean_jct_s"] / 3600,
+        "makespan_h": figures["makespan_s"] / 3600,
+    }
+
+
+def _verdicts(runs: pd.DataFrame) -> list[dict[str, str]]:
+    """Judge in every seed who is cheaper and who misses more."""
+    cost = runs.pivot(index="seed", columns="policy", values="cost $")
+    missed = runs.pivot(index="seed", columns="policy", values="missed %")
+    claims = (
+        ("min_cost is cheaper than the largest throughput", cost, COST, THROUGHPUT),
+        ("min_cost_slos is cheaper than the largest throughput", cost, SLOS, THROUGHPUT),
+        ("deadlines make min_cost dearer", cost, COST, SLOS),
+        ("min_cost_slos misses fewer deadlines than min_cost", missed, SLOS, COST),
+    )
+    verdicts = []
+    for claim, figures, less, more in claims:
+        pairs = zip(figures[less], figures[more], strict=True)
+        found = ", ".join(f"{one:.4g} against {other:.4g}" for one, other in pairs)
+        verdicts.append(verdict(claim, bool((figures[less] < figures[more]).all()), found))
+    for column, by in (("missed %", ""), ("by a round %", " by more than a round")):
+        late = runs.loc[runs["policy"] == SLOS, column]
+        claim = f"min_cost_slos misses no deadline{by}"
+        verdicts.append(verdict(claim, bool((late == 0).all()), f"{late.max():.3g}% at most"))
+    return verdicts
+
+
+def _plot(means: pd.DataFrame, out: Path | None) -> None:
+    """Draw dollars and missed deadlines side by side."""
+    with drawing(out, "gavel_cost", 8.0, 3.0) as figure:
+        if figure is None:
+            return
+        panels: Any = figure.subplots(1, 2, sharey=True)
+        colours = [style["color"] for style in line_styles(POLICIES).values()]
+        rows = means.set_index("policy").loc[list(POLICIES)]
+        titles = {"cost $": "cost (US dollars)", "missed %": "missed deadlines (% of jobs)"}
+        for axes, (column, title) in zip(panels, titles.items(), strict=True):
+            bars = axes.barh(list(POLICIES), rows[column], color=colours)
+            axes.bar_label(bars, fmt="{:,.0f}", padding=3)
+            axes.margins(x=0.15)
+            axes.grid(visible=False, axis="y")
+            axes.set(xlabel=title)
+        panels[0].invert_yaxis()
+
+
+if __name__ == "__main__":
+    main()

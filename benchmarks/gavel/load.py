@@ -1,0 +1,181 @@
+"""Mean completion time against input load: Gavel's figure of single-GPU jobs on 36:36:36 GPUs.
+
+``python -m benchmarks.gavel.load`` generates jobs as Gavel does, at the speeds of its oracle, and
+takes the mean over a window of jobs in the middle while later ones keep arriving. Gavel's window
+is jobs 4000-5000 (``--full``); the default is smaller, where queues that grow without end have not
+grown as long.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+import apportion as ap
+from apportion.report.style import line_styles
+from benchmarks.experiment import Settings, chosen, data_of, drawing, parser, run_all, verdict
+from benchmarks.gavel.workloads import draw_jobs
+from benchmarks.reporting import machine, show, write_csv
+
+if TYPE_CHECKING:
+    import argparse
+    from pathlib import Path
+
+CLUSTER = "v100=36,p100=36,k80=36"
+RESOLVE_SECONDS = 1920.0
+LOADS = (4.0, 4.8, 5.2, 5.6)
+AGNOSTIC, GANDIVA, ALLOX = "max_min_fairness_agnostic", "gandiva_packing", "allox"
+AWARE, SHARING = "max_min_fairness", "max_min_fairness_space_sharing"
+TOLERANCE = 0.15
+
+# Gavel's simulator, hours, by load in jobs per hour.
+GAVEL = {
+    AGNOSTIC: dict(zip(LOADS, (23.49, 35.79, 63.78, 95.99), strict=True)),
+    GANDIVA: dict(zip(LOADS, (18.88, 30.46, 34.32, 42.54), strict=True)),
+    ALLOX: dict(zip(LOADS, (17.13, 20.92, 21.96, 25.32), strict=True)),
+    AWARE: dict(zip(LOADS, (16.82, 18.97, 22.02, 28.96), strict=True)),
+    SHARING: dict(zip(LOADS, (16.96, 18.67, 19.14, 19.64), strict=True)),
+}
+
+
+@dataclass(frozen=True)
+class Window:
+    """Jobs to simulate, and which of them count."""
+
+    first: int
+    last: int
+    jobs: int
+
+
+QUICK, DEFAULT, FULL = Window(60, 100, 130), Window(1000, 1500, 2000), Window(4000, 5000, 6000)
+
+
+def main() -> None:
+    """Run every policy at every load and seed, and print the means beside Gavel's."""
+    options = _options()
+    window = QUICK if options.quick else FULL if options.full else DEFAULT
+    print(f"Completion time against load on {machine()}")
+    print(
+        f"Jobs {window.first}-{window.last} of {window.jobs}, seeds {options.seeds}, {CLUSTER}, "
+        f"solved at most every {RESOLVE_SECONDS:g} s."
+    )
+    data = data_of(options)
+    settings = [
+        {"policy": policy, "load": load, "seed": seed, **vars(window)}
+        for load in options.loads
+        for seed in options.seeds
+        for policy in options.policies
+    ]
+    runs = run_all(_work, settings, options, "gavel_load")
+    table = _beside_gavel(runs)
+    show(table, digits=4)
+    judged = data is not None and not options.quick
+    verdicts = _verdicts(table) if judged else []
+    print("" if judged else "No verdicts: they need Gavel's data and a window of steady state.")
+    write_csv(runs, options.out, "gavel_load_runs")
+    write_csv(table, options.out, "gavel_load")
+    write_csv(pd.DataFrame(verdicts), options.out, "gavel_load_verdicts")
+    _plot(table, options.out, window)
+
+
+def _options() -> argparse.Namespace:
+    what = parser("gavel.load", "Mean completion time against input load.", "two loads, 130 jobs")
+    what.add_argument("--full", action="store_true", help="Gavel's window, jobs 4000-5000")
+    what.add_argument("--loads", type=float, nargs="+", metavar="R", help="jobs per hour")
+    what.add_argument("--seeds", type=int, nargs="+", metavar="N")
+    what.add_argument("--policies", nargs="+", default=list(GAVEL), metavar="NAME")
+    options = what.parse_args()
+    options.loads = options.loads or ([4.0, 5.6] if options.quick else list(LOADS))
+    options.seeds = options.seeds or ([0] if options.quick else [0, 1, 2])
+    options.policies = chosen("policy", options.policies, list(GAVEL))
+    return options
+
+
+def _work(settings: Settings, data: Path | None) -> dict[str, float]:
+    """Simulate one policy at one load; return the mean over the window, hours."""
+    load, seed = settings["load"], settings["seed"]
+    workload = draw_jobs(data, jobs=settings["jobs"], seed=seed, jobs_per_hour=load)
+    run = ap.simulate(settings["policy"], workload, CLUSTER, resolve_seconds=RESOLVE_SECONDS)
+    counted = run.jobs["jct_s"].iloc[settings["first"] : settings["last"]]
+    return {
+        "jct_h": float(counted.mean()) / 3600,
+        "most_active": float(run.rounds["active_jobs"].max()),
+        "wall_s": run.wall_seconds,
+        "policy_s": run.policy_seconds,
+    }
+
+
+def _beside_gavel(runs: pd.DataFrame) -> pd.DataFrame:
+    """Average over the seeds and put Gavel's figures beside ours."""
+    rows: list[dict[str, Any]] = []
+    for (policy, load), group in runs.groupby(["policy", "load"], sort=False):
+        jct_h = float(group["jct_h"].mean())
+        gavel_h = GAVEL[str(policy)].get(float(str(load)), float("nan"))
+        off = jct_h / gavel_h - 1
+        close = "-" if off != off else "yes" if abs(off) <= TOLERANCE else "no"
+        rows.append(
+            {
+                "load": load,
+                "policy": policy,
+                "JCT h": jct_h,
+                "least": group["jct_h"].min(),
+                "most": group["jct_h"].max(),
+                "Gavel h": gavel_h,
+                "%": 100 * off,
+                f"within {TOLERANCE:.0%}": close,
+                "s per run": group["wall_s"].mean(),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _verdicts(table: pd.DataFrame) -> list[dict[str, str]]:
+    """Judge the claims of the paper's figure for the policies that were run."""
+    jct_h = table.pivot(index="load", columns="policy", values="JCT h")
+    top = jct_h.index.max()
+    claims = (
+        ("aware LAS is faster than agnostic LAS at every load", AWARE, AGNOSTIC, jct_h.index),
+        (f"space sharing is faster still at {top:g} jobs/h", SHARING, AWARE, [top]),
+        (f"agnostic LAS takes three times as long at {top:g} jobs/h", AWARE, AGNOSTIC, [top]),
+        ("aware LAS is faster than ad-hoc packing at every load", AWARE, GANDIVA, jct_h.index),
+        (f"AlloX is faster than aware LAS without sharing at {top:g} jobs/h", ALLOX, AWARE, [top]),
+    )
+    verdicts = []
+    for claim, better, worse, loads in claims:
+        if {better, worse} <= set(jct_h.columns):
+            ratio = (jct_h[worse] / jct_h[better]).loc[list(loads)]
+            least = 3.0 if "three times" in claim else 1.0
+            found = "ratios " + ", ".join(f"{value:.2f}" for value in ratio)
+            verdicts.append(verdict(claim, bool((ratio > least).all()), found))
+    known = table[table["Gavel h"].notna()]
+    close = known[f"within {TOLERANCE:.0%}"] == "yes"
+    claim = f"every mean is within {TOLERANCE:.0%} of Gavel's"
+    return [*verdicts, verdict(claim, bool(close.all()), f"{close.sum()} of {len(close)} are")]
+
+
+def _plot(table: pd.DataFrame, out: Path | None, window: Window) -> None:
+    """Draw completion time against load: ours as lines, Gavel's as crosses."""
+    with drawing(out, "gavel_load") as figure:
+        if figure is None:
+            return
+        axes = figure.subplots()
+        for policy, style in line_styles(list(dict.fromkeys(table["policy"]))).items():
+            rows = table[table["policy"] == policy]
+            axes.plot(rows["load"], rows["JCT h"], marker="o", ms=4, label=policy, **style)
+            axes.fill_between(
+                rows["load"], rows["least"], rows["most"], color=style["color"], alpha=0.15
+            )
+            axes.plot(rows["load"], rows["Gavel h"], "x", ms=7, color=style["color"])
+        axes.set(
+            xlabel="input load (jobs/hour)",
+            ylabel="mean job completion time (hours)",
+            ylim=(0, None),
+            title=f"Jobs {window.first}-{window.last}; x: Gavel, jobs 4000-5000",
+        )
+        axes.legend(fontsize="small")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,168 @@
+"""Gavel's physical-cluster experiments in simulation: 8 V100, 16 P100 and 24 K80.
+
+``python -m benchmarks.gavel.testbed`` runs the trace with arrivals under least attained service and
+the static trace under makespan, each unaware and aware of accelerator types, with space sharing,
+and with ad-hoc packing; and the small trace of Gavel's artefact, timed on real GPUs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+import apportion as ap
+from apportion.report.style import line_styles
+from benchmarks.experiment import Settings, data_of, drawing, parser, run_all, verdict
+from benchmarks.gavel.workloads import hours, read_trace
+from benchmarks.reporting import machine, show, write_csv
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RESOLVE_SECONDS = 1920.0
+QUICK_JOBS = 12
+ARTEFACT = "artifact_evaluation"
+SIMULATED_WITHIN, REAL_WITHIN = 0.05, 0.15
+
+# Makespan and mean completion time in hours of the artefact's trace under makespan: Gavel's own
+# simulator (commit c4fa400), and GPUs (stanford-futuredata/gavel, pull request 208).
+GAVEL_SIMULATED = {"makespan_h": 1.572, "mean_jct_h": 1.416}
+GAVEL_REAL = {"makespan_h": 1.764, "mean_jct_h": 1.636}
+
+
+@dataclass(frozen=True)
+class Part:
+    """A trace, the cluster it runs on, the figure that counts, and the policies."""
+
+    trace: str
+    cluster: str
+    figure: str
+    policies: tuple[str, ...]
+
+
+CLUSTER = "v100=8,p100=16,k80=24"
+LAS, MAKESPAN = "max_min_fairness", "makespan"
+PARTS = (
+    Part(
+        "arrivals",
+        CLUSTER,
+        "mean_jct_h",
+        (f"{LAS}_agnostic", "gandiva_packing", LAS, f"{LAS}_space_sharing"),
+    ),
+    Part(
+        "makespan",
+        CLUSTER,
+        "makespan_h",
+        (f"{MAKESPAN}_agnostic", "gandiva_packing", MAKESPAN, f"{MAKESPAN}_space_sharing"),
+    ),
+)
+SMALL = Part(ARTEFACT, "v100=2,k80=4", "makespan_h", (MAKESPAN,))
+
+
+def main() -> None:
+    """Run the traces, print hours and ratios, and judge the claims."""
+    what = parser(
+        "gavel.testbed", "Gavel's 48-GPU experiments.", f"{QUICK_JOBS} jobs of each trace"
+    )
+    options = what.parse_args()
+    print(f"Gavel's physical-cluster experiments on {machine()}")
+    data = data_of(options)
+    parts = PARTS if data is None else (*PARTS, SMALL)
+    limit = QUICK_JOBS if options.quick else 0
+    settings = [
+        {"trace": part.trace, "cluster": part.cluster, "policy": policy, "limit": limit}
+        for part in parts
+        for policy in part.policies
+    ]
+    runs = run_all(_work, settings, options, "gavel_testbed")
+    table = _with_ratios(runs)
+    print(
+        "Hours; ratio: what the unaware policy takes (mean completion time with arrivals, "
+        "makespan\nwithout) over what this one takes. Gavel, GPUs: its simulator, and real ones."
+    )
+    show(table.drop(columns=["cluster", "limit", "preemptions", "wall_s"]), digits=4)
+    verdicts = [] if options.quick else _verdicts(table)
+    if options.quick:
+        print("No verdicts: they need the whole traces.")
+    write_csv(table, options.out, "gavel_testbed")
+    write_csv(pd.DataFrame(verdicts), options.out, "gavel_testbed_verdicts")
+    _plot(table, options.out)
+
+
+def _work(settings: Settings, data: Path | None) -> dict[str, float]:
+    workload = read_trace(data, settings["trace"], settings["limit"] or None)
+    run = ap.simulate(
+        settings["policy"], workload, settings["cluster"], resolve_seconds=RESOLVE_SECONDS
+    )
+    return hours(run)
+
+
+def _with_ratios(runs: pd.DataFrame) -> pd.DataFrame:
+    """Add the ratio to the unaware policy, and Gavel's figures of the artefact's trace."""
+    counts = {part.trace: part.figure for part in (*PARTS, SMALL)}
+    table = runs.drop(columns=["ftf_max", "rounds"])
+    table["ratio"] = np.nan
+    for trace, rows in runs.groupby("trace"):
+        hours_of = rows[counts[str(trace)]]
+        unaware = hours_of[rows["policy"].str.endswith("_agnostic")]
+        if not unaware.empty:
+            table.loc[rows.index, "ratio"] = unaware.iloc[0] / hours_of
+    whole = (table["trace"] == ARTEFACT) & (table["limit"] == 0)
+    for figure in ("makespan_h", "mean_jct_h"):
+        table[f"Gavel {figure}"] = np.where(whole, GAVEL_SIMULATED[figure], np.nan)
+        table[f"GPUs {figure}"] = np.where(whole, GAVEL_REAL[figure], np.nan)
+    return table
+
+
+def _verdicts(table: pd.DataFrame) -> list[dict[str, str]]:
+    """Judge order and, where there are figures, distance."""
+    verdicts: list[dict[str, str]] = []
+    for part in PARTS:
+        rows = table[table["trace"] == part.trace].set_index("policy")[part.figure]
+        unaware, packed, aware, sharing = (float(rows[name]) for name in part.policies)
+        name = f"{part.trace}, {part.figure}"
+        verdicts += [
+            _faster(f"{name}: aware beats unaware", aware, unaware),
+            _faster(f"{name}: aware with space sharing beats ad-hoc packing", sharing, packed),
+            _faster(f"{name}: space sharing beats none", sharing, aware),
+        ]
+    small = table[table["trace"] == ARTEFACT]
+    for names, figures, within in (
+        ("simulator", GAVEL_SIMULATED, SIMULATED_WITHIN),
+        ("GPUs", GAVEL_REAL, REAL_WITHIN),
+    ):
+        for figure, known in figures.items() if not small.empty else ():
+            off = float(small[figure].iloc[0]) / known - 1
+            claim = f"{ARTEFACT}, {figure}: within {within:.0%} of Gavel's {names}"
+            verdicts.append(verdict(claim, abs(off) <= within, f"{off:+.1%}"))
+    return verdicts
+
+
+def _faster(claim: str, ours: float, other: float) -> dict[str, str]:
+    return verdict(claim, ours < other, f"{ours:.2f} h against {other:.2f} h")
+
+
+def _plot(table: pd.DataFrame, out: Path | None) -> None:
+    """Draw a bar for every policy, one panel per trace."""
+    with drawing(out, "gavel_testbed", 9.0, 3.4) as figure:
+        if figure is None:
+            return
+        panels: Any = figure.subplots(1, len(PARTS))
+        for axes, part in zip(panels, PARTS, strict=True):
+            rows = table[table["trace"] == part.trace].set_index("policy")[part.figure]
+            styles = line_styles(list(part.policies))
+            colours = [styles[name]["color"] for name in part.policies]
+            bars = axes.barh(list(part.policies), rows[list(part.policies)], color=colours)
+            axes.bar_label(bars, fmt="%.2f", padding=3)
+            axes.invert_yaxis()
+            axes.margins(x=0.15)
+            axes.grid(visible=False, axis="y")
+            what = "mean completion time" if part.figure == "mean_jct_h" else "makespan"
+            axes.set(title=f"Trace '{part.trace}'", xlabel=f"{what} (hours)")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What the policies mean, with scipy and Clarabel: nothing of the library is used."""

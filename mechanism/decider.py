@@ -1,0 +1,50 @@
+"""Who decides and is no policy: a value that makes the scheduler of each run."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Decider"]
+
+
+class Decider:
+    """Decides who has GPUs; a value, that ``make(about)`` makes the scheduler of each run of.
+
+    `about` has jobs and devices, and what the mechanism tells of them
+    (`apportion.mechanism.about.About`). Whoever has no ``make`` is asked by mechanisms, when it
+    suits these: rules of elastic jobs (``choose``), and policies, which have these attributes, too.
+    Beside them it has a ``name``, and perhaps a ``source``, paper and section.
+    """
+
+    works_by: ClassVar[tuple[str, ...]] = ()
+    """Mechanisms by which it works, the usual one first."""
+    works_how: ClassVar[str] = "decides itself"
+    """Why by these, as messages say it behind its name."""
+    asks_for_speeds: ClassVar[bool] = False
+    """Whether it is told speeds that may be estimates."""
+    integral: ClassVar[bool] = True
+    """Whether it gives whole GPUs."""
+    resumes: ClassVar[bool] = True
+    """Whether it can say, and take up, where it is."""
+    all_rigid: ClassVar[bool] = False
+    """Whether every elastic job has the GPUs and the batch that its user set."""
+    passes_over: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
+    """By mechanism, the settings that say nothing to it, as the mechanism calls them."""
+    terms: Any = None
+    """Itself, if it brings order, placement, lease or gate; ``None``: those of the mechanism."""
+    of_elastic: Decider | None = None
+    """What stands in its place where jobs are elastic, if anything else does."""
+
+    @property
+    def label(self) -> str:
+        """Name in tables and plots."""
+        return str(getattr(self, "name", type(self).__name__))
+
+    @property
+    def description(self) -> str:
+        """What it does, in a line."""
+        return (type(self).__doc__ or self.label).strip().partition("\n")[0]

@@ -1,0 +1,51 @@
+"""A placement of one's own, watched at each choice."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from apportion.errors import InputError, written
+from apportion.mechanism.own import WHOLE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from apportion.mechanism.devices import Devices
+    from apportion.mechanism.placements.strategy import Gang, Strategy
+
+__all__ = ["WatchedPlacement"]
+
+
+class WatchedPlacement:
+    """Asks a placement of one's own, and refuses in words what no devices are; see `Strategy`.
+
+    Whether they are free is known to whoever gives them.
+    """
+
+    def __init__(self, own: Strategy) -> None:
+        self._own = own
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what else it has."""
+        return getattr(self._own, name)
+
+    def choose(self, gang: Gang, devices: Devices) -> list[int] | None:
+        """Ask which devices a gang gets; None if it has to wait."""
+        chosen = self._own.choose(gang, devices)
+        return None if chosen is None else self._numbers(chosen, gang)
+
+    def choose_again(self, gang: Gang, stay: Sequence[int], devices: Devices) -> list[int]:
+        """Ask which it gets that could stay."""
+        return self._numbers(self._own.choose_again(gang, stay, devices), gang)
+
+    def _numbers(self, chosen: Any, gang: Gang) -> list[int]:
+        try:
+            numbers = list(chosen)
+        except TypeError:
+            numbers = [chosen]
+        if not all(type(each) in WHOLE for each in numbers):
+            raise InputError(
+                f"The placement {self._own.name!r} chose {written(chosen)} for job {gang.job}; it "
+                f"must be a list of {gang.gpus} devices, by their numbers, or None from choose."
+            )
+        return [int(each) for each in numbers]

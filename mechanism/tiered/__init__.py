@@ -1,0 +1,1 @@
+"""Rounds in which shares are of tiers of types: a machine, a rack, any GPUs."""

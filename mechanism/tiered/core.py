@@ -1,0 +1,192 @@
+"""Rounds whose shares are of tiers: who gets a machine, a rack, or any GPUs of a type."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from apportion.cluster import TIERS
+from apportion.mechanism.core import RoundCore
+from apportion.mechanism.gang_round import GangRound
+from apportion.mechanism.placements.counts import BestFit, choose
+from apportion.mechanism.placements.strategy import Gang
+from apportion.mechanism.places import MACHINE, NETWORK, RACK
+from apportion.mechanism.priorities import idle_first
+from apportion.mechanism.tiered.room import Spot, TierRoom
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from apportion.mechanism.devices import Held
+    from apportion.mechanism.placement import Placer
+    from apportion.mechanism.places import Placement
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
+    Bools = NDArray[np.bool_]
+
+__all__ = ["TieredCore"]
+
+
+class TieredCore(RoundCore):
+    """Gavel's rounds over shares of tiers: column ``type * 3 + tier`` is a tier of a type.
+
+    Priorities are those of columns, so that a job gets the fraction of time in a machine that it
+    has a share for, and the fraction anywhere else. Gangs are taken by priority while they pack:
+    each within the tier that it is taken for. A gang in a tighter one has what it was taken for;
+    gangs stay where they are if all can have their tiers so, and else those of the round are
+    packed anew. Whoever is lent GPUs takes what is left, and its time counts at the tier that it
+    got.
+
+    Parameters are those of `RoundCore`. Source: Gavel (Narayanan et al., OSDI 2020), sections 3.1
+    and 5: placement-sensitive jobs have a consolidated and an unconsolidated option of each type.
+    """
+
+    def __init__(
+        self, capacity: ArrayLike, placer: Placer, round_seconds: float, **how: Any
+    ) -> None:
+        super().__init__(capacity, placer, round_seconds, columns_of_type=len(TIERS), **how)
+
+    def ask(self) -> GangRound:
+        """Choose the gangs of the next round and give them devices within their tiers."""
+        running = np.flatnonzero(self.last_type >= 0)
+        before = {row: self.placer.held[int(self.ids[row])] for row in running.tolist()}
+        rows, columns, spots, wanted = self._packed()
+        declined = self._stay_or_place(rows, columns, before)
+        if declined is None:
+            declined = []
+            self._place_anew(rows, columns, spots, before)
+        there = np.ones(rows.size, dtype=bool)
+        there[declined] = False
+        lent = np.arange(rows.size) >= wanted
+        rows, columns, lent = rows[there], columns[there], lent[there]
+        for line in np.flatnonzero(lent).tolist():
+            tier = self.placer.devices.tier(int(self.ids[rows[line]]))
+            columns[line] = self.kind[columns[line]] * len(TIERS) + tier
+        self.last_type = np.full(self.ids.size, -1)
+        self.last_type[rows] = columns
+        now = self.placer.held_by(self.ids[rows])
+        starts = [before.get(row) != held for row, held in zip(rows.tolist(), now, strict=True)]
+        fresh = np.array(starts, dtype=bool)
+        gone = set(running.tolist()) - set(rows[~fresh].tolist())
+        stopped = self.slots[np.array(sorted(gone), dtype=np.intp), 0]
+        return GangRound(
+            *(rows, self.kind[columns], fresh[:, None], stopped),
+            declined=bool(declined),
+            columns=columns,
+        )
+
+    def _packed(self) -> tuple[Ints, Ints, list[Spot], int]:
+        """Take gangs by priority while they pack, then lend what is left.
+
+        Returns
+        -------
+        Rows and columns, where they are packed, and how many have a share, which come first.
+        """
+        if self.settled:  # all stay, in whatever order they would pack
+            wanted = self.candidates
+            many = wanted.rows.size
+            return wanted.rows, wanted.types.copy(), [Spot(NETWORK)] * many, many
+        rows, columns = self._wanted()
+        rooms = [TierRoom(pool.gpus) for pool in self.placer.pools]
+        taken = np.zeros(self.ids.size, dtype=bool)
+        chosen, spots = self._fitting(rows, columns, rooms, taken)
+        rows, columns = rows[chosen], columns[chosen]
+        free = np.array([room.left for room in rooms], dtype=np.intp)
+        if self.work_conserving and free.any():
+            waiting = self._waiting(taken, free)
+            if waiting.any():
+                speed = _at_widest_tier(self.speed)
+                more, where = idle_first(self.served, speed, waiting, self.preference)
+                lent, others = self._fitting(more, where, rooms, taken)
+                rows = np.concatenate([rows, more[lent]])
+                columns = np.concatenate([columns, where[lent]])
+                spots += others
+        return rows, columns, spots, len(chosen)
+
+    def _fitting(
+        self, rows: Ints, columns: Ints, rooms: list[TierRoom], taken: Bools
+    ) -> tuple[list[int], list[Spot]]:
+        """Take rows in order, each once, while there is room within their tiers."""
+        chosen, spots = [], []
+        each = zip(rows.tolist(), columns.tolist(), self.scale[rows].tolist(), strict=True)
+        for place, (row, column, gpus) in enumerate(each):
+            if taken[row]:
+                continue
+            kind, tier = divmod(column, len(TIERS))
+            spot = rooms[kind].take(gpus, tier)
+            if spot is not None:
+                taken[row] = True
+                chosen.append(place)
+                spots.append(spot)
+        return chosen, spots
+
+    def _stay_or_place(
+        self, rows: Ints, columns: Ints, before: dict[int, Held]
+    ) -> list[int] | None:
+        """Leave gangs where they are within their tiers, and place the others as there is room.
+
+        Returns
+        -------
+        Lines that the placement declines; None if somebody finds no room within its tier.
+        """
+        kinds, tiers = np.divmod(columns, len(TIERS))
+        devices, stay = self.placer.devices, set[int]()
+        for line, row in enumerate(rows.tolist()):
+            held = before.get(row)
+            here = held is not None and held[0] == kinds[line]
+            if here and devices.tier(int(self.ids[row])) <= tiers[line]:
+                stay.add(line)
+        staying = {int(rows[line]) for line in stay}
+        devices.release(int(self.ids[row]) for row in before if row not in staying)
+        models = [""] * rows.size if self.models is None else self.models(rows)
+        declined, placed = [], []
+        for line in np.lexsort((-self.scale[rows], tiers)).tolist():
+            if line in stay:
+                continue
+            gpus, widest = int(self.scale[rows[line]]), int(tiers[line])
+            room = self.placer.pools[kinds[line]].room
+            first = next((tier for tier in range(widest + 1) if room[tier] >= gpus), None)
+            if first is None:
+                return None
+            name, kind = int(self.ids[rows[line]]), int(kinds[line])
+            gang = Gang(name, gpus, kind, models[line], (first, widest))
+            if self.placer.give(gang, first=True) is None:
+                declined.append(line)
+            else:
+                placed.append(gang)
+        self.placer.compare(placed)
+        return declined
+
+    def _place_anew(
+        self, rows: Ints, columns: Ints, spots: list[Spot], before: dict[int, Held]
+    ) -> None:
+        """Give each gang the machine or rack that it was packed into, and others the rest."""
+        devices = self.placer.devices
+        names = self.ids[rows].tolist()
+        devices.release([name for name in names if name in devices.held])
+        kinds, tiers = np.divmod(columns, len(TIERS))
+        for line in np.argsort(tiers, kind="stable").tolist():
+            kind, pool = int(kinds[line]), self.placer.pools[kinds[line]]
+            gpus, spot, held = int(self.scale[rows[line]]), spots[line], before.get(int(rows[line]))
+            stays = held is not None and held[0] == kind and pool.are_free(held[1])
+            if held is not None and stays and spot.holds(pool.placement(held[1])):
+                devices.hold(names[line], kind, held[1])
+                continue
+            placement: Placement
+            if spot.tier == MACHINE:
+                placement = ((spot.rack, spot.machine, gpus),)
+            elif spot.tier == RACK:
+                inside = BestFit().several(pool.free[spot.rack], gpus)
+                placement = tuple((spot.rack, each, part) for each, part in sorted(inside.items()))
+            else:
+                placement = choose(pool.free, gpus, NETWORK, BestFit())
+            devices.hold(names[line], kind, pool.lowest(placement))
+
+
+def _at_widest_tier(speed: Floats) -> Floats:
+    """Keep the speed at the widest tier of each type at which a row can run; 0 elsewhere."""
+    by_type = (speed > 0).reshape(len(speed), -1, len(TIERS))
+    widest = by_type & (by_type[:, :, ::-1].cumsum(axis=2)[:, :, ::-1] == 1)
+    return np.asarray(speed * widest.reshape(speed.shape), dtype=np.float64)

@@ -1,0 +1,324 @@
+"""From a cvxpy problem to a cone program in arrays, and the way back of columns and rows.
+
+A cone program is: minimise ``x'Px/2 + c'x`` subject to ``b - Ax`` in a product of
+cones, equalities first, then inequalities, then the others. Its dual vector y satisfies
+``Px + c + A'y = 0`` at the optimum, with ``y >= 0`` on the inequalities. The objective of the
+cvxpy problem is ``cost_scale * (x'Px/2 + c'x) + offset``, negative if it is maximised.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import cvxpy as cp
+import numpy as np
+from scipy import sparse
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.integer[Any]]
+
+__all__ = [
+    "Cone",
+    "ConeProgram",
+    "Kind",
+    "Point",
+    "Scales",
+    "canonicalise",
+    "cone_program",
+    "equilibrate",
+]
+
+Kind = Literal["quadratic", "second order", "semidefinite", "exponential", "power"]
+"""What a program may have beside linear terms and half lines."""
+
+
+class Cone(NamedTuple):
+    """A cone other than a half line, and how many rows it has.
+
+    `order` is that of the matrix of a semidefinite one, whose rows are its upper triangle by
+    columns with what is off the diagonal times the root of 2; `powers` are the exponents of a
+    power cone.
+    """
+
+    kind: Kind
+    size: int
+    order: int = 0
+    powers: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class ConeProgram:
+    """A cone program, with the places of variables and constraints of the cvxpy problem.
+
+    Attributes
+    ----------
+    equality
+        Which of the first ``linear`` rows are equalities, shape (linear,).
+    columns, rows
+        Start of each variable and slice of each linear constraint, by cvxpy id.
+    cones
+        The cones of the rows behind the linear ones, in their order.
+    """
+
+    P: sparse.csc_array
+    c: Floats
+    A: sparse.csc_array
+    b: Floats
+    equality: NDArray[np.bool_]
+    offset: float
+    cost_scale: float
+    columns: Mapping[int, int]
+    rows: Mapping[int, slice]
+    cones: tuple[Cone, ...] = ()
+
+    @cached_property
+    def linear(self) -> int:
+        """Number of equalities and inequalities."""
+        return self.equality.size
+
+    @property
+    def is_linear_program(self) -> bool:
+        """Whether there is neither a quadratic term nor any cone beside the half lines."""
+        return not self.kinds
+
+    @cached_property
+    def kinds(self) -> frozenset[Kind]:
+        """What there is beside linear terms and half lines."""
+        found: set[Kind] = {"quadratic"} if self.P.nnz else set()
+        for cone in self.cones:
+            found.add(cone.kind)
+        return frozenset(found)
+
+    def value(self, x: Floats) -> float:
+        """Objective at x."""
+        quadratic = x @ (self.P @ x) / 2 if self.P.nnz else 0.0
+        return float(quadratic + self.c @ x) * self.cost_scale + self.offset
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """Primal and dual vectors, status, and the name of the solver.
+
+    `status` is "optimal", "infeasible", "unbounded", or the solver's own word; where it is
+    "infeasible", `y` is a certificate: its nonzero rows cannot hold together. `unique` says that
+    there is no other optimum, as far as the solver can tell; an interior point cannot.
+    """
+
+    x: Floats
+    y: Floats
+    status: str
+    solver: str
+    unique: bool = False
+
+    def at(self, x: Floats, y: Floats) -> Point:
+        """Return the same of other vectors."""
+        return Point(x, y, self.status, self.solver, self.unique)
+
+
+def rows_that_are_bounds(
+    program: ConeProgram,
+) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats]:
+    """Find the rows that only say ``-a x <= 0`` with a > 0, one a column: rows, columns, a."""
+    A = program.A.tocsr()
+    single = np.flatnonzero((np.diff(A.indptr) == 1) & ~program.equality & (program.b == 0))
+    entry = A.indptr[single]
+    single, entry = single[A.data[entry] < 0], entry[A.data[entry] < 0]
+    _, first = np.unique(A.indices[entry], return_index=True)
+    column = A.indices[entry[first]].astype(np.intp)
+    return single[first].astype(np.intp), column, -A.data[entry[first]].astype(float)
+
+
+def canonicalise(problem: cp.Problem) -> ConeProgram:
+    """Compile a cvxpy problem; a maximisation becomes the minimisation of its negative."""
+    data, _, inverse = problem.get_problem_data(cp.CLARABEL, solver_opts={})
+    return cone_program(data, float(inverse[-1]["offset"]))
+
+
+def cone_program(data: Mapping[str, Any], offset: float) -> ConeProgram:
+    """Take a cone program from cvxpy's problem data for Clarabel, which count the signs as here."""
+    dims, compiled = data["dims"], data["param_prob"]
+    size = data["c"].size
+    quadratic = data.get("P")
+    equality = np.zeros(dims.zero + dims.nonneg, dtype=bool)
+    equality[: dims.zero] = True
+    rows, start = {}, 0
+    for constraint in compiled.constraints:
+        if start < equality.size:
+            rows[constraint.id] = slice(start, start + constraint.size)
+        start += constraint.size
+    return ConeProgram(
+        P=sparse.csc_array((size, size)) if quadratic is None else sparse.csc_array(quadratic),
+        c=np.asarray(data["c"], dtype=float),
+        A=sparse.csc_array(data["A"]),
+        b=np.asarray(data["b"], dtype=float),
+        equality=equality,
+        offset=offset,
+        cost_scale=1.0,
+        columns=dict(compiled.var_id_to_col),
+        rows=rows,
+        cones=_cones(dims) if data["A"].shape[0] > equality.size else (),
+    )
+
+
+def _cones(dims: Any) -> tuple[Cone, ...]:
+    """Return the cones that cvxpy counts, in the order of its rows."""
+    return (
+        *(Cone("second order", int(size)) for size in dims.soc),
+        *(Cone("semidefinite", n * (n + 1) // 2, order=int(n)) for n in dims.psd),
+        *[Cone("exponential", 3)] * int(dims.exp),
+        *(Cone("power", 3, powers=(float(power), 1 - float(power))) for power in dims.p3d),
+        *(Cone("power", len(powers) + 1, powers=tuple(map(float, powers))) for powers in dims.pnd),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Scales:
+    """What a program is scaled by: ``x = column * x_scaled``, ``y = cost * row * y_scaled``.
+
+    Scales that were found for one program fit others of its shape; kept as they are, a number of
+    the program that does not change stays the same when it is scaled.
+    """
+
+    column: Floats
+    row: Floats
+    cost: float
+
+    @classmethod
+    def of(cls, program: ConeProgram, passes: int = 4) -> Scales:
+        """Find scales that bring the entries of rows and columns to around 1, the cost to 1."""
+        row, column = _geometric_means(program, passes)
+        return cls(column, row, _largest_cost(program, column))
+
+    @classmethod
+    def of_all_numbers(cls, program: ConeProgram, passes: int = 10) -> Scales:
+        """Find scales that bring limits and costs to around 1 as well: powers of two.
+
+        A limit that scaled entries leave at 1e-10 would be met, to a solver's tolerance, by
+        nothing at all. The limits count as one more column, whose scale is that of all x, and the
+        costs as one more row; the rows of a cone have one scale.
+        """
+        A, b, c = program.A.tocoo(), program.b, program.c
+        sizes = [1] * program.linear + [cone.size for cone in program.cones]
+        group = np.repeat(np.arange(len(sizes)), sizes)
+        limits, costs = np.flatnonzero(b), np.flatnonzero(c)
+        numbers = np.concatenate([A.data, b[limits], c[costs]])
+        row = np.concatenate([group[A.coords[0]], group[limits], np.full(costs.size, len(sizes))])
+        column = np.concatenate([A.coords[1], np.full(limits.size, c.size), costs])
+        there = numbers != 0
+        row, column, logs = row[there], column[there], np.log2(np.abs(numbers[there]))
+        by_row, by_column = np.zeros(len(sizes) + 1), np.zeros(c.size + 1)
+        for _ in range(passes):
+            by_row = _middles(row, logs + by_column[column], by_row.size)
+            by_column = _middles(column, logs + by_row[row], by_column.size)
+        by_row, by_column = (np.clip(np.round(each), -400, 400) for each in (by_row, by_column))
+        x_scale = 2.0 ** (by_column[:-1] - by_column[-1])
+        return cls(x_scale, 2.0 ** (by_row[group] + by_column[-1]), _largest_cost(program, x_scale))
+
+    @classmethod
+    def of_columns(cls, program: ConeProgram, column: Floats, free: NDArray[np.bool_]) -> Scales:
+        """Give columns scales, bring the largest entry of each row, and of free columns, to 1.
+
+        Rows of cones keep their proportions.
+        """
+        A, places = program.A, np.repeat(np.arange(program.c.size), np.diff(program.A.indptr))
+        entries, rows = np.abs(A.data), program.b.size
+        largest = np.zeros(rows)
+        np.maximum.at(largest, A.indices, np.where(free[places], 0.0, entries * column[places]))
+        row = np.where(largest > 0, 1 / np.where(largest > 0, largest, 1.0), 1.0)
+        row[program.linear :] = 1.0
+        beside = np.zeros(column.size)
+        np.maximum.at(beside, places, entries * row[A.indices])
+        column = np.where(free & (beside > 0), 1 / np.where(beside > 0, beside, 1.0), column)
+        return cls(column, row, 1.0)
+
+    def scale(self, program: ConeProgram) -> ConeProgram:
+        """Scale a program; the places of its entries stay."""
+        A = program.A
+        by = self.row[A.indices] * np.repeat(self.column, np.diff(A.indptr))
+        P = program.P
+        if P.nnz:
+            diagonal = sparse.diags_array(self.column)
+            P = sparse.csc_array(diagonal @ P @ diagonal / self.cost)
+        return replace(
+            program,
+            P=P,
+            c=self.column * program.c / self.cost,
+            A=sparse.csc_array((A.data * by, A.indices, A.indptr), shape=A.shape),
+            b=self.row * program.b,
+            cost_scale=program.cost_scale * self.cost,
+        )
+
+
+def _largest_cost(program: ConeProgram, column: Floats) -> float:
+    """Return the largest cost of scaled columns; 1 if there is none."""
+    P, largest = program.P, float(np.abs(column * program.c).max(initial=0.0))
+    if P.nnz:
+        diagonal = sparse.diags_array(column)
+        largest = max(largest, float(np.abs((diagonal @ P @ diagonal).data).max()))
+    return largest or 1.0
+
+
+def _middles(place: Ints, logs: Floats, size: int) -> Floats:
+    """Return what brings the least and the largest of the logarithms at each place around 0."""
+    most, least = np.full(size, -np.inf), np.full(size, np.inf)
+    np.maximum.at(most, place, logs)
+    np.minimum.at(least, place, logs)
+    filled = np.isfinite(most)
+    return np.where(filled, -0.5 * (np.where(filled, most, 0) + np.where(filled, least, 0)), 0.0)
+
+
+def equilibrate(program: ConeProgram, passes: int = 4) -> tuple[ConeProgram, Floats, Floats]:
+    """Scale rows and columns until their entries lie around 1, by geometric means.
+
+    A makespan posed as 1/T is some 1e-5 1/s, below what a solver takes for zero; scaled it is not.
+
+    Returns
+    -------
+    scaled
+        The scaled program without stored zeros, its cost vector scaled to a largest entry of 1.
+    column, row
+        ``x = column * x_scaled`` and ``y = cost_scale * row * y_scaled``.
+    """
+    if not program.A.data.all():
+        A = program.A.copy()
+        A.eliminate_zeros()
+        program = replace(program, A=A)
+    scales = Scales.of(program, passes)
+    return scales.scale(program), scales.column, scales.row
+
+
+def _geometric_means(program: ConeProgram, passes: int) -> tuple[Floats, Floats]:
+    """Scales of rows and columns: each entry over the root of the least and largest beside it."""
+    A = program.A
+    if not A.data.all():
+        A = A.copy()
+        A.eliminate_zeros()
+    by_column = np.arange(A.nnz)
+    by_row = np.argsort(A.indices, kind="stable")
+    rows_filled, row_starts = np.unique(A.indices[by_row], return_index=True)
+    columns_filled = np.flatnonzero(np.diff(A.indptr))
+    scalable = rows_filled < program.linear  # a second-order cone keeps its rows' proportions
+    every = np.ones(columns_filled.size, dtype=bool)
+    sides: list[tuple[Floats, Ints, Ints, Ints, NDArray[np.bool_]]] = [
+        (np.ones(A.shape[0]), by_row, rows_filled, row_starts, scalable),
+        (np.ones(A.shape[1]), by_column, columns_filled, A.indptr[columns_filled], every),
+    ]
+    entry_places: list[Ints] = [A.indices, np.repeat(np.arange(A.shape[1]), np.diff(A.indptr))]
+    logs = np.log(np.abs(A.data))
+    for _ in range(passes):
+        for (scale, order, filled, starts, chosen), place in zip(sides, entry_places, strict=True):
+            sorted_logs = logs[order]
+            middle = np.maximum.reduceat(sorted_logs, starts)
+            middle = -0.5 * (middle + np.minimum.reduceat(sorted_logs, starts)) * chosen
+            scale[filled] *= np.exp(middle)
+            shift = np.zeros(scale.size)
+            shift[filled] = middle
+            logs += shift[place]
+    return sides[0][0], sides[1][0]

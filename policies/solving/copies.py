@@ -1,0 +1,233 @@
+"""What a policy of one's own states: of the right kind, and the same over classes as over jobs.
+
+A row for a class of identical jobs loses nothing if the objective and the constraints count the
+class as often as it has jobs, and treat its jobs alike. Who wrote the policy need not have thought
+of either, so the problem over classes is compared with the one over copies of their jobs: where
+the shares of copies are equal both must have the same values, and exchanging the shares of copies
+must change none. The policies of the package are not looked at; tests do that.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import cvxpy as cp
+import numpy as np
+from cvxpy.constraints import Equality, Inequality
+
+from apportion.errors import InputError
+from apportion.policies.base import Policy
+from apportion.policies.problem import Problem
+from apportion.policies.solving.solvable import solvable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from apportion.policies.instance import Instance
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
+    Stated: TypeAlias = tuple[cp.Maximize | cp.Minimize, list[cp.Constraint]]
+    Values: TypeAlias = tuple[float, Floats, Floats]
+
+__all__ = ["check_stated", "counts_as_jobs"]
+
+_ALWAYS = ("weight", "count", "scale_factor")
+"""Columns that every policy may read: jobs that differ in them are in no case solved as one."""
+_SAME, _TINY = 1e-9, 1e-12
+"""Relative and absolute distance of values that are the same but for rounding."""
+_SIZES = (1.0, 1e-3, 1e3)
+"""Of drawn shares: what is undefined about some is compared about others, feasible or not."""
+
+
+def _is_own(policy: Policy) -> bool:
+    """Whether a policy is none of the package."""
+    package, _, _ = Policy.__module__.partition(".")
+    return type(policy).__module__.partition(".")[0] != package
+
+
+class _DeclaredProblem(Problem):
+    """A `Problem` that has only those columns of the jobs table which its policy lists."""
+
+    def __init__(self, policy: Policy, instance: Instance) -> None:
+        super().__init__(instance)
+        self._policy = policy
+
+    def column(self, name: str) -> Floats:
+        """Return a column of the jobs table, or say what is missing."""
+        declared = self._policy.columns
+        if name not in (*_ALWAYS, *declared):
+            columns = ", ".join(f'"{each}"' for each in (*declared, name))
+            raise InputError(
+                f"{self._policy!r} reads the column {name!r} of the jobs table, which its class "
+                f"does not list: write columns = ({columns}{',' * (not declared)}) there, or jobs "
+                f"that differ in it would be solved as one."
+            )
+        if name not in self.instance.columns:
+            raise InputError(f"{self._policy!r} needs the column {name!r} in the jobs table.")
+        return super().column(name)
+
+
+def check_stated(policy: Policy, instance: Instance) -> None:
+    """Refuse what a policy of one's own states that is no problem, in words that name it.
+
+    Raises
+    ------
+    InputError
+        If constraints are no list of them, a parameter has no value, or a column is read that the
+        policy does not list or the jobs table does not have.
+    """
+    if not _is_own(policy):
+        return
+    p = _DeclaredProblem(policy, instance)
+    with solvable(policy):
+        objective, stated = policy.objective(p), policy.constraints(p)
+    if isinstance(stated, cp.Constraint) or not hasattr(stated, "__iter__"):
+        kind = "one by itself" if isinstance(stated, cp.Constraint) else f"{stated!r}"
+        raise InputError(
+            f"{policy!r} must state constraints as a list, which may be empty, not {kind}."
+        )
+    constraints = list(stated)
+    for place, each in enumerate(constraints):
+        if not isinstance(each, cp.Constraint | bool):
+            raise InputError(
+                f"Constraint {place} of {policy!r} is {each!r}; it must be a constraint of cvxpy, "
+                f"such as p.throughput >= 1, which compares an expression of p."
+            )
+    if isinstance(objective, cp.Maximize | cp.Minimize):  # what is not, cvxpy refuses
+        _check_parameters(policy, [objective, *constraints])
+
+
+def _check_parameters(policy: Policy, stated: list[Any]) -> None:
+    for each in stated:
+        for parameter in () if isinstance(each, bool) else each.parameters():
+            if parameter.value is None:
+                raise InputError(
+                    f"The parameter {parameter.name()!r} of {policy!r} has no value; give it one, "
+                    f"cp.Parameter(value=...), or write the number itself."
+                )
+
+
+def counts_as_jobs(policy: Policy, classes: Instance) -> bool:
+    """Whether a policy's problem over classes of identical jobs is the one over their jobs.
+
+    Compared at two or three jobs of each class, whatever its count: at shares that the jobs of a
+    class have in common, and at others, each of which one job of the class has, then another.
+    What cannot be compared, as problems in other cones, is taken not to be the same.
+    """
+    if not _is_own(policy):
+        return True
+    own = np.arange(classes.jobs)
+    copies = 2 + own % 2
+    class_of = np.repeat(own, copies)
+    counted = classes.with_columns({**classes.columns, "count": copies.astype(float)})
+    single = classes.subset(class_of, np.ones(class_of.size))
+    try:
+        both = [_state(policy, each) for each in (counted, single)]
+        return _same_everywhere(both[0], both[1], class_of)
+    except Exception:  # what it is that fails shows where the problem is stated over all jobs
+        return False
+
+
+def _state(policy: Policy, instance: Instance) -> tuple[Problem, Stated]:
+    p = Problem(instance)
+    objective = policy.objective(p)
+    return p, (objective, [each for each in policy.constraints(p) if not isinstance(each, bool)])
+
+
+def _same_everywhere(
+    one: tuple[Problem, Stated], other: tuple[Problem, Stated], class_of: Ints
+) -> bool:
+    """Compare two problems at drawn shares; those of one are over classes, of the other over jobs.
+
+    Somewhere they must have a value.
+    """
+    (p, classes), (q, jobs) = one, other
+    limits = (*classes[1], *jobs[1])
+    if not all(isinstance(limit, Equality | Inequality) for limit in limits):
+        return False
+    pairs = list(zip(_variables(p, classes), _variables(q, jobs), strict=True))
+    exchanged = np.lexsort((-np.arange(class_of.size), class_of))
+    known = False
+    with np.errstate(all="ignore"):
+        for seed, size in enumerate(_SIZES):
+            rng = np.random.default_rng(seed)
+            for variable, single in pairs:
+                drawn = size * rng.uniform(0.1, 1.0, variable.shape)
+                _assign(variable, drawn)
+                _assign(single, _spread(drawn, _axes(variable, single), class_of))
+            found = _values(jobs)
+            if not _same(_values(classes), found):
+                return False
+            for _, single in pairs:
+                _assign(single, size * rng.uniform(0.1, 1.0, single.shape))
+            apart = _values(jobs)
+            for variable, single in pairs:
+                _assign(
+                    single, _spread(np.asarray(single.value), _axes(variable, single), exchanged)
+                )
+            if not _same(apart, _values(jobs)):
+                return False
+            known = known or bool(np.isfinite([found[0], apart[0]]).all())
+    return known
+
+
+def _variables(p: Problem, stated: Stated) -> list[cp.Variable]:
+    """Return X and the policy's own variables, in the order in which they were made."""
+    found = {each.id: each for part in (stated[0], *stated[1]) for each in part.variables()}
+    found.pop(p.X.id, None)
+    return [p.X, *(found[each] for each in sorted(found))]
+
+
+def _axes(variable: cp.Variable, single: cp.Variable) -> list[int]:
+    """Axes along which a variable has an entry for each class, and the other one for each job."""
+    sizes = zip(variable.shape, single.shape, strict=True)
+    return [axis for axis, (mine, theirs) in enumerate(sizes) if mine != theirs]
+
+
+def _spread(values: Floats, axes: list[int], place: Ints) -> Floats:
+    """Give every job what stands at its place, along some axes."""
+    for axis in axes:
+        values = values.take(place, axis=axis)
+    return values
+
+
+def _assign(variable: cp.Variable, values: Floats) -> None:
+    variable.value = variable.project(values)
+
+
+def _values(stated: Stated) -> Values:
+    """Return the objective, and left - right of inequalities and of equalities, sorted."""
+    objective, constraints = stated
+    limits = tuple(np.sort(np.concatenate([np.zeros(0), *each])) for each in _sides(constraints))
+    return float(np.asarray(objective.args[0].value).item()), limits[0], limits[1]
+
+
+def _sides(constraints: list[cp.Constraint]) -> Iterator[list[Floats]]:
+    for kind in (Inequality, Equality):
+        chosen = [each for each in constraints if isinstance(each, kind)]
+        yield [np.ravel(each.expr.value).astype(float) for each in chosen]
+
+
+def _same(one: Values, other: Values) -> bool:
+    """Whether objectives are equal, and each limit of one problem is also one of the other."""
+    if not np.isclose(one[0], other[0], rtol=_SAME, atol=_TINY, equal_nan=True):
+        return False
+    return all(
+        _within(mine, theirs) and _within(theirs, mine)
+        for mine, theirs in zip(one[1:], other[1:], strict=True)
+    )
+
+
+def _within(some: Floats, among: Floats) -> bool:
+    """Whether each of some numbers is, but for rounding, among others, which are sorted."""
+    if not some.size:
+        return True
+    if not among.size:
+        return False
+    place = np.searchsorted(among, some)
+    near = [among[np.clip(place + step, 0, among.size - 1)] for step in (-1, 0)]
+    close = [np.isclose(some, each, rtol=_SAME, atol=_TINY, equal_nan=True) for each in near]
+    return bool((close[0] | close[1]).all())

@@ -1,0 +1,181 @@
+"""Jobs that differ only in how many steps/s they need: those with nearly equal needs are one row.
+
+What a job that needs d steps/s costs at least, at whatever prices, is the lower convex hull of its
+options' (steps/s, price) and of (0, 0), read at d. The hull bends only where d is the throughput
+of an option. So the costs of two jobs of one class (equal throughputs, equal usage) whose needs
+lie between the same two neighbours among those throughputs lie on one straight line, and so does
+what the time that they have left is worth to the class: such jobs may be replaced by as many that
+need their mean. Whatever the number of jobs, (2 * options) rows a class are enough.
+
+The reduction is exact at the needs by which it was made. At others it is a relaxation (Jensen's
+inequality), so a level that it reaches is a bound.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from apportion.policies.solving.rows import group_identical
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from apportion.policies.instance import Instance
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
+
+__all__ = ["ROWS_TO_MERGE", "Bins", "DemandIntervals", "worth_merging"]
+
+ROWS_TO_MERGE = 256
+"""Fewest jobs that are worth a look."""
+_ALIKE = 4
+"""Jobs per class, on average, from which on it pays to merge those of like demands."""
+_AT = 1e-9
+"""A need that lies above a throughput by no more than this part of it is taken to be equal."""
+
+
+def worth_merging(instance: Instance) -> DemandIntervals | None:
+    """Return the classes by which jobs can be merged, where there are enough jobs in them."""
+    if instance.jobs < ROWS_TO_MERGE:
+        return None
+    intervals = DemandIntervals(instance)
+    return intervals if intervals.classes * _ALIKE <= instance.jobs else None
+
+
+@dataclass(frozen=True, eq=False)
+class DemandIntervals:
+    """The classes of an instance, and between which throughputs the needs of their jobs may lie.
+
+    Parameters
+    ----------
+    instance
+        A problem whose rows are single jobs.
+    """
+
+    instance: Instance
+
+    @cached_property
+    def _classes(self) -> tuple[Instance, Ints]:
+        return group_identical(self.instance, ("scale_factor",))
+
+    @property
+    def classes(self) -> int:
+        """Number of different (throughputs, usage)."""
+        return self._classes[0].jobs
+
+    @cached_property
+    def _ends(self) -> Floats:
+        """Zero and the throughputs of each class in rising order, shape (classes, options + 1)."""
+        speed = np.sort(self._classes[0].throughput, axis=1)
+        return np.hstack([np.zeros((speed.shape[0], 1)), speed])
+
+    def bins(self, demand: Floats) -> Bins:
+        """Merge the jobs of a class whose demands lie in one interval.
+
+        Those at its end are apart: prices may be different on the two sides of it.
+
+        Parameters
+        ----------
+        demand
+            Steps/s that each job needs, none above its fastest throughput; shape (jobs,).
+        """
+        representative, class_of = self._classes
+        ends, options = self._ends, self.instance.options
+        below = np.zeros(demand.size, dtype=np.intp)
+        at_end = np.zeros(demand.size, dtype=bool)
+        for end in ends[:, 1:].T:
+            least = end[class_of]
+            below += least * (1 + _AT) < demand
+            at_end |= np.abs(least - demand) <= _AT * least
+        below = np.minimum(below, options - 1)
+        key = (class_of * options + below) * 2 + at_end
+        used = np.flatnonzero(np.bincount(key, minlength=2 * representative.jobs * options))
+        bin_of = np.searchsorted(used, key)
+        of_class, interval = np.divmod(used // 2, options)
+        weight = self.instance.count
+        count = np.asarray(np.bincount(bin_of, weights=weight), dtype=float)
+        mean = np.bincount(bin_of, weights=weight * demand) / count
+        low, high = ends[of_class, interval], ends[of_class, interval + 1]
+        width = np.maximum(high - low, np.finfo(float).tiny)
+        part = np.clip((demand - low[bin_of]) / width[bin_of], 0.0, 1.0)
+        return Bins(
+            instance=representative.subset(of_class, count),
+            demand=mean,
+            bin_of=bin_of,
+            part=part,
+            mean_part=np.bincount(bin_of, weights=weight * part) / count,
+            high=high,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Bins:
+    """One row for the jobs of a class whose demands lie in one interval, and the way back.
+
+    Attributes
+    ----------
+    instance
+        The reduced problem, its ``count`` the jobs of each bin.
+    demand
+        Mean of the demands of a bin, steps/s, shape (bins,).
+    bin_of
+        Bin of each job, shape (jobs,).
+    part, mean_part
+        Where a demand lies between the two ends of its interval, from 0 to 1; of each job, and
+        the mean of each bin.
+    high
+        Upper end of the interval of each bin, steps/s.
+    """
+
+    instance: Instance
+    demand: Floats
+    bin_of: Ints
+    part: Floats
+    mean_part: Floats
+    high: Floats
+
+    def expand(self, X: Floats) -> Floats:
+        """Return shares of the jobs that have the mean `X` in each bin and meet every demand.
+
+        A bin's X is a mixture of one allocation that reaches the lower end of its interval and
+        one that reaches the upper end. Each job has these two in the proportion of its own demand.
+        """
+        least, most = self._ends_of_mixture(X)
+        part = self.part[:, None]
+        return np.asarray(least[self.bin_of] * (1 - part) + most[self.bin_of] * part, dtype=float)
+
+    def _ends_of_mixture(self, X: Floats) -> tuple[Floats, Floats]:
+        """Split X into shares for a job at the lower and for one at the upper end of each bin.
+
+        The slowest part of the time, of the size of the first one's weight, makes no more than
+        the lower end; the rest at least the upper end. As much of X itself is mixed in as leaves
+        the second one at the upper end, so that jobs differ no more than they have to.
+        """
+        speed, second = self.instance.throughput, self.mean_part
+        first = 1.0 - second
+        made = (speed * X).sum(axis=1)
+        slowest = self._slowest(X, first) / np.maximum(first, 1e-300)[:, None]
+        spread = made - (speed * slowest).sum(axis=1)
+        missing = second * (self.high - made)
+        apart = np.zeros_like(made)
+        wide = (missing > 0) & (first * spread > 0)
+        apart[wide] = np.minimum(missing[wide] / (first * spread)[wide], 1.0)
+        least = apart[:, None] * slowest + (1 - apart)[:, None] * X
+        most = (X - first[:, None] * least) / np.maximum(second, 1e-300)[:, None]
+        return least, np.where(second[:, None] > 0, np.maximum(most, 0.0), X)
+
+    def _slowest(self, X: Floats, mass: Floats) -> Floats:
+        """Take the slowest `mass` of the time of each row, idle time first; shape of X."""
+        order = np.argsort(self.instance.throughput, axis=1, kind="stable")
+        time = np.take_along_axis(X, order, axis=1)
+        idle = np.maximum(1.0 - X.sum(axis=1), 0.0)
+        before = idle[:, None] + np.cumsum(time, axis=1) - time
+        taken = np.clip(mass[:, None] - before, 0.0, time)
+        slowest = np.empty_like(X)
+        np.put_along_axis(slowest, order, taken, axis=1)
+        return slowest

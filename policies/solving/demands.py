@@ -1,0 +1,325 @@
+"""What is solved for a declared problem: what its objective demands, read off its expression.
+
+The objective is stated over a throughput that is a variable by itself, one number u for each job,
+and its expression is taken apart: no author has to say of what kind it is.
+
+* The least over jobs of ``k u``, or the largest of ``a + k / u``, is about the worst off job. It
+  can be solved for u at any level (`Levels`). ``min over X of max over jobs of k / u``, as the
+  makespan is, is posed over its inverse, which is linear: ``max over X of min over jobs of u / k``.
+* One affine expression over another becomes a linear program too (`ratio`).
+* All else is solved as it stands.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from weakref import WeakKeyDictionary
+
+import cvxpy as cp
+import numpy as np
+from cvxpy.atoms.affine.add_expr import AddExpression
+from cvxpy.atoms.affine.affine_atom import AffAtom
+from cvxpy.atoms.affine.binary_operators import DivExpression, multiply
+from cvxpy.atoms.affine.unary_operators import NegExpression
+
+from apportion.errors import InputError
+from apportion.policies.problem import Problem
+from apportion.policies.solving.ratio import over_scale
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from apportion.policies.base import Policy
+    from apportion.policies.instance import Instance
+    from apportion.policies.solving.declared_floors import DeclaredFloors
+
+    Floats = NDArray[np.float64]
+    Objective: TypeAlias = cp.Maximize | cp.Minimize
+
+__all__ = [
+    "Levels",
+    "Posed",
+    "SpeedProblem",
+    "fills_further",
+    "is_ratio",
+    "levels_of",
+    "pose",
+    "posed_objective",
+    "posed_value",
+    "reported",
+    "staying_optimal",
+    "sums_logarithms",
+]
+
+_HAIR = 1e-12
+"""By how much, relatively, throughputs that are the same in every optimum may give way."""
+
+
+@dataclass(frozen=True, eq=False)
+class Levels:
+    """Levels of the jobs by their throughput u, of which the worst one is the objective.
+
+    Either ``factor * u``, the least of which is maximised, or ``offset + factor / u``, the largest
+    of which is minimised. Without offsets the second kind is posed over its inverse, ``u /
+    factor``, and so is a linear program too; a level is then one of the inverse.
+
+    Attributes
+    ----------
+    factor, offset
+        Coefficients of each job, ``factor > 0`` and ``offset >= 0``, shape (jobs,).
+    inverse
+        Whether it is the second kind.
+    constrained
+        Whether the policy has constraints of its own, which no level knows of.
+    """
+
+    factor: Floats
+    offset: Floats
+    inverse: bool
+    constrained: bool
+
+    @cached_property
+    def proportional(self) -> bool:
+        """Whether what is demanded is in proportion to the level."""
+        return not self.offset.any()
+
+    @property
+    def maximised(self) -> bool:
+        """Whether a level is better the larger it is."""
+        return self.proportional
+
+    @cached_property
+    def rate(self) -> Floats:
+        """Steps/s that each job must make per unit of a level that demands in proportion."""
+        return self.factor if self.inverse else 1 / self.factor
+
+    def level(self, throughput: Floats) -> float:
+        """Return the level of the worst job at some throughputs, shape (jobs,)."""
+        if self.proportional:
+            return float((throughput / self.rate).min())
+        with np.errstate(divide="ignore"):
+            return float((self.offset + self.factor / throughput).max())
+
+    def demand(self, level: float) -> Floats:
+        """Return the steps/s that each job must make for no level to be worse than `level`.
+
+        Infinite where no throughput is enough. The demands shrink as the level gets worse, to
+        nothing, and t times the demands improve it at most t-fold.
+        """
+        if self.proportional:
+            return level * self.rate
+        left = level - self.offset
+        return np.divide(self.factor, left, out=np.full_like(left, np.inf), where=left > 0)
+
+
+class SpeedProblem(Problem):
+    """A `Problem` in which the throughput is a variable by itself, not a sum over X."""
+
+    @cached_property
+    def throughput(self) -> cp.Expression:
+        """Steps/s of each job, shape (jobs,)."""
+        return cp.Variable(self.instance.jobs, name="throughput")
+
+
+class _Read(NamedTuple):
+    """What was read off the objective of a policy."""
+
+    policy: Policy
+    levels: Levels | None
+    ratio: bool
+
+
+_FOUND: WeakKeyDictionary[Instance, _Read] = WeakKeyDictionary()
+
+
+def levels_of(policy: Policy, instance: Instance) -> Levels | None:
+    """Return the levels of a policy on an instance; ``None`` if its objective is of another kind.
+
+    Derived once for each instance and kept with it.
+    """
+    return _read(policy, instance).levels
+
+
+def is_ratio(policy: Policy, instance: Instance) -> bool:
+    """Whether the objective of a policy is one expression over another."""
+    return _read(policy, instance).ratio
+
+
+def _read(policy: Policy, instance: Instance) -> _Read:
+    """Look up what is known of an objective, or take it apart."""
+    known = _FOUND.get(instance)
+    if known is None or known.policy is not policy:
+        p = SpeedProblem(instance)
+        objective = policy.objective(p)
+        stated = isinstance(objective, cp.Maximize | cp.Minimize)  # what is not, cvxpy refuses
+        value = objective.args[0] if stated else objective
+        ratio = isinstance(value, DivExpression) and not value.args[1].is_constant()
+        levels = _levels(policy, p, objective) if stated and not ratio else None
+        known = _FOUND[instance] = _Read(policy, levels, ratio)
+    return known
+
+
+def _levels(policy: Policy, p: SpeedProblem, objective: cp.Maximize | cp.Minimize) -> Levels | None:
+    """Take the least or the largest of an expression apart."""
+    worst = objective.args[0]
+    least = isinstance(objective, cp.Maximize) and isinstance(worst, cp.min)
+    largest = isinstance(objective, cp.Minimize) and isinstance(worst, cp.max)
+    if not (least or largest) or objective.parameters():
+        return None
+    form = _form(worst.args[0], p.throughput)
+    if form is None or form.inverse is least:
+        return None
+    factor, offset = np.zeros((2, p.instance.jobs))
+    factor[:], offset[:] = form.factor, form.offset
+    if not ((factor > 0) & np.isfinite(factor) & (offset >= 0) & np.isfinite(offset)).all():
+        return None
+    if least and offset.any():
+        return None  # t times the throughput would improve the level more than t-fold, or less
+    return Levels(factor, offset, form.inverse, constrained=bool(policy.constraints(p)))
+
+
+def is_of_each(expression: cp.Expression, u: cp.Expression) -> bool:
+    """Whether an expression is ``offset + factor * u``, entry by entry."""
+    form = _form(expression, u)
+    return form is not None and not form.inverse
+
+
+class _Form(NamedTuple):
+    """An expression ``offset + factor * u``, or ``offset + factor / u``, entry by entry."""
+
+    factor: Any
+    offset: Any
+    inverse: bool
+
+
+def _form(expression: cp.Expression, u: cp.Expression) -> _Form | None:
+    """Read an elementwise expression in u; ``None`` where it is of another form."""
+    if expression is u:
+        return _Form(1.0, 0.0, inverse=False)
+    inner: list[cp.Expression] = []
+    constants: list[cp.Expression] = []
+    for arg in expression.args:
+        (constants if arg.is_constant() else inner).append(arg)
+    if len(inner) != 1 or inner[0].shape != u.shape:
+        return None
+    form = _form(inner[0], u)
+    if form is None:
+        return None
+    if isinstance(expression, AddExpression):
+        return form._replace(offset=form.offset + sum(each.value for each in constants))
+    if isinstance(expression, NegExpression):
+        return form._replace(factor=-form.factor, offset=-form.offset)
+    if isinstance(expression, multiply):
+        by = constants[0].value
+        return form._replace(factor=by * form.factor, offset=by * form.offset)
+    if isinstance(expression, DivExpression) and expression.args[1].is_constant():
+        by = constants[0].value
+        return form._replace(factor=form.factor / by, offset=form.offset / by)
+    if _inverts(expression) and not form.inverse and not np.any(form.offset):
+        return _Form(1 / form.factor, 0.0, inverse=True)
+    return None
+
+
+def _inverts(expression: cp.Expression) -> bool:
+    """Whether an expression is one over another."""
+    if not isinstance(expression, _POWER):
+        return False
+    power = expression.p
+    return float(getattr(power, "value", power)) == -1.0
+
+
+_POWER: Any = type(cp.inv_pos(cp.Variable()))
+"""The class of powers, whose name is another in other versions of cvxpy."""
+
+
+class Posed(NamedTuple):
+    """An objective and constraints over the expressions of a problem."""
+
+    p: Problem
+    objective: Objective
+    constraints: Sequence[cp.Constraint]
+
+
+def pose(policy: Policy, instance: Instance, floors: DeclaredFloors | None = None) -> Posed:
+    """State a policy's problem as it is solved, with `floors` in place of its constraints."""
+    fractional = is_ratio(policy, instance)
+    p = Problem(instance, fractional=fractional)
+    stated = (policy.constraints if floors is None else floors.constraints)(p)
+    if fractional:
+        return Posed(p, *over_scale(policy, p, stated))
+    posed = Posed(p, posed_objective(policy, p), stated)
+    for name, own in p.variables.items():
+        if own.boolean:
+            raise InputError(
+                f"{policy!r} asks for the boolean variable {name!r}, which only a policy with "
+                f"integral = True can have."
+            )
+    return posed
+
+
+def posed_objective(policy: Policy, p: Problem) -> Objective:
+    """State the objective of a policy, or its inverse where that is linear."""
+    levels = levels_of(policy, p.instance)
+    if levels is None or not (levels.proportional and levels.inverse):
+        return policy.objective(p)
+    return cp.Maximize(cp.min(cp.multiply(1 / levels.rate, p.throughput)))
+
+
+def posed_value(policy: Policy, p: Problem) -> float:
+    """Evaluate what is posed for a policy about the worst off job, where the variables are."""
+    return float(np.asarray(posed_objective(policy, p).args[0].value).item())
+
+
+def reported(policy: Policy, instance: Instance, value: float) -> tuple[float, float]:
+    """Turn a posed optimal value into that of the declared problem, and give the slope there.
+
+    Where a solver leaves a job without any throughput the declared value is infinite, and nothing
+    that prices would say is known.
+    """
+    levels = levels_of(policy, instance)
+    if levels is None or not (levels.proportional and levels.inverse):
+        return value, 1.0
+    return (1 / value, 1 / value**2) if value > 0 else (np.inf, 0.0)
+
+
+def staying_optimal(policy: Policy, p: Problem, value: float) -> list[cp.Constraint] | None:
+    """State linear constraints under which an objective that is none is no worse than `value`.
+
+    The variables hold the values of an optimum. ``None`` where the objective is neither about the
+    worst off job nor a sum of logarithms of throughputs, which are then the same in every optimum.
+    """
+    levels = levels_of(policy, p.instance)
+    if levels is not None:
+        return [p.throughput >= levels.demand(value)]
+    if sums_logarithms(policy, p.instance):
+        return [p.throughput >= (1 - _HAIR) * np.asarray(p.throughput.value)]
+    return None
+
+
+def sums_logarithms(policy: Policy, instance: Instance) -> bool:
+    """Whether an objective is a sum of logarithms of throughputs and nothing else."""
+    p = SpeedProblem(instance)
+    objective = policy.objective(p)
+    if any(variable is not p.throughput for variable in objective.variables()):
+        return False
+    return _of_logarithms(objective.args[0], p.throughput)
+
+
+def _of_logarithms(expression: cp.Expression, throughput: cp.Expression) -> bool:
+    """Whether an expression is affine in logarithms, each of what one job makes."""
+    if isinstance(expression, cp.log):
+        return is_of_each(expression.args[0], throughput)
+    if expression.is_constant():
+        return True
+    return isinstance(expression, AffAtom) and all(
+        _of_logarithms(each, throughput) for each in expression.args
+    )
+
+
+def fills_further(policy: Policy) -> bool:
+    """Whether no optimum of the objective is enough, as levels beyond the first count too."""
+    return bool(getattr(policy, "lexicographic", False))

@@ -1,0 +1,206 @@
+"""Linear programs by HiGHS, and which solver a cone program goes to.
+
+HiGHS, the dual simplex method, solves linear programs: exact vertices and duals. Clarabel, an
+interior point, solves all others, and large ones (`interior_point`).
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Literal
+
+import highspy
+import numpy as np
+
+from apportion.errors import SolveError
+from apportion.policies.solving.cone import Point, rows_that_are_bounds
+from apportion.policies.solving.solvers.clarabel_interior_point import interior_point
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from apportion.policies.solving.cone import ConeProgram
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
+
+__all__ = [
+    "LoadedHighs",
+    "SolverName",
+    "highs_model",
+    "optimise",
+    "pass_model",
+    "simplex_solver",
+]
+
+SolverName = Literal["auto", "highs", "clarabel", "arrow"]
+"""Solvers by name; "arrow" is for policies solved level by level and not known to `optimise`."""
+
+_LOG = logging.getLogger(__name__)
+_SIMPLEX_ROWS = 1500
+"""Above this many rows the simplex method loses to the interior point (measured)."""
+_TOLERANCE = 1e-9
+_OPTIONS = {
+    "output_flag": False,
+    "threads": 1,
+    "solver": "simplex",
+    "simplex_strategy": 1,  # the parallel one would drop the basis
+    "primal_feasibility_tolerance": _TOLERANCE,
+    "dual_feasibility_tolerance": _TOLERANCE,
+}
+
+
+def optimise(program: ConeProgram, solver: SolverName = "auto") -> Point:
+    """Solve a cone program; if the first solver fails, the other one has a try.
+
+    Raises
+    ------
+    SolveError
+        If no solver found an optimum, an infeasibility or an unbounded ray.
+    """
+    attempts, bounds, tried = ["clarabel"], None, []
+    if program.is_linear_program:
+        bounds = rows_that_are_bounds(program)
+        wide = program.linear - bounds[0].size > _SIMPLEX_ROWS
+        first = solver if solver != "auto" else ("clarabel" if wide else "highs")
+        attempts = [first, "clarabel" if first == "highs" else "highs"]
+    for name in attempts:
+        try:
+            simplex = name == "highs"
+            point = LoadedHighs(program, bounds).solve() if simplex else interior_point(program)
+        except SolveError as error:
+            tried.append(f"{name}: {error}")
+            continue
+        if point.status in {"optimal", "infeasible", "unbounded"}:
+            return point
+        _LOG.info("%s stopped with status %s", name, point.status)
+        tried.append(f"{name}: {point.status}")
+    raise SolveError(
+        f"No solver found an optimum ({'; '.join(tried)}). The same objective in other atoms, or "
+        f"with numbers nearer to 1, may be solved; fallback='isolated' gives isolated shares."
+    )
+
+
+class LoadedHighs:
+    """A linear program in HiGHS.
+
+    Parameters
+    ----------
+    program
+        The program; its rows keep their numbers here, though some become bounds of columns.
+    bounds
+        Its `rows_that_are_bounds`, if they are known.
+    presolve
+        Off to keep the basis from one `solve` to the next.
+
+    Attributes
+    ----------
+    aside, freed
+        Which columns are set aside and which rows are lifted, shapes (columns,) and (rows,).
+    """
+
+    def __init__(
+        self,
+        program: ConeProgram,
+        bounds: tuple[Ints, Ints, Floats] | None = None,
+        *,
+        presolve: bool = True,
+    ) -> None:
+        self._solver = simplex_solver(presolve=presolve)
+        self._limit_s = np.inf
+        self.load(program, bounds)
+
+    def load(self, program: ConeProgram, bounds: tuple[Ints, Ints, Floats] | None = None) -> None:
+        """Pass a whole program."""
+        self.program = program
+        self._least = np.where(program.equality, -np.inf, 0.0)
+        bounds = rows_that_are_bounds(program) if bounds is None else bounds
+        self._bound_row, self._bound_column, self._factor = bounds
+        self._kept = np.ones(program.linear, dtype=bool)
+        self._kept[self._bound_row] = False
+        self._row = np.flatnonzero(self._kept)
+        self.aside = np.zeros(program.c.size, dtype=bool)
+        self.freed = np.zeros(program.linear, dtype=bool)
+        self._lower = np.full(program.c.size, -np.inf)
+        self._lower[self._bound_column] = 0.0
+        pass_model(self._solver, highs_model(program, self._row, self._lower))
+
+    def solve(self, budget_s: float | None = None) -> Point:
+        """Solve from the last basis; a status other than "optimal" is HiGHS's own word.
+
+        Parameters
+        ----------
+        budget_s
+            Seconds that this solve may take; any number by default.
+        """
+        # HiGHS holds the seconds of all runs of an instance together against its limit.
+        limit_s = np.inf if budget_s is None else self._solver.getRunTime() + budget_s
+        if limit_s != self._limit_s:
+            self._solver.setOptionValue("time_limit", limit_s)
+            self._limit_s = limit_s
+        self._solver.run()
+        status, solution = self._solver.getModelStatus(), self._solver.getSolution()
+        y = np.zeros(self.program.linear)
+        if solution.dual_valid:
+            reduced = np.fromiter(solution.col_dual, float, self.aside.size)
+            y[self._row] = -np.fromiter(solution.row_dual, float, self._row.size)
+            y[self._bound_row] = reduced[self._bound_column] / self._factor
+            np.maximum(y, self._least, out=y)
+            y[self.freed] = 0.0
+        x = np.fromiter(solution.col_value, float, len(solution.col_value))
+        optimal = status == highspy.HighsModelStatus.kOptimal
+        word = "optimal" if optimal else str(self._solver.modelStatusToString(status))
+        return Point(x, y, word, "highs", unique=optimal and self._only_optimum(y))
+
+    def _only_optimum(self, y: Floats) -> bool:
+        """Tell whether everything outside the basis is held where it is.
+
+        By an equality, or by a dual value that is not zero: then any other point costs more.
+        """
+        equality = self.program.equality
+        held = np.where(equality, ~self._kept, y > _TOLERANCE)
+        held[self._bound_row[self.aside[self._bound_column]]] = False
+        missing = np.count_nonzero(~self.aside) - np.count_nonzero(held)
+        if missing <= 0 or missing > np.count_nonzero(equality):
+            return bool(missing <= 0)
+        status = self._solver.getBasis().row_status
+        basic = highspy.HighsBasisStatus.kBasic
+        places = np.flatnonzero((equality & ~self.freed)[self._row]).tolist()
+        return bool(sum(status[place] != basic for place in places) >= missing)
+
+
+def simplex_solver(*, presolve: bool = True) -> highspy.Highs:
+    """Return a HiGHS without a program: the dual simplex method in one thread, without a word."""
+    solver = highspy.Highs()
+    for name, value in _OPTIONS.items():
+        solver.setOptionValue(name, value)
+    if not presolve:
+        solver.setOptionValue("presolve", "off")
+    return solver
+
+
+def highs_model(program: ConeProgram, row: Ints, lower: Floats) -> highspy.HighsLp:
+    """Write the given rows of a linear program, and lower bounds of its columns, for HiGHS."""
+    A = program.A[row].tocsc()
+    lp = highspy.HighsLp()
+    lp.num_col_, lp.num_row_ = program.c.size, row.size
+    lp.col_cost_ = program.c
+    lp.col_lower_, lp.col_upper_ = lower, np.full(program.c.size, np.inf)
+    lp.row_lower_ = np.where(program.equality[row], program.b[row], -np.inf)
+    lp.row_upper_ = program.b[row]
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+    lp.a_matrix_.start_, lp.a_matrix_.index_ = A.indptr, A.indices
+    lp.a_matrix_.value_ = A.data
+    return lp
+
+
+def pass_model(solver: highspy.Highs, lp: highspy.HighsLp) -> None:
+    """Pass a linear program to HiGHS, which is left without one where it refuses its numbers.
+
+    Raises
+    ------
+    SolveError
+        If it does; a change of a program that is not there would end the process.
+    """
+    if solver.passModel(lp) == highspy.HighsStatus.kError:
+        raise SolveError("HiGHS refuses the numbers of the problem: they span too many decades.")

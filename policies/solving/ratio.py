@@ -1,0 +1,87 @@
+"""A ratio of affine expressions, posed as a linear program.
+
+``max over X of N(X) / D(X)``, N and D affine, is posed over ``Y = X * scale`` with ``D = 1``
+(Charnes and Cooper, 1962): every number that is no coefficient of X is multiplied by the scale.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import cvxpy as cp
+import numpy as np
+from cvxpy.atoms.affine.binary_operators import DivExpression, MulExpression, multiply
+from cvxpy.constraints import Equality, Inequality
+
+from apportion.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from apportion.policies.base import Policy
+    from apportion.policies.problem import Problem
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["over_scale"]
+
+
+def over_scale(
+    policy: Policy, p: Problem, stated: Sequence[cp.Constraint]
+) -> tuple[cp.Maximize | cp.Minimize, list[cp.Constraint]]:
+    """Pose a ratio, and the constraints stated, over ``Y = X * scale`` of a fractional problem."""
+    declared = policy.objective(p)
+    numerator, denominator = declared.args[0].args
+    if not (numerator.is_affine() and denominator.is_affine()):
+        raise InputError(
+            f"The objective of {policy!r} is a ratio: both its sides must be affine in X."
+        )
+    one = (_homogeneous(denominator, p.scale) == 1).set_label("denominator = 1")
+    objective = type(declared)(_homogeneous(numerator, p.scale))
+    return objective, [one, *(_over(constraint, p.scale, policy) for constraint in stated)]
+
+
+def _over(constraint: cp.Constraint, scale: cp.Variable, policy: Policy) -> cp.Constraint:
+    """Multiply what is no coefficient of X in a constraint by the scale."""
+    linear = isinstance(constraint, Equality | Inequality)
+    if not (linear and all(side.is_affine() for side in constraint.args)):
+        raise InputError(
+            f"The objective of {policy!r} is a ratio: its constraints must be affine in X; "
+            f"{constraint.label or constraint} is not."
+        )
+    low, high = (_homogeneous(side, scale) for side in constraint.args)
+    posed = low == high if isinstance(constraint, Equality) else low <= high
+    return posed.set_label(constraint.label) if constraint.label else posed
+
+
+def _homogeneous(affine: cp.Expression, scale: cp.Variable) -> cp.Expression:
+    """Multiply the constant part of an affine expression by the scale."""
+    if not _adds_constants(affine):
+        return affine
+    constant = _constant_part(affine)
+    if affine.is_constant():
+        return cp.multiply(constant, scale)
+    return affine + cp.multiply(constant, scale - 1)
+
+
+def _adds_constants(affine: cp.Expression) -> bool:
+    """Whether an affine expression has constants beside its coefficients."""
+    if affine.is_constant():
+        return True
+    constants = [arg for arg in affine.args if arg.is_constant()]
+    if constants and not isinstance(affine, multiply | MulExpression | DivExpression):
+        return True
+    return any(_adds_constants(arg) for arg in affine.args if not arg.is_constant())
+
+
+def _constant_part(affine: cp.Expression) -> Floats:
+    """Value of an expression where all its variables are zero."""
+    values = [(variable, variable.value) for variable in affine.variables()]
+    for variable, _ in values:
+        variable.value = np.zeros(variable.shape)
+    constant = np.asarray(affine.value, dtype=float)
+    for variable, value in values:
+        variable.value = value
+    return constant

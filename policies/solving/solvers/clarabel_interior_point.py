@@ -1,0 +1,112 @@
+"""The interior point of Clarabel, for cone programs and for linear programs that are large."""
+
+# pyright: reportAttributeAccessIssue=false
+# clarabel is a compiled module without stubs.
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import clarabel
+import numpy as np
+from scipy import sparse
+
+from apportion.errors import SolveError
+from apportion.policies.solving.cone import Point
+from apportion.policies.solving.solvers.newton import polish
+from apportion.policies.solving.solvers.power_chain import PowerChain
+
+if TYPE_CHECKING:
+    from apportion.policies.solving.cone import Cone, ConeProgram
+
+__all__ = ["interior_point"]
+
+_TOLERANCE = 1e-9
+_LARGE = 3000
+
+
+def interior_point(program: ConeProgram) -> Point:
+    """Solve a cone program by the interior point; where it stops short, by other means."""
+    point = _clarabel(program)
+    if point.status in _WORDS.values():
+        return point
+    near = polish(program, point)
+    if near is not point:
+        return replace(near, status="optimal")
+    chain = PowerChain.of(program)
+    return point if chain is None else chain.back(_clarabel(chain.program), program)
+
+
+def _clarabel(program: ConeProgram) -> Point:
+    """Solve a cone program by Clarabel."""
+    linear = np.arange(program.linear)
+    equal = linear[program.equality]
+    order = np.concatenate(
+        [equal, linear[~program.equality], np.arange(program.linear, program.b.size)]
+    )
+    cones = [clarabel.ZeroConeT(equal.size), clarabel.NonnegativeConeT(program.linear - equal.size)]
+    cones += [_cone(cone) for cone in program.cones]
+    A = sparse.csc_array(program.A[order])
+    P = sparse.csc_array(sparse.triu(program.P))
+    b = program.b[order]
+    # Where the objective is curved, an error in its value shows as its root in the solution.
+    # Large programs rarely get that far and pay for the attempt.
+    curved = not program.is_linear_program and program.c.size <= _LARGE
+    for gap in (_TOLERANCE / 10_000, _TOLERANCE) if curved else (_TOLERANCE,):
+        settings = _settings(gap, strict=curved)
+        result = _run(clarabel.DefaultSolver(P, program.c, A, b, cones, settings))
+        status = _WORDS.get(str(result.status), str(result.status))
+        if status in _WORDS.values():
+            break
+    y = np.empty(program.b.size)
+    y[order] = result.z
+    return Point(np.array(result.x), y, status, "clarabel")
+
+
+_WORDS = {
+    "Solved": "optimal",
+    "AlmostSolved": "optimal",  # the certificate tells how far off it is
+    "PrimalInfeasible": "infeasible",
+    "AlmostPrimalInfeasible": "infeasible",
+    "DualInfeasible": "unbounded",
+    "AlmostDualInfeasible": "unbounded",
+}
+
+
+def _run(solver: Any) -> Any:
+    """Run Clarabel, whose compiled code may give up in a way of its own."""
+    try:
+        return solver.solve()
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # which is no Exception, and has no other name
+            raise
+        raise SolveError(f"Clarabel stopped: {error}") from error
+
+
+def _cone(cone: Cone) -> Any:
+    """Return a cone as Clarabel calls it."""
+    if cone.kind == "second order":
+        return clarabel.SecondOrderConeT(cone.size)
+    if cone.kind == "semidefinite":
+        return clarabel.PSDTriangleConeT(cone.order)
+    if cone.kind == "exponential":
+        return clarabel.ExponentialConeT()
+    if len(cone.powers) == 2:
+        return clarabel.PowerConeT(cone.powers[0])
+    return clarabel.GenPowerConeT(list(cone.powers), 1)
+
+
+def _settings(gap: float, *, strict: bool) -> clarabel.DefaultSettings:
+    """Tolerances: a relative gap; `strict` lets "almost solved" pass only near the usual one."""
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.max_iter = 100
+    settings.max_threads = 1
+    settings.tol_feas = _TOLERANCE
+    settings.tol_gap_rel = gap
+    settings.tol_gap_abs = min(gap, _TOLERANCE / 1000)  # optimal values of 1e-3 are usual
+    if strict and gap < _TOLERANCE:
+        settings.reduced_tol_gap_rel = settings.reduced_tol_gap_abs = _TOLERANCE
+        settings.reduced_tol_feas = _TOLERANCE
+        settings.max_iter = 30  # what is not there by then never comes, and the next try is quick
+    return settings

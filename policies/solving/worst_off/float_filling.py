@@ -1,0 +1,212 @@
+"""Steps of water filling in floats: linear programs that HiGHS solves from its last basis.
+
+Nothing here depends on the size of a level: demands are counted in units of what each job has
+(`apportion.policies.solving.worst_off.demand_scaling`), anew whenever that has changed tenfold.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import cached_property
+from typing import TYPE_CHECKING, cast
+
+import cvxpy as cp
+import numpy as np
+
+from apportion.errors import SolveError
+from apportion.policies.solving.certificate import make_feasible
+from apportion.policies.solving.compiled import Compiled
+from apportion.policies.solving.highs import optimise
+from apportion.policies.solving.solvers.backward_error import backward_error
+from apportion.policies.solving.solvers.fixed_point import fixed, floats
+from apportion.policies.solving.solvers.highs import PersistentHighs
+from apportion.policies.solving.solvers.iterative_refinement import refine
+from apportion.policies.solving.worst_off.demand_scaling import demand_scales, power_of_two
+from apportion.policies.solving.worst_off.exact_filling import ExactFill
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from apportion.policies.problem import Problem
+    from apportion.policies.solving.cone import Point
+    from apportion.policies.solving.solvers.fixed_point import Fixed
+
+    Floats = NDArray[np.float64]
+    Bools = NDArray[np.bool_]
+
+__all__ = ["FloatFill", "even_share"]
+
+_LOG = logging.getLogger(__name__)
+
+_BOTTLENECK = {"highs": 1e-7, "clarabel": 1e-6}
+"""Part of the largest dual value from which on one counts. One that is wrongly left out does so
+after the next step, which is none: the others are frozen by then, and it is the largest."""
+_EPSILON = float(np.finfo(float).eps)
+_WITHIN = 10.0
+"""How far a level may be from the unit that it is counted in."""
+_NOTHING = 1e-9
+"""Part of a unit that is a solver's rounding error, no level to take for a unit."""
+_RISEN = 1e-11
+"""Part of a unit below which a step is a rounding error."""
+_ACCURATE = 1e-8
+"""Largest error in the optimality conditions of a step that is built upon."""
+_EXACT = 1e-13
+"""Error that is a rounding error."""
+_HAIRS = (0.0, 1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-7)
+"""By how much, relatively, frozen levels give way, one after the other, where rounding errors have
+left no allocation that meets them all: what a large job gives way by may be much to a small one."""
+_MOST_UNITS = 30
+_MOST_EXACT = 100
+"""Most jobs, or classes of them, that are filled without rounding errors otherwise."""
+
+
+class FloatFill:
+    """One linear program, whose demands change from step to step, in floats."""
+
+    def __init__(
+        self, p: Problem, utility: cp.Expression, constraints: Sequence[cp.Constraint]
+    ) -> None:
+        jobs = p.count.size
+        step = cp.Variable(name="step")
+        demand = (utility - cp.multiply(np.ones(jobs), step) >= np.zeros(jobs)).set_label("demand")
+        self._plain = Compiled.of(p, cp.Maximize(step), [demand, *constraints], scaled=False)
+        self._rows = np.arange(jobs) + self._plain.program.rows[demand.id].start
+        self._step = self._plain.program.columns[step.id]
+        p.X.value = even_share(p)
+        self._unit = np.asarray(utility.value, dtype=float)
+        self._rising = np.full(jobs, np.nan)
+        self._scaled: Compiled | None = None
+        self._highs: PersistentHighs | None = None
+        self.binding = np.zeros(jobs, dtype=bool)
+        self.steps = 0
+        self._off, self._now_off = np.zeros(jobs), np.zeros(jobs)
+        entries = self._plain.program.A[self._rows].tocoo()
+        of_time = entries.coords[1] != self._step
+        self._fastest = np.zeros(jobs)
+        np.maximum.at(self._fastest, entries.coords[0][of_time], np.abs(entries.data[of_time]))
+
+    @cached_property
+    def exact(self) -> ExactFill | None:
+        """The same without rounding errors, if it is not too large for that."""
+        if self._rows.size > _MOST_EXACT:
+            return None
+        return ExactFill(self._compiled, self._rows, self._step)
+
+    def rise(self, base: Fixed, rate: Floats, active: Bools) -> tuple[Fixed, float]:
+        """Raise all levels from `base` at their rates as far as they go."""
+        self.steps += 1
+        moving, at = rate > 0, floats(base)
+        if self._highs is None:
+            able = moving & (self._unit > 0)
+            first = (self._unit[able] / rate[able]).min(initial=np.inf)
+            first = first if np.isfinite(first) else 1.0
+            self._count_in(np.where(moving, np.maximum(first * rate, at), self._unit))
+        for _ in range(_MOST_UNITS):
+            step, hair = self._solve(at, rate, active)
+            reached = at + rate * step
+            far = (reached > _WITHIN * self._unit) | (reached < self._unit / _WITHIN)
+            far &= moving & (reached > _NOTHING * self._unit)
+            if not far.any():
+                break
+            self._count_in(np.where(far, reached, self._unit))
+        part = self._point.y[self._rows] * self._rising  # of the step, in all 1
+        self.binding = active & (part > _BOTTLENECK[self._point.solver] * part.max())
+        self._now_off = self._errors(hair * at, active)
+        risen = float((rate * abs(step) / self._unit).max())
+        step = step if risen > _RISEN else 0.0
+        return fixed(rate * step), step
+
+    def keep(self) -> None:
+        """Build upon the last step."""
+        self._off = self._off + self._now_off
+
+    def doubt(self, level: Floats) -> float:
+        """Tell by what part of itself a level may be off, at most."""
+        off = np.divide(self._off, level, out=np.zeros_like(level), where=level > 0)
+        return float(off.max(initial=0.0))
+
+    def _errors(self, given_way: Floats, active: Bools) -> Floats:
+        """Tell by how much active levels are off by the last step.
+
+        That is by what its point misses of the conditions of optimality, at their prices, and by
+        what the frozen levels are off, at their dual values: where little of a level hangs on a
+        job of which much is left to others, that is a large multiple. A part of the time that the
+        point misses may also be all that a small job has, whatever it costs.
+        """
+        program, x, y = cast("PersistentHighs", self._highs).program, self._point.x, self._point.y
+        row = self._compiled.row[self._rows]
+        short = np.maximum(program.A @ x - program.b, 0.0)
+        free = np.maximum(-(program.c + program.A.T @ y), 0.0)
+        own = abs(float(program.c @ x + program.b @ y)) + float(y @ short)
+        own += float(free @ np.maximum(np.abs(x), 1.0)) + _EPSILON * float(np.abs(program.b) @ y)
+        frozen = np.where(active, 0.0, row * given_way)
+        time = _EPSILON + max(float(short.max(initial=0.0)), float(frozen.max()))
+        frozen += np.where(active, 0.0, row * self._off)
+        off = np.where(active, self._rising / row * (own + float(y[self._rows] @ frozen)), 0.0)
+        return off + np.where(self.binding, time * self._fastest, 0.0)
+
+    def allocation(self) -> Floats:
+        """Return the allocation of the last step, which the problem's X takes."""
+        return self._compiled.X_at(self._point)
+
+    @property
+    def _compiled(self) -> Compiled:
+        if self._scaled is None:
+            raise RuntimeError("There is no step yet.")
+        return self._scaled
+
+    def _count_in(self, unit: Floats) -> None:
+        """Take new units for the demands; the solver goes on from its last basis."""
+        self._unit = np.where(unit > 0, unit, unit.max(initial=0.0) or 1.0)
+        scales = demand_scales(self._plain.program, self._rows, self._unit, self._step)
+        self._scaled = self._plain.scaled_by(scales)
+        A = self._scaled.program.A
+        A.data[A.indptr[self._step] : A.indptr[self._step + 1]] = 1.0  # any, until `_solve`
+        if self._highs is None:
+            self._highs = PersistentHighs(self._scaled.program, presolve=False)
+        else:
+            self._highs.load(self._scaled.program)
+        self._rising = np.full(unit.size, np.nan)
+
+    def _solve(self, base: Floats, rate: Floats, active: Bools) -> tuple[float, float]:
+        """Solve for one step, first as it is, then with frozen levels that give way by a hair.
+
+        Returns the step and the hair.
+        """
+        compiled, highs = self._compiled, cast("PersistentHighs", self._highs)
+        row = compiled.row[self._rows]
+        fastest = power_of_two(float((rate * row).max()))
+        values = rate * row / fastest
+        changed = np.flatnonzero(values != self._rising)
+        highs.change_column(self._step, self._rows[changed], values[changed])
+        self._rising = values
+        for hair in _HAIRS:
+            highs.change_limits(self._rows, -np.where(active, base, base * (1 - hair)) * row)
+            for point in _attempts(highs):
+                # An optimum is what meets the conditions, whatever the solver calls it.
+                error = backward_error(highs.program, point)
+                if error <= _ACCURATE:
+                    exact = error <= _EXACT
+                    point = self._point = point if exact else refine(highs.program, point)
+                    return float(point.x[self._step]) / fastest, hair
+                _LOG.info("water filling, step %d: %s, %.1e", self.steps, point.status, error)
+        raise SolveError(f"Water filling stopped at step {self.steps}: no solver found its level.")
+
+
+def _attempts(highs: PersistentHighs) -> Iterator[Point]:
+    """Solve from the last basis, from nothing, and by an interior point."""
+    yield highs.solve()
+    highs.forget()
+    yield highs.solve()
+    try:
+        yield optimise(highs.program, "clarabel")
+    except SolveError as error:
+        _LOG.info("water filling: %s", error)
+
+
+def even_share(p: Problem) -> Floats:
+    """Return an allocation in which every row has the same time, on all its options alike."""
+    runs = p.instance.can_run
+    return make_feasible(runs / np.maximum(runs.sum(axis=1, keepdims=True), 1), p.instance)

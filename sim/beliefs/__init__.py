@@ -1,0 +1,184 @@
+"""What policies are told of speeds, apart from what is true."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import numpy as np
+
+from apportion.checks import choice, yes_no
+from apportion.errors import InputError, written
+from apportion.mechanism.scheduler import NOBODY
+from apportion.pairs import PairThroughputs
+from apportion.sim.beliefs.completed_pairs import CompletedPairs
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from apportion.cluster import Cluster
+    from apportion.mechanism.scheduler import Gangs
+    from apportion.sim.engine.truth import Truth
+    from apportion.sim.sharing import BelievedPairs
+    from apportion.sim.workload import Workload
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
+
+__all__ = ["Agnostic", "Beliefs", "Believed", "Told"]
+
+
+class Beliefs(Protocol):
+    """A way to know speeds, before any run: a value, which `start` makes into what is believed."""
+
+    def start(self, truth: Truth, workload: Workload, cluster: Cluster) -> Believed:
+        """Begin a run; the truth is there to profile jobs in, as far as the way has it."""
+        ...
+
+
+class Believed(Protocol):
+    """What is believed in the course of a run.
+
+    Attributes
+    ----------
+    speed
+        Steps/s of each job on each type, 0 where it cannot run, shape (jobs, types). It may change
+        in place, for the jobs that `observe` returns.
+    pairs
+        What jobs are believed to make beside each other; ``None`` if nothing is known of pairs.
+    fixed
+        Whether `speed` never changes.
+    """
+
+    speed: Floats
+    pairs: BelievedPairs | None
+    fixed: bool
+
+    def observe(self, gangs: Gangs, rate: Floats, seconds: Floats) -> Ints:
+        """Learn from what has run.
+
+        Parameters
+        ----------
+        gangs
+            Who ran, a line for each job of each gang.
+        rate
+            Steps/s that were measured, shape (lines,).
+        seconds
+            Over so many seconds of work, shape (lines,).
+
+        Returns
+        -------
+        ndarray
+            Jobs for which it moved so far that shares should be found anew.
+        """
+        ...
+
+    def spread(self, jobs: Ints) -> Floats:
+        """Return the standard deviation of ln(speed), 0 where told, shape (jobs, types)."""
+        ...
+
+    def state(self) -> dict[str, Any]:
+        """Return what was learnt, for JSON."""
+        ...
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a state of `state`."""
+        ...
+
+
+@dataclass(frozen=True)
+class Told:
+    """The truth of single jobs is told, and that of pairs unless estimates are given for it.
+
+    Parameters
+    ----------
+    pair_estimates
+        What is told of pairs instead (see `apportion.estimators`); or `CompletedPairs`, estimates
+        that are made and completed anew in the run, which always learn.
+    learn_pairs
+        Whether the truth of a pair is told from the time on at which it has run on a type. That two
+        jobs cannot share is always learnt: they fail at once.
+    rows
+        ``"job"``: what a pair has shown is known of these two jobs. ``"type"``: of all jobs of
+        their types and scale factors.
+
+    Raises
+    ------
+    InputError
+        For options out of range.
+    """
+
+    pair_estimates: PairThroughputs | CompletedPairs | None = None
+    learn_pairs: bool = False
+    rows: Literal["job", "type"] = "job"
+
+    def __post_init__(self) -> None:
+        given = self.pair_estimates
+        if given is not None and not isinstance(given, PairThroughputs | CompletedPairs):
+            raise InputError(
+                f"pair_estimates is {written(given)}; it must be PairThroughputs, as "
+                f"`estimate_pairs` makes them, or CompletedPairs(...)."
+            )
+        yes_no("learn_pairs", self.learn_pairs)
+        choice("rows", self.rows, ("job", "type"))
+
+    def start(self, truth: Truth, workload: Workload, cluster: Cluster) -> Believed:
+        """Tell the workload's speeds."""
+        pairs = truth.beside
+        if isinstance(self.pair_estimates, CompletedPairs):
+            return _Fixed(truth.speed, self.pair_estimates.start(truth, workload, cluster))
+        if pairs is not None and self.pair_estimates is not None:
+            told = self.pair_estimates, workload, cluster, self.learn_pairs, self.rows
+            pairs = pairs.estimated(*told)
+        return _Fixed(truth.speed, pairs)
+
+
+@dataclass(frozen=True)
+class Agnostic:
+    """No type is known to be faster than another: each is as fast as a job's types in the mean.
+
+    The mean is the geometric one over the types on which the job can run. Of a pair is told what it
+    loses by sharing.
+    """
+
+    def start(self, truth: Truth, workload: Workload, cluster: Cluster) -> Believed:
+        """Tell the means."""
+        runs = truth.speed > 0
+        logarithms = np.log(np.where(runs, truth.speed, 1.0)).sum(axis=1) / runs.sum(axis=1)
+        speed = np.where(runs, np.exp(logarithms)[:, None], 0.0)
+        pairs = truth.beside
+        if pairs is not None:
+            ratio = np.divide(speed, truth.speed, out=np.zeros_like(speed), where=runs)
+            pairs = pairs.believed_times(ratio)
+        return _Fixed(speed, pairs)
+
+
+class _Fixed:
+    """Speeds of single jobs that stay as told, and pairs of which the truth may come out."""
+
+    fixed = True
+
+    def __init__(self, speed: Floats, pairs: BelievedPairs | None) -> None:
+        self.speed, self.pairs = speed, pairs
+
+    def observe(self, gangs: Gangs, rate: Floats, seconds: Floats) -> Ints:
+        """Learn of pairs; return the jobs that turned out not to fit one GPU."""
+        if gangs.mate is None or self.pairs is None:
+            return NOBODY
+        first = (gangs.mate > np.arange(gangs.mate.size)).nonzero()[0]
+        one, other = gangs.job[first], gangs.job[gangs.mate[first]]
+        misfits = self.pairs.measure(one, other, gangs.option[first])
+        return np.append(one[misfits], other[misfits])
+
+    def spread(self, jobs: Ints) -> Floats:
+        """Return zeros."""
+        return np.zeros((jobs.size, self.speed.shape[1]))
+
+    def state(self) -> dict[str, Any]:
+        """Return what is believed of pairs."""
+        return {"pairs": None if self.pairs is None else self.pairs.state()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a state of `state`."""
+        if self.pairs is not None:
+            self.pairs.restore(state["pairs"])

@@ -1,0 +1,222 @@
+"""Order x placement x gate on iterations that share GPUs and links: the parts of a run."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from apportion.errors import InputError, written
+from apportion.mechanism.devices import Devices
+from apportion.mechanism.gates import get_gate
+from apportion.mechanism.orders import order_name
+from apportion.mechanism.placement import Placer
+from apportion.mechanism.stay import GatedScheduler, StayNeeds
+from apportion.sim.about import Parts
+from apportion.sim.contention.all_reduces import AllReduces
+from apportion.sim.contention.fast import FastEngine, why_not_fast
+from apportion.sim.contention.iteration import Iteration, all_reduced, overlapped
+from apportion.sim.contention.links import SharedCost, checked_law
+from apportion.sim.contention.models import trained
+from apportion.sim.contention.plain import PlainEngine
+from apportion.sim.contention.record import Timeline
+from apportion.sim.contention.runtime import Iterating, LinkMap
+from apportion.sim.record import Columns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import pandas as pd
+
+    from apportion.mechanism.gates import Gate
+    from apportion.mechanisms import Iterations
+    from apportion.sim.about import AboutRun
+    from apportion.sim.contention.engine import Engine
+    from apportion.sim.contention.links import LinkSharing
+    from apportion.sim.contention.models import TrainedModel
+    from apportion.sim.engine import Truth
+    from apportion.sim.workload import Workload
+
+__all__ = ["IterationColumns", "engine_for", "iterations", "iterations_of", "sharing_of"]
+
+_LARGEST_TURN = 2**63 - 1
+"""Compiled code has turns in 64 bits; Python's whole numbers have as many as they need."""
+
+_ENGINES = {PlainEngine.__name__: "plain", FastEngine.__name__: "fast"}
+
+
+def sharing_of(mechanism: Iterations) -> LinkSharing:
+    """Return how links are shared by the settings."""
+    if mechanism.sharing is not None:
+        return checked_law(mechanism.sharing)
+    return SharedCost(
+        mechanism.s_per_byte,
+        mechanism.penalty_s_per_byte,
+        mechanism.startup_s,
+        mechanism.counted_over,
+    )
+
+
+def engine_for(
+    name: str,
+    links: LinkMap,
+    sharing: LinkSharing,
+    gate: Gate,
+    timeline: Timeline | None,
+    jobs: Sequence[object] = (),
+    largest_turn: int = 0,
+) -> Engine:
+    """Return the engine of a name: plain, fast, or the fastest that can do it.
+
+    `jobs` is what users call them, by number; no number of a turn exceeds `largest_turn`.
+
+    Raises
+    ------
+    InputError
+        If the fast one is asked for and cannot do it; it says why.
+    """
+    why_not = why_not_fast(sharing, gate)
+    if largest_turn > _LARGEST_TURN:
+        why_not = f"{largest_turn:.2g} ns of work in one job are more than compiled code counts"
+    if timeline is not None:
+        why_not = "only the plain engine takes down a timeline"
+    if name == "fast" and why_not:
+        raise InputError(f"engine='fast': {why_not}; leave it out, or use engine='plain'.")
+    if name == "plain" or why_not:
+        return PlainEngine(links.gpus, links.links, sharing, gate, timeline, jobs)
+    return FastEngine(links.gpus, links.links, sharing, gate, jobs)
+
+
+def iterations_of(
+    truth: Truth, models: list[TrainedModel], *, startup_s: float, overlap: bool
+) -> dict[tuple[int, int], Iteration]:
+    """Return what every job does in an iteration on every type that it runs on.
+
+    Its compute takes as long as a step by the job's throughput, shared out as in the profile.
+    """
+    found: dict[tuple[int, int], Iteration] = {}
+    known: dict[tuple[str, float], Iteration] = {}
+    for job, option in np.argwhere(truth.speed > 0).tolist():
+        profile, compute_s = models[job].profile, float(1 / truth.speed[job, option])
+        key = (profile.name, compute_s)
+        if key not in known:
+            scaled = profile.scaled(compute_s / profile.compute_s)
+            if overlap:
+                known[key] = overlapped(scaled, startup_s=startup_s)
+            else:
+                forward_s = math.fsum(layer.forward_s for layer in scaled.layers)
+                size = scaled.all_reduce_bytes
+                known[key] = all_reduced(
+                    forward_s, scaled.compute_s - forward_s, size, startup_s=startup_s
+                )
+        found[job, option] = known[key]
+    return found
+
+
+def iterations(mechanism: Iterations, decider: Any, about: AboutRun) -> Parts:
+    """Let jobs keep their GPUs, and go through iterations on them and on links.
+
+    Whoever brings no order, placement and gate has GPUs by ``"consolidated"`` and for one job each,
+    unless settings say otherwise; transfers are served in the order in which jobs came.
+
+    Raises
+    ------
+    InputError
+        For a job that fits no GPU.
+    """
+    own = decider.terms or GatedScheduler(placement="consolidated", exclusive=True)
+    terms = own.under(mechanism)
+    gate = get_gate(terms.gate)
+    about.settings |= {"placement": terms.placement, "exclusive": terms.exclusive}
+    about.settings |= {"order": order_name(terms.order), "gate": gate.name}
+    truth, sharing = about.truth, sharing_of(mechanism)
+    models = [trained(each) for each in truth.told.job_type]
+    _check_memory(about.workload, models, mechanism.gpu_memory_gb)
+    memory_gb = dict.fromkeys(about.present.accelerators, float(mechanism.gpu_memory_gb))
+    devices = Devices.of(about.present, memory_gb=memory_gb, shared=not terms.exclusive)
+    told = about.placed(
+        Placer(devices, terms.placement, about.seed),
+        lost_s=about.lost_s(mechanism.preemption_overhead_seconds),
+        needs=_needs(truth, models, sharing, mechanism),
+    )
+    scheduler = (decider if decider.terms is None else terms).make(told)
+    law = AllReduces.of(mechanism, sharing)
+    each = iterations_of(truth, models, startup_s=law.startup_s, overlap=mechanism.overlap)
+    timeline = Timeline() if mechanism.timeline else None
+    links = LinkMap(told.layout, racks=mechanism.rack_links)
+    largest_turn = getattr(scheduler, "largest_turn", int)
+
+    def engine_named(name: str) -> Engine:
+        return engine_for(
+            name, links, sharing, gate, timeline, told.ids, largest_turn=largest_turn()
+        )
+
+    runtime = Iterating(
+        *(truth, engine_named(mechanism.engine), links),
+        lambda job, option, servers: law.over(servers, each[job, option]),
+        other_engine=lambda kind: _engine_of_state(kind, engine_named),
+        time_sliced=not terms.exclusive,
+    )
+    return Parts(scheduler, runtime, columns=[IterationColumns(runtime, timeline, told.ids)])
+
+
+class IterationColumns(Columns):
+    """GPU-seconds of tasks and bytes sent by each job, and the timeline if one is taken down."""
+
+    def __init__(self, runtime: Iterating, timeline: Timeline | None, ids: Sequence[Any]) -> None:
+        self._runtime, self._timeline, self._ids = runtime, timeline, ids
+
+    def of_jobs(self, jobs: pd.DataFrame) -> dict[str, Any]:
+        """Return what they have computed and sent."""
+        return {"computed_gpu_s": self._runtime.computed_s, "sent_bytes": self._runtime.sent}
+
+    def tables(self, schedule: pd.DataFrame | None) -> dict[str, pd.DataFrame]:
+        """Return tasks and transfers, with users' job ids."""
+        if self._timeline is None:
+            return {}
+        found = {"tasks": self._timeline.tasks(), "transfers": self._timeline.transfers()}
+        return {
+            name: table.assign(job=[self._ids[job] for job in table["job"].tolist()])
+            for name, table in found.items()
+        }
+
+
+def _engine_of_state(kind: str, engine_named: Callable[[str], Engine]) -> Engine:
+    """Return the engine that has left a state; an error tells what to do where it cannot run."""
+    try:
+        return engine_named(_ENGINES[kind])
+    except InputError as error:
+        error.add_note(
+            "The state of the run is that of the compiled engine; delete it to begin anew."
+        )
+        raise
+
+
+def _check_memory(workload: Workload, models: Sequence[TrainedModel], gpu_memory_gb: float) -> None:
+    """Refuse a job that fits no GPU; it would wait for ever."""
+    for job, model in zip(workload.jobs.index, models, strict=True):
+        if model.memory_gb > gpu_memory_gb:
+            raise InputError(
+                f"Job {written(job)} ({model.profile.name!r}) takes {model.memory_gb:.4g} GB of "
+                f"each GPU; none has more than gpu_memory_gb={gpu_memory_gb:g}."
+            )
+
+
+def _needs(
+    truth: Truth, models: list[TrainedModel], sharing: LinkSharing, mechanism: Iterations
+) -> StayNeeds:
+    """Return what placements are told of the jobs."""
+    size = np.array([model.profile.all_reduce_bytes for model in models])
+    with np.errstate(divide="ignore"):
+        iteration_s = 1 / truth.speed
+    startup_s, each_s = getattr(sharing, "startup_s", 0.0), mechanism.loads_s_per_byte
+    return StayNeeds(
+        iteration_s,
+        startup_s + size * (sharing.s_per_byte if each_s is None else each_s),
+        np.array([model.memory_gb for model in models]),
+        np.where(size > 0, startup_s + size * sharing.s_per_byte, 0.0),
+        counts_transfers=mechanism.loads_count_transfers,
+        times_gpus=mechanism.loads_times_gpus,
+        turns_count_transfers=mechanism.turns_count_transfers,
+    )

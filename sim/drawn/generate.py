@@ -1,0 +1,131 @@
+"""Generated workloads: arrivals, job types, GPU counts, durations, weights, deadlines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from apportion.checks import choice, whole
+from apportion.kinds import checked
+from apportion.sim.drawn.arrivals import draw_arrivals
+from apportion.sim.drawn.distributions import (
+    DEADLINES,
+    SCALE_FACTORS,
+    WEIGHTS,
+    draw_durations,
+    draw_shares,
+)
+from apportion.sim.drawn.draws import streams
+from apportion.sim.drawn.interference import generate_pair_throughputs
+from apportion.sim.job_types import draw_job_types, job_type_throughputs, job_types
+from apportion.sim.workload import Workload
+from apportion.sim.workload_tables import find_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["generate_workload"]
+
+MOST_JOBS = 10_000_000
+"""Most jobs that are drawn at once."""
+
+_STREAMS = ("arrivals", "scale_factors", "job_types", "durations", "weights", "deadlines")
+
+
+@checked
+def generate_workload(
+    *,
+    jobs: int = 100,
+    seed: int = 0,
+    jobs_per_hour: float | None = None,
+    arrivals: str = "poisson",
+    days: float | None = None,
+    scale_factors: str | Mapping[float, float] = "single",
+    durations: str = "gavel",
+    weights: str | Mapping[float, float] = "equal",
+    deadlines: str | Mapping[float, float] = "none",
+    accelerators: Sequence[str] | None = None,
+    reference: str = "v100",
+) -> Workload:
+    """Draw a workload from published distributions.
+
+    Arrivals, GPU counts, job types, durations, weights and deadlines come from random streams of
+    their own: a change to one option leaves the others as they were (the job types of those jobs
+    excepted that get another number of GPUs), and more jobs leave the first ones as they were
+    (not with diurnal arrivals, which a number of days has to hold).
+
+    A workload of the size of Philly's processed trace: ``jobs=82_000, arrivals="diurnal",
+    days=109, scale_factors="philly", durations="philly"``.
+
+    Parameters
+    ----------
+    jobs
+        Number of jobs.
+    seed
+        Same seed, same workload.
+    jobs_per_hour
+        Rate of the arrivals, the first at time 0. Without one, the default, all jobs are there at
+        time 0: a batch. Diurnal arrivals need one, or `days`.
+    arrivals
+        ``poisson``: independent gaps at `jobs_per_hour`; or ``diurnal``: more by day than by night
+        and on weekdays than on weekends, see `apportion.sim.drawn.arrivals.draw_arrivals`.
+    days
+        Days over which the jobs arrive, for diurnal arrivals, instead of `jobs_per_hour`.
+    scale_factors
+        GPUs per job: ``single``, ``gavel``, ``philly``, or shares such as ``{1: 0.5, 8: 0.5}``.
+    durations
+        ``gavel`` or ``philly``, see `apportion.sim.drawn.distributions.draw_durations`; seconds on
+        the reference accelerator, from which ``total_steps`` follows.
+    weights
+        ``equal``, ``gavel`` (one job in five has weight 5), or shares.
+    deadlines
+        ``none``, ``gavel`` (1.2, 2 or 10 times the duration, a third of the jobs each), or shares
+        of multiples of the duration.
+    accelerators
+        Types for which the workload has throughputs: v100, p100 and k80 by default.
+    reference
+        Accelerator type of the durations.
+
+    Raises
+    ------
+    InputError
+        For an unknown name, or a number out of range.
+    """
+    count = whole("jobs", jobs, 1, MOST_JOBS)
+    rngs = streams(_STREAMS, seed)
+    choice("reference accelerator", reference, job_types().columns)
+    gangs = draw_shares(
+        *("scale_factors", scale_factors, SCALE_FACTORS, count, rngs["scale_factors"]),
+        whole_values=True,
+    )
+    speeds = job_type_throughputs(gangs)
+    scale_factor = pd.Series(gangs).astype(np.int64)
+    table = pd.DataFrame(
+        {
+            "arrival_s": draw_arrivals(arrivals, count, jobs_per_hour, days, rngs["arrivals"]),
+            "job_type": draw_job_types(scale_factor, speeds, reference, rngs["job_types"]),
+            "scale_factor": scale_factor,
+            "weight": draw_shares("weights", weights, WEIGHTS, count, rngs["weights"]),
+            "duration_s": draw_durations(durations, count, rngs["durations"]),
+        }
+    )
+    speed = speeds[reference].to_numpy()[find_rows(table, speeds)]
+    slack = draw_shares("deadlines", deadlines, DEADLINES, count, rngs["deadlines"])
+    table.insert(3, "total_steps", table["duration_s"] * speed)
+    if not np.isnan(slack).all():
+        table["deadline_s"] = slack * table["duration_s"]
+    coming = _in_words(arrivals, jobs_per_hour, days)
+    note = f"generated: seed {seed}, {coming}, durations {durations!r} on {reference}"
+    throughputs = job_type_throughputs(gangs, accelerators)
+    sizes = np.unique(gangs).tolist()
+    pairs = generate_pair_throughputs(seed, accelerators, scale_factors=sizes)
+    return Workload(f"generated-{seed}", table, throughputs, (note,), pairs)
+
+
+def _in_words(arrivals: str, jobs_per_hour: float | None, days: float | None) -> str:
+    """Say how the jobs arrive."""
+    if days:
+        return f"{arrivals} arrivals over {days:g} days"
+    return f"{arrivals} arrivals, {jobs_per_hour:g} jobs/h" if jobs_per_hour else "all jobs at 0 s"

@@ -1,0 +1,155 @@
+"""What a run under leases tells besides: intervals of its own, tiers, and exposed communication."""
+
+from __future__ import annotations
+
+from itertools import compress
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from apportion.cluster import TIERS
+from apportion.mechanism.places import tier_of
+from apportion.mechanism_settings import TICK_S
+from apportion.plain_arrays import array_of, plain
+from apportion.sim.leasing.log import IntervalLog
+from apportion.sim.record import Columns
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from apportion.mechanism.about import About
+    from apportion.mechanism.scheduler import Change, Ran
+    from apportion.sim.engine.truth import Truth
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["LeaseColumns"]
+
+
+class LeaseColumns(Columns):
+    """Rounds by interval, and by job what it computed, sent, and at which tiers it held GPUs.
+
+    Parameters
+    ----------
+    truth
+        Steps, completions.
+    told
+        In which machines and racks devices are.
+    lease_s
+        Least length of a row of the rounds table that holds several intervals, seconds.
+
+    Attributes
+    ----------
+    compute_s, communication_s
+        Seconds that each job has computed, on whatever type, and in which communication was
+        exposed, shape (jobs,).
+    tier_s
+        Seconds that it has held GPUs in each tier, checkpoints included, shape (jobs, tiers).
+    """
+
+    in_place = True
+
+    def __init__(self, truth: Truth, told: About, lease_s: float) -> None:
+        self._truth, self._layout = truth, told.layout
+        self._log = IntervalLog(told.cluster.accelerators, lease_s)
+        self._log.start(truth.next_arrival_s)
+        self._tier = np.zeros(truth.jobs, dtype=np.intp)
+        self._types = truth.capacity.size
+        self._fastest: Floats = truth.speed.max(axis=1)
+        # What a job had to do is done when it completes, whatever the rounding of the sum. It is
+        # counted on its fastest type, and what slower ones took beyond that by itself.
+        self._left_s: Floats = truth.remaining / self._fastest
+        self._compute_s = self._left_s.copy()
+        self._beyond_s = np.zeros(truth.jobs)
+        self._kind = np.zeros(truth.jobs, dtype=np.intp)
+        self.communication_s = np.zeros(truth.jobs)
+        self.tier_s = np.zeros((truth.jobs, len(TIERS)))
+
+    @property
+    def compute_s(self) -> Floats:
+        """Seconds that each job has computed, shape (jobs,)."""
+        done_s: Floats = self._compute_s - self._left_s + self._beyond_s
+        return done_s
+
+    def changed(self, now_s: float, change: Change) -> None:
+        """Write down how many GPUs are held at which tier from now on."""
+        gangs, log = change.gangs, self._log
+        log.advance(now_s)
+        log.preemptions += change.stop.size
+        new = gangs.job[change.starts].tolist()
+        for job, held in zip(new, compress(gangs.devices, change.starts), strict=True):
+            self._kind[job], self._tier[job] = held[0], tier_of(self._layout.placement(held))
+        log.active, log.running = self._truth.active.size, gangs.job.size
+        option = gangs.option * len(TIERS) + self._tier[gangs.job]
+        gpus = np.bincount(option, gangs.gpus, self._types * len(TIERS))
+        log.gpus = gpus.astype(int).tolist()
+        log.offered |= change.resolved
+
+    def ran(self, now_s: float, end_s: float, ran: Ran, active: int) -> None:
+        """Book the time that jobs had their GPUs, and what they did with it."""
+        job, option = ran.gangs.job, ran.gangs.option
+        self._log.advance(end_s)
+        self.tier_s[job, self._tier[job]] += ran.held_s
+        speed = self._truth.speed[job, option]
+        slowdown = speed / ran.rate
+        compute_s = least_s = ran.worked_s / slowdown
+        if self._types > 1:
+            least_s = compute_s * (speed / self._fastest[job])
+            self._beyond_s[job] += compute_s - least_s
+        self._left_s[job] -= least_s
+        self.communication_s[job] += compute_s * (slowdown - 1)
+        if ran.done.size:
+            self._finish(ran)
+            self._log.active = self._truth.active.size
+
+    def _finish(self, ran: Ran) -> None:
+        """Write down completions, and what rounding has left of the work."""
+        slowdown, slower = np.zeros((2, self._truth.jobs))
+        speed = self._truth.speed[ran.gangs.job, ran.gangs.option]
+        slowdown[ran.gangs.job] = speed / ran.rate
+        slower[ran.gangs.job] = self._fastest[ran.gangs.job] / speed
+        for job in ran.done.tolist():
+            left_s = self._left_s[job] * slower[job]
+            self.communication_s[job] += left_s * (slowdown[job] - 1)
+            self._beyond_s[job] += left_s - self._left_s[job]
+            self._left_s[job] = 0.0
+            self._log.running -= 1
+            option = self._kind[job] * len(TIERS) + self._tier[job]
+            self._log.gpus[option] -= int(self._truth.scale[job])
+
+    def of_jobs(self, jobs: pd.DataFrame) -> dict[str, Any]:
+        """Return the columns that only racks have, all in seconds."""
+        # A job that arrives between two ticks has its GPUs at the next one and has not waited.
+        waited = jobs["queueing_s"] > TICK_S
+        return {
+            "queueing_s": jobs["queueing_s"].where(waited, 0.0),
+            "communication_s": self.communication_s,
+            "compute_s": self.compute_s,
+            **{f"{name}_s": self.tier_s[:, k] for k, name in enumerate(TIERS)},
+        }
+
+    def tables(self, schedule: pd.DataFrame | None) -> dict[str, pd.DataFrame]:
+        """Return the rounds table."""
+        self._log.close()
+        return {"rounds": self._log.table()}
+
+    def state(self) -> dict[str, Any]:
+        """Return what was written down so far, for JSON."""
+        return {
+            "log": self._log.state(),
+            "tier": plain(self._tier),
+            "kind": plain(self._kind),
+            "beyond_s": plain(self._beyond_s),
+            "left_s": plain(self._left_s),
+            "communication_s": plain(self.communication_s),
+            "tier_s": plain(self.tier_s),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a state of `state`."""
+        self._log.restore(state["log"])
+        self._tier, self._left_s = array_of(state["tier"]), array_of(state["left_s"])
+        self._kind, self._beyond_s = array_of(state["kind"]), array_of(state["beyond_s"])
+        self.communication_s = array_of(state["communication_s"])
+        self.tier_s = array_of(state["tier_s"])

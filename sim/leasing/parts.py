@@ -1,0 +1,158 @@
+"""Leases: GPUs offered to waiting jobs, by a scheduler, or by a policy over tiers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from apportion.errors import InputError, written
+from apportion.mechanism.offers import OfferScheduler, get_timers
+from apportion.mechanism.offers.racks import machines_of
+from apportion.mechanism.offers.rules import DelayScheduling, NoWait, SkewBased, spelled
+from apportion.sim.about import Parts
+from apportion.sim.leasing.columns import LeaseColumns
+from apportion.sim.leasing.log import TimerLog
+from apportion.sim.network import get_network
+from apportion.sim.network.profile import ModelProfile
+from apportion.sim.tiers.round_plans import RoundPlans
+from apportion.sim.tiers.tier_shares import TierShares
+from apportion.sim.tiers.tier_speeds import at_tiers, tier_slowdowns
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from apportion.mechanism.about import About
+    from apportion.mechanisms import Leases
+    from apportion.policies import Policy
+    from apportion.sim.about import AboutRun
+    from apportion.sim.beliefs import Believed
+    from apportion.sim.network import MemoizedNetwork
+    from apportion.sim.record import Columns
+    from apportion.sim.workload import Workload
+
+__all__ = ["leases", "offered", "racks"]
+
+
+def leases(mechanism: Leases, decider: Any, about: AboutRun) -> Parts:
+    """Offer free GPUs to waiting jobs, who hold them for a lease; or ask who decides itself."""
+    timers = mechanism.timers
+    about.settings["timers"] = repr(timers) if hasattr(timers, "timer_s") else timers
+    if not hasattr(decider, "make"):
+        return _by_policy(mechanism, decider, about)
+    terms = (decider.terms or OfferScheduler(decider.label)).under(mechanism)
+    told = racks(about, terms)
+    if decider.terms is not None:
+        about.settings["scheduler"] = repr(terms)
+        knowing = _knowing_skews(terms, told.jobs.job_type, told.network)
+        return offered(about, told, knowing.make(told), terms)
+    about.settings["checkpoint_seconds_per_gpu"] = 0.0
+    scheduler = decider.make(told)
+    if not scheduler.hears:
+        raise InputError(
+            f"{decider.label!r} is deaf between its own times (hears = False); under leases it has "
+            f"to hear of arrivals and completions."
+        )
+    return offered(about, told, scheduler, terms)
+
+
+def _by_policy(mechanism: Leases, policy: Policy, about: AboutRun) -> Parts:
+    """Let a policy say who is offered GPUs: by shares of tiers, or by asking it at each offer."""
+    places = getattr(policy, "places_gangs", False)
+    usual = "tuned" if places else "none"
+    timers = get_timers(usual if mechanism.timers is None else mechanism.timers)
+    rule = NoWait() if timers is None else DelayScheduling()
+    terms = OfferScheduler(policy.label, policy.source, rule=rule)
+    terms = terms.under(replace(mechanism, timers=timers))
+    told = racks(about, terms)
+    believed = about.believed()
+    ordered, present, network = about.workload, about.present, told.network
+    if places:
+        _check_fixed(policy, believed)
+        slowdown = tier_slowdowns(ordered, present, network)
+        plans = RoundPlans(policy, terms.rule, at_tiers(believed.speed, slowdown))
+        return offered(about, told, terms.make(told, plans), terms)._replace(asked=plans.asked)
+    shares = TierShares(
+        *(policy, told.jobs, believed, ordered, present, network),
+        lease_s=terms.lease_s,
+        resolve_seconds=mechanism.resolve_seconds,
+        resolve_every=mechanism.resolve_every,
+        rule=None if isinstance(terms.rule, NoWait) else terms.rule,
+    )
+    every_lease = shares.resolver.resolve_every < inf
+    learns = None if believed.fixed else shares.observe
+    scheduler = terms.make(told, shares, learns=learns, every_lease=every_lease)
+    return offered(about, told, scheduler, terms)._replace(asked=shares.asked)
+
+
+def racks(about: AboutRun, terms: OfferScheduler) -> About:
+    """Make the GPUs that are offered on some terms.
+
+    Raises
+    ------
+    InputError
+        If racks are not whole, or a job would lose whole leases.
+    """
+    machines_of(about.present)  # or these are no whole racks
+    _check_starts(terms, about.workload)
+    about.network = about.network or get_network("none", cluster=about.present)
+    return about.place(terms.placement, terms.overhead_s)
+
+
+def offered(about: AboutRun, told: About, scheduler: Any, terms: OfferScheduler) -> Parts:
+    """Return the parts of a run on racks.
+
+    Parameters
+    ----------
+    about, told
+        The run, and what schedulers are told of it.
+    scheduler
+        Decides; its delay timers are told, if it has some that are tuned.
+    terms
+        What leases are like.
+    """
+    columns: list[Columns] = [LeaseColumns(about.truth, told, terms.lease_s)]
+    if terms.timers.tuned:
+        ends_s = about.truth.completion_s
+        log = TimerLog(scheduler.timers, lambda: scheduler.wake(float(ends_s.max())))
+        scheduler.noted = log.note
+        columns.append(log)
+    return Parts(scheduler, about.fluid(), columns=columns)
+
+
+def _check_fixed(policy: Policy, believed: Believed) -> None:
+    """Refuse speeds that are learnt while gangs run."""
+    if not believed.fixed:
+        raise InputError(
+            f"{policy.label!r} learns no speeds from what runs; leave out speeds= or beliefs=, or "
+            f"give 'told' or 'agnostic'."
+        )
+
+
+def _knowing_skews(
+    scheduler: OfferScheduler, job_types: Sequence[str], network: MemoizedNetwork
+) -> OfferScheduler:
+    """Let a rule by skew know those of models of which the network has the tensors."""
+    rule, model = scheduler.rule, network.model
+    if not isinstance(rule, SkewBased):
+        return scheduler
+    skews, profiles = dict(rule.skews), getattr(getattr(model, "analytic", model), "profiles", {})
+    for job_type in [each for each in dict.fromkeys(job_types) if not spelled(each, skews)]:
+        profile = profiles.get(spelled(job_type, profiles))
+        if isinstance(profile, ModelProfile) and len(profile.layers) > 1:
+            skews[job_type] = profile.skew  # of one layer nothing is known of its tensors
+    return replace(scheduler, rule=replace(rule, skews=skews))
+
+
+def _check_starts(scheduler: OfferScheduler, workload: Workload) -> None:
+    """Refuse starts that take all of a lease: the job might never get anywhere."""
+    jobs = workload.jobs
+    _, starts_s = scheduler.starts_s(jobs["job_type"].tolist(), jobs["scale_factor"].tolist())
+    for job, gpus, lost_s in zip(jobs.index, jobs["scale_factor"], starts_s, strict=True):
+        if lost_s >= scheduler.lease_s:
+            raise InputError(
+                f"restore_s_per_gpu is {scheduler.restore_s_per_gpu!r} and overhead_s "
+                f"(preemption_overhead_seconds) {scheduler.overhead_s!r}: with {gpus} GPUs job "
+                f"{written(job)} would lose {lost_s:g} s at a start, all of a lease; valid: less "
+                f"than {scheduler.lease_s:g} s together."
+            )

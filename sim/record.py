@@ -1,0 +1,252 @@
+"""What a run leaves behind: its tables, row by row, and the `Run` that they make."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+import numpy as np
+import pandas as pd
+
+from apportion.mechanism.repetition import running_sums
+from apportion.plain_arrays import array_of, plain
+from apportion.sim.given_order import of_types_given
+from apportion.sim.metrics import jobs_table
+from apportion.sim.phases.busiest import busiest_links
+from apportion.sim.progress import Progress
+from apportion.sim.run import Run
+from apportion.sim.schedule import ScheduleLog
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from apportion.mechanism.scheduler import Change, Gangs, Ran
+    from apportion.sim.about import AboutRun, Parts
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["Columns", "Record", "RoundLog"]
+
+
+class Columns(Protocol):
+    """What a mechanism adds to what every run tells: columns of the jobs table, and tables.
+
+    The base of such; what it lacks is nothing.
+    """
+
+    in_place: ClassVar[bool] = False
+    """Whether it makes the rounds table, in place of a row for each stretch of time."""
+
+    def changed(self, now_s: float, change: Change) -> None:
+        """Take down that a decision takes effect."""
+        return
+
+    def ran(self, now_s: float, end_s: float, ran: Ran, active: int) -> None:
+        """Take down what gangs have done between two times, while so many jobs were active."""
+        return
+
+    def of_jobs(self, jobs: pd.DataFrame) -> Mapping[str, Any]:
+        """Return columns of the jobs table, by name, of jobs in the order of the run.
+
+        They come behind those that every run has (`jobs`); one of the same name takes its place.
+        """
+        return {}
+
+    def tables(self, schedule: pd.DataFrame | None) -> dict[str, pd.DataFrame]:
+        """Return tables by name, when all jobs are done; the schedule is there if anyone held."""
+        return {}
+
+    def state(self) -> dict[str, Any]:
+        """Return what was taken down so far, for JSON."""
+        return {}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a state of `state`."""
+        return
+
+
+_COLUMNS = ("start_s", "end_s", "active_jobs", "running_jobs", "preemptions", "resolved")
+_WHOLE = ("active_jobs", "running_jobs", "preemptions")
+
+
+class RoundLog(Columns):
+    """The rounds table: a row per round, or per interval between events, in arrays that grow.
+
+    Parameters
+    ----------
+    accelerators
+        Names of the accelerator types, for the ``<accelerator>_busy`` columns (GPU-seconds).
+    """
+
+    in_place = True
+
+    def __init__(self, accelerators: Sequence[str]) -> None:
+        self._names = [*_COLUMNS, *(f"{name}_busy" for name in accelerators)]
+        self._rows = np.empty((256, len(self._names)))
+        self._stopped, self._resolved = 0, False
+        self.rounds = 0
+
+    def changed(self, now_s: float, change: Change) -> None:
+        """Keep how many were stopped, and whether the policy was solved, for the next row."""
+        self._stopped, self._resolved = change.stop.size, change.resolved
+
+    def ran(self, now_s: float, end_s: float, ran: Ran, active: int) -> None:
+        """Write a row for each of the stretches."""
+        self._make_room(ran.times)
+        busy = _gpu_seconds(ran, len(self._names) - len(_COLUMNS)).tolist()
+        counts = (active, _running(ran.gangs), self._stopped, self._resolved)
+        if ran.times == 1:
+            self._rows[self.rounds] = (now_s, end_s, *counts, *busy)
+        else:
+            ends_s = running_sums(now_s, ran.length_s, ran.times)
+            rows = self._rows[self.rounds : self.rounds + ran.times]
+            rows[:] = (now_s, now_s, *counts, *busy)
+            rows[1:, _COLUMNS.index("start_s")] = ends_s[:-1]
+            rows[:, _COLUMNS.index("end_s")] = ends_s
+            rows[1:, _COLUMNS.index("resolved")] = False
+        self.rounds += ran.times
+        self._stopped, self._resolved = 0, False
+
+    def _make_room(self, rounds: int) -> None:
+        """Double the arrays until so many more rounds fit."""
+        while self.rounds + rounds > len(self._rows):
+            self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
+
+    def tables(self, schedule: pd.DataFrame | None) -> dict[str, pd.DataFrame]:
+        """Return the table, indexed by the number of the round."""
+        index = pd.RangeIndex(self.rounds, name="round")
+        rows = pd.DataFrame(self._rows[: self.rounds].copy(), columns=self._names, index=index)
+        return {"rounds": rows.astype(dict.fromkeys(_WHOLE, np.int64) | {"resolved": bool})}
+
+    def state(self) -> dict[str, Any]:
+        """Return the rows so far, for JSON."""
+        change = {"stopped": self._stopped, "resolved": self._resolved}
+        return change | {"rows": plain(self._rows[: self.rounds])}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a state of `state`."""
+        self._stopped, self._resolved = int(state["stopped"]), bool(state["resolved"])
+        rows = array_of(state["rows"])
+        self.rounds = 0
+        self._make_room(len(rows))
+        self._rows[: len(rows)], self.rounds = rows, len(rows)
+
+
+def _gpu_seconds(ran: Ran, types: int) -> Floats:
+    """Return the GPU-seconds in use on each type; what two jobs share counts once."""
+    gangs = ran.gangs
+    used = gangs.gpus * (ran.held_s if gangs.share is None else gangs.share)
+    option = gangs.option
+    if gangs.mate is not None:
+        lead = gangs.mate >= np.arange(gangs.mate.size)
+        used, option = used[lead], option[lead]
+    busy = np.bincount(option, weights=used, minlength=types).astype(float)
+    return busy if gangs.share is None else busy * ran.length_s
+
+
+def _running(gangs: Gangs) -> int:
+    """Return the number of jobs that have devices."""
+    if gangs.share is None:
+        return gangs.job.size
+    return int(np.count_nonzero(np.bincount(gangs.job)))
+
+
+class Record:
+    """Writes down what the tables of a run are made of; nobody decides by it.
+
+    A stay for each job on its devices, rows of the rounds table, and what else the mechanism has
+    columns for.
+
+    Parameters
+    ----------
+    about
+        The run.
+    columns
+        Of the mechanism.
+    progress
+        Is told of how far the run is.
+    """
+
+    def __init__(
+        self, about: AboutRun, columns: Sequence[Columns] = (), progress: Progress | None = None
+    ) -> None:
+        self._about, self._truth = about, about.truth
+        self._progress = Progress(None) if progress is None else progress
+        self.schedule: ScheduleLog | None = None
+        if about.told is not None:
+            self.schedule = ScheduleLog(about.present, about.truth.jobs)
+        self._columns = list(columns)
+        if not any(each.in_place for each in columns):
+            self._columns.insert(0, RoundLog(about.present.accelerators))
+
+    def changed(self, now_s: float, change: Change) -> None:
+        """Take down that a decision takes effect."""
+        if self.schedule is not None:
+            self.schedule.changed(now_s, change)
+        for each in self._columns:
+            each.changed(now_s, change)
+
+    def ran(self, now_s: float, end_s: float, ran: Ran, active: int) -> None:
+        """Take down what gangs have done between two times, while so many jobs were active."""
+        for each in self._columns:
+            each.ran(now_s, end_s, ran, active)
+        if ran.done.size:
+            if self.schedule is not None:
+                self.schedule.end(ran.done, self._truth.completion_s[ran.done])
+            self._progress.update(self._truth)
+
+    def state(self) -> dict[str, Any]:
+        """Return what was taken down so far, for JSON."""
+        schedule = None if self.schedule is None else self.schedule.state()
+        return {"schedule": schedule, "columns": [each.state() for each in self._columns]}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a state of `state`."""
+        if self.schedule is not None:
+            self.schedule.restore(state["schedule"])
+        for each, before in zip(self._columns, state["columns"], strict=True):
+            each.restore(before)
+
+    def run(self, label: str, parts: Parts) -> Run:
+        """Return what the run of a policy or a scheduler has come to, when all jobs are done."""
+        about, truth = self._about, self._truth
+        self._progress.finish(truth)
+        tables = self._tables(parts)
+        run = Run(
+            policy=label,
+            workload=about.given.name,
+            cluster=about.cluster,
+            jobs=of_types_given(self._jobs().loc[about.given.jobs.index], "_s", about.cluster),
+            rounds=of_types_given(tables.pop("rounds"), "_busy", about.cluster),
+            settings=about.settings,
+            wall_seconds=0.0,
+            **parts.figures(),
+            tables=tables,
+        )
+        if about.told is None or about.told.models is not None:  # elastic jobs change their models
+            return run
+        return replace(run, tables=tables | busiest_links(run, about.workload, about.network))
+
+    def _jobs(self) -> pd.DataFrame:
+        """Return the jobs table, in the order of the run."""
+        jobs = jobs_table(self._truth, self._about.workload, self._about.present)
+        for each in self._columns:
+            jobs = jobs.assign(**each.of_jobs(jobs))
+        return jobs
+
+    def _tables(self, parts: Parts) -> dict[str, pd.DataFrame]:
+        """Return all tables but that of the jobs."""
+        about, index = self._about, self._about.workload.jobs.index
+        tables = {}
+        if self.schedule is not None:
+            tables["schedule"] = self.schedule.table(index)
+        for each in self._columns:
+            tables |= each.tables(tables.get("schedule"))
+        for name, table in parts.runtime.tables(index).items():
+            tables[name] = table.loc[about.given.jobs.index] if table.index is index else table
+        figures = {} if about.told is None else about.told.devices.figures()
+        if figures:
+            tables["candidates"] = pd.DataFrame(figures).set_index("gpus")
+        return tables

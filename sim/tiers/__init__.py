@@ -1,0 +1,1 @@
+"""Policies over tiers of types (machine, rack, network): shares of time, or plans at offers."""

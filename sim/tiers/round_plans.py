@@ -1,0 +1,229 @@
+"""Policies that place gangs in what is free, asked whenever GPUs are offered under leases."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from apportion.errors import InputError, SolveError
+from apportion.mechanism.offers.candidates import InOrder, accepts_from_s
+from apportion.mechanism.offers.planning import Planned
+from apportion.mechanism.orders import MostSlowedFirst
+from apportion.mechanism.places import Placement, can_hold, tier_of
+from apportion.policies import solve_instance
+from apportion.policies.placements.round_places import RoundPlaces, Taken
+from apportion.sim.resolve import Solves
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from apportion.mechanism.offers import WaitingJobs
+    from apportion.mechanism.offers.holdings import Holdings
+    from apportion.mechanism.offers.rules import Rule
+    from apportion.policies import Policy
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
+    Bools = NDArray[np.bool_]
+
+__all__ = ["RoundPlans"]
+
+_LIMIT_S = 3600.0
+"""Seconds that one decision may take: what is not proved by then would hang on the machine."""
+_LAST_TYPE = 1e-6
+"""By so much, relatively, the type that a job had last is preferred to others as fast."""
+
+
+class RoundPlans:
+    """Lets a policy decide over all waiting jobs and all that is free, at every offer.
+
+    Jobs accept tiers by a rule, as from schedulers that offer GPUs to one job after the other. What
+    the policy leaves open is done as these do it: a job that gave GPUs back in the same instant has
+    them again, as far as no free ones of its tier are better; others get the fastest placement in
+    the machine, rack or type that the policy gives them.
+
+    It is the part of a scheduler that decides, `apportion.mechanism.offers.planning.Plans`.
+
+    Parameters
+    ----------
+    policy
+        A policy whose options are places (`apportion.policies.extensions.SimulatedOtherwise`).
+    rule
+        Which tiers a job accepts after which wait.
+    speed
+        Steps/s of every job of the workload at each (type, tier), shape (jobs, options).
+
+    Attributes
+    ----------
+    asked
+        How often the policy was asked, and how long that took.
+
+    Raises
+    ------
+    InputError
+        If the policy lets jobs share GPUs, which leases do not.
+    """
+
+    def __init__(self, policy: Policy, rule: Rule, speed: Floats) -> None:
+        if policy.space_sharing:
+            raise InputError(
+                f"Policy {policy.label!r} lets jobs share GPUs; under leases every gang has its "
+                f"GPUs to itself. Choose the policy without space sharing."
+            )
+        self._policy, self._rule, self._speed = policy, rule, speed
+        self._order = MostSlowedFirst()
+        self._alone = InOrder(self._order, rule)
+        self.asked = Solves(policy.label)
+
+    def candidates(self, now_s: float, waiting: WaitingJobs) -> tuple[Ints, Bools]:
+        """Say what the first job accepts: what it would get if no other waited."""
+        return self._alone.candidates(now_s, waiting)
+
+    def next_change_s(self, now_s: float, waiting: WaitingJobs) -> float:
+        """Return when the next timer ends for which GPUs are free."""
+        return self._alone.next_change_s(now_s, waiting)
+
+    def plan(self, now_s: float, waiting: WaitingJobs, holdings: Holdings) -> list[Planned]:
+        """Ask the policy who gets which GPUs now."""
+        opened = waiting.fits & (accepts_from_s(self._rule, waiting) <= now_s)
+        able = np.flatnonzero(opened.any(axis=1))
+        if not able.size:
+            return []
+        one = _Round(waiting.at(able), opened[able], holdings)
+        option = self._decide(now_s, one)
+        taken = one.places.devices(
+            option, one.jobs.scale_factor, before=one.kept(option), spread=one.spread(option)
+        )
+        return [
+            Planned(int(job), each.kind, _placement(each), int(one.places.tier[at]))
+            for job, each, at in zip(one.jobs.job, taken, option, strict=True)
+            if each is not None
+        ]
+
+    def state(self) -> dict[str, Any]:
+        """Return what is counted, for JSON; decisions depend on nothing of it."""
+        return self.asked.state()
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a state of `state`."""
+        self.asked.restore(state)
+
+    def _decide(self, now_s: float, one: _Round) -> Ints:
+        """Return the option of each job, -1 for none."""
+        jobs = one.jobs
+        speed = np.where(one.opened, self._speed[jobs.job], 0.0)
+        if jobs.types > 1:
+            by_type = speed.reshape(jobs.job.size, jobs.types, -1)
+            by_type[np.arange(jobs.job.size), jobs.records.kind[jobs.job]] *= 1 + _LAST_TYPE
+        columns = {
+            "network_priority": self._order.keys(now_s, jobs)[0],
+            "waited_s": now_s - jobs.released_s,
+            "order": np.lexsort((jobs.job, jobs.arrival_s)).argsort().astype(float),
+            "current_option": one.liked.astype(float),
+        }
+        problem = one.places.problem(speed, jobs.scale_factor, columns)
+        with self.asked.at(now_s, jobs.job.size):
+            solution = solve_instance(self._policy, problem, time_limit_s=_LIMIT_S)
+            if solution.status != "optimal":
+                raise SolveError(f"No proved decision in {_LIMIT_S:g} s: {solution.message}")
+        return np.where(solution.X.any(axis=1), solution.X.argmax(axis=1), -1)
+
+
+class _Round:
+    """Jobs that accept something that is free, what that is, and what suits each best.
+
+    Attributes
+    ----------
+    jobs
+        The jobs; positions in it are their numbers in the round.
+    opened
+        Which (type, tier) each accepts and finds free, shape (jobs, options).
+    places
+        What is free.
+    liked
+        Place that each likes best of those at its tier: where it was, or would be faster; -1 for
+        none; shape (jobs,).
+    """
+
+    def __init__(self, jobs: WaitingJobs, opened: Bools, holdings: Holdings) -> None:
+        self.jobs, self.opened, self._holdings = jobs, opened, holdings
+        self.places = RoundPlaces.of([racks.free.tolist() for racks in holdings.racks])
+        self._before: dict[int, tuple[int, Placement]] = {}
+        for position, job in enumerate(jobs.job.tolist()):
+            before = holdings.before(job)
+            if before is not None:
+                self._before[position] = before
+        liked = [self._likes(position) for position in range(jobs.job.size)]
+        self.liked = np.array(
+            [-1 if each is None else self.places.option_of(each) for each in liked]
+        )
+
+    def kept(self, option: Ints) -> Mapping[int, Taken]:
+        """Return what jobs have had where they have been given it, and nothing there is better."""
+        found = {}
+        for position, (kind, placement) in self._before.items():
+            at = int(option[position])
+            held = _taken(kind, placement)
+            if at >= 0 and self.places.option_of(held) == at:
+                free = np.array(self.places.inside_of(at))
+                if self._better(position, kind, free, placement) is None:
+                    found[position] = held
+        return found
+
+    def spread(self, option: Ints) -> Any:
+        """Return what spreads a gang in its place: as it was, or as it is fastest."""
+
+        def spread(
+            position: int, kind: int, racks: Sequence[Sequence[int]]
+        ) -> Mapping[tuple[int, int], int] | None:
+            free, before = np.array(racks), self._before.get(position)
+            if before is not None and before[0] == kind and can_hold(free, before[1]):
+                return _taken(kind, self._better(position, kind, free, before[1]) or before[1]).gpus
+            widest = int(self.places.tier[option[position]])
+            found = self._fastest(position, kind, free, widest)
+            return None if found is None else _taken(kind, found).gpus
+
+        return spread
+
+    def _likes(self, position: int) -> Taken | None:
+        """Return the GPUs that suit a job best, if it matters which of its tier they are."""
+        if position in self._before:
+            kind, own = self._before[position]
+            free = self._holdings.racks[kind].free
+            if can_hold(free, own):
+                return _taken(kind, self._better(position, kind, free, own) or own)
+        if self.opened[position, ::3].any():  # a machine is free: all are alike to it
+            return None
+        slowdown = self.jobs.records.slowdown[self.jobs.job[position]]
+        kind, tier = divmod(int(np.where(self.opened[position], slowdown, np.inf).argmin()), 3)
+        found = self._fastest(position, kind, self._holdings.racks[kind].free, tier)
+        return None if found is None else _taken(kind, found)
+
+    def _better(
+        self, position: int, kind: int, free: NDArray[np.int64], own: Placement
+    ) -> Placement | None:
+        """Return GPUs that are better for a job than its own and no wider."""
+        model, gpus = self._gang(position)
+        placing = self._holdings.placer.placings[kind]
+        return placing.better(free, model, gpus, tier_of(own), own)
+
+    def _fastest(
+        self, position: int, kind: int, free: NDArray[np.int64], widest: int
+    ) -> Placement | None:
+        model, gpus = self._gang(position)
+        return self._holdings.placer.placings[kind].fastest(free, model, gpus, widest)
+
+    def _gang(self, position: int) -> tuple[str, int]:
+        job, told = int(self.jobs.job[position]), self.jobs.records.told
+        return told.job_type[job], int(told.scale[job])
+
+
+def _taken(kind: int, placement: Placement) -> Taken:
+    return Taken(kind, {(rack, machine): gpus for rack, machine, gpus in placement})
+
+
+def _placement(taken: Taken) -> Placement:
+    return tuple((rack, machine, gpus) for (rack, machine), gpus in sorted(taken.gpus.items()))

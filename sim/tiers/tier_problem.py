@@ -1,0 +1,145 @@
+"""Jobs over the tiers of types, and the problem of a policy there, as `solve` poses it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import sparse
+
+from apportion.cluster import TIERS
+from apportion.policies import Instance
+from apportion.policies.placements.tiers import gang_limits
+from apportion.sim.tiers.tier_speeds import at_tiers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
+
+    from apportion.cluster import Cluster
+    from apportion.mechanism.devices import Held
+    from apportion.mechanism.job_table import JobTable
+    from apportion.mechanism.scheduler import Ran
+    from apportion.sim.beliefs import Believed
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
+
+__all__ = ["TierOptions", "tier_problem"]
+
+
+class TierOptions:
+    """What jobs are believed to make at each tier of each type, and a policy's problem over these.
+
+    Option ``type * 3 + tier`` is a tier of a type. What gangs lose by where they are is known to
+    policies, as to who places them; of a speed at a tier only that of the type is believed and
+    learnt: what has run at any tier says how fast the job computes on the type, and with it how
+    fast it is at the others.
+
+    Parameters
+    ----------
+    told
+        What is known of the jobs.
+    believed
+        What is believed of their speeds on the types, wherever gangs are.
+    slowdown
+        Time of a step at each option over that, shape (jobs, options), see `tier_slowdowns`.
+    slowdown_at
+        The same of a job, by its number, on devices that it has.
+    cluster
+        Where they run.
+
+    Attributes
+    ----------
+    table
+        What is known of the jobs, by option.
+    """
+
+    def __init__(
+        self,
+        told: JobTable,
+        believed: Believed,
+        slowdown: Floats,
+        slowdown_at: Callable[[int, Held], float],
+        cluster: Cluster,
+    ) -> None:
+        self.told, self.believed, self.cluster = told, believed, cluster
+        self._slowdown, self._slowdown_at = slowdown, slowdown_at
+        gpus = np.repeat(cluster.counts.astype(float), len(TIERS))
+        speed = at_tiers(believed.speed, slowdown)
+        self.table = replace(told, speed=speed, capacity=gpus, prices=np.zeros(gpus.size))
+
+    def believe(self, jobs: Ints) -> None:
+        """Take over what is believed of jobs."""
+        self.table.speed[jobs] = at_tiers(self.believed.speed[jobs], self._slowdown[jobs])
+
+    def by_itself(self, ran: Ran) -> Ran:
+        """Return what ran at the speeds that its gangs have on the types, wherever they are."""
+        gangs = ran.gangs
+        each = zip(gangs.job.tolist(), gangs.devices, strict=True)
+        slowdown = [self._slowdown_at(job, held) for job, held in each]
+        return ran._replace(rate=ran.rate * np.array(slowdown))
+
+    def pose(self, jobs: Ints, columns: Mapping[str, Floats]) -> Instance:
+        """Pose the problem of some jobs over the tiers of the types."""
+        table, known = self.table, dict(columns)
+        if "running_on" in known:  # an option, of a type; -1 for none
+            known["running_on"] = known["running_on"] // len(TIERS)
+        entities = table.entities if "entity" in known else ()
+        return tier_problem(table.speed[jobs], table.scale[jobs], self.cluster, known, entities)
+
+
+def tier_problem(
+    speed: Floats,
+    scale: Ints,
+    cluster: Cluster,
+    columns: Mapping[str, Floats],
+    entities: tuple[str, ...] = (),
+) -> Instance:
+    """Pose the problem of jobs whose options are the tiers of accelerator types.
+
+    Option ``type * 3 + tier`` is a tier of a type. A gang holds its GPUs, and its part of every
+    limit on gangs that lie in machines and in racks
+    (`apportion.policies.placements.tiers.pack_gangs`).
+
+    Parameters
+    ----------
+    speed
+        Steps/s of each job at each option, 0 where its gang cannot lie, shape (jobs, options).
+    scale
+        GPUs of each gang, shape (jobs,).
+    cluster
+        Whole racks, each of one type.
+    columns
+        Columns of the jobs table, each of shape (jobs,).
+    entities
+        Names of the entities, if ``columns`` has their places.
+    """
+    gpus, types = scale.astype(float), len(cluster.accelerators)
+    kind, tier = np.divmod(np.arange(speed.shape[1]), len(TIERS))
+    held = [gpus[:, None] * (kind == own) for own in range(types)]
+    capacity = [float(count) for count in cluster.counts]
+    lies = np.where(speed > 0, scale[:, None], 0)
+    for own, inside in np.ndindex(types, 2):
+        of_place = (cluster.gpus_per_machine, cluster.gpus_per_rack)[inside]
+        if of_place is not None:
+            here = (kind == own) & (tier <= inside)
+            limits, _ = gang_limits(np.where(here, lies, 0), of_place)
+            held += limits
+            capacity += [capacity[own] / of_place] * len(limits)
+    usage = np.stack(held, axis=2).reshape(scale.size, -1)
+    always = {"weight": np.ones(scale.size), "count": np.ones(scale.size), "scale_factor": gpus}
+    return Instance(
+        throughput=speed,
+        member_row=np.arange(scale.size),
+        member_job=np.arange(scale.size),
+        usage=sparse.csr_array(usage),
+        capacity=np.array(capacity),
+        option_accelerator=kind,
+        columns=always | dict(columns),
+        prices=np.append(cluster.prices, np.zeros(len(capacity) - types)),
+        types=types,
+        entities=entities,
+    )

@@ -1,0 +1,351 @@
+"""Policies that share out time over tiers, carried out by offers of leases or in rounds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from apportion.cluster import TIERS
+from apportion.errors import InputError
+from apportion.mechanism.devices import Devices
+from apportion.mechanism.offers.candidates import accepts_from_s, next_acceptance_s
+from apportion.mechanism.priorities import Candidates, time_at_start
+from apportion.mechanism.scheduler import NOBODY
+from apportion.plain_arrays import array_of, plain
+from apportion.sim.network.pace import placings_of
+from apportion.sim.resolve import Resolver, Solves
+from apportion.sim.tiers.tier_problem import TierOptions
+from apportion.sim.tiers.tier_speeds import seen_slowdowns, tier_slowdowns
+from apportion.ties import OWED_S, first_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from apportion.cluster import Cluster
+    from apportion.mechanism.about import About
+    from apportion.mechanism.devices import Held
+    from apportion.mechanism.job_table import JobTable
+    from apportion.mechanism.offers import WaitingJobs
+    from apportion.mechanism.offers.leased_jobs import LeasedJobs
+    from apportion.mechanism.offers.rules import Rule
+    from apportion.mechanism.scheduler import Ran
+    from apportion.mechanism.shares import Shares
+    from apportion.policies import Instance, Policy
+    from apportion.sim.about import AboutRun
+    from apportion.sim.beliefs import Believed
+    from apportion.sim.network import NetworkModel
+    from apportion.sim.resolve import Pose
+    from apportion.sim.workload import Workload
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
+    Bools = NDArray[np.bool_]
+
+__all__ = ["TierShares", "TieredResolver", "seen_in_rounds"]
+
+_ARRAYS = ("target", "run_s", "owed", "at_start", "priority", "active")
+
+
+class TieredResolver(Resolver):
+    """Solves a policy over tiers of types, and learns how fast jobs are at any of them.
+
+    Parameters
+    ----------
+    policy, resolve_seconds, resolve_every, late_s
+        As in `Resolver`.
+    options
+        What jobs are believed to make at each tier.
+
+    Raises
+    ------
+    InputError
+        If the policy lets jobs share GPUs.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        resolve_seconds: float,
+        resolve_every: float | None,
+        options: TierOptions,
+        *,
+        pose: Pose | None = None,
+        late_s: float = 0.0,
+    ) -> None:
+        if policy.space_sharing:
+            raise InputError(
+                f"Policy {policy.label!r} lets jobs share GPUs; under leases, and in rounds with "
+                f"tiers=True, every gang has its GPUs to itself. Choose the policy without space "
+                f"sharing."
+            )
+        self._options = options
+        times = resolve_seconds, resolve_every
+        posed = pose or options.pose
+        super().__init__(policy, *times, options.table, options.believed, posed, late_s=late_s)
+
+    def solve(self, now_s: float) -> Shares:
+        """Return the shares of the jobs that are there, at each option."""
+        self.jobs.active = self._options.told.active
+        return super().solve(now_s)
+
+    def observe(self, ran: Ran) -> Ints:
+        """Learn from what ran; return the jobs whose believed speeds moved."""
+        moved = super().observe(self._options.by_itself(ran))
+        if moved.size:
+            self._options.believe(moved)
+        return moved
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a state of `state`."""
+        self.jobs.active = self._options.told.active
+        super().restore(state)
+        if not self.believed.fixed:
+            self._options.believe(np.arange(self.jobs.jobs))
+
+
+def seen_in_rounds(
+    policy: Policy, asked: bool | None, run: AboutRun, about: About, believed: Believed
+) -> TierOptions | None:
+    """Return the tiers over which a policy is solved in rounds; None if its shares are of types.
+
+    Parameters
+    ----------
+    policy
+        The policy.
+    asked
+        With None whatever slows gangs down is seen, by policies that know types and do not share
+        GPUs.
+    run, about
+        Jobs as they are, and what they run on.
+    believed
+        How fast jobs are believed to be.
+
+    Raises
+    ------
+    InputError
+        If tiers are asked for where nothing slows gangs down.
+    """
+    network, truth = about.network, run.truth
+    blind = policy.space_sharing or not policy.heterogeneity_aware
+    if asked is False or (asked is None and blind):
+        return None
+    if asked and network is None and truth.split_ratio is None:
+        raise InputError(
+            "tiers=True does nothing where gangs are as fast everywhere; give network=, or "
+            "placement_sensitive=True, or leave it out."
+        )
+    slowdown = seen_slowdowns(run.workload, about.cluster, network, truth.split_ratio)
+    if slowdown is None:
+        return None
+    placings = [] if network is None else placings_of(about.cluster, network)
+    job_type, layout, ratio = about.jobs.job_type, about.layout, truth.split_ratio
+
+    def slowdown_at(job: int, held: Held) -> float:
+        where = layout.placement(held)
+        slow = placings[held[0]].worth(job_type[job], where)[0] if placings else 1.0
+        return slow if ratio is None or len(where) == 1 else slow / float(ratio[job, held[0]])
+
+    return TierOptions(truth.told, believed, slowdown, slowdown_at, about.cluster)
+
+
+class TierShares:
+    """Offers free GPUs by share of time wanted over time received, per job, type and tier.
+
+    Option ``type * 3 + tier`` is a tier of an accelerator type. The policy is solved over these
+    options whenever a job has arrived or completed, gangs packed into machines and racks. A job is
+    offered a tier of a type at which it has a share; what nobody with a share accepts is lent to
+    the least served, each at the fastest tier of its types, fastest type first, unless the policy
+    says that it leaves GPUs idle. With a rule a job takes only tiers that it accepts by then,
+    whatever its shares, which know of no waits. What jobs are owed at a new solve is carried over,
+    up to one lease. Source: Gavel (Narayanan et al., OSDI 2020), section 5, its priorities.
+
+    It is the part of a scheduler that decides, `apportion.mechanism.offers.Takers`.
+
+    Parameters
+    ----------
+    policy
+        The policy.
+    told
+        What is known of the jobs.
+    believed
+        What is believed of their speeds on the types, communication aside.
+    workload, cluster, network
+        Jobs, whole racks, each of one accelerator type, and what slows gangs down.
+    lease_s
+        Length of a lease, seconds.
+    resolve_seconds, resolve_every
+        Least and most time between two solves, seconds, as in `apportion.sim.resolve.Resolver`.
+    rule
+        Which tiers a job accepts after which wait; at once by default.
+
+    Attributes
+    ----------
+    resolver
+        Asks the policy.
+
+    Raises
+    ------
+    InputError
+        If the policy lets jobs share GPUs, which leases do not, or a job cannot run.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        told: JobTable,
+        believed: Believed,
+        workload: Workload,
+        cluster: Cluster,
+        network: NetworkModel,
+        *,
+        lease_s: float,
+        resolve_seconds: float,
+        resolve_every: float | None,
+        rule: Rule | None = None,
+    ) -> None:
+        self._policy, self._lease_s, self._rule = policy, lease_s, rule
+        placings, layout = placings_of(cluster, network), Devices.of(cluster).layout
+
+        def slowdown_at(job: int, held: Held) -> float:
+            return placings[held[0]].worth(told.job_type[job], layout.placement(held))[0]
+
+        slowdown = tier_slowdowns(workload, cluster, network)
+        self._told = told
+        options = TierOptions(told, believed, slowdown, slowdown_at, cluster)
+        self._table, self._pose_of = options.table, options.pose
+        times, speed = (resolve_seconds, resolve_every), options.table.speed
+        self.resolver = TieredResolver(policy, *times, options, pose=self._pose)
+        self._fastest = _at_fastest_tier(speed)
+        self._one_option = np.eye(speed.shape[1], dtype=bool)
+        # The mechanism counts compute time as of what was believed in the beginning.
+        self._believed, self._first = believed, believed.speed.max(axis=1)
+        self._moved = False
+        none = np.zeros_like(speed)
+        self._target, self._run_s, self._owed, self._at_start = none, none, none, none
+        self._wanted = Candidates.of(none, speed, none)
+        self._priority = np.zeros(len(workload))
+        self._active: Ints = np.empty(0, dtype=np.intp)
+        self._seen: Ints | None = None
+        self._solved_s = -np.inf
+
+    def candidates(self, now_s: float, waiting: WaitingJobs) -> tuple[Ints, Bools]:
+        """Return the waiting job that is owed most, and one option that is free for it."""
+        self._look()
+        if now_s >= self.resolver.due_s:
+            self._solve(now_s, waiting.records)
+        opened = waiting.fits
+        if self._rule is not None:
+            opened = opened & (accepts_from_s(self._rule, waiting) <= now_s)
+        pair = self._most_owed(waiting, opened)
+        if pair is None and "leaves_gpus_idle" not in self._policy.traits:
+            pair = self._least_served(waiting, opened)
+        if pair is None:
+            return NOBODY, np.empty((0, self._fastest.shape[1]), dtype=bool)
+        position, option = pair
+        return np.array([position]), self._one_option[option : option + 1]
+
+    def next_change_s(self, now_s: float, waiting: WaitingJobs) -> float:
+        """Return when the policy is to be solved again, or a timer ends."""
+        self._look()
+        due_s = self.resolver.due_s if self.resolver.due_s > now_s else np.inf
+        if self._rule is None:
+            return due_s
+        return min(due_s, next_acceptance_s(self._rule, now_s, waiting))
+
+    @property
+    def asked(self) -> Solves:
+        """How often the policy was solved, and how long that took."""
+        return self.resolver.asked
+
+    def observe(self, ran: Ran) -> None:
+        """Learn from what ran."""
+        moved = self.resolver.observe(ran)
+        if moved.size:
+            self._fastest[moved] = _at_fastest_tier(self._table.speed[moved])
+            self._moved = self.resolver.changed = True
+
+    def state(self) -> dict[str, Any]:
+        """Return what later decisions depend on, for JSON."""
+        arrays = {name: plain(getattr(self, f"_{name}")) for name in _ARRAYS}
+        own = {"solved_s": self._solved_s, "moved": self._moved}
+        return {"resolver": self.resolver.state(), **own, **arrays}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a state of `state`."""
+        for name in _ARRAYS:
+            setattr(self, f"_{name}", array_of(state[name]))
+        self._solved_s, self._moved = state["solved_s"], state["moved"]
+        self.resolver.restore(state["resolver"])
+        self._fastest = _at_fastest_tier(self._table.speed)
+        self._wanted = Candidates.of(self._target, self._table.speed, self._owed)
+
+    def _look(self) -> None:
+        """See whether jobs have come or gone since the last solve, or are believed otherwise."""
+        if self._told.active is not self._seen:
+            self._seen = self._told.active
+            same = np.array_equal(self._seen, self._active)
+            self.resolver.changed = self._moved or not same
+
+    def _most_owed(self, waiting: WaitingJobs, opened: Bools) -> tuple[int, int] | None:
+        """Return the first by priority of those with a share: its position, and the option."""
+        wanted, position = self._wanted, np.full(self._target.shape[0], -1)
+        position[waiting.job] = np.arange(waiting.job.size)
+        here = position[wanted.rows]
+        free = ((here >= 0) & opened[here, wanted.types]).nonzero()[0]
+        if not free.size:
+            return None
+        cells = wanted.cells[free]
+        run_s = waiting.records.run_s.take(cells) - self._run_s.take(cells)
+        first = free[first_of([-wanted.share[free] / (self._at_start.take(cells) + run_s)])]
+        return int(here[first]), int(wanted.types[first])
+
+    def _least_served(self, waiting: WaitingJobs, opened: Bools) -> tuple[int, int] | None:
+        """Return to whom idle GPUs are lent: its position, and the option."""
+        speed = np.where(opened, self._fastest[waiting.job], 0.0)
+        able = speed.max(axis=1).nonzero()[0]
+        if not able.size:
+            return None
+        served = waiting.records.run_s[waiting.job[able]].sum(axis=1)
+        first = int(able[first_of([served], absolute=OWED_S)])
+        return first, int(speed[first].argmax())
+
+    def _solve(self, now_s: float, records: LeasedJobs) -> None:
+        """Ask the policy for new shares of the jobs that are here now."""
+        self._settle(now_s, records)
+        self._active = self._told.active
+        run_s = records.run_s.sum(axis=1)
+        ran = np.flatnonzero(run_s > 0)
+        rescaled = self._first[ran] / self._believed.speed[ran].max(axis=1)
+        self._priority[ran] = records.compute_s[ran] / run_s[ran] * rescaled
+        self._moved = False
+        self._target = np.zeros_like(self._table.speed)
+        self._target[self._active] = self.resolver.solve(now_s).alone
+        self._wanted = Candidates.of(self._target, self._table.speed, self._owed)
+        self._solved_s = now_s
+
+    def _settle(self, now_s: float, records: LeasedJobs) -> None:
+        """Close the books of the last shares: what is owed."""
+        run_s = records.run_s.copy()
+        if self._active.size:
+            wanted_s = self._target * (now_s - self._solved_s)
+            owed = self._owed + wanted_s - (run_s - self._run_s)
+            self._owed = np.clip(owed, -self._lease_s, self._lease_s)
+        self._run_s = run_s
+        self._at_start = time_at_start(self._owed, self._lease_s, carry_over=True)
+
+    def _pose(self, jobs: Ints, columns: Mapping[str, Floats]) -> Instance:
+        """Pose the problem of some jobs, with what is known of how they have run."""
+        known = dict(columns)
+        if "network_priority" in known:
+            known["network_priority"] = self._priority[jobs]
+        return self._pose_of(jobs, known)
+
+
+def _at_fastest_tier(speed: Floats) -> Floats:
+    """Keep the speed at the fastest tier of each type; 0 elsewhere, shape (jobs, options)."""
+    by_type = speed.reshape(len(speed), -1, len(TIERS))
+    fastest = by_type == by_type.max(axis=2, keepdims=True)
+    return np.asarray(speed * fastest.reshape(speed.shape), dtype=np.float64)

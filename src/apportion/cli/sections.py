@@ -1,0 +1,276 @@
+"""Settings that belong to an option: in its value, or in a section of a file of settings.
+
+``--mechanism "leases(lease_seconds=1800, timers=tuned)"`` says what
+``--mechanism leases --lease-seconds 1800 --timers tuned`` says, and so does a TOML file:
+
+    [mechanism]
+    name = "leases"
+    lease_seconds = 1800
+    timers = "tuned"
+
+Both become these words before they are read, so that every value passes one check. `--help` shows
+the option that a section is named after; ``apportion settings`` shows what goes with it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from apportion.errors import InputError, unknown_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["Settable", "add_setting", "as_given", "as_toml", "expanded"]
+
+_INSTEAD = {
+    "workload": ("generate",),
+    "generate": ("workload",),
+    "racks": ("cluster",),
+    "cluster": ("cluster",),
+    "mechanism": ("mechanism", "pair_estimates"),  # which not every mechanism heeds
+}
+"""Sections of a file that an option beside it, or one of its section, takes the place of."""
+
+_SETTING = re.compile(r"""\s*([a-z_]+)\s*=\s*('[^']*'|"[^"]*"|[^,'"]*?)\s*(?:,|$)""")
+_WITH_SETTINGS = re.compile(r"(?s)(.*?)\((.*)\)\s*")
+_LAST_BRACKETS = re.compile(r"""(?s)(.*)\(((?:[^()'"]|'[^']*'|"[^"]*"|\([^()]*\))*)\)\s*""")
+"""The settings are what the last brackets hold: a name before them may have brackets of its own."""
+
+
+_OF_ONE_CALL = ("--config", "--out", "--restart", "--dry-run", "--verbose", "--help")
+"""Options that say nothing of the runs."""
+
+
+class Settable(NamedTuple):
+    """One setting of a section: its option, how its value is written, and what it is."""
+
+    flag: str
+    metavar: str
+    help: str
+    hidden: bool
+
+
+def add_setting(
+    parser: Any, section: str, flag: str, *, key: str | None = None, hidden: bool = True, **how: Any
+) -> None:
+    """Add an option that belongs to a section.
+
+    Parameters
+    ----------
+    parser
+        Of a command, or a group of its options.
+    section
+        Named after its first option, ``mechanism``.
+    flag
+        The option, ``--lease-seconds``.
+    key
+        What the section calls it; by default as the option, with underscores.
+    hidden
+        Whether ``--help`` leaves it out.
+    how
+        As `argparse.ArgumentParser.add_argument` takes it.
+    """
+    own = flag.removeprefix("--").replace("-", "_")
+    told = Settable(flag, str(how.get("metavar", "")), str(how.get("help", "")), hidden)
+    sections = parser.get_default("sections") or {}  # one for a parser and its groups
+    sections.setdefault(section, {})[key or own] = told
+    parser.set_defaults(sections=sections)
+    parser.add_argument(flag, **how | ({"help": argparse.SUPPRESS} if hidden else {}))
+
+
+def expanded(words: Sequence[str], sections: Mapping[str, Mapping[str, Settable]]) -> list[str]:
+    """Write settings within values, and those of ``--config FILE.toml``, as options.
+
+    Parameters
+    ----------
+    words
+        The command and its options.
+    sections
+        What the command knows, by section and key.
+
+    Raises
+    ------
+    InputError
+        For what cannot be read, and unknown sections and keys, with the nearest.
+    """
+    found: list[str] = []
+    rest = iter(words)
+    file = None
+    several: dict[str, int] = {}
+    bracketed: set[str] = set()
+    for word in rest:
+        flag, equals, value = word.partition("=")
+        name = flag.removeprefix("--").replace("-", "_")
+        if not flag.startswith("--") or name not in (*sections, "config"):
+            found.append(word)
+            continue
+        value = value if equals else next(rest, "")
+        if name == "config" and value.endswith(".toml"):
+            file = value
+        elif name == "config" or not value:
+            found += [flag, value][: 1 + bool(value or equals)]
+        else:
+            own = _with_settings(name, flag, value, sections[name])
+            several[flag] = several.get(flag, 0) + 1
+            if len(own) > 1:
+                bracketed.add(flag)
+            found += own
+    for flag in sorted(bracketed):
+        if several[flag] > 1:
+            raise InputError(
+                f"{flag} stands {several[flag]} times, and settings in the brackets of one would "
+                f"hold for all; give them once, in the section [{flag.removeprefix('--')}] of a "
+                f"file for --config."
+            )
+    return found if file is None else [*found[:1], *_of_file(file, found, sections), *found[1:]]
+
+
+def _with_settings(section: str, flag: str, value: str, known: Mapping[str, Settable]) -> list[str]:
+    """Return one option and the settings in its value as options."""
+    within = _LAST_BRACKETS.fullmatch(value) or _WITH_SETTINGS.fullmatch(value)
+    if section == "generate":
+        plain, text = None, value if within is None else within[2]
+    elif within is None:
+        return [f"{flag}={value}"]
+    else:
+        plain, text = within[1].strip(), within[2]
+    words = [] if plain is None else [f"{flag}={plain}"]
+    place = 0
+    while text[place:].strip():
+        each = _SETTING.match(text, place)
+        if each is None:
+            raise InputError(
+                f"{flag} {value!r} cannot be read from {text[place:].strip()!r} on; settings are "
+                f"written NAME=VALUE with commas between them, values with commas in quotes."
+            )
+        setting = _known(f"setting of {flag}", each[1], known)
+        words.append(setting.flag + "=" + each[2].strip("'\""))
+        place = each.end()
+    return words
+
+
+def _known(what: str, key: str, known: Mapping[str, Settable]) -> Settable:
+    if key not in known:
+        raise unknown_name(what, key, known)
+    return known[key]
+
+
+def _of_file(
+    file: str, given: Sequence[str], sections: Mapping[str, Mapping[str, Settable]]
+) -> list[str]:
+    """Return the settings of a file as options, but for those that are given beside it."""
+    try:
+        content = tomllib.loads(Path(file).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"Cannot read {file!r}: {error.strerror}.") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{file!r} is no TOML: {error}.") from error
+    asked = {word.partition("=")[0] for word in given if word.startswith("--")}
+    replaced = _replaced(asked, sections)
+    words: list[str] = []
+    for name, value in content.items():
+        if not isinstance(value, dict):
+            flag = f"--{name.replace('_', '-')}"
+            if isinstance(value, bool):
+                words += [flag] * value
+            elif name not in sections:
+                words += _option(flag, value, asked)
+            elif name not in replaced:
+                inner = _with_settings(name, flag, _as_word(value), sections[name])
+                words += [word for word in inner if word.partition("=")[0] not in asked]
+            continue
+        if name not in sections:
+            raise unknown_name(f"section of {file}", name, sections)
+        for key, each in value.items() if name not in replaced else ():
+            known = _known(f"setting of [{name}] in {file}", key, sections[name])
+            words += _option(known.flag, each, asked)
+    return words
+
+
+def _replaced(asked: set[str], sections: Mapping[str, Mapping[str, Settable]]) -> set[str]:
+    """Return the sections of a file that options beside it take the place of."""
+    home = {each.flag: name for name, known in sections.items() for each in known.values()}
+    found: set[str] = set()
+    for flag in asked:
+        name = flag.removeprefix("--").replace("-", "_")
+        found.update(_INSTEAD.get(name, ()))
+        if home.get(flag) == "generate":
+            found.update(_INSTEAD["generate"])
+    return found
+
+
+def _option(flag: str, value: Any, asked: set[str]) -> list[str]:
+    several = flag == "--workload" and isinstance(value, list)  # which a sweep takes several times
+    return (
+        [] if flag in asked else [f"{flag}={_as_word(v)}" for v in (value if several else [value])]
+    )
+
+
+def _as_word(value: Any) -> str:
+    """Write a value of a file as the command line takes it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ",".join(map(_as_word, value))
+    if isinstance(value, dict):
+        return ",".join(f"{name}={_as_word(each)}" for name, each in value.items())
+    return str(value)
+
+
+def as_given(
+    text: str, words: Sequence[str], sections: Mapping[str, Mapping[str, Settable]] | None
+) -> str:
+    """Call settings by their names, unless some were given as options.
+
+    Parameters
+    ----------
+    text
+        Of an error.
+    words
+        What was given.
+    sections
+        What the command knows, by section and key, if it has any.
+    """
+    sections = sections or {}
+    hidden = {e.flag: key for known in sections.values() for key, e in known.items() if e.hidden}
+    if hidden.keys() & {word.partition("=")[0] for word in words}:
+        return text
+    said = re.sub(r"--[a-z][a-z-]*", lambda found: hidden.get(found[0], found[0]), text)
+    return text if said == text else f"{said} (`apportion settings` shows where it is given.)"
+
+
+def as_toml(args: argparse.Namespace) -> str:
+    """Write the options that are given as the text of a file that ``--config`` reads."""
+    home = {
+        each.flag: (section, key)
+        for section, known in args.sections.items()
+        for key, each in known.items()
+    }
+    tables: dict[str, list[str]] = {"": []}
+    for name, flag in args.flags.items():
+        value = getattr(args, name, None)
+        if value is None or value is False or flag in _OF_ONE_CALL:
+            continue
+        section, key = home.get(flag, ("", flag.removeprefix("--").replace("-", "_")))
+        tables.setdefault(section, []).append(f"{key} = {_toml(value)}")
+    parts = [*tables.pop("")]
+    for section, lines in tables.items():
+        parts += ["", f"[{section}]", *lines]
+    return "\n".join(parts) + "\n"
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, str) and value in ("yes", "no"):
+        return "true" if value == "yes" else "false"
+    if isinstance(value, dict):
+        inner = ", ".join(f"{json.dumps(name)} = {_toml(each)}" for name, each in value.items())
+        return f"{{{inner}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,47 @@
+"""``apportion settings``."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from typing import TYPE_CHECKING
+
+from apportion.cli.output import print_table, width
+from apportion.errors import unknown_name
+
+if TYPE_CHECKING:
+    import argparse
+
+__all__ = ["run"]
+
+
+def run(args: argparse.Namespace) -> None:
+    """List the settings of every option that has some, with what they are.
+
+    Raises
+    ------
+    InputError
+        For an option that has none.
+    """
+    sections = args.shown
+    if args.section is not None:
+        name = args.section.removeprefix("--").replace("-", "_")
+        if name not in sections:
+            raise unknown_name("option with settings", name, sections)
+        sections = {name: sections[name]}
+    if args.json:
+        print(
+            json.dumps({n: {k: s._asdict() for k, s in s_.items()} for n, s_ in sections.items()})
+        )
+        return
+    print("--mechanism 'leases(lease_seconds=1800)', and in a file for --config [mechanism] with")
+    print('name = "leases" and lease_seconds = 1800.')
+    for name, settings in sections.items():
+        print(f"\n[{name}]\n")
+        longest = max(map(len, settings))
+        room = max(width() - longest - 4, 30)
+        rows = []
+        for key, each in settings.items():
+            first, *more = textwrap.wrap(f"{each.metavar}  {each.help}", room)
+            rows += [[key, first], *(["", line] for line in more)]
+        print_table(["setting", "what it is"], rows, left=(0, 1))

@@ -1,0 +1,262 @@
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.typing import NDArray
+from scipy.optimize import linprog
+from tests.seeds import ranges_of_seeds
+
+import apportion as ap
+from apportion.errors import InputError
+from apportion.policies import (
+    HierarchicalFairness,
+    Instance,
+    MaxMinFairness,
+    Problem,
+    solve_instance,
+)
+
+Floats = NDArray[np.float64]
+INSTANCE = (
+    Path(__file__).parents[3].parent / "shared/data/gavel_instances/hierarchical_128_jobs.json"
+)
+
+
+def lexicographic_by_tests(speed: Floats, gpus: Floats, capacity: Floats) -> Floats:
+    """Raise all levels; then test every job by itself for whether it can rise further."""
+    n, k = speed.shape
+    norm = gpus / (speed @ capacity / capacity.sum())
+    u = np.zeros((n, n * k))
+    for i in range(n):
+        u[i, i * k : (i + 1) * k] = norm[i] * speed[i]
+    held = np.kron(gpus[None, :], np.eye(k))
+    time = np.kron(np.eye(n), np.ones((1, k)))
+    A, b = np.vstack([held, time]), np.concatenate([capacity, np.ones(n)])
+    frozen = np.full(n, np.nan)
+    while np.isnan(frozen).any():
+        active = np.isnan(frozen)
+        floor = np.vstack([-u[active], -u[~active]])
+        rise = np.concatenate([np.ones(active.sum()), np.zeros((~active).sum())])
+        limits = np.concatenate([np.zeros(active.sum()), -frozen[~active] + 1e-10])
+        full = np.vstack([np.hstack([A, np.zeros((len(A), 1))]), np.hstack([floor, rise[:, None]])])
+        best = linprog(np.append(np.zeros(n * k), -1), A_ub=full, b_ub=np.concatenate([b, limits]))
+        t = -float(best.fun or 0.0)
+        levels = np.where(active, t, frozen)
+        for i in np.flatnonzero(active).tolist():
+            others = np.vstack([A, -np.delete(u, i, axis=0)])
+            rest = np.concatenate([b, -np.delete(levels, i) + 1e-9])
+            most = -float(linprog(-u[i], A_ub=others, b_ub=rest).fun or 0.0)
+            if most < t * (1 + 1e-6):
+                frozen[i] = t
+    return frozen
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_levels_equal_those_found_by_testing_every_job(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n, k = 6, 3
+    speed, gpus = rng.uniform(1, 10, (n, k)), rng.choice([1.0, 2.0], n)
+    capacity = np.array([1.0, 2.0, 1.0])
+    solution = solve_instance(
+        MaxMinFairness(lexicographic=True), Instance.of_jobs(speed, gpus, capacity)
+    )
+    level = solution.throughput * gpus / (speed @ capacity / capacity.sum())
+    # Levels are floors: what is left over may lift a job that no longer counts.
+    expected = lexicographic_by_tests(speed, gpus, capacity)
+    np.testing.assert_allclose(np.sort(level), np.sort(expected), rtol=1e-5)
+
+
+def test_lexicographic_finish_times_by_hand() -> None:
+    # Only a runs on the K80 beside the V100 that b and c want: they are the ones to suffer.
+    T = pd.DataFrame({"v100": [1.0, 1.0, 1.0], "k80": [1.0, 0.0, 0.0]}, index=["a", "b", "c"])
+    jobs = pd.DataFrame({"steps_remaining": 900.0, "elapsed_s": 0.0}, index=T.index)
+    policy = ap.FinishTimeFairness(lexicographic=True)
+    a = ap.solve(policy, T, workers={"v100": 1, "k80": 1}, jobs=jobs)
+    np.testing.assert_allclose(a.throughput, [1.0, 0.5, 0.5], rtol=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_finish_times_are_lexicographically_least(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    speed, steps = rng.uniform(1, 10, (4, 2)), rng.uniform(1e3, 1e4, 4)
+    elapsed = rng.uniform(0, 500, 4)
+    columns = {"steps_remaining": steps, "elapsed_s": elapsed, "isolated_elapsed_s": elapsed}
+    instance = Instance.of_jobs(speed, np.ones(4), [1, 1], columns=columns)
+
+    def ratios(throughput: Floats) -> Floats:
+        alone = elapsed + steps / instance.isolated_throughput
+        return np.sort((elapsed + steps / throughput) / alone)[::-1]
+
+    policy = ap.FinishTimeFairness(lexicographic=True)
+    best = ratios(solve_instance(policy, instance).throughput)
+    plain = ratios(solve_instance(ap.FinishTimeFairness(), instance).throughput)
+    assert best[0] == pytest.approx(plain[0], rel=1e-5)
+    for _ in range(300):  # no allocation drawn at random comes before it
+        X = rng.dirichlet(np.ones(4), 2).T
+        X /= np.maximum(X.sum(axis=1, keepdims=True), 1)
+        other = ratios((speed * X).sum(axis=1))
+        differ = np.flatnonzero(np.abs(other - best) > 1e-4)
+        assert not differ.size or other[differ[0]] > best[differ[0]]
+
+
+def test_two_entities_by_hand() -> None:
+    T = pd.DataFrame({"v100": [1.0, 1.0, 1.0]}, index=["a", "b", "c"])
+    jobs = pd.DataFrame({"entity": ["x", "x", "y"]}, index=T.index)
+    even = ap.solve(HierarchicalFairness(), T, workers={"v100": 1}, jobs=jobs)
+    np.testing.assert_allclose(even.throughput, [0.25, 0.25, 0.5], atol=1e-8)
+    policy = HierarchicalFairness(weights={"x": 3, "y": 1})
+    weighted = ap.solve(policy, T, workers={"v100": 1}, jobs=jobs)
+    np.testing.assert_allclose(weighted.throughput, [0.375, 0.375, 0.25], atol=1e-8)
+    queue = ap.solve(HierarchicalFairness(inner="fifo"), T, workers={"v100": 1}, jobs=jobs)
+    np.testing.assert_allclose(queue.throughput, [0.5, 0.0, 0.5], atol=1e-8)
+
+
+def test_what_a_job_cannot_use_goes_to_its_entity_first() -> None:
+    T = pd.DataFrame({"v100": [1.0] * 4}, index=list("abcd"))
+    jobs = pd.DataFrame({"entity": ["x", "x", "y", "y"], "weight": [9.0, 1, 1, 1]}, index=T.index)
+    # Entity x has one of two GPUs: its heavy job cannot use 0.9 of 2 more than one GPU's time.
+    policy = HierarchicalFairness(weights={"x": 2, "y": 1})
+    a = ap.solve(policy, T, workers={"v100": 2}, jobs=jobs)
+    np.testing.assert_allclose(a.throughput, [1.0, 1 / 3, 1 / 3, 1 / 3], atol=1e-8)
+
+
+def test_three_levels_of_entities() -> None:
+    T = pd.DataFrame({"v100": [1.0] * 3}, index=list("abc"))
+    jobs = pd.DataFrame({"entity": ["u/x", "u/y", "v"]}, index=T.index)
+    policy = HierarchicalFairness(weights={"u": 1, "u/x": 3, "u/y": 1, "v": 1})
+    a = ap.solve(policy, T, workers={"v100": 1}, jobs=jobs)
+    np.testing.assert_allclose(a.throughput, [0.375, 0.125, 0.5], atol=1e-8)
+
+
+@pytest.mark.parametrize("weight", [0, -1.0, float("nan")])
+def test_weights_of_entities_are_positive(weight: float) -> None:
+    with pytest.raises(ap.InputError, match="'x'"):
+        HierarchicalFairness(weights={"x": weight})
+
+
+def test_entities_and_weights_must_match() -> None:
+    T = pd.DataFrame({"v100": [1.0, 1.0]}, index=["a", "b"])
+    jobs = pd.DataFrame({"entity": ["physics", "biology"]}, index=T.index)
+    for weights, message in (
+        ({"phisics": 1.0, "biology": 1.0}, "Did you mean 'physics'"),
+        ({"physics": 1.0}, "Entity 'biology' has no weight"),
+    ):
+        with pytest.raises(ap.InputError, match=message):
+            ap.solve(HierarchicalFairness(weights=weights), T, workers={"v100": 1}, jobs=jobs)
+    with pytest.raises(ap.InputError, match="no column 'entity'"):
+        ap.solve(HierarchicalFairness(), T, workers={"v100": 1})
+
+
+@pytest.mark.skipif(not INSTANCE.exists(), reason="needs ../shared/data/gavel_instances")
+@pytest.mark.parametrize("group", [True, False])
+def test_the_published_instance_of_128_jobs(group: bool) -> None:
+    given = json.loads(INSTANCE.read_text())
+    T = pd.DataFrame({job["id"]: job["throughput"] for job in given["jobs"]}).T
+    jobs = pd.DataFrame(
+        {
+            "scale_factor": [job["scale_factor"] for job in given["jobs"]],
+            "entity": [job["entity"] for job in given["jobs"]],
+        },
+        index=T.index,
+    )
+    workers = {name: int(count) for name, count in given["workers"].items()}
+    policy = HierarchicalFairness(weights=given["entity_weights"])
+    a = ap.solve(policy, T[list(workers)], workers=workers, jobs=jobs, group=group)
+    share = T[list(workers)] @ pd.Series(workers) / sum(workers.values())
+    level = (a.throughput / share).to_numpy()
+    np.testing.assert_allclose(level, given["expected"]["normalized_throughput"], atol=1e-6)
+    assert level.sum() == pytest.approx(143.01133185533195, abs=1e-5)
+
+
+INNER: Any = ("fairness", "fifo", "shortest_job_first", "makespan", "finish_time_fairness")
+
+
+@pytest.mark.parametrize("seeds", ranges_of_seeds(4, 100))
+def test_entities_share_among_their_jobs_as_each_of_them_says(seeds: range) -> None:
+    """A GPU of one type for each entity: closed forms, whatever the others choose."""
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        n = 4 * len(INNER)
+        speed = rng.uniform(1, 5, n)
+        elapsed = rng.uniform(0, 2000, n)
+        columns = {
+            "entity": np.repeat(INNER, 4),
+            "steps_remaining": rng.uniform(1e4, 3e4, n),
+            "elapsed_s": elapsed,
+            "isolated_elapsed_s": elapsed * rng.uniform(0.3, 1, n),
+            "weight": rng.choice([1.0, 2.0], n),
+            "arrival_s": rng.permutation(n).astype(float),
+        }
+        jobs = pd.DataFrame(columns, index=[f"j{k:02d}" for k in range(n)])
+        table = pd.DataFrame({"g": speed}, index=jobs.index)
+        policy = HierarchicalFairness(inner={name: name for name in INNER})
+        found = ap.solve(policy, table, workers={"g": len(INNER)}, jobs=jobs)
+        share = {name: found.X["g"][jobs["entity"] == name] for name in INNER}
+        of = {name: jobs[jobs["entity"] == name] for name in INNER}
+        weight = of["fairness"]["weight"]
+        np.testing.assert_allclose(share["fairness"], weight / weight.sum(), rtol=1e-6)
+        first = of["fifo"]["arrival_s"].argmin()
+        np.testing.assert_allclose(share["fifo"], np.eye(4)[first], atol=1e-9)
+        left_s = jobs["steps_remaining"] / speed
+        shortest = left_s[of["shortest_job_first"].index].argmin()
+        np.testing.assert_allclose(share["shortest_job_first"], np.eye(4)[shortest], atol=1e-9)
+        together = left_s[of["makespan"].index]
+        np.testing.assert_allclose(share["makespan"], together / together.sum(), rtol=1e-6)
+        late = of["finish_time_fairness"]
+        steps, pace = late["steps_remaining"], found.throughput[late.index]
+        alone_s = late["isolated_elapsed_s"] + steps / (table["g"][late.index] * len(INNER) / n)
+        ratio = (late["elapsed_s"] + steps / pace) / alone_s
+        np.testing.assert_allclose(ratio, ratio.iloc[0], rtol=1e-6)
+        assert share["finish_time_fairness"].sum() == pytest.approx(1.0)
+
+
+@dataclass(frozen=True)
+class Roots(ap.Policy):
+    """Gains fall with the square root."""
+
+    def objective(self, p: Problem) -> cp.Maximize:
+        return cp.Maximize(p.count @ cp.sqrt(p.throughput))
+
+
+@dataclass(frozen=True)
+class Dearest(ap.Policy):
+    """A job of twice the weight is worth three times as much."""
+
+    columns = ("weight",)
+
+    def objective(self, p: Problem) -> cp.Maximize:
+        return cp.Maximize(
+            p.total(cp.multiply(p.weight ** np.log2(3) / p.fastest_throughput, p.throughput))
+        )
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_entity_shares_by_any_policy(seed: int) -> None:
+    """One type and more jobs than GPUs: an entity has its part, and closed forms divide it."""
+    rng = np.random.default_rng(seed)
+    inner: dict[str, Any] = {"a": Roots(), "b": "nash_welfare", "c": Dearest()}
+    names = pd.Index([f"j{k:02d}" for k in range(15)])
+    weight = np.tile([1.0, 2.0, 4.0, 8.0, 16.0], 3)
+    jobs = pd.DataFrame({"entity": np.repeat(list(inner), 5), "weight": weight}, index=names)
+    speed = rng.uniform(1, 5, 15)
+    part = {"a": 1.0, "b": 0.5, "c": 2.5}  # GPUs
+    policy = HierarchicalFairness(weights=part, inner=inner)
+    found = ap.solve(policy, pd.DataFrame({"g": speed}, index=names), workers={"g": 4}, jobs=jobs)
+    share = found.X["g"].to_numpy().reshape(3, 5)
+    np.testing.assert_allclose(share[0], speed[:5] / speed[:5].sum(), rtol=1e-5)
+    np.testing.assert_allclose(share[1], 0.5 * weight[:5] / weight[:5].sum(), rtol=1e-5)
+    np.testing.assert_allclose(share[2], [0, 0, 0.5, 1, 1], atol=1e-8)
+
+
+def test_inner_policies_that_cannot_be_are_refused() -> None:
+    with pytest.raises(InputError, match="told by their paths"):
+        HierarchicalFairness(inner="hierarchical_fairness")
+    with pytest.raises(InputError, match="Did you mean 'nash_welfare'"):
+        HierarchicalFairness(inner={"a": "nash_welfar"})

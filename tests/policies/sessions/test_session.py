@@ -1,0 +1,359 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import cvxpy as cp
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.seeds import each_seed, sampled
+
+import apportion as ap
+from apportion.errors import InputError
+from apportion.policies import Instance
+from apportion.policies.sessions.warm_classes import WarmClasses
+from apportion.policies.solving.solvers.warm_highs import WarmSolver
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from apportion.policies import Problem
+    from apportion.policies.sessions.counted_solver import Route
+    from apportion.policies.sessions.session import Session
+
+GPUS = {"v100": 2, "p100": 3, "k80": 4}
+KINDS = pd.DataFrame(
+    {
+        "v100": [40.0, 12.0, 100.0, 70.0, 3.0, 24.0],
+        "p100": [22.0, 4.0, 51.0, 40.0, 1.0, 8.0],
+        "k80": [10.0, 1.0, 25.0, 21.0, 0.0, 2.0],
+    }
+)
+FACTS = pd.DataFrame({"scale_factor": [1, 1, 1, 2, 1, 2], "weight": [1.0, 1.0, 2.0, 1.0, 0.5, 1.0]})
+WARM = ("max_min_fairness", "max_min_fairness_agnostic", "max_total_throughput")
+ANEW = ("makespan", "fifo", "finish_time_fairness", "isolated", "nash_welfare", "proportional")
+# One number for each event: the kind of a job that comes, or -1 - (place of a job that goes).
+EVENTS = st.lists(st.integers(-6, 5), min_size=1, max_size=9)
+
+
+def facts_of(job: str) -> dict[str, Any]:
+    """What is told of a job whose name is its kind and its number, different for each."""
+    kind, number = (int(part) for part in job.split("-"))
+    return {
+        "scale_factor": FACTS.loc[kind, "scale_factor"],
+        "weight": FACTS.loc[kind, "weight"],
+        "arrival_s": 10.0 * number,
+        "elapsed_s": 5.0 * number,
+        "steps_remaining": 1000.0 * (1 + number % 4),
+    }
+
+
+def told(jobs: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    speeds = {job: KINDS.iloc[int(job.split("-")[0])].to_dict() for job in jobs}
+    return speeds, {job: facts_of(job) for job in jobs}
+
+
+def from_nothing(policy: str | ap.Policy, jobs: Sequence[Any], **options: Any) -> ap.Allocation:
+    speeds, facts = told(jobs)
+    table = pd.DataFrame.from_dict(facts, orient="index")
+    return ap.solve(policy, speeds, workers=GPUS, jobs=table, **options)
+
+
+def play(s: Session, events: Sequence[int]) -> Any:
+    """Yield after each event that leaves jobs; half of the arrivals are tables."""
+    for number, event in enumerate(events):
+        if event >= 0:
+            speeds, facts = told([f"{event}-{number}"])
+            if number % 2:
+                s.add(pd.DataFrame.from_dict(speeds, orient="index"), pd.DataFrame(facts).T)
+            else:
+                s.add(speeds, facts)
+        elif len(s):
+            s.remove([s.jobs[event % len(s)]])
+        if len(s):
+            yield
+
+
+@pytest.mark.parametrize("policy", sampled(WARM, 2))
+@settings(
+    max_examples=5, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+@given(events=EVENTS)
+def test_after_any_events_a_session_has_what_solve_has(policy: str, events: list[int]) -> None:
+    with ap.session(policy, GPUS) as s:
+        for _ in play(s, events):
+            found, expected = s.solve(), from_nothing(policy, s.jobs)
+            assert found.objective == pytest.approx(expected.objective, rel=1e-8)
+            assert found.gap <= 1e-8
+            pd.testing.assert_frame_equal(found.X, expected.X, atol=1e-7, rtol=0)
+            pd.testing.assert_series_equal(found.throughput, expected.throughput, rtol=1e-6)
+            assert found.stats["path"] == "direct deltas"
+
+
+@pytest.mark.parametrize("policy", sampled(ANEW, 2))
+def test_other_policies_are_solved_anew_with_the_same_result(policy: str) -> None:
+    with ap.session(policy, GPUS) as s:
+        found = [s.solve() for _ in play(s, [0, 1, 3, -2, 1, 0])][-1]
+        expected = from_nothing(policy, s.jobs)
+        assert found.stats["path"] == "solved anew"
+        assert found.objective == pytest.approx(expected.objective, rel=1e-8)
+        pd.testing.assert_frame_equal(found.X, expected.X, atol=1e-7)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("second_stage", [True, False])
+def test_both_routes_lead_to_the_same_allocation(second_stage: bool) -> None:
+    events = [0, 1, 2, 3, 4, 5, -1, -3, 2, -1, 0, -2]
+    results: dict[str, list[tuple[float, float]]] = {}
+    routes: tuple[Route, ...] = ("direct deltas", "parametrised")
+    for route in routes:
+        with ap.session("max_min_fairness", GPUS, route=route, second_stage=second_stage) as s:
+            found = [s.solve() for _ in play(s, events)]
+        assert {each.stats["path"] for each in found} == {route}
+        results[route] = [(each.objective, float(each.prices.sum())) for each in found]
+    np.testing.assert_allclose(results["direct deltas"], results["parametrised"], rtol=1e-9)
+
+
+def test_a_job_more_of_a_class_moves_one_coefficient_a_type() -> None:
+    with ap.session("max_min_fairness", GPUS) as s:
+        s.add(*told(["0-0", "1-1", "1-2"]))
+        s.solve()
+        s.add(*told(["1-3"]))
+        assert s.solve().stats["changed"] == len(GPUS)
+        assert s.solve().stats["changed"] == 0
+
+
+def test_a_class_that_has_no_jobs_left_binds_nobody() -> None:
+    slow = {"slow": {"v100": 1.0, "p100": 1.0, "k80": 1.0}}
+    quick = {"quick": {"v100": 100.0, "p100": 1.0, "k80": 1.0}}
+    with ap.session("max_min_fairness", {"v100": 9, "p100": 1, "k80": 1}) as s:
+        s.add(slow)
+        s.add(quick)
+        together = s.solve()
+        assert together.objective == pytest.approx(1.0)  # the slow one runs all the time
+        s.remove("slow")
+        alone = s.solve()
+        assert alone.objective == pytest.approx(100 / ((9 * 100 + 2) / 11))
+        assert alone.X.index.tolist() == ["quick"]
+        s.add(slow)
+        assert s.solve().objective == pytest.approx(together.objective)
+
+
+def test_every_class_can_be_empty_and_fill_again() -> None:
+    with ap.session("max_min_fairness", GPUS) as s:
+        s.add(*told(["0-0", "3-1"]))
+        before = s.solve()
+        s.remove(["0-0", "3-1"])
+        assert len(s) == 0
+        with pytest.raises(InputError, match="no jobs in the session"):
+            s.solve()
+        s.add(*told(["3-1", "0-0"]))
+        after = s.solve()
+    pd.testing.assert_frame_equal(after.X.sort_index(), before.X.sort_index(), atol=1e-9)
+
+
+def test_results_outlive_later_events_and_the_session() -> None:
+    with ap.session("max_min_fairness", GPUS) as s:
+        s.add(*told([f"{kind}-{kind}" for kind in range(5)]))
+        early = s.solve()
+        s.remove([job for job in s.jobs if job != "4-4"])
+        s.add(*told(["5-9"]))  # a new class: those without jobs are dropped
+        late = s.solve()
+    assert early.X.index.tolist() == ["0-0", "1-1", "2-2", "3-3", "4-4"]
+    pd.testing.assert_frame_equal(
+        early.X, from_nothing("max_min_fairness", list(early.X.index)).X, atol=1e-7
+    )
+    pd.testing.assert_frame_equal(
+        late.X, from_nothing("max_min_fairness", ["4-4", "5-9"]).X, atol=1e-7
+    )
+    assert late.stats["classes"] == 2
+
+
+def test_a_closed_session_cannot_be_used_and_an_error_closes_it() -> None:
+    s = ap.session("max_min_fairness", GPUS)
+    s.add(*told(["0-0"]))
+    with pytest.raises(InputError, match="removed twice"), s:
+        s.remove(["0-0", "0-0"])
+    for use in (s.solve, lambda: s.add(*told(["1-1"])), lambda: s.remove(["0-0"]), s.__enter__):
+        with pytest.raises(InputError, match="session is closed"):
+            use()
+
+
+@pytest.mark.parametrize(
+    ("attempt", "message"),
+    [
+        (lambda s: s.add(*told(["1-9", "0-0"])), "Job '0-0' is in the session already"),
+        (lambda s: s.add({"new": {"v100": 1.0, "p100": 1.0, "k80": -1.0}}), "'new' on 'k80'"),
+        (lambda s: s.add({"new": {"v100": 1.0, "t4": 1.0}}), "type of this session 't4'"),
+        (
+            lambda s: s.add({"new": dict.fromkeys(GPUS, 1.0)}, {"new": {"scale_factor": 5}}),
+            "Job 'new' fits nowhere: it needs 5 GPUs",
+        ),
+        (lambda s: s.add({"new": dict.fromkeys(GPUS, 1.0)}, {"mew": {"weight": 1}}), "'new'"),
+        (lambda s: s.remove(["1-1", "2-7"]), "Unknown job to remove '2-7'"),
+        (lambda s: s.remove(["1-1", "1-1"]), "Job '1-1' is to be removed twice"),
+        (lambda s: s.update({"1-1": {"weight": 2.0}, "8-8": {"weight": 1.0}}), "'8-8'"),
+        (lambda s: s.update({"1-1": {"weight": -2.0}}), "Job '1-1' has weight"),
+        (
+            lambda s: s.add(
+                ap.ThroughputTensor.of_combinations({("a", "b"): [[1.0] * 3] * 2}, list(GPUS))
+            ),
+            "single jobs",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_bad_input_is_named_and_changes_nothing(attempt: Any, message: str) -> None:
+    with ap.session("max_min_fairness", GPUS) as s:
+        s.add(*told(["0-0", "1-1"]))
+        before, jobs = s.solve(), s.jobs
+        with pytest.raises(InputError, match=message):
+            attempt(s)
+        assert s.jobs == jobs
+        pd.testing.assert_frame_equal(s.solve().X, before.X)
+
+
+def test_what_a_session_cannot_do_is_refused_when_it_is_opened() -> None:
+    with pytest.raises(InputError, match="share GPUs"):
+        ap.session("max_min_fairness_space_sharing", GPUS)
+    with pytest.raises(InputError, match="Did you mean 'max_min_fairness'"):
+        ap.session("max_min_fairnes", GPUS)
+    with pytest.raises(InputError, match="direct deltas, parametrised"):
+        ap.session("fifo", GPUS, route="delta")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("policy", ["max_min_fairness", "makespan"])
+def test_updated_columns_count_from_the_next_solve(policy: str) -> None:
+    jobs = ["0-0", "1-1", "1-5"]
+    speeds, facts = told(jobs)
+    with ap.session(policy, GPUS) as s:
+        s.add(speeds, facts)
+        s.solve()
+        s.update({"1-5": {"weight": 4.0, "steps_remaining": 99.0}})
+        found = s.solve()
+    facts["1-5"] |= {"weight": 4.0, "steps_remaining": 99.0}
+    table = pd.DataFrame.from_dict(facts, orient="index")
+    expected = ap.solve(policy, speeds, workers=GPUS, jobs=table)
+    pd.testing.assert_frame_equal(found.X, expected.X, atol=1e-7)
+
+
+@dataclass(frozen=True)
+class CappedTotal(ap.Policy):
+    """Largest total throughput, each job at most half the time and each GPU type half used."""
+
+    name = "capped_total"
+    columns = ()
+
+    def objective(self, p: Problem) -> cp.Maximize:
+        return cp.Maximize(p.total(cp.multiply(1 / p.fastest_throughput, p.throughput) - 0.1))
+
+    def constraints(self, p: Problem) -> Sequence[cp.Constraint]:
+        return [p.time <= 0.5, p.total(p.time) <= 3]
+
+
+@dataclass(frozen=True)
+class ByShareOfJobs(CappedTotal):
+    """Reads the counts in a way that is no affine function of them."""
+
+    name = "by_share_of_jobs"
+
+    def constraints(self, p: Problem) -> Sequence[cp.Constraint]:
+        return [5 / p.instance.count.sum() >= p.X]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("policy", "path"),
+    [(CappedTotal(), "direct deltas"), (ByShareOfJobs(), "solved anew")],
+    ids=["affine in the counts", "not affine"],
+)
+def test_a_policy_of_ones_own_is_kept_warm_where_that_is_exact(policy: Any, path: str) -> None:
+    with ap.session(policy, GPUS) as s:
+        for _ in play(s, [0, 1, 1, 3, 5, -1, -1, 2, 2, 2]):
+            found, expected = s.solve(), from_nothing(policy, s.jobs)
+            assert found.stats["path"] == path
+            assert found.objective == pytest.approx(expected.objective, rel=1e-8)
+            pd.testing.assert_frame_equal(found.X, expected.X, atol=1e-7)
+
+
+def test_labels_make_an_allocation_like_that_of_solve() -> None:
+    with ap.session("max_min_fairness", GPUS) as s:
+        s.add(*told(["0-0", "1-1"]))
+        found = s.solve()
+    expected = from_nothing("max_min_fairness", ["0-0", "1-1"])
+    assert repr(found).splitlines()[1:] == repr(expected).splitlines()[1:]
+    assert (found.policy, found.unit, found.status) == (repr(ap.MaxMinFairness()), "", "optimal")
+    pd.testing.assert_series_equal(found.prices, expected.prices, rtol=1e-9)
+    assert found.message == ""
+
+
+def test_tiers_are_left_to_solve_which_knows_what_packs() -> None:
+    cluster = ap.Cluster({"v100": 8}, gpus_per_machine=4)
+    options = pd.MultiIndex.from_product([["v100"], ["machine", "network"]])
+    speeds = pd.DataFrame([[9.0, 5.0], [4.0, 3.0]], ["a", "b"], options)
+    jobs = pd.DataFrame({"scale_factor": [3, 2]}, ["a", "b"])
+    with ap.session("max_min_fairness", cluster) as s:
+        s.add(speeds, jobs)
+        found = s.solve()
+    expected = ap.solve("max_min_fairness", speeds, workers=cluster, jobs=jobs)
+    assert found.stats["path"] == "solved anew"
+    pd.testing.assert_frame_equal(found.X, expected.X, atol=1e-7)
+
+
+def test_where_a_warm_start_fails_the_result_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    events = [0, 1, 2, 3, -1, 1]
+    with ap.session("max_min_fairness", GPUS) as s:
+        usual = [s.solve().objective for _ in play(s, events)]
+    truthful = WarmSolver._attempt
+
+    def out_of_time(self: WarmSolver, budget_s: float | None) -> Any:
+        return truthful(self, 0.0)
+
+    monkeypatch.setattr(WarmSolver, "_attempt", out_of_time)
+    with ap.session("max_min_fairness", GPUS) as s:
+        slow = [s.solve() for _ in play(s, events)]
+    assert {each.stats["solver"] for each in slow} == {"clarabel"}
+    np.testing.assert_allclose([each.objective for each in slow], usual, rtol=1e-7)
+
+
+def test_kinds_that_never_return_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("apportion.policies.sessions.job_kinds._SPARE", 3)
+    with ap.session("max_min_fairness", GPUS) as s:
+        for number in range(20):
+            s.add(*told([f"0-{number}"]))
+            s.remove([f"0-{number}"])
+        assert len(s._jobs.classes.known) <= 4
+
+
+def test_many_classes_are_solved_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("apportion.policies.sessions.warm_classes._MOST_CLASSES", 1)
+    with ap.session("max_min_fairness", GPUS) as s:
+        s.add(*told(["0-0", "1-1"]))
+        assert s.solve().stats["path"] == "solved anew"
+
+
+def test_without_any_jobs_there_is_nothing_to_count() -> None:
+    instance = Instance.of_jobs([[1.0]], [1.0], [1.0])
+    warm = WarmClasses.of(ap.MaxMinFairness(), instance)
+    assert warm is not None
+    assert np.isnan(warm.solve(np.zeros(1)).objective)
+
+
+@pytest.mark.parametrize("policy", ["max_total_throughput", "max_min_fairness", "makespan"])
+@pytest.mark.parametrize("seed", each_seed(2, 3))
+def test_rows_that_stand_for_several_jobs_count_as_many(policy: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    names = list("abcde")
+    speeds = pd.DataFrame(np.exp(rng.normal(size=(5, 2))), columns=["v100", "k80"], index=names)
+    facts = {"count": rng.integers(1, 5, 5), "steps_remaining": 10 ** rng.uniform(2, 5, 5)}
+    jobs = pd.DataFrame(facts, index=speeds.index)
+    opened = ap.session(policy, "v100=2,k80=1")
+    opened.add(speeds, jobs)
+    opened.solve()
+    opened.remove(["a"])
+    anew = ap.solve(policy, speeds.loc["b":], workers="v100=2,k80=1", jobs=jobs.loc["b":])
+    assert opened.solve().objective == pytest.approx(anew.objective, rel=1e-9)
+    assert np.allclose(opened.solve().X, anew.X, atol=1e-7)

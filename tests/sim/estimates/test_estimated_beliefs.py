@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from tests.seeds import ranges_of_seeds
+from tests.sim.stopping.stops import run_with_stops
+
+import apportion as ap
+from apportion.cli.parser import parse
+from apportion.sim.beliefs import Agnostic, Told
+from apportion.sim.beliefs.estimated import Estimated
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from apportion.sim import Workload
+
+CLUSTER = "v100=8,p100=8,k80=8"
+
+
+def some_jobs(seed: int, jobs: int = 25) -> Workload:
+    return ap.generate_workload(jobs=jobs, seed=seed, jobs_per_hour=8, scale_factors="gavel")
+
+
+@pytest.mark.parametrize("mechanism", ["rounds", "exact"])
+def test_what_is_told_by_default_is_the_truth(mechanism: Any) -> None:
+    ways: list[dict[str, Any]] = [{}, {"speeds": "told"}, {"beliefs": Told()}]
+    runs = [
+        ap.simulate("max_min_fairness", some_jobs(1), CLUSTER, mechanism=mechanism, **told)
+        for told in ways
+    ]
+    assert runs[0].jobs.equals(runs[1].jobs)
+    assert runs[0].jobs.equals(runs[2].jobs)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("seeds", ranges_of_seeds(1, 3))
+def test_who_knows_every_type_by_heart_does_as_well_as_who_is_told(seeds: range) -> None:
+    known = Estimated(references=26, rows="type", noise=1e-4, optimism=0.0)
+    for seed in seeds:
+        told = ap.simulate("max_min_fairness", some_jobs(seed), CLUSTER)
+        estimated = ap.simulate("max_min_fairness", some_jobs(seed), CLUSTER, beliefs=known)
+        expected = told.summary()["mean_jct_s"]
+        assert estimated.summary()["mean_jct_s"] == pytest.approx(expected, rel=0.02)
+
+
+@pytest.mark.parametrize("mechanism", ["rounds", "exact"])
+@pytest.mark.parametrize("rows", ["job", "type"])
+def test_jobs_are_as_fast_as_they_are_whatever_is_believed(mechanism: Any, rows: Any) -> None:
+    workload = some_jobs(2, jobs=14)
+    beliefs = Estimated(references=8, rows=rows, seed=3)
+    run = ap.simulate("max_min_fairness", workload, CLUSTER, mechanism=mechanism, beliefs=beliefs)
+    again = ap.simulate("max_min_fairness", workload, CLUSTER, mechanism=mechanism, beliefs=beliefs)
+    assert run.jobs.equals(again.jobs)
+    steps = (run.received * workload.throughput_of(CLUSTER)).sum(axis=1)
+    if mechanism == "rounds":  # exact shares hold several types at once, for parts of the time
+        np.testing.assert_allclose(steps, workload.jobs["total_steps"], rtol=1e-6)
+        ap.check_schedule(run, workload, CLUSTER)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("seeds", [range(1), pytest.param(range(3), marks=pytest.mark.slow)])
+def test_estimates_are_worth_it(seeds: range) -> None:
+    ratios = []
+    for seed in seeds:
+        workload = some_jobs(seed, jobs=40)
+        told, estimated, agnostic = (
+            ap.simulate("max_min_fairness", workload, CLUSTER, speeds=each, seed=seed)
+            for each in ("told", "estimated", "agnostic")
+        )
+        jct = [run.summary()["mean_jct_s"] for run in (told, estimated, agnostic)]
+        ratios.append([jct[1] / jct[0], jct[2] / jct[0]])
+    estimated_ratio, agnostic_ratio = np.mean(ratios, axis=0)
+    assert estimated_ratio < 1.06
+    assert estimated_ratio + 0.05 < agnostic_ratio
+
+
+@pytest.mark.thorough
+def test_what_was_learnt_outlives_the_run(tmp_path: Path) -> None:
+    beliefs = Estimated(references=6, seed=1)
+    simulate = partial(
+        ap.simulate, "max_min_fairness", some_jobs(4, jobs=12), CLUSTER, beliefs=beliefs
+    )
+    run = run_with_stops(simulate, tmp_path / "run.json", every=40)
+    assert run.jobs.equals(simulate().jobs)
+
+
+@pytest.mark.parametrize(
+    ("told", "message"),
+    [
+        ({"speeds": "estimate"}, "Did you mean 'estimated'"),
+        ({"speeds": "estimated", "references": 27}, "has throughputs of 26 job types only"),
+        ({"speeds": "estimated", "references": 2.5}, "references is 2.5"),
+        ({"speeds": "estimated", "optimism": -1}, "optimism is -1"),
+        ({"references": 3}, "references=3 is for speeds='estimated'"),
+        ({"speeds": "agnostic", "optimism": 3.0}, "optimism=3.0 is for speeds='estimated'"),
+        ({"speeds": "estimated", "learn_pairs": True}, "go with speeds='told' only"),
+        ({"speeds": "agnostic", "beliefs": Agnostic()}, "none of the three with beliefs="),
+        ({"learn_pairs": True, "mechanism": "leases"}, "does nothing to 'leases'"),
+    ],
+)
+def test_what_cannot_be_told_is_refused(told: dict[str, Any], message: str) -> None:
+    with pytest.raises(ap.InputError, match=message):
+        ap.simulate("fifo", some_jobs(0, jobs=2), CLUSTER, **told)
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        *({"references": -1}, {"optimism": "x"}, {"noise": -0.1}),
+        *({"rows": "jobs"}, {"seed": 1.5}, {"model": "additive"}),
+    ],
+)
+def test_options_of_estimates_are_checked(option: dict[str, Any]) -> None:
+    with pytest.raises(ap.InputError, match=next(iter(option))):
+        Estimated(**option)
+
+
+def test_the_command_line_knows_them() -> None:
+    words = ["--speeds", "estimated", "--references", "8", "--optimism", "0.5"]
+    args = parse(["compare", *words])
+    assert (args.speeds, args.references, args.optimism) == ("estimated", 8, 0.5)

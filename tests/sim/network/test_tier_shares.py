@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from apportion.cluster import TIERS, Cluster
+from apportion.errors import InputError
+from apportion.policies import get_policy, solve, solve_instance
+from apportion.sim import Workload, generate_rack_workload, simulate
+from apportion.sim.network import get_network
+from apportion.sim.tiers.tier_problem import tier_problem
+from apportion.sim.tiers.tier_speeds import tier_speeds
+from apportion.tensor import ThroughputTensor
+
+RACKS = Cluster.of_racks(2, machines_per_rack=2, gpus_per_machine=4)
+
+
+def jobs_of(*gangs: int, hours: float = 10.0, **columns: Any) -> Workload:
+    """ResNet18 jobs that all arrive at once, each an hour of compute for 3600 steps."""
+    table = pd.DataFrame(
+        {"job_type": "ResNet18", "scale_factor": gangs, "total_steps": 3600.0 * hours, **columns}
+    )
+    index = pd.MultiIndex.from_tuples([("ResNet18", gang) for gang in sorted(set(gangs))])
+    return Workload("by hand", table, pd.DataFrame({"gpu": 1.0}, index=index))
+
+
+@pytest.mark.parametrize(
+    ("gpus", "tiers"), [(1, 1), (2, 3), (4, 3), (5, 2), (8, 2), (9, 1), (16, 1)]
+)
+def test_speeds_are_known_at_the_tiers_that_a_gang_can_lie_at(gpus: int, tiers: int) -> None:
+    network = get_network("table1", cluster=RACKS)
+    speeds = tier_speeds(jobs_of(gpus), RACKS, network)[0]
+    # One GPU lies in a machine only, more than 4 in none, more than 8 in no rack.
+    assert np.count_nonzero(speeds) == tiers
+    assert speeds[2] > 0 or gpus == 1
+
+
+def test_speeds_are_the_isolated_one_over_one_plus_the_overhead() -> None:
+    cluster = Cluster.of_racks(2)
+    speeds = tier_speeds(jobs_of(8, 1), cluster, get_network("table1", cluster=cluster))
+    # ResNet18 in Table I: 7, 116 and 2749 %.
+    np.testing.assert_allclose(speeds[0], [1 / 1.07, 1 / 2.16, 1 / 28.49])
+    np.testing.assert_allclose(speeds[1], [1, 0, 0])
+
+
+def test_two_gangs_share_the_one_machine_and_neither_waits_for_ever() -> None:
+    cluster = Cluster.of_racks(1, machines_per_rack=1, gpus_per_machine=4)
+    run = simulate("max_min_fairness", jobs_of(4, 4), cluster, mechanism="leases", network="none")
+    jobs = run.jobs
+    # Ten hours each in turns of an hour: the first ends before its last lease would.
+    held = jobs["machine_s"].to_numpy() / 3600
+    np.testing.assert_allclose(held, 10, rtol=0.01)
+    assert jobs["completion_s"].min() / 3600 == pytest.approx(19, rel=0.01)
+    assert jobs["completion_s"].max() / 3600 == pytest.approx(20, rel=0.01)
+
+
+def test_time_follows_weights() -> None:
+    cluster = Cluster.of_racks(1, machines_per_rack=1, gpus_per_machine=4)
+    workload = jobs_of(4, 4, hours=30.0, weight=[3.0, 1.0])
+    run = simulate("max_min_fairness", workload, cluster, mechanism="leases", network="none")
+    # Of the first forty hours the heavier one has three quarters.
+    assert run.jobs["completion_s"].iloc[0] / 3600 == pytest.approx(40, abs=2)
+
+
+def test_a_policy_keeps_gangs_in_machines_where_there_is_room() -> None:
+    run = simulate("max_total_throughput", jobs_of(4, 4, 4, 4), RACKS, network="table1")
+    assert (run.jobs["machine_s"] > 0).all()
+    assert (run.jobs[["rack_s", "network_s"]] == 0).all().all()
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("policy", ["fifo", "finish_time_fairness", "network_sensitive"])
+def test_policies_run_to_the_end_and_hold_what_they_compute(policy: str) -> None:
+    workload = generate_rack_workload(jobs=15, seed=1, max_scale_factor=16)
+    run = simulate(policy, workload, RACKS, mechanism="leases")
+    np.testing.assert_allclose(run.jobs["compute_s"], workload.jobs["duration_s"], rtol=1e-9)
+    used = run.rounds[[f"{tier}_gpus" for tier in TIERS]].sum(axis=1)
+    length = run.rounds["end_s"] - run.rounds["start_s"]
+    assert (used <= RACKS.total_gpus * length * (1 + 1e-9)).all()
+    assert run.settings["network"] == "table1"
+    assert run.solves > 0
+    assert run.policy_seconds > 0
+
+
+def test_fewer_solves_with_time_between_them() -> None:
+    workload = generate_rack_workload(jobs=12, seed=1, max_scale_factor=16)
+    often, seldom = (
+        simulate("fifo", workload, RACKS, mechanism="leases", resolve_seconds=seconds)
+        for seconds in (0.0, 86400.0)
+    )
+    assert seldom.solves < often.solves
+    assert seldom.jobs["completion_s"].notna().all()
+
+
+def test_space_sharing_is_refused() -> None:
+    with pytest.raises(InputError, match="lets jobs share GPUs; under leases"):
+        simulate("max_min_fairness_space_sharing", jobs_of(1), RACKS, mechanism="leases")
+
+
+@pytest.mark.parametrize("policy", ["max_min_fairness", "max_total_throughput"])
+def test_types_and_tiers_are_posed_as_solve_poses_them_of_labels(policy: str) -> None:
+    cluster = Cluster.of_racks({"k80": 1, "v100": 2}, machines_per_rack=2, gpus_per_machine=4)
+    jobs = jobs_of(3, 3, 4, 6, 8, 1, 12)
+    types = pd.DataFrame({"k80": 0.4, "v100": 1.0}, index=jobs.throughputs.index)
+    jobs = Workload("by hand", jobs.jobs, types)
+    speed = tier_speeds(jobs, cluster, get_network("table1", cluster=cluster))
+    scale = jobs.jobs["scale_factor"]
+    names = pd.MultiIndex.from_tuples([(job, job) for job in scale.index], names=["row", "job"])
+    options = pd.MultiIndex.from_product(
+        [cluster.accelerators, TIERS], names=["accelerator", "tier"]
+    )
+    tensor = ThroughputTensor(pd.DataFrame(speed, index=names, columns=options))
+    posed = tier_problem(speed, scale.to_numpy(), cluster, {})
+    own = (solve_instance(get_policy(policy), posed).X * speed).sum(axis=1)
+    solved = solve(policy, tensor, workers=cluster, jobs=scale.to_frame())
+    np.testing.assert_allclose(own, (solved.X.to_numpy() * speed).sum(axis=1), rtol=1e-6)

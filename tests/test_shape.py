@@ -1,0 +1,139 @@
+"""How the code is laid out, counted: what may only get less stands in lists with its number."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections import Counter, defaultdict
+from functools import cache
+from pathlib import Path
+
+import pytest
+from tests.calls import COUNTED, FILE, calls_of, counted, twenty_jobs, versions
+from tests.test_layout import FOLDERS, ROOT, sources
+
+import apportion as ap
+
+SOLVE_FILES, SOLVE_FUNCTIONS = 15, 120
+LOOSE = 25
+CROWDED = {
+    "sim": 39,
+    "sim/network": 30,
+    "src/apportion": 28,
+    "tests/oracles": 26,
+}
+"""Folders that have more files than can be taken in at a glance: to be split, not to be filled."""
+BOTH_WAYS = {
+    ("sim/contention", "sim/network"),
+    ("sim/elastic", "sim/inference"),
+    ("sim/network", "sim/phases"),
+}
+"""Neighbours that import each other, so that neither can be read or changed by itself."""
+PARAMETERS = 12
+MANY_PARAMETERS = {
+    "apportion.experiments.comparisons.run.compare": 15,
+    "apportion.experiments.sweeps.run.sweep": 14,
+    "apportion.policies.labelled.solve": 16,
+    "apportion.sim.contention.kernel._take_in": 13,
+    "apportion.sim.contention.kernel.advance": 23,
+    "apportion.sim.contention.kernel_links._ask_about": 15,
+}
+"""Functions that take more than anybody remembers."""
+
+
+def test_a_solve_can_be_followed() -> None:
+    """A reader who wants to know what happens to 20 jobs has so many files to open."""
+    tensor = twenty_jobs()
+    ap.solve("max_min_fairness", tensor)
+    entered = set()
+    calls_of(
+        lambda: ap.solve("max_min_fairness", tensor),
+        lambda frame: entered.add((frame.f_code.co_filename, frame.f_code.co_qualname)),
+    )
+    home = Path(ap.__file__).parent
+    folders = tuple(str(folder.resolve()) for folder in (home, *FOLDERS.values()))
+    own = {(file, name) for file, name in entered if str(Path(file).resolve()).startswith(folders)}
+    assert len({file for file, _ in own}) <= SOLVE_FILES, sorted({file for file, _ in own})
+    assert len(own) <= SOLVE_FUNCTIONS, Counter(file for file, _ in own)
+
+
+def test_folders_are_taken_in_at_a_glance() -> None:
+    files = Counter(
+        file.parent.relative_to(ROOT).as_posix()
+        for top in (
+            "benchmarks",
+            "estimators",
+            "examples",
+            "mechanism",
+            "policies",
+            "sim",
+            "src",
+            "tests",
+        )
+        for file in (ROOT / top).rglob("*.py")
+        if not any(link.is_symlink() for link in file.parents)
+    )
+    crowded = {folder: count for folder, count in files.items() if count > LOOSE}
+    assert crowded.keys() <= CROWDED.keys()
+    assert not {f: n for f, n in crowded.items() if n > CROWDED[f]}
+
+
+@cache
+def modules() -> dict[str, tuple[Path, ast.Module]]:
+    """Return every module of the package by name, with its file and what it says."""
+    found = {}
+    for package, folder in FOLDERS.items():
+        for file in sources(package):
+            parts = file.relative_to(folder).with_suffix("").parts
+            inner = parts[:-1] if parts[-1] == "__init__" else parts
+            read = ast.parse(file.read_text(encoding="utf-8"))
+            found[".".join([package, *inner])] = file, read
+    return found
+
+
+def test_no_two_neighbours_import_each_other() -> None:
+    """Folders inside one another are one thing; of two neighbours one knows the other."""
+    known, arrows = modules(), defaultdict(set)
+    for file, read in known.values():
+        here = file.parent.relative_to(ROOT).as_posix()
+        for node in read.body:
+            module = (node.module or "") if isinstance(node, ast.ImportFrom) else ""
+            if module in known:
+                arrows[here].add(known[module][0].parent.relative_to(ROOT).as_posix())
+    both = {
+        (one, other)
+        for one in arrows
+        for other in arrows[one]
+        if one < other and one in arrows[other] and not f"{other}/".startswith(f"{one}/")
+    }
+    assert both <= BOTH_WAYS
+
+
+def test_functions_take_few_parameters() -> None:
+    many = {}
+    for module, (_, read) in modules().items():
+        for node in ast.walk(read):
+            if isinstance(node, ast.FunctionDef):
+                taken = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+                count = sum(each.arg not in ("self", "cls") for each in taken)
+                if count > PARAMETERS:
+                    many[f"{module}.{node.name}"] = count
+    assert many.keys() <= MANY_PARAMETERS.keys()
+    assert not {name: count for name, count in many.items() if count > MANY_PARAMETERS[name]}
+
+
+SLOW = {"round", "interval of leases", "elastic decision"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow if n in SLOW else []) for n in COUNTED]
+)
+def test_what_is_done_often_takes_no_more_calls(name: str) -> None:
+    """Seconds hang on the load of a machine, calls do not; a tenth more of them is a tenth slower.
+
+    Fewer are good news: ``python -m tests.calls`` keeps them.
+    """
+    kept = json.loads(FILE.read_text(encoding="utf-8"))
+    if kept["versions"] != versions():
+        pytest.skip(f"counted with {kept['versions']}, here are {versions()}")
+    assert counted(name) == pytest.approx(kept["calls"][name], rel=0.03)
