@@ -112,8 +112,17 @@ class Levels:
         """
         if self.proportional:
             return level * self.rate
-        left = level - self.offset
-        return np.divide(self.factor, left, out=np.full_like(left, np.inf), where=left > 0)
+        left = np.maximum(level - self.offset, 0.0)
+        with np.errstate(divide="ignore", over="ignore"):
+            return self.factor / left
+
+    def rise(self, level: float) -> Floats:
+        """Return how fast each demand rises as the level gets better, steps/s per unit of it."""
+        if self.proportional:
+            return self.rate
+        left = np.maximum(level - self.offset, 0.0)
+        with np.errstate(divide="ignore", over="ignore"):
+            return self.factor / left**2
 
 
 class SpeedProblem(Problem):

@@ -23,8 +23,6 @@ _BETWEEN = 1e-13
 """Relative distance of a level that can be paid for from one that cannot, at the end."""
 _KINK = 1e-9
 """Distance of a demand from an option's throughput, relative to the fastest, taken for none."""
-_STEP = 1e-7
-"""Relative step of a level in the derivative of demands."""
 
 
 def level_bound(levels: Levels, p: Problem, prices: Floats, reached: float) -> float:
@@ -114,9 +112,7 @@ def as_derivatives(levels: Levels, p: Problem, prices: Floats, bound: float) -> 
     spent = float(instance.count @ least_cost(instance.throughput, price, demand))
     if spent < (1 - _KINK) * instance.worth(prices):
         return np.zeros_like(prices)
-    above, below = (levels.demand(bound * (1 + sign * _STEP)) for sign in (1, -1))
-    with np.errstate(invalid="ignore"):
-        change = instance.count * np.abs(above - below) / (2 * _STEP * abs(bound))
+    change = instance.count * levels.rise(bound)
     if not np.isfinite(change).all():  # the level is at its end: a job would have to be done by now
         return prices
     slopes = least_cost_slopes(instance.throughput, price, demand)

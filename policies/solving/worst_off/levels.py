@@ -31,7 +31,6 @@ from apportion.policies.solving.worst_off.common_share import (
     DeclaredShare,
     SharePoint,
 )
-from apportion.policies.solving.worst_off.level_slopes import rise_of_demands, slope_of_level
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -182,7 +181,7 @@ class _Search:
 
     def _rise(self) -> Floats:
         """Return how fast the demands of the rows rise as the level gets better."""
-        rise = rise_of_demands(self.demands.demand, self.level, maximises=self.maximises)
+        rise = self.demands.rise(self.level)
         if self.bins is None:
             return rise
         rows = np.bincount(self.bins.bin_of, weights=self.instance.count * rise)
@@ -190,10 +189,9 @@ class _Search:
 
     def _slope(self, point: SharePoint) -> float:
         """Return how much better the level may be per unit that the share is larger."""
-        dual = self._each(point.dual)
-        return slope_of_level(
-            lambda level: self._cost(dual, level), self.level, maximises=self.maximises
-        )
+        dual, rise = self._each(point.dual), self.demands.rise(self.level)
+        cost = float(dual[dual > 0] @ rise[dual > 0])
+        return 1 / cost if 0 < cost < np.inf else 0.0
 
     def _alone(self) -> float:
         """Level if every job ran on its fastest option all the time."""
