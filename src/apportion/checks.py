@@ -22,6 +22,7 @@ __all__ = [
     "LARGEST_NUMBER",
     "LONGEST_LABEL",
     "as_float",
+    "as_word",
     "at_most",
     "check_memory",
     "choice",
@@ -164,6 +165,18 @@ def check_memory(what: str, count: float, bytes_each: float) -> None:
 def seed(value: Any, name: str = "seed") -> int:
     """Return the seed of random numbers."""
     return whole(name, value, 0, _LARGEST_WHOLE)
+
+
+def as_word(value: object) -> str:
+    """Write a value as the command line and its files take it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ",".join(map(as_word, value))
+    if isinstance(value, Mapping):
+        return ",".join(f"{name}={as_word(each)}" for name, each in value.items())
+    # Every digit of a float, but 360 and not 360.0.
+    return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
 
 
 def yes_no(name: str, value: Any) -> bool:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from apportion.checks import as_word
 from apportion.cli.inputs import simulation_settings
 from apportion.cli.options import CLUSTER_OPTIONS, GENERATED
 from apportion.cli.parser import parse
 from apportion.cli.trace_options import READING_OPTIONS
 from apportion.errors import InputError, unknown_name
-from apportion.experiments.provenance import as_word, cluster_options
+from apportion.experiments.provenance import cluster_options
 from apportion.experiments.recorded import read_recorded
 
 if TYPE_CHECKING:

@@ -21,6 +21,7 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from apportion.checks import as_word
 from apportion.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
@@ -100,10 +101,9 @@ def expanded(words: Sequence[str], sections: Mapping[str, Mapping[str, Settable]
         For what cannot be read, and unknown sections and keys, with the nearest.
     """
     found: list[str] = []
-    rest = iter(words)
+    given: dict[str, list[list[str]]] = {}
     file = None
-    several: dict[str, int] = {}
-    bracketed: set[str] = set()
+    rest = iter(words)
     for word in rest:
         flag, equals, value = word.partition("=")
         name = flag.removeprefix("--").replace("-", "_")
@@ -114,21 +114,24 @@ def expanded(words: Sequence[str], sections: Mapping[str, Mapping[str, Settable]
         if name == "config" and value.endswith(".toml"):
             file = value
         elif name == "config" or not value:
-            found += [flag, value][: 1 + bool(value or equals)]
+            found += [f"{flag}={value}"] if value or equals else [flag]
         else:
             own = _with_settings(name, flag, value, sections[name])
-            several[flag] = several.get(flag, 0) + 1
-            if len(own) > 1:
-                bracketed.add(flag)
+            given.setdefault(flag, []).append(own)
             found += own
-    for flag in sorted(bracketed):
-        if several[flag] > 1:
+    _refuse_brackets_of_one_of_several(given)
+    return found if file is None else [*found[:1], *_of_file(file, found, sections), *found[1:]]
+
+
+def _refuse_brackets_of_one_of_several(given: Mapping[str, Sequence[Sequence[str]]]) -> None:
+    """Refuse settings in brackets of one of several values: options, they would hold for all."""
+    for flag, values in sorted(given.items()):
+        if len(values) > 1 and any(len(own) > 1 for own in values):
             raise InputError(
-                f"{flag} stands {several[flag]} times, and settings in the brackets of one would "
+                f"{flag} stands {len(values)} times, and settings in the brackets of one would "
                 f"hold for all; give them once, in the section [{flag.removeprefix('--')}] of a "
                 f"file for --config."
             )
-    return found if file is None else [*found[:1], *_of_file(file, found, sections), *found[1:]]
 
 
 def _with_settings(section: str, flag: str, value: str, known: Mapping[str, Settable]) -> list[str]:
@@ -182,7 +185,7 @@ def _of_file(
             elif name not in sections:
                 words += _option(flag, value, asked)
             elif name not in replaced:
-                inner = _with_settings(name, flag, _as_word(value), sections[name])
+                inner = _with_settings(name, flag, as_word(value), sections[name])
                 words += [word for word in inner if word.partition("=")[0] not in asked]
             continue
         if name not in sections:
@@ -206,21 +209,10 @@ def _replaced(asked: set[str], sections: Mapping[str, Mapping[str, Settable]]) -
 
 
 def _option(flag: str, value: Any, asked: set[str]) -> list[str]:
+    if flag in asked:
+        return []
     several = flag == "--workload" and isinstance(value, list)  # which a sweep takes several times
-    return (
-        [] if flag in asked else [f"{flag}={_as_word(v)}" for v in (value if several else [value])]
-    )
-
-
-def _as_word(value: Any) -> str:
-    """Write a value of a file as the command line takes it."""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, list):
-        return ",".join(map(_as_word, value))
-    if isinstance(value, dict):
-        return ",".join(f"{name}={_as_word(each)}" for name, each in value.items())
-    return str(value)
+    return [f"{flag}={as_word(each)}" for each in (value if several else [value])]
 
 
 def as_given(

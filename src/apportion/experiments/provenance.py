@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from apportion.checks import as_word
 from apportion.cluster import Cluster
 from apportion.mechanism_settings import settings_of
 from apportion.mechanisms import MECHANISMS
@@ -16,14 +17,7 @@ from apportion.sim.fingerprint import versions, workload_fingerprint
 if TYPE_CHECKING:
     from apportion.sim import ElasticWorkload, Workload
 
-__all__ = [
-    "INFINITE",
-    "as_word",
-    "cluster_options",
-    "command_line",
-    "plain",
-    "record",
-]
+__all__ = ["INFINITE", "cluster_options", "command_line", "plain", "record"]
 
 INFINITE = "inf"
 """Stands for an infinite setting, e.g. of ``resolve_seconds``, which JSON has no number for."""
@@ -78,14 +72,15 @@ def command_line(
     home = MECHANISMS.get(str(settings["mechanism"]))
     own = {each.name: settings[each.name] for each in settings_of(home) if each.name in settings}
     rest = {name: value for name, value in settings.items() if name not in {*own, "mechanism"}}
-    words = ["apportion", "compare"]
-    for name, value in {**_workload(origin), **where, "policies": ",".join(policies)}.items():
-        words += [f"--{name.replace('_', '-')}", as_word(value)]
-    words += ["--mechanism", _in_brackets(str(settings["mechanism"]), own)]
-    for name, value in rest.items():
-        if value is not None:
-            words += [f"--{name.replace('_', '-')}", as_word(value)]
-    return shlex.join(words)
+    said: dict[str, object] = {
+        **_workload(origin),
+        **where,
+        "policies": ",".join(policies),
+        "mechanism": _in_brackets(str(settings["mechanism"]), own),
+        **{name: value for name, value in rest.items() if value is not None},
+    }
+    options = ((f"--{name.replace('_', '-')}", as_word(value)) for name, value in said.items())
+    return shlex.join(["apportion", "compare", *(word for option in options for word in option)])
 
 
 def _workload(origin: Mapping[str, object]) -> dict[str, object]:
@@ -134,18 +129,6 @@ def cluster_options(cluster: Cluster) -> dict[str, object] | None:
         return {"racks": ",".join(f"{name}={count}" for name, count in racks.items()), **shape}
     ((accelerator, count),) = racks.items()
     return {"racks": count, **shape, "accelerator": accelerator}
-
-
-def as_word(value: object) -> str:
-    """Write a value as the command line takes it."""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, (list, tuple)):
-        return ",".join(map(str, value))
-    if isinstance(value, Mapping):
-        return ",".join(f"{name}={as_word(each)}" for name, each in value.items())
-    # Every digit of a float, but 360 and not 360.0.
-    return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
 
 
 def _setting(value: object) -> Any:
