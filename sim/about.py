@@ -13,7 +13,7 @@ from apportion.mechanism.about import About
 from apportion.mechanism.job_table import read_only
 from apportion.mechanism.own import Watched, is_own
 from apportion.mechanism.placement import Placer
-from apportion.mechanism_settings import check_types_named, seconds_by_type
+from apportion.mechanisms.settings import check_types_named, seconds_by_type
 from apportion.sim.beliefs.chosen import chosen_beliefs
 from apportion.sim.engine import Fluid, TableSpeeds, Truth
 from apportion.sim.given_order import by_arrival_and_id, named_types, present_types
@@ -84,7 +84,7 @@ class OwnMechanism:
     ----------
     mechanism
         Makes the parts of a run. What it has of the attributes of
-        `apportion.mechanism_settings.MechanismSettings` is heeded.
+        `apportion.mechanisms.settings.MechanismSettings` is heeded.
     registered
         Under which name it is known; ``None`` for a value.
     """

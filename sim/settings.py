@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from apportion.checks import choice, number, seed, whole, yes_no
 from apportion.errors import InputError, unknown_name, written
 from apportion.mechanism.own import is_own
-from apportion.mechanism_settings import MechanismSettings, settings_of
 from apportion.mechanisms import MECHANISMS, mechanism_name
+from apportion.mechanisms.settings import MechanismSettings, settings_of
 from apportion.sim.about import OwnMechanism
 from apportion.sim.deciders import manner_of
 

@@ -28,7 +28,10 @@ FORBIDDEN = {
 }
 FACE_MODULES = {"__init__", "__main__", "compare", "testing"}
 SHARED_WORDS = sorted(
-    file.stem for file in FOLDERS["apportion"].glob("*.py") if file.stem not in FACE_MODULES
+    f"{folder}{file.stem}"
+    for folder in ("", "mechanisms/")
+    for file in FOLDERS["apportion"].glob(f"{folder}*.py")
+    if folder or file.stem not in FACE_MODULES
 )
 
 

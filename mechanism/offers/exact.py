@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from apportion.mechanism_settings import TICK_S
+from apportion.mechanisms.settings import TICK_S
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -16,7 +16,7 @@ from apportion.mechanism.offers.timers import ManualTimers, Timers, get_timers
 from apportion.mechanism.orders import ByArrival, Order, get_order
 from apportion.mechanism.parts import Part
 from apportion.mechanism.placements import PLACEMENTS
-from apportion.mechanism_settings import SecondsByType, check_by_type, seconds_by_type
+from apportion.mechanisms.settings import SecondsByType, check_by_type, seconds_by_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -11,7 +11,7 @@ import numpy as np
 from apportion.checks import choice, number, seconds
 from apportion.mechanism.parts import Part
 from apportion.mechanism.places import MACHINE
-from apportion.timer_settings import check_timers, timer_seconds
+from apportion.mechanisms.timers import check_timers, timer_seconds
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

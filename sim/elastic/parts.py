@@ -17,8 +17,8 @@ from apportion.mechanism.configurations import (
 )
 from apportion.mechanism.devices import Devices
 from apportion.mechanism.placement import Placer
-from apportion.mechanism_settings import OTHERS, seconds_by_type
-from apportion.restart_stages import stages_by_type
+from apportion.mechanisms.restart_stages import stages_by_type
+from apportion.mechanisms.settings import OTHERS, seconds_by_type
 from apportion.sim.about import Parts
 from apportion.sim.elastic.beside_requests import FluidBesideRequests, Speedups
 from apportion.sim.elastic.choices import choice_of

@@ -9,7 +9,7 @@ import numpy as np
 
 from apportion.cluster import TIERS
 from apportion.mechanism.places import tier_of
-from apportion.mechanism_settings import TICK_S
+from apportion.mechanisms.settings import TICK_S
 from apportion.plain_arrays import array_of, plain
 from apportion.sim.leasing.log import IntervalLog
 from apportion.sim.record import Columns

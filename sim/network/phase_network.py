@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from apportion.checks import number, seconds, whole
-from apportion.mechanism_settings import SHORTEST_S
+from apportion.mechanisms.settings import SHORTEST_S
 from apportion.sim.network.cassini import CassiniNetwork
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from apportion.cli import main
 from apportion.cli.parser import parse
 from apportion.cli.sections import as_toml
 from apportion.errors import InputError
-from apportion.mechanism_settings import settings_of
 from apportion.mechanisms import MECHANISMS
+from apportion.mechanisms.settings import settings_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,8 +8,8 @@ from apportion.cli.generated import drawn
 from apportion.cli.options import GENERATED
 from apportion.cli.trace_options import reading_options, refuse_reading_options
 from apportion.errors import InputError
-from apportion.mechanism_settings import settings_of
 from apportion.mechanisms import MECHANISMS
+from apportion.mechanisms.settings import settings_of
 from apportion.sim import ElasticWorkload, Workload, read_elastic_workload, read_workload
 from apportion.sim.traces.elastic import is_elastic
 from apportion.sim.traces.table import TraceTable, parse_table

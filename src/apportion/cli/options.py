@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from apportion.cli.sections import add_setting
 from apportion.cli.values import by_job_type, one_of, racks, read_by, real, whole
-from apportion.mechanism_settings import settings_of
 from apportion.mechanisms import MECHANISMS, mechanism_name
+from apportion.mechanisms.settings import settings_of
 
 if TYPE_CHECKING:
     import argparse
 
-    from apportion.mechanism_settings import Setting
+    from apportion.mechanisms.settings import Setting
 
 __all__ = [
     "add_backend",

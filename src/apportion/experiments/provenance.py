@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from apportion.checks import as_word
 from apportion.cluster import Cluster
-from apportion.mechanism_settings import settings_of
 from apportion.mechanisms import MECHANISMS
+from apportion.mechanisms.settings import settings_of
 from apportion.sim.fingerprint import versions, workload_fingerprint
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from apportion.errors import written
-from apportion.mechanism_settings import seconds_by_type
+from apportion.mechanisms.settings import seconds_by_type
 from apportion.sim.network.shapes import shape_of_placement
 from apportion.testing.stays import TOLERANCE, fail
 

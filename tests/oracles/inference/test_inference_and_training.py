@@ -10,8 +10,8 @@ import cvxpy as cp
 import numpy as np
 import pandas as pd
 import pytest
-from tests.oracles.inference_and_training import Both, Table, Training
-from tests.oracles.inference_life import Ask, Case
+from tests.oracles.inference.inference_and_training import Both, Table, Training
+from tests.oracles.inference.inference_life import Ask, Case
 from tests.seeds import each_seed
 
 import apportion as ap

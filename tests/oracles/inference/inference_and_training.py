@@ -19,10 +19,10 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tests.oracles.inference_life import Life
+from tests.oracles.inference.inference_life import Life
 
 if TYPE_CHECKING:
-    from tests.oracles.inference_life import Case
+    from tests.oracles.inference.inference_life import Case
 
 Table = dict[tuple[int, int], float]
 

@@ -7,7 +7,7 @@ import cvxpy as cp
 import numpy as np
 import pandas as pd
 import pytest
-from tests.oracles.beside_requests import Cosimulation
+from tests.oracles.inference.beside_requests import Cosimulation
 from tests.sim.elastic.by_hand import TIMES, application
 
 import apportion as ap

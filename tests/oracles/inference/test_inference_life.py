@@ -6,7 +6,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.oracles.inference_life import Ask, Case, Life
+from tests.oracles.inference.inference_life import Ask, Case, Life
 
 from apportion.mechanism.inference import GpuState, InferenceGpus, ProtectTimes
 
