@@ -122,7 +122,7 @@ class Levels:
             return self.rate
         left = np.maximum(level - self.offset, 0.0)
         with np.errstate(divide="ignore", over="ignore"):
-            return self.factor / left**2
+            return np.asarray(self.factor / left**2)
 
 
 class SpeedProblem(Problem):
