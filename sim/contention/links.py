@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -10,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from apportion.checks import LARGEST_NUMBER, choice, listed, number
 from apportion.errors import InputError, written
 from apportion.kinds import explained
+from apportion.sim.contention.fair_shares import max_min_rates
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from apportion.mechanism.gates import Flow
 
@@ -135,9 +135,6 @@ ETHERNET_10G = SharedCost()
 class FairSharing:
     """Links of given bytes/s are shared max-min fairly, and nobody gets more than it can use.
 
-    All rates are raised together until a link is full or a transfer has its highest rate; that one
-    is settled, and the others go on (Bertsekas and Gallager, Data Networks, section 6.5.2).
-
     Parameters
     ----------
     capacity
@@ -174,39 +171,9 @@ class FairSharing:
         return 0.0
 
     def rates(self, flows: Sequence[Flow]) -> list[float]:
-        """Raise all rates together, again and again."""
-        left = list(self.capacity)
-        rates = [0.0] * len(flows)
-        open_ = list(range(len(flows)))
-        while open_:
-            on = Counter(link for place in open_ for link in self._links(flows[place]))
-            fair = {link: left[link] / count for link, count in on.items()}
-            share = [
-                min((fair[link] for link in flows[place].links), default=math.inf)
-                for place in open_
-            ]
-            own = [flows[place].most for place in open_]
-            level = min(min(share), min(own))
-            closed = [
-                place
-                for place, fits, wants in zip(open_, share, own, strict=True)
-                if min(fits, wants) <= level * (1 + 1e-12)
-            ]
-            for place in closed:
-                rates[place] = level
-                for link in flows[place].links:
-                    left[link] = max(left[link] - level, 0.0)
-            open_ = [place for place in open_ if place not in closed]
-        return rates
-
-    def _links(self, flow: Flow) -> Iterable[int]:
-        for link in flow.links:
-            if not 0 <= link < len(self.capacity):
-                raise InputError(
-                    f"Job {flow.job} sends over link {link}; there are {len(self.capacity)} links, "
-                    f"numbered from 0."
-                )
-        return flow.links
+        """Raise all rates together, see `fair_shares.max_min_rates`."""
+        most, links_of = [flow.most for flow in flows], [flow.links for flow in flows]
+        return max_min_rates(most, links_of, self.capacity)
 
 
 def checked_law(sharing: Any) -> LinkSharing:

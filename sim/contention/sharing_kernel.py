@@ -1,4 +1,4 @@
-"""Rates of transfers in arrays, see `links`."""
+"""Rates of transfers in arrays, see `links` and `fair_shares`."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def rates_by_cost(
 def _share_fairly(
     flows: Ints, count: int, jobs: Any, links_of: Ints, capacity: Floats, on: Ints, rates: Floats
 ) -> None:
-    """Raise all rates together until a link is full or a transfer has enough, again and again."""
+    """Raise all rates together, again and again, as `fair_shares.max_min_rates` does."""
     left = capacity.copy()
     share = np.empty(count)
     open_ = np.ones(count, dtype=np.bool_)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from apportion.kinds import open_doors
+from apportion.sim.contention.fair_shares import max_min_rates
 from apportion.sim.phases.engine import run_phases
 from apportion.sim.phases.joint import JointShifts, joint_shifts, mean_score
 from apportion.sim.phases.priorities import crux_priorities, gpu_intensity
 from apportion.sim.phases.record import PhaseRun
 from apportion.sim.phases.segments import PhaseJob
-from apportion.sim.phases.sharing import max_min_rates, rates_by_priority
 
 __all__ = [
     "JointShifts",
@@ -19,7 +19,6 @@ __all__ = [
     "joint_shifts",
     "max_min_rates",
     "mean_score",
-    "rates_by_priority",
     "run_phases",
 ]
 

@@ -10,9 +10,9 @@ import numpy as np
 from apportion.checks import mapping, number, seed, whole
 from apportion.errors import InputError, unknown_name, written
 from apportion.mechanism.time_shifts.compatibility import capacity_of
+from apportion.sim.contention.fair_shares import max_min_rates
 from apportion.sim.phases.record import PhaseRun
 from apportion.sim.phases.segments import PhaseJob, segments_of
-from apportion.sim.phases.sharing import rates_by_priority
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
@@ -40,7 +40,7 @@ def run_phases(
     """Run jobs over the links that they share until each has made so many iterations.
 
     A job computes for the seconds between the phases of its profile, and sends the gigabits of a
-    phase at up to its Gb/s; links are shared by `rates_by_priority`. All goes on until the last job
+    phase at up to its Gb/s; links are shared by `max_min_rates`. All goes on until the last job
     is done. Rates are constant between events, so that times are exact but for rounding.
 
     Parameters
@@ -83,7 +83,7 @@ def run_phases(
         links_of = [job.job.links for job in sending]
         priorities = [job.job.priority for job in sending]
         wanted = [job.wants for job in sending]
-        rates = rates_by_priority(wanted, links_of, capacities, priorities)
+        rates = max_min_rates(wanted, links_of, capacities, priorities)
         for job, rate in zip(sending, rates, strict=True):
             job.rate = rate
         left = [job.left_s for job in running]

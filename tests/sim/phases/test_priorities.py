@@ -14,7 +14,6 @@ from apportion.sim.phases import (
     crux_priorities,
     gpu_intensity,
     max_min_rates,
-    rates_by_priority,
     run_phases,
 )
 
@@ -86,10 +85,10 @@ def test_shares_by_priority_fill_links_from_the_top() -> None:
         demands = rng.integers(1, 60, count).astype(float).tolist()
         links_of = [rng.permutation(3)[: rng.integers(0, 4)].tolist() for _ in range(count)]
         priorities = rng.integers(0, 3, count).astype(float).tolist()
-        rates = rates_by_priority(demands, links_of, capacities, priorities)
+        rates = max_min_rates(demands, links_of, capacities, priorities)
         for level in set(priorities):  # those above are as if those below were not there
             above = [k for k in range(count) if priorities[k] >= level]
-            alone = rates_by_priority(
+            alone = max_min_rates(
                 [demands[k] for k in above],
                 [links_of[k] for k in above],
                 capacities,
@@ -108,7 +107,7 @@ def test_shares_by_priority_fill_links_from_the_top() -> None:
             ]
             assert rate == pytest.approx(demands[flow]) or min(spare) == pytest.approx(0, abs=1e-9)
             assert min(spare, default=0.0) >= -1e-9
-        one = rates_by_priority(demands, links_of, capacities, [1.0] * count)
+        one = max_min_rates(demands, links_of, capacities, [1.0] * count)
         assert one == max_min_rates(demands, links_of, capacities)
 
 
