@@ -242,7 +242,7 @@ class JointlyCompatible(Compatible):
     """As `Compatible`, but with all candidates: shifts are chosen for all links at once.
 
     Where the affinity graph has a loop, networks that know links solve the joint program for the
-    gangs of that part; see `apportion.sim.phases.joint_shifts`.
+    gangs of that part; see `apportion.sim.shifts.joint`.
     """
 
     name = "cassini_joint"

@@ -16,9 +16,9 @@ from apportion.sim.contention.iteration import (
     in_phases,
     overlapped,
 )
-from apportion.sim.contention.links import ETHERNET_10G, FairSharing, LinkSharing, SharedCost
 from apportion.sim.contention.plain import PlainEngine
 from apportion.sim.contention.record import Timeline
+from apportion.sim.network.link_sharing import ETHERNET_10G, FairSharing, LinkSharing, SharedCost
 
 __all__ = [
     "ETHERNET_10G",

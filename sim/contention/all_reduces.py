@@ -11,7 +11,7 @@ from apportion.sim.network.collectives import Cost, all_reduce_cost
 if TYPE_CHECKING:
     from apportion.mechanisms import Iterations
     from apportion.sim.contention.iteration import Iteration
-    from apportion.sim.contention.links import LinkSharing
+    from apportion.sim.network.link_sharing import LinkSharing
 
 __all__ = ["AllReduces"]
 

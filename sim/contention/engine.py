@@ -13,13 +13,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from apportion.errors import InputError, SolveError, written
-from apportion.sim.contention.links import FairSharing, SharedCost
+from apportion.sim.network.link_sharing import FairSharing, SharedCost
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from apportion.sim.contention.iteration import Iteration
-    from apportion.sim.contention.links import LinkSharing
+    from apportion.sim.network.link_sharing import LinkSharing
 
 __all__ = ["INSTANT_S", "IN_VAIN", "Engine", "Turn", "check_links", "instant_s", "standstill"]
 

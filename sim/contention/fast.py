@@ -13,7 +13,7 @@ from apportion.sim.contention import arrays, gate_kernel, kernel, kernel_jobs
 from apportion.sim.contention.engine import check_links, standstill
 from apportion.sim.contention.fast_state import FastState
 from apportion.sim.contention.jit import compiled
-from apportion.sim.contention.links import FairSharing, SharedCost
+from apportion.sim.network.link_sharing import FairSharing, SharedCost
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from apportion.mechanism.gates import Gate
     from apportion.sim.contention.engine import Turn
     from apportion.sim.contention.iteration import Iteration
-    from apportion.sim.contention.links import LinkSharing
+    from apportion.sim.network.link_sharing import LinkSharing
 
 __all__ = ["FastEngine", "why_not_fast"]
 

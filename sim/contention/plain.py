@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from apportion.mechanism.gates import Gate
     from apportion.sim.contention.engine import Turn
     from apportion.sim.contention.iteration import Iteration
-    from apportion.sim.contention.links import LinkSharing
     from apportion.sim.contention.record import Timeline
+    from apportion.sim.network.link_sharing import LinkSharing
 
 __all__ = ["PlainEngine"]
 

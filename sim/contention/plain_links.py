@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 from apportion.checks import is_number
 from apportion.errors import InputError, written
 from apportion.sim.contention.engine import IN_VAIN, check_links, standstill
-from apportion.sim.contention.links import FairSharing, SharedCost, checked_rates
 from apportion.sim.contention.plain_parts import ASK, FIRST_BYTE, LAST_BYTE, View, turn_of
+from apportion.sim.network.link_sharing import FairSharing, SharedCost, checked_rates
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from apportion.errors import SolveError
     from apportion.mechanism.gates import Flow, Gate
-    from apportion.sim.contention.links import LinkSharing
     from apportion.sim.contention.plain_parts import OnGPUs, Transfer
     from apportion.sim.contention.record import Timeline
+    from apportion.sim.network.link_sharing import LinkSharing
 
 __all__ = ["Transfers"]
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from apportion.sim.contention.links import busiest
+from apportion.sim.network.link_sharing import busiest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Rates of transfers in arrays, see `links` and `fair_shares`."""
+"""Rates of transfers in arrays, see `apportion.sim.network.link_sharing`."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def rates_by_cost(
 def _share_fairly(
     flows: Ints, count: int, jobs: Any, links_of: Ints, capacity: Floats, on: Ints, rates: Floats
 ) -> None:
-    """Raise all rates together, again and again, as `fair_shares.max_min_rates` does."""
+    """Raise all rates together, again and again, as `max_min_rates` does."""
     left = capacity.copy()
     share = np.empty(count)
     open_ = np.ones(count, dtype=np.bool_)

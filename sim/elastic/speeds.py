@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.machines import Layout
     from apportion.mechanism.scheduler import Gangs
-    from apportion.sim.contention.links import SharedCost
     from apportion.sim.elastic.trainers import Trainers
     from apportion.sim.elastic.true_progress import TrueProgress
     from apportion.sim.network import MemoizedNetwork
+    from apportion.sim.network.link_sharing import SharedCost
 
     Bools = NDArray[np.bool_]
     Floats = NDArray[np.float64]

@@ -6,7 +6,6 @@ from apportion.kinds import open_doors
 from apportion.sim.inference.arrival_times import Bursts
 from apportion.sim.inference.fewest import FewestGpus, fewest_gpus
 from apportion.sim.inference.generate import generate_requests
-from apportion.sim.inference.lending import LENDING_COLUMNS, lending_value
 from apportion.sim.inference.rates import DiurnalRate, MeasuredRate, RequestRate
 from apportion.sim.inference.read import read_azure_llm, read_request_rate, read_requests
 from apportion.sim.inference.requests import (
@@ -27,7 +26,6 @@ from apportion.sim.inference.tables import (
 
 __all__ = [
     "GPU_STATE_COLUMNS",
-    "LENDING_COLUMNS",
     "POOLED",
     "REQUEST_COLUMNS",
     "SERVED_COLUMNS",
@@ -42,7 +40,6 @@ __all__ = [
     "fewest_gpus",
     "generate_requests",
     "gpu_states_table",
-    "lending_value",
     "offered_load",
     "peak_gpus",
     "read_azure_llm",

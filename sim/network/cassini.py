@@ -14,7 +14,7 @@ from apportion.names import model_of
 from apportion.sim.network.communicating_models import COMMUNICATING_MODELS, communication_profile
 from apportion.sim.network.topology import Topology
 from apportion.sim.network.topology.named import get_topology
-from apportion.sim.phases.joint_plan import JointPlans
+from apportion.sim.shifts.joint_plan import JointPlans
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,8 +51,7 @@ class CassiniNetwork:
         Whether jobs are shifted; if not, they start at random everywhere.
     joint
         Whether jobs that form loops with their links are shifted, too, by one program for all of
-        these links (`apportion.sim.phases.joint_plan`). The placement ``"cassini_joint"`` sees to
-        it.
+        these links (`JointPlans`). The placement ``"cassini_joint"`` sees to it.
     pace
         Part by which iterations may be stretched so that jobs fit whose periods are nearly equal,
         or nearly multiples: the faster ones wait for the others, where it costs clearly less than

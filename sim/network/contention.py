@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from apportion.names import model_of
-from apportion.sim.contention.links import ETHERNET_10G, SharedCost
+from apportion.sim.network.link_sharing import ETHERNET_10G, SharedCost
 from apportion.sim.network.shapes import machines_of
 
 if TYPE_CHECKING:

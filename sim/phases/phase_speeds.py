@@ -10,10 +10,10 @@ import pandas as pd
 from apportion.plain_arrays import array_of, plain
 from apportion.sim.engine.speeds import Speeds
 from apportion.sim.network.cassini import GangLinks
-from apportion.sim.phases.epochs import Epochs
-from apportion.sim.phases.meeting import connected, crowded, meeting_of
-from apportion.sim.phases.shift_plan import Crowd, looped_jobs, planned_shifts
 from apportion.sim.phases.steady import SteadyIterations
+from apportion.sim.shifts.epochs import Epochs
+from apportion.sim.shifts.meeting import connected, crowded, meeting_of
+from apportion.sim.shifts.shift_plan import Crowd, looped_jobs, planned_shifts
 from apportion.ties import significant
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from apportion.cli.output import print_table
 from apportion.errors import InputError
 from apportion.sim import generate_elastic_workload
-from apportion.sim.inference import lending_value
+from apportion.sim.elastic.lending import lending_value
 from apportion.sim.traces.elastic import read_elastic_workload
 
 if TYPE_CHECKING:

@@ -71,12 +71,12 @@ from apportion.sim import (
     generate_elastic_workload,
     read_elastic_workload,
 )
+from apportion.sim.elastic.lending import LENDING_COLUMNS, lending_value
 from apportion.sim.elastic_workload import (
     ELASTIC_COLUMNS,
 )
 from apportion.sim.inference import (
     GPU_STATE_COLUMNS,
-    LENDING_COLUMNS,
     POOLED,
     REQUEST_COLUMNS,
     SERVED_COLUMNS,
@@ -91,7 +91,6 @@ from apportion.sim.inference import (
     fewest_gpus,
     generate_requests,
     gpu_states_table,
-    lending_value,
     offered_load,
     peak_gpus,
     read_azure_llm,

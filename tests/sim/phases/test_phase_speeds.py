@@ -21,9 +21,9 @@ from apportion.sim.network.cassini import CassiniNetwork
 from apportion.sim.network.own_speeds import speeds_on
 from apportion.sim.network.table_iii import table_iii_profiles
 from apportion.sim.phases import PhaseJob, run_phases
-from apportion.sim.phases.epochs import Epochs
-from apportion.sim.phases.meeting import Meeting, connected, meeting_of
 from apportion.sim.phases.steady import SteadyIterations
+from apportion.sim.shifts.epochs import Epochs
+from apportion.sim.shifts.meeting import Meeting, connected, meeting_of
 
 if TYPE_CHECKING:
     from pathlib import Path

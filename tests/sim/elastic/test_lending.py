@@ -8,7 +8,8 @@ from scipy.optimize import linprog
 
 import apportion as ap
 from apportion.estimators.goodput import GangConfiguration, goodput_table
-from apportion.sim.inference import DiurnalRate, generate_requests, lending_value
+from apportion.sim.elastic.lending import lending_value
+from apportion.sim.inference import DiurnalRate, generate_requests
 
 
 def serving(gpus: int = 6) -> ap.ServingRun:

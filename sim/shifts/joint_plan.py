@@ -8,8 +8,8 @@ import numpy as np
 
 from apportion.mechanism.time_shifts import AffinityGraph, score_of
 from apportion.mechanism.time_shifts.one_rotation import EQUAL
-from apportion.sim.phases.joint import joint_shifts, mean_score, whole_slots
-from apportion.sim.phases.meeting import Meeting, meeting_of
+from apportion.sim.shifts.joint import joint_shifts, mean_score, whole_slots
+from apportion.sim.shifts.meeting import Meeting, meeting_of
 from apportion.ties import significant
 
 if TYPE_CHECKING:

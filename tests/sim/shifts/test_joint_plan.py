@@ -17,10 +17,11 @@ from apportion.sim.engine import Speeds
 from apportion.sim.network import PhaseNetwork, get_network
 from apportion.sim.network.cassini import CassiniNetwork
 from apportion.sim.network.pace import network_beside
-from apportion.sim.phases import joint_plan, mean_score
-from apportion.sim.phases.joint_plan import JointPlans
+from apportion.sim.phases import mean_score
 from apportion.sim.phases.phase_speeds import PhaseSpeeds
 from apportion.sim.phases.speeds import CompatibleSpeeds
+from apportion.sim.shifts import joint_plan
+from apportion.sim.shifts.joint_plan import JointPlans
 
 SERVERS = ap.Cluster({"a100": 8}, gpus_per_machine=1, machines_per_rack=2)
 

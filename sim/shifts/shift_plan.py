@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from apportion.mechanism.time_shifts import AffinityGraph
 from apportion.mechanism.time_shifts.circle import TOLERANCE, commensurate_groups
 from apportion.mechanism.time_shifts.one_rotation import EQUAL
-from apportion.sim.phases.meeting import connected
+from apportion.sim.shifts.meeting import connected
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from apportion.mechanism.time_shifts import LinkScores
-    from apportion.sim.phases.joint_plan import JointPlans
+    from apportion.sim.shifts.joint_plan import JointPlans
 
     Trained = tuple[str, int]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from apportion.checks import LARGEST_NUMBER, choice, listed, number
 from apportion.errors import InputError, written
 from apportion.kinds import explained
-from apportion.sim.contention.fair_shares import max_min_rates
+from apportion.sim.network.fair_shares import max_min_rates
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
