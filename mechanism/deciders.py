@@ -96,7 +96,11 @@ def is_decider(value: Any) -> bool:
 
 
 DECIDERS: Registry[Any] = Registry(
-    "scheduler", "apportion.deciders", {each.label: each for each in _BUILT_IN}, is_decider
+    "scheduler",
+    "apportion.deciders",
+    {each.label: each for each in _BUILT_IN},
+    is_decider,
+    beside=("policy", is_policy_name),
 )
 """Who decides, by name, policies left out, with the options that they have unless others are given.
 

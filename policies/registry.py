@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from apportion.errors import InputError, unknown_name
-from apportion.names import is_scheduler_name
+from apportion.names import comes_with_schedulers, is_scheduler_name
 from apportion.policies.allox import AlloX
 from apportion.policies.base import Policy
 from apportion.policies.cost import MinCost, MinCostWithSLOs
@@ -82,6 +82,7 @@ POLICIES: Registry[type[Policy]] = Registry(
     "apportion.policies",
     _COMES_WITH,
     lambda value: isinstance(value, type) and issubclass(value, Policy),
+    beside=("scheduler", comes_with_schedulers),
 )
 """Classes of policies by name; one of one's own is added by `register`."""
 

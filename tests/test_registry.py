@@ -2,11 +2,14 @@ from __future__ import annotations
 
 import pickle
 from importlib.metadata import EntryPoint, EntryPoints
+from typing import Any
 
 import pytest
 
+import apportion as ap
 from apportion import registry
 from apportion.errors import InputError
+from apportion.policies.registry import POLICIES
 from apportion.registry import Registry
 
 
@@ -31,6 +34,19 @@ def test_a_name_has_one_meaning_and_the_right_kind(numbers: Registry[int]) -> No
         numbers["three"] = "x"  # type: ignore[assignment]
     with pytest.raises(InputError, match="Did you mean 'two'"):
         numbers["twoo"]
+
+
+@pytest.mark.parametrize("name", ["", " ", " a", "a,b", "a(b=1)", "'a'", 3])
+def test_a_name_is_one_that_can_be_given(numbers: Registry[int], name: Any) -> None:
+    with pytest.raises(InputError, match="cannot be the name of a number"):
+        numbers[name] = 5
+
+
+def test_policies_and_schedulers_have_different_names() -> None:
+    with pytest.raises(InputError, match="already a policy 'fifo'"):
+        ap.DECIDERS["fifo"] = ap.get_scheduler("srsf_1")
+    with pytest.raises(InputError, match="already a scheduler 'dally'"):
+        POLICIES["dally"] = ap.policies.MaxMinFairness
 
 
 def test_installed_packages_are_asked_for_unknown_names(

@@ -15,7 +15,7 @@ import cvxpy as cp
 import numpy as np
 from cvxpy.constraints import Equality, Inequality
 
-from apportion.errors import InputError
+from apportion.errors import ApportionError, InputError, written
 from apportion.policies.base import Policy
 from apportion.policies.problem import Problem
 from apportion.policies.solving.solvable import solvable
@@ -76,14 +76,24 @@ def check_stated(policy: Policy, instance: Instance) -> None:
     Raises
     ------
     InputError
-        If constraints are no list of them, a parameter has no value, or a column is read that the
-        policy does not list or the jobs table does not have.
+        If the objective is none, constraints are no list of them, a parameter has no value, or a
+        column is read that the policy does not list or the jobs table does not have.
     """
     if not _is_own(policy):
         return
     p = _DeclaredProblem(policy, instance)
-    with solvable(policy):
-        objective, stated = policy.objective(p), policy.constraints(p)
+    try:
+        with solvable(policy):
+            objective, stated = policy.objective(p), policy.constraints(p)
+    except ApportionError:
+        raise
+    except ValueError as error:  # cvxpy's, of an objective that is no single number, or of shapes
+        raise InputError(f"{policy!r} cannot state its problem: {error}") from error
+    if not isinstance(objective, cp.Maximize | cp.Minimize):
+        raise InputError(
+            f"The objective of {policy!r} is {written(objective)}; it must be cp.Maximize(...) or "
+            f"cp.Minimize(...) of one number."
+        )
     if isinstance(stated, cp.Constraint) or not hasattr(stated, "__iter__"):
         kind = "one by itself" if isinstance(stated, cp.Constraint) else f"{stated!r}"
         raise InputError(
@@ -96,8 +106,7 @@ def check_stated(policy: Policy, instance: Instance) -> None:
                 f"Constraint {place} of {policy!r} is {each!r}; it must be a constraint of cvxpy, "
                 f"such as p.throughput >= 1, which compares an expression of p."
             )
-    if isinstance(objective, cp.Maximize | cp.Minimize):  # what is not, cvxpy refuses
-        _check_parameters(policy, [objective, *constraints])
+    _check_parameters(policy, [objective, *constraints])
 
 
 def _check_parameters(policy: Policy, stated: list[Any]) -> None:

@@ -167,7 +167,7 @@ def run(
                 f"{now_s:.0f} s, and no job arrives later; {standstill.waiting()} would wait for "
                 f"ever."
             )
-        standstill.note(now_s, change, ran, runtime)
+        standstill.note(now_s, end_s, change, ran, runtime)
         record.ran(now_s, end_s, ran, active)
         now_s = end_s
     if snapshots is not None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["Standstill"]
 
 _FOR_EVER = 1_000
-"""Decisions in a row by which nobody gets ahead, after which nobody ever will."""
+"""Decisions in a row, all at one instant or all in vain, after which nobody ever gets ahead."""
 
 _NAMED = 5
 
@@ -27,6 +27,9 @@ class Standstill:
     are to come (`Runtime.awaits`). So what is counted is waiting without devices, gangs that stand
     still with them, and starts that end before they have come to work.
 
+    Counted by itself is what is decided at one instant while no job is done, as by a scheduler
+    whose decisions stand for no time.
+
     Parameters
     ----------
     truth
@@ -37,15 +40,21 @@ class Standstill:
 
     def __init__(self, truth: Truth, name: str) -> None:
         self._truth, self._name, self._quiet = truth, name, 0
+        self._at, self._decided = (-1.0, 0), 0
 
-    def note(self, now_s: float, change: Change | None, ran: Ran, runtime: Runtime) -> None:
-        """Take down what has come of a decision.
+    def note(
+        self, now_s: float, end_s: float, change: Change | None, ran: Ran, runtime: Runtime
+    ) -> None:
+        """Take down what has come of a decision, from `now_s` to `end_s`.
 
         Raises
         ------
         SolveError
-            If nobody has got ahead by 1,000 decisions in a row; it names jobs that wait.
+            If nobody has got ahead by 1,000 decisions in a row, or as many were made at one
+            instant; it names jobs that wait.
         """
+        if end_s == now_s:
+            self._note_instant(now_s)
         if ran.rate.dot(ran.worked_s):
             self._quiet = 0
             return
@@ -63,6 +72,17 @@ class Standstill:
                 f"{now_s:.0f} s, and no job arrives later.{hint}"
             )
 
+    def _note_instant(self, now_s: float) -> None:
+        """Count decisions at one instant that no job is done after."""
+        at = (now_s, self._truth.left)
+        self._decided = self._decided + 1 if at == self._at else 1
+        self._at = at
+        if self._decided >= _FOR_EVER:
+            raise SolveError(
+                f"{self._name} has decided {_FOR_EVER:,} times at {now_s:.0f} s, each time for 0 s "
+                f"(lasts_s); {self.waiting()} would wait for ever."
+            )
+
     def waiting(self) -> str:
         """Return the names of jobs that are not done, the first few of them."""
         truth = self._truth
@@ -71,8 +91,10 @@ class Standstill:
 
     def state(self) -> dict[str, Any]:
         """Return the count for JSON."""
-        return {"quiet": self._quiet}
+        return {"quiet": self._quiet, "at": self._at, "decided": self._decided}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up a state of `state`."""
-        self._quiet = int(state["quiet"])
+        self._quiet, self._decided = int(state["quiet"]), int(state["decided"])
+        now_s, left = state["at"]
+        self._at = now_s, left

@@ -18,7 +18,14 @@ from apportion.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-__all__ = ["POLICY_NAMES", "check_known", "is_policy_name", "is_scheduler_name", "model_of"]
+__all__ = [
+    "POLICY_NAMES",
+    "check_known",
+    "comes_with_schedulers",
+    "is_policy_name",
+    "is_scheduler_name",
+    "model_of",
+]
 
 POLICY_NAMES = (
     "max_min_fairness",
@@ -67,6 +74,11 @@ def is_policy_name(name: str) -> bool:
 def is_scheduler_name(name: str) -> bool:
     """Tell whether a name is that of a scheduler."""
     return name in resolve_name(_HOMES["scheduler"])
+
+
+def comes_with_schedulers(name: str) -> bool:
+    """Tell whether a name is that of a scheduler of the package or an installed one."""
+    return is_scheduler_name(name) and name not in resolve_name(_HOMES["scheduler"]).own()
 
 
 def check_known(kind: str, name: str) -> None:

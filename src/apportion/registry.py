@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator, MutableMapping
 from importlib import import_module
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 __all__ = ["Registry", "parts_named"]
 
 T = TypeVar("T")
+
+
+_CAN_BE_GIVEN = re.compile(r"""(?!\s)[^,()='"]*(?<!\s)(?!^)""")
+"""Names that can stand in a list of the command line, and before settings in brackets."""
 
 
 class Registry(MutableMapping[str, T], Generic[T]):
@@ -40,6 +45,8 @@ class Registry(MutableMapping[str, T], Generic[T]):
         What comes with the package, by name.
     is_one
         Tells whether a value is of the kind.
+    beside
+        Kind of what is given by name in the same place, and what tells whether a name is one's.
 
     Examples
     --------
@@ -53,9 +60,14 @@ class Registry(MutableMapping[str, T], Generic[T]):
     """Every registry of this process, by group."""
 
     def __init__(
-        self, kind: str, group: str, built_in: Mapping[str, T], is_one: Callable[[T], bool]
+        self,
+        kind: str,
+        group: str,
+        built_in: Mapping[str, T],
+        is_one: Callable[[T], bool],
+        beside: tuple[str, Callable[[str], bool]] | None = None,
     ) -> None:
-        self.kind, self.group = kind, group
+        self.kind, self.group, self._beside = kind, group, beside
         self._known = dict(built_in)
         self._built_in = frozenset(built_in)
         self._own: dict[str, T] = {}
@@ -85,8 +97,16 @@ class Registry(MutableMapping[str, T], Generic[T]):
         Raises
         ------
         InputError
-            If something else has the name that was not assigned, or the value is not of the kind.
+            If something else has the name that was not assigned, the value is not of the kind, or
+            nobody could give the name, as on the command line.
         """
+        if not (isinstance(name, str) and _CAN_BE_GIVEN.fullmatch(name)):
+            raise InputError(
+                f"{written(name)} cannot be the name of a {self.kind}: it must be a text of "
+                f"one character or more, without commas, brackets, quotes and equals signs."
+            )
+        if self._beside is not None and self._beside[1](name):
+            raise InputError(f"There is already a {self._beside[0]} {name!r}; choose another name.")
         own = name in self._own or name not in self._known
         self._enter(name, value)
         if own:

@@ -594,6 +594,16 @@ def test_times_that_are_none_are_said_in_words(lasts: Any) -> None:
         ap.simulate(Wrong(), workload([50.0], [0.0]), "v100=2")
 
 
+@pytest.mark.parametrize("comes", [0.0, 10.0], ids=["alone", "another comes"])
+def test_decisions_that_never_last_are_an_error(comes: float) -> None:
+    class Hasty(Everybody):
+        def lasts_s(self, now_s: float) -> float:
+            return 0.0 if now_s >= 5 or comes == 0 else 5.0
+
+    with pytest.raises(SolveError, match=r"has decided 1,000 times at \d s, each time for 0 s"):
+        ap.simulate(Hasty(), workload([50.0, 60.0], [0.0, comes]), "v100=2")
+
+
 def test_what_makes_no_scheduler_is_said_in_words() -> None:
     class Makes:
         def make(self, about: Any) -> int:
