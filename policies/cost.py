@@ -10,22 +10,15 @@ import numpy as np
 
 from apportion.errors import InputError, written
 from apportion.policies.base import Policy
-from apportion.policies.problem import Problem
-from apportion.policies.solving.compiled import Compiled
-from apportion.policies.solving.demands import SpeedProblem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pandas as pd
-    from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
+    from apportion.policies.problem import Problem
 
 __all__ = ["MinCost", "MinCostWithSLOs"]
-
-_HAIR = 1e-10
-"""Part of a pace that is given up, so that rounding errors leave the constraints a solution."""
 
 
 @dataclass(frozen=True)
@@ -63,10 +56,13 @@ class MinCostWithSLOs(MinCost):
 
         min_cost, such that throughput >= steps remaining / time left for every deadline
 
-    Gavel, section 4.2: ``throughput >= steps remaining / time left``. Deadlines that have passed
-    no longer count. Where those that are left cannot all be met, the sum over jobs of the part of
-    the pace that is missed, ``max(0, 1 - throughput / pace)``, is made as small as possible first,
-    or, with ``strict=True``, the problem is infeasible.
+    Gavel, section 4.2. Deadlines that have passed no longer count. Where those that are left cannot
+    all be met there are two objectives, the first of which counts first::
+
+        1. min sum of missed,  such that throughput >= (1 - missed) * pace,  missed >= 0
+        2. max sum of throughput / fastest over sum of price (per US dollar)
+
+    With ``strict=True`` nothing may be missed, and the problem is then infeasible.
     """
 
     name = "min_cost_slos"
@@ -77,14 +73,22 @@ class MinCostWithSLOs(MinCost):
     space_sharing: bool = False
     strict: bool = False
 
+    def earlier_objectives(self, p: Problem) -> Sequence[cp.Minimize]:
+        """State the sum over jobs of the parts of paces that are missed."""
+        return [] if self.strict else [cp.Minimize(p.total(self._missed(p)))]
+
     def constraints(self, p: Problem) -> Sequence[cp.Constraint]:
         """Hold every job with a deadline that has not passed to the pace that meets it."""
         left_s = p.column("deadline_s") - p.elapsed_s
         due = np.flatnonzero((left_s > 0) & (p.steps_remaining > 0))
         pace = p.steps_remaining[due] / left_s[due]
         if not self.strict:
-            pace = self._paces_that_can_be_met(p, due, pace)
+            pace = cp.multiply(pace, 1 - self._missed(p)[due])
         return [(p.throughput[due] >= pace).set_label("deadlines")]
+
+    def _missed(self, p: Problem) -> cp.Variable:
+        """Part of its pace that each job misses, a variable of shape (jobs,)."""
+        return p.variable("missed", p.count.size, nonneg=True)
 
     def check_jobs(self, jobs: pd.DataFrame) -> None:
         """Refuse a deadline that has passed, if deadlines are strict."""
@@ -95,20 +99,3 @@ class MinCostWithSLOs(MinCost):
                 f"Job {written(job)} has missed its deadline: it arrived "
                 f"{jobs['elapsed_s'][job]:g} s ago and was due after {jobs['deadline_s'][job]:g} s."
             )
-
-    def _paces_that_can_be_met(self, posed: Problem, due: NDArray[np.intp], pace: Floats) -> Floats:
-        """Return the paces, those that cannot all be met lowered by the least part in total.
-
-        Where throughputs are no sums over X, all can be met.
-        """
-        if not due.size or isinstance(posed, SpeedProblem):
-            return pace
-        p = Problem(posed.instance, fractional=True)
-        missed = cp.Variable(due.size)
-        kept = p.throughput[due] >= cp.multiply(pace, 1 - missed)
-        whole = cp.Constant(1) == p.scale
-        limits = [whole, kept, missed >= 0]
-        least = Compiled.of(p, cp.Minimize(p.count[due] @ missed), limits)
-        least.X_at(least.optimum("auto", repr(self)))  # the throughput is that of a feasible X
-        reached = np.asarray(p.throughput.value, dtype=float)[due]
-        return np.asarray(np.minimum(pace, reached) * (1 - _HAIR), dtype=float)

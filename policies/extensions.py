@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import cvxpy as cp
     import numpy as np
     import pandas as pd
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ChecksJobs",
     "DrawsPairs",
+    "HasEarlierObjectives",
     "PassesRatesOn",
     "Rates",
     "ServesInOrder",
@@ -43,6 +46,20 @@ class DrawsPairs(Protocol):
 
     def pairs_to_consider(self, instance: Instance) -> NDArray[np.intp]:
         """Name the pairs of jobs that may share GPUs, shape (pairs, 2), under every option."""
+        ...
+
+
+@runtime_checkable
+class HasEarlierObjectives(Protocol):
+    """A policy of shares whose objective is the last of several (lexicographic objectives)."""
+
+    def earlier_objectives(self, p: Problem) -> Sequence[cp.Maximize | cp.Minimize]:
+        """State what counts before the objective, the most important first.
+
+        ``X`` is among the optima of the first, among those it is an optimum of the second, and so
+        on. Where the objective is a ratio the earlier ones must be affine in `X` and in variables
+        of `p.variable`.
+        """
         ...
 
 

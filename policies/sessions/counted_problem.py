@@ -14,6 +14,7 @@ import cvxpy as cp
 import numpy as np
 from scipy import sparse
 
+from apportion.policies.extensions import HasEarlierObjectives
 from apportion.policies.problem import Problem
 from apportion.policies.solving.cone import canonicalise
 from apportion.policies.solving.copies import counts_as_jobs
@@ -93,7 +94,8 @@ def declare(
         what changes while jobs run.
     """
     lasting = "tells_identical_jobs_apart" not in policy.traits and set(policy.columns) <= _LASTING
-    if not (lasting and classes.solo) or policy.space_sharing or fills_further(policy):
+    further = fills_further(policy) or isinstance(policy, HasEarlierObjectives)
+    if not (lasting and classes.solo) or policy.space_sharing or further:
         return None
     p = CountedProblem(classes)
     try:

@@ -13,6 +13,7 @@ from apportion.errors import SolveError
 from apportion.policies.solving.certificate import make_feasible
 from apportion.policies.solving.compiled import Compiled
 from apportion.policies.solving.demands import fills_further, staying_optimal
+from apportion.policies.solving.earlier import constraints_of
 from apportion.policies.solving.highs import SolverName, optimise
 from apportion.policies.solving.rows import group_identical
 from apportion.policies.solving.second_stage import (
@@ -165,7 +166,7 @@ def _in_units_of_levels(
     policy: Policy, p: Problem, objective: cp.Maximize, kept: Sequence[cp.Constraint]
 ) -> Compiled:
     """Compile an objective over the allocations that keep levels, each level in its own unit."""
-    plain = Compiled.of(p, objective, [*policy.constraints(p), *kept], scaled=False)
+    plain = Compiled.of(p, objective, [*constraints_of(policy, p), *kept], scaled=False)
     rows = np.concatenate([np.arange(p.count.size)[:0], *(_places(plain, each) for each in kept)])
     size = np.abs(plain.program.b[rows])
     scales = demand_scales(plain.program, rows[size > 0], size[size > 0], None)

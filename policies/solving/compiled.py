@@ -244,13 +244,16 @@ class Compiled:
         return bool(np.isin(np.flatnonzero(program.c), heads).all())
 
     def _unit(self, value: float, other: float) -> float:
-        """Return what the smallest cost amounts to where all numbers are around 1, or the value."""
-        scales = Scales.of_all_numbers(self.program)
-        program = scales.scale(self.program)
+        """Return what values near zero are compared with: a part of the smallest cost."""
+        part = _CORNER if self.program.is_linear_program else _ROUNDING
+        return max(abs(value), abs(other), part * self.smallest_cost)
+
+    @cached_property
+    def smallest_cost(self) -> float:
+        """What the smallest cost amounts to where all numbers are around 1."""
+        program = Scales.of_all_numbers(self.program).scale(self.program)
         costs = np.abs(np.append(program.c, program.P.data))
-        least = float(costs[costs > _SMALL].min(initial=1.0)) * program.cost_scale
-        part = _CORNER if program.is_linear_program else _ROUNDING
-        return max(abs(value), abs(other), part * least)
+        return float(costs[costs > _SMALL].min(initial=1.0)) * program.cost_scale
 
     def missed(self, point: Point) -> float:
         """Tell by how much own constraints are missed at a point, in numbers that are around 1.

@@ -18,6 +18,7 @@ from cvxpy.constraints import Equality, Inequality
 from apportion.errors import ApportionError, InputError, written
 from apportion.policies.base import Policy
 from apportion.policies.problem import Problem
+from apportion.policies.solving.earlier import earlier_objectives
 from apportion.policies.solving.solvable import solvable
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ def check_stated(policy: Policy, instance: Instance) -> None:
     try:
         with solvable(policy):
             objective, stated = policy.objective(p), policy.constraints(p)
+            earlier = list(earlier_objectives(policy, p))
     except ApportionError:
         raise
     except ValueError as error:  # cvxpy's, of an objective that is no single number, or of shapes
@@ -106,7 +108,7 @@ def check_stated(policy: Policy, instance: Instance) -> None:
                 f"Constraint {place} of {policy!r} is {each!r}; it must be a constraint of cvxpy, "
                 f"such as p.throughput >= 1, which compares an expression of p."
             )
-    _check_parameters(policy, [objective, *constraints])
+    _check_parameters(policy, [objective, *earlier, *constraints])
 
 
 def _check_parameters(policy: Policy, stated: list[Any]) -> None:
@@ -142,8 +144,9 @@ def counts_as_jobs(policy: Policy, classes: Instance) -> bool:
 
 def _state(policy: Policy, instance: Instance) -> tuple[Problem, Stated]:
     p = Problem(instance)
-    objective = policy.objective(p)
-    return p, (objective, [each for each in policy.constraints(p) if not isinstance(each, bool)])
+    limits = [each for each in policy.constraints(p) if not isinstance(each, bool)]
+    earlier = [Inequality(each.args[0], 0) for each in earlier_objectives(policy, p)]
+    return p, (policy.objective(p), [*limits, *earlier])
 
 
 def _same_everywhere(

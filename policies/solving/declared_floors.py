@@ -21,6 +21,7 @@ from scipy import sparse
 from apportion.policies.problem import Problem
 from apportion.policies.solving.demand_intervals import worth_merging
 from apportion.policies.solving.demands import SpeedProblem
+from apportion.policies.solving.earlier import earlier_objectives
 from apportion.policies.solving.solvable import solvable
 from apportion.policies.solving.worst_off.common_share import HAIR, DeclaredShare
 
@@ -58,17 +59,42 @@ def floors_of(policy: Policy, instance: Instance) -> DeclaredFloors | None:
     p = SpeedProblem(instance)
     u, pace = p.throughput, np.zeros(instance.jobs)
     constraints = policy.constraints(p)
+    left_out = _best_at_zero(policy, p)
+    if left_out is None:
+        return None
     for constraint in constraints:
         if not isinstance(constraint, Inequality) or constraint.parameters():
             return None
         low, high = constraint.args
-        if any(each is not u for each in constraint.variables()) or not (high - low).is_affine():
+        own = {each.id for each in constraint.variables()} - left_out - {u.id}
+        if own or not (high - low).is_affine():
             return None
         if constraint.size and not _raise(pace, high - low, u):
             return None
     if not constraints:
         return None
     return DeclaredFloors(pace, ", ".join(each.label for each in constraints if each.label))
+
+
+def _best_at_zero(policy: Policy, p: Problem) -> set[int] | None:
+    """Return variables of which earlier objectives want each to be 0, the least that it can be.
+
+    They are made 0: floors that can all be met then are what these objectives ask for. ``None``
+    where earlier objectives are of another kind.
+    """
+    least, found = {own.variable.id for own in p.variables.values() if own.nonneg}, set[int]()
+    for objective in earlier_objectives(policy, p):
+        value, variables = objective.args[0], objective.variables()
+        if not (isinstance(objective, cp.Minimize) and value.is_affine()):
+            return None
+        for each in variables:
+            each.value = np.zeros(each.shape)
+        for each in variables:
+            gradient = value.grad[each]
+            if each.id not in least or not (np.asarray(gradient.toarray()) > 0).all():
+                return None
+            found.add(each.id)
+    return found
 
 
 def _raise(pace: Floats, left: cp.Expression, u: cp.Expression) -> bool:

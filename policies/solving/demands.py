@@ -25,7 +25,9 @@ from cvxpy.atoms.affine.binary_operators import DivExpression, multiply
 from cvxpy.atoms.affine.unary_operators import NegExpression
 
 from apportion.errors import InputError
+from apportion.policies.extensions import HasEarlierObjectives
 from apportion.policies.problem import Problem
+from apportion.policies.solving.earlier import constraints_of
 from apportion.policies.solving.ratio import over_scale
 
 if TYPE_CHECKING:
@@ -188,7 +190,8 @@ def _levels(policy: Policy, p: SpeedProblem, objective: cp.Maximize | cp.Minimiz
         return None
     if least and offset.any():
         return None  # t times the throughput would improve the level more than t-fold, or less
-    return Levels(factor, offset, form.inverse, constrained=bool(policy.constraints(p)))
+    constrained = isinstance(policy, HasEarlierObjectives) or bool(policy.constraints(p))
+    return Levels(factor, offset, form.inverse, constrained)
 
 
 def is_of_each(expression: cp.Expression, u: cp.Expression) -> bool:
@@ -258,6 +261,8 @@ def pose(policy: Policy, instance: Instance, floors: DeclaredFloors | None = Non
     fractional = is_ratio(policy, instance)
     p = Problem(instance, fractional=fractional)
     stated = (policy.constraints if floors is None else floors.constraints)(p)
+    if floors is None and isinstance(policy, HasEarlierObjectives):
+        stated = constraints_of(policy, p)
     if fractional:
         return Posed(p, *over_scale(policy, p, stated))
     posed = Posed(p, posed_objective(policy, p), stated)

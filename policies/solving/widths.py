@@ -18,6 +18,7 @@ from apportion.errors import SolveError
 from apportion.policies.problem import Problem
 from apportion.policies.solving.compiled import Compiled
 from apportion.policies.solving.demands import fills_further, is_ratio, levels_of, sums_logarithms
+from apportion.policies.solving.earlier import constraints_of
 from apportion.policies.solving.highs import optimise
 from apportion.policies.solving.rows import believed
 from apportion.policies.solving.solvable import solvable
@@ -65,7 +66,7 @@ def widths(
     told = believed(policy, instance)
     p = Problem(told)
     with solvable(policy):
-        kept = [*policy.constraints(p), *_near(policy, p, solution, within)]
+        kept = [*constraints_of(policy, p), *_near(policy, p, solution, within)]
         compiled = Compiled.of(p, cp.Minimize(0 * cp.sum(p.X)), kept)
     linear = compiled.program.is_linear_program
     highs = PersistentHighs(compiled.program) if linear else None

@@ -14,6 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from apportion.errors import InputError
+from apportion.policies.extensions import HasEarlierObjectives
 from apportion.policies.problem import Problem
 from apportion.policies.solving.cone import ConeProgram, canonicalise
 from apportion.policies.solving.solvable import check_finite, solvable
@@ -40,8 +41,10 @@ def state(policy: Policy, instance: Instance) -> WholeProgram:
     Raises
     ------
     InputError
-        If it is not linear once cvxpy has rewritten it.
+        If it is not linear once cvxpy has rewritten it, or has several objectives.
     """
+    if isinstance(policy, HasEarlierObjectives):
+        raise InputError(f"{policy!r} decides in whole numbers, by one objective only.")
     p = Problem(instance)
     objective, constraints = _stated(policy, p)
     limits = [limit for own in p.variables.values() for limit in own.limits]

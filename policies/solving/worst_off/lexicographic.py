@@ -11,6 +11,7 @@ import numpy as np
 from apportion.errors import InputError
 from apportion.policies.extensions import PassesRatesOn
 from apportion.policies.solving.demands import levels_of
+from apportion.policies.solving.earlier import constraints_of
 from apportion.policies.solving.worst_off.float_filling import even_share
 from apportion.policies.solving.worst_off.water_filling import Steady, water_fill
 
@@ -56,7 +57,7 @@ def further_levels(policy: Policy, p: Problem) -> Further:
     SolveError
         If a level could not be found.
     """
-    constraints = policy.constraints(p)
+    constraints = constraints_of(policy, p)
     if isinstance(policy, PassesRatesOn):
         return _filled(p, policy.utility(p), Steady(policy.rates(p)), constraints)
     levels = levels_of(policy, p.instance)
