@@ -55,9 +55,11 @@ class JobTable:
         US dollars per GPU and hour of each option, NaN where unknown, shape (options,).
     facts
         Further columns of the workload that policies may ask for: ``weight``, ``deadline_s``,
-        ``entity`` (places in `entities`).
-    entities
-        Names of the entities.
+        ``entity``, and those of one's own.
+    texts
+        What columns of texts say, by column, of which `facts` have the places.
+    accelerators
+        Names of the types that the options are, or are of.
     isolated_s
         Seconds that the steps done would have taken in an isolated 1/n share, n being the number
         of active jobs at the time.
@@ -76,7 +78,8 @@ class JobTable:
     capacity: Floats
     prices: Floats
     facts: Mapping[str, Floats]
-    entities: tuple[str, ...]
+    texts: Mapping[str, tuple[str, ...]]
+    accelerators: tuple[str, ...]
     isolated_s: Floats
     held_s: Floats
     active: Ints = field(default_factory=lambda: np.empty(0, dtype=np.intp))
@@ -91,7 +94,7 @@ class JobTable:
         unknown = np.full(capacity.size, np.nan)
         scale = np.empty(0, dtype=np.intp)
         return cls(
-            *([], none, scale, none, none, options, capacity, unknown, {}, (), none, options)
+            *([], none, scale, none, none, options, capacity, unknown, {}, {}, (), none, options)
         )
 
     def add(

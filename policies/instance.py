@@ -74,8 +74,8 @@ class Instance:
         now, -1 for none; ``pinned`` is 1 where it must keep it.
     prices
         US dollars per hour of one unit of each resource, shape (resources,).
-    entities
-        Names of the entities, which the column ``entity`` holds the places of.
+    texts
+        What columns of texts say, by column, which then hold the places of it: ``entity``.
     member_share
         Part of a row's time that each job of a member has, shape (members,): 1, but where a row
         stands for pairs of classes and a job takes part in only some of them.
@@ -102,7 +102,7 @@ class Instance:
     option_accelerator: Ints
     columns: Mapping[str, Floats]
     prices: Floats = field(repr=False)
-    entities: tuple[str, ...] = ()
+    texts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     member_share: Floats = field(default_factory=lambda: np.ones(0))
     types: int | None = None
     resource_names: tuple[str, ...] = ()
@@ -113,6 +113,11 @@ class Instance:
     def __post_init__(self) -> None:
         if self.member_share.size != self.member_row.size:
             object.__setattr__(self, "member_share", np.ones(self.member_row.size))
+
+    @property
+    def entities(self) -> tuple[str, ...]:
+        """Names of the entities, which the column ``entity`` holds the places of."""
+        return self.texts.get("entity", ())
 
     @cached_property
     def jobs(self) -> int:
@@ -218,7 +223,8 @@ class Instance:
         *,
         columns: Mapping[str, Floats] | None = None,
         prices: ArrayLike | None = None,
-        entities: tuple[str, ...] = (),
+        texts: Mapping[str, tuple[str, ...]] | None = None,
+        resource_names: tuple[str, ...] = (),
     ) -> Instance:
         """Pose the common case: every row is one job, every option one accelerator type.
 
@@ -234,8 +240,10 @@ class Instance:
             More columns of the jobs table, each of shape (jobs,).
         prices
             US dollars per GPU-hour of each type, shape (types,).
-        entities
-            Names of the entities, if ``columns`` has their places.
+        texts
+            What columns of texts say, by column, if ``columns`` has the places of it.
+        resource_names
+            Names of the types.
         """
         speed = np.asarray(throughput, dtype=float)
         gpus = np.asarray(scale_factor, dtype=float)
@@ -251,7 +259,8 @@ class Instance:
             option_accelerator=np.arange(types),
             columns={"weight": ones, "count": ones, "scale_factor": gpus} | dict(columns or {}),
             prices=np.full(types, np.nan) if prices is None else np.asarray(prices, dtype=float),
-            entities=entities,
+            texts=texts or {},
+            resource_names=resource_names,
             plain_usage=usage,
         )
 

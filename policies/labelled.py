@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from apportion.allocation import Allocation
-from apportion.jobs import check_jobs
+from apportion.jobs import JOB_COLUMNS, check_jobs, places_of_texts
 from apportion.kinds import checked
 from apportion.policies.extensions import ChecksJobs
 from apportion.policies.instance import Instance, usage_of_gpus
@@ -285,9 +285,12 @@ def instance_of(
         raise unknown_type(tensor, cluster)
     accelerator = np.array(places, dtype=np.intp)
     columns: dict[str, Floats] = {}
+    texts: dict[str, tuple[str, ...]] = {}
     for name, values in jobs.items():
-        if values.dtype.kind in "iuf":
+        if values.dtype.kind in "biuf":
             columns[str(name)] = values.to_numpy(dtype=float)
+        elif name == "entity" or name not in JOB_COLUMNS:
+            columns[str(name)], texts[str(name)] = places_of_texts(values)
     row, job = tensor.member_places
     held, per_option = np.zeros((len(tensor.rows), len(tensor.options))), tensor.gpus_of_option
     scale_factor = columns["scale_factor"][job, None]
@@ -299,14 +302,8 @@ def instance_of(
     np.logical_or.at(fits, job, together[row].any(axis=1))
     if not fits.all():
         raise fits_nowhere(tensor, cluster, held[row], job, int(np.argmin(fits)))
-    entities: tuple[str, ...] = ()
-    if "entity" in jobs:
-        code, names = pd.factorize(jobs["entity"], sort=True)
-        columns["entity"], entities = code.astype(float), tuple(map(str, names))
     if "current_option" in jobs:
         columns["current_option"] = places_of_options(jobs["current_option"], tensor.options)
-    if "pinned" in jobs:
-        columns["pinned"] = jobs["pinned"].to_numpy(dtype=float)
     if "running_on" in jobs:
         columns["running_on"] = places_of_types(jobs["running_on"], cluster)
     usage = plain = usage_of_gpus(held, accelerator, types)
@@ -326,7 +323,7 @@ def instance_of(
         option_accelerator=accelerator,
         columns=columns,
         prices=prices,
-        entities=entities,
+        texts=texts,
         types=types,
         resource_names=named,
         option_tier=tiers_of_options(tensor) if tensor.has_tiers else None,

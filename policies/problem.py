@@ -266,6 +266,33 @@ class Problem:
             raise InputError(f"This policy needs the column {name!r} in the jobs table.")
         return self.instance.columns[name]
 
+    def texts(self, column: str) -> tuple[str, ...]:
+        """Return what a column of texts says, each once, of which `column` gives the places.
+
+        Raises
+        ------
+        InputError
+            If the column holds numbers, or is not there.
+        """
+        self.column(column)
+        if column not in self.instance.texts:
+            raise InputError(f"The column {column!r} of the jobs table holds numbers, not texts.")
+        return self.instance.texts[column]
+
+    @property
+    def accelerators(self) -> tuple[str, ...]:
+        """Names of the accelerator types, in the order of the capacities.
+
+        `accelerator` has the place of each option's, so that
+        ``[p.accelerators[k] for k in p.accelerator]`` names the columns of `X`.
+        """
+        return self.instance.resource_names[: self.instance.accelerators]
+
+    @property
+    def accelerator(self) -> Ints:
+        """Place of each option's accelerator type, shape (options,)."""
+        return self.instance.option_accelerator
+
     @property
     def count(self) -> Floats:
         """Identical jobs behind each entry."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from apportion.jobs import JOB_COLUMNS
 from apportion.ties import EXACT
 
 if TYPE_CHECKING:
@@ -23,7 +24,8 @@ def jobs_table(truth: Truth, workload: Workload, cluster: Cluster) -> pd.DataFra
     ``jct_s`` is the job completion time, from arrival to completion; ``queueing_s`` the part of
     it in which the job did not run; ``ftf`` its finish-time fairness, ``jct_s / isolated_s``.
     GPUs of types without a price make ``cost`` (US dollars) NaN for the jobs that used them.
-    ``deadline_s``, seconds after arrival, is there if the workload has it.
+    ``deadline_s``, seconds after arrival, ``entity`` and columns of one's own are there if the
+    workload has them.
     """
     jct_s = truth.completion_s - truth.arrival_s
     gpu_seconds = truth.gpu_s
@@ -42,8 +44,10 @@ def jobs_table(truth: Truth, workload: Workload, cluster: Cluster) -> pd.DataFra
         "cost": dollars.sum(axis=1),
         "preemptions": truth.preemptions,
     }
-    if "deadline_s" in workload.jobs:
-        columns["deadline_s"] = workload.jobs["deadline_s"].to_numpy()
+    known = workload.jobs
+    for name in known:
+        if name in ("deadline_s", "entity") or name not in JOB_COLUMNS:
+            columns[str(name)] = known[name].to_numpy()
     held = {f"{name}_s": truth.held_s[:, k] for k, name in enumerate(cluster.accelerators)}
     return pd.DataFrame(columns | held, index=workload.jobs.index.rename("job"))
 

@@ -191,7 +191,8 @@ class Resolver:
             table.capacity,
             columns=columns,
             prices=table.prices,
-            entities=table.entities if "entity" in columns else (),
+            texts=table.texts,
+            resource_names=table.accelerators,
         )
 
 

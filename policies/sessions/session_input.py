@@ -10,7 +10,7 @@ import pandas as pd
 from apportion.checks import mapping
 from apportion.errors import InputError, unknown_name, written
 from apportion.given import jobs_table
-from apportion.jobs import JOB_COLUMNS
+from apportion.jobs import JOB_COLUMNS, column_named
 from apportion.option_labels import level_names
 from apportion.policies.labelled import DEFAULTS
 from apportion.tensor import ThroughputTensor
@@ -54,7 +54,8 @@ def facts_of(jobs: Facts | None, ids: pd.Index | None = None) -> Facts | None:
         return jobs
     known = mapping("jobs", jobs, "a table, or a mapping such as {'job': {'weight': 2.0}}")
     by_job = all(isinstance(facts, Mapping) for facts in known.values())
-    columns = not by_job or all(name in JOB_COLUMNS for name in known)
+    columns = not by_job or not (ids is None or any(job in ids for job in known))
+    columns |= all(name in JOB_COLUMNS for name in known)
     if ids is not None and columns and not (by_job and all(job in ids for job in known)):
         return jobs_table(known, ids)
     return {
@@ -211,7 +212,7 @@ def _default(name: str, facts: Mapping[str, Any]) -> Any:
         return facts.get("total_steps", ...)
     if name == "isolated_elapsed_s":
         return facts.get("elapsed_s", 0.0)
-    if JOB_COLUMNS[name].optional:
+    if column_named(name).optional:
         return None
     return {**DEFAULTS, "arrival_s": 0.0, "pinned": False}.get(name, ...)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
+from apportion.jobs import JOB_COLUMNS, places_of_texts
 from apportion.mechanism.job_table import JobTable, read_only
 from apportion.mechanism.repetition import add_repeatedly
 from apportion.mechanism.scheduler import NOBODY
@@ -17,6 +17,7 @@ from apportion.sim.sharing import PairSpeeds
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
+    import pandas as pd
     from numpy.typing import NDArray
 
     from apportion.cluster import Cluster
@@ -102,7 +103,7 @@ class Truth:
         self._arrived = 0
         self._heard_s = np.ceil(self.arrival_s / tick_s) * tick_s if tick_s else self.arrival_s
         self._times_heard: list[float] = [*self._heard_s.tolist(), np.inf]
-        facts, entities = _facts(table)
+        facts, texts = _facts(table)
         self.told = JobTable(
             table["job_type"].tolist(),
             read_only(self.arrival_s),
@@ -113,7 +114,8 @@ class Truth:
             read_only(self.capacity),
             read_only(self.prices),
             {name: read_only(values) for name, values in facts.items()},
-            entities,
+            texts,
+            cluster.accelerators,
             read_only(self.isolated_s),
             read_only(self.held_s),
         )
@@ -246,14 +248,15 @@ class Truth:
         return self._isolated_rate
 
 
-def _facts(table: pd.DataFrame) -> tuple[dict[str, Floats], tuple[str, ...]]:
-    """Return what policies may ask of the jobs besides, and the names of the entities."""
-    optional = {"weight": 1.0, "deadline_s": np.nan}
-    facts = {
-        name: table[name].to_numpy(dtype=float) if name in table else np.full(len(table), other)
-        for name, other in optional.items()
-    }
-    if "entity" not in table:
-        return facts, ()
-    code, names = pd.factorize(table["entity"], sort=True)
-    return facts | {"entity": code.astype(float)}, tuple(map(str, names))
+def _facts(table: pd.DataFrame) -> tuple[dict[str, Floats], dict[str, tuple[str, ...]]]:
+    """Return what policies may ask of the jobs besides, and what columns of texts say."""
+    facts = {"weight": np.ones(len(table)), "deadline_s": np.full(len(table), np.nan)}
+    texts: dict[str, tuple[str, ...]] = {}
+    for name, values in table.items():
+        if name not in facts and name != "entity" and name in JOB_COLUMNS:
+            continue
+        if values.dtype.kind in "biuf":
+            facts[str(name)] = values.to_numpy(dtype=float)
+        else:
+            facts[str(name)], texts[str(name)] = places_of_texts(values)
+    return facts, texts

@@ -87,8 +87,7 @@ class TierOptions:
         table, known = self.table, dict(columns)
         if "running_on" in known:  # an option, of a type; -1 for none
             known["running_on"] = known["running_on"] // len(TIERS)
-        entities = table.entities if "entity" in known else ()
-        return tier_problem(table.speed[jobs], table.scale[jobs], self.cluster, known, entities)
+        return tier_problem(table.speed[jobs], table.scale[jobs], self.cluster, known, table.texts)
 
 
 def tier_problem(
@@ -96,7 +95,7 @@ def tier_problem(
     scale: Ints,
     cluster: Cluster,
     columns: Mapping[str, Floats],
-    entities: tuple[str, ...] = (),
+    texts: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Instance:
     """Pose the problem of jobs whose options are the tiers of accelerator types.
 
@@ -114,8 +113,8 @@ def tier_problem(
         Whole racks, each of one type.
     columns
         Columns of the jobs table, each of shape (jobs,).
-    entities
-        Names of the entities, if ``columns`` has their places.
+    texts
+        What columns of texts say, by column, if ``columns`` has the places of it.
     """
     gpus, types = scale.astype(float), len(cluster.accelerators)
     kind, tier = np.divmod(np.arange(speed.shape[1]), len(TIERS))
@@ -141,5 +140,9 @@ def tier_problem(
         columns=always | dict(columns),
         prices=np.append(cluster.prices, np.zeros(len(capacity) - types)),
         types=types,
-        entities=entities,
+        resource_names=(
+            *cluster.accelerators,
+            *(f"gangs by place, limit {place}" for place in range(len(capacity) - types)),
+        ),
+        texts=texts or {},
     )

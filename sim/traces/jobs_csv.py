@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from apportion.errors import unknown_name
-from apportion.jobs import JOB_COLUMNS
+from apportion.jobs import JobColumn, column_named
 from apportion.sim.saving import throughputs_beside
 from apportion.sim.traces.assemble import from_steps
 from apportion.sim.traces.oracle import read_throughputs
@@ -61,15 +60,27 @@ def jobs_of(table: TraceTable, job: str) -> pd.DataFrame:
         For unknown columns, and values out of range, naming the line.
     """
     for name in table.rows.columns:
-        if name != job and name not in JOB_COLUMNS:
-            raise unknown_name(f"column in {table.file.path}:", name, [job, *JOB_COLUMNS])
+        if name != job:
+            column_named(name, f"column in {table.file.path}:")
     columns = {name: _column(table, name) for name in table.rows.columns if name != job}
     return pd.DataFrame(columns, index=table.rows.index)
 
 
+def _own_column(table: TraceTable, name: str, column: JobColumn) -> pd.Series:
+    """One column of one's own: numbers if all cells are, or truths, or texts."""
+    known = table.rows[name].dropna()
+    if known.isin(["True", "False"]).all() and len(known) == len(table.rows):
+        return table.rows[name] == "True"
+    if pd.to_numeric(known, errors="coerce").notna().all():
+        return table.numbers(name, column.valid, least=column.least, optional=True)
+    return table.texts(name)
+
+
 def _column(table: TraceTable, name: str) -> pd.Series:
     """One column of the jobs table, checked line by line."""
-    column = JOB_COLUMNS[name]
+    column = column_named(name)
+    if column.kind == "own":
+        return _own_column(table, name, column)
     if column.kind == "text":
         return table.texts(name)
     return table.numbers(

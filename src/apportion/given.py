@@ -10,7 +10,7 @@ import pandas as pd
 
 from apportion.cluster import Cluster
 from apportion.errors import InputError, unknown_name, written
-from apportion.jobs import JOB_COLUMNS, check_jobs
+from apportion.jobs import check_jobs, column_named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -125,8 +125,7 @@ def jobs_table(jobs: Jobs, ids: pd.Index) -> pd.DataFrame:
 
 def _column(name: Any, values: Any, ids: pd.Index) -> pd.Series:
     """Return one column of the jobs table, indexed by job."""
-    if name not in JOB_COLUMNS:
-        raise unknown_name("column in the jobs table", name, JOB_COLUMNS)
+    column_named(name)
     if isinstance(values, (Mapping, pd.Series)):
         by_job = dict(values)
         for job in ids:

@@ -1,9 +1,10 @@
-"""The jobs table: one row per job, documented columns, unknown columns refused; its order."""
+"""The jobs table: one row per job, documented columns and one's own; its order."""
 
 from __future__ import annotations
 
+import difflib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -20,7 +21,14 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.intp]
 
-__all__ = ["JOB_COLUMNS", "JobColumn", "check_jobs", "order_of_submission"]
+__all__ = [
+    "JOB_COLUMNS",
+    "JobColumn",
+    "check_jobs",
+    "column_named",
+    "order_of_submission",
+    "places_of_texts",
+]
 
 _NUMBER = re.compile(r"0*([1-9][0-9]*|0)")
 
@@ -30,7 +38,7 @@ class JobColumn:
     """One column of the jobs table: its meaning, unit and range."""
 
     meaning: str
-    kind: Literal["number", "count", "text", "option", "truth"] = "number"
+    kind: Literal["number", "count", "text", "option", "truth", "own"] = "number"
     least: float = 0.0
     strict: bool = False
     optional: bool = False
@@ -52,7 +60,12 @@ class JobColumn:
         return f"{number} {'>' if self.strict else '>='} {self.least:g}"
 
 
-_WORDS = {"text": "a text", "option": "the label of an option", "truth": "True or False"}
+_WORDS = {
+    "text": "a text",
+    "option": "the label of an option",
+    "truth": "True or False",
+    "own": "a finite number, True or False, or a text, of one kind for all jobs",
+}
 
 JOB_COLUMNS: Mapping[str, JobColumn] = {
     "arrival_s": JobColumn("when the job arrives, seconds from the start of the workload"),
@@ -93,7 +106,39 @@ JOB_COLUMNS: Mapping[str, JobColumn] = {
     ),
     "pinned": JobColumn("whether the job must keep its current option", "truth"),
 }
-"""Every column that a jobs table may have, by name."""
+"""Every column of a jobs table that means something here, by name; others are one's own."""
+
+_OWN = JobColumn("a column of your own", "own", least=-LARGEST_NUMBER, optional=True)
+_ALIKE = 0.75
+"""From which likeness on (`difflib`) a name is taken for a misspelt one."""
+_TOLD_BY_RUNS = frozenset(
+    {
+        *("start_s", "completion_s", "jct_s", "queueing_s", "isolated_s", "ftf", "gpu_seconds"),
+        *("cost", "preemptions", "order"),
+    }
+)
+
+
+def column_named(name: object, where: str = "column in the jobs table") -> JobColumn:
+    """Return what is known of a column: of one's own, that it may hold numbers or texts.
+
+    Raises
+    ------
+    InputError
+        For a name that looks like a misspelt one, with the nearest; for one that a run gives to
+        what it tells of jobs; and for what is no name.
+    """
+    if name in JOB_COLUMNS:
+        return JOB_COLUMNS[str(name)]
+    if not isinstance(name, str) or not name.strip():
+        raise unknown_name(where, name, JOB_COLUMNS)
+    if name in _TOLD_BY_RUNS:
+        raise InputError(
+            f"The {where} {name!r} has a name of what a run tells of jobs; choose another."
+        )
+    if difflib.get_close_matches(name.lower(), JOB_COLUMNS, n=1, cutoff=_ALIKE):
+        raise unknown_name(where, name, JOB_COLUMNS)
+    return _OWN
 
 
 def check_jobs(jobs: pd.DataFrame, *, required: Iterable[str] = ()) -> pd.DataFrame:
@@ -102,29 +147,27 @@ def check_jobs(jobs: pd.DataFrame, *, required: Iterable[str] = ()) -> pd.DataFr
     Parameters
     ----------
     jobs
-        One row per job, indexed by job id; columns out of `JOB_COLUMNS`.
+        One row per job, indexed by job id; columns of `JOB_COLUMNS`, and of one's own: numbers
+        (NaN for none), truths or texts, which policies and schedulers may read.
     required
         Columns that must be there.
 
     Raises
     ------
     InputError
-        For duplicate ids, unknown or missing columns (with the nearest name), and values out of
+        For duplicate ids, misspelt or missing columns (with the nearest name), and values out of
         range (naming the job).
     """
     table("The jobs table", jobs)
     check_unique("job id", jobs.index)
     check_unique("column of the jobs table", jobs.columns)
     for column in jobs.columns:
-        if column not in JOB_COLUMNS:
-            raise unknown_name("column in the jobs table", column, JOB_COLUMNS)
+        column_named(column)
     for column in required:
-        if column not in JOB_COLUMNS:
-            raise unknown_name("column of the jobs table", column, JOB_COLUMNS)
+        meaning = column_named(column, "column of the jobs table").meaning
         if column not in jobs.columns:
             raise InputError(
-                f"The jobs table has no column {column!r} ({JOB_COLUMNS[column].meaning}), "
-                f"which is needed here."
+                f"The jobs table has no column {column!r} ({meaning}), which is needed here."
             )
     return pd.DataFrame(
         {str(name): _checked(str(name), jobs[name]) for name in jobs.columns}, index=jobs.index
@@ -133,7 +176,9 @@ def check_jobs(jobs: pd.DataFrame, *, required: Iterable[str] = ()) -> pd.DataFr
 
 def _checked(name: str, values: pd.Series) -> pd.Series:
     """Convert one column to its type and check its range."""
-    column = JOB_COLUMNS[name]
+    column = column_named(name)
+    if column.kind == "own":
+        column = replace(column, kind=_kind_of_own(values))
     if column.kind == "option":
         labels = np.empty(len(values), dtype=object)
         labels[:] = [_option(value) for value in values]
@@ -166,6 +211,14 @@ def _checked(name: str, values: pd.Series) -> pd.Series:
     return checked.astype(np.int64) if column.kind == "count" else checked
 
 
+def _kind_of_own(values: pd.Series) -> Literal["number", "text", "truth"]:
+    """Return what a column of one's own holds; what is neither is refused as no number."""
+    known = values[values.notna()]
+    if len(known) == len(values) and all(map(is_truth, known)):
+        return "truth"
+    return "text" if len(known) and all(isinstance(each, str) for each in known) else "number"
+
+
 def _option(value: object) -> object:
     """Return the label of an option, lists as tuples; None for none."""
     if isinstance(value, (list, tuple)):
@@ -177,6 +230,12 @@ def _option(value: object) -> object:
         or (isinstance(value, str) and not value.strip())
     )
     return None if missing else value
+
+
+def places_of_texts(values: pd.Series) -> tuple[NDArray[np.float64], tuple[str, ...]]:
+    """Return the place of each value among the different ones in their order, and these."""
+    code, names = pd.factorize(values, sort=True)
+    return code.astype(float), tuple(map(str, names))
 
 
 def order_of_submission(ids: pd.Index, arrival_s: NDArray[np.float64]) -> Ints:

@@ -152,7 +152,7 @@ def lexicographic(
     columns = {"weight": case.columns["weight"], "entity": entity.astype(float)}
     names = tuple("abc"[: int(entity.max()) + 1])
     instance = Instance.of_jobs(
-        case.speed, case.gpus, case.capacity, columns=columns, entities=names
+        case.speed, case.gpus, case.capacity, columns=columns, texts={"entity": names}
     )
     return HierarchicalFairness(), instance, case, passed_on(instance, gpus)
 
@@ -191,7 +191,7 @@ def further(seed: int) -> tuple[Policy, Instance, list[Fraction]]:
         columns |= {"entity": entity.astype(float), "order": rng.permutation(jobs).astype(float)}
         inner = "fifo" if rng.random() < 0.5 else "fairness"
         instance = Instance.of_jobs(
-            case.speed, case.gpus, case.capacity, columns=columns, entities=names
+            case.speed, case.gpus, case.capacity, columns=columns, texts={"entity": names}
         )
         rates = passed_on(instance, gpus, [Fraction(weights[name]) for name in names], inner)
         policy = HierarchicalFairness(weights=weights, inner=inner)

@@ -177,7 +177,7 @@ def _drawn(rng: np.random.Generator) -> Instance:
     }
     prices = rng.uniform(0.5, 3, k)
     return Instance.of_jobs(
-        speed, gpus, capacity, columns=columns, prices=prices, entities=("x", "y")
+        speed, gpus, capacity, columns=columns, prices=prices, texts={"entity": ("x", "y")}
     )
 
 

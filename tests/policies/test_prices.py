@@ -75,7 +75,9 @@ def drawn(seed: int) -> Fixed:
     capacity, prices = rng.integers(4, 9, k).astype(float), rng.uniform(0.5, 3, k)
     gpus = rng.choice([1.0, 2.0, 4.0], n)
     return Fixed.of(
-        Instance.of_jobs(speed, gpus, capacity, columns=columns, prices=prices, entities=("a", "b"))
+        Instance.of_jobs(
+            speed, gpus, capacity, columns=columns, prices=prices, texts={"entity": ("a", "b")}
+        )
     )
 
 

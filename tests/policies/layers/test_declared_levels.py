@@ -83,7 +83,7 @@ def test_other_policies_demand_nothing(bench: type[Bench]) -> None:
         problem.capacity,
         columns={**problem.columns, **columns},
         prices=problem.prices,
-        entities=("red",),
+        texts={"entity": ("red",)},
     )
     for policy in BUILT_IN:
         assert (levels_of(policy(), instance) is not None) == (policy in WORST_OFF), policy

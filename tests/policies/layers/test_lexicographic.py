@@ -43,7 +43,9 @@ def drawn(seed: int, decades: float) -> tuple[Instance, Floats]:
         "entity": rng.integers(0, 2, n).astype(float),
         "order": np.arange(n, dtype=float),
     }
-    instance = Instance.of_jobs(speed, gpus, capacity, columns=columns, entities=("a", "b"))
+    instance = Instance.of_jobs(
+        speed, gpus, capacity, columns=columns, texts={"entity": ("a", "b")}
+    )
     return instance, gpus
 
 

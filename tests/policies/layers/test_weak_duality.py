@@ -41,7 +41,12 @@ def drawn(seed: int, jobs: int | None = None) -> Instance:
         "entity": np.arange(n) % 2.0,
     }
     return Instance.of_jobs(
-        speed, gpus, capacity, columns=columns, prices=rng.uniform(1, 3, k), entities=("a", "b")
+        speed,
+        gpus,
+        capacity,
+        columns=columns,
+        prices=rng.uniform(1, 3, k),
+        texts={"entity": ("a", "b")},
     )
 
 

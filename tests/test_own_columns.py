@@ -1,0 +1,150 @@
+"""Columns of one's own: from the jobs table to policies, schedulers, files and results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import cvxpy as cp
+import numpy as np
+import pandas as pd
+import pytest
+
+import apportion as ap
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TABLE = pd.DataFrame({"b": [40.0, 12.0, 100.0], "a": [10.0, 4.0, 50.0]}, index=["x", "y", "z"])
+
+
+@dataclass(frozen=True)
+class PerWatt(ap.Policy):
+    """The most relative throughput per watt, twice as much for one user, none on some types."""
+
+    columns = ("power_w", "user")
+    traits = frozenset({"leaves_gpus_idle"})
+
+    preferred: str = "ann"
+    barred: str = ""
+
+    def objective(self, p: ap.Problem) -> cp.Maximize:
+        users = np.array(p.texts("user"))[p.column("user").astype(int)]
+        worth = np.where(users == self.preferred, 2.0, 1.0) / p.column("power_w")
+        return cp.Maximize(p.total(cp.multiply(worth / p.fastest_throughput, p.throughput)))
+
+    def constraints(self, p: ap.Problem) -> list[cp.Constraint]:
+        types = [p.accelerators[place] for place in p.accelerator]
+        return [p.X[:, place] == 0 for place, name in enumerate(types) if name == self.barred]
+
+
+def expected(preferred: str, power: list[float], user: list[str]) -> float:
+    """Solve it as plain cvxpy."""
+    X = cp.Variable(TABLE.shape, nonneg=True)
+    worth = np.where(np.array(user) == preferred, 2.0, 1.0) / np.array(power)
+    gain = cp.multiply(worth / TABLE.max(axis=1).to_numpy(), cp.multiply(TABLE, X).sum(axis=1))
+    problem = cp.Problem(cp.Maximize(cp.sum(gain)), [X.sum(axis=0) <= 1, X.sum(axis=1) <= 1])
+    return float(problem.solve(solver="HIGHS"))
+
+
+@pytest.mark.parametrize("preferred", ["ann", "bob", "nobody"])
+def test_solve_hands_them_to_the_policy(preferred: str) -> None:
+    power, user = [100.0, 150.0, 300.0], ["bob", "ann", "bob"]
+    jobs = {"power_w": power, "user": user}
+    found = ap.solve(PerWatt(preferred), TABLE, workers="a=1,b=1", jobs=jobs)
+    assert found.objective == pytest.approx(expected(preferred, power, user), rel=1e-9)
+
+
+def test_types_have_their_names_in_whatever_order_they_are_given() -> None:
+    jobs = {"power_w": [1.0, 2.0, 3.0], "user": "ann"}
+    for table in (TABLE, TABLE[["a", "b"]]):
+        X = ap.solve(PerWatt(barred="b"), table, workers="a=1,b=1", jobs=jobs).X
+        assert (X["b"] == 0).all()
+        assert X["a"].sum() == pytest.approx(1)
+
+
+def workload() -> ap.Workload:
+    load = ap.generate_workload(jobs=18, seed=3, jobs_per_hour=20)
+    own = {
+        "power_w": np.linspace(100, 300, 18),
+        "user": ["ann", "bob", "eve"] * 6,
+        "restartable": np.arange(18) % 2 == 0,
+        "entity": ["red", "blue"] * 9,
+    }
+    return replace(load, jobs=load.jobs.assign(**own))
+
+
+@pytest.mark.parametrize("mechanism", ["rounds", "exact", "leases"])
+def test_simulations_hand_them_on_and_show_them_in_the_end(mechanism: str) -> None:
+    load = workload()
+    cluster = ap.Cluster.of_racks({"v100": 1, "k80": 1}, machines_per_rack=2, gpus_per_machine=4)
+    run = ap.simulate(PerWatt(barred="k80"), load, cluster, mechanism=mechanism)
+    for name in ("power_w", "user", "restartable", "entity"):
+        assert run.jobs[name].tolist() == load.jobs[name].tolist()
+    assert run.jobs["k80_s"].max() == 0
+
+
+def test_schedulers_see_them() -> None:
+    class ByUser(ap.QueueScheduler):
+        name = "by_user"
+
+        def queue(self, jobs: Any, now_s: float) -> Any:
+            user = np.array(jobs.texts["user"])[jobs.facts["user"].astype(int)]
+            held = jobs.held_s[jobs.active].sum(axis=1) > 0
+            first = user[jobs.active] != "eve"
+            for job in jobs.active[np.lexsort([first, ~held])]:
+                yield job, np.argsort(-jobs.speed[job])
+
+    load = workload()
+    at_once = replace(load, jobs=load.jobs.assign(arrival_s=0.0, scale_factor=1))
+    run = ap.simulate(ByUser(), at_once, "v100=6")
+    assert run.jobs.groupby("user")["start_s"].mean().idxmin() == "eve"
+    assert (run.jobs.loc[run.jobs["user"] == "eve", "start_s"] == 0).all()
+
+
+def test_files_keep_them(tmp_path: Path) -> None:
+    load = workload()
+    load.save(tmp_path / "jobs.csv")
+    back = ap.read_workload(tmp_path / "jobs.csv").jobs
+    for name in ("power_w", "user", "restartable"):
+        assert back[name].tolist() == load.jobs[name].tolist()
+
+
+@pytest.mark.parametrize(
+    ("jobs", "words"),
+    [
+        ({"wieght": 1.0}, "Unknown column .*'wieght'. Did you mean 'weight'"),
+        ({"arrival": 0.0}, "Did you mean 'arrival_s'"),
+        ({"jct_s": 1.0}, "'jct_s' has a name of what a run tells"),
+        ({"power_w": [1, 2, "x"]}, r"Job 'z' has power_w = 'x'; .*\(a column of your own\)"),
+        ({"power_w": np.inf}, "Job 'x' has power_w = inf"),
+        ({"user": ["ann", None, "bob"]}, "Job 'y' has user = .*; it must be a text"),
+        ({3: 1.0}, "Unknown column .* 3"),
+    ],
+)
+def test_what_is_none_is_said_in_words(jobs: Any, words: str) -> None:
+    with pytest.raises(ap.InputError, match=words):
+        ap.solve("max_min_fairness", TABLE, workers="a=1,b=1", jobs=jobs)
+
+
+def test_a_column_of_numbers_has_no_texts_and_one_that_lacks_is_named() -> None:
+    class Asks(PerWatt):
+        columns = ("power_w", "user")
+
+        def objective(self, p: ap.Problem) -> cp.Maximize:
+            p.texts("power_w")
+            return super().objective(p)
+
+    jobs = {"power_w": 1.0, "user": "ann"}
+    with pytest.raises(ap.InputError, match="'power_w' of the jobs table holds numbers, not texts"):
+        ap.solve(Asks(), TABLE, workers="a=1,b=1", jobs=jobs)
+    with pytest.raises(ap.InputError, match=r"no column 'user' .*of your own"):
+        ap.solve(PerWatt(), TABLE, workers="a=1,b=1", jobs={"power_w": 1.0})
+
+
+def test_sessions_know_them() -> None:
+    session = ap.session(PerWatt(), "a=1,b=1")
+    for job, power, user in (("x", 100.0, "bob"), ("y", 150.0, "ann"), ("z", 300.0, "bob")):
+        session.add({job: TABLE.T.to_dict()[job]}, {job: {"power_w": power, "user": user}})
+    told = expected("ann", [100.0, 150.0, 300.0], ["bob", "ann", "bob"])
+    assert session.solve().objective == pytest.approx(told, rel=1e-9)
