@@ -44,12 +44,11 @@ from apportion.policies.allox import AlloX
 from apportion.policies.base import Policy
 from apportion.policies.cost import MinCost, MinCostWithSLOs
 from apportion.policies.finish_time_fairness import FinishTimeFairness
-from apportion.policies.fixed_shares import IsolatedShare, ProportionalShare
+from apportion.policies.fixed_shares import IsolatedShare, ProportionalShare, isolated_share
 from apportion.policies.gandiva_packing import GandivaPacking
 from apportion.policies.hierarchical import HierarchicalFairness
 from apportion.policies.in_order import FIFO, ShortestJobFirst
 from apportion.policies.instance import Instance
-from apportion.policies.isolated import isolated_share
 from apportion.policies.labelled import solve
 from apportion.policies.makespan import Makespan
 from apportion.policies.max_min_fairness import MaxMinFairness

@@ -5,21 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import cvxpy as cp
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from apportion.errors import InputError
-from apportion.policies.fixed_shares import FixedShare
+from apportion.policies.fixed_shares import FixedShare, by_themselves, time_by_type
+from apportion.policies.solving.solvers.hungarian import whole_vertex
 from apportion.policies.solving.whole.ties import without_noise
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from apportion.policies.problem import Problem
 
     Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
 
-__all__ = ["AlloX", "best_matching"]
+__all__ = ["AlloX", "first_of_queues", "matching"]
 
 
 @dataclass(frozen=True)
@@ -28,11 +32,11 @@ class AlloX(FixedShare):
 
     The problem::
 
-        min sum of place from the end of a GPU's queue * duration there; the first ones run
+        min over M of sum of k * d[i, g] * M[i, k, g], a matching of jobs i and places k of GPUs g
 
     A job in the k-th last place of a GPU's queue delays itself and those behind it, so it costs k
-    times its duration there; the cheapest matching of jobs with (GPU, place) gives the order
-    (AlloX, EuroSys 2020, section 4). The first of every queue runs.
+    times its duration d there; the cheapest matching of jobs with (GPU, place) gives the order
+    (AlloX, EuroSys 2020, section 4). The first of every queue runs: ``X[i, type of g] = 1``.
 
     Parameters
     ----------
@@ -51,61 +55,70 @@ class AlloX(FixedShare):
     heterogeneity_aware: bool = True
     keeps_running: bool = True
 
-    def target(self, p: Problem) -> Floats:
-        """Return 1 for each job that runs or is first in its queue, on the type of that queue."""
-        return best_matching(p, keeps_running=self.keeps_running)[1]
+    def constraints(self, p: Problem) -> Sequence[cp.Constraint]:
+        """Let those run who go on, and who is first in the queue of a GPU that is left."""
+        d, W = _durations(p), p.instance.shared_gpus.astype(int)
+        W = np.where(np.isfinite(d).any(axis=0), W, 0)
+        runs = _running(p, d) if self.keeps_running else np.zeros_like(d)
+        waiting = ~runs.any(axis=1)
+        # Not in the order of the columns, by which equal matchings would be told apart.
+        order = np.lexsort([W, *d[::-1]])
+        left = np.maximum(W - runs.sum(axis=0).astype(int), 0)[order]
+        runs[np.ix_(waiting, order)] = first_of_queues(d[np.ix_(waiting, order)], left)
+        return [(time_by_type(p) <= by_themselves(p, runs)).set_label("share")]
 
 
-def best_matching(p: Problem, *, keeps_running: bool = True) -> tuple[float, Floats]:
-    """Match jobs with places in queues by the Hungarian method.
+def matching(d: Floats) -> cp.Problem:
+    """State the least sum of completion times as a linear program, whose vertices are matchings.
 
-    Returns
-    -------
-    cost
-        Sum of completion times of the jobs that are matched, seconds.
-    first
-        1 for each job that goes on running, or is first in the queue of a GPU of a type, shape
-        (jobs, types).
+    ``min sum of k * d[i, g] * M[i, (k, g)]`` over ``M >= 0`` such that each job i has one place,
+    and each place k from the end of the queue of GPU g one job at most. A job in a place where it
+    cannot run costs more than any schedule.
+
+    Parameters
+    ----------
+    d
+        Seconds that each job needs on each GPU, shape (jobs, GPUs); infinite where it cannot run.
     """
-    duration = _durations(p)
-    gpus = p.instance.capacity[: p.instance.accelerators].astype(int)
-    gpus = np.where(np.isfinite(duration).any(axis=0), gpus, 0)
-    runs = _running(p, duration) if keeps_running else np.zeros_like(duration)
-    waiting = ~runs.any(axis=1)
-    # Not in the order of the columns, by which equal matchings would be told apart.
-    order = np.lexsort([gpus, *duration[::-1]])
-    left = (gpus - runs.sum(axis=0).astype(int))[order]
-    cost, first = _matched(duration[np.ix_(waiting, order)], np.maximum(left, 0))
-    runs[np.ix_(waiting, order)] = first
-    return cost, runs
+    jobs = len(d)
+    k = np.arange(1, jobs + 1)
+    cost = (k[None, :, None] * d[:, None, :]).reshape(jobs, -1)
+    never = (1.0 + jobs) * max(jobs * d.max(where=np.isfinite(d), initial=0.0), 1.0)
+    np.minimum(cost, never, out=cost)
+    M = cp.Variable(cost.shape, nonneg=True, name="M")
+    total = cp.sum(cp.multiply(cost, M))
+    return cp.Problem(cp.Minimize(total), [cp.sum(M, axis=1) == 1, cp.sum(M, axis=0) <= 1])
+
+
+def first_of_queues(d: Floats, gpus: Ints) -> Floats:
+    """Return 1 for each job that is first in the queue of a GPU of a type, shape (jobs, types).
+
+    Parameters
+    ----------
+    d
+        Seconds that each job needs on each type, shape (jobs, types); infinite where it cannot run.
+    gpus
+        GPUs of each type, shape (types,).
+    """
+    first, queue = np.zeros_like(d), np.repeat(np.arange(gpus.size), gpus)  # type of each GPU
+    if not (len(d) and queue.size):
+        return first
+    # Rounding must not choose among equal matchings: the unit of speeds changes it.
+    told_apart = np.full_like(d, np.inf)
+    told_apart[np.isfinite(d)] = without_noise(d[np.isfinite(d)])
+    job, place_of_gpu = whole_vertex(matching(told_apart[:, queue]))
+    place, gpu = np.divmod(place_of_gpu, queue.size)
+    last_place = np.full(queue.size, -1)
+    np.maximum.at(last_place, gpu, place)
+    runs = (place == last_place[gpu]) & np.isfinite(d[job, queue[gpu]])
+    first[job[runs], queue[gpu[runs]]] = 1.0
+    return first
 
 
 def _running(p: Problem, duration: Floats) -> Floats:
     """Return 1 where a job runs and goes on, shape (jobs, types)."""
     on = p.instance.columns.get("running_on", np.full(len(duration), -1.0))
     return np.asarray((np.arange(duration.shape[1]) == on[:, None]) & np.isfinite(duration), float)
-
-
-def _matched(duration: Floats, gpus: NDArray[np.intp]) -> tuple[float, Floats]:
-    """Match waiting jobs with the GPUs of each type, and return cost and who runs where."""
-    first = np.zeros_like(duration)
-    jobs = len(duration)
-    queue = np.repeat(np.arange(gpus.size), gpus)  # type of each GPU
-    if not (jobs and queue.size):
-        return 0.0, first
-    places = np.arange(1, jobs + 1)
-    # Rounding must not choose among equal matchings: the unit of speeds changes it.
-    told_apart = np.full_like(duration, np.inf)
-    told_apart[np.isfinite(duration)] = without_noise(duration[np.isfinite(duration)])
-    cost = (places[None, :, None] * told_apart[:, None, queue]).reshape(jobs, -1)
-    never = (1.0 + jobs) * cost.max(where=np.isfinite(cost), initial=1.0)  # beyond any schedule
-    job, slot = linear_sum_assignment(np.where(np.isfinite(cost), cost, never))
-    place, gpu = np.divmod(slot, queue.size)
-    last_place = np.full(queue.size, -1)
-    np.maximum.at(last_place, gpu, place)
-    runs = (place == last_place[gpu]) & np.isfinite(duration[job, queue[gpu]])
-    first[job[runs], queue[gpu[runs]]] = 1.0
-    return float(cost[job, slot].sum()), first
 
 
 def _durations(p: Problem) -> Floats:

@@ -1,8 +1,10 @@
-"""Fixed shares, as baselines: isolated slices of the cluster, and equal time for all."""
+"""Fixed shares, as baselines: isolated slices of the cluster, and equal time for all.
+
+Each is the problem ``max sum of X such that X <= share``, with the formula of its share.
+"""
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,7 +13,6 @@ import numpy as np
 
 from apportion.errors import InputError
 from apportion.policies.base import Policy
-from apportion.policies.isolated import isolated_share
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,35 +22,41 @@ if TYPE_CHECKING:
     from apportion.policies.instance import Instance
     from apportion.policies.problem import Problem
 
+    Floats = NDArray[np.float64]
+
 __all__ = [
     "FixedShare",
     "IsolatedShare",
     "ProportionalShare",
+    "by_themselves",
+    "isolated_share",
     "refuse_combinations_only",
-    "type_of_option",
+    "time_by_type",
 ]
 
 
 class FixedShare(Policy):
-    """Run jobs by themselves for all the time that given shares allow."""
+    """Run jobs for all the time that shares allow, which `constraints` states."""
 
     traits = frozenset({"has_one_optimum", "runs_jobs_alone"})
-
-    @abstractmethod
-    def target(self, p: Problem) -> NDArray[np.float64]:
-        """Return the share of time of each job on each type, shape (jobs, types)."""
 
     def objective(self, p: Problem) -> cp.Maximize:
         """State the total time, an option that is slower than another of its type counting less."""
         time = cp.sum(cp.multiply(_relative_to_type(p), p.X), axis=1)
         return cp.Maximize(p.instance.row_count @ time)
 
-    def constraints(self, p: Problem) -> Sequence[cp.Constraint]:
-        """Limit every job to its share of each type, whichever options of the type it takes."""
-        refuse_combinations_only(p.instance)
-        share = np.zeros((p.instance.rows, p.instance.accelerators))
-        share[p.instance.row_alone] = self.target(p)
-        return [(share >= p.X @ type_of_option(p)).set_label("share")]
+
+def time_by_type(p: Problem) -> cp.Expression:
+    """Time of each row on each accelerator type, whichever options of it, shape (rows, types)."""
+    return p.X @ _type_of_option(p)
+
+
+def by_themselves(p: Problem, share: Floats) -> Floats:
+    """Bring shares of jobs to their rows, with none for combinations, shape (rows, types)."""
+    refuse_combinations_only(p.instance)
+    of_rows = np.zeros((p.instance.rows, share.shape[1]))
+    of_rows[p.instance.row_alone] = share
+    return of_rows
 
 
 def refuse_combinations_only(instance: Instance) -> None:
@@ -59,20 +66,25 @@ def refuse_combinations_only(instance: Instance) -> None:
         raise InputError(f"Job number {job} has no row of its own, which this policy needs.")
 
 
-def type_of_option(p: Problem) -> NDArray[np.float64]:
-    """Tell which option is of which accelerator type, 0 or 1, shape (options, types)."""
-    return np.asarray(np.eye(p.instance.accelerators)[p.instance.option_accelerator])
+def isolated_share(capacity: Floats, scale_factor: Floats, jobs: float | None = None) -> Floats:
+    """Return the time shares of jobs that each own a 1/n slice of every accelerator type.
 
+    ``X[i, j] = (capacity[j] / n) / scale_factor[i]``, scaled down where a job would run more than
+    all the time (Gavel, section 4.2: the isolated allocation of finish-time fairness). Types on
+    which a job does not run take their part of its time as well.
 
-def _relative_to_type(p: Problem) -> NDArray[np.float64]:
-    """Return the speed of each row under each option over its fastest option of the same type."""
-    instance = p.instance
-    fastest = np.zeros((instance.accelerators, instance.member_row.size))
-    np.maximum.at(fastest, instance.option_accelerator, instance.throughput.T)
-    fastest = np.maximum(fastest.T, 1e-300)[:, instance.option_accelerator]
-    relative = np.zeros((instance.rows, instance.options))
-    np.maximum.at(relative, instance.member_row, instance.throughput / fastest)
-    return relative
+    Parameters
+    ----------
+    capacity
+        GPUs of each type of the cluster, shape (types,).
+    scale_factor
+        GPUs of each job, shape (jobs,).
+    jobs
+        The number n of jobs that share the cluster; the number of rows by default.
+    """
+    n = scale_factor.size if jobs is None else jobs
+    share = capacity[None, :] / (max(n, 1) * scale_factor[:, None])
+    return np.asarray(share / np.maximum(share.sum(axis=1, keepdims=True), 1.0), dtype=float)
 
 
 @dataclass(frozen=True)
@@ -81,10 +93,11 @@ class IsolatedShare(FixedShare):
 
     The problem::
 
-        X = (GPUs of the type / jobs) / scale_factor, at most all the time
+        max over X of sum of X, X[i, j] <= (W[j] / n) / s[i], scaled down to a sum over j of 1
 
-    The slice is of the GPUs that the cluster has, whether or not a job runs on them. A job with
-    options of several numbers of GPUs makes the most of its slice.
+    W are the GPUs that the cluster has, whether or not a job runs on them, n the jobs, s their
+    scale factors. A job with options of several numbers of GPUs makes the most of its slice, of
+    which it holds ``sum over options of GPUs * X <= W[j] / n``.
     """
 
     name = "isolated"
@@ -93,14 +106,6 @@ class IsolatedShare(FixedShare):
     traits = frozenset({"runs_jobs_alone"})  # several options can make the most of a slice
 
     heterogeneity_aware: bool = True
-
-    def target(self, p: Problem) -> NDArray[np.float64]:
-        """Return the isolated shares; all the time on every type where options differ in size."""
-        solo = p.instance.solo_speeds
-        gpus = p.instance.shared_gpus
-        share = isolated_share(gpus, p.instance.gpus_held, p.count.sum())
-        share[solo.elastic] = 1.0
-        return share
 
     def objective(self, p: Problem) -> cp.Maximize:
         """State the total time, or of jobs with options of several sizes the throughput."""
@@ -112,15 +117,16 @@ class IsolatedShare(FixedShare):
         return cp.Maximize(instance.row_count @ cp.sum(cp.multiply(worth, p.X), axis=1))
 
     def constraints(self, p: Problem) -> Sequence[cp.Constraint]:
-        """Limit jobs with options of several sizes to the GPUs of a slice."""
-        solo, instance = p.instance.solo_speeds, p.instance
-        elastic = np.flatnonzero(solo.elastic)
-        limits = list(super().constraints(p))
+        """Limit each job to its slice: its time, or its GPUs where options hold several numbers."""
+        instance, W, n = p.instance, p.instance.shared_gpus, p.count.sum()
+        share = isolated_share(W, instance.gpus_held, n)
+        elastic = np.flatnonzero(instance.solo_speeds.elastic)
+        share[elastic] = 1.0
+        limits = [(time_by_type(p) <= by_themselves(p, share)).set_label("share")]
         if elastic.size:
-            held = cp.multiply(solo.gpus[elastic], p.X[instance.row_alone[elastic]])
-            slice_gpus = instance.shared_gpus / p.count.sum()
-            within = held @ type_of_option(p) <= slice_gpus[None, :]
-            limits.append(within.set_label("slice"))
+            gpus = instance.solo_speeds.gpus[elastic]
+            held = cp.multiply(gpus, p.X[instance.row_alone[elastic]]) @ _type_of_option(p)
+            limits.append((held <= (W / n)[None, :]).set_label("slice"))
         return limits
 
 
@@ -130,9 +136,10 @@ class ProportionalShare(FixedShare):
 
     The problem::
 
-        X = c * weight * GPUs of the type / all GPUs, with the largest c that fits
+        max over X of sum of X, X[i, j] <= c * w[i] * W[j] / sum of W, with the largest c that fits
 
-    On each type it takes its fastest option; the GPUs that this holds count.
+    It fits where ``sum over i of s[i] * X[i, j] <= W[j]`` and ``sum over j of X[i, j] <= 1``. On
+    each type a job takes its fastest option; the GPUs that this holds count.
     """
 
     name = "proportional"
@@ -141,16 +148,32 @@ class ProportionalShare(FixedShare):
 
     heterogeneity_aware: bool = True
 
-    def target(self, p: Problem) -> NDArray[np.float64]:
-        """Return the proportional shares."""
-        instance = p.instance
-        wanted = (p.count * p.weight) @ _gpus_where_fastest(instance)
-        most = instance.shared_gpus.sum() / wanted.max()
-        time = p.weight * min(most, 1 / p.weight.max())
-        return np.asarray(time[:, None] * instance.type_share, dtype=float)
+    def constraints(self, p: Problem) -> Sequence[cp.Constraint]:
+        """Limit every job to its share of each type."""
+        W, w = p.instance.shared_gpus, p.weight
+        wanted = (p.count * w) @ _gpus_where_fastest(p.instance)
+        c = min(W.sum() / wanted.max(), 1 / w.max())
+        share = (c * w)[:, None] * (W / W.sum())
+        return [(time_by_type(p) <= by_themselves(p, share)).set_label("share")]
 
 
-def _gpus_where_fastest(instance: Instance) -> NDArray[np.float64]:
+def _type_of_option(p: Problem) -> Floats:
+    """Tell which option is of which accelerator type, 0 or 1, shape (options, types)."""
+    return np.asarray(np.eye(p.instance.accelerators)[p.instance.option_accelerator])
+
+
+def _relative_to_type(p: Problem) -> Floats:
+    """Return the speed of each row under each option over its fastest option of the same type."""
+    instance = p.instance
+    fastest = np.zeros((instance.accelerators, instance.member_row.size))
+    np.maximum.at(fastest, instance.option_accelerator, instance.throughput.T)
+    fastest = np.maximum(fastest.T, 1e-300)[:, instance.option_accelerator]
+    relative = np.zeros((instance.rows, instance.options))
+    np.maximum.at(relative, instance.member_row, instance.throughput / fastest)
+    return relative
+
+
+def _gpus_where_fastest(instance: Instance) -> Floats:
     """GPUs of each job's fastest option of each type; its scale factor where it has none."""
     solo, best = instance.solo_speeds, instance.alone
     gpus = np.zeros_like(best)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from apportion.policies.fixed_shares import FixedShare, type_of_option
+from apportion.policies.fixed_shares import FixedShare, isolated_share, time_by_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from apportion.policies.instance import Instance
     from apportion.policies.problem import Problem
 
-    Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
 
 __all__ = ["GandivaPacking"]
@@ -30,12 +29,13 @@ class GandivaPacking(FixedShare):
 
     The problem::
 
-        X = GPUs of the type / combinations / scale_factor, in random pairs when full
+        max over X of sum of X, X[r, j] <= (W[j] / rows that run) / s[r], scaled down to a sum of 1
 
-    Jobs that hold as many GPUs are drawn in pairs; a pair stays if the two together make more
-    steps, relative to running alone and averaged over the GPUs of the cluster, than they would by
-    taking turns (Gandiva, OSDI 2018, section 4; Gavel, section 6). Nothing is packed while there
-    are GPUs for all. The same seed and jobs give the same pairs.
+    The rows r that run are the jobs or, when these want more GPUs than there are, random pairs and
+    the jobs left over; no other row has time. Jobs that hold as many GPUs are drawn in pairs; a
+    pair stays if the two together make more steps, relative to running alone and averaged over the
+    GPUs of the cluster, than they would by taking turns (Gandiva, OSDI 2018, section 4; Gavel,
+    section 6). The same seed and jobs give the same pairs.
     """
 
     name = "gandiva_packing"
@@ -47,18 +47,12 @@ class GandivaPacking(FixedShare):
     space_sharing: bool = True
     seed: int = 0
 
-    def target(self, p: Problem) -> Floats:
-        """Return equal shares over the jobs and pairs that run, shape (rows, types)."""
-        instance = p.instance
-        gpus = instance.shared_gpus
-        runs = self._packed(p) if p.scale_factor.sum() > gpus.sum() else self._alone(p)
-        held = instance.gpus.max(axis=1)
-        share = runs[:, None] * gpus[None, :] / (max(1, runs.sum()) * held[:, None])
-        return np.asarray(share / np.maximum(share.sum(axis=1, keepdims=True), 1.0), dtype=float)
-
     def constraints(self, p: Problem) -> Sequence[cp.Constraint]:
-        """Limit every row, single or pair, to its share."""
-        return [(self.target(p) >= p.X @ type_of_option(p)).set_label("share")]
+        """Limit every row that runs, single or pair, to an equal share; the others have none."""
+        W, s = p.instance.shared_gpus, p.gpus.max(axis=1)
+        runs = self._packed(p) if p.scale_factor.sum() > W.sum() else self._alone(p)
+        share = runs[:, None] * isolated_share(W, s, runs.sum())
+        return [(time_by_type(p) <= share).set_label("share")]
 
     def _alone(self, p: Problem) -> NDArray[np.bool_]:
         """Rows of one job."""

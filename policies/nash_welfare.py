@@ -9,19 +9,16 @@ import cvxpy as cp
 import numpy as np
 
 from apportion.policies.base import Policy
-from apportion.policies.fixed_shares import FixedShare, refuse_combinations_only
+from apportion.policies.fixed_shares import FixedShare, by_themselves, refuse_combinations_only
 from apportion.policies.solving.driver import solve_instance
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from apportion.policies.instance import Instance
     from apportion.policies.problem import Problem
     from apportion.policies.solution import Solution
 
-    Floats = NDArray[np.float64]
 
 __all__ = ["NashWelfare", "StrategyProof"]
 
@@ -56,12 +53,13 @@ class StrategyProof(FixedShare):
 
     The problem::
 
-        nash_welfare, each job scaled by what its presence leaves the others
+        max over X of sum of X, X[i, j] <= r[i] * N[i, j], N an optimum of nash_welfare
 
-    The partial allocation mechanism: solve `NashWelfare` with all jobs and without each; job i
-    keeps the share ``prod over the others k of (throughput of k with i / throughput of k without
-    i) ** (weight of k / weight of i)`` of what it had (Cole, Gkatzelis, Goel, 2013; Gavel, section
-    4.4, has no weights). GPUs stay idle for it. The objective is the total time that is left.
+        r[i] = product over jobs k but i of (throughput of k in N / in N without i) ** (w[k] / w[i])
+
+    The partial allocation mechanism: `NashWelfare` with all jobs and without each says what part
+    r of its own a job keeps (Cole, Gkatzelis, Goel, 2013; Gavel, section 4.4, has no weights w).
+    GPUs stay idle for it. The objective is the total time that is left.
 
     What a job of weight w makes in the end is ``exp(difference of two optimal values / w)``, so the
     gaps of both count 1 / w-fold: where weights lie many decades apart, what the light jobs keep is
@@ -75,25 +73,19 @@ class StrategyProof(FixedShare):
 
     heterogeneity_aware: bool = True
 
-    def target(self, p: Problem) -> Floats:
-        """Return the partial allocation, shape (jobs, options)."""
+    def constraints(self, p: Problem) -> Sequence[cp.Constraint]:
+        """Limit every job to its part of each option: another would be worth another time."""
         refuse_combinations_only(p.instance)
         instance = _by_themselves(p.instance)
         # What jobs keep hangs on small differences of optimal values, so that these come from the
         # optimum itself and not from what is chosen among the optima, which gives way a little.
         everyone = solve_instance(NashWelfare(), instance, group=False, second_stage=False)
-        kept = np.array([self._kept(p, instance, job, everyone) for job in range(instance.jobs)])
-        chosen = solve_instance(NashWelfare(), instance, group=False)
+        N = solve_instance(NashWelfare(), instance, group=False)
+        r = np.array([self._kept(p, instance, job, everyone) for job in range(instance.jobs)])
         # What a job makes then is the exponential of a difference of two optimal values, which are
         # known to their gaps; its own throughput at an optimum is known to the root of one only.
-        own = kept * everyone.throughput / chosen.throughput
-        return np.asarray(chosen.X * np.minimum(own, 1.0)[:, None], dtype=float)
-
-    def constraints(self, p: Problem) -> Sequence[cp.Constraint]:
-        """Limit every job to its share of each option: another would be worth another time."""
-        share = np.zeros((p.instance.rows, p.instance.options))
-        share[p.instance.row_alone] = self.target(p)
-        return [(share >= p.X).set_label("share")]
+        r = np.minimum(r * everyone.throughput / N.throughput, 1.0)
+        return [(by_themselves(p, N.X * r[:, None]) >= p.X).set_label("share")]
 
     def _kept(self, p: Problem, instance: Instance, job: int, everyone: Solution) -> float:
         """Share that one job (of a class) keeps."""

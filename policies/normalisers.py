@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from apportion.policies.isolated import isolated_share, slice_throughput
+from apportion.policies.fixed_shares import isolated_share
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,6 +28,7 @@ __all__ = [
     "alike_speeds",
     "average_speeds",
     "isolated_throughput",
+    "slice_throughput",
     "speeds_in_combinations",
 ]
 
@@ -124,3 +125,49 @@ def isolated_throughput(instance: Instance) -> Floats:
             solo.speed[elastic], solo.gpus[elastic], each, instance.option_accelerator
         )
     return speed
+
+
+def slice_throughput(
+    throughput: Floats, gpus: Floats, slice_gpus: Floats, accelerator: NDArray[np.intp]
+) -> Floats:
+    """Return the most steps/s that jobs can make in a slice, by options that hold several GPUs.
+
+    ``max over x >= 0 of throughput @ x`` such that ``sum x <= 1`` and, for each type, the options
+    of it hold ``sum of gpus * x <= slice_gpus`` on average. Computed from the dual, which has one
+    variable, the price t of all the job's time: ``min over t >= 0 of t + sum over types of
+    slice_gpus * max(0, max over options (throughput - t) / gpus)``. That is convex and piecewise
+    linear, so its least value is at a kink, and all kinks are looked at.
+
+    Parameters
+    ----------
+    throughput
+        Steps/s of each job under each option, shape (jobs, options); 0 = cannot run.
+    gpus
+        GPUs that it holds there, shape (jobs, options).
+    slice_gpus
+        GPUs of an option's type in the slice, shape (options,).
+    accelerator
+        Type of each option, shape (options,).
+    """
+    held = np.where(throughput > 0, gpus, np.inf)
+    kinks = [np.zeros((throughput.shape[0], 1)), throughput]
+    types = [np.flatnonzero(accelerator == kind) for kind in np.unique(accelerator)]
+    for options in types:
+        a, b = (options[pair] for pair in np.triu_indices(options.size, 1))
+        runs = (throughput[:, a] > 0) & (throughput[:, b] > 0) & (gpus[:, a] != gpus[:, b])
+        crossing = np.divide(
+            gpus[:, b] * throughput[:, a] - gpus[:, a] * throughput[:, b],
+            gpus[:, b] - gpus[:, a],
+            out=np.zeros(runs.shape),
+            where=runs,
+        )
+        kinks.append(np.maximum(crossing, 0.0))
+    price = np.hstack(kinks)
+    cost = price.copy()
+    for options in types:
+        worth = np.zeros_like(price)
+        for option in options:
+            gain = (throughput[:, option, None] - price) / held[:, option, None]
+            np.maximum(worth, gain, out=worth)
+        cost += slice_gpus[options[0]] * worth
+    return np.asarray(cost.min(axis=1), dtype=float)

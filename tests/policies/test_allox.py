@@ -11,7 +11,8 @@ from tests.seeds import each_seed
 
 import apportion as ap
 from apportion.policies import AlloX, Instance, Problem, solve_instance
-from apportion.policies.allox import best_matching
+from apportion.policies.allox import matching
+from apportion.policies.solving.solvers.hungarian import whole_vertex
 
 
 def instance(seed: int, jobs: int, gpus: list[int]) -> Instance:
@@ -23,8 +24,8 @@ def instance(seed: int, jobs: int, gpus: list[int]) -> Instance:
     return Instance.of_jobs(speed, np.ones(jobs), gpus, columns=columns)
 
 
-def matching(p: Problem, places: int) -> cp.Problem:
-    """State the matching as a linear program; its optimum is integral."""
+def matching_by_types(p: Problem, places: int) -> cp.Problem:
+    """State the matching of jobs with places of types as a linear program."""
     alone = p.instance.alone
     cost = np.divide(p.steps_remaining[:, None], alone, out=np.zeros_like(alone), where=alone > 0)
     chosen = [cp.Variable(alone.shape, nonneg=True) for _ in range(places)]
@@ -36,13 +37,30 @@ def matching(p: Problem, places: int) -> cp.Problem:
     return cp.Problem(cp.Minimize(total), constraints)
 
 
+def stated(p: Problem) -> cp.Problem:
+    """State what the policy does, over single GPUs."""
+    gpus = p.instance.capacity[: p.instance.accelerators].astype(int)
+    with np.errstate(divide="ignore"):
+        duration = p.steps_remaining[:, None] / p.instance.alone
+    return matching(np.repeat(duration, gpus, axis=1))
+
+
+def least_cost(problem: cp.Problem) -> float:
+    """Cost of the matching that the Hungarian method finds."""
+    costs: Any = problem.objective.args[0].args[0].args[0].value
+    row, column = whole_vertex(problem)
+    assert len(set(row)) == len(set(column)) == len(costs)
+    return float(costs[row, column].sum())
+
+
 @pytest.mark.parametrize("seed", range(8))
-def test_matching_equals_its_linear_program(seed: int) -> None:
+def test_the_hungarian_method_solves_the_linear_program_that_is_stated(seed: int) -> None:
     p = Problem(instance(seed, 6, [1, 2]))
-    problem = matching(p, places=6)
+    problem, by_types = stated(p), matching_by_types(p, places=6)
     problem.solve(solver="HIGHS")
-    cost, _ = best_matching(p)
-    assert cost == pytest.approx(problem.value, rel=1e-9)
+    by_types.solve(solver="HIGHS")
+    assert least_cost(stated(p)) == pytest.approx(problem.value, rel=1e-9)
+    assert problem.value == pytest.approx(by_types.value, rel=1e-9)
 
 
 def test_total_completion_time_is_the_least_of_all_schedules() -> None:
@@ -55,7 +73,23 @@ def test_total_completion_time_is_the_least_of_all_schedules() -> None:
             own = np.sort([duration[job, gpu] for job in range(5) if where[job] == gpu])
             total += float(np.cumsum(own).sum())
         best = min(best, total)
-    assert best_matching(p)[0] == pytest.approx(best, rel=1e-9)
+    assert least_cost(stated(p)) == pytest.approx(best, rel=1e-9)
+
+
+def test_programs_of_another_form_are_no_matching() -> None:
+    M = cp.Variable((2, 3), nonneg=True)
+    total, rows, columns = cp.sum(cp.multiply(np.ones((2, 3)), M)), cp.sum(M, 1), cp.sum(M, 0)
+    right = [rows == 1, columns <= 1]
+    for wrong in (
+        cp.Problem(cp.Maximize(total), right),
+        cp.Problem(cp.Minimize(cp.sum(M)), right),
+        cp.Problem(cp.Minimize(total), [rows == 2, columns <= 1]),
+        cp.Problem(cp.Minimize(total), [rows == 1]),
+        cp.Problem(cp.Minimize(total), [*right, M[0, 0] <= 0]),
+        cp.Problem(cp.Minimize(total), [columns == 1, rows <= 1]),
+    ):
+        with pytest.raises(ValueError, match=r"C \* M|matching"):
+            whole_vertex(wrong)
 
 
 def test_only_the_first_of_each_queue_runs() -> None:

@@ -10,7 +10,7 @@ from tests.seeds import each_seed, sampled
 
 import apportion as ap
 from apportion.policies import BUILT_IN, SPECIALISED, Instance
-from apportion.policies.isolated import slice_throughput
+from apportion.policies.normalisers import slice_throughput
 
 NAMES = [policy.name for policy in (*BUILT_IN, *SPECIALISED)]
 

@@ -85,8 +85,9 @@ def with_shares_as_they_are(policy: Policy, instance: Instance) -> Policy:
     """Return the policy at the shares it fixes now: they are its normaliser."""
     if not isinstance(policy, FixedShare):
         return policy
-    target = policy.target(Problem(believed(policy, instance)))
-    frozen: Any = type("Frozen", (type(policy),), {"target": lambda self, p: target})
+    (limit,) = policy.constraints(Problem(believed(policy, instance)))
+    share = limit.args[1].value
+    frozen: Any = type("Frozen", (type(policy),), {"constraints": lambda self, p: [share >= p.X]})
     made: Policy = frozen(heterogeneity_aware=policy.heterogeneity_aware)
     return made
 
