@@ -77,7 +77,6 @@ class PlainEngine(PlainState):
         check_links(None, self._links, job, links)
         new = OnGPUs(job, iteration, times, list(gpus), tuple(links))
         new.turn = turn
-        new.set_key()
         self._jobs[job] = new
         self._here += 1
         self._plan(ready_s, READY, new)
@@ -131,9 +130,11 @@ class PlainEngine(PlainState):
         if not self.paused:
             self._finished = []
         self.paused, stop = False, self.events + (self.at_once if pauses else math.inf)
+        last_s = until_s + instant_s(until_s)
         while True:
-            self._take_in(now_s)
-            over = until_s <= now_s + instant_s(now_s)
+            soon_s = now_s + instant_s(now_s)
+            self._take_in(now_s, soon_s)
+            over = until_s <= soon_s
             if to_completion and self._finished:
                 return (max(now_s, until_s) if over else now_s), self._finished
             if over:
@@ -141,16 +142,16 @@ class PlainEngine(PlainState):
             self._settle(now_s)
             if not heap and self._here and not more_come:
                 raise self._transfers.standstill(now_s)
-            if not heap or heap[0][0] > until_s + instant_s(until_s):
+            if not heap or heap[0][0] > last_s:
                 return until_s, self._finished
             now_s = max(heap[0][0], now_s)
             if self.events >= stop:
                 self.paused = True
                 return now_s, []
 
-    def _take_in(self, now_s: float) -> None:
+    def _take_in(self, now_s: float, until_s: float) -> None:
         """Take in all events of an instant."""
-        heap, until_s = self._heap, now_s + instant_s(now_s)
+        heap = self._heap
         while heap and heap[0][0] <= until_s:
             when_s, _, kind, subject, detail = heappop(heap)
             if kind == TASKS:

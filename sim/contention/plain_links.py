@@ -167,13 +167,13 @@ class Transfers:
         All are asked about after a start, too, if that may make the gate let another one in. Where
         the gate sees nothing but a transfer's own links, only those on links that have fewer now.
         """
-        asked = list(self.waiting)
-        if not self._ask:
-            about = {each.job.number: each for each in self._new}
-            about |= {
-                each.job.number: each for link in self._freed for each in self._waits_for[link]
-            }
-            asked = sorted(about.values(), key=turn_of)
+        if self._ask:
+            asked = list(self.waiting)
+        else:
+            about = list(self._new)
+            for link in self._freed:
+                about += self._waits_for[link]
+            asked = sorted(set(about), key=turn_of) if len(about) > 1 else about
         self._ask, self._new = False, []
         self._freed.clear()
         view = View(self, now_s)
@@ -242,11 +242,11 @@ class Transfers:
         sharing, changed = self._near() if local else self.under_way, self._changed
         self._share_anew, self._changed, self._unlinked = False, set(), []
         flows = [transfer.seen(now_s) for transfer in sharing]
-        for transfer, rate in zip(sharing, self.rates(flows), strict=True):
+        for transfer, flow, rate in zip(sharing, flows, self.rates(flows), strict=True):
             if local and transfer.job.links and changed.isdisjoint(transfer.job.links):
                 continue
             if self._timeline is not None:
-                self._timeline.sends(transfer.seen(now_s), flows, now_s)
+                self._timeline.sends(flow, flows, now_s)
             if rate == transfer.rate or not transfer.begun:
                 continue
             transfer.job.moved += transfer.rate * (now_s - transfer.since_s)

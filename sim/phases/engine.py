@@ -24,6 +24,9 @@ ROUNDING = 1e-12
 
 MOST_SEGMENTS = 10_000_000
 
+REMEMBERED = 20_000
+"""Meetings of transfers whose rates are known by heart."""
+
 STARVED = 200
 """Iterations in whose time a job sends nothing when it starves: priorities may leave it nothing."""
 
@@ -77,15 +80,21 @@ def run_phases(
         for job, draw in zip(known.values(), draws, strict=True)
     ]
     excess = {link: 0.0 for job in known.values() for link in job.links}
+    links_of = [job.links for job in known.values()]
+    priorities = [job.priority for job in known.values()]
+    rates_of: dict[tuple[float, ...], list[float]] = {}  # by what each job wants
     now_s = 0.0
     while any(len(job.starts_s) <= iterations for job in running):
         sending = [job for job in running if job.wants]
-        links_of = [job.job.links for job in sending]
-        priorities = [job.job.priority for job in sending]
-        wanted = [job.wants for job in sending]
-        rates = max_min_rates(wanted, links_of, capacities, priorities)
-        for job, rate in zip(sending, rates, strict=True):
-            job.rate = rate
+        wanted = tuple([job.wants for job in running])
+        rates = rates_of.get(wanted)
+        if rates is None:
+            if len(rates_of) > REMEMBERED:
+                rates_of.clear()
+            rates = rates_of[wanted] = max_min_rates(wanted, links_of, capacities, priorities)
+        for job, rate in zip(running, rates, strict=True):
+            if job.wants:
+                job.rate = rate
         left = [job.left_s for job in running]
         step_s = min(left)
         _mark(sending, capacities, step_s, excess)
