@@ -10,7 +10,7 @@ from apportion.mechanism.gang_round import GangRound
 from apportion.mechanism.priorities import Candidates, idle_first, preferences, time_at_start
 from apportion.mechanism.repetition import add_repeatedly
 from apportion.mechanism.selection import select
-from apportion.plain_arrays import array_of, plain
+from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,8 +25,13 @@ if TYPE_CHECKING:
 
 __all__ = ["RoundCore"]
 
+_ARRAYS = (
+    *("ids", "scale", "slots", "served", "last_type"),
+    *("target", "speed", "received", "owed"),
+)
 
-class RoundCore:
+
+class RoundCore(Resumable):
     """Gavel's round-based mechanism over rows of arrays; knows neither labels nor the clock.
 
     A row is a job, or a combination of jobs that share devices. Rows keep their order: the order
@@ -66,6 +71,8 @@ class RoundCore:
     measure of it; 0 = cannot run), ``received`` (seconds since the last target, on top of what it
     began with) and ``owed`` (seconds that earlier targets have left open).
     """
+
+    kept = (*_ARRAYS, "elapsed_s", "_next_id", "placer")
 
     def __init__(
         self,
@@ -284,25 +291,7 @@ class RoundCore:
         """Drop what follows from target, speed and rows."""
         self._candidates = self._preference = None
 
-    def state(self) -> dict[str, Any]:
-        """Return everything that later rounds depend on, for JSON."""
-        arrays = {name: plain(getattr(self, name)) for name in _ARRAYS}
-        return arrays | {
-            "elapsed_s": self.elapsed_s,
-            "next_id": self._next_id,
-            "placer": self.placer.state(),
-        }
-
     def restore(self, state: dict[str, Any]) -> None:
         """Take up a state of `state`."""
-        for name in _ARRAYS:
-            setattr(self, name, array_of(state[name]))
-        self.elapsed_s, self._next_id = float(state["elapsed_s"]), int(state["next_id"])
-        self.placer.restore(state["placer"])
+        super().restore(state)
         self._forget()
-
-
-_ARRAYS = (
-    *("ids", "scale", "slots", "served", "last_type"),
-    *("target", "speed", "received", "owed"),
-)

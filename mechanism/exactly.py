@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from apportion.mechanism.scheduler import Change, Gangs
 from apportion.mechanism.shares import Shares
+from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Exactly"]
 
 
-class Exactly:
+class Exactly(Resumable):
     """Gives each job its shares of time, all types at once; the bound of any mechanism.
 
     What a policy would achieve if time were divisible at will. Nobody has devices: a gang here is
@@ -38,6 +39,8 @@ class Exactly:
     name
         What messages call it.
     """
+
+    kept = ("_active", "_sharing", "_shares")
 
     hears = True
 
@@ -71,20 +74,6 @@ class Exactly:
     def steady_s(self, now_s: float) -> float:
         """Return now: there is no time of its own at which it would repeat itself."""
         return now_s
-
-    def state(self) -> dict[str, Any]:
-        """Return everything that later decisions depend on, for JSON."""
-        return {
-            "active": self._active.tolist(),
-            "shares": self._shares.state(),
-            "sharing": self._sharing.state(),
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state`."""
-        self._active = np.array(state["active"], dtype=np.intp)
-        self._sharing.restore(state["sharing"])
-        self._shares = Shares.of_state(state["shares"], self._jobs.capacity.size)
 
 
 def _lines(active: Ints, shares: Shares, scale: Ints) -> Gangs:

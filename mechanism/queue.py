@@ -11,6 +11,7 @@ from apportion.errors import InputError, written
 from apportion.mechanism.decider import Decider
 from apportion.mechanism.own import WHOLE
 from apportion.mechanism.scheduler import Change
+from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -64,7 +65,7 @@ class QueueScheduler(Decider, ABC):
         return InQueue(self, about)
 
 
-class InQueue:
+class InQueue(Resumable):
     """Serves jobs in the order of a queue; see `apportion.mechanism.scheduler.Scheduler`.
 
     Parameters
@@ -75,6 +76,8 @@ class InQueue:
         Jobs, and the devices with the placement by which gangs get them. A gang that it declines
         waits.
     """
+
+    kept = ("_devices",)
 
     hears = True
 
@@ -176,11 +179,3 @@ class InQueue:
     def steady_s(self, now_s: float) -> float:
         """Return now: it has no times of its own at which it would repeat itself."""
         return now_s
-
-    def state(self) -> dict[str, Any]:
-        """Return who has which devices, for JSON."""
-        return {"devices": self._devices.state()}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state`."""
-        self._devices.restore(state["devices"])

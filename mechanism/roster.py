@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from apportion.mechanism.scheduler import Gangs
+from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,7 +26,7 @@ _NOBODY = -1
 _MOST_JOBS = 2**31
 
 
-class Roster:
+class Roster(Resumable):
     """Keeps the rows of a `RoundCore` in step with the jobs of a simulation.
 
     Rows of single jobs come in the order of submission; rows of pairs lie between them. A pair
@@ -36,6 +37,8 @@ class Roster:
     first, second
         Jobs of each row, by their number in the job table; `second` is -1 for a single job.
     """
+
+    kept = ("first", "second")
 
     def __init__(self, core: RoundCore) -> None:
         self.core = core
@@ -115,15 +118,6 @@ class Roster:
     def stopped(self, chosen: GangRound) -> Ints:
         """Return the jobs that ran in the round before and have lost their devices."""
         return self.first[chosen.stopped] if chosen.stopped.size else chosen.stopped
-
-    def state(self) -> dict[str, Any]:
-        """Return the jobs of the rows, for JSON."""
-        return {"first": self.first.tolist(), "second": self.second.tolist()}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state`; that of the core is restored by itself."""
-        self.first = np.array(state["first"], dtype=np.intp)
-        self.second = np.array(state["second"], dtype=np.intp)
 
     @property
     def _has_pairs(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from apportion.mechanism.core import RoundCore
 from apportion.mechanism.roster import Roster
 from apportion.mechanism.scheduler import NOBODY, Change
 from apportion.mechanism.tiered.core import TieredCore
+from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["InRounds"]
 
 
-class InRounds:
+class InRounds(Resumable):
     """Turns shares of time into rounds; deaf to what happens within one.
 
     Arrivals and completions wait for the next round. GPUs of a job that completes are given away
@@ -57,6 +58,8 @@ class InRounds:
     tiered
         Whether shares are of tiers, see `TieredCore`.
     """
+
+    kept = ("_core", "_roster", "_rows", "_columns", "_sharing")
 
     hears = False
 
@@ -161,21 +164,3 @@ class InRounds:
         nobody_ever = refused and not chosen.rows.size
         same = self._leases and not chosen.stopped.size and self._core.settled
         return self._sharing.due_s if same or nobody_ever else -np.inf
-
-    def state(self) -> dict[str, Any]:
-        """Return everything that later rounds depend on, for JSON."""
-        return {
-            "core": self._core.state(),
-            "roster": self._roster.state(),
-            "rows": self._rows.tolist(),
-            "columns": self._columns.tolist(),
-            "sharing": self._sharing.state(),
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state`."""
-        self._core.restore(state["core"])
-        self._roster.restore(state["roster"])
-        self._rows = np.array(state["rows"], dtype=np.intp)
-        self._columns = np.array(state["columns"], dtype=np.intp)
-        self._sharing.restore(state["sharing"])

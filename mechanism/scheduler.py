@@ -7,9 +7,11 @@ All jobs are numbers: their place in the job table, in order of arrival.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
+
+from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -206,7 +208,7 @@ class News(NamedTuple):
     ran: Ran | None
 
 
-class Scheduler(Protocol):
+class Scheduler(Resumable, Protocol):
     """Decides who holds which devices from now on.
 
     It gets its job table and its devices when it is made; both are kept up to date by whoever runs
@@ -247,12 +249,4 @@ class Scheduler(Protocol):
         Asked again every `lasts_s` it would give the same gangs, none of which starts, as long as
         no job arrives or completes. So need it not be asked. `now_s` promises nothing.
         """
-        ...
-
-    def state(self) -> dict[str, Any]:
-        """Return everything that later decisions depend on, as JSON holds it."""
-        ...
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state` in a scheduler that was made alike and never asked."""
         ...

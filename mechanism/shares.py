@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
+
+from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,8 +22,7 @@ __all__ = ["NO_PAIRS", "Shares", "Sharing"]
 NO_PAIRS = np.empty((0, 2), dtype=np.intp)
 
 
-@dataclass(frozen=True, eq=False)
-class Shares:
+class Shares(NamedTuple):
     """Shares of time of the active jobs, alone and in pairs.
 
     Attributes
@@ -44,19 +44,6 @@ class Shares:
         """No jobs."""
         return cls(np.zeros((0, types)), NO_PAIRS, np.zeros((0, types)))
 
-    @classmethod
-    def of_state(cls, state: dict[str, Any], types: int) -> Shares:
-        """Return shares from what `state` made of them."""
-        return cls(
-            np.array(state["alone"], dtype=float).reshape(-1, types),
-            np.array(state["pairs"], dtype=np.intp).reshape(-1, 2),
-            np.array(state["together"], dtype=float).reshape(-1, types),
-        )
-
-    def state(self) -> dict[str, Any]:
-        """Return the shares for JSON."""
-        return {name: getattr(self, name).tolist() for name in ("alone", "pairs", "together")}
-
     def arrive(self, jobs: int) -> Shares:
         """Append jobs without a share."""
         blank = np.zeros((jobs, self.alone.shape[1]))
@@ -69,7 +56,7 @@ class Shares:
         return Shares(self.alone[stay], place[self.pairs[whole]], self.together[whole])
 
 
-class Sharing(Protocol):
+class Sharing(Resumable, Protocol):
     """Finds the shares of the active jobs; policies are behind it, and what they believe.
 
     Attributes
@@ -100,12 +87,4 @@ class Sharing(Protocol):
 
     def observe(self, ran: Ran) -> Ints:
         """Learn from what ran; return the jobs whose believed speeds moved."""
-        ...
-
-    def state(self) -> dict[str, Any]:
-        """Return what later shares depend on, for JSON."""
-        ...
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state`."""
         ...

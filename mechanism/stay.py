@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from apportion.mechanism.gates import get_gate
 from apportion.mechanism.orders import Demand, order_name, turns_of
 from apportion.mechanism.placements import PLACEMENTS, Gang
 from apportion.mechanism.scheduler import NOBODY, Change
+from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -135,7 +136,7 @@ class StayNeeds:
 
 
 @dataclass(eq=False)
-class InPlace:
+class InPlace(Resumable):
     """Gives GPUs for good; see `apportion.mechanism.scheduler.Scheduler`.
 
     Parameters
@@ -151,6 +152,8 @@ class InPlace:
     starts_s
         Seconds from when each job has its GPUs to its first iteration, shape (jobs,).
     """
+
+    kept = ("devices", "_waiting", "_option")
 
     decider: GatedScheduler
     jobs: JobTable
@@ -264,17 +267,3 @@ class InPlace:
     def steady_s(self, now_s: float) -> float:
         """Return now: it has no times of its own."""
         return now_s
-
-    def state(self) -> dict[str, Any]:
-        """Return who waits and who has which devices, for JSON."""
-        return {
-            "devices": self.devices.state(),
-            "waiting": list(self._waiting),
-            "option": [list(each) for each in self._option.items()],
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state`."""
-        self.devices.restore(state["devices"])
-        self._waiting = list(state["waiting"])
-        self._option = {job: option for job, option in state["option"]}

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from apportion.plain_arrays import array_of, plain
 from apportion.sim.record import Columns
 
 if TYPE_CHECKING:
@@ -43,6 +42,8 @@ class IterationTimes(Columns):
         Returns the gigabits wanted above the capacities of links so far, by job; None where nobody
         knows.
     """
+
+    kept = ("_rows", "_last", "_before")
 
     def __init__(
         self,
@@ -93,15 +94,6 @@ class IterationTimes(Columns):
             by_model["all"] = _distribution(each)
         times = pd.DataFrame.from_dict(by_model, orient="index").rename_axis("model")
         return {"iterations": each, "iteration_times": times}
-
-    def state(self) -> dict[str, Any]:
-        """Return the lines so far, for JSON."""
-        return {"rows": self._rows, "last": plain(self._last), "before": plain(self._before)}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state`."""
-        self._rows = [list(row) for row in state["rows"]]
-        self._last, self._before = array_of(state["last"]), array_of(state["before"])
 
 
 def iterations_on_links(about: AboutRun, runtime: Any) -> list[Columns]:

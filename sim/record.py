@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from apportion.mechanism.repetition import running_sums
-from apportion.plain_arrays import array_of, plain
+from apportion.resumable import Resumable, array_of, plain
 from apportion.sim.given_order import of_types_given
 from apportion.sim.metrics import jobs_table
 from apportion.sim.phases.busiest import busiest_links
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Columns", "Record", "RoundLog"]
 
 
-class Columns(Protocol):
+class Columns(Resumable, Protocol):
     """What a mechanism adds to what every run tells: columns of the jobs table, and tables.
 
     The base of such; what it lacks is nothing.
@@ -57,14 +57,6 @@ class Columns(Protocol):
     def tables(self, schedule: pd.DataFrame | None) -> dict[str, pd.DataFrame]:
         """Return tables by name, when all jobs are done; the schedule is there if anyone held."""
         return {}
-
-    def state(self) -> dict[str, Any]:
-        """Return what was taken down so far, for JSON."""
-        return {}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state`."""
-        return
 
 
 _COLUMNS = ("start_s", "end_s", "active_jobs", "running_jobs", "preemptions", "resolved")

@@ -11,9 +11,9 @@ import numpy as np
 from apportion.errors import SolveError
 from apportion.mechanism.priorities import LEAST_SHARE
 from apportion.mechanism.shares import NO_PAIRS, Shares
-from apportion.plain_arrays import array_of, plain
 from apportion.policies import Instance, solve_instance
 from apportion.policies.base import depends_on_time
+from apportion.resumable import Resumable, packed
 from apportion.sim.standing import StandingClasses
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ _PATIENCE = 100
 """Solves in a row that give nobody any time, after which time by itself is taken to change none."""
 
 
-class Resolver:
+class Resolver(Resumable):
     """Solves the policy over the active jobs when they come and go, and periodically.
 
     Implements `apportion.mechanism.shares.Sharing`.
@@ -64,6 +64,8 @@ class Resolver:
         Seconds by which jobs may be behind their shares; above 0 policies that meet deadlines are
         told of such as leave room for it, and for the time until the next solve.
     """
+
+    kept = ("believed", "asked", "changed", "_in_vain", "_last_s", "_running_on")
 
     def __init__(
         self,
@@ -136,23 +138,11 @@ class Resolver:
 
     def state(self) -> dict[str, Any]:
         """Return what later solves depend on, and what was learnt, for JSON."""
-        return {
-            "changed": self.changed,
-            "last_s": self._last_s if self.asked.count else None,
-            "in_vain": self._in_vain,
-            "asked": self.asked.state(),
-            "running_on": plain(self._running_on),
-            "standing": None if self._standing is None else self._standing.state(),
-            "believed": self.believed.state(),
-        }
+        return super().state() | {"standing": packed(self._standing)}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up a state of `state`."""
-        self.believed.restore(state["believed"])
-        self.asked.restore(state["asked"])
-        self.changed, self._in_vain = state["changed"], state["in_vain"]
-        self._last_s = -np.inf if state["last_s"] is None else state["last_s"]
-        self._running_on = array_of(state["running_on"])
+        super().restore(state)
         if state["standing"] is not None:
             self._standing = StandingClasses.of(self.policy, self.jobs, self._pose)
         if self._standing is not None:
@@ -203,7 +193,7 @@ def _check(shares: Floats, shape: tuple[int, ...]) -> None:
         raise SolveError(f"{np.count_nonzero(~np.isfinite(shares))} shares are not finite.")
 
 
-class Solves:
+class Solves(Resumable):
     """How often a policy was asked, how long that took, and how many answers are in doubt.
 
     Parameters
@@ -220,6 +210,8 @@ class Solves:
     uncertified
         Solves whose result is not certified to be as good as was asked for.
     """
+
+    kept = ("count", "seconds", "uncertified")
 
     def __init__(self, policy: str) -> None:
         self._policy = policy
@@ -250,12 +242,3 @@ class Solves:
             "solves": self.count,
             "uncertified": self.uncertified,
         }
-
-    def state(self) -> dict[str, Any]:
-        """Return the counts, for JSON; decisions depend on nothing of it."""
-        return {"count": self.count, "seconds": self.seconds, "uncertified": self.uncertified}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state`."""
-        self.count, self.seconds = int(state["count"]), float(state["seconds"])
-        self.uncertified = int(state["uncertified"])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from apportion.plain_arrays import array_of, plain
+from apportion.resumable import array_of, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
-from apportion.plain_arrays import array_of, plain
 from apportion.policies import PairTable
+from apportion.resumable import array_of, plain
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from apportion.plain_arrays import array_of, plain
 from apportion.policies.sessions.warm_classes import WarmClasses
 from apportion.policies.solving.rows import group_rows
+from apportion.resumable import array_of, plain
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,7 +58,7 @@ class Asked(NamedTuple):
     capacity: Ints
 
 
-class OptionChoice(Protocol):
+class OptionChoice(Resumable, Protocol):
     """Chooses an option for every job, by a policy or otherwise."""
 
     def choose(self, asked: Asked) -> Ints:
@@ -65,14 +67,6 @@ class OptionChoice(Protocol):
 
     def observe(self, ran: Ran) -> None:
         """Learn from what ran."""
-        ...
-
-    def state(self) -> dict[str, Any]:
-        """Return everything that later choices depend on, for JSON."""
-        ...
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state`."""
         ...
 
 

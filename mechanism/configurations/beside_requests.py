@@ -98,11 +98,15 @@ class BesideRequests(InConfigurations):
         All GPUs that were called back, in order.
     """
 
+    kept = (*InConfigurations.kept, "_feed", "_rule", "_checkpoints", "reclaims")
+
     hears = True
 
     def __init__(self, *args: Any, serving: ServingSide, **settings: Any) -> None:
         super().__init__(*args, **settings)
         self._serving, self._gpus = serving, serving.feed.gpus
+        self._feed, self._rule = serving.feed, serving.rule
+        self._checkpoints = serving.checkpoints
         self.reclaims: list[Reclaim] = []
         self._undone: dict[int, float] = {}
 
@@ -260,22 +264,3 @@ class BesideRequests(InConfigurations):
             return self._serving.yield_s
         kind, first_s, rescale_s = self._restarts[:3]
         return float(lost_seconds(kind, first_s[job], rescale_s[job], 2, 1))
-
-    def state(self) -> dict[str, Any]:
-        """Return what training and requests are doing, for JSON."""
-        saves = self._serving.checkpoints
-        return super().state() | {
-            "feed": self._serving.feed.state(),
-            "rule": self._serving.rule.state(),
-            "checkpoints": None if saves is None else saves.state(),
-            "reclaims": [list(each) for each in self.reclaims],
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state`."""
-        super().restore(state)
-        self._serving.feed.restore(state["feed"])
-        self._serving.rule.restore(state["rule"])
-        if self._serving.checkpoints is not None:
-            self._serving.checkpoints.restore(state["checkpoints"])
-        self.reclaims = [Reclaim(*each) for each in state["reclaims"]]

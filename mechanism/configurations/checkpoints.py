@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from apportion.plain_arrays import array_of, plain
+from apportion.resumable import Resumable
 from apportion.ties import EXACT
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from numpy.typing import NDArray
 
     from apportion.mechanism.scheduler import Ran
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Checkpoints"]
 
 
-class Checkpoints:
+class Checkpoints(Resumable):
     """Jobs save what they have after every so many seconds of work, and whenever workers change.
 
     Parameters
@@ -37,6 +35,8 @@ class Checkpoints:
     since_s, steps
         Seconds of work, and steps, of each job since its last checkpoint, shape (jobs,).
     """
+
+    kept = ("since_s", "steps")
 
     def __init__(self, jobs: int, interval_s: float) -> None:
         self._interval_s = interval_s
@@ -59,11 +59,3 @@ class Checkpoints:
     def saved(self, jobs: Ints) -> None:
         """Let jobs have a checkpoint of now."""
         self.since_s[jobs] = self.steps[jobs] = 0.0
-
-    def state(self) -> dict[str, Any]:
-        """Return what would be lost, for JSON."""
-        return {"since_s": plain(self.since_s), "steps": plain(self.steps)}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Take up a state of `state`."""
-        self.since_s, self.steps = array_of(state["since_s"]), array_of(state["steps"])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -17,13 +19,15 @@ __all__ = ["Joining"]
 _ROUNDING = 1e-12
 
 
-class Joining:
+class Joining(Resumable):
     """Which GPUs of which jobs work, where others are not ready yet, and when they will be.
 
     New workers prepare for as long as a restart takes, perhaps for some mini-batches of the old
     ones more, and all that are new join at the same time. If there are more new ones before that,
     they all begin anew.
     """
+
+    kept = ("_old", "_due_s")
 
     def __init__(self) -> None:
         self._old: dict[int, list[int]] = {}
@@ -74,15 +78,6 @@ class Joining:
             begun = len(_common(now[1], before[1])) == len(now[1])
             self._due_s[job] = due_s if begun else ready_s
         return bool(stay)
-
-    def state(self) -> list[Any]:
-        """Return who works and when others join, for JSON."""
-        return [[job, old, self._due_s[job]] for job, old in self._old.items()]
-
-    def restore(self, state: Iterable[Any]) -> None:
-        """Take up a state of `state`."""
-        for job, old, due_s in state:
-            self._old[int(job)], self._due_s[int(job)] = list(old), float(due_s)
 
 
 def _common(devices: Sequence[int], others: Sequence[int]) -> list[int]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
 from apportion.checks import choice
+from apportion.resumable import Resumable
 from apportion.ties import EXACT, first_of
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class GangWorth(Protocol):
         ...
 
 
-class ReclaimRule(Protocol):
+class ReclaimRule(Resumable, Protocol):
     """Chooses loans to be called back."""
 
     def choose(
@@ -58,14 +59,6 @@ class ReclaimRule(Protocol):
         """
         ...
 
-    def state(self) -> dict[str, Any]:
-        """Return everything that later choices depend on, for JSON."""
-        ...
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Take up a state of `state`."""
-        ...
-
 
 def change_of_speedup(worth: GangWorth, job: int, shape: Shape, node: int, gpus: int = 1) -> float:
     """Return the change of the sum of speed-ups when a job loses GPUs of a node.
@@ -78,18 +71,7 @@ def change_of_speedup(worth: GangWorth, job: int, shape: Shape, node: int, gpus:
     return after - worth.speedup(job, kind, had, len(there))
 
 
-class _Forgetful:
-    """A rule without a memory."""
-
-    def state(self) -> dict[str, Any]:
-        """Return nothing."""
-        return {}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Take up nothing."""
-
-
-class LeastLoss(_Forgetful):
+class LeastLoss(Resumable):
     """The largest change of the sum of speed-ups (DeepBoot, ATS-Inference).
 
     Ties go to the lower job and node; of the GPUs of a node the last is called back.
@@ -111,7 +93,7 @@ class LeastLoss(_Forgetful):
         return [last[cells[first_of([loss], absolute=EXACT, relative=EXACT)]]]
 
 
-class AtRandom:
+class AtRandom(Resumable):
     """Any loan.
 
     Parameters
@@ -119,6 +101,8 @@ class AtRandom:
     seed
         Of the draws.
     """
+
+    kept = ("_rng",)
 
     def __init__(self, seed: int) -> None:
         self._rng = np.random.default_rng(seed)
@@ -129,16 +113,8 @@ class AtRandom:
         """Return one loan, drawn uniformly."""
         return [loans[int(self._rng.integers(len(loans)))]]
 
-    def state(self) -> dict[str, Any]:
-        """Return the state of the draws, for JSON."""
-        return dict(self._rng.bit_generator.state)
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Take up a state of `state`."""
-        self._rng.bit_generator.state = dict(state)
-
-
-class WholeServer(_Forgetful):
+class WholeServer(Resumable):
     """All loans of the node that has the fewest, the first of equal ones (Lyra, Aryl)."""
 
     def choose(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from apportion.mechanism.configurations.packing import pack
 from apportion.mechanism.configurations.resizing import grow, shrink
 from apportion.mechanism.configurations.restarts import lost_seconds
 from apportion.mechanism.scheduler import Change
-from apportion.plain_arrays import array_of, plain
+from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,10 +31,9 @@ if TYPE_CHECKING:
 __all__ = ["InConfigurations"]
 
 _ROUNDING = 1e-12
-_BOOKS = ("option", "restarts", "most", "ready_s")
 
 
-class InConfigurations:
+class InConfigurations(Resumable):
     """Gives every job a type and a number of GPUs; see `apportion.mechanism.scheduler.Scheduler`.
 
     It is deaf between its intervals: who arrives waits for the next one. Jobs whose option stays
@@ -73,6 +72,11 @@ class InConfigurations:
     intervals
         Decisions so far.
     """
+
+    kept: ClassVar[tuple[str, ...]] = (
+        *("option", "restarts", "most", "ready_s", "_edge_s", "intervals", "_joining", "_devices"),
+        *("_choice", "_by_links"),
+    )
 
     hears = False
 
@@ -280,26 +284,3 @@ class InConfigurations:
     def steady_s(self, now_s: float) -> float:
         """Return now: what jobs are worth changes as they train."""
         return now_s
-
-    def state(self) -> dict[str, Any]:
-        """Return who has what, and what each has been through, for JSON."""
-        books = {name: plain(getattr(self, name)) for name in _BOOKS}
-        return books | {
-            "edge_s": self._edge_s,
-            "intervals": self.intervals,
-            "joining": self._joining.state(),
-            "devices": self._devices.state(),
-            "choice": self._choice.state(),
-            "by_links": None if self._by_links is None else self._by_links.state(),
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state`."""
-        for name in _BOOKS:
-            setattr(self, name, array_of(state[name]))
-        self._edge_s, self.intervals = float(state["edge_s"]), int(state["intervals"])
-        self._joining.restore(state["joining"])
-        self._devices.restore(state["devices"])
-        self._choice.restore(state["choice"])
-        if self._by_links is not None:
-            self._by_links.restore(state["by_links"])

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from apportion.kinds import explained
+from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from apportion.mechanism.inference.life_cycle import InferenceGpus
 
 __all__ = ["RequestFeed"]
 
 
-class RequestFeed:
+class RequestFeed(Resumable):
     """Lets requests come, up to a time or until training must give way.
 
     Parameters
@@ -24,6 +25,8 @@ class RequestFeed:
     arrival_s, services, duration_s
         Of the requests, in order of arrival.
     """
+
+    kept = ("_next", "gpus")
 
     @explained
     def __init__(
@@ -68,15 +71,6 @@ class RequestFeed:
     def busy(self) -> bool:
         """Whether requests are to come, wait or run, or GPUs are kept for more of them."""
         return self._next < len(self._duration_s) or self.gpus.next_event_s < float("inf")
-
-    def state(self) -> dict[str, Any]:
-        """Return how far it is, and what the GPUs are doing, for JSON."""
-        return {"next": self._next, "gpus": self.gpus.state()}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Take up a state of `state` in a feed of the same requests that never began."""
-        self._next = int(state["next"])
-        self.gpus.restore(state["gpus"])
 
     def _one(self) -> None:
         place = self._next

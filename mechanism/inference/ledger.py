@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from apportion.mechanism.inference.slots import GpuState
-from apportion.plain_arrays import array_of, plain
+from apportion.resumable import array_of, plain
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping

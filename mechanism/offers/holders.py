@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from apportion.mechanism.scheduler import Change, Gangs, Spells
+from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Holders", "SpellBook"]
 
 
-class Holders:
+class Holders(Resumable):
     """Jobs that have GPUs, in the order in which they got them; and who came or was stopped.
 
     Who has as many devices of the same machines as at the last decision goes on, whatever happened
@@ -33,6 +34,8 @@ class Holders:
     devices
         Who has which devices, kept up to date by whoever places.
     """
+
+    kept = ("_there", "_before")
 
     def __init__(self, scale: Ints, devices: Devices) -> None:
         self._scale, self._held, self._layout = scale, devices.held, devices.layout
@@ -82,18 +85,11 @@ class Holders:
         place = self._layout.placement
         return one[0] == other[0] and place(one) == place(other)
 
-    def state(self) -> list[int]:
-        """Return who has GPUs, between two decisions, for JSON."""
-        return list(self._there)
 
-    def restore(self, state: list[int]) -> None:
-        """Take up a state of `state`, once who has which devices is restored."""
-        self._there = dict.fromkeys(state)
-        self._before = {job: self._held[job] for job in state}
-
-
-class SpellBook:
+class SpellBook(Resumable):
     """When each job works: from when on, for how long, and how long it rests after that."""
+
+    kept = ("_rows",)
 
     def __init__(self, jobs: int) -> None:
         self._rows: Floats = np.full((3, jobs), np.inf)
@@ -124,11 +120,3 @@ class SpellBook:
         """Return the spells of some jobs."""
         self.changed = False
         return Spells(*self._rows[:, jobs])
-
-    def state(self) -> list[list[float]]:
-        """Return all of it, for JSON."""
-        return self._rows.tolist()  # type: ignore[no-any-return]
-
-    def restore(self, state: list[list[float]]) -> None:
-        """Take up a state of `state`."""
-        self._rows = np.array(state)

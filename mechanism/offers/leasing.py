@@ -22,6 +22,7 @@ from apportion.mechanism.offers.exact import TICK_S
 from apportion.mechanism.offers.holders import Holders, SpellBook
 from apportion.mechanism.offers.renewals import Renewals, remembered
 from apportion.mechanism.scheduler import NOBODY
+from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["LeaseScheduler"]
 
 
-class LeaseScheduler:
+class LeaseScheduler(Resumable):
     """Offers, leases, checkpoints and migrations, see `apportion.mechanism.scheduler.Scheduler`.
 
     Parameters
@@ -67,6 +68,11 @@ class LeaseScheduler:
         Is told of (time, GPUs of the gang) whenever the delay timers of a size may have changed;
         nobody by default.
     """
+
+    kept = (
+        *("_mechanism", "_ends", "_asleep", "_change_s", "_asked_s", "_holders", "_end_s"),
+        *("_started", "_spells", "offers", "seconds"),
+    )
 
     hears = True
 
@@ -146,32 +152,6 @@ class LeaseScheduler:
     def figures(self) -> dict[str, Any]:
         """Return how often GPUs were offered, and how long that took, as a run calls it."""
         return {"policy_seconds": self.seconds, "solves": self.offers}
-
-    def state(self) -> dict[str, Any]:
-        """Return everything that later decisions depend on, ready for JSON."""
-        return {
-            "mechanism": self._mechanism.state(),
-            "ends": self._ends.state(),
-            "asleep": [[job, *renewals] for job, renewals in self._asleep.items()],
-            "change_s": self._change_s,
-            "asked_s": self._asked_s,
-            "holders": self._holders.state(),
-            "end_s": list(self._end_s),
-            "started": list(self._started),
-            "spells": self._spells.state(),
-            "offers": [self.offers, self.seconds],
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state` in a scheduler that was made alike and never asked."""
-        self._mechanism.restore(state["mechanism"])
-        self._ends.restore(state["ends"])
-        self._asleep = {job: Renewals(*renewals) for job, *renewals in state["asleep"]}
-        self._change_s, self._asked_s = state["change_s"], state["asked_s"]
-        self._holders.restore(state["holders"])
-        self._end_s, self._started = list(state["end_s"]), list(state["started"])
-        self._spells.restore(state["spells"])
-        self.offers, self.seconds = state["offers"]
 
     def _book(self, ran: Ran) -> None:
         """Learn how long jobs ran, and how much of it they computed."""

@@ -65,6 +65,8 @@ class Compatible(Strategy):
     Source: Rajasekaran et al., CASSINI, NSDI 2024, Algorithm 2.
     """
 
+    kept = ("_models", "_counts")
+
     name = "cassini"
     chooses_anew = True
     largest_first = True
@@ -128,15 +130,6 @@ class Compatible(Strategy):
         sizes = sorted(self._counts)
         columns = zip(*(self._counts[gpus] for gpus in sizes), strict=True)
         return dict(zip(FIGURES, [sizes, *map(list, columns)], strict=True)) if sizes else {}
-
-    def state(self) -> dict[str, Any]:
-        """Return what the gangs train and what was compared, for JSON."""
-        return {"models": sorted(self._models.items()), "counts": sorted(self._counts.items())}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state`."""
-        self._models = {gang: model for gang, model in state["models"]}
-        self._counts = {gpus: counts for gpus, counts in state["counts"]}
 
     def _count(
         self, gpus: int, candidates: int, looped: int, *, none_left: bool, moved: bool

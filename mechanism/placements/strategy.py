@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
+
+from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,7 +54,7 @@ class Gang(NamedTuple):
     load: float = 0.0
 
 
-class Strategy(ABC):
+class Strategy(Resumable, ABC):
     """Chooses devices for one gang after the other; gangs that keep theirs are never asked about.
 
     A class of one's own has a `name`, says what it does in `choose`, and is made known by
@@ -133,16 +135,9 @@ class Strategy(ABC):
         """
         return [devices.free_for(gang).placement(gang.before or ()) for gang in gangs]
 
-    def remember(self, gang: int, model: str) -> None:  # noqa: B027  # most remember nothing
+    def remember(self, gang: int, model: str) -> None:  # most remember nothing
         """Take down what a gang trains now that holds devices."""
 
     def figures(self) -> dict[str, list[int]]:
         """Return what a run is to tell of the placement, a column each; nothing as a rule."""
         return {}
-
-    def state(self) -> dict[str, Any]:
-        """Return what the placement remembers beside the generator, for JSON; nothing as a rule."""
-        return {}
-
-    def restore(self, state: dict[str, Any]) -> None:  # noqa: B027  # most remember nothing
-        """Take up a state of `state`."""

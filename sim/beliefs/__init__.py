@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from apportion.checks import choice, yes_no
 from apportion.errors import InputError, written
 from apportion.mechanism.scheduler import NOBODY
 from apportion.pairs import PairThroughputs
+from apportion.resumable import Resumable
 from apportion.sim.beliefs.completed_pairs import CompletedPairs
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class Beliefs(Protocol):
         ...
 
 
-class Believed(Protocol):
+class Believed(Resumable, Protocol):
     """What is believed in the course of a run.
 
     Attributes
@@ -75,14 +76,6 @@ class Believed(Protocol):
 
     def spread(self, jobs: Ints) -> Floats:
         """Return the standard deviation of ln(speed), 0 where told, shape (jobs, types)."""
-        ...
-
-    def state(self) -> dict[str, Any]:
-        """Return what was learnt, for JSON."""
-        ...
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state`."""
         ...
 
 
@@ -153,8 +146,10 @@ class Agnostic:
         return _Fixed(speed, pairs)
 
 
-class _Fixed:
+class _Fixed(Resumable):
     """Speeds of single jobs that stay as told, and pairs of which the truth may come out."""
+
+    kept = ("pairs",)
 
     fixed = True
 
@@ -173,12 +168,3 @@ class _Fixed:
     def spread(self, jobs: Ints) -> Floats:
         """Return zeros."""
         return np.zeros((jobs.size, self.speed.shape[1]))
-
-    def state(self) -> dict[str, Any]:
-        """Return what is believed of pairs."""
-        return {"pairs": None if self.pairs is None else self.pairs.state()}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state`."""
-        if self.pairs is not None:
-            self.pairs.restore(state["pairs"])

@@ -14,6 +14,7 @@ from apportion.errors import InputError
 from apportion.estimators import EstimatedPairs, InterferenceEstimator
 from apportion.kinds import check_fields
 from apportion.policies import PairTable
+from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -118,8 +119,10 @@ class CompletedPairs:
         return _Completing(self, truth, truth.beside.key, normalized, gangs)
 
 
-class _Completing:
+class _Completing(Resumable):
     """What is believed of pairs in a run, see `apportion.sim.sharing.BelievedPairs`."""
+
+    kept = ("_profiled", "_apart", "_rng")
 
     def __init__(
         self, options: CompletedPairs, truth: Truth, key: Ints, normalized: Floats, gangs: Ints
@@ -176,22 +179,16 @@ class _Completing:
 
     def state(self) -> dict[str, Any]:
         """Return what was learnt, for JSON."""
-        return {
-            "estimated": {str(gang): each.state() for gang, each in self._estimated.items()},
-            "profiled": sorted(self._profiled),
-            "apart": sorted(self._apart),
-            "random": self._rng.bit_generator.state,
-        }
+        estimated = {str(gang): each.state() for gang, each in self._estimated.items()}
+        return super().state() | {"estimated": estimated}
 
     def restore(self, state: dict[str, Any] | None) -> None:
         """Take up a state of `state`."""
         if state is None:
             return
+        super().restore(state)
         for gang, each in state["estimated"].items():
             self._estimated[int(gang)].restore(each)
-        self._profiled = set(state["profiled"])
-        self._apart = {(one, other, where) for one, other, where in state["apart"]}
-        self._rng.bit_generator.state = state["random"]
 
     def _admit(self, jobs: list[int], gang: int) -> None:
         """Measure new jobs, or the first ones of their types, beside the references."""

@@ -14,6 +14,7 @@ from apportion.errors import InputError
 from apportion.estimators import ColumnMeans, EstimatedSpeeds, ImputedSpeeds, SpeedModel
 from apportion.kinds import check_fields
 from apportion.mechanism.scheduler import NOBODY
+from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -134,8 +135,10 @@ class _Ran(NamedTuple):
     column: Ints
 
 
-class _Learning:
+class _Learning(Resumable):
     """What is believed in a run; see `apportion.sim.beliefs.Believed`."""
+
+    kept = ("_estimated",)
 
     fixed = False
 
@@ -174,13 +177,9 @@ class _Learning:
         spread = np.asarray(self._estimated.spread(jobs))
         return np.take_along_axis(spread, self._columns[jobs], axis=1)
 
-    def state(self) -> dict[str, Any]:
-        """Return what was learnt, for JSON."""
-        return {"estimated": self._estimated.state()}
-
     def restore(self, state: dict[str, Any]) -> None:
         """Take up a state of `state`."""
-        self._estimated.restore(state["estimated"])
+        super().restore(state)
         self._read(np.arange(len(self.speed)))
 
     def _read(self, jobs: Ints) -> None:

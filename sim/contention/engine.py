@@ -10,9 +10,10 @@ next call, which sees the jobs that have come.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from apportion.errors import InputError, SolveError, written
+from apportion.resumable import Resumable
 from apportion.sim.network.link_sharing import FairSharing, SharedCost
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def instant_s(now_s: float) -> float:
     return max(INSTANT_S, now_s * 2.0**-47)
 
 
-class Engine(Protocol):
+class Engine(Resumable, Protocol):
     """What lets iterations run; `PlainEngine` and the fast one, with the same outcome.
 
     Attributes
@@ -103,14 +104,6 @@ class Engine(Protocol):
 
     def sent(self, job: int) -> float:
         """Return the bytes that have moved, by rates and times."""
-        ...
-
-    def state(self) -> dict[str, Any]:
-        """Return everything that later events depend on, for JSON."""
-        ...
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state` in an engine that was made alike."""
         ...
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from apportion.errors import InputError
-from apportion.plain_arrays import array_of, plain
+from apportion.resumable import array_of, plain
 from apportion.sim.contention import arrays
 from apportion.sim.contention.iteration import iteration_of
 

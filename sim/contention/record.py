@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from apportion.resumable import Resumable
 from apportion.sim.network.link_sharing import busiest
 
 if TYPE_CHECKING:
@@ -16,11 +17,13 @@ if TYPE_CHECKING:
 __all__ = ["Timeline"]
 
 
-class Timeline:
+class Timeline(Resumable):
     """Takes down tasks of GPUs and transfers, with how many shared their busiest link.
 
     For small cases: there is a line for every task.
     """
+
+    kept = ("_tasks", "_sends", "_task", "_send")
 
     def __init__(self) -> None:
         self._tasks: list[tuple[int, int, int, float, float]] = []
@@ -56,22 +59,6 @@ class Timeline:
         """Forget what a job has begun and lost with its GPUs."""
         self._task = {key: value for key, value in self._task.items() if key[0] != job}
         self._send.pop(job, None)
-
-    def state(self) -> dict[str, Any]:
-        """Return all of it for JSON."""
-        return {
-            "tasks": self._tasks,
-            "sends": self._sends,
-            "task": [[*key, *value] for key, value in self._task.items()],
-            "send": [[job, *value] for job, value in self._send.items()],
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state`."""
-        self._tasks = [(*row,) for row in state["tasks"]]
-        self._sends = [(job, tuple(links), *rest) for job, links, *rest in state["sends"]]
-        self._task = {(job, gpu): (task, at_s) for job, gpu, task, at_s in state["task"]}
-        self._send = {job: (tuple(links), at_s, k) for job, links, at_s, k in state["send"]}
 
     def tasks(self) -> pd.DataFrame:
         """Return a row for each task: ``job, gpu, task, start_s, end_s``; task 0 is forward.

@@ -10,9 +10,8 @@ import pandas as pd
 
 from apportion.errors import InputError
 from apportion.mechanism.scheduler import NO_GANGS, Change, Gangs, Ran
-from apportion.plain_arrays import array_of, plain
+from apportion.resumable import Resumable
 from apportion.sim.contention.engine import instant_s
-from apportion.sim.engine.snapshot import gangs_of, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -73,7 +72,7 @@ class LinkMap:
         return gpus, links if len(servers) > 1 else []
 
 
-class Iterating:
+class Iterating(Resumable):
     """Lets gangs go through iterations, and books the whole ones in the truth.
 
     A gang that loses its devices loses what it has done of an iteration.
@@ -101,6 +100,8 @@ class Iterating:
     computed_s, sent
         GPU-seconds of tasks, and bytes, of the jobs that are done, shape (jobs,).
     """
+
+    kept = ("_gangs", "_at_s", "_left", "_computed", "computed_s", "sent")
 
     def __init__(
         self,
@@ -225,15 +226,7 @@ class Iterating:
 
     def state(self) -> dict[str, Any]:
         """Return who iterates and how far each is, for JSON."""
-        return {
-            "kind": type(self.engine).__name__,
-            "engine": self.engine.state(),
-            "gangs": state_of(self._gangs),
-            "at_s": self._at_s,
-            "there": [[job, left, self._computed[job]] for job, left in self._left.items()],
-            "computed_s": plain(self.computed_s),
-            "sent": plain(self.sent),
-        }
+        return {"kind": type(self.engine).__name__, "engine": self.engine.state()} | super().state()
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up a state of `state`, with the engine that left it.
@@ -246,7 +239,4 @@ class Iterating:
         if state["kind"] != type(self.engine).__name__ and self._other_engine is not None:
             self.engine = self._other_engine(state["kind"])
         self.engine.restore(state["engine"])
-        self._gangs, self._at_s = gangs_of(state["gangs"]), state["at_s"]
-        self._left = {job: left for job, left, _ in state["there"]}
-        self._computed = {job: computed_s for job, _, computed_s in state["there"]}
-        self.computed_s, self.sent = array_of(state["computed_s"]), array_of(state["sent"])
+        super().restore(state)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["FluidBesideRequests", "Speedups"]
 
 
-class FluidBesideRequests:
+class FluidBesideRequests(Resumable):
     """Lets gangs work while requests come; a stretch is over when a request needs a loaned GPU.
 
     Requests that get a GPU by themselves concern nobody else, and cost no decision.
@@ -30,6 +32,8 @@ class FluidBesideRequests:
     feed
         Lets the requests come.
     """
+
+    kept = ("_fluid",)
 
     def __init__(self, fluid: Fluid, feed: RequestFeed) -> None:
         self._fluid, self._feed = fluid, feed
@@ -56,14 +60,6 @@ class FluidBesideRequests:
     def tables(self, jobs: pd.Index) -> dict[str, pd.DataFrame]:
         """Return what there is to tell of the speeds."""
         return self._fluid.tables(jobs)
-
-    def state(self) -> dict[str, Any]:
-        """Return everything that later steps depend on, for JSON."""
-        return self._fluid.state()
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state`."""
-        self._fluid.restore(state)
 
 
 class Speedups:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from apportion.plain_arrays import array_of, plain
 from apportion.policies import Instance, solve_instance
 from apportion.policies.problem import Problem
 from apportion.policies.whole.values import fair_throughput, reallocation_factor
+from apportion.resumable import Resumable
 from apportion.sim.elastic.starvation import StarvationWatch
 from apportion.sim.resolve import Solves
 
@@ -30,7 +30,7 @@ __all__ = ["PolicyChoice"]
 _GAP = 1e-6
 
 
-class PolicyChoice:
+class PolicyChoice(Resumable):
     """Asks a policy; see `apportion.mechanism.configurations.OptionChoice`.
 
     The policy is told the goodputs of the options that a job may have now, of all options in
@@ -53,6 +53,8 @@ class PolicyChoice:
         What each job would make with a fair share of the GPUs, as it was reckoned last, progress
         per second, shape (jobs,).
     """
+
+    kept: ClassVar[tuple[str, ...]] = ("asked", "fair", "_trainers")
 
     def __init__(
         self, policy: Policy, jobs: JobTable, options: GangOptions, trainers: Trainers
@@ -90,20 +92,6 @@ class PolicyChoice:
     def observe(self, ran: Ran) -> None:
         """Let jobs learn from what ran."""
         self._trainers.observe(ran)
-
-    def state(self) -> dict[str, Any]:
-        """Return counts, and what jobs have learnt, for JSON."""
-        return {
-            "asked": self.asked.state(),
-            "fair": plain(self.fair),
-            "trainers": self._trainers.state(),
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state`."""
-        self.asked.restore(state["asked"])
-        self.fair = array_of(state["fair"])
-        self._trainers.restore(state["trainers"])
 
     def _posed(self, asked: Asked) -> Instance:
         """Pose the problem over the options that each job may have."""

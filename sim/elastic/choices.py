@@ -9,7 +9,6 @@ import numpy as np
 from apportion.errors import InputError, written
 from apportion.mechanism.elastic import ElasticJobs, ElasticRule, base_workers
 from apportion.mechanism.job_table import read_only
-from apportion.plain_arrays import array_of, plain
 from apportion.sim.elastic.choice import PolicyChoice
 
 if TYPE_CHECKING:
@@ -89,6 +88,8 @@ class LyraChoice(PolicyChoice):
 class RuleChoice(PolicyChoice):
     """Asks a rule, which is shown what a policy would be told, and the GPU-time of each job."""
 
+    kept = (*PolicyChoice.kept, "attained")
+
     def __init__(
         self,
         rule: ElasticRule,
@@ -157,12 +158,3 @@ class RuleChoice(PolicyChoice):
         super().observe(ran)
         held = ran.held_s * ran.times * ran.gangs.gpus
         np.add.at(self.attained, ran.gangs.job, held)
-
-    def state(self) -> dict[str, Any]:
-        """Return counts, GPU-time, and what jobs have learnt, for JSON."""
-        return super().state() | {"attained": plain(self.attained)}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state`."""
-        super().restore(state)
-        self.attained = array_of(state["attained"])

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from apportion.plain_arrays import array_of, plain
 from apportion.sim.record import Columns
 
 if TYPE_CHECKING:
@@ -43,6 +42,8 @@ class PauseColumns(Columns):
         that prepare while others train on.
     """
 
+    kept = ("paused_s", "paused_gpu_s")
+
     def __init__(
         self,
         truth: Truth,
@@ -69,12 +70,3 @@ class PauseColumns(Columns):
             "paused_gpu_seconds": self.paused_gpu_s,
             **{f"paused_{stage}_s": part * self.paused_s for stage, part in self._stages.items()},
         }
-
-    def state(self) -> dict[str, Any]:
-        """Return the seconds so far, for JSON."""
-        return {"paused_s": plain(self.paused_s), "paused_gpu_s": plain(self.paused_gpu_s)}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state`."""
-        self.paused_s = array_of(state["paused_s"])
-        self.paused_gpu_s = array_of(state["paused_gpu_s"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from apportion.estimators.goodput import (
     best_batches,
     fit_step_times,
 )
-from apportion.plain_arrays import array_of, plain
+from apportion.resumable import Resumable
 from apportion.sim.elastic.true_progress import Step, epoch_of
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Running(NamedTuple):
     step: Step
 
 
-class Trainers:
+class Trainers(Resumable):
     """Chooses batches for gangs and tells goodputs, as the agent of each job believes them.
 
     Progress and the noise of the gradients at the present batch are known; step times come from a
@@ -77,6 +77,8 @@ class Trainers:
         At which decision, on which type and GPUs each job last chose its batch, and what progress
         per second it makes with it; for `apportion.sim.elastic.ElasticSpeeds`.
     """
+
+    kept = ("_batch", "_seen", "_running", "since", "rates")
 
     def __init__(
         self,
@@ -163,24 +165,6 @@ class Trainers:
         for job in ran.gangs.job[ran.worked_s > 0].tolist():
             measured = self._running[job]
             self._seen[job].setdefault(measured[:3], measured)
-
-    def state(self) -> dict[str, Any]:
-        """Return batches and what was measured, for JSON."""
-        return {
-            "batch": plain(self._batch),
-            "seen": [[list(each) for each in seen.values()] for seen in self._seen],
-            "running": [[job, *values] for job, values in self._running.items()],
-            "since": [[job, *values] for job, values in self.since.items()],
-            "rates": list(self.rates.items()),
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state`."""
-        self._batch = array_of(state["batch"])
-        self._seen = [{tuple(each[:3]): tuple(each) for each in seen} for seen in state["seen"]]
-        self._running = {int(job): tuple(values) for job, *values in state["running"]}
-        self.since = {job: (count, kind, held) for job, count, kind, held in state["since"]}
-        self.rates = dict(state["rates"])
 
     def _key(self, job: int) -> _Key:
         """Return all that the beliefs of a job hang on."""

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from apportion.mechanism.scheduler import NO_GANGS, NOBODY, Change, Gangs, Ran, Spells
-from apportion.plain_arrays import array_of, plain
-from apportion.sim.engine.snapshot import fields_of, gangs_of, state_of
+from apportion.resumable import Resumable, packed, unpacked
 from apportion.sim.engine.speeds import Speeds
 from apportion.sim.engine.spells import SpellClock
 from apportion.sim.engine.stretches import one_after_the_other, repeats
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Fluid"]
 
 
-class Fluid:
+class Fluid(Resumable):
     """Books what gangs do between two decisions, at the rates that `Speeds` gives them.
 
     Parameters
@@ -39,6 +38,8 @@ class Fluid:
     tick_s
         Jobs are done at multiples of it, seconds; at 0, when they are done.
     """
+
+    kept = ("_gangs", "_rate", "_lost_s", "_speeds")
 
     def __init__(self, truth: Truth, speeds: Speeds, *, tick_s: float = 0.0) -> None:
         self._truth, self._speeds, self._tick_s = truth, speeds, tick_s
@@ -163,22 +164,12 @@ class Fluid:
 
     def state(self) -> dict[str, Any]:
         """Return who has devices, and what they still lose, for JSON."""
-        return {
-            "gangs": state_of(self._gangs),
-            "spells": None if self._clock is None else state_of(self._clock.spells),
-            "rate": plain(self._rate),
-            "lost_s": None if self._lost_s is None else plain(self._lost_s),
-            "speeds": self._speeds.state(),
-        }
+        return super().state() | {"spells": packed(self._clock and self._clock.spells)}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up a state of `state`."""
-        spells, lost_s = state["spells"], state["lost_s"]
-        gangs = gangs_of(state["gangs"])
-        self._take(gangs, None if spells is None else Spells(**fields_of(spells)))
-        self._rate = array_of(state["rate"])
-        self._lost_s = None if lost_s is None else array_of(lost_s)
-        self._speeds.restore(state["speeds"])
+        super().restore(state)
+        self._take(self._gangs, unpacked(state["spells"]))
 
     def _take(self, gangs: Gangs, spells: Spells | None) -> None:
         """Let these gangs have devices; of a pair, each accounts for half of them."""

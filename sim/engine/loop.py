@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from math import isinf
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from apportion.errors import SolveError
 from apportion.mechanism.scheduler import News
+from apportion.resumable import Resumable
 from apportion.sim.engine.standstill import Standstill
 
 if TYPE_CHECKING:
@@ -15,14 +16,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.mechanism.scheduler import Change, Ran, Scheduler
-    from apportion.sim.engine.snapshot import Resumable, Snapshots
+    from apportion.sim.engine.snapshot import Snapshots
     from apportion.sim.engine.truth import Truth
     from apportion.sim.record import Record
 
 __all__ = ["Runtime", "run"]
 
 
-class Runtime(Protocol):
+class Runtime(Resumable, Protocol):
     """What happens on the devices: lets gangs work, and books it in the truth."""
 
     def apply(self, now_s: float, change: Change) -> None:
@@ -31,14 +32,6 @@ class Runtime(Protocol):
 
     def tables(self, jobs: pd.Index) -> dict[str, pd.DataFrame]:
         """Return what there is to tell of the run, by name; `jobs` are named in their order."""
-        ...
-
-    def state(self) -> dict[str, Any]:
-        """Return everything that later steps depend on, for JSON."""
-        ...
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state`."""
         ...
 
     def run(
@@ -84,19 +77,13 @@ class Runtime(Protocol):
         ...
 
 
-class _Stretch:
+class _Stretch(Resumable):
     """For how long gangs work that have been let work: length, until when, and active jobs."""
+
+    kept = ("under_way",)
 
     def __init__(self) -> None:
         self.under_way: tuple[float, float, int] | None = None
-
-    def state(self) -> dict[str, Any]:
-        """Return it for JSON."""
-        return {"under_way": self.under_way}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state`."""
-        self.under_way = None if state["under_way"] is None else tuple(state["under_way"])
 
 
 def run(

@@ -7,13 +7,10 @@ import json
 import logging
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from apportion.errors import InputError
-from apportion.mechanism.scheduler import Gangs, Ran
-from apportion.plain_arrays import array_of, plain
+from apportion.resumable import packed, unpacked
 from apportion.sim.fingerprint import (
     changed_settings,
     content,
@@ -27,56 +24,22 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from apportion.cluster import Cluster
+    from apportion.mechanism.scheduler import Ran
+    from apportion.resumable import Resumable
     from apportion.sim.deciders import AnyDecider
     from apportion.sim.elastic_workload import ElasticWorkload
     from apportion.sim.workload import Workload
 
-__all__ = [
-    *("Resumable", "SnapshotError", "Snapshots", "call_of", "fields_of", "gangs_of", "state_of"),
-]
+__all__ = ["SnapshotError", "Snapshots", "call_of"]
 
 logger = logging.getLogger(__name__)
 
-_VERSION = 6
+_VERSION = 7
 """Of what a file holds; to be raised with any change of what `Resumable` parts return."""
 
 
 class SnapshotError(InputError):
     """A file from which a run cannot go on: damaged, of another run, or no snapshot at all."""
-
-
-class Resumable(Protocol):
-    """Anything of a run that changes as time goes by."""
-
-    def state(self) -> dict[str, Any]:
-        """Return everything that later steps depend on, as JSON holds it, every bit kept."""
-        ...
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state` in a part that was made alike."""
-        ...
-
-
-def state_of(lines: NamedTuple) -> dict[str, Any]:
-    """Return a tuple of arrays, numbers and nothings by name, for JSON."""
-    return {
-        name: plain(value) if isinstance(value, np.ndarray) else value
-        for name, value in lines._asdict().items()
-    }
-
-
-def fields_of(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what `state_of` has written down."""
-    return {
-        name: array_of(value) if isinstance(value, dict) else value for name, value in state.items()
-    }
-
-
-def gangs_of(state: Mapping[str, Any]) -> Gangs:
-    """Return gangs of which `state_of` has written down the lines."""
-    fields = fields_of(state)
-    devices = [(kind, numbers) for kind, numbers in fields["devices"]]
-    return Gangs(**{**fields, "devices": devices})
 
 
 def call_of(
@@ -127,14 +90,11 @@ class Snapshots:
 
     def write(self, now_s: float, ran: Ran | None, parts: Mapping[str, Resumable]) -> None:
         """Write down where the run is; if that fails, warn."""
-        last = None
-        if ran is not None:
-            last = state_of(ran) | {"gangs": state_of(ran.gangs)}
         state = {
             "version": _VERSION,
             "call": self._call,
             "now_s": now_s,
-            "ran": last,
+            "ran": packed(ran),
             "parts": {name: part.state() for name, part in parts.items()},
         }
         try:
@@ -172,11 +132,7 @@ class Snapshots:
         try:
             for name, part in parts.items():
                 part.restore(state["parts"][name])
-            ran, last = None, state["ran"]
-            if last is not None:
-                gangs = gangs_of(last.pop("gangs"))
-                ran = Ran(gangs=gangs, **fields_of(last))
-            return float(state["now_s"]), ran
+            return float(state["now_s"]), unpacked(state["ran"])
         except InputError:  # the state is whole, and cannot go on here
             raise
         except (ValueError, LookupError, TypeError, AttributeError) as error:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 
+from apportion.resumable import Resumable
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -28,7 +30,7 @@ __all__ = ["ByPlace", "Speeds", "TableSpeeds"]
 V = TypeVar("V")
 
 
-class Speeds(Protocol):
+class Speeds(Resumable, Protocol):
     """Who slows whom: the base of speeds of one's own."""
 
     apart: ClassVar[bool] = False
@@ -58,14 +60,6 @@ class Speeds(Protocol):
     def tables(self, jobs: pd.Index) -> dict[str, pd.DataFrame]:
         """Return what a run is to tell of its speeds, by name; `jobs` are named in their order."""
         return {}
-
-    def state(self) -> dict[str, Any]:
-        """Return everything that later speeds depend on, for JSON."""
-        return {}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state`."""
-        return
 
 
 class ByPlace(Generic[V]):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from apportion.errors import SolveError, written
+from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
     from apportion.mechanism.scheduler import Change, Ran
@@ -19,7 +20,7 @@ _FOR_EVER = 1_000
 _NAMED = 5
 
 
-class Standstill:
+class Standstill(Resumable):
     """Counts decisions by which nobody gets ahead, although nothing else is awaited.
 
     Not counted are those before the last arrival, those in which somebody makes a step, and those
@@ -37,6 +38,8 @@ class Standstill:
     name
         What messages call who decides.
     """
+
+    kept = ("_quiet", "_at", "_decided")
 
     def __init__(self, truth: Truth, name: str) -> None:
         self._truth, self._name, self._quiet = truth, name, 0
@@ -88,13 +91,3 @@ class Standstill:
         truth = self._truth
         names = [written(truth.ids[job]) for job in truth.active[:_NAMED].tolist()]
         return ", ".join(names) + (", ..." if truth.active.size > _NAMED else "")
-
-    def state(self) -> dict[str, Any]:
-        """Return the count for JSON."""
-        return {"quiet": self._quiet, "at": self._at, "decided": self._decided}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state`."""
-        self._quiet, self._decided = int(state["quiet"]), int(state["decided"])
-        now_s, left = state["at"]
-        self._at = now_s, left

@@ -10,8 +10,8 @@ from apportion.jobs import JOB_COLUMNS, places_of_texts
 from apportion.mechanism.job_table import JobTable, read_only
 from apportion.mechanism.repetition import add_repeatedly
 from apportion.mechanism.scheduler import NOBODY
-from apportion.plain_arrays import array_of, plain
 from apportion.policies import isolated_share
+from apportion.resumable import Resumable, unpacked
 from apportion.sim.sharing import PairSpeeds
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _BOOKS = (
 )
 
 
-class Truth:
+class Truth(Resumable):
     """Entries per job in order of submission, and ``active``: the jobs that are in the cluster.
 
     Only entries of active jobs are touched between arrivals, so finished jobs cost nothing.
@@ -72,6 +72,8 @@ class Truth:
     ``speed``, if it is to count. Gangs that no machine holds are always split: their ``speed`` is
     the one that they have then.
     """
+
+    kept = (*_BOOKS, "_arrived", "active")
 
     def __init__(
         self,
@@ -225,17 +227,12 @@ class Truth:
         self._divided = False
         return stay
 
-    def state(self) -> dict[str, Any]:
-        """Return what has come to pass so far, for JSON."""
-        books = {name: plain(getattr(self, name)) for name in _BOOKS}
-        return books | {"arrived": self._arrived, "active": self.active.tolist()}
-
     def restore(self, state: dict[str, Any]) -> None:
         """Take up a state of `state` in books of the same jobs."""
-        for name in _BOOKS:
-            getattr(self, name)[:] = array_of(state[name])
-        self._arrived, self._divided = int(state["arrived"]), False
-        self._are_here(np.array(state["active"], dtype=np.intp))
+        for name in _BOOKS:  # of which others hold views
+            getattr(self, name)[:] = unpacked(state[name])
+        self._arrived, self._divided = state["arrived"], False
+        self._are_here(unpacked(state["active"]))
 
     def _rate_alone(self) -> Floats:
         """Steps/s of the active jobs in an isolated 1/n share, shape (jobs,)."""

@@ -10,7 +10,6 @@ import numpy as np
 from apportion.cluster import TIERS
 from apportion.mechanism.places import tier_of
 from apportion.mechanisms.settings import TICK_S
-from apportion.plain_arrays import array_of, plain
 from apportion.sim.leasing.log import IntervalLog
 from apportion.sim.record import Columns
 
@@ -47,6 +46,8 @@ class LeaseColumns(Columns):
     tier_s
         Seconds that it has held GPUs in each tier, checkpoints included, shape (jobs, tiers).
     """
+
+    kept = ("_log", "_tier", "_kind", "_beyond_s", "_left_s", "communication_s", "tier_s")
 
     in_place = True
 
@@ -133,23 +134,3 @@ class LeaseColumns(Columns):
         """Return the rounds table."""
         self._log.close()
         return {"rounds": self._log.table()}
-
-    def state(self) -> dict[str, Any]:
-        """Return what was written down so far, for JSON."""
-        return {
-            "log": self._log.state(),
-            "tier": plain(self._tier),
-            "kind": plain(self._kind),
-            "beyond_s": plain(self._beyond_s),
-            "left_s": plain(self._left_s),
-            "communication_s": plain(self.communication_s),
-            "tier_s": plain(self.tier_s),
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state`."""
-        self._log.restore(state["log"])
-        self._tier, self._left_s = array_of(state["tier"]), array_of(state["left_s"])
-        self._kind, self._beyond_s = array_of(state["kind"]), array_of(state["beyond_s"])
-        self.communication_s = array_of(state["communication_s"])
-        self.tier_s = array_of(state["tier_s"])

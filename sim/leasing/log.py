@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from apportion.cluster import TIERS
+from apportion.resumable import Resumable
 from apportion.sim.record import Columns
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ __all__ = ["IntervalLog", "TimerLog"]
 _COUNTS = ("active_jobs", "running_jobs", "preemptions", "resolved")
 
 
-class IntervalLog:
+class IntervalLog(Resumable):
     """One row for each interval between events, or for several that fill no more than a lease.
 
     Parameters
@@ -40,6 +41,11 @@ class IntervalLog:
     offered
         Whether GPUs have been offered in this row.
     """
+
+    kept = (
+        *("_rows", "active", "running", "gpus", "_start_s", "_now_s", "_sums", "preemptions"),
+        "offered",
+    )
 
     def __init__(self, accelerators: Sequence[str], lease_s: float) -> None:
         self._names = ["start_s", "end_s", *_COUNTS]
@@ -83,24 +89,6 @@ class IntervalLog:
             self._start_s = self._now_s
             self._clear()
 
-    def state(self) -> dict[str, Any]:
-        """Return the rows so far and what is in the present one, for JSON."""
-        return {
-            "rows": list(self._rows),
-            "now": [self.active, self.running, list(self.gpus)],
-            "span_s": [self._start_s, self._now_s],
-            "sums": list(self._sums),
-            "row": [self.preemptions, self.offered],
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state`."""
-        self._rows = [tuple(row) for row in state["rows"]]
-        self.active, self.running, self.gpus = state["now"]
-        self._start_s, self._now_s = state["span_s"]
-        self._sums = list(state["sums"])
-        self.preemptions, self.offered = state["row"]
-
     def table(self) -> pd.DataFrame:
         """Return the rounds table; numbers of jobs are means over the row, GPUs GPU-seconds."""
         index = pd.RangeIndex(len(self._rows), name="round")
@@ -124,6 +112,8 @@ class TimerLog(Columns):
         Brings them to the end of the run, when all jobs are done.
     """
 
+    kept = ("_rows", "_last")
+
     def __init__(self, book: TimerBook, finish: Callable[[], None]) -> None:
         self._book, self._finish = book, finish
         self._rows: list[tuple[float, int, float, float]] = []
@@ -135,15 +125,6 @@ class TimerLog(Columns):
         if self._last.get(scale_factor) != timers:
             self._last[scale_factor] = timers
             self._rows.append((now_s, scale_factor, *timers))
-
-    def state(self) -> dict[str, Any]:
-        """Return the rows so far, for JSON."""
-        return {"rows": list(self._rows), "last": [[gpus, *at] for gpus, at in self._last.items()]}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state`."""
-        self._rows = [tuple(row) for row in state["rows"]]
-        self._last = {gpus: (machine_s, rack_s) for gpus, machine_s, rack_s in state["last"]}
 
     def tables(self, schedule: pd.DataFrame | None) -> dict[str, pd.DataFrame]:
         """Return the timers table: time, GPUs of the gang, machine and rack timer, in seconds."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from apportion.plain_arrays import array_of, plain
 from apportion.sim.engine.speeds import Speeds
 from apportion.sim.network.cassini import GangLinks
 from apportion.sim.phases.steady import SteadyIterations
@@ -57,6 +56,8 @@ class PhaseSpeeds(Speeds):
     layout
         In which machines and racks devices are.
     """
+
+    kept = ("_epochs", "_shifts", "_paces", "_planned", "_settled", "_books", "_lines")
 
     def __init__(
         self,
@@ -132,28 +133,6 @@ class PhaseSpeeds(Speeds):
         spent = {name: books[name] for name in ("shared_s", "shifted_s", "looped_s")}
         return {"links": pd.DataFrame({**columns, **spent}, index=jobs)}
 
-    def state(self) -> dict[str, Any]:
-        """Return shifts and books, for JSON."""
-        return {
-            "epochs": self._epochs.state(),
-            "shifts": [[*stay, shift_s] for stay, shift_s in self._shifts.items()],
-            "paces": [[*stay, paced_s] for stay, paced_s in self._paces.items()],
-            "planned": sorted(self._planned),
-            "settled": self._settled,
-            "books": {name: plain(each) for name, each in self._books.items()},
-            "lines": {name: plain(each) for name, each in self._lines.items()},
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state`."""
-        self._epochs.restore(state["epochs"])
-        self._shifts = {_stay(stay): shift_s for *stay, shift_s in state["shifts"]}
-        self._paces = {_stay(stay): paced_s for *stay, paced_s in state["paces"]}
-        self._planned = frozenset(map(_stay, state["planned"]))
-        self._settled = state["settled"]
-        self._books = {name: array_of(each) for name, each in state["books"].items()}
-        self._lines = {name: array_of(each) for name, each in state["lines"].items()}
-
     def _meet(self, stays: dict[int, Stay], lines: int) -> None:
         """Find how long iterations take, for lines at their places."""
         crowd = self._crowd(stays)
@@ -226,8 +205,3 @@ class PhaseSpeeds(Speeds):
                 crowd.capacities[kind, link] = gbps
             crowd.trained[line] = job_type, sum(gpus for _, _, gpus in where)
         return crowd
-
-
-def _stay(told: Sequence[Any]) -> Stay:
-    job, kind, job_type, where = told
-    return job, kind, job_type, tuple((rack, machine, gpus) for rack, machine, gpus in where)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+
+from apportion.resumable import Resumable
 
 __all__ = ["Epochs"]
 
@@ -11,7 +12,7 @@ ROUNDING = 1e-9
 """Part of an epoch that sums of seconds may be off by."""
 
 
-class Epochs:
+class Epochs(Resumable):
     """Epochs of one length from the first time that is told.
 
     Parameters
@@ -20,6 +21,8 @@ class Epochs:
         Seconds; 0 if every time is the start of one.
 
     """
+
+    kept = ("_first_s", "_number", "_due")
 
     def __init__(self, length_s: float) -> None:
         self._length_s = length_s
@@ -57,11 +60,3 @@ class Epochs:
             self._due = begins and (self._due or number > self._number)
             self._number = max(number, self._number)
         return self.due
-
-    def state(self) -> dict[str, Any]:
-        """Return where it is, for JSON."""
-        return {"first_s": self._first_s, "number": self._number, "due": self._due}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state`."""
-        self._first_s, self._number, self._due = state["first_s"], state["number"], state["due"]

@@ -13,6 +13,7 @@ from apportion.mechanism.orders import MostSlowedFirst
 from apportion.mechanism.places import Placement, can_hold, tier_of
 from apportion.policies import solve_instance
 from apportion.policies.placements.round_places import RoundPlaces, Taken
+from apportion.resumable import Resumable
 from apportion.sim.resolve import Solves
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ _LAST_TYPE = 1e-6
 """By so much, relatively, the type that a job had last is preferred to others as fast."""
 
 
-class RoundPlans:
+class RoundPlans(Resumable):
     """Lets a policy decide over all waiting jobs and all that is free, at every offer.
 
     Jobs accept tiers by a rule, as from schedulers that offer GPUs to one job after the other. What
@@ -66,6 +67,8 @@ class RoundPlans:
     InputError
         If the policy lets jobs share GPUs, which leases do not.
     """
+
+    kept = ("asked",)
 
     def __init__(self, policy: Policy, rule: Rule, speed: Floats) -> None:
         if policy.space_sharing:
@@ -102,14 +105,6 @@ class RoundPlans:
             for job, each, at in zip(one.jobs.job, taken, option, strict=True)
             if each is not None
         ]
-
-    def state(self) -> dict[str, Any]:
-        """Return what is counted, for JSON; decisions depend on nothing of it."""
-        return self.asked.state()
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state`."""
-        self.asked.restore(state)
 
     def _decide(self, now_s: float, one: _Round) -> Ints:
         """Return the option of each job, -1 for none."""

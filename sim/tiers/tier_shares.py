@@ -12,7 +12,7 @@ from apportion.mechanism.devices import Devices
 from apportion.mechanism.offers.candidates import accepts_from_s, next_acceptance_s
 from apportion.mechanism.priorities import Candidates, time_at_start
 from apportion.mechanism.scheduler import NOBODY
-from apportion.plain_arrays import array_of, plain
+from apportion.resumable import Resumable
 from apportion.sim.network.pace import placings_of
 from apportion.sim.resolve import Resolver, Solves
 from apportion.sim.tiers.tier_problem import TierOptions
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TierShares", "TieredResolver", "seen_in_rounds"]
 
-_ARRAYS = ("target", "run_s", "owed", "at_start", "priority", "active")
+_ARRAYS = ("_target", "_run_s", "_owed", "_at_start", "_priority", "_active")
 
 
 class TieredResolver(Resolver):
@@ -151,7 +151,7 @@ def seen_in_rounds(
     return TierOptions(truth.told, believed, slowdown, slowdown_at, about.cluster)
 
 
-class TierShares:
+class TierShares(Resumable):
     """Offers free GPUs by share of time wanted over time received, per job, type and tier.
 
     Option ``type * 3 + tier`` is a tier of an accelerator type. The policy is solved over these
@@ -191,6 +191,8 @@ class TierShares:
     InputError
         If the policy lets jobs share GPUs, which leases do not, or a job cannot run.
     """
+
+    kept = (*_ARRAYS, "_solved_s", "_moved", "resolver")
 
     def __init__(
         self,
@@ -267,18 +269,9 @@ class TierShares:
             self._fastest[moved] = _at_fastest_tier(self._table.speed[moved])
             self._moved = self.resolver.changed = True
 
-    def state(self) -> dict[str, Any]:
-        """Return what later decisions depend on, for JSON."""
-        arrays = {name: plain(getattr(self, f"_{name}")) for name in _ARRAYS}
-        own = {"solved_s": self._solved_s, "moved": self._moved}
-        return {"resolver": self.resolver.state(), **own, **arrays}
-
     def restore(self, state: dict[str, Any]) -> None:
         """Take up a state of `state`."""
-        for name in _ARRAYS:
-            setattr(self, f"_{name}", array_of(state[name]))
-        self._solved_s, self._moved = state["solved_s"], state["moved"]
-        self.resolver.restore(state["resolver"])
+        super().restore(state)
         self._fastest = _at_fastest_tier(self._table.speed)
         self._wanted = Candidates.of(self._target, self._table.speed, self._owed)
 

@@ -14,6 +14,7 @@ from apportion.mechanism.core import RoundCore
 from apportion.mechanism.placement import Placer
 from apportion.mechanism.roster import Roster
 from apportion.mechanism.shares import NO_PAIRS, Shares
+from apportion.resumable import packed, unpacked
 
 if TYPE_CHECKING:
     from apportion.mechanism.gang_round import GangRound
@@ -168,9 +169,9 @@ def test_shares_of_jobs_that_come_and_go_are_those_of_their_names(seed: int) -> 
         for pair, share in zip(kept.pairs.tolist(), kept.together.tolist(), strict=True)
     }
     assert found == {pair: share for pair, share in by_name.items() if pair <= set(names)}
-    again = Shares.of_state(json.loads(json.dumps(kept.state())), 2)
+    again = unpacked(json.loads(json.dumps(packed(kept))))
     for name in ("alone", "pairs", "together"):
         one, other = getattr(kept, name), getattr(again, name)
         assert (one.shape, one.dtype, one.tolist()) == (other.shape, other.dtype, other.tolist())
-    nobody = Shares.of_state(Shares.none(3).state(), 3)
+    nobody = unpacked(packed(Shares.none(3)))
     assert nobody.alone.shape == nobody.together.shape == (0, 3)

@@ -401,5 +401,5 @@ def test_jobs_with_shifts_are_no_slower_than_those_that_start_at_random(seeds: r
         by_chance = slowdown_at_random(profiles, seed)
         error = float(by_chance.std()) / np.sqrt(by_chance.size)
         assert planned <= by_chance.mean() * 1.005 + 3 * error, seed
-        paced += bool(made.state()["paces"])
+        paced += bool(made.state()["paces"]["dict"])
     assert paced

@@ -20,7 +20,7 @@ from tests.sim.workloads.generated import POLICIES, Case, draw
 
 import apportion as ap
 from apportion.errors import InputError
-from apportion.plain_arrays import array_of, plain
+from apportion.resumable import array_of, plain
 from apportion.sim.engine.snapshot import SnapshotError, Snapshots
 from apportion.whole_files import this_machine
 
