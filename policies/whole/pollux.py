@@ -10,7 +10,7 @@ import numpy as np
 
 from apportion.errors import InputError
 from apportion.policies.base import Policy
-from apportion.policies.whole.values import damped, fair_speedup, powers, total_cost, total_value
+from apportion.policies.whole.values import damped, fair_speedup, powers, where_known
 
 if TYPE_CHECKING:
     from apportion.policies.problem import Problem
@@ -62,7 +62,9 @@ class Pollux(Policy):
             return cp.Maximize(cp.min(cp.sum(cp.multiply(s, p.X), axis=1)))
         level = ((x + self.epsilon) / (1 + self.epsilon) for x in (s, 0.0))
         terms, of_none = (powers(x, self.power) for x in level)
-        mean = total_cost(p, terms, float(of_none)) / (p.count @ p.weight)
+        V = where_known(p, terms, float(of_none))
+        each = cp.sum(cp.multiply(V, p.X), axis=1) + float(of_none) * (1 - p.time)
+        mean = p.total(cp.multiply(p.weight, each)) / (p.count @ p.weight)
         return cp.Minimize(mean) if self.power < 0 else cp.Maximize(mean)
 
 
@@ -74,7 +76,7 @@ class DeepBoot(Policy):
 
         max over whole X of sum over jobs of weight * s
 
-        s = throughput / throughput at a fair share of the GPUs,
+        s = sum over options of V * X, V = throughput / throughput at a fair share of the GPUs,
             times the reallocation factor but under the current option
 
     Throughputs are goodputs. It is the training half of DeepBoot's two-level scheduler.
@@ -86,7 +88,9 @@ class DeepBoot(Policy):
 
     def objective(self, p: Problem) -> cp.Maximize:
         """State the sum of speed-ups."""
-        return cp.Maximize(total_value(p, damped(p, fair_speedup(p))))
+        V = where_known(p, damped(p, fair_speedup(p)))
+        s = cp.sum(cp.multiply(V, p.X), axis=1)
+        return cp.Maximize(p.total(cp.multiply(p.weight, s)))
 
 
 def _check(policy: Pollux) -> None:

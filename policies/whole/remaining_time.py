@@ -11,7 +11,7 @@ import numpy as np
 from apportion.checks import seconds
 from apportion.errors import InputError
 from apportion.policies.base import Policy
-from apportion.policies.whole.values import expected_seconds, total_cost, total_value
+from apportion.policies.whole.values import expected_seconds, where_known
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,8 +55,10 @@ class Optimus(Policy):
         """State the sum of remaining times."""
         left_s = expected_seconds(p)
         slowest = np.where(np.isfinite(left_s), left_s, 0.0).max(axis=1)
-        unserved_s = 2 * p.count @ (p.weight / p.weight.min() * slowest)
-        return cp.Minimize(total_cost(p, left_s, self.unserved_s or float(unserved_s)))
+        U = self.unserved_s or float(2 * p.count @ (p.weight / p.weight.min() * slowest))
+        V = where_known(p, left_s, U)
+        remaining_s = cp.sum(cp.multiply(V, p.X), axis=1) + U * (1 - p.time)
+        return cp.Minimize(p.total(cp.multiply(p.weight, remaining_s)))
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,9 @@ class Lyra(Policy):
     def objective(self, p: Problem) -> cp.Maximize:
         """State the seconds that are saved."""
         extra = np.maximum(p.gpus - p.scale_factor[:, None], 0.0)
-        return cp.Maximize(total_value(p, _base_seconds(p) * extra / np.maximum(p.gpus, 1.0)))
+        V = where_known(p, _base_seconds(p) * extra / np.maximum(p.gpus, 1.0))
+        saved_s = cp.sum(cp.multiply(V, p.X), axis=1)
+        return cp.Maximize(p.total(cp.multiply(p.weight, saved_s)))
 
     def constraints(self, p: Problem) -> Sequence[cp.Constraint]:
         """Let every job keep its base workers."""

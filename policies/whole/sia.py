@@ -10,7 +10,7 @@ import numpy as np
 
 from apportion.errors import InputError
 from apportion.policies.base import Policy
-from apportion.policies.whole.values import damped, over_least, powers, total_value
+from apportion.policies.whole.values import damped, over_least, powers, where_known
 
 if TYPE_CHECKING:
     from apportion.policies.problem import Problem
@@ -59,5 +59,6 @@ class Sia(Policy):
     def objective(self, p: Problem) -> cp.Maximize:
         """State the sum of values."""
         G = damped(p, over_least(p, of_fewest_gpus=self.scale_by_gpus))
-        raised = powers(G, self.power) * np.sign(self.power)
-        return cp.Maximize(total_value(p, abs(self.penalty) + raised))
+        V = where_known(p, abs(self.penalty) + powers(G, self.power) * np.sign(self.power))
+        worth = cp.sum(cp.multiply(V, p.X), axis=1)
+        return cp.Maximize(p.total(cp.multiply(p.weight, worth)))

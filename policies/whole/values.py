@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import cvxpy as cp
 import numpy as np
 
 from apportion.errors import InputError
@@ -29,8 +28,7 @@ __all__ = [
     "over_least",
     "powers",
     "reallocation_factor",
-    "total_cost",
-    "total_value",
+    "where_known",
 ]
 
 
@@ -151,17 +149,9 @@ def powers(level: ArrayLike, power: float) -> Floats:
         return np.asarray(np.log(level) if power == 0 else np.power(level, power), dtype=float)
 
 
-def total_value(p: Problem, value: Floats) -> cp.Expression:
-    """Sum the values of what jobs have, by weight; what has no finite value is of no use."""
-    known = np.where(np.isfinite(value) & p.instance.can_run, value, 0.0)
-    return p.total(cp.multiply(p.weight, cp.sum(cp.multiply(known, p.X), axis=1)))
-
-
-def total_cost(p: Problem, cost: Floats, of_none: float) -> cp.Expression:
-    """Sum the costs of what jobs have, or of having nothing, by weight."""
-    known = np.where(np.isfinite(cost) & p.instance.can_run, cost, of_none)
-    each = cp.sum(cp.multiply(known, p.X), axis=1) + of_none * (1 - p.time)
-    return p.total(cp.multiply(p.weight, each))
+def where_known(p: Problem, worth: Floats, otherwise: float = 0.0) -> Floats:
+    """Return what options are worth; `otherwise` for closed ones and those of no finite worth."""
+    return np.where(np.isfinite(worth) & p.instance.can_run, worth, otherwise)
 
 
 def _speed(p: Problem) -> Floats:
