@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from apportion.kinds import open_doors
 from apportion.sim.network.fair_shares import max_min_rates
-from apportion.sim.phases.engine import run_phases
+from apportion.sim.phases.engine import PhaseRun, run_phases
 from apportion.sim.phases.priorities import crux_priorities, gpu_intensity
-from apportion.sim.phases.record import PhaseRun
 from apportion.sim.phases.segments import PhaseJob
 from apportion.sim.shifts.joint import JointShifts, joint_shifts, mean_score
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.sim.network.phase_network import PhaseNetwork
-    from apportion.sim.phases.record import PhaseRun
+    from apportion.sim.phases.engine import PhaseRun
     from apportion.sim.shifts.meeting import Meeting
 
     Floats = NDArray[np.float64]
