@@ -44,7 +44,8 @@ def expected(preferred: str, power: list[float], user: list[str]) -> float:
     worth = np.where(np.array(user) == preferred, 2.0, 1.0) / np.array(power)
     gain = cp.multiply(worth / TABLE.max(axis=1).to_numpy(), cp.multiply(TABLE, X).sum(axis=1))
     problem = cp.Problem(cp.Maximize(cp.sum(gain)), [X.sum(axis=0) <= 1, X.sum(axis=1) <= 1])
-    return float(problem.solve(solver="HIGHS"))
+    problem.solve(solver="HIGHS")
+    return float(np.asarray(problem.value))
 
 
 @pytest.mark.parametrize("preferred", ["ann", "bob", "nobody"])

@@ -47,7 +47,8 @@ def stated(p: Problem) -> cp.Problem:
 
 def least_cost(problem: cp.Problem) -> float:
     """Cost of the matching that the Hungarian method finds."""
-    costs: Any = problem.objective.args[0].args[0].args[0].value
+    total: Any = problem.objective.args[0]
+    costs = total.args[0].args[0].value
     row, column = whole_vertex(problem)
     assert len(set(row)) == len(set(column)) == len(costs)
     return float(costs[row, column].sum())
@@ -79,14 +80,16 @@ def test_total_completion_time_is_the_least_of_all_schedules() -> None:
 def test_programs_of_another_form_are_no_matching() -> None:
     M = cp.Variable((2, 3), nonneg=True)
     total, rows, columns = cp.sum(cp.multiply(np.ones((2, 3)), M)), cp.sum(M, 1), cp.sum(M, 0)
-    right = [rows == 1, columns <= 1]
+    right: list[Any] = [rows == 1, columns <= 1]
+    twice: list[Any] = [rows == 2, columns <= 1]
+    turned: list[Any] = [columns == 1, rows <= 1]
     for wrong in (
         cp.Problem(cp.Maximize(total), right),
         cp.Problem(cp.Minimize(cp.sum(M)), right),
-        cp.Problem(cp.Minimize(total), [rows == 2, columns <= 1]),
-        cp.Problem(cp.Minimize(total), [rows == 1]),
+        cp.Problem(cp.Minimize(total), twice),
+        cp.Problem(cp.Minimize(total), right[:1]),
         cp.Problem(cp.Minimize(total), [*right, M[0, 0] <= 0]),
-        cp.Problem(cp.Minimize(total), [columns == 1, rows <= 1]),
+        cp.Problem(cp.Minimize(total), turned),
     ):
         with pytest.raises(ValueError, match=r"C \* M|matching"):
             whole_vertex(wrong)

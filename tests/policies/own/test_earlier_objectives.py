@@ -71,7 +71,7 @@ class Plain:
         self.cost_per_hour = gpus @ self.X @ instance.prices
         self.equal_share_throughput = instance.equal_share_throughput
         self.fastest_throughput = instance.throughput.max(axis=1)
-        self.limits: list[cp.Constraint] = [self.time <= 1, gpus @ self.X <= instance.capacity]
+        self.limits: list[Any] = [self.time <= 1, gpus @ self.X <= instance.capacity]
         self.limits.append(self.X[~runs] == 0)
 
     def total(self, each: Any) -> Any:
@@ -131,7 +131,7 @@ def test_each_objective_is_best_among_the_optima_before_it(
         assert single.objective == pytest.approx(found.objective, rel=1e-6)
 
 
-def of_a_ratio(p: Plain, worth: cp.Expression) -> float:
+def of_a_ratio(p: Plain, worth: Any) -> float:
     """Bisect the largest ``worth / cost`` within the limits."""
     low, high = 0.0, 100.0
     for _ in range(50):
