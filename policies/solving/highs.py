@@ -18,16 +18,18 @@ from apportion.policies.solving.solvers.clarabel_interior_point import interior_
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from scipy import sparse
 
     from apportion.policies.solving.cone import ConeProgram
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
+    Limits = tuple[Floats, Floats]
 
 __all__ = [
     "LoadedHighs",
     "SolverName",
-    "highs_model",
+    "linear_program",
     "optimise",
     "pass_model",
     "simplex_solver",
@@ -123,7 +125,11 @@ class LoadedHighs:
         self.freed = np.zeros(program.linear, dtype=bool)
         self._lower = np.full(program.c.size, -np.inf)
         self._lower[self._bound_column] = 0.0
-        pass_model(self._solver, highs_model(program, self._row, self._lower))
+        columns = self._lower, np.full(program.c.size, np.inf)
+        b = program.b[self._row]
+        rows = np.where(program.equality[self._row], b, -np.inf), b
+        A = program.A[self._row].tocsc()
+        pass_model(self._solver, linear_program(program.c, A, columns, rows))
 
     def solve(self, budget_s: float | None = None) -> Point:
         """Solve from the last basis; a status other than "optimal" is HiGHS's own word.
@@ -179,18 +185,28 @@ def simplex_solver(*, presolve: bool = True) -> highspy.Highs:
     return solver
 
 
-def highs_model(program: ConeProgram, row: Ints, lower: Floats) -> highspy.HighsLp:
-    """Write the given rows of a linear program, and lower bounds of its columns, for HiGHS."""
-    A = program.A[row].tocsc()
+def linear_program(
+    c: Floats, A: sparse.csr_array | sparse.csc_array, columns: Limits, rows: Limits
+) -> highspy.HighsLp:
+    """Write min c'x with rows[0] <= A x <= rows[1] and columns[0] <= x <= columns[1] for HiGHS.
+
+    Parameters
+    ----------
+    c
+        Costs, shape (columns,).
+    A
+        Compressed by rows or by columns, and passed to HiGHS as it is; shape (rows, columns).
+    columns, rows
+        Lower and upper limits of each.
+    """
     lp = highspy.HighsLp()
-    lp.num_col_, lp.num_row_ = program.c.size, row.size
-    lp.col_cost_ = program.c
-    lp.col_lower_, lp.col_upper_ = lower, np.full(program.c.size, np.inf)
-    lp.row_lower_ = np.where(program.equality[row], program.b[row], -np.inf)
-    lp.row_upper_ = program.b[row]
-    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-    lp.a_matrix_.start_, lp.a_matrix_.index_ = A.indptr, A.indices
-    lp.a_matrix_.value_ = A.data
+    lp.num_row_, lp.num_col_ = A.shape
+    lp.col_cost_ = c
+    lp.col_lower_, lp.col_upper_ = columns
+    lp.row_lower_, lp.row_upper_ = rows
+    word = highspy.MatrixFormat
+    lp.a_matrix_.format_ = word.kRowwise if A.format == "csr" else word.kColwise
+    lp.a_matrix_.start_, lp.a_matrix_.index_, lp.a_matrix_.value_ = A.indptr, A.indices, A.data
     return lp
 
 

@@ -17,7 +17,7 @@ from scipy.optimize import nnls
 from scipy.sparse.linalg import splu
 
 from apportion.errors import SolveError
-from apportion.policies.solving.highs import pass_model, simplex_solver
+from apportion.policies.solving.highs import linear_program, pass_model, simplex_solver
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -135,19 +135,11 @@ class DualFace:
 
     def _solver(self) -> highspy.Highs:
         """Pass the polytope to HiGHS: its columns are the dual values, its rows the conditions."""
-        lp = highspy.HighsLp()
-        lp.num_col_, lp.num_row_ = self.tight.size, self.c.size
-        lp.col_cost_ = np.zeros(self.tight.size)
-        lp.col_lower_ = np.where(self.tight & self.free, -np.inf, 0.0)
-        lp.col_upper_ = np.where(self.tight, np.inf, 0.0)
-        met = self._met()
-        lp.row_lower_ = np.where(met, -np.inf, -self.c)
-        lp.row_upper_ = np.where(met | self.idle, np.inf, -self.c)
-        lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-        lp.a_matrix_.start_, lp.a_matrix_.index_ = self.A.indptr, self.A.indices
-        lp.a_matrix_.value_ = self.A.data
+        met, tight = self._met(), self.tight
+        columns = np.where(tight & self.free, -np.inf, 0.0), np.where(tight, np.inf, 0.0)
+        rows = np.where(met, -np.inf, -self.c), np.where(met | self.idle, np.inf, -self.c)
         solver = simplex_solver()
-        pass_model(solver, lp)
+        pass_model(solver, linear_program(np.zeros(tight.size), self.A.T, columns, rows))
         return solver
 
     def _met(self) -> Bools:

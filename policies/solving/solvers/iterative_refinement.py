@@ -17,7 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from apportion.policies.solving.cone import rows_that_are_bounds
-from apportion.policies.solving.highs import pass_model
+from apportion.policies.solving.highs import linear_program, pass_model
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -135,19 +135,14 @@ def _corrected(program: _Program, now: _Iterate, larger: float, dearer: float) -
     """Add the optimal correction, limits and costs magnified; ``None`` if none is found."""
     lower = np.where(program.signed, -larger * now.value, -np.inf)
     lower[program.fixed] = 0.0
-    rows = program.b.size
-    A = sparse.hstack([program.A, sparse.eye_array(rows)], format="csc")
-    lp = highspy.HighsLp()
-    lp.num_col_, lp.num_row_ = lower.size, rows
-    lp.col_cost_ = dearer * _reduced(program, now.y)
-    lp.col_lower_, lp.col_upper_ = lower, np.where(program.fixed, 0.0, np.inf)
-    lp.row_lower_ = lp.row_upper_ = larger * _missing(program, now.value)
-    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-    lp.a_matrix_.start_, lp.a_matrix_.index_, lp.a_matrix_.value_ = A.indptr, A.indices, A.data
+    A = sparse.hstack([program.A, sparse.eye_array(program.b.size)], format="csc")
+    columns = lower, np.where(program.fixed, 0.0, np.inf)
+    missing = larger * _missing(program, now.value)
+    cost = dearer * _reduced(program, now.y)
     solver = highspy.Highs()
     for name, value in _OPTIONS.items():
         solver.setOptionValue(name, value)
-    pass_model(solver, lp)
+    pass_model(solver, linear_program(cost, A, columns, (missing, missing)))
     _start(solver, program, now)
     solver.run()
     if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:

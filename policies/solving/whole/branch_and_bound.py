@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from apportion.errors import InfeasibleError, SolveError
-from apportion.policies.solving.highs import pass_model
+from apportion.policies.solving.highs import linear_program, pass_model
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -146,13 +146,5 @@ def _model(whole: WholeProgram, cost: Floats) -> highspy.HighsLp:
     A = sparse.csc_array(program.A.tocsr()[row])
     A.eliminate_zeros()
     b = program.b[row]
-    lp = highspy.HighsLp()
-    lp.num_col_, lp.num_row_ = program.c.size, row.size
-    lp.col_cost_ = cost
-    lp.col_lower_, lp.col_upper_ = whole.lower, whole.upper
-    lp.row_lower_ = np.where(program.equality[row], b, -np.inf)
-    lp.row_upper_ = b
-    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-    lp.a_matrix_.start_, lp.a_matrix_.index_ = A.indptr, A.indices
-    lp.a_matrix_.value_ = A.data
-    return lp
+    rows = np.where(program.equality[row], b, -np.inf), b
+    return linear_program(cost, A, (whole.lower, whole.upper), rows)
