@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 # `fill` lets each job that is a bottleneck give way by 1e-12, so that rounding errors leave room
 # for all: what up to ten of them leave may go to one job, and a sliver differ by a part that shows.
 GIVEN_WAY = 1e-11
+_SPENT = 1e-12
+"""Relative part of lower levels that, given up, buys a level all it has where demands are flat."""
 
 
 def judge_levels(facts: Facts, answer: Answer, verdict: Verdict) -> None:
@@ -80,8 +82,11 @@ def _prefix(ours: Floats, theirs: Floats, verdict: Verdict) -> None:
         return
     k = int(differ[0])
     verdict.ours, verdict.theirs, verdict.error = float(ours[k]), float(theirs[k]), float(apart[k])
-    if ours[k] < theirs[k]:
-        verdict.blame("off", apart[k], f"level {k} is {ours[k]:.9g}, not {theirs[k]:.9g}")
-    elif not (ours[:k] < theirs[:k] - 1e-11 * np.abs(theirs[:k])).any():
-        # Otherwise the little that lower levels lack, within the tolerance, was spent here.
+    worse, better = (ours, theirs) if ours[k] < theirs[k] else (theirs, ours)
+    # The little that the better one's lower levels lack, within the tolerance, may be spent here.
+    spent = bool((better[:k] < worse[:k] - _SPENT * np.abs(worse[:k])).any())
+    undecided = spent if worse is ours else not spent
+    if undecided:
         verdict.undecided = f"level {k} is {ours[k]:.9g}, the oracle's {theirs[k]:.9g}"
+    elif worse is ours:
+        verdict.blame("off", apart[k], f"level {k} is {ours[k]:.9g}, not {theirs[k]:.9g}")
