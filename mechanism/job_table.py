@@ -137,6 +137,11 @@ class JobTable:
         return self.arrival_s.size
 
     @property
+    def entities(self) -> tuple[str, ...]:
+        """Names of the entities, of which the fact ``entity`` holds the places."""
+        return self.texts.get("entity", ())
+
+    @property
     def weight(self) -> Floats:
         """Priority weight of each job, shape (jobs,)."""
         return self.facts["weight"]

@@ -122,7 +122,7 @@ def test_policies_are_told_of_active_jobs_only() -> None:
     fastest = load.throughputs.to_numpy().max(axis=1)[first]
     expected = [40.0 / fastest / 90.0 if job == first else 0.0 for job in here.index]
     np.testing.assert_allclose(columns["network_priority"], expected)
-    names = [truth.told.texts["entity"][int(code)] for code in columns["entity"]]
+    names = [truth.told.entities[int(code)] for code in columns["entity"]]
     assert names == here["entity"].tolist()
     assert np.isnan(columns["deadline_s"]).all()
 
