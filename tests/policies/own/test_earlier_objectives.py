@@ -105,6 +105,9 @@ def in_sequence(instance: Instance, stated: Sequence[State]) -> float:
         value = best(cp.Problem(objective, p.limits))
         hair = 1e-9 * max(1.0, abs(value))
         p.limits.append(sign * objective.args[0] >= sign * value - hair)
+        share = np.asarray(p.throughput.value) / p.fastest_throughput
+        if state in (least, logarithms) and share.min() < 1e-6:
+            return np.nan  # what is left to somebody is the hair, and so is the value
     return value
 
 
@@ -125,8 +128,11 @@ def test_each_objective_is_best_among_the_optima_before_it(
 ) -> None:
     for seed in seeds:
         instance = drawn(seed)
+        expected = in_sequence(instance, stated)
+        if np.isnan(expected):
+            continue
         found = solve_instance(InTurn(stated=stated), instance)
-        assert found.objective == pytest.approx(in_sequence(instance, stated), rel=1e-5), seed
+        assert found.objective == pytest.approx(expected, rel=1e-5), seed
         single = solve_instance(InTurn(stated=stated), instance, group=False)
         assert single.objective == pytest.approx(found.objective, rel=1e-6)
 
