@@ -66,7 +66,7 @@ class Plain:
         self.X = cp.Variable(instance.throughput.shape, nonneg=True)
         runs, gpus = instance.throughput > 0, instance.columns["scale_factor"]
         self.count, self.weight = instance.count, instance.columns["weight"]
-        self.throughput = cp.sum(cp.multiply(instance.throughput, self.X), axis=1)
+        self.throughput: Any = cp.sum(cp.multiply(instance.throughput, self.X), axis=1)
         self.time = cp.sum(self.X, axis=1)
         self.cost_per_hour = gpus @ self.X @ instance.prices
         self.equal_share_throughput = instance.equal_share_throughput
