@@ -149,3 +149,12 @@ def test_sessions_know_them() -> None:
         session.add({job: TABLE.T.to_dict()[job]}, {job: {"power_w": power, "user": user}})
     told = expected("ann", [100.0, 150.0, 300.0], ["bob", "ann", "bob"])
     assert session.solve().objective == pytest.approx(told, rel=1e-9)
+
+
+def test_a_session_takes_them_by_column_as_well() -> None:
+    session = ap.session(PerWatt(), "a=1,b=1")
+    power, user = [100.0, 150.0, 300.0], ["bob", "ann", "bob"]
+    facts: dict[str, Any] = {"power_w": power, "user": user}
+    by_column = {name: dict(zip("xyz", each, strict=True)) for name, each in facts.items()}
+    session.add(TABLE, by_column)
+    assert session.solve().objective == pytest.approx(expected("ann", power, user), rel=1e-9)

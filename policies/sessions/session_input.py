@@ -54,8 +54,8 @@ def facts_of(jobs: Facts | None, ids: pd.Index | None = None) -> Facts | None:
         return jobs
     known = mapping("jobs", jobs, "a table, or a mapping such as {'job': {'weight': 2.0}}")
     by_job = all(isinstance(facts, Mapping) for facts in known.values())
-    columns = not by_job or not (ids is None or any(job in ids for job in known))
-    columns |= all(name in JOB_COLUMNS for name in known)
+    no_jobs = ids is not None and not any(job in ids for job in known)  # but columns of one's own
+    columns = not by_job or no_jobs or all(name in JOB_COLUMNS for name in known)
     if ids is not None and columns and not (by_job and all(job in ids for job in known)):
         return jobs_table(known, ids)
     return {
