@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from apportion.annotations import open_doors
 from apportion.estimators.completion import AlternatingLeastSquares, SoftImpute
 from apportion.estimators.estimate import estimate_pairs, interference_errors
 from apportion.estimators.gaussian import GaussianImputer
@@ -23,7 +24,6 @@ from apportion.estimators.speeds import (
     SpeedModel,
     estimate_speeds,
 )
-from apportion.kinds import open_doors
 
 __all__ = [
     "DISTRIBUTED_FAMILIES",

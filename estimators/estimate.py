@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from apportion.annotations import checked
 from apportion.checks import is_number, listed, number, whole
 from apportion.checks import seed as check_seed
 from apportion.errors import InputError
 from apportion.estimators.interference import InterferenceEstimator
-from apportion.kinds import checked
 from apportion.pairs import PairThroughputs
 
 if TYPE_CHECKING:

@@ -52,7 +52,7 @@ class About:
         Seconds that each job loses at a start, whoever decides, shape (jobs,); none by default.
     needs
         What jobs that share GPUs need beside, by iterations
-        (`apportion.mechanism.stay.StayNeeds`); ``None`` elsewhere.
+        (`apportion.mechanism.run_to_completion.StayNeeds`); ``None`` elsewhere.
     """
 
     jobs: JobTable

@@ -26,7 +26,7 @@ from apportion.mechanism.orders import (
     UnfairestFirst,
 )
 from apportion.mechanism.own import is_own
-from apportion.mechanism.stay import GatedScheduler
+from apportion.mechanism.run_to_completion import GatedScheduler
 from apportion.names import is_policy_name
 from apportion.registry import Registry
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from apportion.mechanism.scheduler import Change, Gangs
+from apportion.mechanism.scheduler import Decision, Gangs
 from apportion.mechanism.shares import Shares
 from apportion.resumable import Resumable
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.mechanism.job_table import JobTable
-    from apportion.mechanism.scheduler import News
+    from apportion.mechanism.scheduler import Event
     from apportion.mechanism.shares import Sharing
 
     Floats = NDArray[np.float64]
@@ -42,7 +42,7 @@ class Exactly(Resumable):
 
     kept = ("_active", "_sharing", "_shares")
 
-    hears = True
+    event_driven = True
 
     def __init__(self, jobs: JobTable, sharing: Sharing, name: str) -> None:
         self.name = name
@@ -50,28 +50,28 @@ class Exactly(Resumable):
         self._shares = Shares.none(jobs.capacity.size)
         self._active: Ints = jobs.active
 
-    def decide(self, news: News) -> Change:
+    def decide(self, event: Event) -> Decision:
         """Return the shares of the jobs that are here, found anew if that is due."""
-        sharing, done = self._sharing, news.ran is not None and bool(news.ran.done.size)
-        if news.ran is not None:
+        sharing, done = self._sharing, event.ran is not None and bool(event.ran.done.size)
+        if event.ran is not None:
             if done:
-                self._shares = self._shares.keep(~np.isin(self._active, news.ran.done))
-            moved = sharing.observe(news.ran)
+                self._shares = self._shares.keep(~np.isin(self._active, event.ran.done))
+            moved = sharing.observe(event.ran)
             sharing.changed |= done or bool(moved.size)
-        self._shares = self._shares.arrive(news.arrived.size)
+        self._shares = self._shares.arrive(event.arrived.size)
         self._active = self._jobs.active
-        sharing.changed |= bool(news.arrived.size)
-        resolved = news.now_s >= sharing.due_s
+        sharing.changed |= bool(event.arrived.size)
+        resolved = event.now_s >= sharing.due_s
         if resolved:
-            self._shares = sharing.solve(news.now_s)
+            self._shares = sharing.solve(event.now_s)
         gangs = _lines(self._active, self._shares, self._jobs.scale)
-        return Change(gangs, np.ones(gangs.job.size, dtype=bool), resolved=resolved)
+        return Decision(gangs, np.ones(gangs.job.size, dtype=bool), resolved=resolved)
 
-    def lasts_s(self, now_s: float) -> float:
+    def valid_for_s(self, now_s: float) -> float:
         """Return the time to the next solve."""
         return self._sharing.due_s - now_s
 
-    def steady_s(self, now_s: float) -> float:
+    def unchanged_until_s(self, now_s: float) -> float:
         """Return now: there is no time of its own at which it would repeat itself."""
         return now_s
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from apportion.errors import InputError, written
 from apportion.mechanism.decider import Decider
-from apportion.mechanism.scheduler import Change, Gangs
+from apportion.mechanism.scheduler import Decision, Gangs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.about import About
     from apportion.mechanism.devices import Held
-    from apportion.mechanism.scheduler import News
+    from apportion.mechanism.scheduler import Event
 
     Bools = NDArray[np.bool_]
     Floats = NDArray[np.float64]
@@ -32,10 +32,14 @@ WHOLE = frozenset({int, *(np.dtype(code).type for code in np.typecodes["AllInteg
 """Types of whole numbers, as what is asked for any number of jobs is checked by: not of truths."""
 
 
+_RENAMED = {"hears": "event_driven", "lasts_s": "valid_for_s", "steady_s": "unchanged_until_s"}
+"""Names of an earlier release: unread, they would be silently without effect."""
+
+
 class Decides(Protocol):
     """The least that a scheduler of one's own has; the rest of a `Scheduler` has defaults."""
 
-    def decide(self, news: News) -> Change | None:
+    def decide(self, event: Event) -> Decision | None:
         """Say who has devices from now on, as `Scheduler.decide`."""
         ...
 
@@ -52,7 +56,7 @@ class OwnScheduler(Decider):
     Parameters
     ----------
     scheduler
-        Has ``decide(news)``. If it has ``start(about)``, it is told of its jobs and devices
+        Has ``decide(event)``. If it has ``start(about)``, it is told of its jobs and devices
         (`apportion.mechanism.about.About`) before the first decision of a run. A run works on a
         copy of it. What else it lacks of a `Scheduler` is as there. Or it has ``make(about)``,
         which returns for each run what decides.
@@ -108,7 +112,7 @@ class OwnScheduler(Decider):
             if not is_own(made):
                 raise InputError(
                     f"Scheduler {self.label!r} makes {written(made)} for a run; make(about) must "
-                    f"return what has decide(news)."
+                    f"return what has decide(event)."
                 )
             return Watched(made, self.label, about, about.lost_s)
         scheduler: Any = copy.deepcopy(self.scheduler)
@@ -135,28 +139,35 @@ class Watched:
     def __init__(self, scheduler: Any, label: str, about: About, lost_s: Floats) -> None:
         self.name, self._own = f"Scheduler {label!r}", scheduler
         self._about, self._at_start_s = about, lost_s
-        self.hears = bool(getattr(scheduler, "hears", True))
+        for old, new in _RENAMED.items():
+            if hasattr(scheduler, old) and not hasattr(scheduler, new):
+                self._refuse(f"has {old}, which is called {new} now")
+        self.event_driven = bool(getattr(scheduler, "event_driven", True))
         self._before: dict[int, Held] = {}
 
-    def decide(self, news: News) -> Change | None:
+    def decide(self, event: Event) -> Decision | None:
         """Ask it, and check what it says."""
-        done = [] if news.ran is None else news.ran.done.tolist()
-        change = self._own.decide(news)
-        if change is None:
+        done = [] if event.ran is None else event.ran.done.tolist()
+        decision = self._own.decide(event)
+        if decision is None:
             if done:
                 self._refuse(f"decides nothing though {self._job(done[0])} is done and has devices")
             return None
-        if not isinstance(change, Change) or not isinstance(change.gangs, Gangs):
-            self._refuse(f"decides {written(change)}; decide(news) must return a Change or None")
-        gangs = self._gangs(change.gangs)
-        starts = np.asarray(change.starts)
+        if not isinstance(decision, Decision) or not isinstance(decision.gangs, Gangs):
+            self._refuse(
+                f"decides {written(decision)}; decide(event) must return a Decision or None"
+            )
+        gangs = self._gangs(decision.gangs)
+        starts = np.asarray(decision.starts)
         if starts.shape != gangs.job.shape or starts.dtype != bool:
             self._refuse(f"says of {gangs.job.size} lines that they start: {written(starts)}")
         for job in done:
             self._before.pop(job, None)
-        stop = self._stopped(change, gangs, starts)
+        stop = self._stopped(decision, gangs, starts)
         self._before = dict(zip(gangs.job.tolist(), gangs.devices, strict=True))
-        return change._replace(gangs=gangs, stop=stop, lost_s=self._lost_s(change, gangs, starts))
+        return decision._replace(
+            gangs=gangs, stop=stop, lost_s=self._lost_s(decision, gangs, starts)
+        )
 
     def _gangs(self, gangs: Gangs) -> Gangs:
         """Return the gangs with their devices, if they can be."""
@@ -207,7 +218,7 @@ class Watched:
                 if taken.setdefault((kind, device), line) not in (line, mate):
                     self._refuse(f"gives device {device} of type {kind} to two gangs")
 
-    def _stopped(self, change: Change, gangs: Gangs, starts: Bools) -> NDArray[np.intp]:
+    def _stopped(self, decision: Decision, gangs: Gangs, starts: Bools) -> NDArray[np.intp]:
         """Return who had devices and has lost them, or starts again on others."""
         now = dict(zip(gangs.job.tolist(), gangs.devices, strict=True))
         again = set(gangs.job[starts].tolist())
@@ -215,21 +226,21 @@ class Watched:
             if job not in again and self._before.get(job) != held:
                 self._refuse(f"lets {self._job(job)} go on where it was not, on {held}")
         stopped = {job for job in self._before if job not in now or job in again}
-        wrong = set(np.asarray(change.stop).tolist()) - stopped
+        wrong = set(np.asarray(decision.stop).tolist()) - stopped
         if wrong:
             self._refuse(f"stops {self._job(min(wrong))}, which has lost nothing")
         return np.array(sorted(stopped), dtype=np.intp)
 
-    def _lost_s(self, change: Change, gangs: Gangs, starts: Bools) -> Any:
+    def _lost_s(self, decision: Decision, gangs: Gangs, starts: Bools) -> Any:
         """Return what starts cost, those of the mechanism included."""
         if not self._at_start_s.any():
-            return change.lost_s
-        if change.spells is not None:
+            return decision.lost_s
+        if decision.duty_cycle is not None:
             self._refuse(
-                "says itself when gangs work (spells); preemption_overhead_seconds does nothing to "
-                "it, leave it out"
+                "says itself when gangs work (duty_cycle); preemption_overhead_seconds does "
+                "nothing to it, leave it out"
             )
-        return change.lost_s + np.where(starts, self._at_start_s[gangs.job], 0.0)
+        return decision.lost_s + np.where(starts, self._at_start_s[gangs.job], 0.0)
 
     def _job(self, job: int) -> str:
         return f"job {written(self._about.ids[job])}"
@@ -237,15 +248,15 @@ class Watched:
     def _refuse(self, what: str) -> NoReturn:
         raise InputError(f"{self.name} {what}.")
 
-    def lasts_s(self, now_s: float) -> float:
+    def valid_for_s(self, now_s: float) -> float:
         """Return for how long the decision stands; infinite if it does not say."""
-        own = getattr(self._own, "lasts_s", None)
-        return np.inf if own is None else self._seconds("lasts_s", own(now_s))
+        own = getattr(self._own, "valid_for_s", None)
+        return np.inf if own is None else self._seconds("valid_for_s", own(now_s))
 
-    def steady_s(self, now_s: float) -> float:
+    def unchanged_until_s(self, now_s: float) -> float:
         """Return until when it would only repeat itself; now if it does not say."""
-        own = getattr(self._own, "steady_s", None)
-        return now_s if own is None else self._seconds("steady_s", own(now_s))
+        own = getattr(self._own, "unchanged_until_s", None)
+        return now_s if own is None else self._seconds("unchanged_until_s", own(now_s))
 
     def _seconds(self, name: str, said: Any) -> float:
         """Return a number of seconds; a run would stand still by what is none."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from apportion.kinds import check_fields
+from apportion.annotations import check_fields
 
 __all__ = ["Part"]
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from apportion.annotations import explained
 from apportion.errors import InputError
-from apportion.kinds import explained
 from apportion.mechanism.devices import Devices, Held
 from apportion.mechanism.placements import PLACEMENTS, Gang, get_placement
 from apportion.mechanism.placements.by_speed import Placing

@@ -10,7 +10,7 @@ import numpy as np
 from apportion.errors import InputError, written
 from apportion.mechanism.decider import Decider
 from apportion.mechanism.own import WHOLE
-from apportion.mechanism.scheduler import Change
+from apportion.mechanism.scheduler import Decision
 from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.about import About
     from apportion.mechanism.job_table import JobTable
-    from apportion.mechanism.scheduler import News
+    from apportion.mechanism.scheduler import Event
 
     Ints = NDArray[np.intp]
 
@@ -79,17 +79,17 @@ class InQueue(Resumable):
 
     kept = ("_devices",)
 
-    hears = True
+    event_driven = True
 
     def __init__(self, decider: QueueScheduler, about: About) -> None:
         self.name = f"Scheduler {decider.label!r}"
         self._decider, self._jobs, self._devices = decider, about.jobs, about.devices
         self._lost_s, self._ids = about.lost_s, about.ids
 
-    def decide(self, news: News) -> Change:
+    def decide(self, event: Event) -> Decision:
         """Serve the jobs, those that run included."""
         jobs, devices = self._jobs, self._devices
-        wanted = self._wanted(news.now_s)
+        wanted = self._wanted(event.now_s)
         before = {job: kind for job, (kind, _) in devices.held.items()}
         gone = [job for job, kind in before.items() if wanted.get(job) != kind]
         devices.release(gone)
@@ -104,7 +104,7 @@ class InQueue(Resumable):
             del wanted[new[place]]
         job = np.array(sorted(wanted), dtype=np.intp)
         stop = np.intersect1d(np.array(gone, dtype=np.intp), jobs.active)
-        return Change(
+        return Decision(
             devices.gangs(job),
             np.isin(job, np.array(new, dtype=np.intp)),
             stop,
@@ -172,10 +172,10 @@ class InQueue(Resumable):
             f"number out of jobs.active, and places of types in order of preference."
         )
 
-    def lasts_s(self, now_s: float) -> float:
+    def valid_for_s(self, now_s: float) -> float:
         """Return infinity: a decision stands until something happens."""
         return np.inf
 
-    def steady_s(self, now_s: float) -> float:
+    def unchanged_until_s(self, now_s: float) -> float:
         """Return now: it has no times of its own at which it would repeat itself."""
         return now_s

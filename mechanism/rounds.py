@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from apportion.mechanism.core import RoundCore
-from apportion.mechanism.roster import Roster
-from apportion.mechanism.scheduler import NOBODY, Change
+from apportion.mechanism.core_rows import CoreRows
+from apportion.mechanism.scheduler import NOBODY, Decision
 from apportion.mechanism.tiered.core import TieredCore
 from apportion.resumable import Resumable
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from apportion.mechanism.gang_round import GangRound
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.placement import Placer
-    from apportion.mechanism.scheduler import News, Ran
+    from apportion.mechanism.scheduler import Event, GangProgress
     from apportion.mechanism.shares import Sharing
 
     Floats = NDArray[np.float64]
@@ -28,7 +28,7 @@ __all__ = ["InRounds"]
 
 
 class InRounds(Resumable):
-    """Turns shares of time into rounds; deaf to what happens within one.
+    """Turns shares of time into rounds; what happens within one waits for the next.
 
     Arrivals and completions wait for the next round. GPUs of a job that completes are given away
     then; a round comes to its end early if every gang is done. Implements
@@ -59,9 +59,9 @@ class InRounds(Resumable):
         Whether shares are of tiers, see `TieredCore`.
     """
 
-    kept = ("_core", "_roster", "_rows", "_columns", "_sharing")
+    kept = ("_core", "_core_rows", "_rows", "_columns", "_sharing")
 
-    hears = False
+    event_driven = False
 
     def __init__(
         self,
@@ -90,48 +90,48 @@ class InRounds(Resumable):
             work_conserving=work_conserving,
             in_turn=in_turn,
         )
-        self._roster = Roster(self._core)
+        self._core_rows = CoreRows(self._core)
         if devices.placings:
             self._core.models = self._models
         self._rows = self._columns = NOBODY  # of the gangs of the round under way
         self._steady_s = -np.inf
 
-    def decide(self, news: News) -> Change:
+    def decide(self, event: Event) -> Decision:
         """Choose the gangs of the next round."""
-        jobs, roster, sharing = self._jobs, self._roster, self._sharing
-        if news.ran is not None:
-            self._told(news.ran, news.arrived)
-        if news.arrived.size:
-            roster.arrive(news.arrived, sharing.speed(news.arrived), jobs.scale[news.arrived])
+        jobs, core_rows, sharing = self._jobs, self._core_rows, self._sharing
+        if event.ran is not None:
+            self._told(event.ran, event.arrived)
+        if event.arrived.size:
+            core_rows.arrive(event.arrived, sharing.speed(event.arrived), jobs.scale[event.arrived])
             sharing.changed = True
-        resolved = news.now_s >= sharing.due_s
+        resolved = event.now_s >= sharing.due_s
         if resolved:
-            roster.aim(jobs.active, sharing.solve(news.now_s), jobs.scale)
+            core_rows.aim(jobs.active, sharing.solve(event.now_s), jobs.scale)
         chosen = self._core.ask() if self._leases else self._ask_anew()
         self._rows, self._steady_s = chosen.rows, self._steady_until(chosen)
         self._columns = chosen.types if chosen.columns is None else chosen.columns
-        gangs, starts = roster.lines(chosen)
-        return Change(
+        gangs, starts = core_rows.lines(chosen)
+        return Decision(
             gangs,
             starts,
-            roster.stopped(chosen),
+            core_rows.stopped(chosen),
             lost_s=self._lost_s[gangs.job],
             resolved=resolved,
         )
 
-    def lasts_s(self, now_s: float) -> float:
+    def valid_for_s(self, now_s: float) -> float:
         """Return the length of a round, seconds."""
         return self._core.round_seconds
 
-    def steady_s(self, now_s: float) -> float:
+    def unchanged_until_s(self, now_s: float) -> float:
         """Return the time of the next solve where priorities decide nothing, as all fit."""
         return max(self._steady_s, now_s)
 
     def _models(self, rows: Ints) -> list[str]:
         """Return what gangs train; of two jobs that share devices, the first."""
-        return [self._jobs.job_type[job] for job in self._roster.first[rows].tolist()]
+        return [self._jobs.job_type[job] for job in self._core_rows.first[rows].tolist()]
 
-    def _told(self, ran: Ran, arrived: Ints) -> None:
+    def _told(self, ran: GangProgress, arrived: Ints) -> None:
         """Book a round that is over, drop jobs that are done, and learn from what ran.
 
         Jobs that have arrived meanwhile are told what is learnt when they are let in.
@@ -140,13 +140,13 @@ class InRounds(Resumable):
         # A line for each gang comes first, and behind them the second jobs of pairs.
         self._core.tell(rows, self._columns, ran.held_s[: rows.size], times=ran.times)
         if ran.done.size:
-            self._roster.complete(ran.done)
+            self._core_rows.complete(ran.done)
             sharing.changed = True
         moved = sharing.observe(ran)
         if moved.size:
             here = np.isin(moved, self._jobs.active) & ~np.isin(moved, arrived)
             still = moved[here]
-            self._roster.tell(still, sharing.speed(still))
+            self._core_rows.tell(still, sharing.speed(still))
             sharing.changed = True
 
     def _ask_anew(self) -> GangRound:

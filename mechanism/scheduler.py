@@ -1,6 +1,6 @@
-"""The contract of whoever decides: it hears what happened, and says who holds which devices.
+"""The contract of whoever decides: it is told what happened, and says who holds which devices.
 
-A scheduler knows what it is told (`News`, a `JobTable`, the devices) and never the truth: how fast
+A scheduler knows what it is told (`Event`, a `JobTable`, the devices) and never the truth: how fast
 jobs will run and when they will be done is the business of the simulator, or of the world.
 All jobs are numbers: their place in the job table, in order of arrival.
 """
@@ -24,7 +24,16 @@ if TYPE_CHECKING:
     Ints = NDArray[np.intp]
     Bools = NDArray[np.bool_]
 
-__all__ = ["NOBODY", "NO_GANGS", "Change", "Gangs", "News", "Ran", "Scheduler", "Spells"]
+__all__ = [
+    "NOBODY",
+    "NO_GANGS",
+    "Decision",
+    "DutyCycle",
+    "Event",
+    "GangProgress",
+    "Gangs",
+    "Scheduler",
+]
 
 NOBODY: Ints = np.empty(0, dtype=np.intp)
 """No jobs."""
@@ -96,7 +105,7 @@ NO_GANGS = Gangs(NOBODY, NOBODY, NOBODY, NOBODY)
 """Nobody has devices."""
 
 
-class Spells(NamedTuple):
+class DutyCycle(NamedTuple):
     """When gangs work that have their devices but do not work all the time, shape (lines,).
 
     A line works from `ready_s` on for `work_s`, rests for `rest_s` (as in a checkpoint, its
@@ -117,7 +126,7 @@ class Spells(NamedTuple):
     rest_s: Floats
 
 
-class Change(NamedTuple):
+class Decision(NamedTuple):
     """A decision: everyone who has devices from now on, and what is new about it.
 
     Attributes
@@ -132,7 +141,7 @@ class Change(NamedTuple):
     lost_s
         Seconds from now in which lines that start, or pause, do no work, though they hold their
         devices; one number for all, or one for each line, shape (lines,).
-    spells
+    duty_cycle
         When lines work, for all of them; ``None`` for always but for `lost_s`.
     resolved
         Whether this rests on a new answer of a policy, or a new round of offers; for the record.
@@ -153,7 +162,7 @@ class Change(NamedTuple):
     starts: Bools
     stop: Ints = NOBODY
     lost_s: float | Floats = 0.0
-    spells: Spells | None = None
+    duty_cycle: DutyCycle | None = None
     resolved: bool = False
     pauses: Bools | None = None
     undone: tuple[Ints, Floats] | None = None
@@ -161,7 +170,7 @@ class Change(NamedTuple):
     turns: Mapping[int, tuple[int, int]] | None = None
 
 
-class Ran(NamedTuple):
+class GangProgress(NamedTuple):
     """What a stretch of time has brought, to be measured on the devices; by line of `gangs`.
 
     Attributes
@@ -190,7 +199,7 @@ class Ran(NamedTuple):
     times: int = 1
 
 
-class News(NamedTuple):
+class Event(NamedTuple):
     """What has happened since the last decision.
 
     Attributes
@@ -200,12 +209,12 @@ class News(NamedTuple):
     arrived
         Jobs that are new in the job table.
     ran
-        What came of the last decision, `Ran.done` included; ``None`` before the first one.
+        What came of the last decision, `GangProgress.done` included; ``None`` before the first one.
     """
 
     now_s: float
     arrived: Ints
-    ran: Ran | None
+    ran: GangProgress | None
 
 
 class Scheduler(Resumable, Protocol):
@@ -219,23 +228,23 @@ class Scheduler(Resumable, Protocol):
     ----------
     name
         What messages call it, e.g. ``Policy 'makespan'``.
-    hears
-        True: it is asked again as soon as a job arrives or completes. False: it is deaf between
-        the times that it sets itself, as rounds are.
+    event_driven
+        True: it is asked again as soon as a job arrives or completes. False: it is asked
+        at the times that it sets itself only, as rounds are.
     """
 
     name: str
-    hears: bool
+    event_driven: bool
 
-    def decide(self, news: News) -> Change | None:
+    def decide(self, event: Event) -> Decision | None:
         """Say who has devices from now on; ``None`` if nothing changes (nobody may be done then).
 
-        Called at the times that `lasts_s` has set, and at arrivals and completions if it `hears`.
-        Not while there is no job at all: news are then told with the next arrival.
+        Called when `valid_for_s` has passed, and at arrivals and completions if `event_driven`. Not
+        while there is no job at all: what happened is then told with the next arrival.
         """
         ...
 
-    def lasts_s(self, now_s: float) -> float:
+    def valid_for_s(self, now_s: float) -> float:
         """Return for how long the decision just made stands if nothing happens, from now on.
 
         To the end of the round, of a lease, of a timer; infinite for until something happens. A
@@ -243,10 +252,10 @@ class Scheduler(Resumable, Protocol):
         """
         ...
 
-    def steady_s(self, now_s: float) -> float:
+    def unchanged_until_s(self, now_s: float) -> float:
         """Return until when the scheduler would only repeat the decision just made, a time.
 
-        Asked again every `lasts_s` it would give the same gangs, none of which starts, as long as
-        no job arrives or completes. So need it not be asked. `now_s` promises nothing.
+        Asked again every `valid_for_s` it would give the same gangs, none of which starts, as long
+        as no job arrives or completes. So need it not be asked. `now_s` promises nothing.
         """
         ...

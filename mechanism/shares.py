@@ -11,7 +11,7 @@ from apportion.resumable import Resumable
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from apportion.mechanism.scheduler import Ran
+    from apportion.mechanism.scheduler import GangProgress
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
@@ -85,6 +85,6 @@ class Sharing(Resumable, Protocol):
         """
         ...
 
-    def observe(self, ran: Ran) -> Ints:
+    def observe(self, ran: GangProgress) -> Ints:
         """Learn from what ran; return the jobs whose believed speeds moved."""
         ...

@@ -39,7 +39,7 @@ Where the options are network tiers, `eligible` masks those that delay timers ke
 `place_round` places one round of gangs on machines.
 """
 
-from apportion.kinds import open_doors
+from apportion.annotations import open_doors
 from apportion.policies.allox import AlloX
 from apportion.policies.base import Policy
 from apportion.policies.cost import MinCost, MinCostWithSLOs

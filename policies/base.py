@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
+from apportion.annotations import check_fields
 from apportion.errors import InputError, unknown_name
-from apportion.kinds import check_fields
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from apportion.allocation import Allocation
+from apportion.annotations import checked
 from apportion.jobs import JOB_COLUMNS, check_jobs, places_of_texts
-from apportion.kinds import checked
 from apportion.policies.extensions import ChecksJobs
 from apportion.policies.instance import Instance, usage_of_gpus
 from apportion.policies.labels import (
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.cluster import Cluster
-    from apportion.given import Jobs, Workers
     from apportion.pairs import PairThroughputs
     from apportion.policies.base import Policy
     from apportion.policies.resource import Resource
     from apportion.policies.solving.driver import Fallback
     from apportion.policies.solving.highs import SolverName
+    from apportion.problem_inputs import Jobs, Workers
     from apportion.tensor import Throughputs
 
     Floats = NDArray[np.float64]

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
+from apportion.annotations import check_fields
 from apportion.checks import LARGEST_NUMBER, label, number
 from apportion.errors import InputError, written
-from apportion.kinds import check_fields
 from apportion.table_checks import as_floats
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apportion.kinds import open_doors
+from apportion.annotations import open_doors
 from apportion.sim.contention.workload import generate_contended_workload
 from apportion.sim.drawn.generate import generate_workload
 from apportion.sim.drawn.interference import generate_pair_throughputs

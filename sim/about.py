@@ -15,7 +15,7 @@ from apportion.mechanism.own import Watched, is_own
 from apportion.mechanism.placement import Placer
 from apportion.mechanisms.settings import check_types_named, seconds_by_type
 from apportion.sim.beliefs.chosen import chosen_beliefs
-from apportion.sim.engine import Fluid, TableSpeeds, Truth
+from apportion.sim.engine import Fluid, TableSpeeds, TrueState
 from apportion.sim.given_order import by_arrival_and_id, named_types, present_types
 from apportion.sim.network import get_network, on_topology
 from apportion.sim.network.own_speeds import speeds_on
@@ -137,7 +137,7 @@ def watched(name: str, parts: Any, about: AboutRun) -> Parts:
     if not is_own(scheduler):
         raise InputError(
             f"The mechanism {name!r} gives Parts the scheduler {written(scheduler)}; it must be an "
-            f"object with decide(news)."
+            f"object with decide(event)."
         )
     needed: list[tuple[Any, tuple[str, ...]]] = [(parts.runtime, _RUNTIME)]
     if type(scheduler).__module__.startswith("apportion."):
@@ -157,7 +157,15 @@ def watched(name: str, parts: Any, about: AboutRun) -> Parts:
 
 
 _RUNTIME = ("apply", "run", "awaits", "tables", "state", "restore")
-_SCHEDULER = ("name", "hears", "decide", "lasts_s", "steady_s", "state", "restore")
+_SCHEDULER = (
+    "name",
+    "event_driven",
+    "decide",
+    "valid_for_s",
+    "unchanged_until_s",
+    "state",
+    "restore",
+)
 
 
 @dataclass(eq=False)
@@ -189,7 +197,7 @@ class AboutRun:
     cluster: Cluster
     workload: Workload
     present: Cluster
-    truth: Truth
+    truth: TrueState
     network: MemoizedNetwork | None
     settings: dict[str, Any]
     beliefs: Beliefs | None = None
@@ -224,7 +232,7 @@ class AboutRun:
         present = present_types(cluster)
         ordered = by_arrival_and_id(workload.in_steps(present))
         split, tick_s = bool(getattr(mechanism, "placement_sensitive", False)), mechanism.tick_s
-        truth = Truth(ordered, present, placement_sensitive=split, tick_s=tick_s)
+        truth = TrueState(ordered, present, placement_sensitive=split, tick_s=tick_s)
         network = getattr(mechanism, "network", None)
         network = on_topology(network, getattr(mechanism, "topology", None))
         known = None if network is None else get_network(network, cluster=present)

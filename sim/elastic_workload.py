@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import pandas as pd
 
+from apportion.annotations import explained
 from apportion.checks import file_path, is_truth, label, number, seconds, whole
 from apportion.cluster import Cluster
 from apportion.errors import InputError, unknown_name, written
-from apportion.kinds import explained
 from apportion.sim.elastic_files import save_elastic
 from apportion.sim.workload import Workload
 from apportion.table_checks import as_floats, check_unique, table

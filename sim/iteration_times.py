@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from apportion.mechanism.scheduler import Ran
+    from apportion.mechanism.scheduler import GangProgress
     from apportion.sim.about import AboutRun
 
     Floats = NDArray[np.float64]
@@ -56,7 +56,7 @@ class IterationTimes(Columns):
         self._rows: list[list[float]] = []
         self._last = np.full(len(ids), -1, dtype=np.intp)  # line of each job
 
-    def ran(self, now_s: float, end_s: float, ran: Ran, active: int) -> None:
+    def ran(self, now_s: float, end_s: float, ran: GangProgress, active: int) -> None:
         """Take down the iterations between two times."""
         marks = None if self._marks is None else self._marks().copy()
         added = np.zeros(len(self._ids)) if marks is None else marks - self._before

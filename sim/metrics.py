@@ -12,13 +12,13 @@ from apportion.ties import EXACT
 
 if TYPE_CHECKING:
     from apportion.cluster import Cluster
-    from apportion.sim.engine.truth import Truth
+    from apportion.sim.engine.true_state import TrueState
     from apportion.sim.workload import Workload
 
 __all__ = ["jobs_table", "makespan_s", "summarise"]
 
 
-def jobs_table(truth: Truth, workload: Workload, cluster: Cluster) -> pd.DataFrame:
+def jobs_table(truth: TrueState, workload: Workload, cluster: Cluster) -> pd.DataFrame:
     """Make the jobs table of a run, indexed by job.
 
     ``jct_s`` is the job completion time, from arrival to completion; ``queueing_s`` the part of

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from apportion.sim.engine.truth import Truth
+    from apportion.sim.engine.true_state import TrueState
 
 __all__ = ["Progress"]
 
@@ -22,13 +22,13 @@ class Progress:
         self._report = report
         self._next = time.monotonic() + _LEAST_SECONDS
 
-    def update(self, truth: Truth) -> None:
+    def update(self, truth: TrueState) -> None:
         """Report now, unless the last report is too recent."""
         if self._report is not None and time.monotonic() >= self._next:
             self._report(truth.fraction_done, truth.done)
             self._next = time.monotonic() + _LEAST_SECONDS
 
-    def finish(self, truth: Truth) -> None:
+    def finish(self, truth: TrueState) -> None:
         """Report the end."""
         if self._report is not None:
             self._report(1.0, truth.done)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from apportion.mechanism.scheduler import Change, Gangs, Ran
+    from apportion.mechanism.scheduler import Decision, GangProgress, Gangs
     from apportion.sim.about import AboutRun, Parts
 
     Floats = NDArray[np.float64]
@@ -39,11 +39,11 @@ class Columns(Resumable, Protocol):
     in_place: ClassVar[bool] = False
     """Whether it makes the rounds table, in place of a row for each stretch of time."""
 
-    def changed(self, now_s: float, change: Change) -> None:
+    def changed(self, now_s: float, decision: Decision) -> None:
         """Take down that a decision takes effect."""
         return
 
-    def ran(self, now_s: float, end_s: float, ran: Ran, active: int) -> None:
+    def ran(self, now_s: float, end_s: float, ran: GangProgress, active: int) -> None:
         """Take down what gangs have done between two times, while so many jobs were active."""
         return
 
@@ -80,11 +80,11 @@ class RoundLog(Columns):
         self._stopped, self._resolved = 0, False
         self.rounds = 0
 
-    def changed(self, now_s: float, change: Change) -> None:
+    def changed(self, now_s: float, decision: Decision) -> None:
         """Keep how many were stopped, and whether the policy was solved, for the next row."""
-        self._stopped, self._resolved = change.stop.size, change.resolved
+        self._stopped, self._resolved = decision.stop.size, decision.resolved
 
-    def ran(self, now_s: float, end_s: float, ran: Ran, active: int) -> None:
+    def ran(self, now_s: float, end_s: float, ran: GangProgress, active: int) -> None:
         """Write a row for each of the stretches."""
         self._make_room(ran.times)
         busy = _gpu_seconds(ran, len(self._names) - len(_COLUMNS)).tolist()
@@ -114,8 +114,8 @@ class RoundLog(Columns):
 
     def state(self) -> dict[str, Any]:
         """Return the rows so far, for JSON."""
-        change = {"stopped": self._stopped, "resolved": self._resolved}
-        return change | {"rows": plain(self._rows[: self.rounds])}
+        decision = {"stopped": self._stopped, "resolved": self._resolved}
+        return decision | {"rows": plain(self._rows[: self.rounds])}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up a state of `state`."""
@@ -126,7 +126,7 @@ class RoundLog(Columns):
         self._rows[: len(rows)], self.rounds = rows, len(rows)
 
 
-def _gpu_seconds(ran: Ran, types: int) -> Floats:
+def _gpu_seconds(ran: GangProgress, types: int) -> Floats:
     """Return the GPU-seconds in use on each type; what two jobs share counts once."""
     gangs = ran.gangs
     used = gangs.gpus * (ran.held_s if gangs.share is None else gangs.share)
@@ -173,14 +173,14 @@ class Record:
         if not any(each.in_place for each in columns):
             self._columns.insert(0, RoundLog(about.present.accelerators))
 
-    def changed(self, now_s: float, change: Change) -> None:
+    def changed(self, now_s: float, decision: Decision) -> None:
         """Take down that a decision takes effect."""
         if self.schedule is not None:
-            self.schedule.changed(now_s, change)
+            self.schedule.changed(now_s, decision)
         for each in self._columns:
-            each.changed(now_s, change)
+            each.changed(now_s, decision)
 
-    def ran(self, now_s: float, end_s: float, ran: Ran, active: int) -> None:
+    def ran(self, now_s: float, end_s: float, ran: GangProgress, active: int) -> None:
         """Take down what gangs have done between two times, while so many jobs were active."""
         for each in self._columns:
             each.ran(now_s, end_s, ran, active)

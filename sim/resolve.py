@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.mechanism.job_table import JobTable
-    from apportion.mechanism.scheduler import Ran
+    from apportion.mechanism.scheduler import GangProgress
     from apportion.policies import Policy, Solution
     from apportion.sim.beliefs import Believed
 
@@ -106,7 +106,7 @@ class Resolver(Resumable):
         speed = self.jobs.speed[jobs]
         return speed if self.policy.heterogeneity_aware else (speed > 0).astype(float)
 
-    def observe(self, ran: Ran) -> Ints:
+    def observe(self, ran: GangProgress) -> Ints:
         """Learn from what ran; return the jobs whose believed speeds moved."""
         return self.believed.observe(ran.gangs, ran.rate, ran.worked_s * ran.times)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from apportion.cluster import Cluster
     from apportion.mechanism.devices import Held
-    from apportion.mechanism.scheduler import Change
+    from apportion.mechanism.scheduler import Decision
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
@@ -60,14 +60,14 @@ class ScheduleLog:
         self._place = array("q")
         self._held: list[Held] = []
 
-    def changed(self, now_s: float, change: Change) -> None:
+    def changed(self, now_s: float, decision: Decision) -> None:
         """Write down who loses devices by a decision, and who comes to which."""
-        gangs, starts = change.gangs, change.starts
-        if change.stop.size:
-            self.end(change.stop, now_s)
-        if change.moved is not None:
-            self.end(gangs.job[change.moved], now_s)
-            starts = starts | change.moved
+        gangs, starts = decision.gangs, decision.starts
+        if decision.stop.size:
+            self.end(decision.stop, now_s)
+        if decision.moved is not None:
+            self.end(gangs.job[decision.moved], now_s)
+            starts = starts | decision.moved
         new = gangs.job[starts]
         if new.size:
             self.begin(new, compress(gangs.devices, starts), now_s)

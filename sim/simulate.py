@@ -6,10 +6,10 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from apportion.annotations import checked
 from apportion.checks import file_path, seconds
 from apportion.cluster import Cluster
 from apportion.errors import InputError
-from apportion.kinds import checked
 from apportion.sim.about import AboutRun, watched
 from apportion.sim.deciders import get_decider
 from apportion.sim.engine import run as run_jobs

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import pandas as pd
 
+from apportion.annotations import check_fields, checked
 from apportion.checks import file_path, label, whole
 from apportion.cluster import Cluster
 from apportion.errors import InputError, unknown_name
-from apportion.kinds import check_fields, checked
 from apportion.sim.describe import describe_workload
 from apportion.sim.saving import save_tables
 from apportion.sim.workload_tables import checked_jobs, checked_throughputs, throughput_rows

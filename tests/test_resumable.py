@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from apportion.mechanism.inference.slots import GpuState
-from apportion.mechanism.scheduler import Spells
+from apportion.mechanism.scheduler import DutyCycle
 from apportion.resumable import Resumable, packed, unpacked
 
 
@@ -65,10 +65,10 @@ def test_values_come_back_equal_and_of_the_same_kinds(value: Any) -> None:
 
 
 def test_named_tuples_come_back_as_such() -> None:
-    spells = Spells(*np.arange(6.0).reshape(3, 2))
-    again = unpacked(json.loads(json.dumps(packed(spells))))
-    assert isinstance(again, Spells)
-    assert np.array(again).tolist() == np.array(spells).tolist()
+    duty_cycle = DutyCycle(*np.arange(6.0).reshape(3, 2))
+    again = unpacked(json.loads(json.dumps(packed(duty_cycle))))
+    assert isinstance(again, DutyCycle)
+    assert np.array(again).tolist() == np.array(duty_cycle).tolist()
 
 
 def test_what_no_state_holds_is_refused_in_words() -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from apportion.cluster import Cluster
     from apportion.mechanism.scheduler import Gangs
     from apportion.sim.beliefs import Beliefs, Believed
-    from apportion.sim.engine.truth import Truth
+    from apportion.sim.engine.true_state import TrueState
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
@@ -37,7 +37,7 @@ class Watched:
         self._lines: list[pd.DataFrame] = []
         self._worked_s: list[float] = []
 
-    def start(self, truth: Truth, workload: ap.Workload, cluster: Cluster) -> Believed:
+    def start(self, truth: TrueState, workload: ap.Workload, cluster: Cluster) -> Believed:
         """Begin the run."""
         return _Noting(self._beliefs.start(truth, workload, cluster), truth, self._note)
 
@@ -69,7 +69,7 @@ class Watched:
 class _Noting:
     """Passes everything on, and notes errors before what ran is learnt."""
 
-    def __init__(self, believed: Believed, truth: Truth, note: Any) -> None:
+    def __init__(self, believed: Believed, truth: TrueState, note: Any) -> None:
         self._believed, self._truth, self._note = believed, truth, note
         self.speed, self.pairs, self.fixed = believed.speed, believed.pairs, believed.fixed
         self._true = truth.speed.copy()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from apportion.annotations import open_doors
 from apportion.estimators.goodput.application import MeasuredApplication
 from apportion.estimators.goodput.best_batch import BatchLimits, BestBatches, best_batches
 from apportion.estimators.goodput.bootstrap import bootstrapped
@@ -16,7 +17,6 @@ from apportion.estimators.goodput.noise import efficiency, gain, noise_scale
 from apportion.estimators.goodput.observations import StepObservations
 from apportion.estimators.goodput.step_times import StepTimes
 from apportion.estimators.goodput.table import GangConfiguration, GoodputTable, goodput_table
-from apportion.kinds import open_doors
 
 __all__ = [
     "LEARNING_RATE_RULES",

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.interpolate import LinearNDInterpolator
 
+from apportion.annotations import explained
 from apportion.errors import InputError, written
 from apportion.estimators.goodput.observations import StepObservations
-from apportion.kinds import explained
 from apportion.table_checks import check_columns
 
 if TYPE_CHECKING:

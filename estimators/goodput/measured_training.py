@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from apportion.annotations import explained
 from apportion.checks import whole
 from apportion.errors import InputError
 from apportion.estimators.goodput.noise import gain, noise_scale
-from apportion.kinds import explained
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

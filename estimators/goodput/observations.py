@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from apportion.annotations import explained
 from apportion.errors import InputError
 from apportion.estimators.goodput.goodput import checked_gangs
-from apportion.kinds import explained
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from apportion.given import Jobs, Workers
+    from apportion.problem_inputs import Jobs, Workers
 
     Floats = NDArray[np.float64]
 

@@ -8,7 +8,7 @@ training gives back for them.
 
 from __future__ import annotations
 
-from apportion.kinds import open_doors
+from apportion.annotations import open_doors
 from apportion.mechanism.configurations.asked import Asked, JobRestarts, OptionChoice
 from apportion.mechanism.configurations.beside_requests import (
     BesideRequests,

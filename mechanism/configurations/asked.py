@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.mechanism.devices import Held
-    from apportion.mechanism.scheduler import Ran
+    from apportion.mechanism.scheduler import GangProgress
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
@@ -65,7 +65,7 @@ class OptionChoice(Resumable, Protocol):
         """Return the place of the option of every active job, -1 for none, shape (jobs,)."""
         ...
 
-    def observe(self, ran: Ran) -> None:
+    def observe(self, ran: GangProgress) -> None:
         """Learn from what ran."""
         ...
 

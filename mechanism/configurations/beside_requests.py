@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from apportion.mechanism.configurations.reclaims import GangWorth, ReclaimRule
     from apportion.mechanism.configurations.serving_places import ServingPlaces
     from apportion.mechanism.inference import RequestFeed
-    from apportion.mechanism.scheduler import Change, News
+    from apportion.mechanism.scheduler import Decision, Event
 
     Ints = NDArray[np.intp]
 
@@ -49,7 +49,7 @@ class Reclaim(NamedTuple):
     time_s: float
     gpu: int
     job: int
-    change: float
+    decision: float
     yield_s: float
     undone_s: float
 
@@ -100,7 +100,7 @@ class BesideRequests(InConfigurations):
 
     kept = (*InConfigurations.kept, "_feed", "_rule", "_checkpoints", "reclaims")
 
-    hears = True
+    event_driven = True
 
     def __init__(self, *args: Any, serving: ServingSide, **settings: Any) -> None:
         super().__init__(*args, **settings)
@@ -110,10 +110,10 @@ class BesideRequests(InConfigurations):
         self.reclaims: list[Reclaim] = []
         self._undone: dict[int, float] = {}
 
-    def decide(self, news: News) -> Change | None:
+    def decide(self, event: Event) -> Decision | None:
         """Let requests come, call GPUs back for them, and choose anew if an interval begins."""
-        now_s = news.now_s
-        done = self._let_go(news)
+        now_s = event.now_s
+        done = self._let_go(event)
         before, due = self._standing(), self._begins(now_s, done=done)
         joined = self._join(now_s)
         self._serving.feed.until(now_s)
@@ -123,29 +123,33 @@ class BesideRequests(InConfigurations):
             self._book_loans(now_s)
         if not (due or called or done or joined):
             return None
-        change = self._change(now_s, before, joined, resolved=due)
-        return self._with_undone(change)
+        decision = self._change(now_s, before, joined, resolved=due)
+        return self._with_undone(decision)
 
-    def _with_undone(self, change: Change) -> Change:
+    def _with_undone(self, decision: Decision) -> Decision:
         """Say which steps are undone; jobs whose workers change have a checkpoint of now."""
         checkpoints = self._serving.checkpoints
         if checkpoints is None:
-            return change
-        anew = change.starts if change.pauses is None else change.starts | change.pauses
-        checkpoints.saved(np.concatenate([change.gangs.job[anew], change.stop]))
+            return decision
+        anew = decision.starts if decision.pauses is None else decision.starts | decision.pauses
+        checkpoints.saved(np.concatenate([decision.gangs.job[anew], decision.stop]))
         undone, self._undone = self._undone, {}
         jobs = np.array(list(undone), dtype=np.intp)
-        return change._replace(undone=(jobs, np.array(list(undone.values())))) if undone else change
+        return (
+            decision._replace(undone=(jobs, np.array(list(undone.values()))))
+            if undone
+            else decision
+        )
 
     def finish(self) -> None:
         """Give all GPUs back, when all jobs are done."""
         self._devices.release([job for job in self._devices.held if job >= 0])
         self._book_loans(self._gpus.now_s)
 
-    def _let_go(self, news: News) -> bool:
-        done = super()._let_go(news)
-        if news.ran is not None and self._serving.checkpoints is not None:
-            self._serving.checkpoints.worked(news.ran)
+    def _let_go(self, event: Event) -> bool:
+        done = super()._let_go(event)
+        if event.ran is not None and self._serving.checkpoints is not None:
+            self._serving.checkpoints.worked(event.ran)
         if done:
             self._book_loans(self._gpus.now_s)  # of then, even if nobody has been asked since
         return done
@@ -240,11 +244,11 @@ class BesideRequests(InConfigurations):
         if option >= 0:
             devices.hold(job, kind, kept)
         yield_s = self._yield_s(job)
-        change = change_of_speedup(serving.worth, job, shape, lost[0].node, len(lost))
+        decision = change_of_speedup(serving.worth, job, shape, lost[0].node, len(lost))
         undone_s = self._undo(job)
         for loan in lost:
             number = serving.places.number[loan.gpu]
-            part = (change / len(lost), yield_s, undone_s / len(lost))
+            part = (decision / len(lost), yield_s, undone_s / len(lost))
             self.reclaims.append(Reclaim(now_s, number, job, *part))
             gpus.reclaim(now_s, loan.gpu, yield_s, needed=gpus.reclaims_due > 0)
 

@@ -12,7 +12,7 @@ from apportion.ties import EXACT
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from apportion.mechanism.scheduler import Ran
+    from apportion.mechanism.scheduler import GangProgress
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
@@ -43,7 +43,7 @@ class Checkpoints(Resumable):
         self.since_s: Floats = np.zeros(jobs)
         self.steps: Floats = np.zeros(jobs)
 
-    def worked(self, ran: Ran) -> None:
+    def worked(self, ran: GangProgress) -> None:
         """Take down what was done."""
         job, every = ran.gangs.job, self._interval_s
         total_s = self.since_s[job] + ran.worked_s

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from apportion.annotations import explained
 from apportion.checks import choice
-from apportion.kinds import explained
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,7 +11,7 @@ from apportion.mechanism.configurations.joining import Joining
 from apportion.mechanism.configurations.packing import pack
 from apportion.mechanism.configurations.resizing import grow, shrink
 from apportion.mechanism.configurations.restarts import lost_seconds
-from apportion.mechanism.scheduler import Change
+from apportion.mechanism.scheduler import Decision
 from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from apportion.mechanism.configurations.options import GangOptions
     from apportion.mechanism.devices import Devices, Held
     from apportion.mechanism.job_table import JobTable
-    from apportion.mechanism.scheduler import News
+    from apportion.mechanism.scheduler import Event
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
@@ -36,7 +36,7 @@ _ROUNDING = 1e-12
 class InConfigurations(Resumable):
     """Gives every job a type and a number of GPUs; see `apportion.mechanism.scheduler.Scheduler`.
 
-    It is deaf between its intervals: who arrives waits for the next one. Jobs whose option stays
+    It decides at its intervals only: who arrives waits for the next one. Jobs whose option stays
     keep their GPUs; the others are packed anew and lose the seconds that their change costs. A
     change during a pause starts the pause anew, and it is not over before it would have been.
 
@@ -78,7 +78,7 @@ class InConfigurations(Resumable):
         *("_choice", "_by_links"),
     )
 
-    hears = False
+    event_driven = False
 
     def __init__(
         self,
@@ -111,14 +111,14 @@ class InConfigurations(Resumable):
         self._in_place = restarts.kind == "edl" and not whole_nodes
         self._joining = Joining()
 
-    def decide(self, news: News) -> Change | None:
+    def decide(self, event: Event) -> Decision | None:
         """Let go of who is done; at an interval choose anew, and place whose option has changed."""
-        done = self._let_go(news)
-        before, due = self._standing(), self._begins(news.now_s, done=done)
-        joined = self._join(news.now_s)
+        done = self._let_go(event)
+        before, due = self._standing(), self._begins(event.now_s, done=done)
+        joined = self._join(event.now_s)
         if due:
-            self._renew(news.now_s)
-        return self._change(news.now_s, before, joined, resolved=due)
+            self._renew(event.now_s)
+        return self._change(event.now_s, before, joined, resolved=due)
 
     def _begins(self, now_s: float, *, done: bool) -> bool:
         """Tell whether an interval begins: in time, or as all that had GPUs are done."""
@@ -128,12 +128,12 @@ class InConfigurations(Resumable):
             self._edge_s = now_s + self._interval_s
         return due
 
-    def _let_go(self, news: News) -> bool:
+    def _let_go(self, event: Event) -> bool:
         """Learn from what ran, take the GPUs of those who are done; tell whether any is."""
-        if news.ran is None:
+        if event.ran is None:
             return False
-        done = news.ran.done.tolist()
-        self._choice.observe(news.ran)
+        done = event.ran.done.tolist()
+        self._choice.observe(event.ran)
         self._devices.release(done)
         self._joining.forget(done)
         self.option[done] = -1
@@ -221,7 +221,7 @@ class InConfigurations(Resumable):
 
     def _change(
         self, now_s: float, before: Standing, joined: set[int], *, resolved: bool = True
-    ) -> Change:
+    ) -> Decision:
         """Return who has GPUs now; who has others than before starts, and loses its pause."""
         active, options, held = self._jobs.active, self._options, self._devices.held
         job = active[self.option[active] >= 0]
@@ -239,7 +239,7 @@ class InConfigurations(Resumable):
         self.most[job] = np.maximum(self.most[job], options.gpus[self.option[job]])
         had = before.option >= 0
         stop = active[had[active] & (self.option[active] < 0)]
-        return Change(
+        return Decision(
             gangs._replace(working=self._joining.of(job)),
             starts,
             np.union1d(stop, job[starts & had[job]]),
@@ -277,10 +277,10 @@ class InConfigurations(Resumable):
         led = before is not None and before[1][0] in now[1]
         return 0.0 if led else restarts.leader_s
 
-    def lasts_s(self, now_s: float) -> float:
+    def valid_for_s(self, now_s: float) -> float:
         """Return the time to the next interval, or until new workers join."""
         return min(self._edge_s, self._joining.next_s) - now_s
 
-    def steady_s(self, now_s: float) -> float:
+    def unchanged_until_s(self, now_s: float) -> float:
         """Return now: what jobs are worth changes as they train."""
         return now_s

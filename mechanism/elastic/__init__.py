@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from apportion.kinds import open_doors
+from apportion.annotations import open_doors
 from apportion.mechanism.elastic.greedy import (
     AFS,
     Tiresias,

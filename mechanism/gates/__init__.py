@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apportion.kinds import open_doors
+from apportion.annotations import open_doors
 from apportion.mechanism.gates.built_in import AdaDual, AllOf, AtMost, KWay, TimeShift
 from apportion.mechanism.gates.gate import HOLD, START, Flow, Gate, LinksView
 from apportion.mechanism.gates.registry import GATES, get_gate

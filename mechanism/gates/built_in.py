@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import TYPE_CHECKING, ClassVar
 
+from apportion.annotations import explained
 from apportion.checks import choice, number, whole
 from apportion.errors import InputError
-from apportion.kinds import explained
 from apportion.mechanism.gates.gate import HOLD, START
 
 if TYPE_CHECKING:

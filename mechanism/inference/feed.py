@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from apportion.kinds import explained
+from apportion.annotations import explained
 from apportion.resumable import Resumable
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from apportion.annotations import explained
 from apportion.checks import choice, seconds, whole
 from apportion.errors import InputError, written
-from apportion.kinds import explained
 from apportion.mechanism.inference.agenda import Agenda
 from apportion.mechanism.inference.ledger import StateLedger
 from apportion.mechanism.inference.queues import ServedRequest, WaitingRequest, WaitingRequests

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apportion.kinds import open_doors
+from apportion.annotations import open_doors
 from apportion.mechanism.offers.candidates import InOrder, Takers
 from apportion.mechanism.offers.lease import Lease
 from apportion.mechanism.offers.mechanism import LeaseMechanism

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from apportion.mechanism.scheduler import Change, Gangs, Spells
+from apportion.mechanism.scheduler import Decision, DutyCycle, Gangs
 from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
 
-__all__ = ["Holders", "SpellBook"]
+__all__ = ["DutyCycles", "Holders"]
 
 
 class Holders(Resumable):
@@ -58,7 +58,7 @@ class Holders(Resumable):
         """Return the jobs whose leases end after now, ascending."""
         return sorted(job for job in self._there if end_s[job] > now_s)
 
-    def change(self, spells: SpellBook, kind: Ints, *, offered: bool) -> Change:
+    def change(self, duty_cycle: DutyCycles, kind: Ints, *, offered: bool) -> Decision:
         """Return who has GPUs from now on, by the type of each job, and forget what was new."""
         there, before = list(self._there), self._before
         job = np.array(there, dtype=np.intp)
@@ -71,11 +71,11 @@ class Holders(Resumable):
         if moved:
             stayed = np.array([*map(moved.__contains__, there)], dtype=bool)
             starts, gone = starts & ~stayed, [each for each in gone if each not in moved]
-        return Change(
+        return Decision(
             Gangs(job, job, kind[job], self._scale[job], devices=held),
             starts=starts,
             stop=np.array(gone, dtype=np.intp),
-            spells=spells.of(job),
+            duty_cycle=duty_cycle.of(job),
             resolved=offered,
             moved=stayed,
         )
@@ -86,7 +86,7 @@ class Holders(Resumable):
         return one[0] == other[0] and place(one) == place(other)
 
 
-class SpellBook(Resumable):
+class DutyCycles(Resumable):
     """When each job works: from when on, for how long, and how long it rests after that."""
 
     kept = ("_rows",)
@@ -116,7 +116,7 @@ class SpellBook(Resumable):
         self.changed = True
         self._rows[0, job] = np.inf
 
-    def of(self, jobs: Any) -> Spells:
-        """Return the spells of some jobs."""
+    def of(self, jobs: Any) -> DutyCycle:
+        """Return the duty cycle of some jobs."""
         self.changed = False
-        return Spells(*self._rows[:, jobs])
+        return DutyCycle(*self._rows[:, jobs])

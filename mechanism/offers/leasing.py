@@ -5,8 +5,8 @@ instant completions come first, then arrivals, then returns of GPUs; then GPUs a
 leases end, which may depend on who still waits.
 
 Between two leases of a job that is sure to get the same GPUs again, nothing happens that another
-job could notice. The job then sleeps: whoever lets it run knows from its spells (`Spells`) when it
-works and when it saves its state, and its leases are counted when a job arrives, completes or
+job could notice. The job then sleeps: whoever lets it run knows from its `DutyCycle` when it works
+and when it saves its state, and its leases are counted when a job arrives, completes or
 gives GPUs back.
 """
 
@@ -19,7 +19,7 @@ import numpy as np
 
 from apportion.mechanism.offers.ends import End, Ends, next_tick, whole_ticks
 from apportion.mechanism.offers.exact import TICK_S
-from apportion.mechanism.offers.holders import Holders, SpellBook
+from apportion.mechanism.offers.holders import DutyCycles, Holders
 from apportion.mechanism.offers.renewals import Renewals, remembered
 from apportion.mechanism.scheduler import NOBODY
 from apportion.resumable import Resumable
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.offers.lease import Lease
     from apportion.mechanism.offers.mechanism import LeaseMechanism
-    from apportion.mechanism.scheduler import Change, News, Ran
+    from apportion.mechanism.scheduler import Decision, Event, GangProgress
 
     Floats = NDArray[np.float64]
 
@@ -71,10 +71,10 @@ class LeaseScheduler(Resumable):
 
     kept = (
         *("_mechanism", "_ends", "_asleep", "_change_s", "_asked_s", "_holders", "_end_s"),
-        *("_started", "_spells", "offers", "seconds"),
+        *("_started", "_duty_cycles", "offers", "seconds"),
     )
 
-    hears = True
+    event_driven = True
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class LeaseScheduler(Resumable):
         told: JobTable,
         judged_as: Sequence[str],
         *,
-        learns: Callable[[Ran], None] | None = None,
+        learns: Callable[[GangProgress], None] | None = None,
         every_lease: bool = False,
     ) -> None:
         self._mechanism, self._terms, self._told = mechanism, mechanism.scheduler, told
@@ -103,22 +103,22 @@ class LeaseScheduler(Resumable):
         self._first_s, self._later_s = ([whole_ticks(s) for s in each] for each in starts_s)
         self._end_s = [0.0] * told.jobs  # of the present lease of each holder
         self._started = [False] * told.jobs
-        self._spells = SpellBook(told.jobs)
+        self._duty_cycles = DutyCycles(told.jobs)
         self.seconds, self.offers = 0.0, 0
 
-    def decide(self, news: News) -> Change | None:
+    def decide(self, event: Event) -> Decision | None:
         """Take in what happened, offer what is free, and end the leases that end now."""
-        now_s, ran = news.now_s, news.ran
+        now_s, ran = event.now_s, event.ran
         done = NOBODY if ran is None else ran.done
         if ran is not None:
             self._book(ran)
-        happened = bool(done.size or news.arrived.size)
+        happened = bool(done.size or event.arrived.size)
         if happened:
             # The last jobs may have been done long before the next one came.
             self.wake(now_s if ran is None else self._asked_s + ran.length_s)
             for job in done.tolist():
                 self._complete(job)
-            for job in news.arrived.tolist():
+            for job in event.arrived.tolist():
                 self._mechanism.admit(job, now_s, self._judged_as[job])
         elif self._change_s != now_s and not self._ends.due(now_s, End.RETURN):
             self._expire(now_s)
@@ -128,16 +128,16 @@ class LeaseScheduler(Resumable):
             self._offer(now_s)
             self._expire(now_s)
         self._asked_s = now_s
-        if not (offered or self._spells.changed):
+        if not (offered or self._duty_cycles.changed):
             return None
-        return self._holders.change(self._spells, self._mechanism.jobs.kind, offered=offered)
+        return self._holders.change(self._duty_cycles, self._mechanism.jobs.kind, offered=offered)
 
-    def lasts_s(self, now_s: float) -> float:
+    def valid_for_s(self, now_s: float) -> float:
         """Return the time to the next end of a lease, return of GPUs, or end of a delay timer."""
         return min(self._ends.next_s, self._change_s) - now_s
 
-    def steady_s(self, now_s: float) -> float:
-        """Promise nothing: leases without an event are in the spells, and need no decision."""
+    def unchanged_until_s(self, now_s: float) -> float:
+        """Promise nothing: leases without an event are in the duty cycle, and need no decision."""
         return now_s
 
     def wake(self, now_s: float) -> None:
@@ -153,7 +153,7 @@ class LeaseScheduler(Resumable):
         """Return how often GPUs were offered, and how long that took, as a run calls it."""
         return {"policy_seconds": self.seconds, "solves": self.offers}
 
-    def _book(self, ran: Ran) -> None:
+    def _book(self, ran: GangProgress) -> None:
         """Learn how long jobs ran, and how much of it they computed."""
         gangs = ran.gangs
         steps = ran.rate * ran.worked_s
@@ -197,7 +197,7 @@ class LeaseScheduler(Resumable):
             else:
                 self._ends.put(now_s + self._pause_s[job], End.RETURN, job)
                 if self._terms.keep_placement and self._pause_s[job]:
-                    self._spells.rest(job)
+                    self._duty_cycles.rest(job)
 
     def _surely_keeps(self, job: int, now_s: float) -> bool:
         """Whether a job would have the same GPUs in all leases to come, if nothing happens."""
@@ -209,7 +209,7 @@ class LeaseScheduler(Resumable):
         if self._terms.keep_placement:
             pause_s = 0.0
         self._asleep[job] = Renewals(now_s, lease_s + pause_s)
-        self._spells.work(job, now_s, lease_s, pause_s)
+        self._duty_cycles.work(job, now_s, lease_s, pause_s)
 
     def _offer(self, now_s: float) -> None:
         """Offer what is free, and move running jobs, which may leave more to offer."""
@@ -247,7 +247,7 @@ class LeaseScheduler(Resumable):
 
     def _move(self, job: int, now_s: float, *, fresh: bool) -> None:
         """Let a job go on elsewhere for the rest of its lease; one that is fresh loses nothing."""
-        end_s, ready_s = self._end_s[job], max(self._spells.ready_s(job), now_s)
+        end_s, ready_s = self._end_s[job], max(self._duty_cycles.ready_s(job), now_s)
         if not fresh:
             ready_s = min(now_s + self._later_s[job], end_s)
         self._holders.end(job)
@@ -257,7 +257,7 @@ class LeaseScheduler(Resumable):
     def _lease(self, job: int, ready_s: float, end_s: float) -> None:
         """Let a job make progress from one time to another."""
         pause_s = np.inf if self._terms.keep_placement else self._pause_s[job]
-        self._spells.work(job, ready_s, end_s - ready_s, pause_s)
+        self._duty_cycles.work(job, ready_s, end_s - ready_s, pause_s)
         self._set_end(job, end_s)
 
     def _set_end(self, job: int, end_s: float) -> None:

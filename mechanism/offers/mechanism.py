@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from apportion.annotations import explained
 from apportion.errors import InputError, written
-from apportion.kinds import explained
 from apportion.mechanism.job_table import JobTable
 from apportion.mechanism.offers.holdings import Holdings
 from apportion.mechanism.offers.keeping import Keeping

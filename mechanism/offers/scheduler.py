@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from apportion.mechanism.about import About
-    from apportion.mechanism.scheduler import Ran
+    from apportion.mechanism.scheduler import GangProgress
     from apportion.mechanisms import Leases
 
 __all__ = ["OfferScheduler"]
@@ -167,7 +167,7 @@ class OfferScheduler(Part, Decider):
         about: About,
         takers: Takers | None = None,
         *,
-        learns: Callable[[Ran], None] | None = None,
+        learns: Callable[[GangProgress], None] | None = None,
         every_lease: bool = False,
     ) -> LeaseScheduler:
         """Return what offers free GPUs on these terms.

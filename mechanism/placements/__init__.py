@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apportion.kinds import open_doors
+from apportion.annotations import open_doors
 from apportion.mechanism.placements.registry import PLACEMENTS, get_placement, register
 from apportion.mechanism.placements.strategy import Gang, Strategy
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apportion.kinds import open_doors
+from apportion.annotations import open_doors
 from apportion.mechanism.time_shifts.affinity import AffinityGraph
 from apportion.mechanism.time_shifts.candidates import (
     RankedPlacement,

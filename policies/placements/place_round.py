@@ -16,10 +16,10 @@ import cvxpy as cp
 import numpy as np
 import pandas as pd
 
+from apportion.annotations import checked
 from apportion.checks import LARGEST_COUNT, LARGEST_NUMBER, listed, seconds, whole
 from apportion.cluster import TIERS
 from apportion.errors import InputError, unknown_name, written
-from apportion.kinds import checked
 from apportion.policies.placements.machine_groups import GangCounts, MachineGroups, assign_gangs
 from apportion.policies.placements.place_in_order import place_in_order
 from apportion.table_checks import as_floats, check_unique

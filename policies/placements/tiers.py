@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from apportion.annotations import checked
 from apportion.checks import seconds
 from apportion.cluster import TIERS
 from apportion.errors import InputError, unknown_name, written
 from apportion.jobs import check_jobs
-from apportion.kinds import checked
 from apportion.policies.placements.packing_limits import packing_limits
 from apportion.policies.resource import Resource
 from apportion.table_checks import as_floats, check_unique
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.cluster import Cluster
-    from apportion.given import Jobs, Workers
+    from apportion.problem_inputs import Jobs, Workers
     from apportion.tensor import Throughputs
 
     Floats = NDArray[np.float64]

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 import numpy as np
 
 from apportion.allocation_files import write_object
+from apportion.annotations import checked, explained
 from apportion.checks import choice, label
 from apportion.cluster import Cluster
 from apportion.errors import InputError, unknown_name
-from apportion.kinds import checked, explained
 from apportion.policies.labelled import solve
 from apportion.policies.registry import get_policy
 from apportion.policies.sessions import session_files

@@ -9,10 +9,10 @@ import pandas as pd
 
 from apportion.checks import mapping
 from apportion.errors import InputError, unknown_name, written
-from apportion.given import jobs_table
 from apportion.jobs import JOB_COLUMNS, column_named
 from apportion.option_labels import level_names
 from apportion.policies.labelled import DEFAULTS
+from apportion.problem_inputs import jobs_table
 from apportion.tensor import ThroughputTensor
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import pandas as pd
 
+from apportion.annotations import checked
 from apportion.checks import choice, number
 from apportion.errors import InputError
-from apportion.kinds import checked
 from apportion.policies.labelled import read
 from apportion.policies.registry import get_policy
 from apportion.policies.solving.driver import solve_instance
@@ -21,9 +21,9 @@ from apportion.threads import one_thread
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from apportion.given import Jobs, Workers
     from apportion.policies.base import Policy
     from apportion.policies.resource import Resource
+    from apportion.problem_inputs import Jobs, Workers
     from apportion.tensor import Throughputs
 
 __all__ = ["Condition", "condition"]

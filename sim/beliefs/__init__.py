@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from apportion.cluster import Cluster
     from apportion.mechanism.scheduler import Gangs
-    from apportion.sim.engine.truth import Truth
+    from apportion.sim.engine.true_state import TrueState
     from apportion.sim.sharing import BelievedPairs
     from apportion.sim.workload import Workload
 
@@ -32,7 +32,7 @@ __all__ = ["Agnostic", "Beliefs", "Believed", "Told"]
 class Beliefs(Protocol):
     """A way to know speeds, before any run: a value, which `start` makes into what is believed."""
 
-    def start(self, truth: Truth, workload: Workload, cluster: Cluster) -> Believed:
+    def start(self, truth: TrueState, workload: Workload, cluster: Cluster) -> Believed:
         """Begin a run; the truth is there to profile jobs in, as far as the way has it."""
         ...
 
@@ -115,7 +115,7 @@ class Told:
         yes_no("learn_pairs", self.learn_pairs)
         choice("rows", self.rows, ("job", "type"))
 
-    def start(self, truth: Truth, workload: Workload, cluster: Cluster) -> Believed:
+    def start(self, truth: TrueState, workload: Workload, cluster: Cluster) -> Believed:
         """Tell the workload's speeds."""
         pairs = truth.beside
         if isinstance(self.pair_estimates, CompletedPairs):
@@ -134,7 +134,7 @@ class Agnostic:
     loses by sharing.
     """
 
-    def start(self, truth: Truth, workload: Workload, cluster: Cluster) -> Believed:
+    def start(self, truth: TrueState, workload: Workload, cluster: Cluster) -> Believed:
         """Tell the means."""
         runs = truth.speed > 0
         logarithms = np.log(np.where(runs, truth.speed, 1.0)).sum(axis=1) / runs.sum(axis=1)

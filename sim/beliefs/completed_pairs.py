@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from apportion.annotations import check_fields
 from apportion.checks import choice, number, whole
 from apportion.checks import seed as check_seed
 from apportion.errors import InputError
 from apportion.estimators import EstimatedPairs, InterferenceEstimator
-from apportion.kinds import check_fields
 from apportion.policies import PairTable
 from apportion.resumable import Resumable
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.cluster import Cluster
-    from apportion.sim.engine.truth import Truth
+    from apportion.sim.engine.true_state import TrueState
     from apportion.sim.workload import Workload
 
     Floats = NDArray[np.float64]
@@ -101,7 +101,7 @@ class CompletedPairs:
             imputer, source=self.source, metric=self.metric, noise=self.noise
         ).checked()
 
-    def start(self, truth: Truth, workload: Workload, cluster: Cluster) -> _Completing:
+    def start(self, truth: TrueState, workload: Workload, cluster: Cluster) -> _Completing:
         """Measure references, and return what is believed of pairs.
 
         Raises
@@ -125,7 +125,7 @@ class _Completing(Resumable):
     kept = ("_profiled", "_apart", "_rng")
 
     def __init__(
-        self, options: CompletedPairs, truth: Truth, key: Ints, normalized: Floats, gangs: Ints
+        self, options: CompletedPairs, truth: TrueState, key: Ints, normalized: Floats, gangs: Ints
     ) -> None:
         self._options, self._key, self._normalized = options, key, normalized
         self._scale, self._speed = truth.scale, truth.speed

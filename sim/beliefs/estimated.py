@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
+from apportion.annotations import check_fields
 from apportion.checks import choice, number, whole
 from apportion.checks import seed as check_seed
 from apportion.errors import InputError
 from apportion.estimators import ColumnMeans, EstimatedSpeeds, ImputedSpeeds, SpeedModel
-from apportion.kinds import check_fields
 from apportion.mechanism.scheduler import NOBODY
 from apportion.resumable import Resumable
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from apportion.cluster import Cluster
     from apportion.mechanism.scheduler import Gangs
     from apportion.sim.beliefs import Believed
-    from apportion.sim.engine.truth import Truth
+    from apportion.sim.engine.true_state import TrueState
     from apportion.sim.sharing import BelievedPairs
     from apportion.sim.workload import Workload
 
@@ -92,7 +92,7 @@ class Estimated:
         check_seed(self.seed)
         choice("model", self.model, tuple(_MODELS))
 
-    def start(self, truth: Truth, workload: Workload, cluster: Cluster) -> Believed:
+    def start(self, truth: TrueState, workload: Workload, cluster: Cluster) -> Believed:
         """Profile the references, and estimate every job."""
         table = _profiled(workload, cluster)
         references = min(_REFERENCES, len(table)) if self.references is None else self.references

@@ -6,7 +6,7 @@ engine to read, `fast` the compiled one of the same meaning, `record` what a tim
 
 from __future__ import annotations
 
-from apportion.kinds import open_doors
+from apportion.annotations import open_doors
 from apportion.sim.contention.engine import Engine
 from apportion.sim.contention.iteration import (
     Iteration,

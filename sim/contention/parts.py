@@ -12,7 +12,7 @@ from apportion.mechanism.devices import Devices
 from apportion.mechanism.gates import get_gate
 from apportion.mechanism.orders import order_name
 from apportion.mechanism.placement import Placer
-from apportion.mechanism.stay import GatedScheduler, StayNeeds
+from apportion.mechanism.run_to_completion import GatedScheduler, StayNeeds
 from apportion.sim.about import Parts
 from apportion.sim.contention.all_reduces import AllReduces
 from apportion.sim.contention.fast import FastEngine, why_not_fast
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from apportion.sim.about import AboutRun
     from apportion.sim.contention.engine import Engine
     from apportion.sim.contention.models import TrainedModel
-    from apportion.sim.engine import Truth
+    from apportion.sim.engine import TrueState
     from apportion.sim.network.link_sharing import LinkSharing
     from apportion.sim.workload import Workload
 
@@ -89,7 +89,7 @@ def engine_for(
 
 
 def iterations_of(
-    truth: Truth, models: list[TrainedModel], *, startup_s: float, overlap: bool
+    truth: TrueState, models: list[TrainedModel], *, startup_s: float, overlap: bool
 ) -> dict[tuple[int, int], Iteration]:
     """Return what every job does in an iteration on every type that it runs on.
 
@@ -204,7 +204,7 @@ def _check_memory(workload: Workload, models: Sequence[TrainedModel], gpu_memory
 
 
 def _needs(
-    truth: Truth, models: list[TrainedModel], sharing: LinkSharing, mechanism: Iterations
+    truth: TrueState, models: list[TrainedModel], sharing: LinkSharing, mechanism: Iterations
 ) -> StayNeeds:
     """Return what placements are told of the jobs."""
     size = np.array([model.profile.all_reduce_bytes for model in models])

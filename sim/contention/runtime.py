@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from apportion.errors import InputError
-from apportion.mechanism.scheduler import NO_GANGS, Change, Gangs, Ran
+from apportion.mechanism.scheduler import NO_GANGS, Decision, GangProgress, Gangs
 from apportion.resumable import Resumable
 from apportion.sim.contention.engine import instant_s
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from apportion.mechanism.machines import Layout
     from apportion.sim.contention.engine import Engine
     from apportion.sim.contention.iteration import Iteration
-    from apportion.sim.engine.truth import Truth
+    from apportion.sim.engine.true_state import TrueState
 
     Floats = NDArray[np.float64]
 
@@ -105,7 +105,7 @@ class Iterating(Resumable):
 
     def __init__(
         self,
-        truth: Truth,
+        truth: TrueState,
         engine: Engine,
         links: LinkMap,
         iteration: Callable[[int, int, int], Iteration],
@@ -123,7 +123,7 @@ class Iterating(Resumable):
         self.sent = np.zeros(truth.jobs)
         self._computed: dict[int, float] = {}
 
-    def apply(self, now_s: float, change: Change) -> None:
+    def apply(self, now_s: float, decision: Decision) -> None:
         """Let the gangs of a decision have their devices; count who starts and who is stopped.
 
         Raises
@@ -132,19 +132,19 @@ class Iterating(Resumable):
             If two jobs are to share all of their GPUs as one gang, or have shares of time: these
             are of the fluid runtime.
         """
-        gangs, truth = change.gangs, self._truth
-        if gangs.mate is not None or gangs.share is not None or change.spells is not None:
+        gangs, truth = decision.gangs, self._truth
+        if gangs.mate is not None or gangs.share is not None or decision.duty_cycle is not None:
             raise InputError(
                 "Iterations run in rounds and queues, without space sharing: exact shares, pairs "
                 "of jobs and leases are for mechanisms without iterations."
             )
-        truth.preemptions[change.stop] += 1
-        new = set(gangs.job[change.starts].tolist())
+        truth.preemptions[decision.stop] += 1
+        new = set(gangs.job[decision.starts].tolist())
         stay = set(gangs.job.tolist()) - new
         for job in [job for job in self._left if job not in stay]:
             self._leave(job)
             self.engine.drop(job)
-        ready_s = np.broadcast_to(now_s + np.asarray(change.lost_s, dtype=float), gangs.job.shape)
+        ready_s = np.broadcast_to(now_s + np.asarray(decision.lost_s, dtype=float), gangs.job.shape)
         each = (gangs.job.tolist(), gangs.devices, gangs.option.tolist(), ready_s.tolist())
         for job, held, option, from_s in zip(*each, strict=True):
             if job not in new:
@@ -152,7 +152,7 @@ class Iterating(Resumable):
             truth.start_s[job] = np.fmin(truth.start_s[job], now_s)
             times = max(math.ceil(truth.remaining[job] - 1e-9), 1)
             gpus, links = self._links.of(held)
-            turn = (0, job) if change.turns is None else change.turns[job]
+            turn = (0, job) if decision.turns is None else decision.turns[job]
             servers = sum(link < self._links.servers for link in links)
             work = self._iteration(job, option, servers)
             self.engine.add(job, work, times, gpus, links, turn, from_s)
@@ -161,7 +161,7 @@ class Iterating(Resumable):
 
     def run(
         self, now_s: float, length_s: float, until_s: float, *, to_completion: bool
-    ) -> tuple[float, Ran] | None:
+    ) -> tuple[float, GangProgress] | None:
         """Let gangs work for a while, see `apportion.sim.engine.loop.Runtime`."""
         gangs, arrival_s = self._gangs, self._truth.next_arrival_s
         stop_s = now_s + length_s
@@ -179,7 +179,7 @@ class Iterating(Resumable):
             return None
         if not gangs.job.size and (math.isinf(end_s) or math.isinf(until_s)):
             nothing = np.zeros(0)
-            return math.inf, Ran(gangs, nothing, nothing, nothing, gangs.job, length_s)
+            return math.inf, GangProgress(gangs, nothing, nothing, nothing, gangs.job, length_s)
         when_s = dict(sorted(finished))
         if not to_completion and finished and len(finished) == len(self._left):
             end_s = max(when_s.values())
@@ -196,7 +196,7 @@ class Iterating(Resumable):
         if done.size:
             self._truth.complete(done, np.array(list(when_s.values())))
         rate = np.divide(steps, held_s, out=np.zeros(len(jobs)), where=held_s > 0)
-        return end_s, Ran(gangs, rate, held_s, held_s, done, end_s - now_s)
+        return end_s, GangProgress(gangs, rate, held_s, held_s, done, end_s - now_s)
 
     def awaits(self, starts: NDArray[np.bool_]) -> bool:
         """Tell whether a gang that did not just start is on its way to the end of an iteration."""

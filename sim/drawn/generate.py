@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from apportion.annotations import checked
 from apportion.checks import choice, whole
-from apportion.kinds import checked
 from apportion.sim.drawn.arrivals import draw_arrivals
 from apportion.sim.drawn.distributions import (
     DEADLINES,

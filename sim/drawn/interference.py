@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from apportion.annotations import checked
 from apportion.checks import seed as check_seed
 from apportion.estimators import family_of
-from apportion.kinds import checked
 from apportion.pairs import PairThroughputs
 from apportion.sim.job_types import job_type_throughputs
 

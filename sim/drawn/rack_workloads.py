@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 from scipy.stats import norm
 
+from apportion.annotations import checked
 from apportion.checks import choice, seconds, whole
-from apportion.kinds import checked
 from apportion.sim.drawn.draws import streams
 from apportion.sim.drawn.generate import MOST_JOBS
 from apportion.sim.network.models import COMPUTE_S, TABLE1_COMPUTE_SCALE

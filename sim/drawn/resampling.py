@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, overload
 
-from apportion.kinds import checked
+from apportion.annotations import checked
 from apportion.sim.drawn.draws import streams
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.mechanism.inference import RequestFeed
-    from apportion.mechanism.scheduler import Change, Ran
+    from apportion.mechanism.scheduler import Decision, GangProgress
     from apportion.sim.elastic.choice import PolicyChoice
     from apportion.sim.elastic.trainers import Trainers
     from apportion.sim.engine import Fluid
@@ -38,13 +38,13 @@ class FluidBesideRequests(Resumable):
     def __init__(self, fluid: Fluid, feed: RequestFeed) -> None:
         self._fluid, self._feed = fluid, feed
 
-    def apply(self, now_s: float, change: Change) -> None:
+    def apply(self, now_s: float, decision: Decision) -> None:
         """Let the gangs of a decision have their devices from now on."""
-        self._fluid.apply(now_s, change)
+        self._fluid.apply(now_s, decision)
 
     def run(
         self, now_s: float, length_s: float, until_s: float, *, to_completion: bool
-    ) -> tuple[float, Ran]:
+    ) -> tuple[float, GangProgress]:
         """Let them work for a while, see `apportion.sim.engine.loop.Runtime`."""
         end_s = now_s + min(length_s, self._fluid.first_done_s(now_s))
         stop_s = self._feed.before(end_s)

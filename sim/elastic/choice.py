@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.configurations import Asked, GangOptions
     from apportion.mechanism.job_table import JobTable
-    from apportion.mechanism.scheduler import Ran
+    from apportion.mechanism.scheduler import GangProgress
     from apportion.policies import Policy
     from apportion.sim.elastic.trainers import Trainers
 
@@ -89,7 +89,7 @@ class PolicyChoice(Resumable):
         X = np.asarray(solution.X)
         return np.where((X > 0.5).any(axis=1), X.argmax(axis=1), -1)
 
-    def observe(self, ran: Ran) -> None:
+    def observe(self, ran: GangProgress) -> None:
         """Let jobs learn from what ran."""
         self._trainers.observe(ran)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.configurations import Asked, GangOptions
     from apportion.mechanism.job_table import JobTable
-    from apportion.mechanism.scheduler import Ran
+    from apportion.mechanism.scheduler import GangProgress
     from apportion.policies import Instance, Policy
     from apportion.sim.elastic.rigid import WithRigid
 
@@ -153,7 +153,7 @@ class RuleChoice(PolicyChoice):
                 )
         return np.asarray(places, dtype=np.intp)
 
-    def observe(self, ran: Ran) -> None:
+    def observe(self, ran: GangProgress) -> None:
         """Let jobs learn, and count GPU-time, that of pauses included."""
         super().observe(ran)
         held = ran.held_s * ran.times * ran.gangs.gpus

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from apportion.mechanism.scheduler import Ran
-    from apportion.sim.engine.truth import Truth
+    from apportion.mechanism.scheduler import GangProgress
+    from apportion.sim.engine.true_state import TrueState
 
 __all__ = ["PauseColumns"]
 
@@ -46,7 +46,7 @@ class PauseColumns(Columns):
 
     def __init__(
         self,
-        truth: Truth,
+        truth: TrueState,
         restarts: Callable[[], NDArray[np.intp]],
         stages: Mapping[str, NDArray[np.float64]] | None = None,
     ) -> None:
@@ -54,7 +54,7 @@ class PauseColumns(Columns):
         self.paused_s: NDArray[np.float64] = np.zeros(truth.jobs)
         self.paused_gpu_s: NDArray[np.float64] = np.zeros(truth.jobs)
 
-    def ran(self, now_s: float, end_s: float, ran: Ran, active: int) -> None:
+    def ran(self, now_s: float, end_s: float, ran: GangProgress, active: int) -> None:
         """Take down what gangs have done between two times, while so many jobs were active."""
         paused_s = (ran.held_s - ran.worked_s) * ran.times
         self.paused_s[ran.gangs.job] += paused_s

@@ -15,7 +15,7 @@ from apportion.policies.problem import Problem
 from apportion.policies.whole.values import fair_throughput
 from apportion.sim.elastic.rigid import WithRigid, options_for, rigid_jobs
 from apportion.sim.elastic.true_progress import TrueProgress
-from apportion.sim.engine import Truth
+from apportion.sim.engine import TrueState
 from apportion.sim.given_order import by_arrival_and_id
 from apportion.sim.inference.requests import offered_load
 from apportion.sim.simulate import simulate
@@ -105,8 +105,8 @@ def lending_value(
         for start_s, mean, erlangs in zip(starts, idle, load, strict=False)
     ]
     table = pd.DataFrame(rows)
-    lasts_s = np.minimum(length_s, run.length_s - starts)
-    table["job_hours"] = table["gain"] * lasts_s / _SECONDS_PER_HOUR
+    valid_for_s = np.minimum(length_s, run.length_s - starts)
+    table["job_hours"] = table["gain"] * valid_for_s / _SECONDS_PER_HOUR
     return table[list(LENDING_COLUMNS)]
 
 
@@ -133,7 +133,7 @@ class _Asked:
     ) -> None:
         cluster = _cluster(most, per_node)
         ordered = by_arrival_and_id(workload.in_steps(cluster))
-        self._truth = Truth(ordered, cluster)
+        self._truth = TrueState(ordered, cluster)
         rigid = rigid_jobs(get_policy("deepboot"), workload, ordered.jobs.index)
         pools = Devices.of(cluster).pools
         self._options, shared = options_for(pools, "every", rigid)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from apportion.estimators.goodput import MeasuredApplication
     from apportion.mechanism.configurations import GangOptions
     from apportion.mechanism.job_table import JobTable
-    from apportion.mechanism.scheduler import Ran
+    from apportion.mechanism.scheduler import GangProgress
     from apportion.sim.elastic.true_progress import TrueProgress
 
     Floats = NDArray[np.float64]
@@ -158,7 +158,7 @@ class Trainers(Resumable):
         kind = self.since[job][1]
         return float(self._relative[self._options.kind == kind][0])
 
-    def observe(self, ran: Ran) -> None:
+    def observe(self, ran: GangProgress) -> None:
         """Learn from what ran."""
         if not self._fitted:
             return

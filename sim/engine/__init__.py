@@ -8,6 +8,6 @@ runtime in which gangs work at rates, which `speeds` knows. Who decides is in
 from apportion.sim.engine.fluid import Fluid
 from apportion.sim.engine.loop import Runtime, run
 from apportion.sim.engine.speeds import Speeds, TableSpeeds
-from apportion.sim.engine.truth import Truth
+from apportion.sim.engine.true_state import TrueState
 
-__all__ = ["Fluid", "Runtime", "Speeds", "TableSpeeds", "Truth", "run"]
+__all__ = ["Fluid", "Runtime", "Speeds", "TableSpeeds", "TrueState", "run"]

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from apportion.mechanism.scheduler import NO_GANGS, NOBODY, Change, Gangs, Ran, Spells
+from apportion.mechanism.scheduler import NO_GANGS, NOBODY, Decision, DutyCycle, GangProgress, Gangs
 from apportion.resumable import Resumable, packed, unpacked
+from apportion.sim.engine.duty_cycle import DutyClock
 from apportion.sim.engine.speeds import Speeds
-from apportion.sim.engine.spells import SpellClock
 from apportion.sim.engine.stretches import one_after_the_other, repeats
-from apportion.sim.engine.truth import ROUNDING
+from apportion.sim.engine.true_state import ROUNDING
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from apportion.sim.engine.truth import Truth
+    from apportion.sim.engine.true_state import TrueState
 
     Bools = NDArray[np.bool_]
     Floats = NDArray[np.float64]
@@ -41,12 +41,12 @@ class Fluid(Resumable):
 
     kept = ("_gangs", "_rate", "_lost_s", "_speeds")
 
-    def __init__(self, truth: Truth, speeds: Speeds, *, tick_s: float = 0.0) -> None:
+    def __init__(self, truth: TrueState, speeds: Speeds, *, tick_s: float = 0.0) -> None:
         self._truth, self._speeds, self._tick_s = truth, speeds, tick_s
         self._timed = None if type(speeds).changes_s is Speeds.changes_s else speeds
         self._gangs: Gangs = NO_GANGS
         self._gpus: Floats = np.empty(0)  # for which each line accounts
-        self._clock: SpellClock | None = None
+        self._clock: DutyClock | None = None
         self._rate: Floats = np.zeros(0)
         # Seconds that each line still loses from now on; None for nothing at all.
         self._lost_s: Floats | None = None
@@ -56,26 +56,26 @@ class Fluid(Resumable):
         """How fast gangs are."""
         return self._speeds
 
-    def apply(self, now_s: float, change: Change) -> None:
+    def apply(self, now_s: float, decision: Decision) -> None:
         """Let the gangs of a decision have their devices; count who starts and who is stopped."""
-        truth, gangs = self._truth, change.gangs
-        if change.undone is not None:
-            jobs, steps = change.undone
+        truth, gangs = self._truth, decision.gangs
+        if decision.undone is not None:
+            jobs, steps = decision.undone
             truth.work(jobs, -steps)
-        if change.stop.size:
-            truth.preemptions[change.stop] += 1
-        new = gangs.job[change.starts]
+        if decision.stop.size:
+            truth.preemptions[decision.stop] += 1
+        new = gangs.job[decision.starts]
         if new.size:
             truth.start_s[new] = np.fmin(truth.start_s[new], now_s)
-        self._lost_s = self._still_lost(change)
-        self._take(gangs, change.spells)
+        self._lost_s = self._still_lost(decision)
+        self._take(gangs, decision.duty_cycle)
         if self._timed is not None:
             self._timed.changes_s(now_s)
         self._rate = self._speeds.rates(gangs)
 
     def run(
         self, now_s: float, length_s: float, until_s: float, *, to_completion: bool
-    ) -> tuple[float, Ran]:
+    ) -> tuple[float, GangProgress]:
         """Let gangs work for a while, see `apportion.sim.engine.loop.Runtime`."""
         changes_s = np.inf if self._timed is None else self._asked_anew(now_s, self._timed)
         if to_completion and self._timed is None:
@@ -118,7 +118,7 @@ class Fluid(Resumable):
             changes_s = timed.changes_s(now_s)
         return changes_s
 
-    def _run_among(self, now_s: float, length_s: float) -> tuple[float, Ran]:
+    def _run_among(self, now_s: float, length_s: float) -> tuple[float, GangProgress]:
         """Let gangs work for a while in which some are done, and others have it easier then."""
         truth, gangs = self._truth, self._gangs
         rate, to_do = self._rate, truth.remaining[gangs.job]
@@ -164,22 +164,22 @@ class Fluid(Resumable):
 
     def state(self) -> dict[str, Any]:
         """Return who has devices, and what they still lose, for JSON."""
-        return super().state() | {"spells": packed(self._clock and self._clock.spells)}
+        return super().state() | {"duty_cycle": packed(self._clock and self._clock.duty_cycle)}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up a state of `state`."""
         super().restore(state)
-        self._take(self._gangs, unpacked(state["spells"]))
+        self._take(self._gangs, unpacked(state["duty_cycle"]))
 
-    def _take(self, gangs: Gangs, spells: Spells | None) -> None:
+    def _take(self, gangs: Gangs, duty_cycle: DutyCycle | None) -> None:
         """Let these gangs have devices; of a pair, each accounts for half of them."""
         self._gangs, self._gpus = gangs, gangs.gpus.astype(float)
         if gangs.mate is not None:
             alone = gangs.mate == np.arange(gangs.mate.size)
             self._gpus *= np.where(alone, 1.0, 0.5)
-        self._clock = None if spells is None else SpellClock(spells)
+        self._clock = None if duty_cycle is None else DutyClock(duty_cycle)
 
-    def _repeated(self, length_s: float, times: int) -> Ran:
+    def _repeated(self, length_s: float, times: int) -> GangProgress:
         """Book so many stretches in which everybody works all the time and nobody is done."""
         job, option = self._gangs.job, self._gangs.option
         each_s = np.full(job.size, length_s)
@@ -188,7 +188,9 @@ class Fluid(Resumable):
         self._truth.hold(job, option, each_s, each_s * self._gpus, times=times)
         return self._ran(each_s, each_s, length_s, times=times)
 
-    def _run_on(self, now_s: float, length_s: float, changes_s: float) -> tuple[float, Ran]:
+    def _run_on(
+        self, now_s: float, length_s: float, changes_s: float
+    ) -> tuple[float, GangProgress]:
         """Run to a time or until the first job is done, also if speeds change meanwhile."""
         at_s, so_far = now_s, None
         while True:
@@ -201,7 +203,7 @@ class Fluid(Resumable):
             at_s = end_s
             changes_s = self._asked_anew(at_s, self._timed)
 
-    def _run_to_completion(self, now_s: float, length_s: float) -> tuple[float, Ran]:
+    def _run_to_completion(self, now_s: float, length_s: float) -> tuple[float, GangProgress]:
         """Run to a time or until the first job is done."""
         truth, share = self._truth, self._gangs.share
         jobs, rate, needed_s = self._needed(now_s)
@@ -279,15 +281,15 @@ class Fluid(Resumable):
             return np.maximum(passed_s - self._lost_s, 0.0)
         return np.full(lines, passed_s)
 
-    def _still_lost(self, change: Change) -> Floats | None:
+    def _still_lost(self, decision: Decision) -> Floats | None:
         """Return what each line of a decision loses: who starts, and who still did before."""
-        if self._lost_s is None and not np.any(change.lost_s):
+        if self._lost_s is None and not np.any(decision.lost_s):
             return None
         of_job = np.zeros(self._truth.jobs)
         if self._lost_s is not None:
             of_job[self._gangs.job] = self._lost_s
-        anew = change.starts if change.pauses is None else change.starts | change.pauses
-        lost_s = np.where(anew, change.lost_s, of_job[change.gangs.job])
+        anew = decision.starts if decision.pauses is None else decision.starts | decision.pauses
+        lost_s = np.where(anew, decision.lost_s, of_job[decision.gangs.job])
         return lost_s if lost_s.any() else None
 
     def _pass(self, passed_s: float) -> None:
@@ -304,5 +306,5 @@ class Fluid(Resumable):
         done: Ints = NOBODY,
         *,
         times: int = 1,
-    ) -> Ran:
-        return Ran(self._gangs, self._rate, worked_s, held_s, done, length_s, times)
+    ) -> GangProgress:
+        return GangProgress(self._gangs, self._rate, worked_s, held_s, done, length_s, times)

@@ -6,7 +6,7 @@ from math import isinf
 from typing import TYPE_CHECKING, Protocol
 
 from apportion.errors import SolveError
-from apportion.mechanism.scheduler import News
+from apportion.mechanism.scheduler import Event
 from apportion.resumable import Resumable
 from apportion.sim.engine.standstill import Standstill
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from apportion.mechanism.scheduler import Change, Ran, Scheduler
+    from apportion.mechanism.scheduler import Decision, GangProgress, Scheduler
     from apportion.sim.engine.snapshot import Snapshots
-    from apportion.sim.engine.truth import Truth
+    from apportion.sim.engine.true_state import TrueState
     from apportion.sim.record import Record
 
 __all__ = ["Runtime", "run"]
@@ -26,7 +26,7 @@ __all__ = ["Runtime", "run"]
 class Runtime(Resumable, Protocol):
     """What happens on the devices: lets gangs work, and books it in the truth."""
 
-    def apply(self, now_s: float, change: Change) -> None:
+    def apply(self, now_s: float, decision: Decision) -> None:
         """Let the gangs of a decision have their devices from now on."""
         ...
 
@@ -36,7 +36,7 @@ class Runtime(Resumable, Protocol):
 
     def run(
         self, now_s: float, length_s: float, until_s: float, *, to_completion: bool
-    ) -> tuple[float, Ran] | None:
+    ) -> tuple[float, GangProgress] | None:
         """Let them work for a while; return when it is over and what has come of it.
 
         ``None`` if it is not over yet, and the same call is to go on with it: for who wants to
@@ -87,7 +87,7 @@ class _Stretch(Resumable):
 
 
 def run(
-    truth: Truth,
+    truth: TrueState,
     scheduler: Scheduler,
     runtime: Runtime,
     record: Record,
@@ -100,7 +100,7 @@ def run(
     truth
         The jobs as they are: when they arrive, what is left of them.
     scheduler
-        Decides; knows `Truth.told` and the devices only.
+        Decides; knows `TrueState.told` and the devices only.
     runtime
         Lets gangs work at the speeds that they really have.
     record
@@ -125,7 +125,7 @@ def run(
     }
     if snapshots is not None:
         now_s, ran = snapshots.resume(parts) or (now_s, ran)
-    change: Change | None = None
+    decision: Decision | None = None
     while truth.left:
         if snapshots is not None:
             snapshots.note(now_s, ran, parts)
@@ -134,17 +134,17 @@ def run(
             if truth.idle:
                 now_s = truth.next_arrival_s
                 continue
-            change = scheduler.decide(News(now_s, arrived, ran))
-            if change is not None:
-                runtime.apply(now_s, change)
-                record.changed(now_s, change)
-            length_s = scheduler.lasts_s(now_s)
-            until_s = min(scheduler.steady_s(now_s), truth.next_arrival_s)
-            if scheduler.hears:
+            decision = scheduler.decide(Event(now_s, arrived, ran))
+            if decision is not None:
+                runtime.apply(now_s, decision)
+                record.changed(now_s, decision)
+            length_s = scheduler.valid_for_s(now_s)
+            until_s = min(scheduler.unchanged_until_s(now_s), truth.next_arrival_s)
+            if scheduler.event_driven:
                 length_s = min(length_s, truth.next_arrival_s - now_s)
             stretch.under_way = length_s, until_s, truth.active.size
         length_s, until_s, active = stretch.under_way
-        over = runtime.run(now_s, length_s, until_s, to_completion=scheduler.hears)
+        over = runtime.run(now_s, length_s, until_s, to_completion=scheduler.event_driven)
         if over is None:
             continue
         stretch.under_way, (end_s, ran) = None, over
@@ -154,7 +154,7 @@ def run(
                 f"{now_s:.0f} s, and no job arrives later; {standstill.waiting()} would wait for "
                 f"ever."
             )
-        standstill.note(now_s, end_s, change, ran, runtime)
+        standstill.note(now_s, end_s, decision, ran, runtime)
         record.ran(now_s, end_s, ran, active)
         now_s = end_s
     if snapshots is not None:

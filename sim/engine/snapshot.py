@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from apportion.cluster import Cluster
-    from apportion.mechanism.scheduler import Ran
+    from apportion.mechanism.scheduler import GangProgress
     from apportion.resumable import Resumable
     from apportion.sim.deciders import AnyDecider
     from apportion.sim.elastic_workload import ElasticWorkload
@@ -82,13 +82,13 @@ class Snapshots:
         self._call = dict(call)
         self._next = time.monotonic() + seconds
 
-    def note(self, now_s: float, ran: Ran | None, parts: Mapping[str, Resumable]) -> None:
+    def note(self, now_s: float, ran: GangProgress | None, parts: Mapping[str, Resumable]) -> None:
         """Write down where the run is, unless that was done too recently."""
         if time.monotonic() >= self._next:
             self.write(now_s, ran, parts)
             self._next = time.monotonic() + self.seconds
 
-    def write(self, now_s: float, ran: Ran | None, parts: Mapping[str, Resumable]) -> None:
+    def write(self, now_s: float, ran: GangProgress | None, parts: Mapping[str, Resumable]) -> None:
         """Write down where the run is; if that fails, warn."""
         state = {
             "version": _VERSION,
@@ -105,7 +105,7 @@ class Snapshots:
                 *(now_s, self.path, error.strerror or error),
             )
 
-    def resume(self, parts: Mapping[str, Resumable]) -> tuple[float, Ran | None] | None:
+    def resume(self, parts: Mapping[str, Resumable]) -> tuple[float, GangProgress | None] | None:
         """Bring the parts of a run to where the file says; return the time and what ran last.
 
         ``None`` if there is no file: the run begins.

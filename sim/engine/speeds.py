@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from apportion.mechanism.devices import Held
     from apportion.mechanism.machines import Layout
     from apportion.mechanism.scheduler import Gangs
-    from apportion.sim.engine.truth import Truth
+    from apportion.sim.engine.true_state import TrueState
 
     Bools = NDArray[np.bool_]
     Floats = NDArray[np.float64]
@@ -101,7 +101,7 @@ class TableSpeeds(Speeds):
 
     apart = True
 
-    def __init__(self, truth: Truth, layout: Layout | None = None) -> None:
+    def __init__(self, truth: TrueState, layout: Layout | None = None) -> None:
         self._truth = truth
         self._split: ByPlace[bool] | None = None
         if layout is not None and truth.split_ratio is not None:

@@ -8,9 +8,9 @@ from apportion.errors import SolveError, written
 from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
-    from apportion.mechanism.scheduler import Change, Ran
+    from apportion.mechanism.scheduler import Decision, GangProgress
     from apportion.sim.engine.loop import Runtime
-    from apportion.sim.engine.truth import Truth
+    from apportion.sim.engine.true_state import TrueState
 
 __all__ = ["Standstill"]
 
@@ -41,12 +41,17 @@ class Standstill(Resumable):
 
     kept = ("_quiet", "_at", "_decided")
 
-    def __init__(self, truth: Truth, name: str) -> None:
+    def __init__(self, truth: TrueState, name: str) -> None:
         self._truth, self._name, self._quiet = truth, name, 0
         self._at, self._decided = (-1.0, 0), 0
 
     def note(
-        self, now_s: float, end_s: float, change: Change | None, ran: Ran, runtime: Runtime
+        self,
+        now_s: float,
+        end_s: float,
+        decision: Decision | None,
+        ran: GangProgress,
+        runtime: Runtime,
     ) -> None:
         """Take down what has come of a decision, from `now_s` to `end_s`.
 
@@ -61,7 +66,7 @@ class Standstill(Resumable):
         if ran.rate.dot(ran.worked_s):
             self._quiet = 0
             return
-        starts = ran.gangs.job < 0 if change is None else change.starts
+        starts = ran.gangs.job < 0 if decision is None else decision.starts
         if self._truth.more_come or runtime.awaits(starts):
             return
         self._quiet += 1
@@ -83,7 +88,7 @@ class Standstill(Resumable):
         if self._decided >= _FOR_EVER:
             raise SolveError(
                 f"{self._name} has decided {_FOR_EVER:,} times at {now_s:.0f} s, each time for 0 s "
-                f"(lasts_s); {self.waiting()} would wait for ever."
+                f"(valid_for_s); {self.waiting()} would wait for ever."
             )
 
     def waiting(self) -> str:

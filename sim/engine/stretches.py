@@ -11,7 +11,7 @@ from apportion.mechanism.repetition import running_sums
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from apportion.mechanism.scheduler import Ran
+    from apportion.mechanism.scheduler import GangProgress
 
     Floats = NDArray[np.float64]
 
@@ -21,7 +21,7 @@ __all__ = ["one_after_the_other", "repeats"]
 _AT_ONCE = 500
 
 
-def one_after_the_other(first: Ran, second: Ran) -> Ran:
+def one_after_the_other(first: GangProgress, second: GangProgress) -> GangProgress:
     """Return what two stretches with the same gangs have brought together."""
     worked_s = first.worked_s + second.worked_s
     steps = first.rate * first.worked_s + second.rate * second.worked_s

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apportion.kinds import open_doors
+from apportion.annotations import open_doors
 from apportion.sim.inference.arrival_times import Bursts
 from apportion.sim.inference.fewest import FewestGpus, fewest_gpus
 from apportion.sim.inference.generate import generate_requests

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from apportion.annotations import explained
 from apportion.checks import number
 from apportion.errors import InputError
-from apportion.kinds import explained
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

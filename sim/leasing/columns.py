@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.mechanism.about import About
-    from apportion.mechanism.scheduler import Change, Ran
-    from apportion.sim.engine.truth import Truth
+    from apportion.mechanism.scheduler import Decision, GangProgress
+    from apportion.sim.engine.true_state import TrueState
 
     Floats = NDArray[np.float64]
 
@@ -51,7 +51,7 @@ class LeaseColumns(Columns):
 
     in_place = True
 
-    def __init__(self, truth: Truth, told: About, lease_s: float) -> None:
+    def __init__(self, truth: TrueState, told: About, lease_s: float) -> None:
         self._truth, self._layout = truth, told.layout
         self._log = IntervalLog(told.cluster.accelerators, lease_s)
         self._log.start(truth.next_arrival_s)
@@ -73,21 +73,21 @@ class LeaseColumns(Columns):
         done_s: Floats = self._compute_s - self._left_s + self._beyond_s
         return done_s
 
-    def changed(self, now_s: float, change: Change) -> None:
+    def changed(self, now_s: float, decision: Decision) -> None:
         """Write down how many GPUs are held at which tier from now on."""
-        gangs, log = change.gangs, self._log
+        gangs, log = decision.gangs, self._log
         log.advance(now_s)
-        log.preemptions += change.stop.size
-        new = gangs.job[change.starts].tolist()
-        for job, held in zip(new, compress(gangs.devices, change.starts), strict=True):
+        log.preemptions += decision.stop.size
+        new = gangs.job[decision.starts].tolist()
+        for job, held in zip(new, compress(gangs.devices, decision.starts), strict=True):
             self._kind[job], self._tier[job] = held[0], tier_of(self._layout.placement(held))
         log.active, log.running = self._truth.active.size, gangs.job.size
         option = gangs.option * len(TIERS) + self._tier[gangs.job]
         gpus = np.bincount(option, gangs.gpus, self._types * len(TIERS))
         log.gpus = gpus.astype(int).tolist()
-        log.offered |= change.resolved
+        log.offered |= decision.resolved
 
-    def ran(self, now_s: float, end_s: float, ran: Ran, active: int) -> None:
+    def ran(self, now_s: float, end_s: float, ran: GangProgress, active: int) -> None:
         """Book the time that jobs had their GPUs, and what they did with it."""
         job, option = ran.gangs.job, ran.gangs.option
         self._log.advance(end_s)
@@ -104,7 +104,7 @@ class LeaseColumns(Columns):
             self._finish(ran)
             self._log.active = self._truth.active.size
 
-    def _finish(self, ran: Ran) -> None:
+    def _finish(self, ran: GangProgress) -> None:
         """Write down completions, and what rounding has left of the work."""
         slowdown, slower = np.zeros((2, self._truth.jobs))
         speed = self._truth.speed[ran.gangs.job, ran.gangs.option]

@@ -48,10 +48,10 @@ def leases(mechanism: Leases, decider: Any, about: AboutRun) -> Parts:
         return offered(about, told, knowing.make(told), terms)
     about.settings["checkpoint_seconds_per_gpu"] = 0.0
     scheduler = decider.make(told)
-    if not scheduler.hears:
+    if not scheduler.event_driven:
         raise InputError(
-            f"{decider.label!r} is deaf between its own times (hears = False); under leases it has "
-            f"to hear of arrivals and completions."
+            f"{decider.label!r} decides at times of its own only (event_driven = False); "
+            f"under leases it has to hear of arrivals and completions."
         )
     return offered(about, told, scheduler, terms)
 

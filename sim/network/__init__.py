@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apportion.kinds import open_doors
+from apportion.annotations import open_doors
 from apportion.sim.network.analytic import AnalyticNetwork
 from apportion.sim.network.calibration import (
     AlphaBeta,

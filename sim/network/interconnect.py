@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from apportion.annotations import check_fields
 from apportion.checks import choice, number, seconds, whole
 from apportion.cluster import TIERS
 from apportion.errors import InputError
-from apportion.kinds import check_fields
 from apportion.sim.network.collectives import ALL_REDUCES
 from apportion.sim.network.shapes import Shape, gpus_of, machines_of
 

@@ -6,9 +6,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from apportion.annotations import explained
 from apportion.checks import LARGEST_NUMBER, choice, listed, number
 from apportion.errors import InputError, written
-from apportion.kinds import explained
 from apportion.sim.network.fair_shares import max_min_rates
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from apportion.annotations import explained
 from apportion.checks import choice, label, number
 from apportion.errors import InputError, written
-from apportion.kinds import explained
 from apportion.sim.network.collectives import COLLECTIVES, Cost
 from apportion.sim.network.message_orders import end_in_orders_s
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from apportion.annotations import checked
 from apportion.checks import mapping
 from apportion.cluster import Cluster
 from apportion.errors import InputError, unknown_name, written
-from apportion.kinds import checked
 from apportion.registry import Registry
 from apportion.sim.network.analytic import AnalyticNetwork
 from apportion.sim.network.cassini import CassiniNetwork

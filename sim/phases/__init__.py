@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apportion.kinds import open_doors
+from apportion.annotations import open_doors
 from apportion.sim.network.fair_shares import max_min_rates
 from apportion.sim.phases.engine import PhaseRun, run_phases
 from apportion.sim.phases.priorities import crux_priorities, gpu_intensity

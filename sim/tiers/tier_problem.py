@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from apportion.cluster import Cluster
     from apportion.mechanism.devices import Held
     from apportion.mechanism.job_table import JobTable
-    from apportion.mechanism.scheduler import Ran
+    from apportion.mechanism.scheduler import GangProgress
     from apportion.sim.beliefs import Believed
 
     Floats = NDArray[np.float64]
@@ -75,7 +75,7 @@ class TierOptions:
         """Take over what is believed of jobs."""
         self.table.speed[jobs] = at_tiers(self.believed.speed[jobs], self._slowdown[jobs])
 
-    def by_itself(self, ran: Ran) -> Ran:
+    def by_itself(self, ran: GangProgress) -> GangProgress:
         """Return what ran at the speeds that its gangs have on the types, wherever they are."""
         gangs = ran.gangs
         each = zip(gangs.job.tolist(), gangs.devices, strict=True)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from apportion.mechanism.offers import WaitingJobs
     from apportion.mechanism.offers.leased_jobs import LeasedJobs
     from apportion.mechanism.offers.rules import Rule
-    from apportion.mechanism.scheduler import Ran
+    from apportion.mechanism.scheduler import GangProgress
     from apportion.mechanism.shares import Shares
     from apportion.policies import Instance, Policy
     from apportion.sim.about import AboutRun
@@ -91,7 +91,7 @@ class TieredResolver(Resolver):
         self.jobs.active = self._options.told.active
         return super().solve(now_s)
 
-    def observe(self, ran: Ran) -> Ints:
+    def observe(self, ran: GangProgress) -> Ints:
         """Learn from what ran; return the jobs whose believed speeds moved."""
         moved = super().observe(self._options.by_itself(ran))
         if moved.size:
@@ -262,7 +262,7 @@ class TierShares(Resumable):
         """How often the policy was solved, and how long that took."""
         return self.resolver.asked
 
-    def observe(self, ran: Ran) -> None:
+    def observe(self, ran: GangProgress) -> None:
         """Learn from what ran."""
         moved = self.resolver.observe(ran)
         if moved.size:

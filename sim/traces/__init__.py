@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apportion.kinds import open_doors
+from apportion.annotations import open_doors
 from apportion.sim.traces.oracle import read_oracle, read_pair_oracle, read_throughputs
 from apportion.sim.traces.pollux import read_pollux_profile, read_pollux_workload
 from apportion.sim.traces.read import TRACE_FORMATS, read_workload

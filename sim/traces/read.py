@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
+from apportion.annotations import checked
 from apportion.checks import choice, whole
 from apportion.checks import seed as check_seed
 from apportion.errors import InputError
-from apportion.kinds import checked
 from apportion.registry import Registry
 from apportion.sim.traces import elasticflow, gavel, helios, jobs_csv, microsoft_itp, philly
 from apportion.sim.traces.assemble import ReadOptions

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from apportion.mechanism.offers import OfferScheduler
     from apportion.mechanism.orders import ORDERS, Order
     from apportion.mechanism.queue import QueueScheduler
-    from apportion.mechanism.stay import GatedScheduler
+    from apportion.mechanism.run_to_completion import GatedScheduler
     from apportion.mechanism.time_shifts import (
         CommunicationProfile,
         Compatibility,
@@ -135,7 +135,7 @@ _HOMES = {
     "apportion.mechanism.offers": ["OfferScheduler"],
     "apportion.mechanism.orders": ["ORDERS", "Order"],
     "apportion.mechanism.queue": ["QueueScheduler"],
-    "apportion.mechanism.stay": ["GatedScheduler"],
+    "apportion.mechanism.run_to_completion": ["GatedScheduler"],
     "apportion.mechanism.time_shifts": [
         "CommunicationProfile",
         "Compatibility",
@@ -320,7 +320,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME_OF:
         raise AttributeError(f"module 'apportion' has no attribute {name!r}")
     home = importlib.import_module(_HOME_OF[name])
-    value = importlib.import_module("apportion.kinds").at_the_door(getattr(home, name))
+    value = importlib.import_module("apportion.annotations").at_the_door(getattr(home, name))
     globals()[name] = value
     return value
 

@@ -3,7 +3,7 @@
 Every function takes what a user gave and the name of what it is for. It returns the value as the
 type that the rest of the code expects, or raises `InputError` that says what would be valid.
 Tables are checked by `apportion.table_checks`, kinds that follow from annotations by
-`apportion.kinds`. Nothing here loads numpy, so that the command line can use it at once.
+`apportion.annotations`. Nothing here loads numpy, so that the command line can use it at once.
 """
 
 from __future__ import annotations

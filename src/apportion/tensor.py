@@ -14,7 +14,6 @@ import pandas as pd
 from apportion.checks import LARGEST_COUNT, LARGEST_NUMBER, mapping
 from apportion.combination_rows import check_members, combination_table
 from apportion.errors import InputError, written
-from apportion.given import cluster_of, jobs_table, labelled_array, no_workers
 from apportion.jobs import order_of_submission
 from apportion.option_labels import (
     OPTION_LEVELS,
@@ -23,6 +22,7 @@ from apportion.option_labels import (
     name_in_cluster,
     written_option,
 )
+from apportion.problem_inputs import cluster_of, jobs_table, labelled_array, no_workers
 from apportion.table_checks import as_floats, check_unique, table
 from apportion.whole_files import writing
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.cluster import Cluster
-    from apportion.given import Jobs, Workers
+    from apportion.problem_inputs import Jobs, Workers
 
     Throughputs: TypeAlias = "ThroughputTensor | pd.DataFrame | Mapping[Any, Any] | Sequence[Sequence[float]] | NDArray[Any]"  # noqa: E501
 

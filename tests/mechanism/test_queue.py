@@ -228,12 +228,12 @@ def test_schedulers_cannot_write_what_they_are_told(how: str) -> None:
     class Mine:
         """A scheduler of one's own, by the queue."""
 
-        hears = True
+        event_driven = True
 
         def start(self, about: Any) -> None:
             self.about = about
 
-        def decide(self, news: Any) -> Any:
+        def decide(self, event: Any) -> Any:
             tries(self.about.jobs, [])
             raise KeyboardInterrupt
 

@@ -12,10 +12,10 @@ import pytest
 from tests.seeds import ranges_of_seeds, sampled
 
 import apportion as ap
+from apportion.mechanism.core_rows import CoreRows
 from apportion.mechanism.devices import Devices
 from apportion.mechanism.offers.holders import Holders
 from apportion.mechanism.placements import PLACEMENTS, Strategy
-from apportion.mechanism.roster import Roster
 from apportion.mechanisms import MECHANISMS
 from apportion.sim.contention.runtime import Iterating
 from apportion.sim.engine import Fluid
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.gang_round import GangRound
     from apportion.mechanism.placements import Gang
-    from apportion.mechanism.scheduler import Change, Gangs
+    from apportion.mechanism.scheduler import Decision, Gangs
 
 CLUSTER = ap.Cluster({"v100": 4, "p100": 4, "k80": 4}, gpus_per_machine=2)
 RACKS = ap.Cluster.of_racks(2, machines_per_rack=2, gpus_per_machine=4)
@@ -260,9 +260,9 @@ def test_a_joiner_that_starts_for_free_is_caught(monkeypatch: pytest.MonkeyPatch
     pairs = ap.PairThroughputs(np.ones((1, 1, 1)), np.ones((1, 1)), keys, accelerators=("v100",))
     jobs = pd.DataFrame({"job_type": "m", "total_steps": 3600.0, "arrival_s": [0.0, 300.0]})
     load = ap.Workload("two", jobs, pd.DataFrame({"v100": [1.0]}, index=keys), pairs=pairs)
-    lines = Roster.lines
+    lines = CoreRows.lines
 
-    def of_gangs(roster: Roster, chosen: GangRound) -> tuple[Gangs, Any]:
+    def of_gangs(roster: CoreRows, chosen: GangRound) -> tuple[Gangs, Any]:
         gangs, starts = lines(roster, chosen)
         first = np.arange(starts.size) if gangs.mate is None else gangs.mate
         return gangs, starts & starts[first]
@@ -279,7 +279,7 @@ def test_a_joiner_that_starts_for_free_is_caught(monkeypatch: pytest.MonkeyPatch
         ap.check_schedule(shared, load, "v100=1", sharing=True)
 
     check()
-    monkeypatch.setattr(Roster, "lines", of_gangs)
+    monkeypatch.setattr(CoreRows, "lines", of_gangs)
     with pytest.raises(AssertionError, match="lost at the start of each"):
         check()
 
@@ -288,7 +288,7 @@ def test_racks_that_give_a_gpu_twice_are_caught(monkeypatch: pytest.MonkeyPatch)
     """Every gang that fits is told that it has the first machine."""
     change = Holders.change
 
-    def first(holders: Holders, *args: Any, **settings: Any) -> Change:
+    def first(holders: Holders, *args: Any, **settings: Any) -> Decision:
         made = change(holders, *args, **settings)
         devices = [
             (kind, [*range(len(held))] if len(held) <= 4 else held)
@@ -321,12 +321,12 @@ class Observer:
     def _watch(self, monkeypatch: pytest.MonkeyPatch, runtime: Any) -> None:
         apply = runtime.apply
 
-        def watched(self_: Any, now_s: float, change: Change) -> None:
+        def watched(self_: Any, now_s: float, decision: Decision) -> None:
             held = {gang: place for each in self._made for gang, place in each.held.items()}
-            lines = zip(change.gangs.job.tolist(), change.gangs.gang.tolist(), strict=True)
+            lines = zip(decision.gangs.job.tolist(), decision.gangs.gang.tolist(), strict=True)
             there = {job: (held[gang][0], tuple(held[gang][1])) for job, gang in lines}
             self.seen.append((now_s, there))
-            apply(self_, now_s, change)
+            apply(self_, now_s, decision)
 
         monkeypatch.setattr(runtime, "apply", watched)
 

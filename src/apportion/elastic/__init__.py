@@ -6,6 +6,7 @@ them: what the page on elastic training (``docs/elastic.md``) speaks of. Nothing
 
 from __future__ import annotations
 
+from apportion.annotations import open_doors
 from apportion.estimators.goodput import (
     LEARNING_RATE_RULES,
     BatchLimits,
@@ -31,7 +32,6 @@ from apportion.estimators.goodput import (
     learning_rate_factor,
     noise_scale,
 )
-from apportion.kinds import open_doors
 from apportion.mechanism.configurations import (
     GANG_SIZES,
     RESTARTS,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from apportion.annotations import open_doors
 from apportion.experiments.comparisons import Comparison, compare
 from apportion.experiments.plan import Plan
 from apportion.experiments.sweeps import Sweep, plan_sweep, sweep
-from apportion.kinds import open_doors
 
 __all__ = ["Comparison", "Plan", "Sweep", "compare", "plan_sweep", "sweep"]
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass, fields
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from apportion.annotations import check_fields
 from apportion.checks import number
 from apportion.checks import seconds as check_seconds
 from apportion.errors import InputError, unknown_name
-from apportion.kinds import check_fields
 from apportion.names import check_known
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ Nothing here simulates; everything takes finished runs. Plots need matplotlib
 
 from __future__ import annotations
 
-from apportion.kinds import open_doors
+from apportion.annotations import open_doors
 from apportion.report.day_plots import day_figure
 from apportion.report.html import report_page, summary_html
 from apportion.report.plots import PLOT_KINDS, kinds_of, plot

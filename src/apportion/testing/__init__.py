@@ -13,7 +13,7 @@ def test_a_run():
 
 from __future__ import annotations
 
-from apportion.kinds import open_doors
+from apportion.annotations import open_doors
 from apportion.testing.policy import check_policy
 from apportion.testing.schedule import check_schedule
 from apportion.testing.scheduler import check_scheduler

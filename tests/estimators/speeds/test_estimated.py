@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 NAN = np.nan
 
 
-class Ran(NamedTuple):
+class GangProgress(NamedTuple):
     job: Any
     column: Any
 
@@ -39,7 +39,7 @@ def believed(**options: Any) -> EstimatedSpeeds:
 
 
 def run(beliefs: EstimatedSpeeds, job: Any, column: int, speed: float, seconds: float = 60) -> Any:
-    return beliefs.observe(Ran([job], [column]), [speed * seconds], [seconds])
+    return beliefs.observe(GangProgress([job], [column]), [speed * seconds], [seconds])
 
 
 def as_modelled(measured: dict[int, float], optimism: float, counts: Any = None) -> Floats:
@@ -78,7 +78,7 @@ def test_repeats_are_averaged_in_logarithms() -> None:
     modelled = as_modelled({2: 5.0, 7: 3.0}, 0.0, np.eye(12)[[2]] * 3 + np.eye(12)[[7]])
     np.testing.assert_allclose(beliefs.expected(["a"])[0, [1, 9]], modelled[[1, 9]], rtol=1e-9)
     at_once = believed()
-    gangs = Ran(["a", "a", "a", "a"], [2, 7, 2, 2])
+    gangs = GangProgress(["a", "a", "a", "a"], [2, 7, 2, 2])
     at_once.observe(gangs, [285.0, 180.0, 300.0, 300.0 / 0.95], [60.0] * 4)
     np.testing.assert_allclose(at_once.expected(["a"]), beliefs.expected(["a"]), rtol=1e-12)
 
@@ -185,7 +185,7 @@ def test_short_runs_say_nothing_and_small_changes_are_not_told() -> None:
 def test_failed_runs_and_declared_cells_are_zero_for_good() -> None:
     beliefs = believed()
     assert beliefs.cannot_run([5, 5], [3, 4]) == [5]
-    assert beliefs.observe(Ran([5], [0]), [0.0], [120.0]) == [5]
+    assert beliefs.observe(GangProgress([5], [0]), [0.0], [120.0]) == [5]
     run(beliefs, 5, 1, 7.0)
     run(beliefs, 5, 6, 4.0)
     beliefs.refit()
@@ -223,10 +223,10 @@ def test_a_new_fit_learns_from_what_has_run() -> None:
     truth = drawn(0, 212)[12:]
     first, last = truth[:150], truth[150:]
     beliefs = believed(noise=0.01, optimism=0.0)
-    everywhere = Ran(np.repeat(np.arange(150), 12), np.tile(np.arange(12), 150))
+    everywhere = GangProgress(np.repeat(np.arange(150), 12), np.tile(np.arange(12), 150))
     beliefs.observe(everywhere, 100 * first.ravel(), np.full(1800, 100))
     new = np.arange(150, 200)
-    somewhere = Ran(np.repeat(new, 3), np.tile([0, 5, 11], 50))
+    somewhere = GangProgress(np.repeat(new, 3), np.tile([0, 5, 11], 50))
     beliefs.observe(somewhere, 100 * last[:, [0, 5, 11]].ravel(), np.full(150, 100))
     errors = []
     for _ in range(2):
@@ -259,7 +259,9 @@ def test_a_run_goes_on_from_its_state(options: dict[str, Any]) -> None:
         rng = np.random.default_rng(seed)
         beliefs.admit(range(20), ["odd" if job % 2 else "even" for job in range(20)])
         job, column = rng.integers(0, 20, 15), rng.integers(0, 12, 15)
-        moved = beliefs.observe(Ran(job, column), 50 * JOBS[job, column], np.full(15, 50.0))
+        moved = beliefs.observe(
+            GangProgress(job, column), 50 * JOBS[job, column], np.full(15, 50.0)
+        )
         return [moved, beliefs.cannot_run([int(job[0])], [int(column[0])])]
 
     for beliefs in (whole, halves):
@@ -312,19 +314,29 @@ def test_bad_options_are_named(options: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize(
     ("gangs", "steps", "seconds", "message"),
     [
-        (Ran([1, 2], [0, 0]), [50.0, NAN], [60.0, 60.0], "The steps are nan"),
-        (Ran([1, 2], [0, 0]), [50.0, 1.0], [60.0, -1.0], "The seconds are -1.0"),
-        (Ran([1, 2], [0, 0]), [50.0, 1.0], [60.0, np.inf], "The seconds are inf"),
-        (Ran([1, 2], [0, 12]), [50.0, 1.0], [60.0, 60.0], "There is no column 12; valid: 0 to 11"),
-        (Ran([1, 2], [0, 0.5]), [50.0, 1.0], [60.0, 60.0], "There is no column 0.5"),
-        (Ran([1, 2], [0, NAN]), [50.0, 1.0], [60.0, 60.0], "There is no column nan"),
-        (Ran([1, 2], [0]), [50.0, 1.0], [60.0, 60.0], r"2 jobs and columns of shape \(1,\)"),
-        (Ran([1, 2], [0, 0]), [50.0], [60.0, 60.0], r"2 jobs and steps of shape \(1,\)"),
-        (Ran([1, 2.5], [0, 0]), [50.0, 1.0], [60.0, 60.0], "A job is 2.5"),
-        (Ran([1, True], [0, 0]), [50.0, 1.0], [60.0, 60.0], "A job is True"),
-        (Ran("ab", [0, 0]), [50.0, 1.0], [60.0, 60.0], "jobs is 'ab'"),
+        (GangProgress([1, 2], [0, 0]), [50.0, NAN], [60.0, 60.0], "The steps are nan"),
+        (GangProgress([1, 2], [0, 0]), [50.0, 1.0], [60.0, -1.0], "The seconds are -1.0"),
+        (GangProgress([1, 2], [0, 0]), [50.0, 1.0], [60.0, np.inf], "The seconds are inf"),
+        (
+            GangProgress([1, 2], [0, 12]),
+            [50.0, 1.0],
+            [60.0, 60.0],
+            "There is no column 12; valid: 0 to 11",
+        ),
+        (GangProgress([1, 2], [0, 0.5]), [50.0, 1.0], [60.0, 60.0], "There is no column 0.5"),
+        (GangProgress([1, 2], [0, NAN]), [50.0, 1.0], [60.0, 60.0], "There is no column nan"),
+        (
+            GangProgress([1, 2], [0]),
+            [50.0, 1.0],
+            [60.0, 60.0],
+            r"2 jobs and columns of shape \(1,\)",
+        ),
+        (GangProgress([1, 2], [0, 0]), [50.0], [60.0, 60.0], r"2 jobs and steps of shape \(1,\)"),
+        (GangProgress([1, 2.5], [0, 0]), [50.0, 1.0], [60.0, 60.0], "A job is 2.5"),
+        (GangProgress([1, True], [0, 0]), [50.0, 1.0], [60.0, 60.0], "A job is True"),
+        (GangProgress("ab", [0, 0]), [50.0, 1.0], [60.0, 60.0], "jobs is 'ab'"),
         (3, [50.0, 1.0], [60.0, 60.0], "need `job` and `column`"),
-        (Ran([1, 2], [0, 0]), ["x", 1.0], [60.0, 60.0], "`steps` holds something"),
+        (GangProgress([1, 2], [0, 0]), ["x", 1.0], [60.0, 60.0], "`steps` holds something"),
     ],
 )
 def test_bad_runs_are_named_and_teach_nothing(

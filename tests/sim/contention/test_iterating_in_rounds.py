@@ -1,4 +1,4 @@
-"""The runtime of iterations under a scheduler that is deaf between rounds."""
+"""The runtime of iterations under a scheduler that decides at rounds only."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pytest
 import apportion as ap
 from apportion.mechanism.devices import Devices
 from apportion.mechanism.gates import get_gate
-from apportion.mechanism.scheduler import Change, Gangs
+from apportion.mechanism.scheduler import Decision, Gangs
 from apportion.sim.contention import ETHERNET_10G, PlainEngine, all_reduced
 from apportion.sim.contention.runtime import Iterating, LinkMap
-from apportion.sim.engine import Truth
+from apportion.sim.engine import TrueState
 
 if TYPE_CHECKING:
     from apportion.sim.about import AboutRun, Parts
@@ -24,7 +24,7 @@ COMPUTE_S, SIZE = 1.0, 1e9
 ALONE_S = COMPUTE_S + ETHERNET_10G.startup_s + SIZE * ETHERNET_10G.s_per_byte
 
 
-def iterating(truth: Truth) -> Iterating:
+def iterating(truth: TrueState) -> Iterating:
     links = LinkMap(Devices.of(CLUSTER).layout)
     engine = PlainEngine(links.gpus, links.links, ETHERNET_10G, get_gate("at_most_1"))
     work = all_reduced(0.25, 0.75, SIZE, startup_s=ETHERNET_10G.startup_s)
@@ -75,9 +75,9 @@ def test_a_start_costs_its_time() -> None:
 
 def test_pairs_are_refused() -> None:
     workload = jobs([2], [3.0])
-    truth = Truth(workload, CLUSTER)
+    truth = TrueState(workload, CLUSTER)
     runtime = iterating(truth)
     one = np.zeros(1, dtype=np.intp)
     gangs = Gangs(one, one, one, one + 2, mate=one)
     with pytest.raises(ap.InputError, match="without space sharing"):
-        runtime.apply(0.0, Change(gangs, np.ones(1, dtype=bool)))
+        runtime.apply(0.0, Decision(gangs, np.ones(1, dtype=bool)))

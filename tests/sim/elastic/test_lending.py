@@ -71,16 +71,16 @@ def test_worth_to_jobs_that_have_just_begun() -> None:
     for name, gpus in (("price", own), ("last_price", own + more)):
         low, high = price(speedup, gpus)
         assert low - 1e-6 <= then[name] <= high + 1e-6
-    lasts_s = min(run.length_s, 7200.0) - 3600.0
-    assert then["job_hours"] == pytest.approx(then["gain"] * lasts_s / 3600)
+    valid_for_s = min(run.length_s, 7200.0) - 3600.0
+    assert then["job_hours"] == pytest.approx(then["gain"] * valid_for_s / 3600)
 
 
 def test_idle_gpus_add_up() -> None:
     run = serving()
     table = lending_value(run, training([0.0], ["small_vision"]), 2, interval_s=600.0)
-    lasts_s = np.minimum(600.0, run.length_s - table["from_s"])
+    valid_for_s = np.minimum(600.0, run.length_s - table["from_s"])
     idle = run.gpu_hours[["free", "warm"]].sum()
-    assert (table["idle_gpus"] * lasts_s).sum() / 3600 == pytest.approx(idle)
+    assert (table["idle_gpus"] * valid_for_s).sum() / 3600 == pytest.approx(idle)
     assert (table["erlangs"] * 600.0).sum() == pytest.approx(run.asked["duration_s"].sum())
     assert (table["gain"] >= 0).all()
 

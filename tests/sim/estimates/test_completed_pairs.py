@@ -16,7 +16,7 @@ import apportion as ap
 from apportion.errors import InputError
 from apportion.sim.beliefs import Told
 from apportion.sim.beliefs.completed_pairs import CompletedPairs
-from apportion.sim.engine.truth import Truth
+from apportion.sim.engine.true_state import TrueState
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +32,7 @@ def some_jobs(seed: int, jobs: int = 20) -> Workload:
 
 
 def believed_and_true(load: Workload, options: CompletedPairs) -> tuple[Any, Any]:
-    truth = Truth(load, CLUSTER)
+    truth = TrueState(load, CLUSTER)
     assert truth.beside is not None
     return options.start(truth, load, CLUSTER), truth.beside
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from apportion.sim.beliefs import Beliefs, Believed
-    from apportion.sim.engine.truth import Truth
+    from apportion.sim.engine.true_state import TrueState
 
 THREE = Cluster.of_racks({"v100": 1, "p100": 1, "k80": 1}, machines_per_rack=2, gpus_per_machine=4)
 TWO = Cluster.of_racks({"v100": 2, "k80": 2}, machines_per_rack=2, gpus_per_machine=4)
@@ -95,7 +95,7 @@ class Kept:
     def __init__(self, beliefs: Beliefs) -> None:
         self._beliefs = beliefs
 
-    def start(self, truth: Truth, workload: Workload, cluster: Cluster) -> Believed:
+    def start(self, truth: TrueState, workload: Workload, cluster: Cluster) -> Believed:
         self.true, self.held_s = truth.speed.copy(), truth.held_s
         self.believed = self._beliefs.start(truth, workload, cluster)
         return self.believed

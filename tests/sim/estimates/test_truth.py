@@ -15,7 +15,7 @@ import apportion as ap
 from apportion.errors import InputError
 from apportion.mechanism.scheduler import Gangs
 from apportion.sim.beliefs import Agnostic, Told
-from apportion.sim.engine import Truth
+from apportion.sim.engine import TrueState
 
 GPUS = {"k80": 3, "v100": 5}
 
@@ -52,7 +52,7 @@ def isolated_rate(load: ap.Workload, job: int, active: int) -> float:
 def test_books_are_those_kept_by_hand(seed: int) -> None:
     rng = np.random.default_rng(seed)
     load = drawn(rng, int(rng.integers(1, 8)))
-    truth = Truth(load, ap.Cluster(GPUS, prices_per_gpu_hour={"k80": 1.0, "v100": 3.0}))
+    truth = TrueState(load, ap.Cluster(GPUS, prices_per_gpu_hour={"k80": 1.0, "v100": 3.0}))
     jobs = load.jobs.reset_index(drop=True)
     left: dict[int, float] = dict(enumerate(jobs["total_steps"].tolist()))
     isolated_s, held_s = dict.fromkeys(left, 0.0), {(j, k): 0.0 for j in left for k in range(2)}
@@ -83,7 +83,7 @@ def test_books_are_those_kept_by_hand(seed: int) -> None:
             assert truth.completion_s[gone] == now_s
             done.append(gone)
         if rng.random() < 0.3:
-            again = Truth(load, ap.Cluster(GPUS))
+            again = TrueState(load, ap.Cluster(GPUS))
             again.restore(json.loads(json.dumps(truth.state())))
             assert again.state() == truth.state()
             truth = again
@@ -103,7 +103,7 @@ def test_books_are_those_kept_by_hand(seed: int) -> None:
 
 def test_policies_are_told_of_active_jobs_only() -> None:
     load = drawn(np.random.default_rng(4), 6)
-    truth = Truth(load, ap.Cluster(GPUS))
+    truth = TrueState(load, ap.Cluster(GPUS))
     truth.admit(10.3)
     here = load.jobs.reset_index(drop=True).loc[lambda jobs: jobs["arrival_s"] <= 10.3]
     gone, first = here.index[0], here.index[1]
@@ -129,7 +129,7 @@ def test_policies_are_told_of_active_jobs_only() -> None:
 
 def test_arrivals_are_heard_of_at_ticks_and_not_before() -> None:
     load = drawn(np.random.default_rng(4), 6)
-    truth = Truth(load, ap.Cluster(GPUS), tick_s=0.5)
+    truth = TrueState(load, ap.Cluster(GPUS), tick_s=0.5)
     at_once = int((load.jobs["arrival_s"] == 0).sum())
     assert truth.admit(0.0).size == at_once
     assert truth.next_arrival_s in (10.5, 21.0)
@@ -143,14 +143,14 @@ def test_a_job_that_can_run_nowhere_is_named() -> None:
     speeds.iloc[3, 0] = 0.0
     name = load.jobs.index[3]
     with pytest.raises(InputError, match=rf"[Jj]ob {name} .*k80"):
-        Truth(replace(load, throughputs=speeds), ap.Cluster({"k80": 3}))
+        TrueState(replace(load, throughputs=speeds), ap.Cluster({"k80": 3}))
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_who_knows_no_types_believes_the_geometric_mean(seed: int) -> None:
     load = drawn(np.random.default_rng(seed), 6)
     cluster = ap.Cluster(GPUS)
-    truth = Truth(load, cluster)
+    truth = TrueState(load, cluster)
     told = Told().start(truth, load, cluster)
     np.testing.assert_array_equal(told.speed, load.throughputs.to_numpy())
     blind = Agnostic().start(truth, load, cluster)

@@ -10,7 +10,7 @@ from apportion import policies
 from apportion.cluster import Cluster
 from apportion.policies import NetworkSensitive
 from apportion.sim import Workload, resolve, simulate
-from apportion.sim.engine.truth import Truth
+from apportion.sim.engine.true_state import TrueState
 
 
 def workload_of(speeds: dict[str, list[float]], **columns: Any) -> Workload:
@@ -38,7 +38,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[list[float]]:
 def test_the_ledger_divides_the_least_time_for_the_steps_done_by_the_time_held() -> None:
     speeds = {"v100": [2.0, 4.0, 1.0], "k80": [1.0, 1.0, 1.0]}
     steps = {"total_steps": 1000.0, "steps_remaining": [1000.0, 600.0, 1000.0]}
-    ledger = Truth(workload_of(speeds, **steps), Cluster({"v100": 1, "k80": 1}))
+    ledger = TrueState(workload_of(speeds, **steps), Cluster({"v100": 1, "k80": 1}))
     ledger.admit(0.0)
     first, both = np.array([0]), np.array([0, 1])
     ledger.work(both, np.array([200.0, 100.0]))

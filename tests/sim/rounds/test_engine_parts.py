@@ -16,11 +16,11 @@ import apportion as ap
 from apportion.errors import InputError, SolveError
 from apportion.mechanism.deciders import DECIDERS
 from apportion.mechanism.placements import Gang
-from apportion.mechanism.scheduler import NO_GANGS, Change, Gangs, News, Spells
+from apportion.mechanism.scheduler import NO_GANGS, Decision, DutyCycle, Event, Gangs
 from apportion.mechanisms import MECHANISMS
 from apportion.sim.about import AboutRun, Parts
 from apportion.sim.beliefs import Agnostic, Told
-from apportion.sim.engine import Fluid, TableSpeeds, Truth, run
+from apportion.sim.engine import Fluid, TableSpeeds, TrueState, run
 from apportion.sim.engine.snapshot import Snapshots
 from apportion.sim.given_order import by_arrival_and_id
 from apportion.sim.network.registry import NETWORKS
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from apportion.mechanism.about import About
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.placement import Placer
-    from apportion.mechanism.scheduler import Ran
+    from apportion.mechanism.scheduler import GangProgress
     from apportion.sim.beliefs import Believed
     from apportion.sim.engine import Speeds
 
@@ -47,12 +47,12 @@ def workload(steps: list[float], arrival_s: list[float]) -> ap.Workload:
 class ShortestFirst:
     """Whoever has least left runs; others wait. Moved jobs lose some seconds."""
 
-    name, hears = "Scheduler 'shortest first'", True
+    name, event_driven = "Scheduler 'shortest first'", True
 
     def __init__(self, jobs: JobTable, devices: Placer, lost_s: float = 0.0) -> None:
         self.jobs, self.devices, self.lost_s = jobs, devices, lost_s
 
-    def decide(self, news: News) -> Change:
+    def decide(self, event: Event) -> Decision:
         active, before = self.jobs.active, set(self.devices.held)
         order = active[np.argsort(self.jobs.remaining[active], kind="stable")]
         now = set(order[: int(self.jobs.capacity[0])].tolist())
@@ -61,12 +61,12 @@ class ShortestFirst:
         self.devices.place(new, [0] * len(new), [1] * len(new))
         job = np.array(sorted(now), dtype=np.intp)
         stop = np.intersect1d(np.array(sorted(before - now), dtype=np.intp), active)
-        return Change(self.devices.gangs(job), np.isin(job, new), stop, lost_s=self.lost_s)
+        return Decision(self.devices.gangs(job), np.isin(job, new), stop, lost_s=self.lost_s)
 
-    def lasts_s(self, now_s: float) -> float:
+    def valid_for_s(self, now_s: float) -> float:
         return np.inf
 
-    def steady_s(self, now_s: float) -> float:
+    def unchanged_until_s(self, now_s: float) -> float:
         return now_s
 
     def state(self) -> dict[str, Any]:
@@ -85,7 +85,7 @@ class Contended(TableSpeeds):
 
 def simulated(
     load: ap.Workload, gpus: int, kind: type[TableSpeeds] = TableSpeeds, lost_s: float = 0.0
-) -> tuple[Truth, pd.DataFrame]:
+) -> tuple[TrueState, pd.DataFrame]:
     cluster = ap.Cluster({"v100": gpus})
     about = AboutRun.of(load, cluster, ap.Queue(), {"seed": 0})
     scheduler = ShortestFirst(about.jobs, about.place().devices, lost_s)
@@ -124,16 +124,14 @@ def test_gangs_slow_each_other_down_by_another_model_of_speeds() -> None:
     ("work_s", "rest_s", "done_s"),
     [(100.0, 50.0, 360.0), (100.0, 0.0, 260.0), (125.0, 8.0, 268.0), (300.0, np.inf, 260.0)],
 )
-def test_spells_of_work_and_rest_by_hand(
-    step_s: float, work_s: float, rest_s: float, done_s: float
-) -> None:
+def test_duty_cycles_by_hand(step_s: float, work_s: float, rest_s: float, done_s: float) -> None:
     """250 s of work from 10 s on; how often somebody looks changes nothing."""
-    truth = Truth(workload([250.0], [0.0]), ap.Cluster({"v100": 1}))
+    truth = TrueState(workload([250.0], [0.0]), ap.Cluster({"v100": 1}))
     runtime, one, now_s = Fluid(truth, TableSpeeds(truth)), np.zeros(1, dtype=np.intp), 0.0
-    spells = Spells(np.array([10.0]), np.array([work_s]), np.array([rest_s]))
+    duty_cycle = DutyCycle(np.array([10.0]), np.array([work_s]), np.array([rest_s]))
     truth.admit(0.0)
     gangs = Gangs(one, one, one, one + 1)
-    runtime.apply(0.0, Change(gangs, one == 0, spells=spells))
+    runtime.apply(0.0, Decision(gangs, one == 0, duty_cycle=duty_cycle))
     while truth.left:
         now_s, ran = runtime.run(now_s, step_s, now_s, to_completion=True)
         assert ran.length_s <= step_s
@@ -143,8 +141,8 @@ def test_spells_of_work_and_rest_by_hand(
 
 def test_jobs_that_are_never_served_are_told_from_those_that_wait() -> None:
     class Nobody(ShortestFirst):
-        def decide(self, news: News) -> Change:
-            return Change(NO_GANGS, np.zeros(0, dtype=bool))
+        def decide(self, event: Event) -> Decision:
+            return Decision(NO_GANGS, np.zeros(0, dtype=bool))
 
     cluster = ap.Cluster({"v100": 1})
     about = AboutRun.of(workload([1.0], [0.0]), cluster, ap.Queue(), {"seed": 0})
@@ -160,7 +158,7 @@ class Watched:
     guess: bool = False
     seen: list[tuple[Any, Any]] = field(default_factory=list)
 
-    def start(self, truth: Truth, workload: ap.Workload, cluster: ap.Cluster) -> Believed:
+    def start(self, truth: TrueState, workload: ap.Workload, cluster: ap.Cluster) -> Believed:
         self.believed = Told().start(truth, workload, cluster)
         self.true = truth.speed
         if self.guess:
@@ -247,17 +245,17 @@ class Everybody:
         self.waiting: list[int] = []
         self.here: list[int] = []
 
-    def decide(self, news: News) -> Change:
-        if news.ran is not None:
-            done = news.ran.done.tolist()
+    def decide(self, event: Event) -> Decision:
+        if event.ran is not None:
+            done = event.ran.done.tolist()
             self.devices.release(done)
             self.here = [job for job in self.here if job not in done]
-        self.waiting += news.arrived.tolist()
+        self.waiting += event.arrived.tolist()
         new = [job for job in self.waiting if self._place(job)]
         self.waiting = [job for job in self.waiting if job not in new]
         self.here = sorted([*self.here, *new])
         job = np.array(self.here, dtype=np.intp)
-        return Change(self.devices.gangs(job), np.isin(job, new))
+        return Decision(self.devices.gangs(job), np.isin(job, new))
 
     def _place(self, job: int) -> bool:
         speed, gpus = self.jobs.speed[job], int(self.jobs.scale[job])
@@ -337,17 +335,17 @@ class Lottery:
 
 
 class Draws:
-    hears = False
+    event_driven = False
 
     def __init__(self, seconds: float, told: About, sharing: Any) -> None:
         self.seconds, self.told, self.sharing = seconds, told, sharing
         self.rng = np.random.default_rng(told.seed)
 
-    def decide(self, news: News) -> Change:
+    def decide(self, event: Event) -> Decision:
         jobs, devices = self.told.jobs, self.told.devices
         before = dict(devices.held)
         devices.release(before)
-        shares = self.sharing.solve(news.now_s).alone
+        shares = self.sharing.solve(event.now_s).alone
         with np.errstate(divide="ignore"):
             lots = self.rng.exponential(size=shares.shape) / shares
         for row, kind in zip(*np.unravel_index(lots.argsort(axis=None), lots.shape), strict=True):
@@ -356,9 +354,9 @@ class Draws:
                 devices.give(Gang(job, int(jobs.scale[job]), int(kind), jobs.job_type[job]))
         here = np.array(sorted(devices.held), dtype=int)
         moved = [devices.held[job] != before.get(job) for job in here.tolist()]
-        return Change(devices.gangs(here), starts=np.array(moved, dtype=bool))
+        return Decision(devices.gangs(here), starts=np.array(moved, dtype=bool))
 
-    def lasts_s(self, now_s: float) -> float:
+    def valid_for_s(self, now_s: float) -> float:
         return self.seconds
 
     def state(self) -> dict[str, Any]:
@@ -375,7 +373,7 @@ class Won(Columns):
     def __init__(self, jobs: int) -> None:
         self.rounds = np.zeros(jobs, dtype=int)
 
-    def ran(self, now_s: float, end_s: float, ran: Ran, active: int) -> None:
+    def ran(self, now_s: float, end_s: float, ran: GangProgress, active: int) -> None:
         self.rounds[ran.gangs.job] += ran.times
 
     def of_jobs(self, jobs: pd.DataFrame) -> dict[str, Any]:
@@ -434,16 +432,16 @@ def test_what_makes_no_parts_is_said_in_words() -> None:
             return self.made(about)
 
     class Still:
-        name, hears = "still", True
+        name, event_driven = "still", True
 
-        def decide(self, news: News) -> None: ...
+        def decide(self, event: Event) -> None: ...
 
     still: Any = Still()
     none: Any = None
     cases: list[tuple[Any, dict[str, Any], str]] = [
         (Nothing, {}, r"class Nothing; write mechanism=Nothing\(\)"),
         (Nothing(lambda about: 3), {}, "'Nothing' makes 3; .* must return apportion.sim.about"),
-        (Nothing(lambda about: Parts(still, about.fluid())), {}, "has no lasts_s"),
+        (Nothing(lambda about: Parts(still, about.fluid())), {}, "has no valid_for_s"),
         (Nothing(lambda about: Parts(still, still)), {}, "has no apply"),
         (Nothing(lambda about: Parts(none, about.fluid())), {}, "the scheduler None; .* decide"),
         (Nothing(lambda about: Parts(still, about.fluid(), None, none)), {}, "the columns None"),
@@ -538,8 +536,8 @@ def stopping(left: list[int]) -> Any:
 
 
 WRONG: dict[str, tuple[Any, str]] = {
-    "nothing": (lambda own, made: "all", "must return a Change or None"),
-    "no gangs": (lambda own, made: made._replace(gangs="all"), "must return a Change or None"),
+    "nothing": (lambda own, made: "all", "must return a Decision or None"),
+    "no gangs": (lambda own, made: made._replace(gangs="all"), "must return a Decision or None"),
     "absent": (
         lambda own, made: made._replace(gangs=made.gangs._replace(job=made.gangs.job + 90)),
         "which is not there",
@@ -573,11 +571,11 @@ WRONG: dict[str, tuple[Any, str]] = {
 
 @pytest.mark.parametrize("wrong", list(WRONG))
 def test_what_a_mechanism_of_ones_own_cannot_do_is_said_in_words(wrong: str) -> None:
-    change, words = WRONG[wrong]
+    decision, words = WRONG[wrong]
 
     class Wrong(Everybody):
-        def decide(self, news: News) -> Any:
-            return change(self, super().decide(news))
+        def decide(self, event: Event) -> Any:
+            return decision(self, super().decide(event))
 
     load = workload([50.0, 60.0], [0.0, 0.0])
     with pytest.raises(InputError, match=rf"^Scheduler 'everybody' .*{words}"):
@@ -587,17 +585,27 @@ def test_what_a_mechanism_of_ones_own_cannot_do_is_said_in_words(wrong: str) -> 
 @pytest.mark.parametrize("lasts", [float("nan"), -1.0, None, "soon"])
 def test_times_that_are_none_are_said_in_words(lasts: Any) -> None:
     class Wrong(Everybody):
-        def lasts_s(self, now_s: float) -> Any:
+        def valid_for_s(self, now_s: float) -> Any:
             return lasts
 
-    with pytest.raises(InputError, match=r"'everybody' answers lasts_s .*must be seconds >= 0"):
+    with pytest.raises(InputError, match=r"'everybody' answers valid_for_s .*must be seconds >= 0"):
         ap.simulate(Wrong(), workload([50.0], [0.0]), "v100=2")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("hears", "event_driven"), ("lasts_s", "valid_for_s"), ("steady_s", "unchanged_until_s")],
+)
+def test_a_name_of_an_earlier_release_is_not_passed_over(old: str, new: str) -> None:
+    own = type("Old", (), {"decide": Everybody.decide, old: False})()
+    with pytest.raises(InputError, match=rf"has {old}, which is called {new} now"):
+        ap.simulate(own, workload([50.0], [0.0]), "v100=2")
 
 
 @pytest.mark.parametrize("comes", [0.0, 10.0], ids=["alone", "another comes"])
 def test_decisions_that_never_last_are_an_error(comes: float) -> None:
     class Hasty(Everybody):
-        def lasts_s(self, now_s: float) -> float:
+        def valid_for_s(self, now_s: float) -> float:
             return 0.0 if now_s >= 5 or comes == 0 else 5.0
 
     with pytest.raises(SolveError, match=r"has decided 1,000 times at \d s, each time for 0 s"):
@@ -632,7 +640,7 @@ def test_what_is_no_mechanism_is_said_in_words(tmp_path: Path) -> None:
             ap.simulate(who, load, "v100=2", **settings)
 
     class Forgetful:
-        def decide(self, news: News) -> None: ...
+        def decide(self, event: Event) -> None: ...
 
     with pytest.raises(InputError, match=r"has no state\(\)"):
         ap.simulate(Forgetful(), load, "v100=2", snapshot=tmp_path / "x")

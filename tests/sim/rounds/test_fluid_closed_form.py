@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 import apportion as ap
-from apportion.mechanism.scheduler import Change, Gangs, Spells
-from apportion.sim.engine import Fluid, Speeds, Truth
+from apportion.mechanism.scheduler import Decision, DutyCycle, Gangs
+from apportion.sim.engine import Fluid, Speeds, TrueState
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,14 +30,14 @@ class Constant(Speeds):
         return self.rate[: gangs.job.size]
 
 
-def truth_of(steps: Floats, gpus: int = 1) -> Truth:
+def truth_of(steps: Floats, gpus: int = 1) -> TrueState:
     """Jobs of one GPU that are all here at once."""
     kinds = [f"m{k}" for k in range(steps.size)]
     jobs = pd.DataFrame({"job_type": kinds, "total_steps": steps, "scale_factor": gpus})
     index = pd.MultiIndex.from_product([kinds, [gpus]])
     speeds = pd.DataFrame({"k80": 1.0, "v100": 1.0}, index)
     load = ap.Workload("drawn", jobs, speeds)
-    truth = Truth(load, ap.Cluster({"k80": 64, "v100": 64}))
+    truth = TrueState(load, ap.Cluster({"k80": 64, "v100": 64}))
     truth.admit(0.0)
     return truth
 
@@ -64,16 +64,16 @@ def test_jobs_end_when_their_steps_over_their_rates_say(seed: int) -> None:
     )
     steps, rate = rng.uniform(10, 900, count), rng.uniform(0.3, 4, count)
     needed_s = lost_s + steps / rate
-    for hears in (True, False):
+    for event_driven in (True, False):
         truth, now_s = truth_of(steps, gpus), 0.0
         runtime, gangs = Fluid(truth, Constant(rate)), alone(count, gpus)
         while truth.left:
             starts = np.full(gangs.job.size, now_s == 0.0)
             left = Constant(rate[gangs.job])
             runtime._speeds = left
-            runtime.apply(now_s, Change(gangs, starts, lost_s=lost_s))
+            runtime.apply(now_s, Decision(gangs, starts, lost_s=lost_s))
             length_s = float(rng.choice([15.0, 40.0, 300.0]))
-            end_s, ran = runtime.run(now_s, length_s, now_s, to_completion=hears)
+            end_s, ran = runtime.run(now_s, length_s, now_s, to_completion=event_driven)
             assert end_s <= now_s + length_s * (1 + 1e-12)
             assert end_s - now_s == pytest.approx(ran.length_s)
             assert (ran.worked_s <= ran.held_s * (1 + 1e-12)).all()
@@ -97,7 +97,7 @@ def test_shares_add_up_over_types(seed: int) -> None:
     gangs = lines._replace(share=share[job, option])
     truth = truth_of(steps)
     runtime = Fluid(truth, Constant(speed[job, option]))
-    runtime.apply(0.0, Change(gangs, np.ones(2 * count, dtype=bool)))
+    runtime.apply(0.0, Decision(gangs, np.ones(2 * count, dtype=bool)))
     end_s, ran = runtime.run(0.0, np.inf, 0.0, to_completion=True)
     rate = (share * speed).sum(axis=1)
     first = (steps / rate).argmin()
@@ -108,10 +108,10 @@ def test_shares_add_up_over_types(seed: int) -> None:
     np.testing.assert_allclose(ran.worked_s, share[job, option] * end_s)
 
 
-def worked_by(until_s: float, spells: Spells) -> list[float]:
-    """Seconds of work of each line by a time: through its spells one by one."""
+def worked_by(until_s: float, duty_cycle: DutyCycle) -> list[float]:
+    """Seconds of work of each line by a time: through its duty cycle piece by piece."""
     sums = []
-    for at_s, work_s, rest_s in np.transpose(spells).tolist():
+    for at_s, work_s, rest_s in np.transpose(duty_cycle).tolist():
         total = 0.0
         while at_s < until_s:
             total += min(work_s, until_s - at_s)
@@ -121,22 +121,24 @@ def worked_by(until_s: float, spells: Spells) -> list[float]:
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_work_in_spells_is_that_of_going_through_them_one_by_one(seed: int) -> None:
+def test_work_of_a_duty_cycle_is_that_of_going_through_it(seed: int) -> None:
     rng = np.random.default_rng([seed, 2])
     count = int(rng.integers(1, 5))
     ready_s = rng.choice([-70.0, 0.0, 33.0, 250.0], count)
     work_s, rest_s = rng.choice([40.0, 100.0, 171.5], count), rng.choice([0.0, 7.0, 60.0], count)
     forever = rng.random(count) < 0.2
-    spells = Spells(ready_s, np.where(forever, np.inf, work_s), np.where(forever, np.inf, rest_s))
+    duty_cycle = DutyCycle(
+        ready_s, np.where(forever, np.inf, work_s), np.where(forever, np.inf, rest_s)
+    )
     truth = truth_of(np.full(count, 1e6))
     runtime, gangs = Fluid(truth, Constant(np.ones(count))), alone(count)
     now_s, done = 0.0, np.zeros(count)
-    before = np.array(worked_by(0.0, spells))
+    before = np.array(worked_by(0.0, duty_cycle))
     for _ in range(8):
-        runtime.apply(now_s, Change(gangs, np.zeros(count, dtype=bool), spells=spells))
+        runtime.apply(now_s, Decision(gangs, np.zeros(count, dtype=bool), duty_cycle=duty_cycle))
         now_s, ran = runtime.run(now_s, float(rng.uniform(1, 120)), now_s, to_completion=True)
         done += ran.worked_s
-        expected = worked_by(now_s, spells) - before
+        expected = worked_by(now_s, duty_cycle) - before
         np.testing.assert_allclose(done, expected, atol=1e-6)
     np.testing.assert_allclose(1e6 - truth.remaining, done, atol=1e-6)
 
@@ -151,7 +153,7 @@ def test_equal_rounds_booked_at_once_are_those_booked_one_by_one(times: int) -> 
     for at_once in (True, False):
         truth, now_s, rounds = truth_of(steps), 0.0, 0
         runtime = Fluid(truth, Constant(rate))
-        runtime.apply(0.0, Change(alone(3), np.ones(3, dtype=bool)))
+        runtime.apply(0.0, Decision(alone(3), np.ones(3, dtype=bool)))
         while rounds < times:
             until_s = length_s * (times - 0.5) if at_once else now_s
             now_s, ran = runtime.run(now_s, length_s, until_s, to_completion=False)
@@ -166,7 +168,7 @@ def test_two_on_one_gang_account_for_half_of_what_it_holds_until_the_last_is_don
     pair, none = np.array([0, 1]), np.zeros(2, dtype=np.intp)
     gangs = Gangs(pair, none, none, none + 2, mate=np.array([1, 0]))
     runtime = Fluid(truth, Constant(np.array([1.0, 1.0])))
-    runtime.apply(0.0, Change(gangs, np.ones(2, dtype=bool)))
+    runtime.apply(0.0, Decision(gangs, np.ones(2, dtype=bool)))
     end_s, ran = runtime.run(0.0, 400.0, 0.0, to_completion=False)
     assert (end_s, ran.done.tolist()) == (300.0, [0, 1])
     assert truth.held_s[:, 0].tolist() == [100.0, 300.0]
@@ -178,7 +180,7 @@ def test_two_on_one_gang_account_for_half_of_what_it_holds_until_the_last_is_don
 def test_jobs_are_done_at_ticks() -> None:
     truth = truth_of(np.array([10.3, 20.2]))
     runtime = Fluid(truth, Constant(np.ones(2)), tick_s=0.5)
-    runtime.apply(0.0, Change(alone(2), np.ones(2, dtype=bool)))
+    runtime.apply(0.0, Decision(alone(2), np.ones(2, dtype=bool)))
     end_s, ran = runtime.run(0.0, np.inf, 0.0, to_completion=True)
     assert (end_s, ran.done.tolist()) == (10.5, [0])
     assert truth.remaining.tolist() == pytest.approx([0.0, 9.7])
@@ -187,7 +189,7 @@ def test_jobs_are_done_at_ticks() -> None:
 def test_nothing_ever_happens_where_nobody_works() -> None:
     truth = truth_of(np.array([10.0]))
     runtime = Fluid(truth, Constant(np.zeros(1)))
-    runtime.apply(0.0, Change(alone(1), np.ones(1, dtype=bool)))
+    runtime.apply(0.0, Decision(alone(1), np.ones(1, dtype=bool)))
     end_s, _ = runtime.run(0.0, np.inf, 0.0, to_completion=True)
     assert end_s == np.inf
     assert truth.remaining.tolist() == [10.0]

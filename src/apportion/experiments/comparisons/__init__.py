@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from apportion.annotations import open_doors
 from apportion.experiments.comparisons.comparison import Comparison
 from apportion.experiments.comparisons.run import compare
-from apportion.kinds import open_doors
 
 __all__ = ["Comparison", "compare"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING, Any, Literal
 
+from apportion.annotations import checked
 from apportion.checks import file_path, listed
 from apportion.cluster import Cluster
 from apportion.errors import ApportionError, InputError, SolveError
@@ -23,7 +24,6 @@ from apportion.experiments.plan import (
 from apportion.experiments.provenance import command_line
 from apportion.experiments.simulations import Setup, runs_of
 from apportion.experiments.sources import sources_of
-from apportion.kinds import checked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

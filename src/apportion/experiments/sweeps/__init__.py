@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from apportion.annotations import open_doors
 from apportion.experiments.sweeps.plan import plan_sweep
 from apportion.experiments.sweeps.result import Sweep
 from apportion.experiments.sweeps.run import sweep
-from apportion.kinds import open_doors
 
 __all__ = ["Sweep", "plan_sweep", "sweep"]
 

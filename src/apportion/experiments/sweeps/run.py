@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING, Any
 
+from apportion.annotations import checked
 from apportion.checks import file_path
 from apportion.experiments.machine.backends import Where
 from apportion.experiments.machine.run import carry_out
@@ -13,7 +14,6 @@ from apportion.experiments.plan import STATES
 from apportion.experiments.simulations import figures_of
 from apportion.experiments.sweeps.plan import plan_sweep
 from apportion.experiments.sweeps.result import Sweep
-from apportion.kinds import checked
 from apportion.report.files import check_format
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from apportion.mechanism.scheduler import Spells
-from apportion.sim.engine.spells import SpellClock
+from apportion.mechanism.scheduler import DutyCycle
+from apportion.sim.engine.duty_cycle import DutyClock
 
 
 def at_work(ready_s: float, work_s: float, rest_s: float, second: int) -> bool:
@@ -29,14 +29,14 @@ def test_work_done_and_work_needed_are_those_of_a_ticking_clock(seed: int, for_g
     rest_s = rng.integers(1, 6, lines).astype(float)
     endless = rng.random(lines) < for_good
     work_s[endless] = rest_s[endless] = np.inf
-    clock = SpellClock(Spells(ready_s, work_s, rest_s))
-    spells = list(zip(ready_s, work_s, rest_s, strict=True))
+    clock = DutyClock(DutyCycle(ready_s, work_s, rest_s))
+    duty_cycle = list(zip(ready_s, work_s, rest_s, strict=True))
     for now_s in (0, int(rng.integers(1, 40)), int(rng.integers(40, 90))):
         needed = rng.integers(1, 30, lines).astype(float)
         with np.errstate(divide="ignore", invalid="ignore"):
             found_s = clock.needed_s(float(now_s), needed)
         worked_s = clock.worked_s(now_s + 17.0) - clock.worked_s(float(now_s))
-        for line, spell in enumerate(spells):
+        for line, spell in enumerate(duty_cycle):
             seconds = [at_work(*spell, second) for second in range(now_s, now_s + 1000)]
             assert worked_s[line] == sum(seconds[:17])
             done = np.cumsum(seconds) >= needed[line]

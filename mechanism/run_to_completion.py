@@ -13,7 +13,7 @@ from apportion.mechanism.decider import Decider
 from apportion.mechanism.gates import get_gate
 from apportion.mechanism.orders import Demand, order_name, turns_of
 from apportion.mechanism.placements import PLACEMENTS, Gang
-from apportion.mechanism.scheduler import NOBODY, Change
+from apportion.mechanism.scheduler import NOBODY, Decision
 from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.orders import Order
     from apportion.mechanism.placement import Placer
-    from apportion.mechanism.scheduler import News
+    from apportion.mechanism.scheduler import Event
     from apportion.mechanisms import Iterations
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
 
-__all__ = ["GatedScheduler", "InPlace", "StayNeeds"]
+__all__ = ["GatedScheduler", "RunToCompletion", "StayNeeds"]
 
 
 @dataclass(frozen=True)
@@ -96,9 +96,9 @@ class GatedScheduler(Decider):
         told = {name: getattr(mechanism, name) for name in _SETTINGS}
         return replace(self, **{name: value for name, value in told.items() if value is not None})
 
-    def make(self, about: About) -> InPlace:
+    def make(self, about: About) -> RunToCompletion:
         """Return what gives jobs GPUs for good."""
-        return InPlace(self, about.jobs, about.devices, about.needs, about.lost_s)
+        return RunToCompletion(self, about.jobs, about.devices, about.needs, about.lost_s)
 
 
 _SETTINGS = ("order", "placement", "gate", "exclusive")
@@ -136,7 +136,7 @@ class StayNeeds:
 
 
 @dataclass(eq=False)
-class InPlace(Resumable):
+class RunToCompletion(Resumable):
     """Gives GPUs for good; see `apportion.mechanism.scheduler.Scheduler`.
 
     Parameters
@@ -162,25 +162,25 @@ class InPlace(Resumable):
     starts_s: Floats
     _waiting: list[int] = field(default_factory=list)
     _option: dict[int, int] = field(default_factory=dict)
-    hears: bool = field(default=True, init=False)
+    event_driven: bool = field(default=True, init=False)
 
     def __post_init__(self) -> None:
         self.name = f"Scheduler {self.decider.label!r}"
         self._turn = turns_of(self.decider.order)
 
-    def decide(self, news: News) -> Change:
+    def decide(self, event: Event) -> Decision:
         """Free what is done, and place whoever fits, in the order."""
-        if news.ran is not None:
-            done = news.ran.done.tolist()
+        if event.ran is not None:
+            done = event.ran.done.tolist()
             self.devices.release(done)
             for job in done:
                 del self._option[job]
-        self._waiting += news.arrived.tolist()
+        self._waiting += event.arrived.tolist()
         self._set_loads(list(self._option))
         started = self._place()
         holders = np.array(sorted(self._option), dtype=np.intp)
         starts = np.isin(holders, np.array(started, dtype=np.intp))
-        return Change(
+        return Decision(
             self.devices.gangs(holders),
             starts,
             NOBODY,
@@ -260,10 +260,10 @@ class InPlace(Resumable):
         left_s = each_s * float(self.jobs.remaining[job])
         return left_s * int(self.jobs.scale[job]) if self.needs.times_gpus else left_s
 
-    def lasts_s(self, now_s: float) -> float:
+    def valid_for_s(self, now_s: float) -> float:
         """Return infinity: a decision stands until something happens."""
         return np.inf
 
-    def steady_s(self, now_s: float) -> float:
+    def unchanged_until_s(self, now_s: float) -> float:
         """Return now: it has no times of its own."""
         return now_s

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     Ints = NDArray[np.intp]
     Bools = NDArray[np.bool_]
 
-__all__ = ["Roster"]
+__all__ = ["CoreRows"]
 
 _NOBODY = -1
 _MOST_JOBS = 2**31
 
 
-class Roster(Resumable):
+class CoreRows(Resumable):
     """Keeps the rows of a `RoundCore` in step with the jobs of a simulation.
 
     Rows of single jobs come in the order of submission; rows of pairs lie between them. A pair

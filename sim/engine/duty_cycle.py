@@ -1,4 +1,4 @@
-"""When gangs work that have their devices but rest now and then: the arithmetic of `Spells`."""
+"""When gangs work that have their devices but rest now and then: the arithmetic of `DutyCycle`."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from apportion.sim.engine.truth import ROUNDING
+from apportion.sim.engine.true_state import ROUNDING
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from apportion.mechanism.scheduler import Spells
+    from apportion.mechanism.scheduler import DutyCycle
 
     Floats = NDArray[np.float64]
 
-__all__ = ["SpellClock"]
+__all__ = ["DutyClock"]
 
 
-class SpellClock:
+class DutyClock:
     """Tells how long each line has worked by a time, and when so much more work is done.
 
     Parameters
     ----------
-    spells
+    duty_cycle
         When each line works and rests.
     """
 
-    def __init__(self, spells: Spells) -> None:
-        self.spells = spells
-        self._cycle_s: Floats = spells.work_s + spells.rest_s
+    def __init__(self, duty_cycle: DutyCycle) -> None:
+        self.duty_cycle = duty_cycle
+        self._cycle_s: Floats = duty_cycle.work_s + duty_cycle.rest_s
         self._at_s = np.nan
         self._worked_s: Floats = self._cycle_s
 
@@ -45,25 +45,25 @@ class SpellClock:
         What is left after a spell but for rounding is done with it. Divisions by zero and of
         infinities are to be expected: a line that never works is never done.
         """
-        spells = self.spells
+        duty_cycle = self.duty_cycle
         total_s = self.worked_s(now_s) + work_s
-        ends_s = spells.ready_s + total_s - now_s
-        if (total_s > spells.work_s).any():
-            rests = np.ceil(total_s / spells.work_s - ROUNDING) - 1
-            again = (rests > 0) & (total_s > spells.work_s)
-            ends_s += np.where(again, rests * spells.rest_s, 0.0)
+        ends_s = duty_cycle.ready_s + total_s - now_s
+        if (total_s > duty_cycle.work_s).any():
+            rests = np.ceil(total_s / duty_cycle.work_s - ROUNDING) - 1
+            again = (rests > 0) & (total_s > duty_cycle.work_s)
+            ends_s += np.where(again, rests * duty_cycle.rest_s, 0.0)
         return ends_s
 
     def _work_until(self, at_s: float) -> Floats:
-        spells, cycle_s = self.spells, self._cycle_s
-        since_s = np.maximum(at_s - spells.ready_s, 0.0)
+        duty_cycle, cycle_s = self.duty_cycle, self._cycle_s
+        since_s = np.maximum(at_s - duty_cycle.ready_s, 0.0)
         if not (since_s >= cycle_s).any():
-            return np.minimum(since_s, spells.work_s)
+            return np.minimum(since_s, duty_cycle.work_s)
         whole = since_s // cycle_s
         if cycle_s.max() < np.inf:
-            in_spell_s = np.minimum(since_s - whole * cycle_s, spells.work_s)
-            return np.asarray(whole * spells.work_s + in_spell_s)
+            in_spell_s = np.minimum(since_s - whole * cycle_s, duty_cycle.work_s)
+            return np.asarray(whole * duty_cycle.work_s + in_spell_s)
         with np.errstate(invalid="ignore"):
             past_s = np.where(whole > 0, whole * cycle_s, 0.0)
-            worked_s = np.where(whole > 0, whole * spells.work_s, 0.0)
-        return np.asarray(worked_s + np.minimum(since_s - past_s, spells.work_s), dtype=float)
+            worked_s = np.where(whole > 0, whole * duty_cycle.work_s, 0.0)
+        return np.asarray(worked_s + np.minimum(since_s - past_s, duty_cycle.work_s), dtype=float)

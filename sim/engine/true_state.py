@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Ints = NDArray[np.intp]
     Bools = NDArray[np.bool_]
 
-__all__ = ["Truth"]
+__all__ = ["TrueState"]
 
 # Steps that are left when a job is as good as complete, as a share of its time to run.
 ROUNDING = 1e-9
@@ -38,7 +38,7 @@ _BOOKS = (
 )
 
 
-class Truth(Resumable):
+class TrueState(Resumable):
     """Entries per job in order of submission, and ``active``: the jobs that are in the cluster.
 
     Only entries of active jobs are touched between arrivals, so finished jobs cost nothing.
