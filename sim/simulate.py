@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal, Unpack
 
 from apportion.annotations import checked
 from apportion.checks import file_path, seconds
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from apportion.sim.deciders import AnyDecider
     from apportion.sim.elastic_workload import ElasticWorkload
     from apportion.sim.run import Run
+    from apportion.sim.setting_names import SimulationSettings
     from apportion.sim.workload import Workload
 
 __all__ = ["simulate"]
@@ -51,7 +52,7 @@ def simulate(
     snapshot: str | Path | None = None,
     snapshot_seconds: float = 30.0,
     progress: Callable[[float, int], None] | None = None,
-    **settings: Any,
+    **settings: Unpack[SimulationSettings],
 ) -> Run:
     """Run a workload under a policy or a scheduler until every job is complete.
 
@@ -118,8 +119,8 @@ def simulate(
     started = time.perf_counter()
     cluster, elastic = Cluster.of(cluster), workload.elastic
     decider = get_decider(policy, elastic=elastic)
-    given = {**settings, "pair_estimates": pair_estimates, "learn_pairs": learn_pairs, "seed": seed}
-    chosen, settings = settings_for([decider], mechanism, given, elastic=elastic)
+    told = {**settings, "pair_estimates": pair_estimates, "learn_pairs": learn_pairs, "seed": seed}
+    chosen, known = settings_for([decider], mechanism, told, elastic=elastic)
     snapshots = None
     if snapshot is not None:
         if not getattr(decider, "resumes", True):
@@ -128,9 +129,9 @@ def simulate(
                 f"a snapshot; add them, or leave snapshot= out."
             )
         least_s = seconds("snapshot_seconds", snapshot_seconds)
-        call = call_of(decider, workload, cluster, {**settings, "beliefs": beliefs})
+        call = call_of(decider, workload, cluster, {**known, "beliefs": beliefs})
         snapshots = Snapshots(file_path("snapshot", snapshot), call, least_s)
-    about = AboutRun.of(workload, cluster, chosen, settings, beliefs)
+    about = AboutRun.of(workload, cluster, chosen, known, beliefs)
     parts = watched(chosen.name, chosen.parts(decider, about), about)
     about.check_heeded(decider.label)
     columns = [*parts.columns, *iterations_on_links(about, parts.runtime)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from apportion.annotations import checked
 from apportion.checks import file_path, listed
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from apportion.pairs import PairThroughputs
     from apportion.sim import ElasticWorkload, Workload
     from apportion.sim.deciders import AnyDecider
+    from apportion.sim.setting_names import SimulationSettings
 
 __all__ = ["FOLDER", "compare"]
 
@@ -60,7 +61,7 @@ def compare(
     raise_on_failure: bool = True,
     progress: bool | None = None,
     origin: Mapping[str, object] | None = None,
-    **settings: Any,
+    **settings: Unpack[SimulationSettings],
 ) -> Comparison:
     """Simulate several policies and schedulers on the same workload, side by side.
 
@@ -117,9 +118,9 @@ def compare(
     cluster = Cluster.of(cluster)
     check_jobs_on(workload, cluster)
     told = {**settings, "pair_estimates": pair_estimates, "learn_pairs": learn_pairs, "seed": seed}
-    settings = settings_of(chosen, [workload], mechanism, told)
+    known = settings_of(chosen, [workload], mechanism, told)
     where = Where(backend, address, n_jobs)
-    plan = _plan(chosen, workload, cluster, settings)
+    plan = _plan(chosen, workload, cluster, known)
     folder = None if out is None else file_path("out", out)
     partial = None if folder is None else folder / FOLDER
     store = Store(None if partial is None else partial / FILE)
@@ -130,14 +131,14 @@ def compare(
     runs, failures = outcome.by("policy", plan.cells)
     command = None
     objects = {
-        name: [settings.get(name)]
+        name: [known.get(name)]
         for name in ("mechanism", "network", "order", "gate", "sharing", "serving")
     }
     own = _own(policies=given, pair_estimates=[pair_estimates], **objects)
     if origin is not None and not own:
-        command = command_line([each.label for each in chosen], cluster, settings, origin)
+        command = command_line([each.label for each in chosen], cluster, known, origin)
     errors = {label: str(failure) for label, failure in failures.items()}
-    comparison = Comparison(runs, workload, cluster, settings, origin, command, errors, own)
+    comparison = Comparison(runs, workload, cluster, known, origin, command, errors, own)
     if folder is not None and runs:
         comparison.save(folder)
     if partial is not None and not (failures and store.finished()) and not store.others():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from apportion.checks import listed, number
 from apportion.checks import seed as check_seed
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from apportion.mechanism.own import Decides
     from apportion.sim import Workload
     from apportion.sim.deciders import AnyDecider
+    from apportion.sim.setting_names import SweepSettings
 
 __all__ = ["plan_sweep"]
 
@@ -47,7 +48,7 @@ def plan_sweep(
     loads: Sequence[float] = (1.0,),
     seeds: Sequence[int] = (0,),
     resample: bool = False,
-    **settings: Any,
+    **settings: Unpack[SweepSettings],
 ) -> Plan:
     """List the runs of `apportion.sweep`, which has the same parameters, and check them.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from apportion.annotations import checked
 from apportion.checks import file_path
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from apportion.experiments.machine.run import Outcome
     from apportion.mechanism.own import Decides
     from apportion.sim.deciders import AnyDecider
+    from apportion.sim.setting_names import SweepSettings
 
 __all__ = ["sweep"]
 
@@ -46,7 +47,7 @@ def sweep(
     resume: bool = True,
     raise_on_failure: bool = False,
     progress: bool | None = None,
-    **settings: Any,
+    **settings: Unpack[SweepSettings],
 ) -> Sweep:
     """Simulate every policy on every workload at every load with every seed.
 
