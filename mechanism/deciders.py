@@ -27,7 +27,7 @@ from apportion.mechanism.orders import (
 )
 from apportion.mechanism.own import is_own
 from apportion.mechanism.run_to_completion import GatedScheduler
-from apportion.names import is_policy_name
+from apportion.names import OTHER_SCHEDULER_NAMES, is_policy_name, standard
 from apportion.registry import Registry
 
 __all__ = ["DECIDERS", "get_scheduler", "is_decider", "scheduler_table"]
@@ -132,6 +132,8 @@ def get_scheduler(scheduler: Any, **options: Any) -> Any:
                 f"simulate({scheduler!r}, workload, cluster) or compare; "
                 f"get_policy({scheduler!r}) returns it."
             )
+        if scheduler not in DECIDERS:
+            scheduler = standard(scheduler, OTHER_SCHEDULER_NAMES)
         scheduler = DECIDERS[scheduler]
     if not is_decider(scheduler):
         raise InputError(f"A scheduler is a name or a scheduler, not {type(scheduler).__name__}.")

@@ -9,7 +9,13 @@ from typing import Any
 import pandas as pd
 
 from apportion.errors import InputError, unknown_name
-from apportion.names import comes_with_schedulers, is_scheduler_name
+from apportion.names import (
+    OTHER_POLICY_NAMES,
+    as_policy,
+    comes_with_schedulers,
+    is_scheduler_name,
+    standard,
+)
 from apportion.policies.allox import AlloX
 from apportion.policies.base import Policy
 from apportion.policies.cost import MinCost, MinCostWithSLOs
@@ -136,6 +142,7 @@ def get_policy(policy: Policy | str, **options: Any) -> Policy:
             f"{policy!r} is a scheduler, not a policy: it decides who has GPUs and solves "
             f"no allocation. Use simulate({policy!r}, workload, cluster) or "
             f"compare([{policy!r}, ...], workload, cluster); get_scheduler({policy!r}) returns it."
+            f"{as_policy(policy)}"
         )
     if found is None:
         endings = " or ".join(_SUFFIXES)
@@ -189,6 +196,8 @@ def _without_suffixes(name: str) -> tuple[str, dict[str, Any]]:
         options[option] = value
         name = name.removesuffix(ending)
         ending = next((suffix for suffix in _SUFFIXES if name.endswith(suffix)), None)
+    if name not in list(POLICIES) and (other := standard(name, OTHER_POLICY_NAMES)) in _COMES_WITH:
+        name = other
     return name, options
 
 

@@ -9,6 +9,7 @@ from apportion.errors import InputError, unknown_name
 from apportion.mechanism.decider import Decider
 from apportion.mechanism.deciders import DECIDERS, is_decider
 from apportion.mechanism.own import OwnScheduler
+from apportion.names import OTHER_SCHEDULER_NAMES, standard
 from apportion.policies import Policy, get_policy, policy_table
 from apportion.policies.registry import is_known
 
@@ -98,6 +99,9 @@ def _named(name: str) -> Any:
         return get_policy(name)
     if name in DECIDERS:
         return DECIDERS[name]
+    other = standard(name, OTHER_SCHEDULER_NAMES)
+    if other in list(DECIDERS):
+        return DECIDERS[other]
     near = difflib.get_close_matches(name, [*policy_table()["name"], *DECIDERS], n=1)
     if near and near[0] in DECIDERS:
         raise unknown_name("scheduler", name, DECIDERS)

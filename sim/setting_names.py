@@ -1,7 +1,8 @@
 """The settings of a simulation by name, as type checkers see them.
 
 What each one is for is described where it belongs: in the fields of the mechanism that heeds it
-(`apportion.mechanisms`) and in `apportion.sim.settings.settings_for`. A test holds the names to them.
+(`apportion.mechanisms`) and in `apportion.sim.settings.settings_for`. A test holds the names to
+them.
 """
 
 from __future__ import annotations

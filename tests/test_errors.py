@@ -34,6 +34,12 @@ def test_the_nearest_name_is_offered(name: object, nearest: str | None) -> None:
     assert nearest is None or f"Did you mean {nearest!r}?" in text
 
 
+@pytest.mark.parametrize(("given", "other"), [("a100", "v100"), ("fcfs", "fifo"), ("h100", "l100")])
+def test_another_short_name_is_not_taken_for_a_slip(given: str, other: str) -> None:
+    assert "Did you mean" not in str(unknown_name("name", given, [other]))
+    assert f"Did you mean {other!r}" in str(unknown_name("name", other + "0", [other]))
+
+
 def test_values_are_shown_as_a_user_writes_them() -> None:
     assert written(np.int64(7)) == "7"
     assert written(np.float64("nan")) == "nan"

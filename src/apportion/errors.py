@@ -20,6 +20,9 @@ __all__ = [
 # Messages stay readable whatever they are about: an id of a megabyte, one of 100,000 jobs.
 _MOST_BITS, _MOST_LETTERS, _MOST_NAMES, _MOST_COMPARED = 1024, 200, 100, 10_000
 
+_SHORT = 5
+"""Letters of a name so short that one that begins with another letter is another name."""
+
 
 class ApportionError(Exception):
     """Base of every error that apportion raises on purpose."""
@@ -53,6 +56,11 @@ def written(value: object) -> str:
     return text if len(text) <= _MOST_LETTERS else f"{text[:_MOST_LETTERS]}..."
 
 
+def _may_mean(given: str, known: str) -> bool:
+    """Tell whether one name can be a slip for another: ``a100`` is none for ``v100``."""
+    return min(len(given), len(known)) > _SHORT or given[:1].lower() == known[:1].lower()
+
+
 def unknown_name(
     kind: str, name: object, valid: Iterable[object], *, shown: str | None = None
 ) -> InputError:
@@ -72,9 +80,9 @@ def unknown_name(
     known = {str(candidate): candidate for candidate in valid}
     names = list(known)
     near = written(name).strip("'\"") if not isinstance(name, str) else name[:_MOST_LETTERS]
-    close = difflib.get_close_matches(near, names[:_MOST_COMPARED], n=1, cutoff=0.5)
+    close = difflib.get_close_matches(near, names[:_MOST_COMPARED], n=1, cutoff=0.6)
     meant = written(known[close[0]]) if close else written(name)
-    hint = f" Did you mean {meant}?" if meant != written(name) else ""
+    hint = f" Did you mean {meant}?" if meant != written(name) and _may_mean(near, close[0]) else ""
     more = f", ... ({len(names)} in all)" if len(names) > _MOST_NAMES else ""
     listed = shown or ", ".join(names[:_MOST_NAMES]) + more
     return InputError(f"Unknown {kind} {written(name)}.{hint} Valid: {listed}.")

@@ -19,12 +19,16 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
 __all__ = [
+    "OTHER_POLICY_NAMES",
+    "OTHER_SCHEDULER_NAMES",
     "POLICY_NAMES",
+    "as_policy",
     "check_known",
     "comes_with_schedulers",
     "is_policy_name",
     "is_scheduler_name",
     "model_of",
+    "standard",
 ]
 
 POLICY_NAMES = (
@@ -56,6 +60,28 @@ POLICY_NAMES = (
 )
 """Policies that come with the package."""
 
+OTHER_POLICY_NAMES: Mapping[str, str] = MappingProxyType(
+    {
+        "las": "max_min_fairness",  # Gavel's name of it: least attained service
+        "max_min": "max_min_fairness",
+        "ftf": "finish_time_fairness",
+        "srtf": "shortest_job_first",  # by what remains, as ours does
+        "sjf": "shortest_job_first",
+        "hierarchical": "hierarchical_fairness",
+        "min_total_cost": "min_cost",
+        "nash": "nash_welfare",
+    }
+)
+"""What papers and users call policies of the package, in lower case."""
+
+OTHER_SCHEDULER_NAMES: Mapping[str, str] = MappingProxyType(
+    {"srsf": "srsf_1", "adasrsf": "ada_srsf", "no_wait": "dally_no_wait"}
+)
+"""What they call its schedulers."""
+
+_AS_POLICY: Mapping[str, str] = MappingProxyType({"themis": "finish_time_fairness"})
+"""Policies that state what a scheduler of this name is after."""
+
 _HOMES = {
     "placement": "apportion.mechanism.placements:PLACEMENTS",
     "network": "apportion.sim.network.registry:NETWORKS",
@@ -69,6 +95,25 @@ registries stand above those who write their names down.
 def is_policy_name(name: str) -> bool:
     """Tell whether a name is that of a policy, endings for its variants included."""
     return name.removesuffix("_space_sharing").removesuffix("_agnostic") in POLICY_NAMES
+
+
+def standard(name: str, others: Mapping[str, str]) -> str:
+    """Return the name that another one stands for, whatever its capitals and hyphens.
+
+    Examples
+    --------
+    >>> standard("Max-Min", OTHER_POLICY_NAMES)
+    'max_min_fairness'
+    """
+    plain = name.strip().lower().replace("-", "_").replace(" ", "_")
+    return others.get(plain, plain)
+
+
+def as_policy(scheduler: str) -> str:
+    """Say which policy states what a scheduler is after, if one does."""
+    if scheduler not in _AS_POLICY:
+        return ""
+    return f" The policy that states what it is after is {_AS_POLICY[scheduler]!r}."
 
 
 def is_scheduler_name(name: str) -> bool:

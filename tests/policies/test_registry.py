@@ -8,6 +8,7 @@ import pytest
 
 import apportion as ap
 from apportion.errors import InputError
+from apportion.names import OTHER_POLICY_NAMES, OTHER_SCHEDULER_NAMES, standard
 from apportion.policies import (
     BUILT_IN,
     Makespan,
@@ -39,6 +40,26 @@ def test_a_policy_is_itself() -> None:
 def test_options_reach_the_policy() -> None:
     assert get_policy("min_cost_slos", strict=True) == MinCostWithSLOs(strict=True)
     assert get_policy("makespan_agnostic") == Makespan(heterogeneity_aware=False)
+
+
+@pytest.mark.parametrize("name", [*OTHER_POLICY_NAMES, "LAS", "Max-Min-Fairness", "ftf_agnostic"])
+def test_policies_are_known_by_what_users_call_them(name: str) -> None:
+    policy = get_policy(name)
+    assert policy.name == standard(name.removesuffix("_agnostic"), OTHER_POLICY_NAMES)
+    assert getattr(policy, "heterogeneity_aware", True) is not name.endswith("_agnostic")
+
+
+def test_other_names_stand_for_what_there_is_and_hide_nothing() -> None:
+    assert set(OTHER_POLICY_NAMES.values()) <= set(POLICIES)
+    assert not set(OTHER_POLICY_NAMES) & {*POLICIES, *ap.DECIDERS}
+    assert set(OTHER_SCHEDULER_NAMES.values()) <= set(ap.DECIDERS)
+    assert not set(OTHER_SCHEDULER_NAMES) & {*POLICIES, *ap.DECIDERS, *OTHER_POLICY_NAMES}
+    assert ap.get_scheduler("SRSF").name == "srsf_1"
+
+
+def test_a_scheduler_in_place_of_a_policy_names_the_policy_that_states_it() -> None:
+    with pytest.raises(InputError, match=r"'themis' is a scheduler.*is 'finish_time_fairness'"):
+        get_policy("themis")
 
 
 def test_unknown_options_are_refused_with_the_nearest_name() -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import get_type_hints
+from typing import TYPE_CHECKING, get_type_hints
 
 import pytest
 
 from apportion.mechanisms import MECHANISMS
 from apportion.mechanisms.settings import Setting, settings_of
 from apportion.sim.setting_names import SimulationSettings
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 BELIEFS = {"speeds", "references", "optimism"}
 
