@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -72,7 +72,7 @@ class ElasticWorkload:
     restart_s: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
-    elastic: ClassVar[bool] = True
+    elastic: ClassVar[Literal[True]] = True
     """Whether jobs may have any number of GPUs."""
 
     @explained

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -66,7 +66,7 @@ class Workload:
     unconsolidated: pd.DataFrame | None = None
     job_types_drawn: bool = False
 
-    elastic: ClassVar[bool] = False
+    elastic: ClassVar[Literal[False]] = False
     """Whether jobs may have any number of GPUs."""
 
     def __post_init__(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from collections import Counter, defaultdict
 from functools import cache
 from pathlib import Path
@@ -105,6 +106,30 @@ def test_functions_take_few_parameters() -> None:
                     many[f"{module}.{node.name}"] = count
     assert many.keys() <= MANY_PARAMETERS.keys()
     assert not {name: count for name, count in many.items() if count > MANY_PARAMETERS[name]}
+
+
+KINDS = re.compile(
+    r"\b(\w*(Scheduler|Decider|Policy|Network|Workload)|Rounds|Exact|Leases|Queue|Iterations"
+    r"|Configurations|AutoTunedTimers)\b"
+)
+DOORS = {
+    "apportion.policies.registry": 1,  # a policy, or the name of one
+    "apportion.policies.hierarchical": 1,  # an inner policy that is an order
+    "apportion.sim.deciders": 1,  # a decider, or anything that decides
+    "apportion.experiments.sources": 3,  # a workload, the path of one, or options to make one
+    "apportion.sim.network.registry": 1,  # a network, or the name of one
+}
+"""Modules that take what users give, and how often they tell its kind."""
+
+
+def test_what_users_bring_is_asked_and_not_sorted_by_class() -> None:
+    """What the package brings must not be able to do more than a class of one's own."""
+    told: Counter[str] = Counter()
+    for module, (_, read) in modules().items():
+        for node in ast.walk(read):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance":
+                told[module] += bool(KINDS.search(ast.unparse(node.args[1])))
+    assert {module: count for module, count in told.items() if count} == DOORS
 
 
 SLOW = {"round", "interval of leases", "elastic decision"}

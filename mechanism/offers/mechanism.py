@@ -17,7 +17,6 @@ from apportion.mechanism.offers.offering import Offering
 from apportion.mechanism.offers.on_types import OnTypes, step_times
 from apportion.mechanism.offers.racks import machines_of
 from apportion.mechanism.offers.timer_book import TimerBook
-from apportion.mechanism.offers.timers import AutoTunedTimers
 from apportion.mechanism.offers.waiting import ClusterSize
 from apportion.mechanism.placement import Placer
 from apportion.mechanism.placements.by_speed import Pace, by_tier
@@ -89,9 +88,9 @@ class LeaseMechanism:
     ) -> None:
         gpus = machines_of(cluster)
         self.size = ClusterSize.of(gpus, cluster.gpus_per_machine)
-        if isinstance(scheduler.timers, AutoTunedTimers):
-            timers = scheduler.timers.on_cluster(self.size.gpus)
-            scheduler = replace(scheduler, timers=timers)
+        on_cluster = getattr(scheduler.timers, "on_cluster", None)
+        if on_cluster is not None:  # timers that hang on how many GPUs there are
+            scheduler = replace(scheduler, timers=on_cluster(self.size.gpus))
         self.scheduler = scheduler
         self._own_table = told is None
         told = JobTable.empty(cluster.counts.astype(float)) if told is None else told

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, overload
 
 from apportion.mechanism.time_shifts import CommunicationProfile
-from apportion.sim.network.cassini import CassiniNetwork
 from apportion.sim.network.pace import network_beside
-from apportion.sim.network.phase_network import PhaseNetwork
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,6 +17,7 @@ if TYPE_CHECKING:
     from apportion.sim.elastic.trainers import Trainers
     from apportion.sim.elastic.true_progress import Step, TrueProgress
     from apportion.sim.network import MemoizedNetwork
+    from apportion.sim.network.cassini import CassiniNetwork
 
     Floats = NDArray[np.float64]
 
@@ -121,10 +120,8 @@ def types_on_links(
         If the placement compares links and the network knows none.
     """
     network = network_beside(placement, network)
-    if network is None or not isinstance(network.model, CassiniNetwork):
+    if network is None or not hasattr(network.model, "for_elastic"):
         return network, None
-    types = ElasticTypes(trainers, truth, relative, network.model)
-    changes: dict[str, Any] = {"profiles": types.profiles}
-    if isinstance(network.model, PhaseNetwork) and beside_requests:
-        changes["epoch_s"] = 0.0
-    return replace(network, model=replace(network.model, **changes)), types
+    types = ElasticTypes(trainers, truth, relative, network.model)  # type: ignore[arg-type]
+    model = network.model.for_elastic(types.profiles, beside_requests=beside_requests)
+    return replace(network, model=model), types

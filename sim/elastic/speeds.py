@@ -10,7 +10,6 @@ from apportion.errors import InputError, written
 from apportion.sim.contention.speeds import StepParts
 from apportion.sim.elastic.true_progress import epoch_of
 from apportion.sim.engine.speeds import Speeds
-from apportion.sim.network import NoNetwork
 from apportion.sim.network.own_speeds import speeds_on
 
 if TYPE_CHECKING:
@@ -166,7 +165,7 @@ def elastic_speeds(free: ElasticSpeeds, network: MemoizedNetwork | None, about: 
     InputError
         For a network that has to know what rigid jobs train.
     """
-    if network is None or isinstance(network.model, NoNetwork):
+    if network is None:
         return free
     if not (hasattr(network.model, "speeds") or hasattr(network.model, "rates")):
         raise InputError(

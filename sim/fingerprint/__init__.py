@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 
 from apportion.errors import written
-from apportion.sim.elastic_workload import ElasticWorkload
 from apportion.sim.fingerprint.program import program, versions
 from apportion.sim.fingerprint.walk import Walk
 
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from apportion.sim import Workload
+    from apportion.sim.elastic_workload import ElasticWorkload
 
 __all__ = [
     "changed_settings",
@@ -47,7 +47,7 @@ def workload_fingerprint(workload: Workload | ElasticWorkload) -> str:
     The name and the notes do not count: they change no result.
     """
     digest = hashlib.sha256()
-    if isinstance(workload, ElasticWorkload):
+    if workload.elastic is True:
         return _of_elastic(workload)
     tables = [workload.jobs, workload.throughputs]
     if workload.unconsolidated is not None:

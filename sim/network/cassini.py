@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from apportion.checks import LARGEST_COUNT, mapping, number, whole, yes_no
 from apportion.errors import InputError, written
@@ -133,6 +133,28 @@ class CassiniNetwork:
             return self.profiles[job_type]
         model = model_of(job_type, COMMUNICATING_MODELS, kind=CommunicationProfile.__name__)
         return communication_profile(model, gbps=self.gbps, gpus=gpus)
+
+    def gang_links(self, cluster: Cluster) -> GangLinks:
+        """Return what tells which links the gangs of a cluster use."""
+        return GangLinks(self, cluster)
+
+    def with_topology(self, topology: str | Topology) -> Self:
+        """Return the same network with the links of a topology."""
+        return replace(self, topology=get_topology(topology))
+
+    def with_joint_shifts(self) -> Self:
+        """Return the same network with one program for the shifts of jobs that form loops."""
+        return self if self.joint else replace(self, joint=True)
+
+    def for_elastic(
+        self, profiles: Mapping[str, CommunicationProfile], *, beside_requests: bool
+    ) -> Self:
+        """Return the same network for elastic jobs, which send by these profiles.
+
+        Beside requests, which call GPUs back between two decisions, speeds must not change by
+        themselves: only `PhaseNetwork` has to be told.
+        """
+        return replace(self, profiles=profiles)
 
     def speeds(self, alone: Speeds, about: About) -> Speeds:
         """Return how fast gangs are by the law of the score."""

@@ -11,6 +11,9 @@ from apportion.sim.network.shapes import Shape, canonical_shape, gpus_of
 
 if TYPE_CHECKING:
     from apportion.cluster import Cluster
+    from apportion.mechanism.about import About
+    from apportion.sim.engine.speeds import Speeds
+    from apportion.sim.network.cassini import GangLinks
 
 __all__ = ["MemoizedNetwork", "NetworkModel", "NoNetwork"]
 
@@ -60,6 +63,10 @@ class NoNetwork:
         """Return 0 for every job type and shape."""
         return 0.0
 
+    def speeds(self, alone: Speeds, about: About) -> Speeds:
+        """Return how fast gangs are that have the network for themselves."""
+        return alone
+
 
 @dataclass(frozen=True)
 class MemoizedNetwork:
@@ -83,6 +90,12 @@ class MemoizedNetwork:
     def name(self) -> str:
         """Name of the model inside."""
         return self.model.name
+
+    @property
+    def gang_links(self) -> GangLinks | None:
+        """What tells which links gangs use, if the model knows (`CassiniNetwork.gang_links`)."""
+        make = getattr(self.model, "gang_links", None)
+        return None if make is None else make(self.cluster)
 
     def overhead(self, job_type: str, shape: Shape) -> float:
         """Exposed communication over compute time, as `NetworkModel.overhead`.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +10,6 @@ from apportion.errors import InputError
 from apportion.mechanism.devices import Devices
 from apportion.mechanism.placements.by_speed import Placing
 from apportion.mechanism.placements.compatible import Compatible, JointlyCompatible
-from apportion.sim.network.cassini import CassiniNetwork, GangLinks
 from apportion.sim.network.model import MemoizedNetwork
 from apportion.sim.network.shapes import shape_of_placement
 
@@ -37,8 +35,9 @@ def pace_of(network: NetworkModel) -> Pace:
 
     Of a network that knows the links of gangs, also these (`GangLinks`).
     """
-    if isinstance(network, MemoizedNetwork) and isinstance(network.model, CassiniNetwork):
-        return GangLinks(network.model, network.cluster)
+    links = getattr(network, "gang_links", None)
+    if links is not None:
+        return links  # type: ignore[no-any-return]
 
     def slowdown(model: str, placement: Placement) -> float:
         return 1 + network.overhead(model, shape_of_placement(placement))
@@ -72,14 +71,14 @@ def network_beside(placement: str, network: MemoizedNetwork | None) -> MemoizedN
     """
     if placement not in (Compatible.name, JointlyCompatible.name):
         return network
-    if network is None or not isinstance(network.model, CassiniNetwork):
+    if network is None or not hasattr(network.model, "gang_links"):
         raise InputError(
             f"The placement {placement!r} compares the links of gangs; it needs a network that "
             "knows them: 'cassini', 'phases', these with '_unshifted', or a CassiniNetwork."
         )
-    if placement != JointlyCompatible.name or network.model.joint:
+    if placement != JointlyCompatible.name or not hasattr(network.model, "with_joint_shifts"):
         return network
-    return MemoizedNetwork(replace(network.model, joint=True), network.cluster)
+    return MemoizedNetwork(network.model.with_joint_shifts(), network.cluster)
 
 
 def check_models(network: NetworkModel, workload: Workload, cluster: Cluster) -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Self
 
 from apportion.checks import number, seconds, whole
 from apportion.mechanisms.settings import SHORTEST_S
 from apportion.sim.network.cassini import CassiniNetwork
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from apportion.mechanism.about import About
+    from apportion.mechanism.time_shifts import CommunicationProfile
     from apportion.sim.engine.speeds import Speeds
 
 __all__ = ["PhaseNetwork"]
@@ -63,6 +66,13 @@ class PhaseNetwork(CassiniNetwork):
     def name(self) -> str:
         """``phases``, or ``phases_unshifted``."""
         return "phases" if self.shifted else "phases_unshifted"
+
+    def for_elastic(
+        self, profiles: Mapping[str, CommunicationProfile], *, beside_requests: bool
+    ) -> Self:
+        """Return the same network for elastic jobs; without epochs beside requests."""
+        epoch_s = 0.0 if beside_requests else self.epoch_s
+        return replace(self, profiles=profiles, epoch_s=epoch_s)
 
     def speeds(self, alone: Speeds, about: About) -> Speeds:
         """Return how fast gangs are by the engine of phases."""

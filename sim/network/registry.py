@@ -22,7 +22,6 @@ from apportion.sim.network.profile import ModelProfile
 from apportion.sim.network.static import StaticNetwork
 from apportion.sim.network.table1 import Table1Network
 from apportion.sim.network.table_iii import table_iii_profiles
-from apportion.sim.network.topology.named import get_topology
 
 if TYPE_CHECKING:
     from apportion.sim.network.topology import Topology
@@ -143,13 +142,13 @@ def on_topology(network: Any, topology: str | Topology | None) -> Any:
     if topology is None:
         return network
     model = NETWORKS[network]({}) if isinstance(network, str) and network in NETWORKS else network
-    if not isinstance(model, CassiniNetwork):
+    if not hasattr(model, "with_topology"):
         raise InputError(
             f"topology={written(topology)} says which links there are; network={written(network)} "
             f"knows none. Give 'cassini', 'phases', one of these with '_unshifted', or a "
             f"CassiniNetwork; or leave the topology out."
         )
-    return replace(model, topology=get_topology(topology))
+    return model.with_topology(topology)
 
 
 @checked

@@ -9,7 +9,6 @@ import pandas as pd
 from apportion.mechanism.devices import Devices
 from apportion.sim.given_order import present_types
 from apportion.sim.network import get_network
-from apportion.sim.network.cassini import CassiniNetwork, GangLinks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,14 +45,15 @@ def busiest_links(run: Run, workload: Workload, network: Any) -> dict[str, pd.Da
         ``busiest_links``, a row for each job on each shared link: ``time_s``, ``link`` (the
         accelerator type, and the name of the link in the topology, if there is one), its
         ``gbps``, ``job``, ``job_type``, ``gpus``, and its communication profile, ``period_s`` and
-        ``phases`` (of start, seconds, Gb/s). Nothing without a `CassiniNetwork`, or any network.
+        ``phases`` (of start, seconds, Gb/s). Nothing without a network that knows its links.
     """
     cluster = present_types(run.cluster)
     knows = network is not None and "schedule" in run.tables
     known = get_network(network, cluster=cluster) if knows else None
-    if known is None or not isinstance(known.model, CassiniNetwork):
+    links = None if known is None else known.gang_links
+    if links is None:
         return {}
-    links, pools = GangLinks(known.model, cluster), Devices.of(cluster).pools
+    pools = Devices.of(cluster).pools
     stays = []
     table = run.schedule
     rows = zip(
@@ -72,7 +72,7 @@ def busiest_links(run: Run, workload: Workload, network: Any) -> dict[str, pd.Da
     for link, users in there.items():
         for job, (gpus, gbps) in users.items():
             job_type = str(job_types.loc[job])
-            profile = known.model.profile(job_type, gpus)
+            profile = links.network.profile(job_type, gpus)
             phases = tuple(tuple(phase) for phase in profile.phases)
             about = (job, job_type, gpus, profile.period_s, phases)
             found.append((time_s, _name(*link), gbps, *about))

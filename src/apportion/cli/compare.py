@@ -19,7 +19,6 @@ from apportion.experiments import compare
 from apportion.experiments.sources import fitted
 from apportion.report import human_table
 from apportion.report.files import write_text
-from apportion.sim import ElasticWorkload
 from apportion.sim.fingerprint import workload_fingerprint
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ def run(args: argparse.Namespace) -> None:
         cluster = cluster_of(args, lambda: workload)
     workload = fitted(workload, cluster, args.too_large)
     comparison = compare(
-        policies_of(args, elastic=isinstance(workload, ElasticWorkload)),
+        policies_of(args, elastic=workload.elastic),
         workload,
         cluster,
         **settings,

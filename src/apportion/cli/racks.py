@@ -8,13 +8,12 @@ from apportion.cli.options import DEFAULT_CLUSTER, DEFAULT_ELASTIC_CLUSTER, DEFA
 from apportion.cli.parser import DEFAULT_ELASTIC, DEFAULT_ON_RACKS, DEFAULT_POLICIES
 from apportion.cluster import Cluster
 from apportion.errors import InputError
-from apportion.sim import ElasticWorkload
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
-    from apportion.sim import Workload
+    from apportion.sim import ElasticWorkload, Workload
 
 __all__ = ["cluster_of", "policies_of"]
 
@@ -48,7 +47,7 @@ def cluster_of(
         gpus_per_machine = args.gpus_per_machine or DEFAULT_GPUS_PER_MACHINE
         described = args.cluster
         if described is None:
-            elastic = isinstance(workload(), ElasticWorkload)
+            elastic = workload().elastic
             described = DEFAULT_ELASTIC_CLUSTER if elastic else DEFAULT_CLUSTER
         return Cluster.parse(described, gpus_per_machine=gpus_per_machine)
     if args.cluster is not None:
@@ -77,7 +76,7 @@ def policies_of(args: argparse.Namespace, *, elastic: bool = False) -> list[str]
 
 def _only_accelerator(workload: Workload | ElasticWorkload) -> str:
     """Return the accelerator type of a workload that knows but one."""
-    if isinstance(workload, ElasticWorkload):
+    if workload.elastic is True:
         raise InputError("Elastic jobs run on clusters without racks; give --cluster t4=64.")
     first, *others = workload.accelerators
     if others:

@@ -12,7 +12,6 @@ from apportion.errors import InputError
 from apportion.experiments.machine.cells import Cell
 from apportion.experiments.simulations import Setup, Simulation
 from apportion.experiments.sources import made_for
-from apportion.sim import Workload
 from apportion.sim.deciders import AnyDecider, get_decider
 from apportion.sim.fingerprint import fingerprint, texts_of, workload_fingerprint
 from apportion.sim.settings import check_elastic, settings_for
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from apportion.experiments.sources import Source
     from apportion.mechanism.own import Decides
     from apportion.mechanisms import Mechanism
-    from apportion.sim import ElasticWorkload
+    from apportion.sim import ElasticWorkload, Workload
 
 __all__ = ["STATES", "Plan", "check_jobs_on", "deciders_of", "settings_of", "simulations_of"]
 
@@ -130,7 +129,7 @@ def check_jobs_on(workload: Workload | ElasticWorkload, cluster: Cluster) -> Non
     InputError
         Naming the job.
     """
-    if isinstance(workload, Workload):
+    if workload.elastic is False:
         workload.throughput_of(cluster)
 
 

@@ -208,7 +208,7 @@ def fitted(
         as those were recorded on other clusters; else they are an error once they are simulated.
         Elastic jobs fit everywhere.
     """
-    if isinstance(workload, ElasticWorkload):
+    if workload.elastic is True:
         return workload
     expected = "drop" if workload.job_types_drawn else "error"
     return workload.fitting(cluster) if (too_large or expected) == "drop" else workload

@@ -176,5 +176,6 @@ def test_what_tiers_refuse() -> None:
     load = generate_rack_workload(jobs=4, seed=2, max_scale_factor=8)
     with pytest.raises(InputError, match="tiers=True does nothing where gangs are as fast"):
         ap.simulate("max_min_fairness", load, cluster, mechanism="rounds", tiers=True)
+    wrong: Any = "machine"
     with pytest.raises(InputError, match="tiers is 'machine'; it must be True or False"):
-        ap.simulate("max_min_fairness", load, cluster, mechanism="rounds", tiers="machine")
+        ap.simulate("max_min_fairness", load, cluster, mechanism="rounds", tiers=wrong)

@@ -155,7 +155,7 @@ def _try_policies(
     policies: Sequence[AnyDecider], workload: Workload | ElasticWorkload, setup: Setup
 ) -> None:
     """Run one step of the first job under each policy, for the sake of the checks of `simulate`."""
-    if isinstance(workload, ElasticWorkload):  # which has no job of one step
+    if workload.elastic is True:  # which has no job of one step
         return
     one = replace(workload, jobs=workload.jobs.head(1).assign(total_steps=1.0))
     for policy in policies:
