@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.own import Decides
     from apportion.mechanisms import Mechanism
+    from apportion.mechanisms.setting_names import SimulationSettings
     from apportion.pairs import PairThroughputs
     from apportion.sim.beliefs import Beliefs
     from apportion.sim.deciders import AnyDecider
     from apportion.sim.elastic_workload import ElasticWorkload
     from apportion.sim.run import Run
-    from apportion.sim.setting_names import SimulationSettings
     from apportion.sim.workload import Workload
 
 __all__ = ["simulate"]

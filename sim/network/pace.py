@@ -76,9 +76,11 @@ def network_beside(placement: str, network: MemoizedNetwork | None) -> MemoizedN
             f"The placement {placement!r} compares the links of gangs; it needs a network that "
             "knows them: 'cassini', 'phases', these with '_unshifted', or a CassiniNetwork."
         )
-    if placement != JointlyCompatible.name or not hasattr(network.model, "with_joint_shifts"):
+    jointly = getattr(network.model, "with_joint_shifts", None)
+    if placement != JointlyCompatible.name or jointly is None:
         return network
-    return MemoizedNetwork(network.model.with_joint_shifts(), network.cluster)
+    model = jointly()
+    return network if model is network.model else MemoizedNetwork(model, network.cluster)
 
 
 def check_models(network: NetworkModel, workload: Workload, cluster: Cluster) -> None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, get_type_hints
 import pytest
 
 from apportion.mechanisms import MECHANISMS
+from apportion.mechanisms.setting_names import SimulationSettings
 from apportion.mechanisms.settings import Setting, settings_of
-from apportion.sim.setting_names import SimulationSettings
 
 if TYPE_CHECKING:
     from pathlib import Path

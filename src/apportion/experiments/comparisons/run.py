@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from apportion.experiments.machine.cells import Failure
     from apportion.mechanism.own import Decides
     from apportion.mechanisms import Mechanism
+    from apportion.mechanisms.setting_names import SimulationSettings
     from apportion.pairs import PairThroughputs
     from apportion.sim import ElasticWorkload, Workload
     from apportion.sim.deciders import AnyDecider
-    from apportion.sim.setting_names import SimulationSettings
 
 __all__ = ["FOLDER", "compare"]
 

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from apportion.experiments.machine.cells import Cell
     from apportion.experiments.sources import Source
     from apportion.mechanism.own import Decides
+    from apportion.mechanisms.setting_names import SweepSettings
     from apportion.sim import Workload
     from apportion.sim.deciders import AnyDecider
-    from apportion.sim.setting_names import SweepSettings
 
 __all__ = ["plan_sweep"]
 

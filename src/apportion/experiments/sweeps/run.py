@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from apportion.experiments.machine.cells import Cell
     from apportion.experiments.machine.run import Outcome
     from apportion.mechanism.own import Decides
+    from apportion.mechanisms.setting_names import SweepSettings
     from apportion.sim.deciders import AnyDecider
-    from apportion.sim.setting_names import SweepSettings
 
 __all__ = ["sweep"]
 
