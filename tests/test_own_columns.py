@@ -117,6 +117,7 @@ def test_files_keep_them(tmp_path: Path) -> None:
         ({"wieght": 1.0}, "Unknown column .*'wieght'. Did you mean 'weight'"),
         ({"arrival": 0.0}, "Did you mean 'arrival_s'"),
         ({"jct_s": 1.0}, "'jct_s' has a name of what a run tells"),
+        ({"order": [1, 2, 0]}, "'order' is made of 'arrival_s'.*: give arrival_s in its place"),
         ({"power_w": [1, 2, "x"]}, r"Job 'z' has power_w = 'x'; .*\(a column of your own\)"),
         ({"power_w": np.inf}, "Job 'x' has power_w = inf"),
         ({"user": ["ann", None, "bob"]}, "Job 'y' has user = .*; it must be a text"),

@@ -39,7 +39,7 @@ class Allocation:
         jobs could divide their time. Where the objective has a kink they lie between the loss by a
         GPU less and the gain by a GPU more; of all that prove the objective, those with the least
         sum of squares over single GPUs, so that they are the same from every solver and in every
-        order.
+        order. NaN where there are none: jobs that are served in order, isolated shares.
     gap
         Certified relative distance of the objective from the optimum, recomputed from the prices.
     status
@@ -192,14 +192,19 @@ class Allocation:
         unit = f" {self.unit}" if self.unit else ""
         table = self._table()
         relaxed = ", of the relaxation" if self.integral else ""
-        prices = ", ".join(f"{name} {price:.4g}" for name, price in self.prices.items())
         lines = [
             f"{self.policy}: {self.status}, objective {self.objective:.6g}{unit}, "
             f"gap {self.gap:.1e}",
             table.to_string(max_rows=20, float_format=lambda value: f"{value:.4g}"),
-            f"prices of one more GPU{relaxed}: {prices}",
         ]
+        if self.written_prices:
+            lines.append(f"prices of one more GPU{relaxed}: {self.written_prices}")
         return "\n".join([*lines, self.message] if self.message else lines)
+
+    @property
+    def written_prices(self) -> str:
+        """The prices in a line, empty where there are none."""
+        return ", ".join(f"{name} {price:.4g}" for name, price in self.prices.dropna().items())
 
     def _table(self) -> pd.DataFrame:
         """Shares, or the choice where there is one, beside steps/s."""

@@ -132,6 +132,11 @@ def column_named(name: object, where: str = "column in the jobs table") -> JobCo
         return JOB_COLUMNS[str(name)]
     if not isinstance(name, str) or not name.strip():
         raise unknown_name(where, name, JOB_COLUMNS)
+    if name == "order":
+        raise InputError(
+            f"The {where} 'order' is made of 'arrival_s', and of the ids where jobs came together: "
+            f"give arrival_s in its place."
+        )
     if name in _TOLD_BY_RUNS:
         raise InputError(
             f"The {where} {name!r} has a name of what a run tells of jobs; choose another."

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 import pytest
 from tests.oracles.dally_round import (
     Cluster,
@@ -17,6 +18,8 @@ from tests.oracles.dally_round import (
 from tests.oracles.draw_whole import ROUNDS, draw_round
 from tests.seeds import sampled
 
+import apportion as ap
+from apportion.cluster import TIERS as NAMES
 from apportion.policies import solve_instance
 from apportion.policies.placements.round_places import RoundPlaces
 from apportion.policies.whole.dally_round import DallyRound
@@ -102,6 +105,20 @@ def test_a_best_fit_in_the_way() -> None:
     found, option, places = decided(cluster, jobs)
     assert None not in found.values()
     assert places.machine[option].tolist() == [0, 0, 1]
+
+
+def test_with_labels_nothing_is_printed_that_is_no_number() -> None:
+    """Places in an order have no prices; of jobs that came together the first id comes first."""
+    tiers = pd.MultiIndex.from_product([["v100"], NAMES], names=["accelerator", "tier"])
+    speed = pd.DataFrame([[4.0, 3.0, 2.0]] * 2, index=["a", "b"], columns=tiers)
+    rack = ap.Cluster({"v100": 4}, machines_per_rack=1)
+    for arrival_s, first in (([0.0, 0.0], "a"), ([1.0, 0.0], "b")):
+        jobs = {"scale_factor": 3, "arrival_s": arrival_s}
+        found = ap.solve("dally_round", speed, workers=rack, jobs=jobs)
+        assert found.choice.dropna().to_dict() == {first: ("v100", "machine")}
+        assert found.prices.isna().all()
+        assert "nan" not in repr(found).lower()
+        assert "price" not in repr(found)
 
 
 def test_no_time_is_said() -> None:

@@ -133,11 +133,12 @@ def _show(allocation: Allocation, moves: Condition | None) -> None:
     if len(allocation.X) > _MOST_ROWS:
         print(f"... and {len(allocation.X) - _MOST_ROWS} more jobs")
     unit = f" {allocation.unit}" if allocation.unit else ""
-    prices = ", ".join(f"{name} {price:.4g}" for name, price in allocation.prices.items())
+    prices = allocation.written_prices
+    gain = f"{prices} (gain in the objective from one more GPU)" if prices else "none"
     print(
         f"policy     {allocation.policy}\n"
         f"objective  {allocation.objective:.6g}{unit}\n"
-        f"prices     {prices} (gain in the objective from one more GPU)\n"
+        f"prices     {gain}\n"
         f"gap        {allocation.gap:.1e} ({allocation.status})"
     )
     if moves is not None:
