@@ -5,7 +5,7 @@ Each is a protocol: a policy that has the methods is asked.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+    from apportion.allocation import Allocation
+    from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
     from apportion.policies.problem import Problem
 
@@ -25,6 +27,7 @@ __all__ = [
     "DrawsPairs",
     "HasEarlierObjectives",
     "PassesRatesOn",
+    "PosedByItself",
     "Rates",
     "ServesInOrder",
     "SimulatedOtherwise",
@@ -98,6 +101,21 @@ class SimulatedOtherwise(Protocol):
     """Whether its gangs of elastic jobs fill machines, unless the mechanism says otherwise."""
     base_workers_first: ClassVar[bool]
     """Whether it divides what the base workers of elastic jobs leave, which are served before."""
+
+
+@runtime_checkable
+class PosedByItself(Protocol):
+    """What stands in `solve` in place of throughputs, and knows what a policy makes of it."""
+
+    def solved_by(self, policy: Policy, **how: Any) -> Allocation:
+        """Return what a policy decides; `how` are options of `apportion.policies.solve_instance`.
+
+        Raises
+        ------
+        InputError
+            If the policy is for others.
+        """
+        ...
 
 
 @runtime_checkable

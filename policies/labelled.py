@@ -10,8 +10,9 @@ import pandas as pd
 
 from apportion.allocation import Allocation
 from apportion.annotations import checked
+from apportion.errors import InputError
 from apportion.jobs import JOB_COLUMNS, check_jobs, places_of_texts
-from apportion.policies.extensions import ChecksJobs
+from apportion.policies.extensions import ChecksJobs, PosedByItself
 from apportion.policies.instance import Instance, usage_of_gpus
 from apportion.policies.labels import (
     aligned,
@@ -34,7 +35,7 @@ from apportion.policies.solving.rows import GivenOrder
 from apportion.tensor import ThroughputTensor
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -68,7 +69,7 @@ DEFAULTS = {
 @checked
 def solve(
     policy: Policy | str,
-    throughput_tensor: Throughputs,
+    throughput_tensor: Throughputs | PosedByItself,
     *,
     workers: Workers | None = None,
     jobs: Jobs | None = None,
@@ -95,7 +96,8 @@ def solve(
         Steps/s of each job under each option: a `ThroughputTensor`, which can carry `workers` and
         `jobs`; a DataFrame, jobs by accelerator types (or columns ``(accelerator, tier)`` or
         ``(accelerator, gpus)``); a mapping of mappings; or an array, whose jobs are called 0 to
-        n - 1. A job cannot run on a type of the workers that no throughput names.
+        n - 1. A job cannot run on a type of the workers that no throughput names. For the policy
+        ``"rotations"`` an `apportion.SharedLinks`: what jobs send, and over which links.
     workers
         GPUs of each accelerator type: a `Cluster`, a mapping, or text such as ``"v100=8,k80=16"``;
         with an array also a list, whose types are called 0 to n - 1. Needed unless the tensor
@@ -129,8 +131,12 @@ def solve(
     """
     chosen = get_policy(policy)
     tensor = throughput_tensor
+    if isinstance(tensor, PosedByItself):
+        given = {"workers": workers, "jobs": jobs, "resources": resources or None, "pairs": pairs}
+        _refuse_beside(tensor, given)
+        return tensor.solved_by(chosen, fallback=fallback, time_limit_s=time_limit_s, gap=gap)
     if workers is not None or jobs is not None or not isinstance(tensor, ThroughputTensor):
-        tensor = ThroughputTensor.of(throughput_tensor, workers=workers, jobs=jobs)
+        tensor = ThroughputTensor.of(tensor, workers=workers, jobs=jobs)
     problem = read(chosen, tensor, resources, gang_packing=gang_packing)
     shared = None
     if chosen.space_sharing:
@@ -150,6 +156,16 @@ def solve(
         gap=gap,
     )
     return problem.allocation(chosen, problem.order.restore(solution))
+
+
+def _refuse_beside(posed: PosedByItself, given: Mapping[str, Any]) -> None:
+    """Refuse arguments that say nothing to a problem that is posed by itself."""
+    for name, value in given.items():
+        if value is not None:
+            raise InputError(
+                f"{name}= goes with throughputs; a {type(posed).__name__} has all that it needs. "
+                f"Leave it out."
+            )
 
 
 class Read(NamedTuple):

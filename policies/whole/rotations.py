@@ -33,9 +33,9 @@ class Rotations(Policy):
 
     Options are rotations in slots of the job's own period; a slot of a link is a soft resource, and
     usage is demand as a part of the link's capacity. On one link or many, with loops or without;
-    `rotation_problem` poses it from demands, one job of each connected part pinned to rotation 0.
-    There the weights, by name of the resource and 1 by default, are such that the objective is 1 -
-    the mean compatibility score of the links.
+    `apportion.SharedLinks` poses it from profiles and links, `rotation_problem` from demands, one
+    job of each connected part pinned to rotation 0. There the weights, by name of the resource and
+    1 by default, are such that the objective is 1 - the mean compatibility score of the links.
     """
 
     name, integral = "rotations", True
@@ -48,8 +48,9 @@ class Rotations(Policy):
         if not p.soft.size and p.instance.usage.count_nonzero():
             raise InputError(
                 f"{self!r} shifts the iterations of jobs that share links, and these options hold "
-                f"GPUs and load no link; give slots of links as soft resources, as "
-                f"rotation_problem does, or take a policy that chooses GPUs."
+                f"GPUs and load no link; give the links, ap.solve('rotations', "
+                f"ap.SharedLinks(profiles, jobs_of, capacities)), or take a policy that chooses "
+                f"GPUs."
             )
         weight = _by_name(self.weights, [p.instance.resource_names[place] for place in p.soft])
         return cp.Minimize(weight @ cp.pos(p.held[p.soft] - 1))

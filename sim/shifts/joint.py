@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,9 +19,19 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from apportion.policies import Solution
+
     Floats = NDArray[np.float64]
 
-__all__ = ["JointShifts", "joint_shifts", "mean_score", "whole_slots"]
+__all__ = [
+    "JointShifts",
+    "PartShifts",
+    "check_links",
+    "joint_shifts",
+    "mean_score",
+    "part_shifts",
+    "whole_slots",
+]
 
 TOLERANCE = 1e-6
 """Part of a slot by which a period may miss a whole number of them."""
@@ -85,14 +95,13 @@ def joint_shifts(
     whole("slots", slots, 1)
     seconds("time_limit_s", time_limit_s, strict=True)
     graph = AffinityGraph(jobs_of)
-    _check(graph, profiles, capacities)
+    check_links(graph, profiles, capacities)
     shifts, proved = dict[Any, float](), True
+    limited: dict[str, Any] = {"time_limit_s": time_limit_s, "fallback": "isolated"}
     for component in graph.components:
-        slot_s = min(profiles[job].period_s for job in component) / slots
-        _check_periods(component, profiles, slot_s)
-        found = _of_component(graph, component, profiles, capacities, slot_s, time_limit_s)
-        proved &= found is not None and found[1]
-        shifts |= dict.fromkeys(component, 0.0) if found is None else found[0]
+        found = part_shifts(graph, component, profiles, capacities, slots, **limited)
+        proved &= found.solution is None or found.solution.gap <= PROVED
+        shifts |= found.shifts_s
     none = dict.fromkeys(shifts, 0.0)
     unshifted = mean_score(graph, profiles, capacities, none)
     score = mean_score(graph, profiles, capacities, shifts)
@@ -115,35 +124,77 @@ def mean_score(
     return float(np.mean(scores)) if scores else 1.0
 
 
-def _of_component(
+class PartShifts(NamedTuple):
+    """Shifts of jobs that links connect.
+
+    Attributes
+    ----------
+    rotations
+        Slots by which each job starts later, by job.
+    slot_s
+        Seconds of a slot.
+    links
+        Links that cannot carry all that their jobs may want at once.
+    solution
+        Of the policy; ``None`` where there are no such links.
+    """
+
+    rotations: Mapping[Any, int]
+    slot_s: float
+    links: int = 0
+    solution: Solution | None = None
+
+    @property
+    def shifts_s(self) -> dict[Any, float]:
+        """Seconds by which each job starts later."""
+        return {job: turn * self.slot_s for job, turn in self.rotations.items()}
+
+
+def part_shifts(
     graph: AffinityGraph,
     component: tuple[Any, ...],
     profiles: Mapping[Any, CommunicationProfile],
     capacities: Mapping[Any, float],
-    slot_s: float,
-    time_limit_s: float,
-) -> tuple[dict[Any, float], bool] | None:
-    """Solve one connected part; return shifts, and whether they are proved, or None."""
+    slots: int,
+    **how: Any,
+) -> PartShifts:
+    """Solve the policy `rotations` for one connected part.
+
+    Parameters
+    ----------
+    graph, component
+        Jobs and shared links, and the jobs of the part.
+    profiles, capacities, slots
+        As of `joint_shifts`.
+    how
+        Options of `apportion.policies.solve_instance`.
+
+    Raises
+    ------
+    InputError
+        If a period is no whole number of slots.
+    """
+    slot_s = min(profiles[job].period_s for job in component) / slots
+    _check_periods(component, profiles, slot_s)
     weights: dict[tuple[frozenset[Any], float], int] = {}
     for link, jobs in graph.jobs_of.items():
         crowded = sum(profiles[job].peak_gbps for job in jobs) > capacities[link]
         if crowded and jobs[0] in component:
             key = frozenset(jobs), float(capacities[link])
             weights[key] = weights.get(key, 0) + 1
+    none = dict.fromkeys(component, 0)
     if not weights:
-        return dict.fromkeys(component, 0.0), True
+        return PartShifts(none, slot_s)
     demand = [
         np.array([(job in jobs) * _slotted(profiles[job], slot_s) for jobs, _ in weights])
         for job in component
     ]
     gbps = [capacity for _, capacity in weights]
     problem = rotation_problem(demand, gbps, weight=list(weights.values()))
-    found = solve_instance(*problem, time_limit_s=time_limit_s, fallback="isolated")
-    if found.status == "fallback":
-        return None
-    rotations = found.X.argmax(axis=1).tolist()
-    shifts = {job: turn * slot_s for job, turn in zip(component, rotations, strict=True)}
-    return shifts, found.gap <= PROVED
+    found = solve_instance(*problem, **how)
+    turned = zip(component, found.X.argmax(axis=1).tolist(), strict=True)
+    rotations = none if found.status == "fallback" else dict(turned)
+    return PartShifts(rotations, slot_s, sum(weights.values()), found)
 
 
 def _slotted(profile: CommunicationProfile, slot_s: float) -> Floats:
@@ -159,8 +210,14 @@ def _slotted(profile: CommunicationProfile, slot_s: float) -> Floats:
     return total
 
 
-def _check(graph: AffinityGraph, profiles: Any, capacities: Any) -> None:
-    """Check that jobs, links and numbers belong together."""
+def check_links(graph: AffinityGraph, profiles: Any, capacities: Any) -> None:
+    """Check that jobs, links and numbers belong together.
+
+    Raises
+    ------
+    InputError
+        For a shared link without a capacity, and a job on one that has no profile.
+    """
     for link, jobs in graph.jobs_of.items():
         if link not in capacities:
             raise unknown_name("link without a capacity", link, capacities)

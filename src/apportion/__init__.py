@@ -114,6 +114,7 @@ if TYPE_CHECKING:
         serve,
         simulate,
     )
+    from apportion.sim.shifts import SharedLinks
     from apportion.tensor import ThroughputTensor
     from apportion.testing import check_policy, check_schedule, check_scheduler
 
@@ -210,6 +211,7 @@ _HOMES = {
         "serve",
         "simulate",
     ],
+    "apportion.sim.shifts": ["SharedLinks"],
     "apportion.tensor": ["ThroughputTensor"],
     "apportion.testing": ["check_policy", "check_schedule", "check_scheduler"],
 }
@@ -270,6 +272,7 @@ __all__ = [
     "Run",
     "Serving",
     "ServingRun",
+    "SharedLinks",
     "ShortestJobFirst",
     "Sia",
     "SolveError",

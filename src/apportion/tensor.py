@@ -288,6 +288,11 @@ class ThroughputTensor:
 def _frame(table: Mapping[Any, Any]) -> pd.DataFrame:
     """Make a DataFrame of a mapping of mappings, jobs by options; what is not said is 0."""
     valid = "a DataFrame, or a mapping such as {'job': {'v100': 4.0}}"
+    if isinstance(table, Mapping) and any(hasattr(row, "phases") for row in table.values()):
+        raise InputError(
+            "Profiles are no throughputs; they go with links, for the policy 'rotations': "
+            "ap.SharedLinks(profiles, jobs_of, capacities)."
+        )
     speeds = {
         job: mapping(f"The throughput of job {written(job)}", row, "a mapping by type")
         for job, row in mapping("The throughputs", table, valid).items()

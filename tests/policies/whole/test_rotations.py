@@ -86,7 +86,7 @@ def test_what_poses_nothing_is_refused() -> None:
 def test_options_that_hold_gpus_and_load_no_link_are_refused_up_front() -> None:
     jobs = ap.generate_elastic_workload(jobs=3, hours=0.05, seed=3)
     for gpus in ("v100=2", "v100=8,k80=4"):
-        with pytest.raises(InputError, match="give slots of links"):
+        with pytest.raises(InputError, match="give the links"):
             ap.simulate("rotations", jobs, gpus)
 
 
