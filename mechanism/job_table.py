@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+
+from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from apportion.mechanism.scheduler import GangProgress
+
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
 
-__all__ = ["JobTable", "read_only"]
+__all__ = ["EntityUse", "JobTable", "read_only"]
 
 Number = TypeVar("Number", bound=np.generic)
 
@@ -67,6 +72,8 @@ class JobTable:
         Seconds that it has had devices of each option, shape (jobs, options).
     active
         Jobs that have arrived and are not done, ascending, shape (active jobs,).
+    entity_use
+        Counts what entities use, for a policy that asks for ``entity_used_s``; else ``None``.
     """
 
     job_type: Sequence[str]
@@ -83,6 +90,7 @@ class JobTable:
     isolated_s: Floats
     held_s: Floats
     active: Ints = field(default_factory=lambda: np.empty(0, dtype=np.intp))
+    entity_use: EntityUse | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         self._to_do = self.remaining.copy()
@@ -158,6 +166,8 @@ class JobTable:
         columns["elapsed_s"] = now_s - columns["arrival_s"]
         columns["order"] = self.active.astype(float)
         columns["network_priority"] = self._network_priority()
+        if self.entity_use is not None:
+            columns["entity_used_s"] = self.entity_use.now(now_s)
         return columns
 
     def _network_priority(self) -> Floats:
@@ -172,3 +182,47 @@ class JobTable:
         priority = np.zeros(jobs.size)
         np.divide(least_s, held_s, out=priority, where=held_s > 0)
         return priority
+
+
+class EntityUse(Resumable):
+    """GPU-seconds that each entity has had, of which those of long ago count less.
+
+    With the half-life H, what was used at the time t counts 2^(-(now - t) / H): the integral of the
+    GPUs that the entity's jobs held, so discounted.
+
+    Parameters
+    ----------
+    jobs
+        Its fact ``entity`` says whose job it is. Without it every job is an entity of its own.
+    half_life_s
+        H, seconds; infinite forgets nothing.
+    """
+
+    kept = ("_used", "_at_s")
+
+    def __init__(self, jobs: JobTable, half_life_s: float = math.inf) -> None:
+        self._jobs, self._rate = jobs, math.log(2.0) / half_life_s
+        own = np.arange(jobs.jobs, dtype=np.intp)
+        entity = jobs.facts.get("entity")
+        self._entity: Ints = own if entity is None else np.asarray(entity, dtype=np.intp)
+        self._used: Floats = np.zeros(int(self._entity.max(initial=-1)) + 1)
+        self._at_s = 0.0
+
+    def add(self, ran: GangProgress, now_s: float, end_s: float) -> None:
+        """Count what gangs held from `now_s` on, until `end_s` at most."""
+        held_s = ran.held_s * ran.times
+        if self._rate:
+            since_s = end_s - now_s - held_s
+            held_s = (np.exp(-self._rate * since_s) - math.exp(-self._rate * (end_s - now_s))) / (
+                self._rate
+            )
+        entity = self._entity[ran.gangs.job]
+        new = np.bincount(entity, ran.gangs.gpus * held_s, self._used.size)
+        self._used, self._at_s = self._at(end_s) + new, end_s
+
+    def now(self, now_s: float) -> Floats:
+        """Return the GPU-seconds of the entity of each active job, shape (active jobs,)."""
+        return self._at(now_s)[self._entity[self._jobs.active]]
+
+    def _at(self, now_s: float) -> Floats:
+        return np.asarray(self._used * math.exp(-self._rate * (now_s - self._at_s)))

@@ -61,6 +61,7 @@ DEFAULTS = {
     "elapsed_s": 0.0,
     "network_priority": 0.0,
     "waited_s": 0.0,
+    "entity_used_s": 0.0,
     "reallocation_factor": 1.0,
 }
 """What is taken of jobs of which a column of the jobs table does not tell."""

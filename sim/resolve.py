@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from apportion.errors import SolveError
+from apportion.mechanism.job_table import EntityUse
 from apportion.mechanism.priorities import LEAST_SHARE
 from apportion.mechanism.shares import NO_PAIRS, Shares
 from apportion.policies import Instance, solve_instance
@@ -65,7 +66,7 @@ class Resolver(Resumable):
         told of such as leave room for it, and for the time until the next solve.
     """
 
-    kept = ("believed", "asked", "changed", "_in_vain", "_last_s", "_running_on")
+    kept = ("believed", "asked", "changed", "_in_vain", "_last_s", "_running_on", "_entity_use")
 
     def __init__(
         self,
@@ -91,6 +92,17 @@ class Resolver(Resumable):
         self._in_vain = 0
         self._standing: StandingClasses | None = None
         self._running_on: Floats = np.full(jobs.jobs, -1.0)
+        half_life_s = getattr(policy, "half_life_s", np.inf)
+        self._entity_use = None
+        if "entity_used_s" in policy.columns:
+            self._entity_use = jobs.entity_use = self._counted.entity_use = EntityUse(
+                self._counted, half_life_s
+            )
+
+    @property
+    def _counted(self) -> JobTable:
+        """The table that the run keeps up to date."""
+        return self.jobs
 
     @property
     def due_s(self) -> float:

@@ -155,6 +155,8 @@ def run(
                 f"ever."
             )
         standstill.note(now_s, end_s, decision, ran, runtime)
+        if truth.told.entity_use is not None:
+            truth.told.entity_use.add(ran, now_s, end_s)
         record.ran(now_s, end_s, ran, active)
         now_s = end_s
     if snapshots is not None:

@@ -86,6 +86,10 @@ class TieredResolver(Resolver):
         posed = pose or options.pose
         super().__init__(policy, *times, options.table, options.believed, posed, late_s=late_s)
 
+    @property
+    def _counted(self) -> JobTable:
+        return self._options.told
+
     def solve(self, now_s: float) -> Shares:
         """Return the shares of the jobs that are there, at each option."""
         self.jobs.active = self._options.told.active

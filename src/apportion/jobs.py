@@ -91,6 +91,10 @@ JOB_COLUMNS: Mapping[str, JobColumn] = {
         "that they took; 0 for a job that never ran"
     ),
     "waited_s": JobColumn("seconds since the job arrived or last gave up its GPUs, if it waits"),
+    "entity_used_s": JobColumn(
+        "GPU-seconds that the jobs of its entity have had, those of long ago counting less: "
+        "half after each half_life_s of the policy"
+    ),
     "reallocation_factor": JobColumn(
         "part of its speed that a job keeps on average if it is moved now", largest=1.0
     ),
