@@ -277,6 +277,7 @@ class Instance:
         resource_capacity: ArrayLike = (),
         resource_names: tuple[str, ...] = (),
         option_tier: Ints | None = None,
+        texts: Mapping[str, tuple[str, ...]] | None = None,
     ) -> Instance:
         """Pose a problem whose rows are jobs and whose options hold GPUs of one type each.
 
@@ -303,6 +304,8 @@ class Instance:
             Names of all resources, types first.
         option_tier
             Tier of each option, if it has one, shape (options,).
+        texts
+            What columns of texts say, by column, if ``columns`` has the places of it.
         """
         speed, types = np.asarray(throughput, dtype=float), np.asarray(capacity, dtype=float)
         jobs, options = speed.shape
@@ -332,6 +335,7 @@ class Instance:
             types=types.size,
             resource_names=resource_names,
             option_tier=option_tier,
+            texts=texts or {},
         )
 
     def subset(self, jobs: Ints, count: Floats) -> Instance:

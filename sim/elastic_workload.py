@@ -153,8 +153,8 @@ class ElasticWorkload:
             "scale_factor": self.jobs["gpus"].astype(np.int64),
             "total_steps": steps,
         }
-        if "weight" in self.jobs.columns:
-            columns["weight"] = self.jobs["weight"]
+        of_elastic = {*ELASTIC_COLUMNS, "rigid"}
+        columns |= {str(name): self.jobs[name] for name in self.jobs if name not in of_elastic}
         index = pd.MultiIndex.from_tuples(list(speeds), names=["job_type", "scale_factor"])
         measured = np.array(list(speeds.values()))
         names = [accelerators] if isinstance(accelerators, str) else list(accelerators)

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import apportion as ap
+from apportion.policies.whole.sia import Sia
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -159,3 +160,31 @@ def test_a_session_takes_them_by_column_as_well() -> None:
     by_column = {name: dict(zip("xyz", each, strict=True)) for name, each in facts.items()}
     session.add(TABLE, by_column)
     assert session.solve().objective == pytest.approx(expected("ann", power, user), rel=1e-9)
+
+
+@dataclass(frozen=True)
+class SiaPerWatt(Sia):
+    """Sia's problem; takes down what it is told of the jobs."""
+
+    columns = (*Sia.columns, "power_w", "user")  # type: ignore[assignment]
+
+    def objective(self, p: ap.Problem) -> cp.Maximize:
+        users = [p.texts("user")[place] for place in p.column("user").astype(int)]
+        SEEN.extend(zip(users, p.column("power_w").tolist(), p.column("weight"), strict=True))
+        return super().objective(p)
+
+
+SEEN: list[tuple[str, float, float]] = []
+
+
+def test_elastic_jobs_have_them_too() -> None:
+    drawn = ap.generate_elastic_workload(jobs=6, seed=1)
+    count = np.arange(len(drawn))
+    users = [f"user {each}" for each in count]
+    own = drawn.jobs.assign(power_w=100.0 + count, user=users, weight=1.0 + count)
+    load = replace(drawn, jobs=own)
+    SEEN.clear()
+    run = ap.simulate(SiaPerWatt(), load, "t4=8")
+    facts = load.jobs[["user", "power_w", "weight"]].itertuples(index=False)
+    assert set(SEEN) == {tuple(each) for each in facts}
+    assert run.jobs["power_w"].tolist() == load.jobs["power_w"].tolist()

@@ -118,13 +118,14 @@ class PolicyChoice(Resumable):
             asked.capacity,
             option_accelerator=options.kind,
             columns=columns,
+            texts=self._jobs.texts,
         )
 
     def _columns(self, asked: Asked) -> dict[str, Any]:
         jobs = self._jobs
         age_s = asked.now_s - jobs.arrival_s[asked.jobs]
         return {
-            "weight": jobs.weight[asked.jobs],
+            **{name: values[asked.jobs] for name, values in jobs.facts.items()},
             "scale_factor": jobs.scale[asked.jobs],
             "steps_remaining": jobs.remaining[asked.jobs],
             "current_option": asked.current,

@@ -70,7 +70,7 @@ class PolicyCase:
                 "current_option": [names[place] for place in speed.argmax(axis=1)],
                 "pinned": False,
                 "waited_s": rng.choice([0.0, 60.0, 600.0], jobs),
-                "entity_used_s": rng.choice([0.0, 3600.0, 1e6], jobs),
+                "entity_used_s": 3600.0 * (np.arange(jobs) % 3),
             },
             index=ids,
         )
