@@ -20,6 +20,7 @@ import numpy as np
 from apportion.checks import is_whole
 from apportion.errors import InputError, written
 from apportion.mechanism.parts import Part
+from apportion.own_code import answered_by
 from apportion.registry import Registry
 from apportion.ties import EXACT
 
@@ -130,7 +131,7 @@ def _watched(
         if not two or not all(is_whole(each) for each in said):
             raise InputError(
                 f"The order {name!r} says the turn {written(said)} for {job}; it must be two whole "
-                f"numbers."
+                f"numbers.{answered_by(turn)}"
             )
         first, second = said
         return int(first), int(second)
@@ -157,6 +158,7 @@ def keys_of(order: Order, now_s: float, waiting: WaitingJobs) -> tuple[Floats, .
         raise InputError(
             f"The order {order_name(order)!r} has the keys {written(keys)}; they must be a tuple "
             f"of arrays, each with a number for each of the {waiting.job.size} waiting jobs."
+            f"{answered_by(order, 'keys')}"
         )
     return tuple(arrays)
 

@@ -13,6 +13,7 @@ import numpy as np
 from apportion.errors import InputError, written
 from apportion.mechanism.decider import Decider
 from apportion.mechanism.scheduler import Decision, Gangs
+from apportion.own_code import answered_by
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -245,8 +246,8 @@ class Watched:
     def _job(self, job: int) -> str:
         return f"job {written(self._about.ids[job])}"
 
-    def _refuse(self, what: str) -> NoReturn:
-        raise InputError(f"{self.name} {what}.")
+    def _refuse(self, what: str, method: str = "decide") -> NoReturn:
+        raise InputError(f"{self.name} {what}.{answered_by(self._own, method)}")
 
     def valid_for_s(self, now_s: float) -> float:
         """Return for how long the decision stands; infinite if it does not say."""
@@ -265,7 +266,8 @@ class Watched:
         except (TypeError, ValueError):
             seconds = np.nan
         if not seconds >= 0:
-            self._refuse(f"answers {name} {written(said)}; it must be seconds >= 0, or infinite")
+            valid = "it must be seconds >= 0, or infinite"
+            self._refuse(f"answers {name} {written(said)}; {valid}", name)
         return seconds
 
     def state(self) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from apportion.mechanism.placements import PLACEMENTS, Gang, get_placement
 from apportion.mechanism.placements.by_speed import Placing
 from apportion.mechanism.placements.watched import WatchedPlacement
 from apportion.mechanism.places import Placement, can_hold, tier_of
+from apportion.own_code import answered_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -244,6 +245,7 @@ class Placer:
         return InputError(
             f"The placement {self.strategy!r} chose {list(chosen)} for job {gang.job}, which needs "
             f"{gang.gpus} free devices of type {self.accelerators[gang.kind]!r}. {why}"
+            f"{answered_by(getattr(self._choice, 'own', None), 'choose')}"
         )
 
     def is_split(self, gangs: NDArray[np.intp]) -> NDArray[np.bool_]:

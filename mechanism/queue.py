@@ -11,6 +11,7 @@ from apportion.errors import InputError, written
 from apportion.mechanism.decider import Decider
 from apportion.mechanism.own import WHOLE
 from apportion.mechanism.scheduler import Decision
+from apportion.own_code import answered_by
 from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
@@ -170,6 +171,7 @@ class InQueue(Resumable):
         return InputError(
             f"{self.name} answers {what}. queue(jobs, now_s) goes through pairs (job, types): a "
             f"number out of jobs.active, and places of types in order of preference."
+            f"{answered_by(self._decider, 'queue')}"
         )
 
     def valid_for_s(self, now_s: float) -> float:

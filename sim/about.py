@@ -14,6 +14,7 @@ from apportion.mechanism.job_table import read_only
 from apportion.mechanism.own import Watched, is_own
 from apportion.mechanism.placement import Placer
 from apportion.mechanisms.settings import check_types_named, seconds_by_type
+from apportion.own_code import answered_by
 from apportion.sim.beliefs.chosen import chosen_beliefs
 from apportion.sim.engine import Fluid, TableSpeeds, TrueState
 from apportion.sim.given_order import by_arrival_and_id, named_types, present_types
@@ -112,8 +113,8 @@ class OwnMechanism:
 _OF_ONES_OWN = {"elastic": False, "tells_speeds": True, "tells_pairs": True, "tick_s": 0.0}
 
 
-def watched(name: str, parts: Any, about: AboutRun) -> Parts:
-    """Return the parts that a mechanism has made; a scheduler of one's own is watched.
+def watched(mechanism: Any, decider: Any, about: AboutRun) -> Parts:
+    """Return the parts that a mechanism makes; a scheduler of one's own is watched.
 
     What it lacks is as in `apportion.mechanism.own.Watched`, and decisions that cannot be are
     refused in words.
@@ -123,21 +124,23 @@ def watched(name: str, parts: Any, about: AboutRun) -> Parts:
     InputError
         If these are no parts, or the runtime lacks what the loop asks of it.
     """
+    name, parts = mechanism.name, mechanism.parts(decider, about)
+    whose = answered_by(getattr(mechanism, "mechanism", mechanism), "parts")
     if not isinstance(parts, Parts):
         raise InputError(
             f"The mechanism {name!r} makes {written(parts)}; parts(decider, about) must return "
-            f"apportion.sim.about.Parts(scheduler, runtime)."
+            f"apportion.sim.about.Parts(scheduler, runtime).{whose}"
         )
     if not isinstance(parts.columns, Sequence):
         raise InputError(
             f"The mechanism {name!r} gives Parts the columns {written(parts.columns)}; they must "
-            f"be a list, empty for none."
+            f"be a list, empty for none.{whose}"
         )
     scheduler = parts.scheduler
     if not is_own(scheduler):
         raise InputError(
             f"The mechanism {name!r} gives Parts the scheduler {written(scheduler)}; it must be an "
-            f"object with decide(event)."
+            f"object with decide(event).{whose}"
         )
     needed: list[tuple[Any, tuple[str, ...]]] = [(parts.runtime, _RUNTIME)]
     if type(scheduler).__module__.startswith("apportion."):
@@ -151,7 +154,7 @@ def watched(name: str, parts: Any, about: AboutRun) -> Parts:
         for lacks in [each for each in names if not hasattr(part, each)]:
             raise InputError(
                 f"{type(part).__name__}, of the mechanism {name!r}, has no {lacks}; see "
-                f"apportion.mechanism.scheduler and apportion.sim.engine.loop."
+                f"apportion.mechanism.scheduler and apportion.sim.engine.loop.{whose}"
             )
     return parts._replace(scheduler=watches)
 

@@ -10,6 +10,7 @@ from apportion.annotations import checked
 from apportion.checks import file_path, seconds
 from apportion.cluster import Cluster
 from apportion.errors import InputError
+from apportion.own_code import note_place
 from apportion.sim.about import AboutRun, watched
 from apportion.sim.deciders import get_decider
 from apportion.sim.engine import run as run_jobs
@@ -132,10 +133,14 @@ def simulate(
         call = call_of(decider, workload, cluster, {**known, "beliefs": beliefs})
         snapshots = Snapshots(file_path("snapshot", snapshot), call, least_s)
     about = AboutRun.of(workload, cluster, chosen, known, beliefs)
-    parts = watched(chosen.name, chosen.parts(decider, about), about)
-    about.check_heeded(decider.label)
-    columns = [*parts.columns, *iterations_on_links(about, parts.runtime)]
-    record = Record(about, columns, Progress(progress))
-    run_jobs(about.truth, parts.scheduler, parts.runtime, record, snapshots)
-    run = record.run(decider.label, parts)
+    try:
+        parts = watched(chosen, decider, about)
+        about.check_heeded(decider.label)
+        columns = [*parts.columns, *iterations_on_links(about, parts.runtime)]
+        record = Record(about, columns, Progress(progress))
+        run_jobs(about.truth, parts.scheduler, parts.runtime, record, snapshots)
+        run = record.run(decider.label, parts)
+    except Exception as error:  # of a part of the user's, which gets a note of where it stands
+        note_place(error)
+        raise
     return replace(run, wall_seconds=time.perf_counter() - started)

@@ -16,6 +16,7 @@ import numpy as np
 from cvxpy.constraints import Equality, Inequality
 
 from apportion.errors import ApportionError, InputError, written
+from apportion.own_code import answered_by, said_with_place
 from apportion.policies.base import Policy
 from apportion.policies.problem import Problem
 from apportion.policies.solving.earlier import earlier_objectives
@@ -90,16 +91,19 @@ def check_stated(policy: Policy, instance: Instance) -> None:
     except ApportionError:
         raise
     except ValueError as error:  # cvxpy's, of an objective that is no single number, or of shapes
-        raise InputError(f"{policy!r} cannot state its problem: {error}") from error
+        raise InputError(
+            f"{policy!r} cannot state its problem: {said_with_place(error)}"
+        ) from error
     if not isinstance(objective, cp.Maximize | cp.Minimize):
         raise InputError(
             f"The objective of {policy!r} is {written(objective)}; it must be cp.Maximize(...) or "
-            f"cp.Minimize(...) of one number."
+            f"cp.Minimize(...) of one number.{answered_by(policy, 'objective')}"
         )
     if isinstance(stated, cp.Constraint) or not hasattr(stated, "__iter__"):
         kind = "one by itself" if isinstance(stated, cp.Constraint) else f"{stated!r}"
         raise InputError(
             f"{policy!r} must state constraints as a list, which may be empty, not {kind}."
+            f"{answered_by(policy, 'constraints')}"
         )
     constraints = list(stated)
     for place, each in enumerate(constraints):
@@ -107,6 +111,7 @@ def check_stated(policy: Policy, instance: Instance) -> None:
             raise InputError(
                 f"Constraint {place} of {policy!r} is {each!r}; it must be a constraint of cvxpy, "
                 f"such as p.throughput >= 1, which compares an expression of p."
+                f"{answered_by(policy, 'constraints')}"
             )
     _check_parameters(policy, [objective, *earlier, *constraints])
 

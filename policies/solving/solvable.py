@@ -9,6 +9,7 @@ import cvxpy as cp
 import numpy as np
 
 from apportion.errors import InputError
+from apportion.own_code import answered_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +37,7 @@ def solvable(policy: Policy) -> Iterator[None]:
 
 def unsolvable(policy: Policy, error: Exception) -> InputError:
     """Name the policy in what cvxpy says of a problem that cannot be solved here."""
-    reason = " ".join(str(error).split())
+    reason = " ".join(str(error).split()).rstrip(".") + "." + answered_by(policy, "objective")
     if isinstance(error, cp.error.DCPError):
         return InputError(
             f"The problem of {policy!r} is not convex by cvxpy's rules: maximise something concave "

@@ -9,6 +9,7 @@ import numpy as np
 from apportion.errors import InputError, written
 from apportion.mechanism.elastic import ElasticJobs, ElasticRule, base_workers
 from apportion.mechanism.job_table import read_only
+from apportion.own_code import answered_by
 from apportion.sim.elastic.choice import PolicyChoice
 
 if TYPE_CHECKING:
@@ -133,15 +134,16 @@ class RuleChoice(PolicyChoice):
             If there is not one for each job, or one is that of no option; the job is named.
         """
         name, options = f"The rule {self._rule.label!r}", self._options.count
-        valid = f"places of options from 0 to {options - 1}, -1 for none"
+        valid = f"places of options from 0 to {options - 1}, -1 for none."
+        valid += answered_by(self._rule, "choose")
         try:
             places = np.asarray(answer)
         except ValueError as error:  # lists of several lengths
-            raise InputError(f"{name} answers {written(answer)}, no array; {valid}.") from error
+            raise InputError(f"{name} answers {written(answer)}, no array; {valid}") from error
         if places.shape != jobs.shape:
             raise InputError(
                 f"{name} answers {written(answer)}; choose(jobs) must return an array of "
-                f"{jobs.size} places, one for each job: {valid}."
+                f"{jobs.size} places, one for each job: {valid}"
             )
         # One by one where not all are whole numbers, so that the first that is none is named.
         whole = places.dtype.kind in "iu"
@@ -149,7 +151,7 @@ class RuleChoice(PolicyChoice):
             if not whole or not -1 <= place < options:
                 raise InputError(
                     f"{name} answers {written(place)} for job {written(self._ids[job])}; "
-                    f"choose(jobs) must return an array of whole numbers: {valid}."
+                    f"choose(jobs) must return an array of whole numbers: {valid}"
                 )
         return np.asarray(places, dtype=np.intp)
 

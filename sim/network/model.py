@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from apportion.checks import number
 from apportion.errors import InputError
+from apportion.own_code import answered_by
 from apportion.sim.network.shapes import Shape, canonical_shape, gpus_of
 
 if TYPE_CHECKING:
@@ -122,7 +123,8 @@ class MemoizedNetwork:
             return number(what, answer, words="a finite number")
         except InputError as error:
             where = f"says the network {self.name!r} of the shape {shape}"
-            raise InputError(f"The {str(error).rstrip('.')}; so {where}.") from error
+            whose = answered_by(self.model, "overhead")
+            raise InputError(f"The {str(error).rstrip('.')}; so {where}.{whose}") from error
 
     def _check(self, shape: Shape) -> None:
         """Refuse a shape with more GPUs in a machine, or machines or racks, than there are."""

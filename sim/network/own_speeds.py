@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from apportion.errors import InputError, written
+from apportion.own_code import answered_by
 from apportion.sim.engine.speeds import Speeds
 from apportion.sim.network.speeds import NetworkSpeeds
 
@@ -110,11 +111,13 @@ class OwnSpeeds(Speeds):
         try:
             found = np.array(rates, dtype=float)
         except (TypeError, ValueError) as error:
-            raise InputError(f"The rates of the network {self._name!r} are no numbers.") from error
+            raise InputError(
+                f"The rates of the network {self._name!r} are no numbers.{self._whose('rates')}"
+            ) from error
         if found.shape != (lines,):
             raise InputError(
                 f"The rates of the network {self._name!r} have the shape {found.shape}; there are "
-                f"{lines} lines, so it must be ({lines},)."
+                f"{lines} lines, so it must be ({lines},).{self._whose('rates')}"
             )
         wrong = ~(np.isfinite(found) & (found >= 0))
         if wrong.any():
@@ -122,11 +125,17 @@ class OwnSpeeds(Speeds):
             job = self._ids[int(gangs.job[line])]
             raise InputError(
                 f"The rate of job {written(job)} on the network {self._name!r} is {found[line]}; "
-                f"it must be a number of steps/s >= 0."
+                f"it must be a number of steps/s >= 0.{self._whose('rates')}"
             )
         if lines and not found.any():
-            raise InputError(f"The network {self._name!r} lets none of {lines} gangs progress.")
+            whose = self._whose("rates")
+            raise InputError(
+                f"The network {self._name!r} lets none of {lines} gangs progress.{whose}"
+            )
         return found
+
+    def _whose(self, method: str) -> str:
+        return answered_by(self._own, method)
 
     def changes_s(self, now_s: float) -> float:
         """Return when its speeds change by themselves; infinite for never."""
@@ -138,6 +147,7 @@ class OwnSpeeds(Speeds):
             raise InputError(
                 f"changes_s({now_s!r}) of the network {self._name!r} is {changes_s}, however often "
                 f"its rates are asked for; it must be a later time, or infinite."
+                f"{self._whose('changes_s')}"
             )
         return changes_s
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from apportion.cli.parser import parse
 from apportion.cli.sections import as_given
 from apportion.errors import ApportionError, InputError
+from apportion.own_code import place_of, said_with_place
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,9 +46,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except ApportionError as error:
         logger.info("The error came from here:", exc_info=error)
-        text = _in_options(" ".join(str(error).split()), args)
+        text = _in_options(" ".join(said_with_place(error).split()), args)
         text = as_given(text, words, getattr(args, "sections", None))
         return _say(f"error: {text}", _MISUSED if isinstance(error, InputError) else _FAILED)
+    except Exception as error:
+        if place_of(error) is None:
+            raise
+        logger.info("The error came from here:", exc_info=error)
+        said = " ".join(said_with_place(error).split())
+        return _say(f"error: {type(error).__name__}: {said}", _FAILED)
     return 0
 
 

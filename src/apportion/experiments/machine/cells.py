@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from apportion.errors import ApportionError, InfeasibleError, InputError, SolveError
+from apportion.own_code import said_with_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -80,8 +81,9 @@ class Failure:
 
     @classmethod
     def of(cls, error: Exception) -> Failure:
-        """Take down an error."""
-        return cls(type(error).__name__, str(error), "".join(traceback.format_exception(error)))
+        """Take down an error, and where in code of the user's it comes from, if it does."""
+        said, traced = said_with_place(error), "".join(traceback.format_exception(error))
+        return cls(type(error).__name__, said, traced)
 
     @classmethod
     def told(cls, text: str) -> Failure:

@@ -1,0 +1,129 @@
+"""Where in code of one's own something was answered or went wrong: function, file and line.
+
+Code of one's own is what is neither this package, nor Python's library, nor an installed package,
+unless that one offers parts by entry points (`apportion.registry.Registry`).
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from functools import cache
+from importlib.metadata import distribution, packages_distributions
+from pathlib import Path
+from sysconfig import get_path
+from traceback import walk_tb
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from types import CodeType
+
+__all__ = ["answered_by", "note_place", "place_of", "said_with_place", "written_in"]
+
+_INSTALLED = ("site-packages", "dist-packages")
+
+
+def place_of(error: BaseException) -> str | None:
+    """Return where in code of one's own an error comes from, or None if it comes from no such.
+
+    It is the innermost line that this package has called, directly or not; or else that of the
+    error from which this one was raised.
+
+    Returns
+    -------
+    str or None
+        Such as ``"Mine.objective (parts.py:16)"``.
+    """
+    found, called = None, False
+    for frame, line in walk_tb(error.__traceback__):
+        module = str(frame.f_globals.get("__name__", ""))
+        if _is_of_package(module):
+            called = True
+        elif called and _is_own(frame.f_code, module):
+            found = _shown(frame.f_code, line)
+    if found is None and error.__cause__ is not None:
+        return place_of(error.__cause__)
+    return found
+
+
+def written_in(part: Any, method: str | None = None) -> str | None:
+    """Return where the method of a part of one's own begins, or None if it is not one's own.
+
+    Parameters
+    ----------
+    part
+        A value, a class or a function.
+    method
+        Its name; of a class that has no such method the first one counts. None for a function.
+    """
+    kind = part if isinstance(part, type) else type(part)
+    methods = [part] if method is None else [getattr(kind, method, None), *vars(kind).values()]
+    for each in methods:
+        function = inspect.unwrap(each) if callable(each) else each
+        code = getattr(function, "__code__", None)
+        if code is not None and _is_own(code, str(getattr(function, "__module__", ""))):
+            return _shown(code, code.co_firstlineno)
+    return None
+
+
+def answered_by(part: Any, method: str | None = None) -> str:
+    """Return a sentence behind what refuses an answer, which says whose it is.
+
+    Parameters
+    ----------
+    part, method
+        As in `written_in`; the sentence is empty if they are not one's own.
+    """
+    place = written_in(part, method)
+    return "" if place is None else f" Answered by {place}."
+
+
+def said_with_place(error: BaseException) -> str:
+    """Return what an error says, and where in code of one's own it comes from, if it does."""
+    text, place = str(error), place_of(error)
+    if place is None or place in text:
+        return text
+    return f"{text} Raised in {place}." if text.endswith(".") else f"{text}, raised in {place}."
+
+
+def note_place(error: BaseException) -> None:
+    """Add a note of where in code of one's own an error comes from, if it does, and once."""
+    place = place_of(error)
+    note = f"raised in {place}"
+    if place is not None and note not in getattr(error, "__notes__", ()):
+        error.add_note(note)
+
+
+def _is_of_package(module: str) -> bool:
+    return module.partition(".")[0] == "apportion"
+
+
+def _is_own(code: CodeType, module: str) -> bool:
+    """Whether code is of one's own; text that was compiled is, if it is that of a script."""
+    file, top = code.co_filename, module.partition(".")[0]
+    if _is_of_package(module):
+        return False
+    if file.startswith("<"):
+        return top == "__main__"
+    if any(folder in Path(file).parts for folder in _INSTALLED):
+        return _offers_parts(top)
+    return top not in _LIBRARY and not file.startswith(get_path("stdlib"))
+
+
+_LIBRARY = frozenset(sys.stdlib_module_names) - {"__main__"}
+
+
+@cache
+def _offers_parts(top: str) -> bool:
+    """Whether an installed package has entry points that this one looks at."""
+    names = packages_distributions().get(top, ())
+    entries = [entry for name in set(names) for entry in distribution(name).entry_points]
+    return any(entry.group.startswith("apportion.") for entry in entries)
+
+
+def _shown(code: CodeType, line: int) -> str:
+    """Write a place, its file as seen from here."""
+    file = Path(code.co_filename)
+    if file.is_relative_to(here := Path.cwd()):
+        file = file.relative_to(here)
+    return f"{code.co_qualname} ({file}:{line})"

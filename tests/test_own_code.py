@@ -1,0 +1,266 @@
+"""Errors of parts of one's own name the function, the file and the line, whatever calls them."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from textwrap import dedent
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import apportion as ap
+from apportion import own_code
+from apportion.cli import main
+from apportion.errors import InputError
+from apportion.own_code import answered_by, place_of, said_with_place, written_in
+from apportion.registry import Registry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import ModuleType
+
+PARTS = dedent(
+    """
+    from dataclasses import dataclass
+
+    import cvxpy as cp
+
+    import apportion as ap
+    from apportion.elastic import ElasticRule
+    from apportion.mechanism.placements import Strategy
+    from apportion.mechanisms import MECHANISMS
+    from apportion.policies import register
+    from apportion.sim.network.registry import NETWORKS
+
+
+    def faulty():
+        raise KeyError("nothing")  # here
+
+
+    @register
+    @dataclass(frozen=True)
+    class Poor(ap.Policy):
+        name = "poor"
+
+        def objective(self, p):
+            return faulty()
+
+
+    @register
+    @dataclass(frozen=True)
+    class Crooked(ap.Policy):
+        name = "crooked"
+
+        def objective(self, p):  # here, crooked
+            return cp.Maximize(cp.sum_squares(p.X))
+
+
+    @register
+    @dataclass(frozen=True)
+    class Misshapen(ap.Policy):
+        name = "misshapen"
+
+        def objective(self, p):
+            return cp.Maximize(cp.sum(p.throughput + [1.0] * 99))  # here, misshapen
+
+
+    class Choosy(Strategy):
+        name = "choosy"
+
+        def choose(self, gang, devices):
+            return faulty()
+
+
+    class Greedy(Strategy):
+        name = "greedy"
+
+        def choose(self, gang, devices):  # here, greedy
+            return [0] * 9
+
+
+    @dataclass(frozen=True)
+    class Misnumbered(ap.QueueScheduler):
+        name = "misnumbered"
+
+        def queue(self, jobs, now_s):  # here, misnumbered
+            yield 99, [0]
+
+
+    class Rates:
+        name = "rates"
+
+        def overhead(self, job_type, shape):
+            return 0.0
+
+        def rates(self, gangs):  # here, rates
+            return [float("nan")] * len(gangs.job)
+
+
+    class Below:
+        name = "below"
+
+        def overhead(self, job_type, shape):  # here, below
+            return -1.0
+
+
+    class Mechanism:
+        name = "nothing"
+
+        def parts(self, decider, about):  # here, mechanism
+            return None
+
+
+    class Undecided:
+        name = "undecided"
+
+        def decide(self, event):  # here, undecided
+            return 1
+
+
+    @dataclass(frozen=True, repr=False)
+    class Chance(ElasticRule):
+        name = "chance"
+
+        def choose(self, jobs):  # here, chance
+            return 5
+
+
+    @dataclass(frozen=True, repr=False)
+    class Turns(ap.Order):
+        rule = "turns"
+
+        def turn(self, job):  # here, turns
+            return 0.5
+    """
+)
+"""A file of somebody's own; what is wrong stands in lines of their own."""
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
+    """The file, imported by its name as from anybody's folder."""
+    folder = tmp_path_factory.mktemp("somewhere")
+    (folder / "somebodys_parts.py").write_text(PARTS)
+    known = {group: each.own() for group, each in Registry.all.items()}
+    sys.path.insert(0, str(folder))
+    module = importlib.import_module("somebodys_parts")
+    yield module
+    sys.path.remove(str(folder))
+    del sys.modules["somebodys_parts"]
+    for group, each in Registry.all.items():
+        each.take_over(known.get(group, {}))
+
+
+def line_of(mark: str) -> int:
+    lines = PARTS.splitlines()
+    return 1 + next(i for i, text in enumerate(lines) if text.endswith(f"# {mark}"))
+
+
+def simulated(policy: Any, **settings: Any) -> Any:
+    workload = ap.generate_workload(jobs=3, seed=1, jobs_per_hour=60, scale_factors={2: 1.0})
+    return ap.simulate(policy, workload, "v100=4", **settings)
+
+
+@pytest.mark.parametrize(
+    ("use", "function", "mark"),
+    [
+        (lambda own: simulated("poor"), "faulty", "here"),
+        (lambda own: simulated("crooked"), "Crooked.objective", "here, crooked"),
+        (lambda own: simulated("misshapen"), "Misshapen.objective", "here, misshapen"),
+        (lambda own: simulated("fifo", placement="choosy"), "faulty", "here"),
+        (lambda own: simulated("fifo", placement="greedy"), "Greedy.choose", "here, greedy"),
+        (lambda own: simulated(own.Misnumbered()), "Misnumbered.queue", "here, misnumbered"),
+        (
+            lambda own: simulated("fifo", mechanism="rounds", network=own.Rates()),
+            "Rates.rates",
+            "here, rates",
+        ),
+        (
+            lambda own: simulated("fifo", mechanism="rounds", network=own.Below()),
+            "Below.overhead",
+            "here, below",
+        ),
+        (
+            lambda own: simulated("fifo", mechanism=own.Mechanism()),
+            "Mechanism.parts",
+            "here, mechanism",
+        ),
+        (lambda own: simulated(own.Undecided()), "Undecided.decide", "here, undecided"),
+        (
+            lambda own: ap.simulate(own.Chance(), ap.generate_elastic_workload(2), "v100=4"),
+            "Chance.choose",
+            "here, chance",
+        ),
+        (
+            lambda own: ap.simulate(
+                "ada_srsf", ap.generate_contended_workload(scale=0.01), "v100=64", order=own.Turns()
+            ),
+            "Turns.turn",
+            "here, turns",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_an_error_in_a_run_says_where_it_comes_from(
+    parts: ModuleType, use: Any, function: str, mark: str
+) -> None:
+    from apportion.mechanism.placements import PLACEMENTS
+
+    PLACEMENTS["choosy"], PLACEMENTS["greedy"] = parts.Choosy, parts.Greedy
+    with pytest.raises((InputError, KeyError)) as raised:
+        use(parts)
+    said = "\n".join([str(raised.value), *getattr(raised.value, "__notes__", ())])
+    assert f"{function} ({parts.__file__}:{line_of(mark)})" in said
+
+
+def test_a_command_says_it_in_one_line(
+    parts: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    speeds = tmp_path / "speeds.csv"
+    speeds.write_text("job,v100\na,1\nb,2\n")
+    assert main(["solve", str(speeds), "--policy", "poor", "--workers", "v100=1"]) == 1
+    where = f"raised in faulty ({parts.__file__}:{line_of('here')})."
+    assert capsys.readouterr().err == f"apportion: error: KeyError: 'nothing', {where}\n"
+
+
+def test_a_comparison_says_it_of_each_policy_that_failed(parts: ModuleType) -> None:
+    workload = ap.generate_workload(jobs=2, seed=1)
+    compared = ap.compare(["fifo", "poor"], workload, "v100=4", n_jobs=1, raise_on_failure=False)
+    where = f"raised in faulty ({parts.__file__}:{line_of('here')})."
+    assert compared.errors == {"poor": f"KeyError: 'nothing', {where}"}
+
+
+def test_files_are_named_as_seen_from_here(
+    parts: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(Path(str(parts.__file__)).parent)
+    assert answered_by(parts.Below(), "overhead") == (
+        f" Answered by Below.overhead (somebodys_parts.py:{line_of('here, below')})."
+    )
+    assert answered_by(parts.faulty).startswith(" Answered by faulty (somebodys_parts.py:")
+
+
+@pytest.mark.parametrize("part", [ap.Rounds(), ap.get_policy("fifo"), len, Path(), 3, None])
+def test_what_comes_with_packages_is_nobodys_own(part: Any) -> None:
+    assert written_in(part, "parts") is None
+    assert answered_by(part, "objective") == ""
+
+
+def test_an_error_of_who_calls_the_package_is_none_of_its_parts() -> None:
+    with pytest.raises(InputError) as raised:
+        ap.simulate("fifo", ap.generate_workload(jobs=1), "v100=zero")
+    assert place_of(raised.value) is None
+    assert said_with_place(raised.value) == str(raised.value)
+
+
+def test_an_installed_package_counts_if_it_offers_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    def code(folder: str, name: str = "f") -> Any:
+        return compile(f"def {name}(): pass", f"/x/{folder}/thing/a.py", "exec").co_consts[0]
+
+    assert own_code._is_own(code("home"), "thing.a")
+    assert not own_code._is_own(code("site-packages"), "thing.a")
+    monkeypatch.setattr(own_code, "_offers_parts", lambda top: top == "thing")
+    assert own_code._is_own(code("site-packages"), "thing.a")
+    assert not own_code._is_own(code("site-packages"), "numpy.linalg")
