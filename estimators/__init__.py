@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from apportion.annotations import open_doors
-from apportion.estimators.completion import AlternatingLeastSquares, SoftImpute
-from apportion.estimators.estimate import estimate_pairs, interference_errors
-from apportion.estimators.gaussian import GaussianImputer
-from apportion.estimators.imputer import BaseImputer, Imputer
-from apportion.estimators.interference import InterferenceEstimator
-from apportion.estimators.learnt_pairs import EstimatedPairs
-from apportion.estimators.mixture import MixtureImputer
-from apportion.estimators.scaling import (
-    DISTRIBUTED_FAMILIES,
-    family_of,
-    scaled_throughput,
-    speedup,
-)
-from apportion.estimators.speeds import (
-    ColumnMeans,
-    EstimatedSpeeds,
-    EstimatedThroughputs,
-    ImputedSpeeds,
-    SpeedModel,
-    estimate_speeds,
-)
+from typing import TYPE_CHECKING
+
+from apportion.faces import lazily
+
+if TYPE_CHECKING:
+    from apportion.estimators.completion import AlternatingLeastSquares, SoftImpute
+    from apportion.estimators.estimate import estimate_pairs, interference_errors
+    from apportion.estimators.gaussian import GaussianImputer
+    from apportion.estimators.imputer import BaseImputer, Imputer
+    from apportion.estimators.interference import InterferenceEstimator
+    from apportion.estimators.learnt_pairs import EstimatedPairs
+    from apportion.estimators.mixture import MixtureImputer
+    from apportion.estimators.scaling import (
+        DISTRIBUTED_FAMILIES,
+        family_of,
+        scaled_throughput,
+        speedup,
+    )
+    from apportion.estimators.speeds import (
+        ColumnMeans,
+        EstimatedSpeeds,
+        EstimatedThroughputs,
+        ImputedSpeeds,
+        SpeedModel,
+        estimate_speeds,
+    )
 
 __all__ = [
     "DISTRIBUTED_FAMILIES",
@@ -48,4 +52,4 @@ __all__ = [
     "speedup",
 ]
 
-open_doors(globals())
+__getattr__ = lazily(__name__)

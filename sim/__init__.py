@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from apportion.annotations import open_doors
-from apportion.sim.contention.workload import generate_contended_workload
-from apportion.sim.drawn.generate import generate_workload
-from apportion.sim.drawn.interference import generate_pair_throughputs
-from apportion.sim.drawn.rack_workloads import generate_rack_workload
-from apportion.sim.drawn.resampling import resample
-from apportion.sim.elastic.generate import generate_elastic_workload
-from apportion.sim.elastic_workload import ElasticWorkload
-from apportion.sim.inference.fewest import FewestGpus, fewest_gpus
-from apportion.sim.inference.serve import serve
-from apportion.sim.inference.serving import Serving
-from apportion.sim.inference.serving_run import ServingRun
-from apportion.sim.phases.workload import generate_communicating_workload
-from apportion.sim.run import Run
-from apportion.sim.schedule_files import read_schedule
-from apportion.sim.simulate import simulate
-from apportion.sim.traces.elastic import read_elastic_workload
-from apportion.sim.traces.read import read_workload
-from apportion.sim.workload import Workload
+from typing import TYPE_CHECKING
+
+from apportion.faces import lazily
+
+if TYPE_CHECKING:
+    from apportion.sim.contention.workload import generate_contended_workload
+    from apportion.sim.drawn.generate import generate_workload
+    from apportion.sim.drawn.interference import generate_pair_throughputs
+    from apportion.sim.drawn.rack_workloads import generate_rack_workload
+    from apportion.sim.drawn.resampling import resample
+    from apportion.sim.elastic.generate import generate_elastic_workload
+    from apportion.sim.elastic_workload import ElasticWorkload
+    from apportion.sim.inference.fewest import FewestGpus, fewest_gpus
+    from apportion.sim.inference.serve import serve
+    from apportion.sim.inference.serving import Serving
+    from apportion.sim.inference.serving_run import ServingRun
+    from apportion.sim.phases.workload import generate_communicating_workload
+    from apportion.sim.run import Run
+    from apportion.sim.schedule_files import read_schedule
+    from apportion.sim.simulation import simulate
+    from apportion.sim.traces.elastic import read_elastic_workload
+    from apportion.sim.traces.read import read_workload
+    from apportion.sim.workload import Workload
 
 __all__ = [
     "ElasticWorkload",
@@ -44,4 +48,4 @@ __all__ = [
     "simulate",
 ]
 
-open_doors(globals())
+__getattr__ = lazily(__name__)

@@ -6,19 +6,28 @@ engine to read, `fast` the compiled one of the same meaning, `record` what a tim
 
 from __future__ import annotations
 
-from apportion.annotations import open_doors
-from apportion.sim.contention.engine import Engine
-from apportion.sim.contention.iteration import (
-    Iteration,
-    Phase,
-    Send,
-    all_reduced,
-    in_phases,
-    overlapped,
-)
-from apportion.sim.contention.plain import PlainEngine
-from apportion.sim.contention.record import Timeline
-from apportion.sim.network.link_sharing import ETHERNET_10G, FairSharing, LinkSharing, SharedCost
+from typing import TYPE_CHECKING
+
+from apportion.faces import lazily
+
+if TYPE_CHECKING:
+    from apportion.sim.contention.engine import Engine
+    from apportion.sim.contention.iteration import (
+        Iteration,
+        Phase,
+        Send,
+        all_reduced,
+        in_phases,
+        overlapped,
+    )
+    from apportion.sim.contention.plain import PlainEngine
+    from apportion.sim.contention.record import Timeline
+    from apportion.sim.network.link_sharing import (
+        ETHERNET_10G,
+        FairSharing,
+        LinkSharing,
+        SharedCost,
+    )
 
 __all__ = [
     "ETHERNET_10G",
@@ -36,4 +45,4 @@ __all__ = [
     "overlapped",
 ]
 
-open_doors(globals())
+__getattr__ = lazily(__name__)

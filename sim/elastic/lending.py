@@ -18,7 +18,7 @@ from apportion.sim.elastic.true_progress import TrueProgress
 from apportion.sim.engine import TrueState
 from apportion.sim.given_order import by_arrival_and_id
 from apportion.sim.inference.requests import offered_load
-from apportion.sim.simulate import simulate
+from apportion.sim.simulation import simulate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

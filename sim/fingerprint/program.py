@@ -6,13 +6,13 @@ import hashlib
 import os
 import platform
 from functools import cache
-from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from apportion._version import __version__
+from apportion.faces import homes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -39,7 +39,7 @@ def program() -> str:
 
     A version alone would hide every change of the code within it.
     """
-    inner = {home.split(".")[1] for home in import_module("apportion")._HOME_OF.values()}
+    inner = {home.split(".")[1] for home, _ in homes_of("apportion").values()}
     return files_digest(["apportion", *(f"apportion.{each}" for each in inner)], versions())
 
 

@@ -2,65 +2,69 @@
 
 from __future__ import annotations
 
-from apportion.annotations import open_doors
-from apportion.sim.network.analytic import AnalyticNetwork
-from apportion.sim.network.calibration import (
-    AlphaBeta,
-    calibrate,
-    calibrate_groups,
-    compute_scale_for,
-)
-from apportion.sim.network.collectives import (
-    ALL_REDUCES,
-    COLLECTIVES,
-    Cost,
-    all_reduce,
-    all_reduce_cost,
-    halving_doubling,
-    hierarchical,
-    phases,
-    point_to_point,
-    ring,
-)
-from apportion.sim.network.communicating_models import (
-    COMMUNICATING_MODELS,
-    PARALLELISMS,
-    CommunicatingModel,
-    communication_profile,
-)
-from apportion.sim.network.contention import ContentionNetwork
-from apportion.sim.network.interconnect import TOPOLOGIES, Dimension, Interconnect, Span
-from apportion.sim.network.model import MemoizedNetwork, NetworkModel, NoNetwork
-from apportion.sim.network.models import model_profiles
-from apportion.sim.network.phase_network import PhaseNetwork
-from apportion.sim.network.profile import Exchange, Layer, ModelProfile, exposed_s
-from apportion.sim.network.registry import BY_SHAPE, NETWORKS, get_network, on_topology
-from apportion.sim.network.shapes import Shape, canonical_shape, shape_of_placement, tier_of
-from apportion.sim.network.static import StaticNetwork
-from apportion.sim.network.table1 import TABLE1_PERCENT, Table1Network
-from apportion.sim.network.topology import Topology, jobs_on_links
-from apportion.sim.network.topology.named import (
-    TOPOLOGY_PRESETS,
-    fat_tree,
-    get_topology,
-    leaf_spine,
-    rails,
-    read_topology,
-)
-from apportion.sim.network.topology.torus import TorusTopology
-from apportion.sim.network.topology.tree import SwitchLevel, TreeTopology
-from apportion.sim.network.training.astra_workload import read_astra_workload
-from apportion.sim.network.training.measured_communication import (
-    merged,
-    profile_of_layers,
-    profile_of_samples,
-)
-from apportion.sim.network.training.parallelism import (
-    data_parallel,
-    hybrid_parallel,
-    pipeline_parallel,
-    tensor_parallel,
-)
+from typing import TYPE_CHECKING
+
+from apportion.faces import lazily
+
+if TYPE_CHECKING:
+    from apportion.sim.network.analytic import AnalyticNetwork
+    from apportion.sim.network.calibration import (
+        AlphaBeta,
+        calibrate,
+        calibrate_groups,
+        compute_scale_for,
+    )
+    from apportion.sim.network.collectives import (
+        ALL_REDUCES,
+        COLLECTIVES,
+        Cost,
+        all_reduce,
+        all_reduce_cost,
+        halving_doubling,
+        hierarchical,
+        phases,
+        point_to_point,
+        ring,
+    )
+    from apportion.sim.network.communicating_models import (
+        COMMUNICATING_MODELS,
+        PARALLELISMS,
+        CommunicatingModel,
+        communication_profile,
+    )
+    from apportion.sim.network.contention import ContentionNetwork
+    from apportion.sim.network.interconnect import TOPOLOGIES, Dimension, Interconnect, Span
+    from apportion.sim.network.model import MemoizedNetwork, NetworkModel, NoNetwork
+    from apportion.sim.network.models import model_profiles
+    from apportion.sim.network.phase_network import PhaseNetwork
+    from apportion.sim.network.profile import Exchange, Layer, ModelProfile, exposed_s
+    from apportion.sim.network.registry import BY_SHAPE, NETWORKS, get_network, on_topology
+    from apportion.sim.network.shapes import Shape, canonical_shape, shape_of_placement, tier_of
+    from apportion.sim.network.static import StaticNetwork
+    from apportion.sim.network.table1 import TABLE1_PERCENT, Table1Network
+    from apportion.sim.network.topology import Topology, jobs_on_links
+    from apportion.sim.network.topology.named import (
+        TOPOLOGY_PRESETS,
+        fat_tree,
+        get_topology,
+        leaf_spine,
+        rails,
+        read_topology,
+    )
+    from apportion.sim.network.topology.torus import TorusTopology
+    from apportion.sim.network.topology.tree import SwitchLevel, TreeTopology
+    from apportion.sim.network.training.astra_workload import read_astra_workload
+    from apportion.sim.network.training.measured_communication import (
+        merged,
+        profile_of_layers,
+        profile_of_samples,
+    )
+    from apportion.sim.network.training.parallelism import (
+        data_parallel,
+        hybrid_parallel,
+        pipeline_parallel,
+        tensor_parallel,
+    )
 
 __all__ = [
     "ALL_REDUCES",
@@ -128,4 +132,4 @@ __all__ = [
     "tier_of",
 ]
 
-open_doors(globals())
+__getattr__ = lazily(__name__)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from apportion.annotations import open_doors
-from apportion.sim.traces.oracle import read_oracle, read_pair_oracle, read_throughputs
-from apportion.sim.traces.pollux import read_pollux_profile, read_pollux_workload
-from apportion.sim.traces.read import TRACE_FORMATS, read_workload
+from typing import TYPE_CHECKING
+
+from apportion.faces import lazily
+
+if TYPE_CHECKING:
+    from apportion.sim.traces.oracle import read_oracle, read_pair_oracle, read_throughputs
+    from apportion.sim.traces.pollux import read_pollux_profile, read_pollux_workload
+    from apportion.sim.traces.read import TRACE_FORMATS, read_workload
 
 __all__ = [
     "TRACE_FORMATS",
@@ -17,4 +21,4 @@ __all__ = [
     "read_workload",
 ]
 
-open_doors(globals())
+__getattr__ = lazily(__name__)

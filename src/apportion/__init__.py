@@ -17,10 +17,10 @@ Everything public is importable from here; the modules behind the names load on 
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from apportion._version import __version__
+from apportion.faces import lazily
 
 if TYPE_CHECKING:
     from apportion.allocation import Allocation
@@ -117,105 +117,6 @@ if TYPE_CHECKING:
     from apportion.sim.shifts import SharedLinks
     from apportion.tensor import ThroughputTensor
     from apportion.testing import check_policy, check_schedule, check_scheduler
-
-_HOMES = {
-    "apportion.allocation": ["Allocation"],
-    "apportion.cluster": ["Cluster"],
-    "apportion.errors": ["ApportionError", "InfeasibleError", "InputError", "SolveError"],
-    "apportion.estimators": [
-        "EstimatedSpeeds",
-        "InterferenceEstimator",
-        "SpeedModel",
-        "estimate_pairs",
-        "estimate_speeds",
-    ],
-    "apportion.experiments": ["Comparison", "Sweep", "compare", "sweep"],
-    "apportion.jobs": ["JOB_COLUMNS", "check_jobs"],
-    "apportion.mechanism": ["RoundScheduler"],
-    "apportion.mechanism.deciders": ["DECIDERS", "get_scheduler", "scheduler_table"],
-    "apportion.mechanism.offers": ["OfferScheduler"],
-    "apportion.mechanism.orders": ["ORDERS", "Order"],
-    "apportion.mechanism.queue": ["QueueScheduler"],
-    "apportion.mechanism.run_to_completion": ["GatedScheduler"],
-    "apportion.mechanism.time_shifts": [
-        "CommunicationProfile",
-        "Compatibility",
-        "compatibility",
-    ],
-    "apportion.mechanisms": [
-        "Configurations",
-        "Exact",
-        "Iterations",
-        "Leases",
-        "Queue",
-        "Rounds",
-    ],
-    "apportion.pairs": ["PairThroughputs"],
-    "apportion.policies": [
-        "AlloX",
-        "CappedWorkload",
-        "Condition",
-        "DeepBoot",
-        "FIFO",
-        "FewestGpus",
-        "FinishTimeFairness",
-        "GandivaPacking",
-        "HierarchicalFairness",
-        "IsolatedShare",
-        "LeastWorkload",
-        "Lyra",
-        "Makespan",
-        "MaxMinFairness",
-        "MaxTotalThroughput",
-        "MinCost",
-        "MinCostWithSLOs",
-        "NashWelfare",
-        "NetworkSensitive",
-        "Optimus",
-        "Policy",
-        "Pollux",
-        "ProportionalShare",
-        "Resource",
-        "Rotations",
-        "ShortestJobFirst",
-        "Sia",
-        "StrategyProof",
-        "condition",
-        "eligible",
-        "get_policy",
-        "place_round",
-        "policy_table",
-        "reallocation_factor",
-        "register",
-        "session",
-        "solve",
-    ],
-    "apportion.sim": [
-        "ElasticWorkload",
-        "FewestGpus",
-        "Run",
-        "ServingRun",
-        "Serving",
-        "Workload",
-        "fewest_gpus",
-        "generate_communicating_workload",
-        "generate_contended_workload",
-        "generate_elastic_workload",
-        "generate_pair_throughputs",
-        "generate_rack_workload",
-        "generate_workload",
-        "read_elastic_workload",
-        "read_schedule",
-        "read_workload",
-        "resample",
-        "serve",
-        "simulate",
-    ],
-    "apportion.sim.shifts": ["SharedLinks"],
-    "apportion.tensor": ["ThroughputTensor"],
-    "apportion.testing": ["check_policy", "check_schedule", "check_scheduler"],
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "DECIDERS",
@@ -318,15 +219,4 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Load a public name from the module that defines it, on first use."""
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'apportion' has no attribute {name!r}")
-    home = importlib.import_module(_HOME_OF[name])
-    value = importlib.import_module("apportion.annotations").at_the_door(getattr(home, name))
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__ = lazily(__name__)

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -146,3 +148,19 @@ def test_names_that_do_not_match(table: str, capsys: pytest.CaptureFixture[str])
     assert "Did you mean 'fifo'" in refused(capsys, table, *workers, "--policy", "fif")
     assert "'k80'. Did you mean 'k8'" in refused(capsys, table, "--workers", "v100=1,k8=1")
     assert "write type=GPUs" in refused(capsys, table, "--workers", "v100")
+
+
+def test_solving_waits_for_no_simulator(tmp_path: Path) -> None:
+    file = tmp_path / "speeds.csv"
+    file.write_text("job,v100,k80\na,40,10\nb,12,4\n")
+    unused = ["numba", "joblib", "matplotlib", "rich"]
+    unused += ["apportion.experiments", "apportion.sim.simulation", "apportion.sim.contention"]
+    program = (
+        "import sys; from apportion.cli import main\n"
+        f"main(['solve', {str(file)!r}, '--workers', 'v100=1,k80=1'])\n"
+        f"print([name for name in {unused!r} if name in sys.modules])"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.splitlines()[-1] == "[]"

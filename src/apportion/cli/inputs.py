@@ -12,19 +12,14 @@ from apportion.mechanisms import MECHANISMS
 from apportion.mechanisms.settings import settings_of
 from apportion.sim import ElasticWorkload, Workload, read_elastic_workload, read_workload
 from apportion.sim.traces.elastic import is_elastic
-from apportion.sim.traces.table import TraceTable, parse_table
-from apportion.sim.traces.text import read_text
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
 
-    import pandas as pd
 
 __all__ = [
-    "ids_of",
     "read_any",
-    "read_csv",
     "simulation_settings",
     "workload_and_origin",
 ]
@@ -108,25 +103,3 @@ def simulation_settings(args: argparse.Namespace) -> dict[str, Any]:
 def _yes(answer: str | None) -> bool | None:
     """Read an answer; None where there is none."""
     return None if answer is None else answer == "yes"
-
-
-def read_csv(path: str) -> TraceTable:
-    """Read a csv of jobs: the first column holds their ids, whatever it is called.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read or holds no table.
-    """
-    table = parse_table(read_text(path))
-    if len(table.rows.columns) < 2:
-        raise InputError(
-            f"{path!r} holds no table: the first line must name the columns, the job id first, "
-            f"and one line per job must follow."
-        )
-    return table
-
-
-def ids_of(table: TraceTable) -> pd.Series:
-    """Return the ids of the jobs of a csv, by line."""
-    return table.ids(str(table.rows.columns[0]))

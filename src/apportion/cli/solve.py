@@ -10,20 +10,20 @@ import numpy as np
 import pandas as pd
 
 from apportion.checks import file_path
-from apportion.cli.inputs import ids_of, read_csv
 from apportion.cli.output import print_table
 from apportion.csv_cells import to_csv
-from apportion.estimators import EstimatedThroughputs, estimate_speeds
-from apportion.experiments.provenance import plain
+from apportion.errors import InputError
 from apportion.policies import condition, solve
 from apportion.report.files import check_folder, write_text
-from apportion.sim.job_types import job_types
 from apportion.sim.traces.jobs_csv import jobs_of
+from apportion.sim.traces.table import TraceTable, parse_table
+from apportion.sim.traces.text import read_text
 
 if TYPE_CHECKING:
     import argparse
 
     from apportion.allocation import Allocation
+    from apportion.estimators import EstimatedThroughputs
     from apportion.policies import Condition
 
 __all__ = ["run"]
@@ -60,17 +60,42 @@ def run(args: argparse.Namespace) -> None:
         print(f"Written: {write_text(out, content)}")
 
 
+def _read_csv(path: str) -> TraceTable:
+    """Read a csv of jobs: the first column holds their ids, whatever it is called.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or holds no table.
+    """
+    table = parse_table(read_text(path))
+    if len(table.rows.columns) < 2:
+        raise InputError(
+            f"{path!r} holds no table: the first line must name the columns, the job id first, "
+            f"and one line per job must follow."
+        )
+    return table
+
+
+def _ids_of(table: TraceTable) -> pd.Series:
+    """Return the ids of the jobs of a csv, by line."""
+    return table.ids(str(table.rows.columns[0]))
+
+
 def _throughputs(path: str) -> pd.DataFrame:
     """Read steps/s, naming the line of a value that is none."""
-    table = read_csv(path)
+    table = _read_csv(path)
     ids, *accelerators = map(str, table.rows.columns)
     valid = "a number >= 0 (steps/s), or empty where it was not measured"
     speeds = {name: table.numbers(name, valid, optional=True) for name in accelerators}
-    return pd.DataFrame(speeds).set_axis(ids_of(table), axis=0).rename_axis(index=ids)
+    return pd.DataFrame(speeds).set_axis(_ids_of(table), axis=0).rename_axis(index=ids)
 
 
 def _completed(throughputs: pd.DataFrame) -> tuple[EstimatedThroughputs, list[str]]:
     """Fill empty cells, with the help of known job types where the accelerators are theirs."""
+    from apportion.estimators import estimate_speeds  # not waited for where nothing is empty
+    from apportion.sim.job_types import job_types
+
     known = job_types()
     references = known if set(throughputs.columns) <= set(known.columns) else None
     with warnings.catch_warnings(record=True) as said:
@@ -109,9 +134,9 @@ def _estimated_cells(estimates: EstimatedThroughputs) -> list[tuple[Any, Any, fl
 
 def _jobs(path: str) -> pd.DataFrame:
     """Read a jobs table, naming the line of a value out of range."""
-    table = read_csv(path)
+    table = _read_csv(path)
     ids = str(table.rows.columns[0])
-    return jobs_of(table, ids).set_axis(ids_of(table), axis=0).rename_axis(index=ids)
+    return jobs_of(table, ids).set_axis(_ids_of(table), axis=0).rename_axis(index=ids)
 
 
 def _table(allocation: Allocation) -> pd.DataFrame:
@@ -168,4 +193,6 @@ def _as_json(
             {"job": str(job), "on": str(option), "steps_per_s": speed, "range_factor": factor}
             for job, option, speed, factor in _estimated_cells(estimates)
         ]
+    from apportion.experiments.provenance import plain
+
     return json.dumps(plain(content), indent=2, allow_nan=False) + "\n"

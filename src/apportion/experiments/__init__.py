@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from apportion.annotations import open_doors
-from apportion.experiments.comparisons import Comparison, compare
-from apportion.experiments.plan import Plan
-from apportion.experiments.sweeps import Sweep, plan_sweep, sweep
+from typing import TYPE_CHECKING
+
+from apportion.faces import lazily
+
+if TYPE_CHECKING:
+    from apportion.experiments.comparisons import Comparison, compare
+    from apportion.experiments.plan import Plan
+    from apportion.experiments.sweeps import Sweep, plan_sweep, sweep
 
 __all__ = ["Comparison", "Plan", "Sweep", "compare", "plan_sweep", "sweep"]
 
-open_doors(globals())
+__getattr__ = lazily(__name__)

@@ -6,11 +6,15 @@ Nothing here simulates; everything takes finished runs. Plots need matplotlib
 
 from __future__ import annotations
 
-from apportion.annotations import open_doors
-from apportion.report.day_plots import day_figure
-from apportion.report.html import report_page, summary_html
-from apportion.report.plots import PLOT_KINDS, kinds_of, plot
-from apportion.report.tables import HumanTable, human_table
+from typing import TYPE_CHECKING
+
+from apportion.faces import lazily
+
+if TYPE_CHECKING:
+    from apportion.report.day_plots import day_figure
+    from apportion.report.html import report_page, summary_html
+    from apportion.report.plots import PLOT_KINDS, kinds_of, plot
+    from apportion.report.tables import HumanTable, human_table
 
 __all__ = [
     "PLOT_KINDS",
@@ -23,4 +27,4 @@ __all__ = [
     "summary_html",
 ]
 
-open_doors(globals())
+__getattr__ = lazily(__name__)
