@@ -22,9 +22,6 @@ MANY_PARAMETERS = {
     "apportion.experiments.comparisons.run.compare": 15,
     "apportion.experiments.sweeps.run.sweep": 14,
     "apportion.policies.labelled.solve": 16,
-    "apportion.sim.contention.kernel._take_in": 13,
-    "apportion.sim.contention.kernel.advance": 23,
-    "apportion.sim.contention.kernel_links._ask_about": 15,
 }
 """Functions that take more than anybody remembers."""
 

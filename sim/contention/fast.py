@@ -59,8 +59,8 @@ def _number_of(gate: Gate) -> tuple[int, float] | None:
     return None if number is None else (number, 0.0)
 
 
-def _law(sharing: LinkSharing, links: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return how links are shared, and the figure of each link, as `arrays.Arrays` has them."""
+def _law(sharing: LinkSharing, links: int) -> tuple[tuple[int, float, float], NDArray[np.float64]]:
+    """Return how links are shared, and the factor of each link, see `RULES` and `LINK`."""
     of_link = np.ones(links)
     way = 0
     if isinstance(sharing, FairSharing):
@@ -70,7 +70,7 @@ def _law(sharing: LinkSharing, links: int) -> tuple[NDArray[np.float64], NDArray
         way = arrays.CLUSTER if sharing.counted_over == "cluster" else 0
         for link, factor in sharing.slower:
             of_link[link] = factor
-    return np.array([way, sharing.s_per_byte, sharing.penalty_s_per_byte]), of_link
+    return (way, sharing.s_per_byte, sharing.penalty_s_per_byte), of_link
 
 
 class FastEngine(FastState):
@@ -106,7 +106,8 @@ class FastEngine(FastState):
         if number is None or type(sharing) not in (SharedCost, FairSharing):
             raise InputError(f"engine='fast': {why_not_fast(sharing, gate)}; use engine='plain'.")
         self._gate, self._links, self._names = gate, links, names
-        super().__init__(gpus, links, _law(sharing, links), number)
+        law, factors = _law(sharing, links)
+        super().__init__(gpus, factors, law + number)
 
     def add(
         self,
@@ -123,7 +124,7 @@ class FastEngine(FastState):
         self._make_room(job)
         tasks_at, sends_at = self._enter(iteration)
         at, links_at = self._span(job, len(gpus), len(links))
-        state = self._arrays
+        state = self._state
         new = state.jobs[job]
         new.here, new.n, new.at, new.links_at, new.n_links = 1, len(gpus), at, links_at, len(links)
         new.tasks_at, new.n_tasks = tasks_at, len(iteration.gpu_s)
@@ -136,18 +137,14 @@ class FastEngine(FastState):
         for worker, gpu in enumerate(gpus, at):
             state.workers[worker] = (gpu, job, 0, arrays.REST)
             self._move_in(gpu, worker)
-        counts = self._arrays.counts
-        self._arrays.lists[arrays.PENDING, counts[arrays.PENDING]] = job
+        counts = self._state.counts
+        self._state.lists[arrays.PENDING, counts[arrays.PENDING]] = job
         counts[arrays.PENDING] += 1
         counts[arrays.HERE] += 1
 
     def drop(self, job: int) -> None:
         """Take a job off its GPUs, see `apportion.sim.contention.Engine`."""
-        s = self._arrays
-        kernel_jobs.take_away(
-            *(job, s.jobs, s.workers, s.links_of, s.gpu_end_s, s.gpu_worker, s.residents),
-            *(s.on, s.lists, s.counts),
-        )
+        kernel_jobs.take_away(self._state, job)
 
     def run(
         self,
@@ -165,13 +162,11 @@ class FastEngine(FastState):
         SolveError
             If they would stand still for ever; it says who waits for what.
         """
-        state = self._arrays
+        state = self._state
         if not self.paused:
             state.counts[arrays.DONE] = 0
         most = self.events + self.at_once if pauses else _NO_LIMIT
-        end_s, why = kernel.advance(
-            float(now_s), float(until_s), bool(to_completion), most, self._room, *state
-        )
+        end_s, why = kernel.advance(state, float(now_s), float(until_s), bool(to_completion), most)
         self.paused = why == kernel.PAUSED
         if self.paused:
             return float(end_s), []
@@ -180,20 +175,21 @@ class FastEngine(FastState):
         if why != kernel.REACHED:
             raise self._standstill(end_s, in_vain=why == kernel.PUT_OFF)
         done = int(state.counts[arrays.DONE])
-        jobs, when_s = state.lists[arrays.DONE, :done].tolist(), state.done_s[:done].tolist()
-        return float(end_s), list(zip(jobs, when_s, strict=True))
+        jobs = state.lists[arrays.DONE, :done]
+        when_s = state.jobs.done_s[jobs]
+        return float(end_s), list(zip(jobs.tolist(), when_s.tolist(), strict=True))
 
     def left(self, job: int) -> int:
         """Return the iterations that are not over."""
-        return int(self._arrays.jobs[job].left)
+        return int(self._state.jobs[job].left)
 
     def computed_s(self, job: int) -> float:
         """Return the GPU-seconds of the tasks that are over."""
-        return float(self._arrays.jobs[job].computed_s)
+        return float(self._state.jobs[job].computed_s)
 
     def sent(self, job: int) -> float:
         """Return the bytes that had moved when its rate was last looked at."""
-        return float(self._arrays.jobs[job].moved)
+        return float(self._state.jobs[job].moved)
 
     def _turns_of(self, job: int) -> tuple[float, float]:
         if isinstance(self._gate, TimeShift) and job in self._gate.shifts:
@@ -201,7 +197,7 @@ class FastEngine(FastState):
         return 0.0, 0.0
 
     def _standstill(self, now_s: float, *, in_vain: bool) -> Exception:
-        state = self._arrays
+        state = self._state
         waiting = []
         for job in state.lists[arrays.WAITING, : state.counts[arrays.WAITING]].tolist():
             record = state.jobs[job]

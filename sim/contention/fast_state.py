@@ -28,6 +28,9 @@ _RECORDS = {
     "workers": arrays.WORKER,
     "tasks": arrays.TASK,
     "sends": arrays.SEND,
+    "gpus": arrays.GPU,
+    "links": arrays.LINK,
+    "rules": arrays.RULES,
 }
 
 
@@ -36,50 +39,48 @@ class FastState:
 
     Parameters
     ----------
-    gpus, links
+    gpus
         How many there are.
-    law
-        How links are shared, and the figure of each link, see `arrays.Arrays`.
-    gate
-        Number of the gate, and its parameter.
+    factors
+        Of each link, see `arrays.LINK`.
+    rules
+        How links are shared, and the gate, see `arrays.RULES`.
     """
 
     def __init__(
-        self, gpus: int, links: int, law: tuple[Floats, Floats], gate: tuple[int, float]
+        self, gpus: int, factors: Floats, rules: tuple[int, float, float, int, float]
     ) -> None:
-        self.paused, self._room = False, arrays.Scratch.of(_ROOM, links)
+        self.paused = False
         self._spans: dict[int, tuple[int, int, int]] = {}
         self._iterations: dict[Iteration, tuple[int, int]] = {}
         self._used = dict.fromkeys(("workers", "links_of", "tasks", "sends"), 0)
-        self._arrays = arrays.Arrays(
+        self._state = arrays.State(
             jobs=_records(_ROOM, arrays.JOB),
             workers=_records(_ROOM, arrays.WORKER),
             tasks=_records(_ROOM, arrays.TASK),
             sends=_records(_ROOM, arrays.SEND),
+            gpus=_records(gpus, arrays.GPU),
+            links=_records(factors.size, arrays.LINK),
+            rules=_records(1, arrays.RULES),
             links_of=np.zeros(_ROOM, dtype=np.int64),
-            gpu_end_s=np.full(gpus, np.inf),
-            gpu_worker=np.full(gpus, -1, dtype=np.int64),
             residents=np.zeros((gpus, 5), dtype=np.int64),
-            on=np.zeros((links, _ROOM + 1), dtype=np.int64),
-            lists=np.zeros((6, max(gpus, _ROOM)), dtype=np.int64),
-            counts=np.zeros(14, dtype=np.int64),
-            done_s=np.zeros(_ROOM),
-            law=law[0],
-            of_link=law[1],
-            gate=np.array(gate, dtype=float),
-            used=np.zeros(links, dtype=np.int64),
-            rates=np.zeros(_ROOM),
-            asked=np.zeros(links, dtype=np.int64),
+            on=np.zeros((factors.size, _ROOM + 1), dtype=np.int64),
+            lists=np.zeros((8, max(gpus, _ROOM)), dtype=np.int64),
+            counts=np.zeros(16, dtype=np.int64),
+            rests=np.zeros(_ROOM),
         )
+        self._state.gpus.end_s, self._state.gpus.worker = np.inf, -1
+        self._state.links.factor = factors
+        self._state.rules[0] = rules
 
     @property
     def events(self) -> int:
         """Ends of tasks and transfers so far."""
-        return int(self._arrays.counts[arrays.EVENTS])
+        return int(self._state.counts[arrays.EVENTS])
 
     def state(self) -> dict[str, Any]:
         """Return everything that later events depend on, see `Engine`."""
-        kept = self._arrays._asdict()
+        kept = self._state._asdict()
         for name in _RECORDS:
             kept[name] = kept[name].view(np.ndarray).view(np.uint8)
         return {
@@ -95,8 +96,7 @@ class FastState:
         kept: dict[str, Any] = {name: array_of(each) for name, each in state["arrays"].items()}
         for name, kind in _RECORDS.items():
             kept[name] = kept[name].view(kind).view(np.recarray)
-        self._arrays = arrays.Arrays(**kept)
-        self._room = arrays.Scratch.of(self._arrays.jobs.size, self._arrays.used.size)
+        self._state = arrays.State(**kept)
         self._spans = {job: (size, at, links_at) for job, size, at, links_at in state["spans"]}
         self._iterations = {iteration_of(each): (a, b) for each, a, b in state["iterations"]}
         self._used, self.paused = dict(state["used"]), bool(state["paused"])
@@ -108,7 +108,7 @@ class FastState:
                 self._take("tasks", len(iteration.gpu_s)),
                 self._take("sends", len(iteration.sends)),
             )
-            state = self._arrays
+            state = self._state
             for place, task in enumerate(zip(iteration.gpu_s, iteration.needs, strict=True)):
                 state.tasks[at[0] + place] = task
             for place, send in enumerate(iteration.sends):
@@ -130,37 +130,33 @@ class FastState:
         """Return where there is room for so many more of something."""
         at = self._used[name]
         self._used[name] = at + count
-        self._arrays = self._arrays._replace(
-            **{name: _grown(getattr(self._arrays, name), at + count)}
-        )
+        self._state = self._state._replace(**{name: _grown(getattr(self._state, name), at + count)})
         return at
 
     def _make_room(self, job: int) -> None:
         """Have room for one more job of this number."""
-        state = self._arrays
+        state = self._state
         size = job + 1
         if size <= state.jobs.size:
             return
         jobs = _grown(state.jobs, size)
         size = jobs.size
-        self._arrays = state._replace(
+        self._state = state._replace(
             jobs=jobs,
-            done_s=_grown(state.done_s, size),
-            rates=_grown(state.rates, size),
+            rests=_grown(state.rests, size),
             lists=_widened(state.lists, size),
             on=_widened(state.on, size + 1),
         )
-        self._room = arrays.Scratch.of(size, state.used.size)
 
     def _move_in(self, gpu: int, worker: int) -> None:
-        residents = self._arrays.residents
+        residents = self._state.residents
         there = int(residents[gpu, 0])
         if there + 2 > residents.shape[1]:
-            self._arrays = self._arrays._replace(
+            self._state = self._state._replace(
                 residents=_widened(residents, 2 * residents.shape[1])
             )
-        self._arrays.residents[gpu, there + 1] = worker
-        self._arrays.residents[gpu, 0] = there + 1
+        self._state.residents[gpu, there + 1] = worker
+        self._state.residents[gpu, 0] = there + 1
 
 
 def _records(size: int, kind: np.dtype[np.void]) -> Any:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from apportion.mechanism.gates.built_in import TIE
-from apportion.sim.contention.arrays import FAIR
+from apportion.sim.contention.arrays import FAIR, NEAR, TRIED, UNDER_WAY
 from apportion.sim.contention.jit import jit, jit_borrowing
 from apportion.sim.contention.sharing_kernel import rates_by_cost, rates_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from apportion.sim.contention.arrays import Scratch
+    from apportion.sim.contention.arrays import State
 
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float64]
@@ -30,36 +30,22 @@ AT_MOST, DUAL, DUAL_FIRST, K_WAY, WHAT_IF, SHIFTED, AT_MOST_ON_A_PAIR = range(7)
 
 
 @jit_borrowing
-def decide(
-    new: int,
-    now_s: float,
-    flows: Ints,
-    count: int,
-    jobs: Any,
-    links_of: Ints,
-    on: Ints,
-    law: Floats,
-    of_link: Floats,
-    gate: Floats,
-    room: Scratch,
-) -> float:
+def decide(state: State, new: int, now_s: float) -> float:
     """Return -infinity to start, infinity to hold, or a time; by the gate's number."""
-    kind, job = gate[0], jobs[new]
-    links = links_of[job.links_at : job.links_at + job.n_links]
-    if kind == SHIFTED:
+    rules, job = state.rules[0], state.jobs[new]
+    links = state.links_of[job.links_at : job.links_at + job.n_links]
+    if rules.gate == SHIFTED:
         return _next_turn(now_s, job.shift_s, job.period_s)
-    if kind == AT_MOST:
-        starts = _busiest(links, on) < gate[1]
-    elif kind == AT_MOST_ON_A_PAIR:
-        starts = _most_on_a_pair(links, on) < gate[1]
-    elif kind == K_WAY:
-        starts = _best_now(job.bytes, now_s, links, jobs, on, law, room.rests)
-    elif kind == WHAT_IF:
-        starts = _busiest(links, on) == 0 or _what_if(
-            new, now_s, flows, count, jobs, links_of, law, of_link, room
-        )
+    if rules.gate == AT_MOST:
+        starts = _busiest(state, links) < rules.parameter
+    elif rules.gate == AT_MOST_ON_A_PAIR:
+        starts = _most_on_a_pair(state, links) < rules.parameter
+    elif rules.gate == K_WAY:
+        starts = _best_now(state, job.bytes, now_s, links)
+    elif rules.gate == WHAT_IF:
+        starts = _busiest(state, links) == 0 or _what_if(state, new, now_s)
     else:
-        starts = _dual(job.bytes, now_s, links, jobs, on, law, kind == DUAL_FIRST)
+        starts = _dual(state, job.bytes, now_s, links)
     return -math.inf if starts else math.inf
 
 
@@ -74,17 +60,17 @@ def _next_turn(now_s: float, shift_s: float, period_s: float) -> float:
 
 
 @jit_borrowing
-def _busiest(links: Ints, on: Ints) -> int:
+def _busiest(state: State, links: Ints) -> int:
     most = 0
     for link in links:
-        most = max(most, on[link, 0])
+        most = max(most, state.on[link, 0])
     return most
 
 
 @jit_borrowing
-def _most_on_a_pair(links: Ints, on: Ints) -> int:
+def _most_on_a_pair(state: State, links: Ints) -> int:
     """Return the most transfers under way that use the same two links of a transfer."""
-    most = 0
+    on, most = state.on, 0
     for first in range(links.size):
         for second in range(first):
             both = 0
@@ -103,31 +89,28 @@ def _rest(job: Any, now_s: float) -> float:
 
 
 @jit_borrowing
-def _dual(
-    size: float, now_s: float, links: Ints, jobs: Any, on: Ints, law: Floats, first: bool
-) -> bool:
-    if _busiest(links, on) > 1:
+def _dual(state: State, size: float, now_s: float, links: Ints) -> bool:
+    if _busiest(state, links) > 1:
         return False
-    share = law[1] / (2 * (law[1] + law[2])) * (1 - TIE)
+    rules = state.rules[0]
+    share = rules.b / (2 * (rules.b + rules.eta)) * (1 - TIE)
     for link in links:
-        if on[link, 0]:
-            if not size < share * _rest(jobs[on[link, 1]], now_s):
+        if state.on[link, 0]:
+            if not size < share * _rest(state.jobs[state.on[link, 1]], now_s):
                 return False
-            if first:
+            if rules.gate == DUAL_FIRST:
                 return True
     return True
 
 
 @jit
-def _best_now(
-    size: float, now_s: float, links: Ints, jobs: Any, on: Ints, law: Floats, rests: Floats
-) -> bool:
+def _best_now(state: State, size: float, now_s: float, links: Ints) -> bool:
     """Tell whether on every link a start now is better than one after any completion."""
-    b, eta = law[1], law[2]
+    on, b, eta, rests = state.on, state.rules[0].b, state.rules[0].eta, state.rests
     for link in links:
         k = on[link, 0]
         for place in range(k):  # sorted, the least first
-            rest, before = _rest(jobs[on[link, place + 1]], now_s), place - 1
+            rest, before = _rest(state.jobs[on[link, place + 1]], now_s), place - 1
             while before >= 0 and rests[before] > rest:
                 rests[before + 1] = rests[before]
                 before -= 1
@@ -150,27 +133,17 @@ def _best_now(
 
 
 @jit
-def _what_if(
-    new: int,
-    now_s: float,
-    flows: Ints,
-    count: int,
-    jobs: Any,
-    links_of: Ints,
-    law: Floats,
-    of_link: Floats,
-    room: Scratch,
-) -> bool:
+def _what_if(state: State, new: int, now_s: float) -> bool:
     """Compare the sums of ends of a start now, and of one after each completion."""
-    n_near = reach(new, flows, count, jobs, links_of, room)
-    rivals = 0
+    jobs, near, n_near, rivals = state.jobs, state.lists[NEAR], reach(state, new), 0
     for place in range(n_near):
-        room.meets[place] = _meet(jobs[room.near[place]], jobs[new], links_of)
-        rivals += room.meets[place]
-    room.near[n_near], room.meets[n_near] = new, 0
+        other = jobs[near[place]]
+        other.meets = _meet(state, other, jobs[new])
+        rivals += other.meets
+    near[n_near], jobs[new].meets = new, 0
     now = math.inf
     for wait in range(rivals + 1):
-        cost = _sum_of_ends(n_near, wait, now, now_s, jobs, links_of, law, of_link, room)
+        cost = _sum_of_ends(state, n_near, wait, now, now_s)
         if wait == 0:
             now = cost
         elif now >= cost * (1 - TIE):
@@ -179,104 +152,100 @@ def _what_if(
 
 
 @jit_borrowing
-def _meet(one: Any, other: Any, links_of: Ints) -> int:
+def _meet(state: State, one: Any, other: Any) -> int:
     """Tell whether two transfers share a link: 1 or 0."""
-    for at in range(one.links_at, one.links_at + one.n_links):
-        for there in range(other.links_at, other.links_at + other.n_links):
-            if links_of[at] == links_of[there]:
+    for link in state.links_of[one.links_at : one.links_at + one.n_links]:
+        for another in state.links_of[other.links_at : other.links_at + other.n_links]:
+            if link == another:
                 return 1
     return 0
 
 
 @jit_borrowing
-def reach(new: int, flows: Ints, count: int, jobs: Any, links_of: Ints, room: Scratch) -> int:
-    """Write those that share links with a transfer, or with one that does, and so on, into `near`.
+def reach(state: State, new: int) -> int:
+    """List those as `NEAR` that share links with a transfer, or with one that does, and so on.
 
     Return how many they are. `reached` then tells of every link whether one of them uses it.
     """
-    reached, near = room.reached, room.near
-    for link in range(reached.size):
-        reached[link] = 0
-    for at in range(jobs[new].links_at, jobs[new].links_at + jobs[new].n_links):
-        reached[links_of[at]] = 1
-    for place in range(count):
-        room.found[place] = 0
+    jobs, links, flows, count = state.jobs, state.links, state.lists[UNDER_WAY], 0
+    for link in range(links.size):
+        links[link].reached = 0
+    _reach_links_of(state, new)
+    for place in range(state.counts[UNDER_WAY]):
+        jobs[flows[place]].near = 0
     grows = True
     while grows:
         grows = False
-        for place in range(count):
-            if room.found[place]:
+        for place in range(state.counts[UNDER_WAY]):
+            job = jobs[flows[place]]
+            if job.near:
                 continue
-            job, touches = jobs[flows[place]], 0
-            for at in range(job.links_at, job.links_at + job.n_links):
-                touches |= reached[links_of[at]]
-            if touches:
-                room.found[place] = 1
+            for link in state.links_of[job.links_at : job.links_at + job.n_links]:
+                job.near |= links[link].reached
+            if job.near:
                 grows = True
-                for at in range(job.links_at, job.links_at + job.n_links):
-                    reached[links_of[at]] = 1
-    n_near = 0
-    for place in range(count):
-        if room.found[place]:
-            near[n_near] = flows[place]
-            n_near += 1
-    return n_near
+                _reach_links_of(state, flows[place])
+    for place in range(state.counts[UNDER_WAY]):
+        if jobs[flows[place]].near:
+            state.lists[NEAR, count] = flows[place]
+            count += 1
+    return count
 
 
 @jit_borrowing
-def _put_on(job: Any, step: int, links_of: Ints, used: Ints) -> None:
+def _reach_links_of(state: State, number: int) -> None:
+    """Remember that the links of a transfer are reached."""
+    job = state.jobs[number]
+    for link in state.links_of[job.links_at : job.links_at + job.n_links]:
+        state.links[link].reached = 1
+
+
+@jit_borrowing
+def _put_on(state: State, number: int, step: int) -> None:
     """Count one more or one less transfer on its links."""
-    for at in range(job.links_at, job.links_at + job.n_links):
-        used[links_of[at]] += step
+    job = state.jobs[number]
+    for link in state.links_of[job.links_at : job.links_at + job.n_links]:
+        state.links[link].used += step
 
 
 @jit_borrowing
-def _sum_of_ends(
-    n_near: int,
-    wait: int,
-    enough: float,
-    now_s: float,
-    jobs: Any,
-    links_of: Ints,
-    law: Floats,
-    of_link: Floats,
-    room: Scratch,
-) -> float:
-    """Sum the ends of transfers if the last of `near` starts after so many that it meets.
+def _sum_of_ends(state: State, n_near: int, wait: int, enough: float, now_s: float) -> float:
+    """Sum the ends of transfers if the last of `NEAR` starts after so many that it meets.
 
     A sum that is above `enough` in any case need not be complete.
     """
-    rest, ids, which, used = room.rests, room.ids, room.which, room.used
-    fair = law[0] == FAIR
-    for link in range(used.size):
-        used[link] = 0
+    jobs, near, tried = state.jobs, state.lists[NEAR], state.lists[TRIED]
+    new, running = near[n_near], n_near if wait else n_near + 1
+    fair = state.rules[0].way == FAIR
+    for link in range(state.links.size):
+        state.links[link].used = 0
     for place in range(n_near):
-        rest[place] = _rest(jobs[room.near[place]], now_s)
-    rest[n_near] = jobs[room.near[n_near]].bytes
-    running = n_near if wait else n_near + 1
+        jobs[near[place]].rest_then = _rest(jobs[near[place]], now_s)
+    jobs[new].rest_then = jobs[new].bytes
     for place in range(running):
-        which[place], ids[place] = place, room.near[place]
-        _put_on(jobs[ids[place]], 1, links_of, used)
+        tried[place] = near[place]
+        _put_on(state, tried[place], 1)
     at_s = total_s = 0.0
     while running:
         if fair:
-            rates_of(ids, running, jobs, links_of, law, of_link, used, room.rates)
+            rates_of(state, tried, running)
         else:
-            rates_by_cost(ids, running, jobs, links_of, law, of_link, used, room.rates)
+            rates_by_cost(state, tried, running)
         step_s = math.inf
         for place in range(running):
-            step_s = min(step_s, rest[which[place]] / room.rates[place])
+            job = jobs[tried[place]]
+            step_s = min(step_s, job.rest_then / job.rate_then)
         at_s += step_s
         stay = ended = 0
         for place in range(running):
-            each, rate = which[place], room.rates[place]
-            if rest[each] / rate <= step_s * (1 + TIE):
+            job = jobs[tried[place]]
+            if job.rest_then / job.rate_then <= step_s * (1 + TIE):
                 total_s += at_s
-                ended += room.meets[each]
-                _put_on(jobs[ids[place]], -1, links_of, used)
+                ended += job.meets
+                _put_on(state, tried[place], -1)
             else:
-                rest[each] -= rate * step_s
-                which[stay], ids[stay] = each, ids[place]
+                job.rest_then -= job.rate_then * step_s
+                tried[stay] = tried[place]
                 stay += 1
         running = stay
         if total_s * (1 - TIE) > enough:
@@ -285,7 +254,7 @@ def _sum_of_ends(
             wait -= ended
             if wait <= 0:
                 wait = 0
-                which[running], ids[running] = n_near, room.near[n_near]
-                _put_on(jobs[ids[running]], 1, links_of, used)
+                tried[running] = new
+                _put_on(state, new, 1)
                 running += 1
     return total_s

@@ -8,7 +8,7 @@ dozens of them that is quicker than a heap.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from apportion.sim.contention.arrays import (
     ASK,
@@ -31,7 +31,7 @@ from apportion.sim.contention.arrays import (
     WAITING,
 )
 from apportion.sim.contention.engine import IN_VAIN, INSTANT_S
-from apportion.sim.contention.jit import jit_borrowing
+from apportion.sim.contention.jit import jit_borrowing, jit_entry
 from apportion.sim.contention.kernel_jobs import (
     barrier_of,
     begin_iteration,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from apportion.sim.contention.arrays import Scratch
+    from apportion.sim.contention.arrays import State
 
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float64]
@@ -60,85 +60,48 @@ puts off its answer for ever, or there have been so many events as it was to let
 
 
 @jit_borrowing
-def _move(
-    number: int,
-    now_s: float,
-    jobs: Any,
-    workers: Any,
-    tasks: Any,
-    sends: Any,
-    links_of: Ints,
-    residents: Ints,
-    on: Ints,
-    lists: Ints,
-    counts: Ints,
-    done_s: Floats,
-) -> None:
+def _move(state: State, number: int, now_s: float) -> None:
     """Take in the first byte of a transfer, or its last one."""
-    job = jobs[number]
+    job = state.jobs[number]
     if job.flow == STARTUP:
         job.flow, job.since_s, job.flow_s = SENDING, now_s, math.inf
-        counts[SHARE] = 1
+        state.counts[SHARE] = 1
         return
-    counts[EVENTS] += 1
+    state.counts[EVENTS] += 1
     job.moved += job.rate * (now_s - job.since_s)
-    take_off(number, job, links_of, on, lists, counts)
-    sent_one(job, workers, tasks, sends, lists, counts)
-    pass_barriers(number, now_s, jobs, workers, tasks, sends, residents, lists, counts, done_s)
+    take_off(state, number)
+    sent_one(state, job)
+    pass_barriers(state, number, now_s)
 
 
 @jit_borrowing
-def _end_task(
-    gpu: int,
-    now_s: float,
-    jobs: Any,
-    workers: Any,
-    tasks: Any,
-    sends: Any,
-    gpu_end_s: Floats,
-    gpu_worker: Ints,
-    residents: Ints,
-    lists: Ints,
-    counts: Ints,
-    done_s: Floats,
-) -> None:
+def _end_task(state: State, number: int, now_s: float) -> None:
     """Let the worker on a GPU go on."""
-    worker = workers[gpu_worker[gpu]]
-    number = worker.job
-    job = jobs[number]
-    gpu_end_s[gpu], gpu_worker[gpu] = math.inf, -1
-    look_at(gpu, lists, counts)
-    counts[EVENTS] += 1
+    gpu, tasks = state.gpus[number], state.tasks
+    worker = state.workers[gpu.worker]
+    job = state.jobs[worker.job]
+    gpu.end_s, gpu.worker = math.inf, -1
+    look_at(state, number)
+    state.counts[EVENTS] += 1
     job.computed_s += tasks[job.tasks_at + worker.done].seconds
     worker.done += 1
     goes_on = worker.done < job.n_tasks and tasks[job.tasks_at + worker.done].needs <= job.sent
     worker.state = READY if goes_on else REST
-    if worker.done == barrier_of(job, sends):
+    if worker.done == barrier_of(state, job):
         job.lag -= 1
         if job.lag == 0:
-            pass_barriers(
-                number, now_s, jobs, workers, tasks, sends, residents, lists, counts, done_s
-            )
+            pass_barriers(state, worker.job, now_s)
 
 
 @jit_borrowing
-def _begin_tasks(
-    now_s: float,
-    jobs: Any,
-    workers: Any,
-    tasks: Any,
-    gpu_end_s: Floats,
-    gpu_worker: Ints,
-    residents: Ints,
-    lists: Ints,
-    counts: Ints,
-) -> float:
+def _begin_tasks(state: State, now_s: float) -> float:
     """Let idle GPUs begin the task of the job whose turn it is; return when the first ends."""
+    jobs, workers, residents = state.jobs, state.workers, state.residents
     next_s = math.inf
-    for place in range(counts[LOOK]):
-        gpu = lists[LOOK, place]
-        lists[LOOKED_AT, gpu] = 0
-        if gpu_worker[gpu] >= 0:
+    for place in range(state.counts[LOOK]):
+        gpu = state.lists[LOOK, place]
+        state.lists[LOOKED_AT, gpu] = 0
+        if state.gpus[gpu].worker >= 0:
             continue
         best, key, whose = -1, 0, 0
         for slot in range(1, residents[gpu, 0] + 1):
@@ -151,16 +114,17 @@ def _begin_tasks(
         if best >= 0:
             worker = workers[best]
             worker.state = RUNNING
-            gpu_worker[gpu] = best
-            gpu_end_s[gpu] = now_s + tasks[jobs[whose].tasks_at + worker.done].seconds
-            next_s = min(next_s, gpu_end_s[gpu])
-    counts[LOOK] = 0
+            end_s = now_s + state.tasks[jobs[whose].tasks_at + worker.done].seconds
+            state.gpus[gpu].end_s, state.gpus[gpu].worker = end_s, best
+            next_s = min(next_s, end_s)
+    state.counts[LOOK] = 0
     return next_s
 
 
 @jit_borrowing
-def _next_s(next_s: float, jobs: Any, lists: Ints, counts: Ints) -> float:
+def _next_s(state: State, next_s: float) -> float:
     """Return when the next event is, of those that are not on GPUs or the next one there."""
+    jobs, lists, counts = state.jobs, state.lists, state.counts
     for place in range(counts[UNDER_WAY]):
         next_s = min(next_s, jobs[lists[UNDER_WAY, place]].flow_s)
     for place in range(counts[WAITING]):
@@ -172,39 +136,21 @@ def _next_s(next_s: float, jobs: Any, lists: Ints, counts: Ints) -> float:
 
 
 @jit_borrowing
-def _take_in(
-    now_s: float,
-    jobs: Any,
-    workers: Any,
-    tasks: Any,
-    sends: Any,
-    links_of: Ints,
-    gpu_end_s: Floats,
-    gpu_worker: Ints,
-    residents: Ints,
-    on: Ints,
-    lists: Ints,
-    counts: Ints,
-    done_s: Floats,
-) -> float:
+def _take_in(state: State, now_s: float) -> float:
     """Take in all events of an instant; return when the next task ends of those under way."""
+    jobs, gpus, lists, counts = state.jobs, state.gpus, state.lists, state.counts
     next_s = math.inf
     until_s = now_s + max(INSTANT_S, now_s * 2.0**-47)
-    for gpu in range(gpu_end_s.size):
-        if gpu_end_s[gpu] > until_s:
-            next_s = min(next_s, gpu_end_s[gpu])
+    for gpu in range(gpus.size):
+        end_s = gpus[gpu].end_s
+        if end_s > until_s:
+            next_s = min(next_s, end_s)
         else:
-            _end_task(
-                *(gpu, now_s, jobs, workers, tasks, sends, gpu_end_s, gpu_worker, residents),
-                *(lists, counts, done_s),
-            )
+            _end_task(state, gpu, now_s)
     for place in range(counts[UNDER_WAY] - 1, -1, -1):
         number = lists[UNDER_WAY, place]
         if jobs[number].flow_s <= until_s:
-            _move(
-                *(number, now_s, jobs, workers, tasks, sends, links_of, residents, on),
-                *(lists, counts, done_s),
-            )
+            _move(state, number, now_s)
     named = 0
     for place in range(counts[WAITING]):
         if jobs[lists[WAITING, place]].ask_s <= until_s:
@@ -214,49 +160,22 @@ def _take_in(
         counts[SINCE] = counts[EVENTS]
     for place in range(counts[PENDING] - 1, -1, -1):
         number = lists[PENDING, place]
-        job = jobs[number]
-        if job.begin_s <= until_s:
-            remove(PENDING, number, lists, counts)
-            begin_iteration(job, workers, tasks, sends, lists, counts)
-            pass_barriers(
-                *(number, now_s, jobs, workers, tasks, sends, residents, lists, counts, done_s)
-            )
+        if jobs[number].begin_s <= until_s:
+            remove(state, PENDING, number)
+            begin_iteration(state, jobs[number])
+            pass_barriers(state, number, now_s)
     return next_s
 
 
-@jit_borrowing
+@jit_entry
 def advance(
-    now_s: float,
-    until_s: float,
-    to_completion: bool,
-    most: int,
-    room: Scratch,
-    jobs: Any,
-    workers: Any,
-    tasks: Any,
-    sends: Any,
-    links_of: Ints,
-    gpu_end_s: Floats,
-    gpu_worker: Ints,
-    residents: Ints,
-    on: Ints,
-    lists: Ints,
-    counts: Ints,
-    done_s: Floats,
-    law: Floats,
-    of_link: Floats,
-    gate: Floats,
-    used: Ints,
-    rates: Floats,
-    asked: Ints,
+    state: State, now_s: float, until_s: float, to_completion: bool, most: int
 ) -> tuple[float, int]:
     """Let jobs run to a time, or until some are done; return when that is, and why."""
+    counts = state.counts
     last_s = until_s + max(INSTANT_S, until_s * 2.0**-47)
     while True:
-        next_s = _take_in(
-            *(now_s, jobs, workers, tasks, sends, links_of, gpu_end_s, gpu_worker, residents),
-            *(on, lists, counts, done_s),
-        )
+        next_s = _take_in(state, now_s)
         over = until_s <= now_s + max(INSTANT_S, now_s * 2.0**-47)
         if to_completion and counts[DONE]:
             return (max(now_s, until_s) if over else now_s), REACHED
@@ -265,17 +184,12 @@ def advance(
         if over:
             return until_s, REACHED
         if counts[ASK] or counts[NEW]:
-            ask_gate(
-                *(now_s, jobs, sends, links_of, on, lists, counts, law, of_link, gate, asked, room)
-            )
+            ask_gate(state, now_s)
         if counts[SHARE]:
-            share(now_s, jobs, links_of, lists, counts, law, of_link, used, rates)
+            share(state, now_s)
         if counts[LOOK]:
-            begun_s = _begin_tasks(
-                *(now_s, jobs, workers, tasks, gpu_end_s, gpu_worker, residents, lists, counts)
-            )
-            next_s = min(next_s, begun_s)
-        next_s = _next_s(next_s, jobs, lists, counts)
+            next_s = min(next_s, _begin_tasks(state, now_s))
+        next_s = _next_s(state, next_s)
         if next_s == math.inf and counts[HERE]:
             return now_s, STANDSTILL
         if next_s > last_s or next_s == math.inf:

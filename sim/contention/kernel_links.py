@@ -24,19 +24,22 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from apportion.sim.contention.arrays import Scratch
+    from apportion.sim.contention.arrays import State
 
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float64]
 
 __all__ = ["ask_gate", "share"]
 
+_NEW_ONES, _ALL, _HEARS = range(3)
+"""About which transfers to ask: new ones, all, or all to which a start makes a difference."""
+
 
 @jit_borrowing
-def _sort_waiting(jobs: Any, lists: Ints, counts: Ints) -> None:
+def _sort_waiting(state: State) -> None:
     """Sort the transfers that wait by the turn of their jobs."""
-    row = lists[WAITING]
-    for place in range(1, counts[WAITING]):
+    jobs, row = state.jobs, state.lists[WAITING]
+    for place in range(1, state.counts[WAITING]):
         number, before = row[place], place - 1
         key = jobs[number].key
         while before >= 0 and (
@@ -48,161 +51,105 @@ def _sort_waiting(jobs: Any, lists: Ints, counts: Ints) -> None:
 
 
 @jit_borrowing
-def ask_gate(
-    now_s: float,
-    jobs: Any,
-    sends: Any,
-    links_of: Ints,
-    on: Ints,
-    lists: Ints,
-    counts: Ints,
-    law: Floats,
-    of_link: Floats,
-    gate: Floats,
-    asked: Ints,
-    room: Scratch,
-) -> None:
+def ask_gate(state: State, now_s: float) -> None:
     """Ask about transfers in the order of the jobs: the new ones, or, after an end, all.
 
     All are asked about after a start, too, if that may make the gate let another one in. Where all
     have been asked about already, only those to which something that began since makes a
     difference: the others would be told the same.
     """
-    _sort_waiting(jobs, lists, counts)
-    everybody = counts[ASK]
+    counts, about = state.counts, state.counts[ASK]
+    _sort_waiting(state)
     counts[ASK] = counts[NEW] = 0
-    opens_at_starts = gate[0] == K_WAY or gate[0] == WHAT_IF or gate[0] == DUAL_FIRST
-    all_asked, again = 0, True
     counts[ROUND] += 1  # what began in earlier calls is no news
+    again = True
     while again:
         there = counts[WAITING]
         counts[ROUND] += 1
-        _ask_about(
-            *(
-                everybody,
-                all_asked,
-                opens_at_starts,
-                now_s,
-                jobs,
-                sends,
-                links_of,
-                on,
-                lists,
-                counts,
-                law,
-            ),
-            *(of_link, gate, asked, room),
-        )
-        again = opens_at_starts and counts[WAITING] < there
-        all_asked, everybody = everybody, 1
+        _ask_about(state, now_s, about)
+        again = _opens_at_starts(state) and counts[WAITING] < there
+        about = min(about + 1, _HEARS)
 
 
 @jit_borrowing
-def _hears_of(job: Any, links_of: Ints, since: int, asked: Ints) -> bool:
-    """Tell whether a transfer that began since a round makes a difference to another."""
-    for at in range(job.links_at, job.links_at + job.n_links):
-        if asked[links_of[at]] >= since:
+def _opens_at_starts(state: State) -> bool:
+    """Tell whether the gate may let another one in when one has started."""
+    return state.rules[0].gate in (K_WAY, WHAT_IF, DUAL_FIRST)
+
+
+@jit_borrowing
+def _hears_of(state: State, job: Any) -> bool:
+    """Tell whether a transfer that began since the round before makes a difference to another."""
+    since = state.counts[ROUND] - 1
+    for link in state.links_of[job.links_at : job.links_at + job.n_links]:
+        if state.links[link].asked >= since:
             return True
     return False
 
 
 @jit
-def _tell(
-    number: int,
-    jobs: Any,
-    links_of: Ints,
-    lists: Ints,
-    counts: Ints,
-    gate: Floats,
-    asked: Ints,
-    room: Scratch,
-) -> None:
+def _tell(state: State, number: int) -> None:
     """Remember on which links a start makes a difference: its own, or all that are connected."""
-    job = jobs[number]
+    job, links, now = state.jobs[number], state.links, state.counts[ROUND]
     for at in range(job.links_at, job.links_at + job.n_links):
-        asked[links_of[at]] = counts[ROUND]
-    if gate[0] == WHAT_IF:
-        reach(number, lists[UNDER_WAY], counts[UNDER_WAY], jobs, links_of, room)
-        for link in range(asked.size):
-            if room.reached[link]:
-                asked[link] = counts[ROUND]
+        links[state.links_of[at]].asked = now
+    if state.rules[0].gate == WHAT_IF:
+        reach(state, number)
+        for link in range(links.size):
+            if links[link].reached:
+                links[link].asked = now
 
 
 @jit_borrowing
-def _ask_about(
-    everybody: int,
-    all_asked: int,
-    opens_at_starts: bool,
-    now_s: float,
-    jobs: Any,
-    sends: Any,
-    links_of: Ints,
-    on: Ints,
-    lists: Ints,
-    counts: Ints,
-    law: Floats,
-    of_link: Floats,
-    gate: Floats,
-    asked: Ints,
-    room: Scratch,
-) -> None:
+def _ask_about(state: State, now_s: float, about: int) -> None:
     """Ask about those that wait, or the new ones of them, one by one."""
-    kept = 0
-    for place in range(counts[WAITING]):
-        number = lists[WAITING, place]
-        job = jobs[number]
-        lists[WAITING, kept] = number
+    waiting, kept = state.lists[WAITING], 0
+    for place in range(state.counts[WAITING]):
+        number = waiting[place]
+        job = state.jobs[number]
+        waiting[kept] = number
         kept += 1
-        if job.asked and not everybody:
-            continue
-        if all_asked and not _hears_of(job, links_of, counts[ROUND] - 1, asked):
+        knows = job.asked if about == _NEW_ONES else about == _HEARS and not _hears_of(state, job)
+        if knows:
             continue
         job.asked = 1
-        flows, under_way = lists[UNDER_WAY], counts[UNDER_WAY]
-        when_s = decide(
-            *(number, now_s, flows, under_way, jobs, links_of, on, law, of_link, gate, room)
-        )
-        job.ask_s = when_s
-        if when_s > now_s:
-            continue
-        kept -= 1
-        job.ask_s = math.inf
-        startup_s = sends[job.sends_at + job.sent].startup_s
-        job.flow, job.since_s = SENDING, now_s
-        if startup_s > 0:
-            job.flow, job.flow_s = STARTUP, now_s + startup_s
-        append(UNDER_WAY, number, lists, counts)
-        for at in range(job.links_at, job.links_at + job.n_links):
-            row = on[links_of[at]]
-            row[0] += 1
-            row[row[0]] = number
-        if opens_at_starts:
-            _tell(number, jobs, links_of, lists, counts, gate, asked, room)
-        counts[SHARE] = 1
-    counts[WAITING] = kept
+        job.ask_s = decide(state, number, now_s)
+        if job.ask_s <= now_s:
+            kept -= 1
+            _start(state, number, now_s)
+            if _opens_at_starts(state):
+                _tell(state, number)
+    state.counts[WAITING] = kept
 
 
 @jit_borrowing
-def share(
-    now_s: float,
-    jobs: Any,
-    links_of: Ints,
-    lists: Ints,
-    counts: Ints,
-    law: Floats,
-    of_link: Floats,
-    used: Ints,
-    rates: Floats,
-) -> None:
+def _start(state: State, number: int, now_s: float) -> None:
+    """Put a transfer on its links."""
+    job = state.jobs[number]
+    job.ask_s = math.inf
+    startup_s = state.sends[job.sends_at + job.sent].startup_s
+    job.flow, job.since_s = SENDING, now_s
+    if startup_s > 0:
+        job.flow, job.flow_s = STARTUP, now_s + startup_s
+    append(state, UNDER_WAY, number)
+    for link in state.links_of[job.links_at : job.links_at + job.n_links]:
+        row = state.on[link]
+        row[0] += 1
+        row[row[0]] = number
+    state.counts[SHARE] = 1
+
+
+@jit_borrowing
+def share(state: State, now_s: float) -> None:
     """Give every transfer under way its rate; touch only those whose rate changes."""
-    counts[SHARE] = 0
-    flows, under_way = lists[UNDER_WAY], counts[UNDER_WAY]
-    rates_of(flows, under_way, jobs, links_of, law, of_link, used, rates)
-    for place in range(counts[UNDER_WAY]):
-        job = jobs[lists[UNDER_WAY, place]]
-        if job.flow != SENDING or rates[place] == job.rate:
+    state.counts[SHARE] = 0
+    flows, count = state.lists[UNDER_WAY], state.counts[UNDER_WAY]
+    rates_of(state, flows, count)
+    for place in range(count):
+        job = state.jobs[flows[place]]
+        if job.flow != SENDING or job.rate_then == job.rate:
             continue
         job.moved += job.rate * (now_s - job.since_s)
         job.rest = max(job.rest - job.rate * (now_s - job.since_s), 0.0)
-        job.rate, job.since_s = rates[place], now_s
+        job.rate, job.since_s = job.rate_then, now_s
         job.flow_s = now_s + job.rest / job.rate

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,6 +13,8 @@ from apportion.sim.contention.jit import jit, jit_borrowing
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from apportion.sim.contention.arrays import State
+
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float64]
 
@@ -20,64 +22,45 @@ __all__ = ["rates_by_cost", "rates_of"]
 
 
 @jit_borrowing
-def rates_of(
-    flows: Ints,
-    count: int,
-    jobs: Any,
-    links_of: Ints,
-    law: Floats,
-    of_link: Floats,
-    on: Ints,
-    rates: Floats,
-) -> None:
-    """Write the bytes/s of transfers under way together into `rates`; `on` is room for counts."""
-    for link in range(on.size):
-        on[link] = 0
+def rates_of(state: State, flows: Ints, count: int) -> None:
+    """Write the bytes/s that transfers would get if they were under way together."""
+    for link in range(state.links.size):
+        state.links[link].used = 0
     for place in range(count):
-        job = jobs[flows[place]]
-        for at in range(job.links_at, job.links_at + job.n_links):
-            on[links_of[at]] += 1
-    if law[0] == FAIR:
-        _share_fairly(flows, count, jobs, links_of, of_link, on, rates)
+        job = state.jobs[flows[place]]
+        for link in state.links_of[job.links_at : job.links_at + job.n_links]:
+            state.links[link].used += 1
+    if state.rules[0].way == FAIR:
+        _share_fairly(state, flows, count)
     else:
-        rates_by_cost(flows, count, jobs, links_of, law, of_link, on, rates)
+        rates_by_cost(state, flows, count)
 
 
 @jit_borrowing
-def rates_by_cost(
-    flows: Ints,
-    count: int,
-    jobs: Any,
-    links_of: Ints,
-    law: Floats,
-    of_link: Floats,
-    on: Ints,
-    rates: Floats,
-) -> None:
-    """Write the bytes/s of transfers of which so many are on each link."""
-    most = 0
-    if law[0] == CLUSTER:
+def rates_by_cost(state: State, flows: Ints, count: int) -> None:
+    """Write the bytes/s of transfers of which so many as `used` says are on each link."""
+    jobs, links, rules, most = state.jobs, state.links, state.rules[0], 0
+    if rules.way == CLUSTER:
         for place in range(count):
             job = jobs[flows[place]]
-            for at in range(job.links_at, job.links_at + job.n_links):
-                most = max(most, on[links_of[at]])
+            for link in state.links_of[job.links_at : job.links_at + job.n_links]:
+                most = max(most, links[link].used)
     for place in range(count):
         job = jobs[flows[place]]
         cost = 0.0
-        for at in range(job.links_at, job.links_at + job.n_links):
-            link = links_of[at]
-            k = most if law[0] == CLUSTER else on[link]
-            cost = max(cost, (k * law[1] + (k - 1) * law[2]) * of_link[link])
-        rates[place] = min(1 / cost, job.most) if cost > 0 else job.most
+        for link in state.links_of[job.links_at : job.links_at + job.n_links]:
+            k = most if rules.way == CLUSTER else links[link].used
+            cost = max(cost, (k * rules.b + (k - 1) * rules.eta) * links[link].factor)
+        job.rate_then = min(1 / cost, job.most) if cost > 0 else job.most
 
 
 @jit
-def _share_fairly(
-    flows: Ints, count: int, jobs: Any, links_of: Ints, capacity: Floats, on: Ints, rates: Floats
-) -> None:
+def _share_fairly(state: State, flows: Ints, count: int) -> None:
     """Raise all rates together, again and again, as `max_min_rates` does."""
-    left = capacity.copy()
-    share = np.empty(count)
+    jobs, links, links_of = state.jobs, state.links, state.links_of
+    left, share = np.empty(links.size), np.empty(count)
+    for link in range(links.size):
+        left[link] = links[link].factor
     open_ = np.ones(count, dtype=np.bool_)
     remaining = count
     while remaining:
@@ -88,14 +71,14 @@ def _share_fairly(
                 share[place] = job.most
                 for at in range(job.links_at, job.links_at + job.n_links):
                     link = links_of[at]
-                    share[place] = min(share[place], left[link] / on[link])
+                    share[place] = min(share[place], left[link] / links[link].used)
                 level = min(level, share[place])
         for place in range(count):
             if open_[place] and share[place] <= level * (1 + 1e-12):
                 open_[place] = False
                 remaining -= 1
-                rates[place] = level
                 job = jobs[flows[place]]
+                job.rate_then = level
                 for at in range(job.links_at, job.links_at + job.n_links):
                     left[links_of[at]] = max(left[links_of[at]] - level, 0.0)
-                    on[links_of[at]] -= 1
+                    links[links_of[at]].used -= 1

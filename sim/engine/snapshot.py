@@ -34,7 +34,7 @@ __all__ = ["SnapshotError", "Snapshots", "call_of"]
 
 logger = logging.getLogger(__name__)
 
-_VERSION = 7
+_VERSION = 8
 """Of what a file holds; to be raised with any change of what `Resumable` parts return."""
 
 

@@ -188,7 +188,7 @@ from apportion.sim.contention.fast import FastEngine
 
 kernel.IN_VAIN = 100
 for later_s in (1.0, 1e-12, math.inf):
-    kernel_links.decide = lambda new, now_s, *rest: now_s + later_s
+    kernel_links.decide = lambda state, new, now_s: now_s + later_s
     engine = FastEngine(4, 2, SharedCost(), AtMost(1), ["vision", 7])
     for job in range(2):
         engine.add(job, all_reduced(0.5, 0.5, 1e9), 3, [job, job + 2], [0, 1], (1, 0), 0.0)

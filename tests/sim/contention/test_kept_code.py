@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from apportion.sim.contention.jit import _forget_older, jit, jit_borrowing
+from apportion.sim.contention.jit import _forget_older, jit_entry
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,13 +30,12 @@ def test_what_is_older_than_a_source_file_is_forgotten(
     assert (tmp_path / "__pycache__" / "a.pyc").exists()
 
 
-@pytest.mark.parametrize("compiling", [jit, jit_borrowing])
 def test_where_nothing_can_be_kept_code_is_compiled_all_the_same(
-    compiling: Any, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     caching = pytest.importorskip("numba.core.caching")
     monkeypatch.setattr(caching.CacheImpl, "_locator_classes", [])
-    assert compiling(_twice)(1.5) == 3.0
+    assert jit_entry(_twice)(1.5) == 3.0
 
 
 def _twice(x: float) -> float:
