@@ -76,7 +76,7 @@ def mechanism_for(
         )
     else:
         chosen = _named(mechanism_name(mechanism), told)
-    if isinstance(chosen, MechanismSettings):  # whom others take, they know themselves
+    if chosen.name in MECHANISMS.keys() - MECHANISMS.added():  # whom others take, they know
         _check_who_decides(deciders, chosen.name)
         _check_passed_over(deciders, chosen)
     if elastic is not None:

@@ -68,6 +68,28 @@ def test_installed_packages_are_asked_for_unknown_names(
         numbers["path"]
 
 
+def test_what_cannot_be_loaded_names_its_package(
+    numbers: Registry[int], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    offered = EntryPoints(
+        [
+            EntryPoint("absent", "no_such_module:x", "example.numbers"),
+            EntryPoint("maxsize", "sys:maxsize", "example.numbers"),
+            EntryPoint("path", "sys:path", "example.numbers"),
+        ]
+    )
+    monkeypatch.setattr(registry, "entry_points", lambda **wanted: offered.select(**wanted))
+    with pytest.raises(InputError, match="offers 'no_such_module:x' as the number 'absent', which"):
+        numbers["absent"]
+    assert list(numbers) == ["one", "two"]
+    numbers.load()  # all at once, as for a list: what is wrong is told, the others are there
+    assert list(numbers) == ["one", "two", "maxsize"]
+    assert numbers.added().keys() == {"maxsize"}
+    assert not numbers.own()
+    assert "ModuleNotFoundError" in caplog.text
+    assert "is no number; 'path' must be one" in caplog.text
+
+
 def test_pickled_it_is_a_reference(numbers: Registry[int]) -> None:
     assert pickle.loads(pickle.dumps(numbers)) is numbers
     assert Registry.all["example.numbers"] is numbers

@@ -134,6 +134,7 @@ def _format_of(file: TextFile) -> str:
     """Tell the format from the first line: tabs, or the columns of a csv."""
     if "\t" in file.head:
         return "gavel"
+    TRACE_FORMATS.load()
     present = [name.strip().strip('"') for name in file.head.split(",")]
     found = {
         name: sum(column in present for column in trace.columns) / len(trace.columns)

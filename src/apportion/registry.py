@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import sys
 from collections.abc import Iterator, MutableMapping
@@ -14,11 +15,13 @@ from apportion.errors import InputError, unknown_name, written
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from importlib.metadata import EntryPoint
 
 __all__ = ["Registry", "parts_named"]
 
 T = TypeVar("T")
 
+logger = logging.getLogger(__name__)
 
 _CAN_BE_GIVEN = re.compile(r"""(?!\s)[^,()='"]*(?<!\s)(?!^)""")
 """Names that can stand in a list of the command line, and before settings in brackets."""
@@ -146,8 +149,38 @@ class Registry(MutableMapping[str, T], Generic[T]):
             return False
         if name not in self._known:
             for entry in entry_points(group=self.group, name=name):
-                self._enter(name, entry.load())
+                self._load(entry)
         return name in self._known
+
+    def _load(self, entry: EntryPoint) -> None:
+        """Know what an installed package offers.
+
+        Raises
+        ------
+        InputError
+            If it cannot be loaded, or is not of the kind; it names the package.
+        """
+        package = getattr(entry.dist, "name", "an installed package")
+        offer = f"{package} offers {entry.value!r} as the {self.kind} {entry.name!r}"
+        try:
+            value = entry.load()
+        except Exception as error:  # whatever a module of somebody's does when it is imported
+            raise InputError(
+                f"{offer}, which cannot be loaded: {type(error).__name__}: {error}."
+            ) from error
+        try:
+            self._enter(entry.name, value)
+        except InputError as error:
+            raise InputError(f"{offer}. {error}") from error
+
+    def load(self) -> None:
+        """Know all that installed packages offer; what cannot be loaded is logged as a warning."""
+        for entry in entry_points(group=self.group):
+            if entry.name not in self._known:
+                try:
+                    self._load(entry)
+                except InputError as error:
+                    logger.warning("%s", error)
 
     def get(self, name: str, default: Any = None) -> Any:
         """Return what has the name, or the default."""

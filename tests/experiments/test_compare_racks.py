@@ -10,7 +10,7 @@ from apportion.errors import InputError
 from apportion.experiments import compare, simulations
 from apportion.experiments.comparisons.run import FOLDER
 from apportion.mechanism.deciders import get_scheduler
-from apportion.report import html
+from apportion.report import sections
 from apportion.sim import Run, generate_rack_workload, simulate
 from apportion.sim.fingerprint import fingerprint
 from apportion.sim.settings import settings_for
@@ -125,7 +125,7 @@ def test_an_interrupted_comparison_of_schedulers_goes_on(
         return simulate(policy, *args, **options)
 
     monkeypatch.setattr(simulations, "simulate", interrupted)
-    monkeypatch.setattr(html, "_plots", lambda runs: "")
+    monkeypatch.setattr(sections, "_drawn", lambda runs: "")
     policies, workload = ["dally", "fifo"], some_jobs(4)
     with pytest.raises(KeyboardInterrupt):
         compare(policies, workload, RACKS, n_jobs=1, out=tmp_path)

@@ -166,6 +166,13 @@ own = LargestFirst()
         workload="contended",
         settings={"order": "own"},
     ),
+    "apportion.report_sections": Own(
+        """
+from apportion.report import Section
+def own(comparison):
+    return Section("Mine", comparison.summary())
+""",
+    ),
 }
 """For every registry. A new one belongs here."""
 

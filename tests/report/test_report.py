@@ -199,7 +199,7 @@ def test_every_module_of_plots_names_the_extra_that_it_needs() -> None:
 def test_page_without_matplotlib_has_tables_and_says_so(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("apportion.report.html.find_spec", lambda name: None)
+    monkeypatch.setattr("apportion.report.sections.find_spec", lambda name: None)
     page = a_comparison().to_html()
     assert "<svg" not in page
     assert "<table" in page

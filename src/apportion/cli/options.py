@@ -213,6 +213,7 @@ def add_simulation(parser: argparse.ArgumentParser) -> None:
 
     What a mechanism does not heed is refused where its value is made.
     """
+    MECHANISMS.load()
     group = parser.add_argument_group("the simulation")
     add_setting(
         group,

@@ -7,8 +7,9 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from apportion.cli.output import print_table, width
-from apportion.mechanism.deciders import scheduler_table
+from apportion.mechanism.deciders import DECIDERS, scheduler_table
 from apportion.policies import WHOLE, policy_table
+from apportion.policies.registry import POLICIES
 
 if TYPE_CHECKING:
     import argparse
@@ -20,6 +21,8 @@ __all__ = ["run"]
 
 def run(args: argparse.Namespace) -> None:
     """List the policies with their problems, the schedulers with their rules, and sources."""
+    POLICIES.load()
+    DECIDERS.load()
     policies, schedulers = policy_table(), scheduler_table()
     if args.json:
         kinds = {"policies": policies, "schedulers": schedulers}

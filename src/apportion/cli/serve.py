@@ -13,7 +13,7 @@ from apportion.cli.output import print_table
 from apportion.errors import InputError
 from apportion.report import day_figure
 from apportion.report.files import check_folder, write_png, write_table
-from apportion.report.html import NO_PLOTS
+from apportion.report.sections import NO_PLOTS
 from apportion.sim.inference import fewest_gpus, serve
 
 if TYPE_CHECKING:

@@ -12,13 +12,16 @@ from apportion.faces import lazily
 
 if TYPE_CHECKING:
     from apportion.report.day_plots import day_figure
-    from apportion.report.html import report_page, summary_html
+    from apportion.report.html import report_page
     from apportion.report.plots import PLOT_KINDS, kinds_of, plot
+    from apportion.report.sections import REPORT_SECTIONS, Section, summary_html
     from apportion.report.tables import HumanTable, human_table
 
 __all__ = [
     "PLOT_KINDS",
+    "REPORT_SECTIONS",
     "HumanTable",
+    "Section",
     "day_figure",
     "human_table",
     "kinds_of",

@@ -11,7 +11,7 @@ from tests.own_policies import Mine
 import apportion as ap
 from apportion.experiments.run_records import record_of, run_of
 from apportion.policies import solve_instance
-from apportion.report.html import summary_html
+from apportion.report import summary_html
 from apportion.report.tables import human_table
 
 if TYPE_CHECKING:

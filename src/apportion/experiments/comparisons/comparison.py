@@ -18,7 +18,7 @@ from apportion.report.tables import notes_on
 from apportion.sim.schedule_files import save_schedule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from matplotlib.figure import Figure
 
@@ -136,14 +136,15 @@ class Comparison:
         )
         return made | {"summary": plain(self.summary().to_dict("records"))}
 
-    def to_html(self, path: str | Path | None = None) -> str:
+    def to_html(
+        self, path: str | Path | None = None, *, sections: Iterable[str] | None = None
+    ) -> str:
         """Return the report as one self-contained HTML page, and write it if a path is given.
 
-        Without matplotlib the page has tables only.
+        Without matplotlib the page has tables only. `sections` are names out of
+        `apportion.report.REPORT_SECTIONS`, in the order wanted; all that there are by default.
         """
-        page = report_page(
-            self.runs, self.summary(), self.workload.describe(self.cluster), self.record()
-        )
+        page = report_page(self, sections)
         if path is not None:
             write_text(Path(path), page)
         return page
