@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from apportion.errors import InputError, unknown_name
+from apportion.mechanism.batch import BatchScheduler
 from apportion.mechanism.elastic import AFS, OptimusGreedy, PolluxSearch, Tiresias
 from apportion.mechanism.offers.rules import (
     DelayScheduling,
@@ -79,6 +80,13 @@ _BUILT_IN = (
         "Themis (Mahajan et al., NSDI 2020), section 3, its order only",
         order=UnfairestFirst(),
         rule=NoWait(),
+    ),
+    BatchScheduler("fcfs", "first come, first served: nobody passes the job that waits first"),
+    BatchScheduler("easy", "EASY backfilling (Lifka, JSSPP 1995)", backfill="easy"),
+    BatchScheduler(
+        "conservative",
+        "conservative backfilling (Mu'alem and Feitelson, IEEE TPDS 2001)",
+        backfill="conservative",
     ),
     GatedScheduler("ada_srsf", f"{_WANG}, Algorithm 3"),
     *(GatedScheduler(f"srsf_{n}", f"{_WANG}, section 5", gate=f"at_most_{n}") for n in (1, 2, 3)),

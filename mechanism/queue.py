@@ -82,7 +82,7 @@ class InQueue(Resumable):
 
     event_driven = True
 
-    def __init__(self, decider: QueueScheduler, about: About) -> None:
+    def __init__(self, decider: Any, about: About) -> None:
         self.name = f"Scheduler {decider.label!r}"
         self._decider, self._jobs, self._devices = decider, about.jobs, about.devices
         self._lost_s, self._ids = about.lost_s, about.ids

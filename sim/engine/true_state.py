@@ -245,12 +245,16 @@ class TrueState(Resumable):
         return self._isolated_rate
 
 
+_TOLD = frozenset({"weight", "deadline_s", "entity", "time_limit_s"})
+"""Columns of `JOB_COLUMNS` that schedulers are told as they stand in the workload."""
+
+
 def _facts(table: pd.DataFrame) -> tuple[dict[str, Floats], dict[str, tuple[str, ...]]]:
     """Return what policies may ask of the jobs besides, and what columns of texts say."""
     facts = {"weight": np.ones(len(table)), "deadline_s": np.full(len(table), np.nan)}
     texts: dict[str, tuple[str, ...]] = {}
     for name, values in table.items():
-        if name not in facts and name != "entity" and name in JOB_COLUMNS:
+        if name in JOB_COLUMNS and name not in _TOLD:
             continue
         if values.dtype.kind in "biuf":
             facts[str(name)] = values.to_numpy(dtype=float)

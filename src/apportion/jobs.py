@@ -80,6 +80,11 @@ JOB_COLUMNS: Mapping[str, JobColumn] = {
         strict=True,
         optional=True,
     ),
+    "time_limit_s": JobColumn(
+        "seconds that the job takes at most, as its user says; NaN for not said",
+        strict=True,
+        optional=True,
+    ),
     "duration_s": JobColumn("duration recorded in the trace, seconds", optional=True),
     "elapsed_s": JobColumn("seconds since the job arrived"),
     "count": JobColumn("identical jobs that the row stands for", "count", 1),

@@ -60,6 +60,7 @@ class PolicyCase:
                 "weight": rng.choice([1.0, 2.0, 5.0], jobs),
                 "entity": rng.choice(["red", "blue"], jobs),
                 "deadline_s": deadline_s,
+                "time_limit_s": 2.0 * steps / speed.max(axis=1),
                 "duration_s": 1.5 * steps / speed.max(axis=1),
                 "elapsed_s": elapsed_s,
                 "count": 1,

@@ -1,0 +1,191 @@
+"""First come, first served, and who may pass: batch schedulers with and without backfilling."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+
+from apportion.annotations import check_fields
+from apportion.mechanism.batch.free_gpus import FreeGpus
+from apportion.mechanism.decider import Decider
+from apportion.mechanism.queue import InQueue
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from apportion.mechanism.about import About
+    from apportion.mechanism.job_table import JobTable
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["BatchScheduler"]
+
+_SAME_TIME = 1e-9
+"""Part of a length of time by which two are one but for rounding."""
+
+
+@dataclass(frozen=True)
+class BatchScheduler(Decider):
+    """Jobs come first that were submitted first, and keep their GPUs until they are done.
+
+    A job starts on the fastest type on which its gang is free. Who may pass the first job that has
+    to wait, the head, is said by `backfill`; how long a job takes is what its user says
+    (``time_limit_s``), or, without that, what it takes.
+
+    Parameters
+    ----------
+    name, source
+        In the registry.
+    backfill
+        ``"none"``: nobody passes. ``"easy"``: whoever does not delay the head, which starts when
+        enough GPUs of one of its types have become free (the shadow time): jobs on other types,
+        jobs that end by then, and jobs on GPUs that the head will not need (Lifka, 1995).
+        ``"conservative"``: whoever delays nobody in front of it, as every job in the queue has a
+        reservation, made in order, at the earliest time that is left.
+    depth
+        So many waiting jobs have a reservation, at most, under ``"conservative"``; those behind
+        them wait.
+    """
+
+    works_by: ClassVar[tuple[str, ...]] = ("queue",)
+    works_how: ClassVar[str] = "is a batch scheduler, which works by a queue"
+
+    name: str
+    source: str = ""
+    backfill: Literal["none", "easy", "conservative"] = "none"
+    depth: int = 100
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def make(self, about: About) -> InBatch:
+        """Return what serves the jobs of a run."""
+        return InBatch(self, about)
+
+
+class InBatch(InQueue):
+    """Serves the jobs of a run in order of arrival; see `InQueue`."""
+
+    def __init__(self, decider: BatchScheduler, about: About) -> None:
+        super().__init__(decider, about)
+        jobs = about.jobs
+        limit_s = jobs.facts.get("time_limit_s", np.full(jobs.jobs, np.nan))
+        self._limit_s: Floats = np.asarray(limit_s, dtype=float)
+        ways = {"none": _strictly, "easy": _easy, "conservative": _conservative}
+        self._serves, self.depth = ways[decider.backfill], decider.depth
+
+    def _wanted(self, now_s: float) -> dict[int, int]:
+        """Return the types of those that run, and of those that start now."""
+        left = {job: kind for job, (kind, _) in self._devices.held.items()}
+        running = {job: left[job] for job in self._jobs.active.tolist() if job in left}
+        return running | dict(self._serves(_Queue(self, self._jobs, running, now_s)))
+
+    def types(self, job: int) -> list[int]:
+        """Return the types on which a job can run, the fastest first."""
+        speed = self._jobs.speed[job]
+        return [each for each in np.argsort(-speed, kind="stable").tolist() if speed[each] > 0]
+
+    def seconds(self, job: int, kind: int) -> float:
+        """Return what a job is taken to need from now on, on a type on which it can run."""
+        jobs, limit_s = self._jobs, float(self._limit_s[job])
+        if not math.isnan(limit_s):
+            return max(limit_s - float(jobs.held_s[job].sum()), 0.0)
+        return float(jobs.remaining[job] / jobs.speed[job, kind])
+
+
+class _Queue:
+    """What there is to decide about at a moment: who waits, and what is free when."""
+
+    def __init__(self, run: InBatch, jobs: JobTable, running: dict[int, int], now_s: float) -> None:
+        self.now_s, self.types, self.seconds, self.depth = now_s, run.types, run.seconds, run.depth
+        self._scale, self._running = jobs.scale, running
+        self.free = jobs.capacity.astype(int).tolist()
+        for job, kind in running.items():
+            self.free[kind] -= int(jobs.scale[job])
+        held = np.array(list(running), dtype=np.intp)
+        self._waiting = jobs.active[~np.isin(jobs.active, held)]
+
+    def waiting(self) -> Iterator[tuple[int, int]]:
+        """Go through waiting jobs, in order, with their GPUs, while any GPU is free."""
+        gpus = self._scale[self._waiting].tolist()
+        for each in zip(self._waiting.tolist(), gpus, strict=True):
+            if not any(self.free):
+                return
+            yield each
+
+    def later(self) -> list[FreeGpus]:
+        """Return what will be free when those have ended that run, by type."""
+        known = [FreeGpus(self.now_s, gpus) for gpus in self.free]
+        for job, kind in self._running.items():
+            known[kind].returned(self.now_s + self.seconds(job, kind), int(self._scale[job]))
+        return known
+
+    def shadow(self, job: int, gpus: int, started: dict[int, int]) -> tuple[int, float, int]:
+        """Return where and in how many seconds a job can start, and the GPUs left over then."""
+        later = self.later()
+        for other, kind in started.items():
+            ends_s = self.now_s + self.seconds(other, kind)
+            later[kind].returned(ends_s, int(self._scale[other]))
+        starts = [(later[kind].earliest_s(gpus, np.inf), kind) for kind in self.types(job)]
+        at_s, kind = min(starts, key=lambda each: each[0], default=(np.inf, -1))
+        if at_s == np.inf:
+            return -1, np.inf, 0
+        spare = later[kind].at(at_s) - gpus
+        return kind, (at_s - self.now_s) * (1 + _SAME_TIME), spare
+
+
+def _strictly(queue: _Queue) -> Iterator[tuple[int, int]]:
+    """Start jobs in order, until one has to wait."""
+    for job, gpus in queue.waiting():
+        kind = next((each for each in queue.types(job) if gpus <= queue.free[each]), None)
+        if kind is None:
+            return
+        queue.free[kind] -= gpus
+        yield job, kind
+
+
+def _easy(queue: _Queue) -> Iterator[tuple[int, int]]:
+    """Start jobs in order; once one has to wait, those that do not delay it."""
+    started: dict[int, int] = {}
+    shadow: tuple[int, float] | None = None
+    spare = 0
+    for job, gpus in queue.waiting():
+        if shadow is not None and gpus > max(queue.free):
+            continue
+        for kind in queue.types(job):
+            if gpus > queue.free[kind]:
+                continue
+            in_time = shadow is None or kind != shadow[0] or queue.seconds(job, kind) <= shadow[1]
+            if in_time or gpus <= spare:
+                spare -= 0 if in_time else gpus
+                queue.free[kind] -= gpus
+                started[job] = kind
+                yield job, kind
+                break
+        else:
+            if shadow is None:
+                kind, in_s, spare = queue.shadow(job, gpus, started)
+                shadow = kind, in_s
+
+
+def _conservative(queue: _Queue) -> Iterator[tuple[int, int]]:
+    """Give every job in turn the earliest start that is left, and start whose is now."""
+    later = queue.later()
+    for job, gpus in islice(queue.waiting(), queue.depth):
+        lengths_s = {kind: queue.seconds(job, kind) for kind in queue.types(job)}
+        starts = [
+            (later[kind].earliest_s(gpus, length_s), kind) for kind, length_s in lengths_s.items()
+        ]
+        at_s, kind = min(starts, key=lambda each: each[0], default=(np.inf, -1))
+        if at_s == np.inf:
+            continue
+        later[kind].take(at_s, lengths_s[kind], gpus)
+        if at_s <= queue.now_s:
+            queue.free[kind] -= gpus
+            yield job, kind
