@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from apportion.mechanism.gates import START, Flow, get_gate
-from apportion.mechanism.gates.built_in import start_costs
+from apportion.mechanism.gates.rules import start_cost
 from apportion.sim.network.table_iii import TABLE_III
 from benchmarks.experiment import judged, verdict
 from benchmarks.reporting import machine, show, write_csv
@@ -213,7 +213,8 @@ def _many(rng: np.random.Generator, cases: int) -> dict[str, object]:
         ends_s, grid_s = _starts(rests, law)
         costs = [cost_of_start(size, rests, start_s, law) for start_s in ends_s]
         without = sum(ends_s)
-        added = start_costs(size, rests, law.s_per_byte, law.penalty_s_per_byte)
+        k, b, eta = len(rests), law.s_per_byte, law.penalty_s_per_byte
+        added = [start_cost(j, size, rests, k, b, eta) for j in range(k + 1)]
         error = max(error, *(abs(x + without - y) / y for x, y in zip(added, costs, strict=True)))
         least = min(cost_of_start(size, rests, start_s, law) for start_s in grid_s)
         worse = max(worse, min(costs) / least - 1)

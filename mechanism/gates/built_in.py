@@ -11,16 +11,14 @@ from apportion.annotations import explained
 from apportion.checks import choice, number, whole
 from apportion.errors import InputError
 from apportion.mechanism.gates.gate import HOLD, START
+from apportion.mechanism.gates.rules import TIE, next_turn, small_beside, start_cost
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from apportion.mechanism.gates.gate import Flow, Gate, LinksView
 
-__all__ = ["TIE", "AdaDual", "AllOf", "AtMost", "KWay", "TimeShift"]
-
-TIE = 1e-9
-"""Bytes and seconds that differ by less, relatively, are equal: no start hangs on rounding."""
+__all__ = ["AdaDual", "AllOf", "AtMost", "KWay", "TimeShift"]
 
 
 @dataclass(frozen=True)
@@ -125,8 +123,8 @@ class AdaDual:
         if self.conflicts == "first":
             met = met[:1]
         b, eta = links.s_per_byte, links.penalty_s_per_byte
-        share = b / (2 * (b + eta)) * (1 - TIE)
-        return START if all(flow.size < share * other.left for other in met) else HOLD
+        small = all(small_beside(flow.size, other.left, b, eta) for other in met)
+        return START if small else HOLD
 
 
 @dataclass(frozen=True)
@@ -149,41 +147,14 @@ class KWay:
 
     def decide(self, now_s: float, flow: Flow, links: LinksView) -> float:
         """Compare starting now with every later start, link by link."""
+        b, eta = links.s_per_byte, links.penalty_s_per_byte
         for link in flow.links:
             rests = sorted(other.left for other in links.on(link))
-            now, *later = start_costs(flow.size, rests, links.s_per_byte, links.penalty_s_per_byte)
+            k = len(rests)
+            now, *later = (start_cost(j, flow.size, rests, k, b, eta) for j in range(k + 1))
             if any(now >= cost * (1 - TIE) for cost in later):
                 return HOLD
         return START
-
-
-def start_costs(size: float, rests: Sequence[float], b: float, eta: float) -> list[float]:
-    """Return what starting now, or after the j-th completion, adds to the sum of completion times.
-
-    Parameters
-    ----------
-    size
-        Bytes of the transfer that could start.
-    rests
-        Bytes left of those on its link, ascending, shape (k,).
-    b, eta
-        Seconds per byte, and what each further transfer adds, see `KWay`.
-
-    Returns
-    -------
-    list of float
-        ``D_0 ... D_k``, seconds.
-    """
-    k, before, begun_s = len(rests), 0.0, 0.0
-    costs = []
-    for j, rest in enumerate([0.0, *rests]):
-        if j:
-            together = k - j + 1
-            begun_s += (rest - before) * (together * b + (together - 1) * eta)
-            before = rest
-        shared = sum(min(size, other - before) for other in rests[j:])
-        costs.append(begun_s + b * size + 2 * (b + eta) * shared)
-    return costs
 
 
 @dataclass(frozen=True)
@@ -221,14 +192,6 @@ class TimeShift:
         if flow.job not in self.shifts:
             return START
         return next_turn(now_s, *self.shifts[flow.job])
-
-
-def next_turn(now_s: float, shift_s: float, period_s: float) -> float:
-    """Return `START` at shift + n period, up to rounding, and else the next such time."""
-    turns = (now_s - shift_s) / period_s
-    if abs(turns - round(turns)) * period_s <= TIE * max(1.0, now_s):
-        return START
-    return shift_s + math.ceil(turns) * period_s
 
 
 @dataclass(frozen=True)

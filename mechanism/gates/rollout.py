@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from apportion.mechanism.gates.built_in import TIE
 from apportion.mechanism.gates.gate import HOLD, START
+from apportion.mechanism.gates.rules import TIE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from apportion.mechanism.gates.gate import Flow, LinksView
 
@@ -31,11 +31,11 @@ class WhatIf:
     def decide(self, now_s: float, flow: Flow, links: LinksView) -> float:
         """Compare starting now with a start after each completion."""
         others = _reached(flow, links.flows)
-        rivals = sum(not set(other.links).isdisjoint(flow.links) for other in others)
+        rivals = _meeting(flow, others)
         if not rivals:
             return START
-        now = _sum_of_ends(flow, others, 0, links.rates)
-        later = (_sum_of_ends(flow, others, wait, links.rates) for wait in range(1, rivals + 1))
+        now = _sum_of_ends(others, [flow], rivals, links.rates)
+        later = (_sum_of_ends(others, [flow], beside, links.rates) for beside in range(rivals))
         return START if all(now < cost * (1 - TIE) for cost in later) else HOLD
 
 
@@ -56,12 +56,12 @@ class Rollout:
         involved = _reached(flow, [*links.flows, *waiting])
         jobs = {other.job for other in involved}
         running = [other for other in links.flows if other.job in jobs]
-        if all(set(other.links).isdisjoint(flow.links) for other in running):
+        if not _meeting(flow, running):
             return START
         queue = [other for other in links.waiting if other.job in jobs or other.job == flow.job]
         rest = [other for other in queue if other.job != flow.job]
-        started = _sum_one_by_one([*running, flow], rest, links.rates)
-        held = _sum_one_by_one(running, queue, links.rates)
+        started = _sum_of_ends([*running, flow], rest, 0, links.rates)
+        held = _sum_of_ends(running, queue, 0, links.rates)
         return START if started < held * (1 - TIE) else HOLD
 
 
@@ -76,45 +76,25 @@ def _reached(flow: Flow, others: Sequence[Flow]) -> list[Flow]:
     return [other for other in others if other.job in kept]
 
 
+def _meeting(flow: Flow, others: Iterable[Flow]) -> int:
+    """Return how many of others share links with a transfer."""
+    links = set(flow.links)
+    return sum(not links.isdisjoint(other.links) for other in others)
+
+
 def _sum_of_ends(
-    flow: Flow,
-    others: Sequence[Flow],
-    wait: int,
-    rates: Callable[[Sequence[Flow]], Sequence[float]],
-) -> float:
-    """Sum the completion times if a transfer starts after so many that it shares links with."""
-    running = list(others) if wait else [*others, flow]
-    now_s = total_s = 0.0
-    while running:
-        step_s, left, ended = _to_next_end(running, rates(running))
-        now_s += step_s
-        total_s += now_s * len(ended)
-        running = left
-        if wait:
-            wait -= sum(not set(one.links).isdisjoint(flow.links) for one in ended)
-            if wait <= 0:
-                wait = 0
-                running.append(flow)
-    return total_s
-
-
-def _sum_one_by_one(
     running: Sequence[Flow],
     queue: Sequence[Flow],
+    beside: int,
     rates: Callable[[Sequence[Flow]], Sequence[float]],
 ) -> float:
-    """Sum the completion times if all that wait start as soon as their links are idle."""
+    """Sum the completion times if those of a queue start as soon as they meet so many at most."""
     running, queue = list(running), list(queue)
     now_s = total_s = 0.0
     while running or queue:
-        busy = {link for one in running for link in one.links}
-        still = []
+        still: list[Flow] = []
         for one in queue:
-            if busy.isdisjoint(one.links):
-                running.append(one)
-                busy.update(one.links)
-            else:
-                still.append(one)
+            (running if _meeting(one, running) <= beside else still).append(one)
         queue = still
         step_s, running, ended = _to_next_end(running, rates(running))
         now_s += step_s

@@ -5,20 +5,20 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from apportion.mechanism.gates.built_in import TIE
+from apportion.mechanism.gates import rules
+from apportion.mechanism.gates.gate import HOLD, START
+from apportion.mechanism.gates.rules import TIE
 from apportion.sim.contention.arrays import FAIR, NEAR, TRIED, UNDER_WAY
 from apportion.sim.contention.jit import jit, jit_borrowing
 from apportion.sim.contention.sharing_kernel import rates_by_cost, rates_of
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     from apportion.sim.contention.arrays import State
 
     Ints = NDArray[np.int64]
-    Floats = NDArray[np.float64]
 
 __all__ = [
     *("AT_MOST", "AT_MOST_ON_A_PAIR", "DUAL", "DUAL_FIRST", "K_WAY", "SHIFTED", "WHAT_IF"),
@@ -28,35 +28,29 @@ __all__ = [
 AT_MOST, DUAL, DUAL_FIRST, K_WAY, WHAT_IF, SHIFTED, AT_MOST_ON_A_PAIR = range(7)
 """Numbers of the gates."""
 
+_next_turn = jit_borrowing(rules.next_turn)
+_small_beside = jit_borrowing(rules.small_beside)
+_start_cost = jit_borrowing(rules.start_cost)
+
 
 @jit_borrowing
 def decide(state: State, new: int, now_s: float) -> float:
     """Return -infinity to start, infinity to hold, or a time; by the gate's number."""
-    rules, job = state.rules[0], state.jobs[new]
+    own, job = state.rules[0], state.jobs[new]
     links = state.links_of[job.links_at : job.links_at + job.n_links]
-    if rules.gate == SHIFTED:
-        return _next_turn(now_s, job.shift_s, job.period_s)
-    if rules.gate == AT_MOST:
-        starts = _busiest(state, links) < rules.parameter
-    elif rules.gate == AT_MOST_ON_A_PAIR:
-        starts = _most_on_a_pair(state, links) < rules.parameter
-    elif rules.gate == K_WAY:
+    if own.gate == SHIFTED:
+        return _next_turn(now_s, job.shift_s, job.period_s) if job.period_s > 0 else START
+    if own.gate == AT_MOST:
+        starts = _busiest(state, links) < own.parameter
+    elif own.gate == AT_MOST_ON_A_PAIR:
+        starts = _most_on_a_pair(state, links) < own.parameter
+    elif own.gate == K_WAY:
         starts = _best_now(state, job.bytes, now_s, links)
-    elif rules.gate == WHAT_IF:
+    elif own.gate == WHAT_IF:
         starts = _busiest(state, links) == 0 or _what_if(state, new, now_s)
     else:
         starts = _dual(state, job.bytes, now_s, links)
-    return -math.inf if starts else math.inf
-
-
-@jit_borrowing
-def _next_turn(now_s: float, shift_s: float, period_s: float) -> float:
-    if period_s <= 0:
-        return -math.inf
-    turns = (now_s - shift_s) / period_s
-    if abs(turns - np.rint(turns)) * period_s <= TIE * max(1.0, now_s):
-        return -math.inf
-    return shift_s + math.ceil(turns) * period_s
+    return START if starts else HOLD
 
 
 @jit_borrowing
@@ -92,13 +86,13 @@ def _rest(job: Any, now_s: float) -> float:
 def _dual(state: State, size: float, now_s: float, links: Ints) -> bool:
     if _busiest(state, links) > 1:
         return False
-    rules = state.rules[0]
-    share = rules.b / (2 * (rules.b + rules.eta)) * (1 - TIE)
+    own = state.rules[0]
     for link in links:
         if state.on[link, 0]:
-            if not size < share * _rest(state.jobs[state.on[link, 1]], now_s):
+            rest = _rest(state.jobs[state.on[link, 1]], now_s)
+            if not _small_beside(size, rest, own.b, own.eta):
                 return False
-            if rules.gate == DUAL_FIRST:
+            if own.gate == DUAL_FIRST:
                 return True
     return True
 
@@ -115,19 +109,9 @@ def _best_now(state: State, size: float, now_s: float, links: Ints) -> bool:
                 rests[before + 1] = rests[before]
                 before -= 1
             rests[before + 1] = rest
-        now = begun_s = last = 0.0
-        for j in range(k + 1):
-            if j:
-                together = k - j + 1
-                begun_s += (rests[j - 1] - last) * (together * b + (together - 1) * eta)
-                last = rests[j - 1]
-            shared = 0.0
-            for other in range(j, k):
-                shared += min(size, rests[other] - last)
-            cost = begun_s + b * size + 2 * (b + eta) * shared
-            if j == 0:
-                now = cost
-            elif now >= cost * (1 - TIE):
+        now = _start_cost(0, size, rests, k, b, eta)
+        for j in range(1, k + 1):
+            if now >= _start_cost(j, size, rests, k, b, eta) * (1 - TIE):
                 return False
     return True
 

@@ -3,7 +3,7 @@
 What is compiled is kept beside the source, or else where numba keeps things for the user; where
 nothing can be written, as in a container, each process compiles anew. numba sees a change of the
 file of a function, not of those that it calls, nor of a constant of `arrays`: what is older than
-any file here is forgotten.
+any file here, or the rules of gates, is forgotten.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import logging
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
+
+from apportion.mechanism.gates import rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,10 +34,11 @@ compiled = njit is not None
 """Whether functions are compiled."""
 
 
-def _forget_older(folder: Path) -> None:
-    """Delete what was compiled before a source file of the folder was last written."""
+def _forget_older(folder: Path, *others: Path) -> None:
+    """Delete what was compiled before a file of the folder, or another, was last written."""
     with suppress(OSError):  # others may be at it, and an installation may be read-only
-        written = max(file.stat().st_mtime_ns for file in folder.glob("*.py"))
+        sources = [*folder.glob("*.py"), *others]
+        written = max(file.stat().st_mtime_ns for file in sources)
         kept = list((folder / "__pycache__").glob("*.nb[ci]"))
         if any(file.stat().st_mtime_ns < written for file in kept):
             for file in kept:
@@ -43,7 +46,7 @@ def _forget_older(folder: Path) -> None:
 
 
 if compiled:
-    _forget_older(Path(__file__).parent)
+    _forget_older(Path(__file__).parent, Path(rules.__file__))
 
 
 _INNER = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}

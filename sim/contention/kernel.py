@@ -44,13 +44,7 @@ from apportion.sim.contention.kernel_jobs import (
 from apportion.sim.contention.kernel_links import ask_gate, share
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from apportion.sim.contention.arrays import State
-
-    Ints = NDArray[np.int64]
-    Floats = NDArray[np.float64]
 
 __all__ = ["PAUSED", "PUT_OFF", "REACHED", "STANDSTILL", "advance"]
 

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from apportion.sim.contention.arrays import State
 
     Ints = NDArray[np.int64]
-    Floats = NDArray[np.float64]
 
 __all__ = [
     *("append", "barrier_of", "begin_iteration", "look_at", "pass_barriers", "remove"),

@@ -21,13 +21,7 @@ from apportion.sim.contention.kernel_jobs import append
 from apportion.sim.contention.sharing_kernel import rates_of
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from apportion.sim.contention.arrays import State
-
-    Ints = NDArray[np.int64]
-    Floats = NDArray[np.float64]
 
 __all__ = ["ask_gate", "share"]
 

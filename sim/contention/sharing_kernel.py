@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from apportion.sim.contention.arrays import State
 
     Ints = NDArray[np.int64]
-    Floats = NDArray[np.float64]
 
 __all__ = ["rates_by_cost", "rates_of"]
 

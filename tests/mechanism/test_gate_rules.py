@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from apportion.mechanism.gates import START
+from apportion.mechanism.gates.rules import next_turn, small_beside, start_cost
+
+
+def sum_of_ends(
+    rests: list[Fraction], after: int, size: Fraction, costs: list[Fraction]
+) -> Fraction:
+    """Sum completion times on one link; so many transfers together cost so much a byte each."""
+    running, now_s, total_s, ended = list(rests), Fraction(0), Fraction(0), 0
+    starts = [size] if size else []
+    while running or starts:
+        if starts and ended >= after:
+            running.append(starts.pop())
+        step = min(running)
+        now_s += step * costs[len(running)]
+        done = running.count(step)
+        running = [rest - step for rest in running if rest > step]
+        total_s, ended = total_s + done * now_s, ended + done
+    return total_s
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_a_start_costs_is_the_difference_of_two_runs(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    k, grid = int(rng.integers(1, 6)), 1000
+    rests = [Fraction(int(n), 8) for n in sorted(rng.choice(np.arange(1, grid), k, replace=False))]
+    size, b, eta = (Fraction(int(rng.integers(1, grid)), 8) for _ in range(3))
+    costs = [m * b + (m - 1) * eta for m in range(k + 2)]
+    alone = sum_of_ends(rests, 0, Fraction(0), costs)
+    left, law = [float(rest) for rest in rests], (float(b), float(eta))
+    found = [start_cost(j, float(size), left, k, *law) for j in range(k + 1)]
+    runs = [float(sum_of_ends(rests, j, size, costs) - alone) for j in range(k + 1)]
+    assert found == pytest.approx(runs, rel=1e-12)
+    if k == 1:
+        assert small_beside(float(size), left[0], *law) == (runs[0] < runs[1])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_job_has_its_turn_at_its_shift_and_each_period_after_it(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    period = Fraction(int(rng.integers(1, 500)), 64)
+    shift, now = period * Fraction(int(rng.integers(64)), 64), Fraction(int(rng.integers(9000)), 64)
+    turns = (now - shift) / period
+    expected = START if turns.denominator == 1 else float(shift + math.ceil(turns) * period)
+    assert next_turn(float(now), float(shift), float(period)) == pytest.approx(expected)
