@@ -170,12 +170,16 @@ class Bins:
         return least, np.where(second[:, None] > 0, np.maximum(most, 0.0), X)
 
     def _slowest(self, X: Floats, mass: Floats) -> Floats:
-        """Take the slowest `mass` of the time of each row, idle time first; shape of X."""
-        order = np.argsort(self.instance.throughput, axis=1, kind="stable")
-        time = np.take_along_axis(X, order, axis=1)
-        idle = np.maximum(1.0 - X.sum(axis=1), 0.0)
-        before = idle[:, None] + np.cumsum(time, axis=1) - time
-        taken = np.clip(mass[:, None] - before, 0.0, time)
-        slowest = np.empty_like(X)
-        np.put_along_axis(slowest, order, taken, axis=1)
-        return slowest
+        """Take the slowest `mass` of the time of each row, idle time first; shape of X.
+
+        Of options that are equally fast the same part is taken: none comes before the other.
+        """
+        speed = self.instance.throughput
+        slower = np.maximum(1.0 - X.sum(axis=1), 0.0)[:, None] + np.zeros_like(X)
+        as_fast = np.zeros_like(X)
+        for other, time in zip(speed.T, X.T, strict=True):
+            slower += (other[:, None] < speed) * time[:, None]
+            as_fast += (other[:, None] == speed) * time[:, None]
+        taken = np.clip(mass[:, None] - slower, 0.0, as_fast)
+        part = np.divide(taken, as_fast, out=np.zeros_like(X), where=as_fast > 0)
+        return np.asarray(X * part, dtype=float)

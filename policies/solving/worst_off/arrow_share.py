@@ -14,9 +14,16 @@ import numpy as np
 
 from apportion.policies.solving.certificate import make_feasible
 from apportion.policies.solving.second_stage import evenness, relative_throughput
+from apportion.policies.solving.solvers.arrow_active_sets import exact_arrow
 from apportion.policies.solving.solvers.arrow_interior_point import ArrowProgram, solve_arrow
 from apportion.policies.solving.solvers.arrow_kinks import least_arrow_prices
-from apportion.policies.solving.worst_off.common_share import HAIR, SharePoint, meeting, reached
+from apportion.policies.solving.worst_off.common_share import (
+    HAIR,
+    DeclaredShare,
+    SharePoint,
+    meeting,
+    reached,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.policies.instance import Instance
+    from apportion.policies.solving.solvers.arrow_kkt import ArrowPoint
 
     Floats = NDArray[np.float64]
 
@@ -31,8 +39,12 @@ __all__ = ["ArrowShare"]
 
 _EVEN = 1e-6
 """Weight of evenness against throughput, both relative, where one program sees to both."""
+_ROUGH = 1e-7
+"""Relative error at which that program nearly always tells what holds."""
 _POOR = 1e-6
 """Relative error from which on what was chosen is not used."""
+_DECLARED = 4000
+"""Most jobs whose choice a simplex method is asked for where active sets do not settle."""
 
 
 class ArrowShare:
@@ -73,6 +85,7 @@ class ArrowShare:
 
     def optimum(self, demand: Floats, *, alone: bool = True) -> SharePoint:
         """Find the largest share."""
+        self._demand, self._alone = demand, alone
         instance, program = self._instance, self._program
         rate = demand / self._fastest
         unit = float(rate.max())
@@ -113,16 +126,35 @@ class ArrowShare:
         return None if worth is None else self._of_resources(worth)
 
     def chosen(self) -> Floats:
-        """Spend and even out in one program, throughput a million times before evenness."""
-        instance = self._instance
+        """Spend and even out in one program, then exactly, by what holds at its optimum."""
+        instance, rate = self._instance, self._target / self._fastest
         gain, squares = relative_throughput(instance).T, evenness(instance).T
-        spending = replace(
-            self._program,
-            base=self._target / self._fastest * (1 - HAIR),
-            gain=gain / gain.mean(),
-            squares=squares * (_EVEN / squares.mean()),
+        posed = replace(
+            self._program, rate=rate, gain=gain / gain.mean(), squares=squares / squares.mean()
         )
-        point = solve_arrow(spending)
+        both = replace(posed, base=rate * (1 - HAIR), rate=0 * rate, squares=posed.squares * _EVEN)
+        point = solve_arrow(both, _ROUGH)
+        x = self._exact(posed, point)
+        if x is None:
+            point = solve_arrow(both)
+            x = self._exact(posed, point)
+        if x is None:
+            return self._near(point)
+        return meeting(instance, make_feasible(x.T, instance), self._target)
+
+    def _exact(self, posed: ArrowProgram, point: ArrowPoint) -> Floats | None:
+        """Choose by what holds at a point; ``None`` if that cannot be told."""
+        if self._all_met:
+            return exact_arrow(posed, (point,), 1.0)
+        return exact_arrow(posed, (self._point, point), None)
+
+    def _near(self, point: ArrowPoint) -> Floats:
+        """Ask a simplex method, or where that would take long, take what a point says."""
+        instance = self._instance
+        if instance.jobs <= _DECLARED:
+            declared = DeclaredShare(instance, "auto")
+            declared.optimum(self._demand, alone=self._alone)
+            return declared.chosen()
         if point.error > _POOR:
             return self._X
         return meeting(instance, make_feasible(point.x.T, instance), self._target)

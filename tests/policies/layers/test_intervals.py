@@ -59,6 +59,13 @@ def test_what_a_row_makes_beyond_its_demand_is_shared_alike() -> None:
     np.testing.assert_allclose(X, [[0, 1], [0, 1], [0, 1]])
 
 
+def test_options_that_are_equally_fast_give_the_same_part_of_their_time() -> None:
+    # Whatever their order: the mean of the row is of two to one on them, and so is every share.
+    bins = one_class([4.0, 4.0, 2.0], [2.5, 3.5])
+    X = bins.expand(np.array([[1 / 3, 1 / 6, 1 / 2]]))
+    np.testing.assert_allclose(X, [[1 / 6, 1 / 12, 3 / 4], [1 / 2, 1 / 4, 1 / 4]])
+
+
 @settings(max_examples=150, deadline=None)
 @given(
     seed=st.integers(0, 10_000),
