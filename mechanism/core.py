@@ -61,6 +61,9 @@ class RoundCore(Resumable):
         Type of each column, shape (columns,).
     models
         Tells what rows train, if it matters to the placement.
+    resources
+        What rows hold in each column beside GPUs, and how much there is: usage of shape (rows,
+        columns, resources), and capacity. For one round.
 
     Notes
     -----
@@ -93,6 +96,7 @@ class RoundCore(Resumable):
         self._candidates: Candidates | None = None
         self._preference: Ints | None = None
         self.models: Callable[[Ints], Sequence[str]] | None = None
+        self.resources: tuple[Floats, Floats] | None = None
         place, each = np.argsort(np.argsort(placer.accelerators)), np.arange(columns_of_type)
         self.kind = np.repeat(np.arange(self.capacity.size), columns_of_type)
         self._place = (place[:, None] * columns_of_type + each).ravel()
@@ -212,6 +216,10 @@ class RoundCore(Resumable):
             return False
         kinds = self.kind[types]
         needed = np.bincount(kinds, weights=self.scale[rows], minlength=self.capacity.size)
+        if self.resources is not None:
+            usage, room = self.resources
+            if (usage[rows, types].sum(axis=0) > room).any():
+                return False
         return bool((self.last_type[rows] == types).all() and (needed <= self.capacity).all())
 
     @property
@@ -233,16 +241,29 @@ class RoundCore(Resumable):
         free = self.capacity.copy()
         taken = np.zeros(self.ids.size, dtype=bool)
         rows, types = self._wanted()
-        chosen = select(self.slots[rows], types, self.scale[rows], free, taken)
+        held = None if self.resources is None else (self.resources[0], self.resources[1].copy())
+        chosen = self._taken(rows, types, free, taken, held)
         rows, types = rows[chosen], types[chosen]
         if self.work_conserving and free.any():
             waiting = self._waiting(taken, free)
             if waiting.any():
                 more, where = idle_first(self.served, self.speed, waiting, self.preference)
-                chosen = select(self.slots[more], where, self.scale[more], free, taken)
+                chosen = self._taken(more, where, free, taken, held)
                 rows = np.concatenate([rows, more[chosen]])
                 types = np.concatenate([types, where[chosen]])
         return rows, types
+
+    def _taken(
+        self,
+        rows: Ints,
+        columns: Ints,
+        free: Ints,
+        taken: Bools,
+        held: tuple[Floats, Floats] | None,
+    ) -> Ints:
+        """Take rows in the order given; return their places."""
+        beside = None if held is None else (held[0][rows, columns], held[1])
+        return select(self.slots[rows], columns, self.scale[rows], free, taken, beside=beside)
 
     def _wanted(self) -> tuple[Ints, Ints]:
         """Return rows and types with a share in the order in which they are served."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from apportion.mechanism.scheduler import Gangs
+from apportion.mechanism.shares import NO_PAIRS
 from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.core import RoundCore
     from apportion.mechanism.gang_round import GangRound
-    from apportion.mechanism.shares import Shares
+    from apportion.mechanism.shares import Resources, Shares
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
@@ -77,6 +78,30 @@ class CoreRows(Resumable):
         self.core.speed[rows] = (shares.together > 0).astype(float)
         self.core.aim(target)
         self._describe()
+
+    @property
+    def pairs(self) -> Ints:
+        """Jobs of the pairs that have a share, by their numbers, shape (pairs, 2)."""
+        if not self._has_pairs:
+            return NO_PAIRS
+        shared = (self.second != _NOBODY) & (self.core.target > 0).any(axis=1)
+        return np.column_stack([self.first[shared], self.second[shared]])
+
+    def hold(self, resources: Resources) -> None:
+        """Say what rows hold beside GPUs, and how much there is, in the next round.
+
+        Pairs of which nothing is said have no share, and do not run.
+        """
+        usage = np.full((self.first.size, *resources.usage.shape[1:]), np.inf)
+        places = self._keys(self.first, self.second)
+        pairs = resources.pairs
+        told = self._keys(
+            np.append(resources.jobs, pairs[:, 0]),
+            np.append(np.full(resources.jobs.size, _NOBODY), pairs[:, 1]),
+        )
+        order = np.argsort(places)
+        usage[order[np.searchsorted(places, told, sorter=order)]] = resources.usage
+        self.core.resources = usage, resources.left()
 
     def complete(self, done: Ints) -> None:
         """Drop completed jobs and pairs; a pair of which one job goes on is wound up."""

@@ -95,6 +95,7 @@ class InRounds(Resumable):
             self._core.models = self._models
         self._rows = self._columns = NOBODY  # of the gangs of the round under way
         self._steady_s = -np.inf
+        self._same_s = np.inf
 
     def decide(self, event: Event) -> Decision:
         """Choose the gangs of the next round."""
@@ -107,6 +108,7 @@ class InRounds(Resumable):
         resolved = event.now_s >= sharing.due_s
         if resolved:
             core_rows.aim(jobs.active, sharing.solve(event.now_s), jobs.scale)
+        self._hold(event.now_s)
         chosen = self._core.ask() if self._leases else self._ask_anew()
         self._rows, self._steady_s = chosen.rows, self._steady_until(chosen)
         self._columns = chosen.types if chosen.columns is None else chosen.columns
@@ -149,6 +151,16 @@ class InRounds(Resumable):
             self._core_rows.tell(still, sharing.speed(still))
             sharing.changed = True
 
+    def _hold(self, now_s: float) -> None:
+        """Look up what gangs of the next round may hold at once."""
+        self._same_s, self._core.resources = np.inf, None
+        if self._sharing.bounds:
+            length_s = self._core.round_seconds
+            held = self._sharing.resources(now_s, length_s, self._core_rows.pairs)
+            self._core_rows.hold(held)
+            # Rounds that begin before this are over before anything else holds.
+            self._same_s = held.until_s - length_s
+
     def _ask_anew(self) -> GangRound:
         """Choose the gangs of a round that all have to start again, those that go on included."""
         running = np.flatnonzero(self._core.last_type >= 0)
@@ -163,4 +175,4 @@ class InRounds(Resumable):
         refused = chosen.declined or not self._core.candidates.rows.size
         nobody_ever = refused and not chosen.rows.size
         same = self._leases and not chosen.stopped.size and self._core.settled
-        return self._sharing.due_s if same or nobody_ever else -np.inf
+        return min(self._sharing.due_s, self._same_s) if same or nobody_ever else -np.inf

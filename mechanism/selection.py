@@ -9,6 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
     Bools = NDArray[np.bool_]
 
@@ -19,7 +20,14 @@ SEQUENTIAL_BELOW = 1000
 
 
 def select(
-    slots: Ints, types: Ints, gpus: Ints, free: Ints, taken: Bools, *, loop_below: int | None = None
+    slots: Ints,
+    types: Ints,
+    gpus: Ints,
+    free: Ints,
+    taken: Bools,
+    *,
+    beside: tuple[Floats, Floats] | None = None,
+    loop_below: int | None = None,
 ) -> Ints:
     """Take candidates in the order given, each if its jobs are free and its gang fits.
 
@@ -39,6 +47,9 @@ def select(
         GPUs left of each type, shape (types,); updated.
     taken
         Whether each job already runs in this round, shape (jobs,); updated.
+    beside
+        Units that each candidate holds of resources beside the GPUs, shape (candidates,
+        resources), and those left of each, shape (resources,), updated; none by default.
     loop_below
         Number of candidates left at which single steps take over from array operations.
 
@@ -46,6 +57,8 @@ def select(
     -------
     Positions of the candidates taken, in order.
     """
+    if beside is not None:
+        return _walk_resources(slots, types, gpus, free, taken, *beside)
     loop_below = SEQUENTIAL_BELOW if loop_below is None else loop_below
     accepted = []
     left = np.arange(types.size)
@@ -146,3 +159,20 @@ def _walk_combinations(
             if not any(room):
                 break
     return chosen
+
+
+def _walk_resources(
+    slots: Ints, types: Ints, gpus: Ints, free: Ints, taken: Bools, units: Floats, left: Floats
+) -> Ints:
+    """Take candidates in order, of which each needs room in resources beside the GPUs as well."""
+    chosen = []
+    able = (gpus <= free[types]) & (units <= left).all(axis=1)
+    for place in np.flatnonzero(able).tolist():
+        kind, jobs = types[place], slots[place]
+        fits = gpus[place] <= free[kind] and not taken[jobs].any()
+        if fits and (units[place] <= left).all():
+            chosen.append(place)
+            taken[jobs] = True
+            free[kind] -= gpus[place]
+            left -= units[place]
+    return np.array(chosen, dtype=np.intp)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 
 from apportion.resumable import Resumable
+from apportion.ties import EXACT
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     Ints = NDArray[np.intp]
     Bools = NDArray[np.bool_]
 
-__all__ = ["NO_PAIRS", "Shares", "Sharing"]
+__all__ = ["NO_PAIRS", "Resources", "Shares", "Sharing"]
 
 NO_PAIRS = np.empty((0, 2), dtype=np.intp)
 
@@ -56,6 +57,37 @@ class Shares(NamedTuple):
         return Shares(self.alone[stay], place[self.pairs[whole]], self.together[whole])
 
 
+class Resources(NamedTuple):
+    """What jobs hold beside their GPUs while they run, and how much of it there is.
+
+    A decision that ends by `until_s` keeps what is held within the capacities.
+
+    Attributes
+    ----------
+    jobs
+        Jobs, ascending, shape (jobs,).
+    pairs
+        Pairs of jobs that share devices, by their numbers, shape (pairs, 2).
+    usage
+        Units that a job, then a pair, holds on each type, shape (jobs + pairs, types, resources).
+    capacity
+        Units that there are of each resource, shape (resources,).
+    until_s
+        Until when all this is so if nobody comes or goes, seconds.
+    """
+
+    jobs: Ints
+    pairs: Ints
+    usage: Floats
+    capacity: Floats
+    until_s: float
+
+    def left(self, held: Floats | None = None) -> Floats:
+        """Return what is left of each, and a hair, beside what some hold, (holders, resources)."""
+        room = self.capacity * (1 + EXACT)
+        return room if held is None else room - held.sum(axis=0)
+
+
 class Sharing(Resumable, Protocol):
     """Finds the shares of the active jobs; policies are behind it, and what they believe.
 
@@ -70,12 +102,29 @@ class Sharing(Resumable, Protocol):
     changed: bool
 
     @property
+    def bounds(self) -> bool:
+        """Whether the policy's own constraints say what gangs may hold at once (`resources`)."""
+        ...
+
+    @property
     def due_s(self) -> float:
         """From when on shares are to be found anew, seconds; infinite if they stand for good."""
         ...
 
     def solve(self, now_s: float) -> Shares:
         """Return shares of the jobs that are active now."""
+        ...
+
+    def resources(self, now_s: float, for_s: float, pairs: Ints = NO_PAIRS) -> Resources:
+        """Return what the policy's own constraints let gangs hold at once.
+
+        Parameters
+        ----------
+        now_s, for_s
+            When a decision begins, and how long it may last, seconds.
+        pairs
+            Jobs that may share devices, two by two, shape (pairs, 2).
+        """
         ...
 
     def speed(self, jobs: Ints) -> Floats:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from apportion.annotations import check_fields
 from apportion.errors import InputError, unknown_name
+from apportion.policies.extensions import ChangesAtTimes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,7 +48,7 @@ tells_identical_jobs_apart
 """
 
 
-_BY_THE_CLOCK = frozenset({"elapsed_s", "waited_s", "entity_used_s"})
+_BY_THE_CLOCK = frozenset({"elapsed_s", "waited_s", "entity_used_s", "now_s"})
 """Columns of the jobs table that are other ones a second later, whatever happens."""
 
 
@@ -78,8 +79,10 @@ class Policy(ABC):
     columns: ClassVar[tuple[str, ...]] = ()
     """Columns of the jobs table that the objective or the constraints read.
 
-    Jobs must agree in them to be solved as one. A policy that lists ``elapsed_s`` or ``waited_s``
-    depends on time, and simulations solve it periodically.
+    Jobs must agree in them to be solved as one. A policy that lists ``elapsed_s``,
+    ``waited_s`` or ``now_s`` depends on time, and simulations solve it periodically; if ``now_s``
+    is the only one and it says when its problem changes
+    (`apportion.policies.extensions.ChangesAtTimes`), then.
     """
     traits: ClassVar[frozenset[Trait]] = frozenset()
     """What is true of the policy beside its problem."""
@@ -139,5 +142,9 @@ class Policy(ABC):
 
 
 def depends_on_time(policy: Policy) -> bool:
-    """Whether a problem changes while no job comes or goes: it reads a column off a clock."""
-    return not _BY_THE_CLOCK.isdisjoint(policy.columns)
+    """Whether a problem changes while no job comes or goes, and nobody says when.
+
+    It reads a column off a clock.
+    """
+    told = {"now_s"} if isinstance(policy, ChangesAtTimes) else set[str]()
+    return not (_BY_THE_CLOCK - told).isdisjoint(policy.columns)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 __all__ = [
+    "ChangesAtTimes",
     "ChecksJobs",
     "DrawsPairs",
     "HasEarlierObjectives",
@@ -32,6 +33,20 @@ __all__ = [
     "ServesInOrder",
     "SimulatedOtherwise",
 ]
+
+
+@runtime_checkable
+class ChangesAtTimes(Protocol):
+    """A policy whose problem becomes another one at times, as where a cap is one of the hour.
+
+    It reads the time as `Problem.now_s`, and lists the column ``now_s``. Simulations solve it at
+    those times, and decide nothing that would last beyond one without regard to what it states
+    from then on.
+    """
+
+    def next_change_s(self, now_s: float) -> float:
+        """Return the next of the times, later than now; infinite for none. Seconds."""
+        ...
 
 
 @runtime_checkable

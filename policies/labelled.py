@@ -260,6 +260,8 @@ def jobs_of(tensor: ThroughputTensor, jobs: pd.DataFrame | None, policy: Policy)
         columns |= aligned(check_jobs(jobs), tensor.jobs).items()
     if "running_on" in policy.columns:
         columns.setdefault("running_on", "")
+    if "now_s" in policy.columns:
+        columns.setdefault("now_s", 0.0)
     if "total_steps" in columns:
         columns.setdefault("steps_remaining", columns["total_steps"])
     columns.setdefault("isolated_elapsed_s", columns["elapsed_s"])

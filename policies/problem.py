@@ -81,6 +81,8 @@ class Problem:
         that does so raises it, and the gap of the result is no smaller.
     variables
         What `variable` made, by name.
+    averaged
+        Constraints that `on_average` was told of, by the ids that cvxpy gives them.
     """
 
     def __init__(self, instance: Instance, *, fractional: bool = False) -> None:
@@ -89,6 +91,7 @@ class Problem:
         self.scale = cp.Variable(name="scale") if fractional else 1.0
         self.inexact = 0.0
         self.variables: dict[str, OwnVariable] = {}
+        self.averaged: set[int] = set()
 
     @cached_property
     def capacity(self) -> cp.Constraint:
@@ -151,6 +154,15 @@ class Problem:
                 f"name stands for one variable."
             )
         return self.variables[name].variable
+
+    def on_average(self, constraint: cp.Constraint) -> cp.Constraint:
+        """Return a constraint of the policy's own, noted as one that single rounds need not keep.
+
+        A budget, for instance, that is to be met over time. Upper bounds on what several jobs hold
+        are kept in every round otherwise; see `apportion.policies.stated_resources`.
+        """
+        self.averaged.add(constraint.id)
+        return constraint
 
     @cached_property
     def held(self) -> cp.Expression:
@@ -317,6 +329,11 @@ class Problem:
     def elapsed_s(self) -> Floats:
         """Seconds since each job arrived."""
         return self.column("elapsed_s")
+
+    @property
+    def now_s(self) -> float:
+        """The time, seconds; 0 under `solve` unless its jobs table tells (column ``now_s``)."""
+        return float(self.column("now_s").max(initial=0.0))
 
     @property
     def equal_share_throughput(self) -> Floats:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from apportion.sim.engine import Runtime, Speeds
     from apportion.sim.network import MemoizedNetwork
     from apportion.sim.record import Columns
+    from apportion.sim.solves.own_constraints import Kept
     from apportion.sim.workload import Workload
 
 __all__ = ["AboutRun", "Counts", "OwnMechanism", "Parts", "watched"]
@@ -317,6 +318,7 @@ class AboutRun:
         resolve_every: float | None = None,
         *,
         late_s: float = 0.0,
+        constraints: Kept = "on average",
     ) -> Resolver:
         """Return what asks a policy for shares of time when that is due.
 
@@ -324,7 +326,7 @@ class AboutRun:
         ----------
         policy
             Over the types of the cluster.
-        resolve_seconds, resolve_every, late_s
+        resolve_seconds, resolve_every, late_s, constraints
             See `apportion.sim.resolve.Resolver`.
 
         Raises
@@ -339,7 +341,8 @@ class AboutRun:
                 f"throughputs, or set Workload.pairs."
             )
         times, believed = (resolve_seconds, resolve_every), self.believed()
-        return Resolver(policy, *times, self.jobs, believed, late_s=late_s)
+        kept = constraints
+        return Resolver(policy, *times, self.jobs, believed, late_s=late_s, constraints=kept)
 
     def lost_s(self, overheads: float | Mapping[str, float]) -> NDArray[np.float64]:
         """Return what each job loses at a start, seconds, of what is said by job type."""

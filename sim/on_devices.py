@@ -24,7 +24,7 @@ def rounds(mechanism: Rounds, policy: Policy, about: AboutRun) -> Parts:
     # What a job may lose beside its shares: the rest of a round, and two starts.
     late_s = mechanism.seconds + 2 * float(lost_s.max(initial=0.0))
     times = mechanism.resolve_seconds, mechanism.resolve_every
-    sharing = about.sharing(policy, *times, late_s=late_s)
+    sharing = about.sharing(policy, *times, late_s=late_s, constraints="in each decision")
     tiers = seen_in_rounds(policy, mechanism.tiers, about, told, sharing.believed)
     if tiers is not None:
         sharing = TieredResolver(policy, *times, tiers, late_s=late_s)
@@ -43,7 +43,8 @@ def rounds(mechanism: Rounds, policy: Policy, about: AboutRun) -> Parts:
 
 def exact(mechanism: Exact, policy: Policy, about: AboutRun) -> Parts:
     """Let jobs have their shares of time exactly; nobody has devices."""
-    sharing = about.sharing(policy, mechanism.resolve_seconds, mechanism.resolve_every)
+    times = mechanism.resolve_seconds, mechanism.resolve_every
+    sharing = about.sharing(policy, *times, constraints="exactly")
     scheduler = Exactly(about.jobs, sharing, f"Policy {policy.label!r}")
     return Parts(scheduler, about.fluid(), sharing.asked)
 

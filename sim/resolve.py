@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,8 @@ from apportion.mechanism.shares import NO_PAIRS, Shares
 from apportion.policies import Instance, solve_instance
 from apportion.policies.base import depends_on_time
 from apportion.resumable import Resumable, packed
-from apportion.sim.standing import StandingClasses
+from apportion.sim.solves.own_constraints import OwnConstraints
+from apportion.sim.solves.standing import StandingClasses
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -24,9 +26,12 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.scheduler import GangProgress
+    from apportion.mechanism.shares import Resources
     from apportion.policies import Policy, Solution
     from apportion.sim.beliefs import Believed
+    from apportion.sim.solves.own_constraints import Kept
 
+    Bools = NDArray[np.bool_]
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
     Pose = Callable[[Ints, Mapping[str, Floats]], Instance]
@@ -64,9 +69,14 @@ class Resolver(Resumable):
     late_s
         Seconds by which jobs may be behind their shares; above 0 policies that meet deadlines are
         told of such as leave room for it, and for the time until the next solve.
+    constraints
+        How the mechanism keeps those of the policy's own.
     """
 
-    kept = ("believed", "asked", "changed", "_in_vain", "_last_s", "_running_on", "_entity_use")
+    kept = (
+        *("believed", "asked", "changed", "_in_vain", "_last_s", "_change_s", "_running_on"),
+        *("_own", "_entity_use"),
+    )
 
     def __init__(
         self,
@@ -78,6 +88,7 @@ class Resolver(Resumable):
         pose: Pose | None = None,
         *,
         late_s: float = 0.0,
+        constraints: Kept = "on average",
     ) -> None:
         self.policy = policy
         self.resolve_seconds = resolve_seconds
@@ -88,7 +99,8 @@ class Resolver(Resumable):
         self._late_s = late_s if "meets_deadlines" in policy.traits else 0.0
         self.changed = False
         self.asked = Solves(policy.label)
-        self._last_s = -np.inf
+        self._own = OwnConstraints(policy, jobs, believed, self._columns, self._pose, constraints)
+        self._last_s, self._change_s = -np.inf, np.inf
         self._in_vain = 0
         self._standing: StandingClasses | None = None
         self._running_on: Floats = np.full(jobs.jobs, -1.0)
@@ -108,10 +120,25 @@ class Resolver(Resumable):
     def due_s(self) -> float:
         """From when on it is to be solved anew, seconds; earlier if jobs have come or gone."""
         if self.changed:
-            return self._last_s + self.resolve_seconds if self.asked.count else -np.inf
+            due_s = self._last_s + self.resolve_seconds if self.asked.count else -np.inf
+            return min(due_s, self._change_s)
         if not self.asked.count or self._in_vain >= _PATIENCE:
             return np.inf
-        return self._last_s + max(self.resolve_every, self.resolve_seconds)
+        return min(self._last_s + max(self.resolve_every, self.resolve_seconds), self._change_s)
+
+    @property
+    def bounds(self) -> bool:
+        """Whether the policy's own constraints say what gangs may hold at once."""
+        return self._own.any
+
+    @property
+    def restless(self) -> bool:
+        """Whether what they may hold changes though nobody comes or goes."""
+        return self._own.restless
+
+    def resources(self, now_s: float, for_s: float, pairs: Ints = NO_PAIRS) -> Resources:
+        """Return what the policy's own constraints let gangs hold at once."""
+        return self._own.resources(now_s, for_s, pairs)
 
     def speed(self, jobs: Ints) -> Floats:
         """Return what the mechanism is told of jobs: a policy that knows no types is not helped."""
@@ -136,12 +163,16 @@ class Resolver(Resumable):
         with self.asked.at(now_s, active.size):
             if self.asked.count == 0 and self.believed.fixed:
                 self._standing = StandingClasses.of(self.policy, self.jobs, self._pose)
-            X = None if self._standing is None else self._standing.shares(active)
-            X, pairs = self._solve_anew(now_s) if X is None else (X, NO_PAIRS)
+            self._change_s, fits = self._own.next_change_s(now_s), self._own.fits(now_s)
+            self.asked.on_average |= self._own.on_average
+            warm = self._standing if fits is None else None
+            X = None if warm is None else warm.shares(active)
+            X, pairs = self._solve_anew(now_s, fits) if X is None else (X, NO_PAIRS)
             _check(X, (active.size + len(pairs), self.jobs.capacity.size))
-        self.changed, self._last_s = False, now_s
         X = np.clip(X, 0.0, 1.0)
-        self._in_vain = 0 if (X >= LEAST_SHARE).any() else self._in_vain + 1
+        in_vain = not (self.changed or (X >= LEAST_SHARE).any())
+        self._in_vain = self._in_vain + 1 if in_vain else 0
+        self.changed, self._last_s = False, now_s
         all_the_time = X[: active.size] >= 1 - LEAST_SHARE
         self._running_on[active] = np.where(
             all_the_time.any(axis=1), all_the_time.argmax(axis=1), -1.0
@@ -160,16 +191,35 @@ class Resolver(Resumable):
         if self._standing is not None:
             self._standing.restore(state["standing"])
 
-    def _solve_anew(self, now_s: float) -> tuple[Floats, Ints]:
-        """Pose and solve the whole problem; return the shares, and the pairs in the last rows."""
-        jobs, active = self.jobs, self.jobs.active
-        columns = jobs.columns(now_s) | {"running_on": self._running_on[active]}
+    def _columns(self, now_s: float) -> dict[str, Floats]:
+        """Return what the policy is told of the active jobs."""
+        columns = self.jobs.columns(now_s) | {"running_on": self._running_on[self.jobs.active]}
         if self._late_s:
             columns["deadline_s"] = self._earlier(columns)
-        instance = self._pose(active, columns)
+        return columns
+
+    def _solve_anew(self, now_s: float, fits: Bools | None) -> tuple[Floats, Ints]:
+        """Pose and solve the whole problem; return the shares, and the pairs in the last rows.
+
+        Where there cannot be enough for a job now it has no share; who fits nowhere is left out.
+        """
+        active, columns = self.jobs.active, self._columns(now_s)
+        if fits is None:
+            return self._solve_posed(active, self._pose(active, columns))
+        here = np.flatnonzero(fits.any(axis=1))
+        jobs = active[here]
+        posed = self._pose(jobs, {name: each[here] for name, each in columns.items()})
+        speed = np.where(fits[here], posed.throughput, 0.0)
+        X, pairs = self._solve_posed(jobs, replace(posed, throughput=speed))
+        everyone = np.zeros((active.size, fits.shape[1]))
+        everyone[here] = X[: here.size]
+        return np.vstack([everyone, X[here.size :]]), here[pairs]
+
+    def _solve_posed(self, jobs: Ints, posed: Instance) -> tuple[Floats, Ints]:
+        """Solve; return the shares, and the pairs in the last rows."""
         beside = self.believed.pairs if self.policy.space_sharing else None
-        pairs = beside.table(active) if beside is not None else None
-        solution = self.asked.noted(solve_instance(self.policy, instance, pairs=pairs))
+        pairs = beside.table(jobs) if beside is not None else None
+        solution = self.asked.noted(solve_instance(self.policy, posed, pairs=pairs))
         return np.asarray(solution.X, dtype=float), solution.pairs
 
     def _earlier(self, columns: Mapping[str, Floats]) -> Floats:
@@ -221,13 +271,16 @@ class Solves(Resumable):
         Real time that it took, seconds.
     uncertified
         Solves whose result is not certified to be as good as was asked for.
+    on_average
+        Labels of constraints of the policy's own that are kept on average only.
     """
 
-    kept = ("count", "seconds", "uncertified")
+    kept = ("count", "seconds", "uncertified", "on_average")
 
     def __init__(self, policy: str) -> None:
         self._policy = policy
         self.count, self.seconds, self.uncertified = 0, 0.0, 0
+        self.on_average: set[str] = set()
 
     @contextmanager
     def at(self, now_s: float, jobs: int) -> Iterator[None]:
@@ -253,4 +306,5 @@ class Solves(Resumable):
             "policy_seconds": self.seconds,
             "solves": self.count,
             "uncertified": self.uncertified,
+            "on_average": tuple(sorted(self.on_average)),
         }

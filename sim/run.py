@@ -50,6 +50,8 @@ class Run:
     tables
         Further tables by name, such as the delay timers over time of a lease-based scheduler.
         ``"schedule"`` is the one of `schedule`.
+    on_average
+        Labels of constraints of the policy's own that were kept on average, and not in each round.
     """
 
     policy: str
@@ -63,6 +65,7 @@ class Run:
     solves: int
     tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     uncertified: int = 0
+    on_average: tuple[str, ...] = ()
 
     @property
     def schedule(self) -> pd.DataFrame:
@@ -116,8 +119,9 @@ class Run:
     def summary(self) -> dict[str, Any]:
         """Return the figures of the run, one row of a comparison.
 
-        Runs that serve requests have those of `apportion.sim.inference.figures` besides, and runs
-        with solves that were not certified ``uncertified_solves``.
+        Runs that serve requests have those of `apportion.sim.inference.figures` besides, runs
+        with solves that were not certified ``uncertified_solves``, and runs of policies with
+        constraints that single rounds need not keep ``kept_on_average``.
         """
         serving = {}
         if "gpu_states" in self.tables:
@@ -132,6 +136,7 @@ class Run:
             "policy_seconds": self.policy_seconds,
             "wall_seconds": self.wall_seconds,
             **({"uncertified_solves": self.uncertified} if self.uncertified else {}),
+            **({"kept_on_average": ", ".join(self.on_average)} if self.on_average else {}),
         }
 
     def _on_links(self) -> dict[str, float]:

@@ -91,7 +91,8 @@ class TieredCore(RoundCore):
         rows, columns = self._wanted()
         rooms = [TierRoom(pool.gpus) for pool in self.placer.pools]
         taken = np.zeros(self.ids.size, dtype=bool)
-        chosen, spots = self._fitting(rows, columns, rooms, taken)
+        held = None if self.resources is None else (self.resources[0], self.resources[1].copy())
+        chosen, spots = self._fitting(rows, columns, rooms, taken, held)
         rows, columns = rows[chosen], columns[chosen]
         free = np.array([room.left for room in rooms], dtype=np.intp)
         if self.work_conserving and free.any():
@@ -99,24 +100,35 @@ class TieredCore(RoundCore):
             if waiting.any():
                 speed = _at_widest_tier(self.speed)
                 more, where = idle_first(self.served, speed, waiting, self.preference)
-                lent, others = self._fitting(more, where, rooms, taken)
+                lent, others = self._fitting(more, where, rooms, taken, held)
                 rows = np.concatenate([rows, more[lent]])
                 columns = np.concatenate([columns, where[lent]])
                 spots += others
         return rows, columns, spots, len(chosen)
 
     def _fitting(
-        self, rows: Ints, columns: Ints, rooms: list[TierRoom], taken: Bools
+        self,
+        rows: Ints,
+        columns: Ints,
+        rooms: list[TierRoom],
+        taken: Bools,
+        held: tuple[Floats, Floats] | None,
     ) -> tuple[list[int], list[Spot]]:
-        """Take rows in order, each once, while there is room within their tiers."""
+        """Take rows in order, each once, while there is room within their tiers.
+
+        `held` is what they hold beside GPUs, and what is left of that, which is updated.
+        """
         chosen, spots = [], []
+        usage, left = (np.zeros((*self.speed.shape, 0)), np.zeros(0)) if held is None else held
+        units = usage[rows, columns]
         each = zip(rows.tolist(), columns.tolist(), self.scale[rows].tolist(), strict=True)
         for place, (row, column, gpus) in enumerate(each):
-            if taken[row]:
+            if taken[row] or (left.size and (units[place] > left).any()):
                 continue
             kind, tier = divmod(column, len(TIERS))
             spot = rooms[kind].take(gpus, tier)
             if spot is not None:
+                left -= units[place]
                 taken[row] = True
                 chosen.append(place)
                 spots.append(spot)

@@ -214,7 +214,7 @@ def _default(name: str, facts: Mapping[str, Any]) -> Any:
         return facts.get("elapsed_s", 0.0)
     if column_named(name).optional:
         return None
-    return {**DEFAULTS, "arrival_s": 0.0, "pinned": False}.get(name, ...)
+    return {**DEFAULTS, "arrival_s": 0.0, "pinned": False, "now_s": 0.0}.get(name, ...)
 
 
 def recognised(

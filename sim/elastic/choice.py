@@ -130,6 +130,7 @@ class PolicyChoice(Resumable):
             "steps_remaining": jobs.remaining[asked.jobs],
             "current_option": asked.current,
             "pinned": asked.pinned,
+            "now_s": np.full(asked.jobs.size, asked.now_s),
             "reallocation_factor": reallocation_factor(
                 age_s, asked.restarts, asked.restart_s, started=asked.started
             ),

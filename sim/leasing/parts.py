@@ -75,11 +75,12 @@ def _by_policy(mechanism: Leases, policy: Policy, about: AboutRun) -> Parts:
     shares = TierShares(
         *(policy, told.jobs, believed, ordered, present, network),
         lease_s=terms.lease_s,
+        pause_s=max(terms.checkpoints_s(told.jobs.job_type, told.jobs.scale.tolist()), default=0.0),
         resolve_seconds=mechanism.resolve_seconds,
         resolve_every=mechanism.resolve_every,
         rule=None if isinstance(terms.rule, NoWait) else terms.rule,
     )
-    every_lease = shares.resolver.resolve_every < inf
+    every_lease = shares.resolver.resolve_every < inf or shares.resolver.restless
     learns = None if believed.fixed else shares.observe
     scheduler = terms.make(told, shares, learns=learns, every_lease=every_lease)
     return offered(about, told, scheduler, terms)._replace(asked=shares.asked)

@@ -13,6 +13,7 @@ from apportion.mechanism.orders import MostSlowedFirst
 from apportion.mechanism.places import Placement, can_hold, tier_of
 from apportion.policies import solve_instance
 from apportion.policies.placements.round_places import RoundPlaces, Taken
+from apportion.policies.stated_resources import stated_resources, states_constraints
 from apportion.resumable import Resumable
 from apportion.sim.resolve import Solves
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from apportion.mechanism.offers import WaitingJobs
     from apportion.mechanism.offers.holdings import Holdings
     from apportion.mechanism.offers.rules import Rule
-    from apportion.policies import Policy
+    from apportion.policies import Instance, Policy
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
@@ -121,10 +122,22 @@ class RoundPlans(Resumable):
         }
         problem = one.places.problem(speed, jobs.scale_factor, columns)
         with self.asked.at(now_s, jobs.job.size):
+            _check_constraints(self._policy, problem)
             solution = solve_instance(self._policy, problem, time_limit_s=_LIMIT_S)
             if solution.status != "optimal":
                 raise SolveError(f"No proved decision in {_LIMIT_S:g} s: {solution.message}")
         return np.where(solution.X.any(axis=1), solution.X.argmax(axis=1), -1)
+
+
+def _check_constraints(policy: Policy, problem: Instance) -> None:
+    """Refuse bounds on what is held at once: who holds GPUs is not in the problem."""
+    stated = stated_resources(policy, problem).stated if states_constraints(policy) else ()
+    if stated:
+        raise InputError(
+            f"Policy {policy.label!r} bounds what jobs hold at once ({', '.join(stated)}), which "
+            f"mechanism='leases' cannot keep: a policy that places gangs is asked about the jobs "
+            f"that wait, not about those that hold GPUs. Leave the constraint out."
+        )
 
 
 class _Round:

@@ -12,6 +12,7 @@ from apportion.mechanism.devices import Devices
 from apportion.mechanism.offers.candidates import accepts_from_s, next_acceptance_s
 from apportion.mechanism.priorities import Candidates, time_at_start
 from apportion.mechanism.scheduler import NOBODY
+from apportion.mechanism.shares import NO_PAIRS
 from apportion.resumable import Resumable
 from apportion.sim.network.pace import placings_of
 from apportion.sim.resolve import Resolver, Solves
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from apportion.mechanism.offers.leased_jobs import LeasedJobs
     from apportion.mechanism.offers.rules import Rule
     from apportion.mechanism.scheduler import GangProgress
-    from apportion.mechanism.shares import Shares
+    from apportion.mechanism.shares import Resources, Shares
     from apportion.policies import Instance, Policy
     from apportion.sim.about import AboutRun
     from apportion.sim.beliefs import Believed
@@ -82,9 +83,12 @@ class TieredResolver(Resolver):
                 f"sharing."
             )
         self._options = options
-        times = resolve_seconds, resolve_every
-        posed = pose or options.pose
-        super().__init__(policy, *times, options.table, options.believed, posed, late_s=late_s)
+        table, believed, posed = options.table, options.believed, pose or options.pose
+        super().__init__(
+            *(policy, resolve_seconds, resolve_every, table, believed, posed),
+            late_s=late_s,
+            constraints="in each decision",
+        )
 
     @property
     def _counted(self) -> JobTable:
@@ -94,6 +98,15 @@ class TieredResolver(Resolver):
         """Return the shares of the jobs that are there, at each option."""
         self.jobs.active = self._options.told.active
         return super().solve(now_s)
+
+    def resources(self, now_s: float, for_s: float, pairs: Ints = NO_PAIRS) -> Resources:
+        """Return what gangs may hold at once; at a tier at least what they hold at tighter ones."""
+        self.jobs.active = self._options.told.active
+        found = super().resources(now_s, for_s, pairs)
+        rows, options, each = found.usage.shape
+        by_tier = found.usage.reshape(rows, options // len(TIERS), len(TIERS), each)
+        most = np.maximum.accumulate(by_tier, axis=2).reshape(found.usage.shape)
+        return found._replace(usage=most)
 
     def observe(self, ran: GangProgress) -> Ints:
         """Learn from what ran; return the jobs whose believed speeds moved."""
@@ -180,6 +193,8 @@ class TierShares(Resumable):
         Jobs, whole racks, each of one accelerator type, and what slows gangs down.
     lease_s
         Length of a lease, seconds.
+    pause_s
+        Most seconds from its end until its GPUs are free.
     resolve_seconds, resolve_every
         Least and most time between two solves, seconds, as in `apportion.sim.resolve.Resolver`.
     rule
@@ -208,11 +223,13 @@ class TierShares(Resumable):
         network: NetworkModel,
         *,
         lease_s: float,
+        pause_s: float,
         resolve_seconds: float,
         resolve_every: float | None,
         rule: Rule | None = None,
     ) -> None:
-        self._policy, self._lease_s, self._rule = policy, lease_s, rule
+        self._policy, self._rule = policy, rule
+        self._lease_s, self._pause_s = lease_s, pause_s
         placings, layout = placings_of(cluster, network), Devices.of(cluster).layout
 
         def slowdown_at(job: int, held: Held) -> float:
@@ -245,6 +262,8 @@ class TierShares(Resumable):
         opened = waiting.fits
         if self._rule is not None:
             opened = opened & (accepts_from_s(self._rule, waiting) <= now_s)
+        if self.resolver.bounds:
+            opened = opened & self._within(now_s, waiting)
         pair = self._most_owed(waiting, opened)
         if pair is None and "leaves_gpus_idle" not in self._policy.traits:
             pair = self._least_served(waiting, opened)
@@ -278,6 +297,19 @@ class TierShares(Resumable):
         super().restore(state)
         self._fastest = _at_fastest_tier(self._table.speed)
         self._wanted = Candidates.of(self._target, self._table.speed, self._owed)
+
+    def _within(self, now_s: float, waiting: WaitingJobs) -> Bools:
+        """Tell which options leave all that is held as the policy states, shape (waiting, options).
+
+        To the end of a lease, and until its GPUs are free: so whatever is held then is within what
+        is stated for then.
+        """
+        resources = self.resolver.resources(now_s, self._lease_s + self._pause_s)
+        records, usage = waiting.records, resources.usage
+        holds = ~records.waiting[resources.jobs]
+        held = usage[holds, records.option(resources.jobs[holds])]
+        here = np.searchsorted(resources.jobs, waiting.job)
+        return np.asarray((usage[here] <= resources.left(held)).all(axis=2))
 
     def _look(self) -> None:
         """See whether jobs have come or gone since the last solve, or are believed otherwise."""

@@ -87,6 +87,7 @@ JOB_COLUMNS: Mapping[str, JobColumn] = {
     ),
     "duration_s": JobColumn("duration recorded in the trace, seconds", optional=True),
     "elapsed_s": JobColumn("seconds since the job arrived"),
+    "now_s": JobColumn("the time, the same for all jobs, seconds"),
     "count": JobColumn("identical jobs that the row stands for", "count", 1),
     "isolated_elapsed_s": JobColumn(
         "seconds that the steps done so far would have taken in an isolated 1/n share"

@@ -101,3 +101,21 @@ def test_the_short_way_for_candidates_that_all_fit_equals_the_plain_loop(
     assert chosen.tolist() == expected
     assert left.tolist() == [free[0] - gpus[chosen].sum()]
     assert taken.tolist() == [job == 3 or job in {slots[k] for k in expected} for job in range(4)]
+
+
+@pytest.mark.parametrize("members", [1, 2])
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_resources_beside_the_gpus_are_like_the_gpus(data: st.DataObject, members: int) -> None:
+    """GPUs of one type, told as a resource beside plenty of others, choose as they do."""
+    slots, _, gpus, free, jobs = data.draw(cases(members))
+    types, few = [0] * len(gpus), free[:1]
+    expected, left, taken = run((slots, types, gpus, few, jobs), 1000)
+    rows = np.array(slots, dtype=np.intp).reshape(-1, members)
+    room, busy, beside = np.array([10**6]), np.zeros(jobs, dtype=bool), np.array(few, dtype=float)
+    units = np.array(gpus, dtype=float)[:, None]
+    kinds, sizes = np.zeros(len(gpus), dtype=np.intp), np.array(gpus, dtype=np.intp)
+    chosen = select(rows, kinds, sizes, room, busy, beside=(units, beside))
+    assert chosen.tolist() == expected
+    assert beside.tolist() == left
+    assert busy.tolist() == taken

@@ -48,6 +48,7 @@ def record_of(run: Run, given: Mapping[str, Any]) -> dict[str, Any]:
             for name, value in run.settings.items()
         },
         **{name: getattr(run, name) for name in _FIGURES},
+        "on_average": [*run.on_average],
     }
 
 
@@ -86,6 +87,7 @@ def run_of(
         settings=settings,
         tables=tables,
         **{name: record[name] for name in _FIGURES},
+        on_average=tuple(record["on_average"]),
     )
 
 

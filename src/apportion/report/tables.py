@@ -212,13 +212,19 @@ def human_table(
 
 
 def _doubt(summary: pd.DataFrame) -> str:
-    """Say which policies had solves that were not certified, and how many."""
-    if "uncertified_solves" not in summary:
-        return ""
-    doubtful = summary[summary["uncertified_solves"] > 0]
-    counts = zip(doubtful["policy"], doubtful["uncertified_solves"], strict=True)
-    named = ", ".join(f"{policy} {count:.0f}" for policy, count in counts)
-    return f"Not certified as optimal, solves: {named}." if named else ""
+    """Say which policies had solves not certified, or constraints that single rounds may exceed."""
+    said = []
+    if "uncertified_solves" in summary:
+        doubtful = summary[summary["uncertified_solves"] > 0]
+        counts = zip(doubtful["policy"], doubtful["uncertified_solves"], strict=True)
+        named = ", ".join(f"{policy} {count:.0f}" for policy, count in counts)
+        said += [f"Not certified as optimal, solves: {named}."] if named else []
+    if "kept_on_average" in summary:
+        some = summary[summary["kept_on_average"].fillna("") != ""]
+        each = zip(some["policy"], some["kept_on_average"], strict=True)
+        named = "; ".join(dict.fromkeys(f"{policy}: {labels}" for policy, labels in each))
+        said += [f"Kept on average, not in each round: {named}."] if named else []
+    return " ".join(said)
 
 
 def longest_time_s(summary: pd.DataFrame) -> float:

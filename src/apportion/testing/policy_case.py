@@ -63,6 +63,7 @@ class PolicyCase:
                 "time_limit_s": 2.0 * steps / speed.max(axis=1),
                 "duration_s": 1.5 * steps / speed.max(axis=1),
                 "elapsed_s": elapsed_s,
+                "now_s": 7200.0,
                 "count": 1,
                 "isolated_elapsed_s": elapsed_s * rng.uniform(0.5, 1.5, jobs),
                 "network_priority": rng.choice([0.0, 0.2, 0.5, 1.0], jobs),

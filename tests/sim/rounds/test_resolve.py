@@ -11,7 +11,7 @@ from tests.seeds import ranges_of_seeds, sampled
 import apportion as ap
 from apportion.policies import BUILT_IN, Makespan, MaxMinFairness, Policy
 from apportion.policies.base import depends_on_time
-from apportion.sim.standing import StandingClasses
+from apportion.sim.solves.standing import StandingClasses
 
 POLICIES = ("max_min_fairness", "max_min_fairness_agnostic", "max_total_throughput")
 

@@ -1,0 +1,245 @@
+"""What a policy's own constraints say about what is held at once: resources of each decision.
+
+A constraint bounds shares of time, and shares are averages. What it says of an instant can be read
+off it where it is linear: while a row runs under an option its share there is 1, so a bound on a
+sum over several jobs, with no coefficient below 0, bounds what those that run hold together. The
+coefficient is what the row holds of a resource, the right-hand side how much there is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from cvxpy.constraints import Equality, Inequality
+from scipy import sparse
+
+from apportion.policies.base import Policy
+from apportion.policies.problem import Problem
+from apportion.policies.solving.pairs import add_pairs
+from apportion.policies.solving.rows import believed
+from apportion.ties import EXACT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import cvxpy as cp
+    from numpy.typing import NDArray
+
+    from apportion.policies.instance import Instance
+    from apportion.policies.solving.pairs import PairTable
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
+    Bools = NDArray[np.bool_]
+    OfEachJob = dict[tuple[int, int], bool]
+
+__all__ = ["StatedResources", "stated_resources", "states_constraints"]
+
+_ROUNDING = 1e-12
+"""Numbers of this part of the largest one beside them are its rounding errors."""
+
+
+class StatedResources(NamedTuple):
+    """What rows hold of the resources that constraints state, and how much there is.
+
+    Attributes
+    ----------
+    usage
+        Units that a row holds while it runs under an option, shape (rows, options, resources).
+    capacity
+        Units that there are of each, shape (resources,).
+    names
+        Labels of their constraints. What all rows fit at once is left out.
+    on_average
+        Labels of the constraints that shares keep and single instants need not.
+    stated
+        Labels of the others.
+    """
+
+    usage: Floats
+    capacity: Floats
+    names: tuple[str, ...] = ()
+    on_average: tuple[str, ...] = ()
+    stated: tuple[str, ...] = ()
+
+    @property
+    def exceeded(self) -> Bools:
+        """Where a row by itself holds more than there is, shape (rows, options, resources)."""
+        return self.usage > self.capacity * (1 + EXACT)
+
+
+def states_constraints(policy: Policy) -> bool:
+    """Whether a policy has constraints of its own; none of the package's is over resources."""
+    return not policy._built_in and type(policy).constraints is not Policy.constraints
+
+
+def stated_resources(
+    policy: Policy,
+    instance: Instance,
+    pairs: PairTable | None = None,
+    only: Ints | None = None,
+    known: OfEachJob | None = None,
+) -> StatedResources:
+    """Read the resources off a policy's own constraints.
+
+    Kept at each instant is an upper bound on a sum over several jobs, linear in X alone with
+    coefficients >= 0, and ``== 0``, which says that nobody is ever there. All others hold on
+    average: lower bounds and other equalities, what has variables of its own or is not linear,
+    bounds on each job by itself, which are about the time that it has, and what a policy marks by
+    `Problem.on_average`.
+
+    Parameters
+    ----------
+    instance
+        Jobs, each a row by itself.
+    pairs, only
+        How fast jobs are beside each other, and places of those two by two that are rows as well,
+        behind the others, shape (pairs, 2).
+    known
+        Which constraints, by how many there are and the place of each, are about each job by
+        itself; added to. What constraints are about does not change with the jobs.
+    """
+    known = {} if known is None else known
+    limits, rows = _limits(policy, believed(policy, instance)), np.arange(instance.rows)
+    of_each = _each_job_by_itself(policy, instance, limits, known)
+    many = instance.rows
+    if pairs is not None and only is not None and len(only):
+        extended, there = add_pairs(instance, pairs, only)
+        places = {pair: many + place for place, pair in enumerate(map(tuple, only.tolist()))}
+        behind = [places[pair] for pair in map(tuple, there.tolist())]
+        rows, many = np.append(rows, np.array(behind, dtype=np.intp)), many + len(only)
+        limits = _limits(policy, believed(policy, extended))
+        if len(limits) != len(of_each):  # one for each row
+            of_each = [True] * len(limits)
+    return _gathered(limits, of_each, rows, (many, instance.options))
+
+
+def _gathered(
+    limits: Sequence[_Limit], of_each: Sequence[bool], rows: Ints, shape: tuple[int, int]
+) -> StatedResources:
+    """Make a resource of each bound that is kept, for `rows` of so many; of all ``== 0`` one."""
+    average, stated, barred = set[str](), dict[str, None](), np.zeros(shape)
+    usage: list[Floats] = []
+    capacity, names = list[float](), list[str]()
+    for limit, each in zip(limits, of_each, strict=True):
+        if limit.averaged or (each and limit.exceeded()):
+            average.add(limit.name)
+        if limit.kept.size and not each:
+            stated[limit.name] = None
+        for bound in () if each else limit.kept.tolist():
+            units = np.zeros(shape)
+            units[rows] = limit.A[[bound]].toarray().reshape((rows.size, -1), order="F")
+            if limit.b[bound] == 0:
+                barred += units
+            elif units.max(axis=1).sum() > limit.b[bound]:
+                usage, names = [*usage, units], [*names, limit.name]
+                capacity.append(float(limit.b[bound]))
+    if barred.any():
+        usage, capacity, names = [*usage, barred], [*capacity, 0.0], [*names, "== 0"]
+    held = np.stack(usage, axis=2) if usage else np.zeros((*shape, 0))
+    labels = tuple(names), tuple(sorted(average)), tuple(stated)
+    return StatedResources(held, np.array(capacity), *labels)
+
+
+class _Limit(NamedTuple):
+    """A constraint as ``A @ vec(X) <= b``, X by columns; without rows if it is of another kind.
+
+    Attributes
+    ----------
+    name
+        Its label.
+    A, b
+        Coefficients and bounds, shapes (bounds, rows * options) and (bounds,).
+    equal
+        Whether it is an equality.
+    kept
+        Places of the bounds that can be kept at each instant.
+    averaged
+        Whether there are others, or the policy says that all hold on average.
+    """
+
+    name: str
+    A: sparse.csr_array
+    b: Floats
+    equal: bool
+    kept: Ints
+    averaged: bool
+
+    def of_each_job(self, rows: int) -> bool:
+        """Whether every bound is on one job at most, where X has so many rows, a job each."""
+        cells = self.A.tocoo()
+        touched = sparse.coo_array(
+            (np.ones(cells.nnz), (cells.coords[0], cells.coords[1] % rows)),
+            shape=(self.b.size, rows),
+        ).tocsr()  # which adds up what is there twice
+        return bool(np.diff(touched.indptr).max(initial=0) == 1)
+
+    def exceeded(self) -> bool:
+        """Whether some job by itself, while it runs, is above a bound."""
+        most = self.A[self.kept].max(axis=1).toarray()
+        return bool((most > self.b[self.kept] * (1 + EXACT)).any())
+
+
+def _limits(policy: Policy, instance: Instance) -> list[_Limit]:
+    """State the constraints of a policy, and take them apart."""
+    p = Problem(instance)
+    p.X.value = np.zeros(p.X.shape)
+    stated = policy.constraints(p)
+    return [_limit(p, each, f"constraint {place}") for place, each in enumerate(stated)]
+
+
+def _limit(p: Problem, constraint: cp.Constraint | bool, name: str) -> _Limit:
+    """Take a constraint apart; one that does not concern X bounds nothing."""
+    none = sparse.csr_array((0, p.X.size)), np.zeros(0), False, np.zeros(0, dtype=np.intp)
+    variables = [] if isinstance(constraint, bool) else constraint.variables()
+    if isinstance(constraint, bool) or all(each is not p.X for each in variables):
+        return _Limit(name, *none, averaged=False)
+    name, kind = constraint.label or name, isinstance(constraint, Equality | Inequality)
+    if not kind or len(variables) > 1 or not constraint.expr.is_affine():
+        return _Limit(name, *none, averaged=True)
+    A = sparse.csr_array(constraint.expr.grad[p.X].T)
+    b = -np.ravel(constraint.expr.value, order="F").astype(float)
+    noise = _ROUNDING * np.abs(A.data).max(initial=0.0)
+    A.data[np.abs(A.data) <= noise], b[np.abs(b) <= noise] = 0.0, 0.0
+    A.eliminate_zeros()
+    least, most = A.min(axis=1).toarray(), A.max(axis=1).toarray()
+    equal = isinstance(constraint, Equality)
+    if equal:
+        A = sparse.csr_array(A * np.where(most <= 0, -1.0, 1.0)[:, None])
+        kept = ((least >= 0) | (most <= 0)) & (b == 0)
+    else:
+        kept = (least >= 0) & (b >= 0)
+    idle = np.zeros_like(kept) if equal else (most <= 0) & (b >= 0)
+    marked = constraint.id in p.averaged
+    return _Limit(
+        name,
+        *(A, b, equal),
+        none[3] if marked else np.flatnonzero(kept),
+        averaged=marked or not (kept | idle).all(),
+    )
+
+
+def _each_job_by_itself(
+    policy: Policy, instance: Instance, limits: Sequence[_Limit], known: OfEachJob
+) -> list[bool]:
+    """Tell which constraints are about the time of each job, and none about what several hold.
+
+    Where there is only one job of a user now, a bound on what the user holds looks like one on the
+    job: so constraints are looked at where every job has a twin as well.
+    """
+    alone = [not each.equal and each.of_each_job(instance.rows) for each in limits]
+    places = [(len(limits), place) for place in range(len(limits))]
+    open_ = [
+        each
+        for each, one, limit in zip(places, alone, limits, strict=True)
+        if one and limit.kept.size and each not in known
+    ]
+    if open_:
+        twice = np.tile(np.arange(instance.rows), 2)
+        twins = instance.subset(twice, np.ones(twice.size))
+        beside = _limits(policy, believed(policy, twins))
+        for each in open_:  # of a list with one for each job there are twice as many
+            of_each = len(beside) != len(limits) or beside[each[1]].of_each_job(twice.size)
+            known[each] = of_each
+    return [one and known.get(each, True) for each, one in zip(places, alone, strict=True)]

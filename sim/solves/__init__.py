@@ -1,0 +1,1 @@
+"""What is kept from solve to solve of a policy, and what its constraints say of each instant."""
