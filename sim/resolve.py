@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,18 +14,19 @@ from apportion.mechanism.shares import NO_PAIRS, Shares
 from apportion.policies import Instance, solve_instance
 from apportion.policies.base import depends_on_time
 from apportion.resumable import Resumable, packed
+from apportion.sim.solves.asked import Solves
 from apportion.sim.solves.own_constraints import OwnConstraints
 from apportion.sim.solves.standing import StandingClasses
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.scheduler import GangProgress
     from apportion.mechanism.shares import Resources
-    from apportion.policies import Policy, Solution
+    from apportion.policies import Policy
     from apportion.sim.beliefs import Believed
     from apportion.sim.solves.own_constraints import Kept
 
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     Ints = NDArray[np.intp]
     Pose = Callable[[Ints, Mapping[str, Floats]], Instance]
 
-__all__ = ["Resolver", "Solves"]
+__all__ = ["Resolver"]
 
 
 _PERIOD_S = 3600.0
@@ -253,58 +252,3 @@ def _check(shares: Floats, shape: tuple[int, ...]) -> None:
         raise SolveError(f"The shares have the shape {shares.shape} instead of {shape}.")
     if not np.isfinite(shares).all():
         raise SolveError(f"{np.count_nonzero(~np.isfinite(shares))} shares are not finite.")
-
-
-class Solves(Resumable):
-    """How often a policy was asked, how long that took, and how many answers are in doubt.
-
-    Parameters
-    ----------
-    policy
-        Name of the policy.
-
-    Attributes
-    ----------
-    count
-        How often it was asked.
-    seconds
-        Real time that it took, seconds.
-    uncertified
-        Solves whose result is not certified to be as good as was asked for.
-    on_average
-        Labels of constraints of the policy's own that are kept on average only.
-    """
-
-    kept = ("count", "seconds", "uncertified", "on_average")
-
-    def __init__(self, policy: str) -> None:
-        self._policy = policy
-        self.count, self.seconds, self.uncertified = 0, 0.0, 0
-        self.on_average: set[str] = set()
-
-    @contextmanager
-    def at(self, now_s: float, jobs: int) -> Iterator[None]:
-        """Count what is asked inside; errors get a note of the policy, the time and the jobs."""
-        started = time.perf_counter()
-        try:
-            yield
-        except Exception as error:
-            at = f"at {now_s:.0f} s of the simulation for {jobs} jobs"
-            error.add_note(f"while solving {self._policy!r} {at}")
-            raise
-        self.count += 1
-        self.seconds += time.perf_counter() - started
-
-    def noted(self, solution: Solution) -> Solution:
-        """Return a solution, counted if it is in doubt."""
-        self.uncertified += solution.status != "optimal"
-        return solution
-
-    def figures(self) -> dict[str, Any]:
-        """Return them as a `Run` calls them."""
-        return {
-            "policy_seconds": self.seconds,
-            "solves": self.count,
-            "uncertified": self.uncertified,
-            "on_average": tuple(sorted(self.on_average)),
-        }

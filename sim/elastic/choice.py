@@ -11,7 +11,7 @@ from apportion.policies.problem import Problem
 from apportion.policies.whole.values import fair_throughput, reallocation_factor
 from apportion.resumable import Resumable
 from apportion.sim.elastic.starvation import StarvationWatch
-from apportion.sim.resolve import Solves
+from apportion.sim.solves.asked import Solves
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -15,7 +15,7 @@ from apportion.mechanism.scheduler import NOBODY
 from apportion.mechanism.shares import NO_PAIRS
 from apportion.resumable import Resumable
 from apportion.sim.network.pace import placings_of
-from apportion.sim.resolve import Resolver, Solves
+from apportion.sim.resolve import Resolver
 from apportion.sim.tiers.tier_problem import TierOptions
 from apportion.sim.tiers.tier_speeds import seen_slowdowns, tier_slowdowns
 from apportion.ties import OWED_S, first_of
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from apportion.sim.beliefs import Believed
     from apportion.sim.network import NetworkModel
     from apportion.sim.resolve import Pose
+    from apportion.sim.solves.asked import Solves
     from apportion.sim.workload import Workload
 
     Floats = NDArray[np.float64]

@@ -150,7 +150,8 @@ def test_pairs_count_as_the_constraint_says(seeds: range) -> None:
     together = 0
     for seed in seeds:
         (load, cluster), rng = drawn(seed), np.random.default_rng(seed)
-        speed, keys = load.throughputs.to_numpy(), load.throughputs.index
+        speed = load.throughputs.to_numpy()
+        keys = pd.MultiIndex.from_tuples(load.throughputs.index, names=["job_type", "scale_factor"])
         scale = keys.get_level_values("scale_factor").to_numpy()
         part = rng.uniform(0.4, 1, (len(keys), len(keys), 1)) * (scale[:, None] == scale)[..., None]
         own = speed[:, None] * part * (speed > 0)
@@ -163,7 +164,7 @@ def test_pairs_count_as_the_constraint_says(seeds: range) -> None:
                 return float(job.user == user)
 
             assert excess(run, mine, policy.jobs) <= HAIR, (seed, user)
-        together += run.schedule.duplicated(["accelerator", "devices", "start_s"]).sum()
+        together += int(run.schedule.duplicated(["accelerator", "devices", "start_s"]).sum())
     assert together > 100
 
 
