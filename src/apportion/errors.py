@@ -58,6 +58,7 @@ def written(value: object) -> str:
 
 def _may_mean(given: str, known: str) -> bool:
     """Tell whether one name can be a slip for another: ``a100`` is none for ``v100``."""
+    known = known.strip("'\"")
     return min(len(given), len(known)) > _SHORT or given[:1].lower() == known[:1].lower()
 
 
@@ -80,7 +81,7 @@ def unknown_name(
     known = {str(candidate): candidate for candidate in valid}
     names = list(known)
     near = written(name).strip("'\"") if not isinstance(name, str) else name[:_MOST_LETTERS]
-    close = difflib.get_close_matches(near, names[:_MOST_COMPARED], n=1, cutoff=0.6)
+    close = difflib.get_close_matches(near, names[:_MOST_COMPARED], n=1, cutoff=0.5)
     meant = written(known[close[0]]) if close else written(name)
     hint = f" Did you mean {meant}?" if meant != written(name) and _may_mean(near, close[0]) else ""
     more = f", ... ({len(names)} in all)" if len(names) > _MOST_NAMES else ""

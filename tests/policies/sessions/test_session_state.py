@@ -224,7 +224,7 @@ def test_options_of_tiers_come_as_jobs_bring_them() -> None:
         (lambda d: {**d, "format": "x"}, "format"),
         (lambda d: {k: v for k, v in d.items() if k != "policy"}, "no 'policy'"),
         (lambda d: {**d, "throughputs": [[1.0] * 9]}, "more throughputs"),
-        (lambda d: {**d, "policy": {"name": "max_min", "options": {}}}, "Unknown policy"),
+        (lambda d: {**d, "policy": {"name": "max_mim", "options": {}}}, "Unknown policy"),
         (lambda d: {**d, "facts": 3}, "do not fit"),
         (lambda d: {**d, "jobs": ["a", "a"]}, "do not fit"),
     ],

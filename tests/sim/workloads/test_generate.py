@@ -162,7 +162,7 @@ def test_accelerators_select_columns() -> None:
         ({"weights": {0: 1.0}}, "weight"),
         ({"durations": "phily"}, "'phily'. Did you mean 'philly'"),
         ({"deadlines": "sometimes"}, "Valid: none, gavel"),
-        ({"accelerators": ["a100"]}, "'a100'. Did you mean 'v100'"),
+        ({"accelerators": ["a100"]}, "'a100'. Valid: v100"),
         ({"reference": "h100"}, "reference accelerator 'h100'"),
     ],
 )
