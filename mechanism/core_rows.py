@@ -6,15 +6,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from apportion.mechanism.past import told_otherwise
 from apportion.mechanism.scheduler import Gangs
 from apportion.mechanism.shares import NO_PAIRS
 from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from apportion.mechanism.core import RoundCore
     from apportion.mechanism.gang_round import GangRound
+    from apportion.mechanism.past import Past
     from apportion.mechanism.shares import Resources, Shares
 
     Floats = NDArray[np.float64]
@@ -52,6 +56,48 @@ class CoreRows(Resumable):
         self.first = np.append(self.first, jobs)
         self.second = np.append(self.second, np.full(jobs.size, _NOBODY))
         self._describe()
+
+    def take_over(self, past: Past, models: Sequence[str]) -> None:
+        """Begin in the middle: who runs, for how long each has run, and what is owed.
+
+        `models` are what all jobs train.
+
+        Raises
+        ------
+        InputError
+            If what is owed is told by other options than shares are of.
+        """
+        core = self.core
+        pairs = sorted({*past.owed_by_pair, *(jobs for jobs in past.held if len(jobs) > 1)})
+        row_of: dict[tuple[int, ...], int] = {
+            (job,): row for row, job in enumerate(self.first.tolist())
+        }
+        core.served += past.alone_s[self.first]
+        owed = past.owed_s[self.first]
+        if pairs:
+            jobs = np.array(pairs, dtype=np.intp)
+            rows = [row_of[pair[:1]] for pair in pairs]
+            core.append(np.zeros((len(pairs), core.kind.size)), core.scale[rows])
+            row_of |= {pair: len(row_of) + place for place, pair in enumerate(pairs)}
+            self.first, self.second = (
+                np.append(each, jobs[:, place])
+                for place, each in enumerate((self.first, self.second))
+            )
+            self._describe()
+            none = np.zeros(owed.shape[1])
+            owed = np.vstack([owed, *(past.owed_by_pair.get(pair, none) for pair in pairs)])
+        if not owed.any():
+            owed = np.zeros_like(core.received)
+        if owed.shape != core.received.shape:
+            raise told_otherwise("owed", core.kind.size > core.capacity.size)
+        core.received -= owed  # what the first shares begin with
+        for members, (kind, devices) in past.held.items():
+            row = row_of[members]
+            gang, columns = int(core.ids[row]), core.kind.size // core.capacity.size
+            core.placer.devices.hold(gang, kind, devices)
+            core.placer.remember(gang, models[members[0]])
+            tier = core.placer.devices.tier(gang) if columns > 1 else 0
+            core.last_type[row] = kind * columns + tier
 
     def aim(self, active: Ints, shares: Shares, scale: Ints) -> None:
         """Set the shares of the active jobs and of pairs of them; `scale` is of all jobs."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from apportion.mechanism.scheduler import Decision, Gangs
+from apportion.mechanism.scheduler import NOBODY, Decision, Gangs
 from apportion.mechanism.shares import Shares
 from apportion.resumable import Resumable
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.mechanism.job_table import JobTable
+    from apportion.mechanism.past import Past
     from apportion.mechanism.scheduler import Event
     from apportion.mechanism.shares import Sharing
 
@@ -49,6 +50,13 @@ class Exactly(Resumable):
         self._jobs, self._sharing = jobs, sharing
         self._shares = Shares.none(jobs.capacity.size)
         self._active: Ints = jobs.active
+
+    def take_over(self, past: Past) -> Ints:
+        """Begin in the middle: nobody has devices, and shares are found at once."""
+        self._active = self._jobs.active
+        self._shares = self._shares.arrive(self._active.size)
+        self._sharing.take_over(past)
+        return NOBODY
 
     def decide(self, event: Event) -> Decision:
         """Return the shares of the jobs that are here, found anew if that is due."""

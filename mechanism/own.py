@@ -12,7 +12,7 @@ import numpy as np
 
 from apportion.errors import InputError, written
 from apportion.mechanism.decider import Decider
-from apportion.mechanism.scheduler import Decision, Gangs
+from apportion.mechanism.scheduler import NOBODY, Decision, Gangs
 from apportion.own_code import answered_by
 
 if TYPE_CHECKING:
@@ -22,10 +22,12 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.about import About
     from apportion.mechanism.devices import Held
+    from apportion.mechanism.past import Past
     from apportion.mechanism.scheduler import Event
 
     Bools = NDArray[np.bool_]
     Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
 
 __all__ = ["WHOLE", "Decides", "OwnScheduler", "Watched", "is_own"]
 
@@ -145,6 +147,25 @@ class Watched:
                 self._refuse(f"has {old}, which is called {new} now")
         self.event_driven = bool(getattr(scheduler, "event_driven", True))
         self._before: dict[int, Held] = {}
+
+    def take_over(self, past: Past) -> Ints:
+        """Let it begin in the middle; who has devices has them before it is told.
+
+        Raises
+        ------
+        InputError
+            If somebody has devices, and it has no ``take_over``.
+        """
+        about = self._about
+        if not hasattr(self._own, "take_over"):
+            if past.held:
+                self._refuse("has no take_over(past), by which it would hear who runs already")
+            return about.jobs.active
+        for (job,), (kind, devices) in past.held.items():
+            about.devices.devices.hold(job, kind, devices)
+            self._before[job] = about.devices.held[job]
+        arrived = self._own.take_over(past)
+        return NOBODY if arrived is None else np.asarray(arrived, dtype=np.intp)
 
     def decide(self, event: Event) -> Decision | None:
         """Ask it, and check what it says."""

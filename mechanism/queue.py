@@ -10,7 +10,7 @@ import numpy as np
 from apportion.errors import InputError, written
 from apportion.mechanism.decider import Decider
 from apportion.mechanism.own import WHOLE
-from apportion.mechanism.scheduler import Decision
+from apportion.mechanism.scheduler import NOBODY, Decision
 from apportion.own_code import answered_by
 from apportion.resumable import Resumable
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.about import About
     from apportion.mechanism.job_table import JobTable
+    from apportion.mechanism.past import Past
     from apportion.mechanism.scheduler import Event
 
     Ints = NDArray[np.intp]
@@ -86,6 +87,13 @@ class InQueue(Resumable):
         self.name = f"Scheduler {decider.label!r}"
         self._decider, self._jobs, self._devices = decider, about.jobs, about.devices
         self._lost_s, self._ids = about.lost_s, about.ids
+
+    def take_over(self, past: Past) -> Ints:
+        """Begin in the middle: all that it goes by is who has devices, and the job table."""
+        for (job,), (kind, devices) in past.held.items():
+            self._devices.devices.hold(job, kind, devices)
+            self._devices.remember(job, self._jobs.job_type[job])
+        return NOBODY
 
     def decide(self, event: Event) -> Decision:
         """Serve the jobs, those that run included."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.gang_round import GangRound
     from apportion.mechanism.job_table import JobTable
+    from apportion.mechanism.past import Past
     from apportion.mechanism.placement import Placer
     from apportion.mechanism.scheduler import Event, GangProgress
     from apportion.mechanism.shares import Sharing
@@ -96,6 +97,15 @@ class InRounds(Resumable):
         self._rows = self._columns = NOBODY  # of the gangs of the round under way
         self._steady_s = -np.inf
         self._same_s = np.inf
+
+    def take_over(self, past: Past) -> Ints:
+        """Begin in the middle, with shares that are to be found anew."""
+        jobs, sharing = self._jobs, self._sharing
+        speed, scale = sharing.speed(jobs.active), jobs.scale[jobs.active]
+        self._core_rows.arrive(jobs.active, speed, scale)
+        self._core_rows.take_over(past, jobs.job_type)
+        sharing.take_over(past)
+        return NOBODY
 
     def decide(self, event: Event) -> Decision:
         """Choose the gangs of the next round."""

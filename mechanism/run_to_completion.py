@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from apportion.mechanism.gates import Gate
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.orders import Order
+    from apportion.mechanism.past import Past
     from apportion.mechanism.placement import Placer
     from apportion.mechanism.scheduler import Event
     from apportion.mechanisms import Iterations
@@ -167,6 +168,16 @@ class RunToCompletion(Resumable):
     def __post_init__(self) -> None:
         self.name = f"Scheduler {self.decider.label!r}"
         self._turn = turns_of(self.decider.order)
+
+    def take_over(self, past: Past) -> Ints:
+        """Begin in the middle: who has GPUs keeps them."""
+        for (job,), (kind, devices) in past.held.items():
+            memory_gb = float(self.needs.memory_gb[job])
+            self.devices.devices.hold(job, kind, devices, memory_gb)
+            self.devices.remember(job, self.jobs.job_type[job])
+            self._option[job] = kind
+        self._waiting = [job for job in self.jobs.active.tolist() if job not in self._option]
+        return NOBODY
 
     def decide(self, event: Event) -> Decision:
         """Free what is done, and place whoever fits, in the order."""

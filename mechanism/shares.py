@@ -12,6 +12,7 @@ from apportion.ties import EXACT
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from apportion.mechanism.past import Past
     from apportion.mechanism.scheduler import GangProgress
 
     Floats = NDArray[np.float64]
@@ -132,6 +133,10 @@ class Sharing(Resumable, Protocol):
 
         Steps/s or any measure of it, 0 where they cannot run, shape (jobs, types).
         """
+        ...
+
+    def take_over(self, past: Past) -> None:
+        """Begin in the middle: shares are to be found at once."""
         ...
 
     def observe(self, ran: GangProgress) -> Ints:

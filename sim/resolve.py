@@ -14,7 +14,7 @@ from apportion.mechanism.shares import NO_PAIRS, Shares
 from apportion.policies import Instance, solve_instance
 from apportion.policies.base import depends_on_time
 from apportion.resumable import Resumable, packed
-from apportion.sim.solves.asked import Solves
+from apportion.sim.solves.asked import Answer, Solves
 from apportion.sim.solves.own_constraints import OwnConstraints
 from apportion.sim.solves.standing import StandingClasses
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.mechanism.job_table import JobTable
+    from apportion.mechanism.past import Past
     from apportion.mechanism.scheduler import GangProgress
     from apportion.mechanism.shares import Resources
     from apportion.policies import Policy
@@ -96,7 +97,7 @@ class Resolver(Resumable):
         self.resolve_every = resolve_every
         self.jobs, self.believed, self._pose = jobs, believed, pose or self._of_table
         self._late_s = late_s if "meets_deadlines" in policy.traits else 0.0
-        self.changed = False
+        self.changed = self._once = False
         self.asked = Solves(policy.label)
         self._own = OwnConstraints(policy, jobs, believed, self._columns, self._pose, constraints)
         self._last_s, self._change_s = -np.inf, np.inf
@@ -148,6 +149,11 @@ class Resolver(Resumable):
         """Learn from what ran; return the jobs whose believed speeds moved."""
         return self.believed.observe(ran.gangs, ran.rate, ran.worked_s * ran.times)
 
+    def take_over(self, past: Past) -> None:
+        """Begin in the middle: shares are to be found at once, and perhaps never again."""
+        self._running_on[:] = past.running_on
+        self.changed = self._once = True
+
     def solve(self, now_s: float) -> Shares:
         """Return the time shares of the active jobs, alone and, with space sharing, in pairs.
 
@@ -160,7 +166,7 @@ class Resolver(Resumable):
         """
         active = self.jobs.active
         with self.asked.at(now_s, active.size):
-            if self.asked.count == 0 and self.believed.fixed:
+            if self.asked.count == 0 and self.believed.fixed and not self._once:
                 self._standing = StandingClasses.of(self.policy, self.jobs, self._pose)
             self._change_s, fits = self._own.next_change_s(now_s), self._own.fits(now_s)
             self.asked.on_average |= self._own.on_average
@@ -218,8 +224,13 @@ class Resolver(Resumable):
         """Solve; return the shares, and the pairs in the last rows."""
         beside = self.believed.pairs if self.policy.space_sharing else None
         pairs = beside.table(jobs) if beside is not None else None
-        solution = self.asked.noted(solve_instance(self.policy, posed, pairs=pairs))
+        solution = solve_instance(self.policy, posed, pairs=pairs)
+        self.asked.noted(Answer(jobs, posed, solution, self._labels(posed)))
         return np.asarray(solution.X, dtype=float), solution.pairs
+
+    def _labels(self, instance: Instance) -> Mapping[str, Ints]:
+        """Return what tells options apart."""
+        return {"accelerator": instance.option_accelerator}
 
     def _earlier(self, columns: Mapping[str, Floats]) -> Floats:
         """Return deadlines that leave room for what may be lost until the next solve.

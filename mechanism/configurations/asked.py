@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.mechanism.devices import Held
+    from apportion.mechanism.past import Past
     from apportion.mechanism.scheduler import GangProgress
 
     Floats = NDArray[np.float64]
@@ -63,6 +64,10 @@ class OptionChoice(Resumable, Protocol):
 
     def choose(self, asked: Asked) -> Ints:
         """Return the place of the option of every active job, -1 for none, shape (jobs,)."""
+        ...
+
+    def take_over(self, past: Past) -> None:
+        """Begin in the middle."""
         ...
 
     def observe(self, ran: GangProgress) -> None:

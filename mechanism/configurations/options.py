@@ -76,6 +76,10 @@ class GangOptions:
         """Number of options."""
         return self.kind.size
 
+    def place(self, kind: int, gpus: int) -> int:
+        """Return the place of the option of a type with so many GPUs."""
+        return int(np.flatnonzero((self.kind == kind) & (self.gpus == gpus))[0])
+
     def largest(self, kind: int, gpus: int) -> int:
         """Return the place of the option of a type with most GPUs, up to so many; -1 for none."""
         fits = np.flatnonzero((self.kind == kind) & (self.gpus <= gpus))

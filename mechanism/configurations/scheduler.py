@@ -11,7 +11,7 @@ from apportion.mechanism.configurations.joining import Joining
 from apportion.mechanism.configurations.packing import pack
 from apportion.mechanism.configurations.resizing import grow, shrink
 from apportion.mechanism.configurations.restarts import lost_seconds
-from apportion.mechanism.scheduler import Decision
+from apportion.mechanism.scheduler import NOBODY, Decision
 from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from apportion.mechanism.configurations.options import GangOptions
     from apportion.mechanism.devices import Devices, Held
     from apportion.mechanism.job_table import JobTable
+    from apportion.mechanism.past import Past
     from apportion.mechanism.scheduler import Event
 
     Floats = NDArray[np.float64]
@@ -106,10 +107,21 @@ class InConfigurations(Resumable):
         self.restarts: Ints = np.zeros(count, dtype=np.intp)
         self.most: Ints = np.zeros(count, dtype=np.intp)
         self.ready_s: Floats = np.full(count, -np.inf)
+        self._stays: Bools = np.zeros(count, dtype=bool)
         self.intervals = 0
         self._edge_s = -np.inf
         self._in_place = restarts.kind == "edl" and not whole_nodes
         self._joining = Joining()
+
+    def take_over(self, past: Past) -> Ints:
+        """Begin in the middle: an interval begins."""
+        for (job,), (kind, devices) in past.held.items():
+            self._devices.hold(job, kind, devices)
+            self.option[job] = self._options.place(kind, len(devices))
+        self.most[:], self.restarts[:] = past.most_gpus, past.restarts
+        self._stays = past.stays
+        self._choice.take_over(past)
+        return NOBODY
 
     def decide(self, event: Event) -> Decision | None:
         """Let go of who is done; at an interval choose anew, and place whose option has changed."""
@@ -175,7 +187,7 @@ class InConfigurations(Resumable):
             self.restarts[active],
             started,
             self._restarts.believed_s[active],
-            paused & self._keep_paused,
+            paused & self._keep_paused | self._stays[active],
             self._capacity(),
         )
 

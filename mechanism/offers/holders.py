@@ -42,6 +42,10 @@ class Holders(Resumable):
         self._there: dict[int, None] = {}
         self._before: dict[int, Held] = {}  # at the last decision, but for who is done
 
+    def take_over(self, job: int, held: Held) -> None:
+        """Let a job have had these devices all the time."""
+        self._there[job], self._before[job] = None, held
+
     def begin(self, job: int) -> None:
         """Let a job have GPUs."""
         self._there[job] = None

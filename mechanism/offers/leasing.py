@@ -32,9 +32,11 @@ if TYPE_CHECKING:
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.offers.lease import Lease
     from apportion.mechanism.offers.mechanism import LeaseMechanism
+    from apportion.mechanism.past import Past
     from apportion.mechanism.scheduler import Decision, Event, GangProgress
 
     Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
 
 __all__ = ["LeaseScheduler"]
 
@@ -105,6 +107,25 @@ class LeaseScheduler(Resumable):
         self._started = [False] * told.jobs
         self._duty_cycles = DutyCycles(told.jobs)
         self.seconds, self.offers = 0.0, 0
+
+    def take_over(self, past: Past) -> Ints:
+        """Begin in the middle: leases end now, but of jobs that must stay."""
+        now_s, fleeting = past.now_s, not self._terms.keep_placement
+        for job in self._told.active.tolist():
+            waited_s = float(past.waited_s[job])
+            self._mechanism.admit(job, now_s - waited_s, self._judged_as[job])
+            self._started[job] = bool(past.gpu_s[job])
+        self._mechanism.take_over(past)
+        for (job,), held in past.held.items():
+            self._holders.take_over(job, held)
+            self._duty_cycles.work(job, now_s, np.inf, np.inf)
+            self._started[job], self._end_s[job] = True, np.inf
+            if not past.stays[job]:
+                self._end_s[job] = now_s
+                self._ends.put(now_s, End.RETURN if fleeting else End.EXPIRY, job)
+        self._expire(now_s)
+        self._change_s = now_s
+        return NOBODY
 
     def decide(self, event: Event) -> Decision | None:
         """Take in what happened, offer what is free, and end the leases that end now."""

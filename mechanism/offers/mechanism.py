@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from apportion.annotations import explained
+from apportion.cluster import TIERS
 from apportion.errors import InputError, written
 from apportion.mechanism.job_table import JobTable
 from apportion.mechanism.offers.holdings import Holdings
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from apportion.mechanism.offers.candidates import Takers
     from apportion.mechanism.offers.lease import Lease
     from apportion.mechanism.offers.scheduler import OfferScheduler
+    from apportion.mechanism.past import Past
     from apportion.mechanism.places import Placement
 
     Ints = NDArray[np.int64]
@@ -87,7 +89,7 @@ class LeaseMechanism:
         placer: Placer | None = None,
     ) -> None:
         gpus = machines_of(cluster)
-        self.size = ClusterSize.of(gpus, cluster.gpus_per_machine)
+        self.size = ClusterSize.of(gpus, cluster.gpus_per_machine, cluster.gpus_per_rack)
         on_cluster = getattr(scheduler.timers, "on_cluster", None)
         if on_cluster is not None:  # timers that hang on how many GPUs there are
             scheduler = replace(scheduler, timers=on_cluster(self.size.gpus))
@@ -272,6 +274,19 @@ class LeaseMechanism:
                 self._holdings.give_back(job)
                 moved.append(self._offering.give(job, *better))
         return moved
+
+    def take_over(self, past: Past) -> None:
+        """Begin in the middle, with jobs that are let in: who has GPUs, and how far all are."""
+        told, jobs = self.jobs.told, self.jobs
+        jobs.run_s[:, :: len(TIERS)] = told.held_s  # at which tier is no matter to anybody
+        jobs.compute_s[:] = (told.total - told.remaining) / told.speed.max(axis=1)
+        for (job,), (kind, devices) in past.held.items():
+            placement = self.placer.pools[kind].placement(devices)
+            self._offering.give(job, kind, placement, devices)
+            jobs.waiting[job] = False
+            self.placer.remember(job, told.job_type[job])
+        if hasattr(self._takers, "take_over"):
+            self._takers.take_over(past)
 
     def state(self) -> dict[str, Any]:
         """Return everything that later decisions depend on, in lists, numbers and texts."""

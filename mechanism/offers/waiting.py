@@ -38,11 +38,15 @@ class ClusterSize:
     gpus_of_type: tuple[int, ...] = ()
 
     @classmethod
-    def of(cls, gpus: Sequence[Ints], gpus_per_machine: int) -> ClusterSize:
-        """Return that of machines by type, each of shape (racks, machines per rack)."""
+    def of(
+        cls, gpus: Sequence[Ints], gpus_per_machine: int, gpus_per_rack: int | None
+    ) -> ClusterSize:
+        """Return that of machines by type, each of shape (racks, machines per rack).
+
+        There is one rack of each type if it is not told how many GPUs one has.
+        """
         of_type = tuple(int(each.sum()) for each in gpus)
-        rack = max(int(each[0].sum()) for each in gpus)
-        return cls(gpus_per_machine, rack, max(of_type), of_type)
+        return cls(gpus_per_machine, gpus_per_rack or max(of_type), max(of_type), of_type)
 
     def __post_init__(self) -> None:
         if not self.gpus_of_type:

@@ -11,13 +11,14 @@ from apportion.policies.problem import Problem
 from apportion.policies.whole.values import fair_throughput, reallocation_factor
 from apportion.resumable import Resumable
 from apportion.sim.elastic.starvation import StarvationWatch
-from apportion.sim.solves.asked import Solves
+from apportion.sim.solves.asked import Answer, Solves
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.mechanism.configurations import Asked, GangOptions
     from apportion.mechanism.job_table import JobTable
+    from apportion.mechanism.past import Past
     from apportion.mechanism.scheduler import GangProgress
     from apportion.policies import Policy
     from apportion.sim.elastic.trainers import Trainers
@@ -81,13 +82,18 @@ class PolicyChoice(Resumable):
         return option
 
     def _decided(self, asked: Asked) -> Ints:
-        return self._solved(self._posed(asked))
+        return self._solved(self._posed(asked), asked.jobs)
 
-    def _solved(self, posed: Instance) -> Ints:
-        """Return the place of the option of every row that the policy chooses, -1 for none."""
-        solution = self.asked.noted(solve_instance(self._policy, posed, group=False, gap=_GAP))
+    def _solved(self, posed: Instance, jobs: Ints) -> Ints:
+        """Return the place of the option of every job that the policy chooses, -1 for none."""
+        solution = solve_instance(self._policy, posed, group=False, gap=_GAP)
+        labels = {"accelerator": self._options.kind, "gpus": self._options.gpus}
+        self.asked.noted(Answer(jobs, posed, solution, labels))
         X = np.asarray(solution.X)
         return np.where((X > 0.5).any(axis=1), X.argmax(axis=1), -1)
+
+    def take_over(self, past: Past) -> None:
+        """Begin in the middle: all that a policy is told is in the job table."""
 
     def observe(self, ran: GangProgress) -> None:
         """Let jobs learn from what ran."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.configurations import Asked, GangOptions
     from apportion.mechanism.job_table import JobTable
+    from apportion.mechanism.past import Past
     from apportion.mechanism.scheduler import GangProgress
     from apportion.policies import Instance, Policy
     from apportion.sim.elastic.rigid import WithRigid
@@ -65,7 +66,7 @@ class LyraChoice(PolicyChoice):
             columns = {name: values[served] for name, values in posed.columns.items()}
             columns["scale_factor"] = fewest[served]
             part = self._instance(speed[served], asked, columns)
-            chosen[served] = self._solved(part)
+            chosen[served] = self._solved(part, asked.jobs[served])
         return chosen
 
     def _served(self, asked: Asked, posed: Instance, fewest: Floats) -> Bools:
@@ -154,6 +155,10 @@ class RuleChoice(PolicyChoice):
                     f"choose(jobs) must return an array of whole numbers: {valid}"
                 )
         return np.asarray(places, dtype=np.intp)
+
+    def take_over(self, past: Past) -> None:
+        """Begin in the middle: GPU-time counts from the start."""
+        self.attained[:] = past.gpu_s
 
     def observe(self, ran: GangProgress) -> None:
         """Let jobs learn, and count GPU-time, that of pauses included."""

@@ -26,6 +26,7 @@ from apportion.sim.elastic.columns import PauseColumns
 from apportion.sim.elastic.on_links import types_on_links
 from apportion.sim.elastic.rigid import WithRigid, options_for, rigid_jobs
 from apportion.sim.elastic.speeds import ElasticSpeeds, ElasticSteps, elastic_speeds
+from apportion.sim.elastic.told_goodputs import ToldGoodputs
 from apportion.sim.elastic.true_progress import TrueProgress
 from apportion.sim.elastic.with_requests import ServingTables, check_some_train, serving_side
 from apportion.sim.engine import Fluid
@@ -164,6 +165,8 @@ def elastic_parts(
     InputError
         For a job that no option holds; it is named.
     """
+    if isinstance(about.given, ToldGoodputs):
+        return _told_parts(about.given, mechanism, about, devices, sizes)
     workload: ElasticWorkload = about.given  # type: ignore[assignment]
     ordered = about.workload
     rigid = rigid_jobs(decider, workload, ordered.jobs.index)
@@ -188,6 +191,18 @@ def elastic_parts(
     return ElasticParts(trainers, options, restarts, profiles, relative)
 
 
+def _told_parts(
+    told: ToldGoodputs, mechanism: Configurations, about: AboutRun, devices: Devices, sizes: str
+) -> ElasticParts:
+    """Return the same of jobs whose goodputs are told, of which nobody measures any."""
+    names, order = devices.accelerators, about.workload.jobs.index.tolist()
+    options = GangOptions.of(devices.pools, sizes)
+    trainers: Any = told.trainers(order, options, names)
+    _check_options(about.workload, trainers)
+    restarts = _restarts(mechanism, told, about.workload.jobs["job_type"].tolist())
+    return ElasticParts(trainers, options, restarts, TrueProgress(), np.ones(len(names)))
+
+
 def _check_options(workload: Workload, trainers: WithRigid) -> None:
     """Refuse jobs that can run with no number of GPUs."""
     for place, job in enumerate(workload.jobs.index):
@@ -199,7 +214,7 @@ def _check_options(workload: Workload, trainers: WithRigid) -> None:
 
 
 def _restarts(
-    mechanism: Configurations, workload: ElasticWorkload, names: Sequence[str]
+    mechanism: Configurations, workload: ElasticWorkload | ToldGoodputs, names: Sequence[str]
 ) -> JobRestarts:
     """Return what restarts cost: by the settings, else by the workload, else as everywhere."""
     seconds = np.array([workload.restart_s.get(name, (RESTART_S, RESCALE_S)) for name in names])

@@ -188,6 +188,12 @@ class TrueState(Resumable):
         self._divided = False
         return arrived
 
+    def begin(self, remaining: Floats, isolated_s: Floats, held_s: Floats) -> None:
+        """Begin in the middle: all jobs are there, with so much left and had."""
+        self.remaining[:], self.isolated_s[:], self.held_s[:] = remaining, isolated_s, held_s
+        self._arrived = self.jobs
+        self._are_here(np.arange(self.jobs))
+
     def work(self, jobs: Ints, steps: Floats, *, times: int = 1) -> None:
         """Book steps done; `isolated_s` grows by the time they take in an isolated 1/n share.
 

@@ -4,16 +4,41 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
-    from apportion.policies import Solution
+    import numpy as np
+    from numpy.typing import NDArray
 
-__all__ = ["Solves"]
+    from apportion.policies import Instance, Solution
+
+    Ints = NDArray[np.intp]
+
+__all__ = ["Answer", "Solves"]
+
+
+class Answer(NamedTuple):
+    """What a policy was asked last, and what it answered.
+
+    Attributes
+    ----------
+    jobs
+        Numbers of the jobs, which are the rows of the problem.
+    instance, solution
+        The problem, and what came of it.
+    labels
+        What tells options apart, by name of the level, shape (options,) each: ``accelerator``
+        (place of the type), and where there are such, ``tier``, ``gpus``, ``rack`` and ``machine``.
+    """
+
+    jobs: Ints
+    instance: Instance
+    solution: Solution
+    labels: Mapping[str, Ints]
 
 
 class Solves(Resumable):
@@ -34,6 +59,8 @@ class Solves(Resumable):
         Solves whose result is not certified to be as good as was asked for.
     on_average
         Labels of constraints of the policy's own that are kept on average only.
+    last
+        What the policy answered last, if it has answered; not kept in snapshots.
     """
 
     kept = ("count", "seconds", "uncertified", "on_average")
@@ -42,6 +69,7 @@ class Solves(Resumable):
         self._policy = policy
         self.count, self.seconds, self.uncertified = 0, 0.0, 0
         self.on_average: set[str] = set()
+        self.last: Answer | None = None
 
     @contextmanager
     def at(self, now_s: float, jobs: int) -> Iterator[None]:
@@ -56,10 +84,10 @@ class Solves(Resumable):
         self.count += 1
         self.seconds += time.perf_counter() - started
 
-    def noted(self, solution: Solution) -> Solution:
-        """Return a solution, counted if it is in doubt."""
-        self.uncertified += solution.status != "optimal"
-        return solution
+    def noted(self, answer: Answer) -> None:
+        """Keep an answer, counted if it is in doubt."""
+        self.uncertified += answer.solution.status != "optimal"
+        self.last = answer
 
     def figures(self) -> dict[str, Any]:
         """Return them as a `Run` calls them."""

@@ -15,7 +15,7 @@ from apportion.policies import solve_instance
 from apportion.policies.placements.round_places import RoundPlaces, Taken
 from apportion.policies.stated_resources import stated_resources, states_constraints
 from apportion.resumable import Resumable
-from apportion.sim.solves.asked import Solves
+from apportion.sim.solves.asked import Answer, Solves
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -124,6 +124,10 @@ class RoundPlans(Resumable):
         with self.asked.at(now_s, jobs.job.size):
             _check_constraints(self._policy, problem)
             solution = solve_instance(self._policy, problem, time_limit_s=_LIMIT_S)
+            places = one.places
+            labels = {"accelerator": places.kind, "tier": places.tier}
+            labels |= {"rack": places.rack, "machine": places.machine}
+            self.asked.noted(Answer(jobs.job, problem, solution, labels))
             if solution.status != "optimal":
                 raise SolveError(f"No proved decision in {_LIMIT_S:g} s: {solution.message}")
         return np.where(solution.X.any(axis=1), solution.X.argmax(axis=1), -1)

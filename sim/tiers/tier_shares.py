@@ -10,6 +10,7 @@ from apportion.cluster import TIERS
 from apportion.errors import InputError
 from apportion.mechanism.devices import Devices
 from apportion.mechanism.offers.candidates import accepts_from_s, next_acceptance_s
+from apportion.mechanism.past import told_otherwise
 from apportion.mechanism.priorities import Candidates, time_at_start
 from apportion.mechanism.scheduler import NOBODY
 from apportion.mechanism.shares import NO_PAIRS
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from apportion.mechanism.offers import WaitingJobs
     from apportion.mechanism.offers.leased_jobs import LeasedJobs
     from apportion.mechanism.offers.rules import Rule
+    from apportion.mechanism.past import Past
     from apportion.mechanism.scheduler import GangProgress
     from apportion.mechanism.shares import Resources, Shares
     from apportion.policies import Instance, Policy
@@ -108,6 +110,15 @@ class TieredResolver(Resolver):
         by_tier = found.usage.reshape(rows, options // len(TIERS), len(TIERS), each)
         most = np.maximum.accumulate(by_tier, axis=2).reshape(found.usage.shape)
         return found._replace(usage=most)
+
+    def take_over(self, past: Past) -> None:
+        """Begin in the middle: who is on a type all the time is at some tier of it."""
+        super().take_over(past)
+        self._running_on = np.where(past.running_on < 0, -1.0, past.running_on * len(TIERS))
+
+    def _labels(self, instance: Instance) -> Mapping[str, Ints]:
+        kind = instance.option_accelerator
+        return {"accelerator": kind, "tier": np.arange(kind.size) % len(TIERS)}
 
     def observe(self, ran: GangProgress) -> Ints:
         """Learn from what ran; return the jobs whose believed speeds moved."""
@@ -280,6 +291,20 @@ class TierShares(Resumable):
         if self._rule is None:
             return due_s
         return min(due_s, next_acceptance_s(self._rule, now_s, waiting))
+
+    def take_over(self, past: Past) -> None:
+        """Begin in the middle: with what is owed, up to one lease.
+
+        Raises
+        ------
+        InputError
+            If what is owed is told by other options than shares are of.
+        """
+        owed_s = past.owed_s if past.owed_s.any() else np.zeros_like(self._owed)
+        if owed_s.shape != self._owed.shape:
+            raise told_otherwise("owed", of_tiers=True)
+        self._owed = np.clip(owed_s, -self._lease_s, self._lease_s)
+        self.resolver.take_over(past)
 
     @property
     def asked(self) -> Solves:

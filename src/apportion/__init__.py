@@ -114,6 +114,7 @@ if TYPE_CHECKING:
         serve,
         simulate,
     )
+    from apportion.sim.one_round import RoundDecision, solve_round
     from apportion.sim.shifts import SharedLinks
     from apportion.tensor import ThroughputTensor
     from apportion.testing import check_policy, check_schedule, check_scheduler
@@ -168,6 +169,7 @@ __all__ = [
     "QueueScheduler",
     "Resource",
     "Rotations",
+    "RoundDecision",
     "RoundScheduler",
     "Rounds",
     "Run",
@@ -215,6 +217,7 @@ __all__ = [
     "session",
     "simulate",
     "solve",
+    "solve_round",
     "sweep",
 ]
 

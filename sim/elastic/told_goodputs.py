@@ -1,0 +1,112 @@
+"""Elastic jobs whose goodputs are told option by option, for one decision."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from apportion.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from apportion.cluster import Cluster
+    from apportion.mechanism.configurations import GangOptions
+    from apportion.mechanism.scheduler import GangProgress
+    from apportion.sim.workload import Workload
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["ToldGoodputs", "ToldTrainers"]
+
+
+@dataclass(frozen=True, eq=False)
+class ToldGoodputs:
+    """Stands where an `ElasticWorkload` does; what jobs train is no matter but for their costs.
+
+    Parameters
+    ----------
+    rigid
+        The jobs as a run counts them, each with GPUs that it may have.
+    goodputs
+        Progress per second, rows jobs, columns (accelerator, GPUs).
+    options
+        (accelerator, GPUs) of each of its columns.
+    """
+
+    rigid: Workload
+    goodputs: pd.DataFrame
+    options: Sequence[tuple[str, int]]
+
+    name: ClassVar[str] = "one round"
+    elastic: ClassVar[bool] = True
+    relative_speed: ClassVar[Mapping[str, float]] = {}
+    restart_s: ClassVar[Mapping[str, tuple[float, float]]] = {}
+
+    @property
+    def jobs(self) -> pd.DataFrame:
+        """The jobs, with what they train as their application."""
+        return self.rigid.jobs.assign(application=self.rigid.jobs["job_type"])
+
+    @property
+    def applications(self) -> Mapping[str, object]:
+        """Names of what is trained, by which costs may be told."""
+        return dict.fromkeys(self.rigid.jobs["job_type"])
+
+    def in_steps(self, cluster: Cluster) -> Workload:
+        """Return the jobs as a run counts them."""
+        return self.rigid
+
+    def trainers(
+        self, order: Sequence[object], options: GangOptions, accelerators: Sequence[str]
+    ) -> ToldTrainers:
+        """Return what tells the goodputs of jobs in an order, at the options of a decision.
+
+        Options of which nothing is told no job can have, and those that are told and cannot be
+        had now are left out.
+        """
+        column = {option: place for place, option in enumerate(self.options)}
+        pairs = zip(options.kind.tolist(), options.gpus.tolist(), strict=True)
+        places = [column.get((accelerators[kind], gpus), -1) for kind, gpus in pairs]
+        told = self.goodputs.loc[list(order)].to_numpy(dtype=float)
+        padded = np.column_stack([told, np.zeros(len(told))])
+        return ToldTrainers(padded[:, places])
+
+    def check_options(self, whole: GangOptions, accelerators: Sequence[str], sizes: str) -> None:
+        """Refuse options that gangs of such sizes never have, on all of a cluster.
+
+        Raises
+        ------
+        InputError
+            It names the first, and says what lets gangs have any number of GPUs.
+        """
+        pairs = zip(whole.kind.tolist(), whole.gpus.tolist(), strict=True)
+        known = {(accelerators[kind], gpus) for kind, gpus in pairs}
+        for accelerator, gpus in self.options:
+            if (accelerator, gpus) not in known and accelerator in accelerators:
+                valid = sorted(each for kind, each in known if kind == accelerator)
+                hint = "" if sizes == "every" else ", or say gang_sizes='every'"
+                raise InputError(
+                    f"No gang has {gpus} GPUs of type {accelerator!r}, an option of the "
+                    f"throughputs; valid: {', '.join(map(str, valid[:20]))}. Leave it out{hint}."
+                )
+
+
+class ToldTrainers:
+    """Tells goodputs as they were told; see `apportion.sim.elastic.trainers.Trainers`."""
+
+    def __init__(self, goodput: Floats) -> None:
+        self._goodput = goodput
+        self.rigid = np.zeros(len(goodput), dtype=bool)
+
+    def goodputs(self, jobs: Sequence[int]) -> Floats:
+        """Return the progress per second, shape (jobs, options); 0 = cannot run."""
+        return self._goodput[list(jobs)]
+
+    def observe(self, ran: GangProgress) -> None:
+        """Learn nothing."""
