@@ -195,6 +195,7 @@ def _told_parts(
     told: ToldGoodputs, mechanism: Configurations, about: AboutRun, devices: Devices, sizes: str
 ) -> ElasticParts:
     """Return the same of jobs whose goodputs are told, of which nobody measures any."""
+    told.check_options(sizes)
     names, order = devices.accelerators, about.workload.jobs.index.tolist()
     options = GangOptions.of(devices.pools, sizes)
     trainers: Any = told.trainers(order, options, names)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from apportion.errors import InputError
+from apportion.mechanism.configurations import GangOptions
+from apportion.mechanism.devices import Devices
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,7 +18,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.cluster import Cluster
-    from apportion.mechanism.configurations import GangOptions
     from apportion.mechanism.scheduler import GangProgress
     from apportion.sim.workload import Workload
 
@@ -37,11 +38,14 @@ class ToldGoodputs:
         Progress per second, rows jobs, columns (accelerator, GPUs).
     options
         (accelerator, GPUs) of each of its columns.
+    cluster
+        With all devices, those included that nobody may have now.
     """
 
     rigid: Workload
     goodputs: pd.DataFrame
     options: Sequence[tuple[str, int]]
+    cluster: Cluster
 
     name: ClassVar[str] = "one round"
     elastic: ClassVar[bool] = True
@@ -77,18 +81,20 @@ class ToldGoodputs:
         padded = np.column_stack([told, np.zeros(len(told))])
         return ToldTrainers(padded[:, places])
 
-    def check_options(self, whole: GangOptions, accelerators: Sequence[str], sizes: str) -> None:
-        """Refuse options that gangs of such sizes never have, on all of a cluster.
+    def check_options(self, sizes: str) -> None:
+        """Refuse options that gangs of such sizes never have, on all of the cluster.
 
         Raises
         ------
         InputError
             It names the first, and says what lets gangs have any number of GPUs.
         """
-        pairs = zip(whole.kind.tolist(), whole.gpus.tolist(), strict=True)
-        known = {(accelerators[kind], gpus) for kind, gpus in pairs}
+        names = self.cluster.accelerators
+        every = GangOptions.of(Devices.of(self.cluster).pools, sizes)
+        pairs = zip(every.kind.tolist(), every.gpus.tolist(), strict=True)
+        known = {(names[kind], gpus) for kind, gpus in pairs}
         for accelerator, gpus in self.options:
-            if (accelerator, gpus) not in known and accelerator in accelerators:
+            if (accelerator, gpus) not in known and self.cluster.gpus[accelerator]:
                 valid = sorted(each for kind, each in known if kind == accelerator)
                 hint = "" if sizes == "every" else ", or say gang_sizes='every'"
                 raise InputError(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from apportion.sim.about import AboutRun
     from apportion.sim.one_round.running import Gang
     from apportion.sim.one_round.state import RoundState
-    from apportion.sim.resolve import Answer
+    from apportion.sim.solves.asked import Answer
 
 __all__ = ["allocation_of", "plan_of", "racks_of"]
 

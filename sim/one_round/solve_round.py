@@ -6,20 +6,22 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 from apportion.annotations import checked
-from apportion.errors import InputError, written
+from apportion.errors import InputError
 from apportion.mechanism.past import TakesOver
 from apportion.mechanism.scheduler import NOBODY, Event
-from apportion.mechanisms import Leases, Rounds
 from apportion.policies import Policy
 from apportion.sim.about import AboutRun, watched
-from apportion.sim.deciders import get_decider, manner_of
-from apportion.sim.elastic.told_goodputs import ToldGoodputs
+from apportion.sim.deciders import get_decider
 from apportion.sim.one_round.answers import allocation_of, plan_of, racks_of
+from apportion.sim.one_round.carried_out import (
+    check_pinned,
+    mechanism_of,
+    shares_of,
+    workload_of,
+)
 from apportion.sim.one_round.decision import RoundDecision
 from apportion.sim.one_round.state import RoundState
-from apportion.sim.one_round.told_jobs import ToldJobs, ToldTiers
-from apportion.sim.resolve import Solves
-from apportion.sim.settings import settings_for
+from apportion.sim.solves.asked import Solves
 from apportion.tensor import ThroughputTensor
 from apportion.threads import one_thread
 
@@ -92,9 +94,9 @@ def solve_round(
         that nobody has. Policies reckon with these alone. Devices of a type are numbered from 0,
         machine by machine.
     received
-        Seconds that each job has had devices of each type so far: attained service, and with the
-        steps done the network priority, follow of it. Of elastic jobs by (accelerator, gpus). Rows
-        of pairs are time together, and rows of jobs then that alone. None by default.
+        Seconds that each job has run on each type so far: attained service, and with the steps done
+        the network priority, follow of it. Of elastic jobs by (accelerator, gpus). Rows of pairs
+        are time together, and rows of jobs then that alone. None by default.
     owed
         Seconds by which each job (or pair) is behind its shares on each option that shares are
         of, less than 0 where it is ahead; none by default.
@@ -133,15 +135,15 @@ def solve_round(
     tensor = _tensor(throughput_tensor, cluster, jobs)
     elastic = tensor.gpus_of_option is not None
     decider = get_decider(policy, elastic=elastic)
-    chosen, told = _mechanism(decider, mechanism, {**settings, "seed": seed}, elastic=elastic)
+    chosen, told = mechanism_of(decider, mechanism, {**settings, "seed": seed}, elastic=elastic)
     given = {"running": running, "free": free, "received": received, "owed": owed}
-    state = RoundState.of(tensor, decider, _shares(decider, chosen), given)
-    _check_pinned(state, chosen)
+    state = RoundState.of(tensor, decider, shares_of(decider, chosen), given)
+    check_pinned(state, chosen)
     if state.available is None or not state.takes_part.any():
         return _labelled(decider, chosen.name, state, None, None, float("inf"))
-    workload, chosen = _workload(state, chosen, pairs)
+    workload, chosen = workload_of(state, chosen, pairs)
     about = AboutRun.of(workload, state.available.cluster, chosen, told)
-    parts = watched(chosen.name, chosen.parts(decider, about), about)
+    parts = watched(chosen, decider, about)
     about.check_heeded(decider.label)
     decision, valid_for_s = _decided(parts, state.begin(about))
     gangs = None if decision is None else decision.gangs
@@ -176,89 +178,6 @@ def _tensor(
     if tensor.has_tiers and tensor.gpus_of_option is not None:
         raise InputError("A round takes throughputs by tier or by number of GPUs, not by both.")
     return tensor
-
-
-def _mechanism(
-    decider: Any, mechanism: Mechanism | str | None, given: dict[str, Any], *, elastic: bool
-) -> tuple[Any, dict[str, Any]]:
-    """Return the mechanism of a round, and its settings by name."""
-    for name in ("speeds", "references", "optimism"):
-        if given.get(name) is not None:
-            raise InputError(
-                f"{name}={written(given[name])} is for simulations; a round believes the "
-                f"throughputs as they are given."
-            )
-    by_gpus = "give throughputs with columns (accelerator, gpus)"
-    if not elastic and manner_of(decider).works_by[:1] == ("configurations",):
-        raise InputError(f"{decider.label!r} is for elastic jobs: {by_gpus}.")
-    chosen, told = settings_for([decider], mechanism, given, elastic=elastic or None)
-    if chosen.elastic and not elastic:
-        raise InputError(f"mechanism={chosen.name!r} is for elastic jobs: {by_gpus}.")
-    if chosen.name == "exact":
-        raise InputError(
-            "mechanism='exact' gives nobody devices: solve(policy, throughputs) returns the shares."
-        )
-    if (
-        isinstance(chosen, Leases)
-        and isinstance(mechanism, str | None)
-        and not given.get("network")
-    ):
-        chosen = replace(chosen, network="none")
-    for name in ("serving", "network") if elastic else ():
-        if getattr(chosen, name, None) is not None:
-            raise InputError(
-                f"{name}= is for simulations of elastic jobs; leave it out of a round."
-            )
-    return chosen, told
-
-
-def _shares(decider: Any, chosen: Any) -> str:
-    """Return in which way jobs may have the same devices."""
-    if chosen.name == "iterations":
-        return "memory"
-    return "pairs" if getattr(decider, "space_sharing", False) else "nothing"
-
-
-def _check_pinned(state: RoundState, chosen: Any) -> None:
-    """Refuse jobs that must keep devices which they do not have, or where nobody must."""
-    jobs = state.jobs
-    if "pinned" not in jobs.columns or not jobs["pinned"].any():
-        return
-    if chosen.name in ("rounds", "queue"):
-        raise InputError(
-            f"The column 'pinned' is for leases and elastic jobs; by {chosen.name!r} whoever runs "
-            f"may be stopped. Leave the job and its devices out."
-        )
-    there = {job for gang in state.running for job in gang.jobs}
-    for job in jobs.index[jobs["pinned"].astype(bool)].tolist():
-        if job not in there:
-            raise InputError(f"Job {written(job)} is pinned and has no devices in running=.")
-
-
-def _workload(state: RoundState, chosen: Any, pairs: PairThroughputs | None) -> tuple[Any, Any]:
-    """Return the jobs that take part as a workload, and the mechanism on their network."""
-    tensor, table, speeds = state.tensor, state.table(), state.speeds()
-    if tensor.gpus_of_option is not None:
-        gpus = tensor.gpus_of_option.astype(int).tolist()
-        options = list(zip(tensor.accelerator_of_option, gpus, strict=True))
-        most = max(state.available.cluster.gpus.values()) if state.available else 1
-        table = table.assign(scale_factor=table["scale_factor"].clip(upper=most))
-        goodputs = tensor.values.set_axis(tensor.jobs, axis=0).loc[table.index]
-        return ToldGoodputs(ToldJobs.of(table, speeds), goodputs, options), chosen
-    if tensor.has_tiers:
-        if not isinstance(chosen, (Rounds, Leases)):
-            raise InputError(
-                f"Throughputs by tier are for rounds and leases, not for {chosen.name!r}; give "
-                f"them by accelerator."
-            )
-        if chosen.network not in (None, "none", type(chosen).network):
-            raise InputError(
-                f"network={written(chosen.network)} stands beside throughputs by tier, which say "
-                f"what it would; leave one of them out."
-            )
-        tiers: Any = ToldTiers.of(table, state.by_tier(), state.cluster)
-        chosen = replace(chosen, network=tiers)
-    return ToldJobs.of(table, speeds, pairs), chosen
 
 
 def _decided(parts: Parts, past: Past) -> tuple[Decision | None, float]:

@@ -9,9 +9,16 @@ import numpy as np
 import pandas as pd
 
 from apportion.cluster import TIERS
-from apportion.errors import InputError, written
+from apportion.errors import InputError
 from apportion.mechanism.past import Past
 from apportion.sim.one_round.available import Available
+from apportion.sim.one_round.fitting import (
+    check_fits,
+    check_gang,
+    check_time,
+    fitting,
+    gpus_held,
+)
 from apportion.sim.one_round.running import Gang, read_free, read_running
 from apportion.sim.one_round.tables import Seconds, clock_of, read_jobs, read_seconds, steps_of
 
@@ -85,11 +92,11 @@ class RoundState:
         cluster = tensor.cluster
         tensor = tensor.on_types_of(cluster)
         jobs = read_jobs(tensor, decider)
-        gpus = _gpus(tensor, jobs)
-        _check_fits(tensor, cluster, gpus)
+        gpus = gpus_held(tensor, jobs)
+        check_fits(tensor, cluster, gpus)
 
         def check(job: Hashable, accelerator: str, count: int) -> None:
-            _check_gang(tensor, gpus, job, accelerator, count)
+            check_gang(tensor, gpus, job, accelerator, count)
 
         known = dict.fromkeys(tensor.jobs)
         running = read_running(given["running"], cluster, known, check, shares)
@@ -101,10 +108,11 @@ class RoundState:
                 "received has no GPUs among its columns; of elastic jobs it is by (accelerator, "
                 "gpus), as the throughputs are."
             )
+        check_time(jobs, received)
         owed = read_seconds("owed", given["owed"], tensor, cluster, signed=True)
         takes_part: Any = np.zeros(len(jobs), dtype=bool)
         if available is not None:
-            takes_part = _fits(tensor, available.cluster, gpus).any(axis=1)
+            takes_part = fitting(tensor, available.cluster, gpus).any(axis=1)
         return cls(tensor, cluster, jobs, running, available, takes_part, received, owed)
 
     @property
@@ -247,44 +255,3 @@ class RoundState:
 
 def _column(jobs: pd.DataFrame, name: str, default: Floats) -> Floats:
     return jobs[name].to_numpy(dtype=float) if name in jobs.columns else default
-
-
-def _gpus(tensor: ThroughputTensor, jobs: pd.DataFrame) -> Floats:
-    """Return the GPUs that each job holds under each option, shape (jobs, options)."""
-    scale = jobs["scale_factor"].to_numpy(dtype=float)[:, None]
-    gpus = tensor.gpus_of_option
-    return np.broadcast_to(scale if gpus is None else gpus, tensor.values.shape)
-
-
-def _fits(tensor: ThroughputTensor, cluster: Cluster, gpus: Floats) -> NDArray[np.bool_]:
-    """Tell which options jobs can have on a cluster, shape (jobs, options)."""
-    room = np.array([cluster.gpus.get(name, 0) for name in tensor.accelerator_of_option])
-    return np.asarray((tensor.values.to_numpy() > 0) & (gpus <= room), dtype=bool)
-
-
-def _check_fits(tensor: ThroughputTensor, cluster: Cluster, gpus: Floats) -> None:
-    """Refuse a job that could run nowhere if all devices were free."""
-    stuck = ~_fits(tensor, cluster, gpus).any(axis=1)
-    if stuck.any():
-        job = int(np.argmax(stuck))
-        runs = tensor.values.to_numpy()[job] > 0
-        where = ", ".join(dict.fromkeys(tensor.accelerator_of_option[runs]))
-        raise InputError(
-            f"Job {written(tensor.jobs[job])} can run nowhere: it needs {gpus[job][runs].min():g} "
-            f"GPUs of a type on which it runs ({where}), and the cluster has {cluster}."
-        )
-
-
-def _check_gang(
-    tensor: ThroughputTensor, gpus: Floats, job: Hashable, accelerator: str, count: int
-) -> None:
-    """Refuse devices that a job that runs cannot have."""
-    place = tensor.jobs.get_loc(job)
-    may = tensor.values.to_numpy()[place] > 0
-    sizes = gpus[place][may & (tensor.accelerator_of_option == accelerator)]
-    if count not in sizes:
-        runs = f"it needs {', '.join(f'{each:g}' for each in sorted(set(sizes)))} of this type"
-        raise InputError(
-            f"Job {written(job)} runs on {count} devices {accelerator!r}; "
-            f"{runs if sizes.size else 'its throughput there is 0'}."
-        )

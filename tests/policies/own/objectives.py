@@ -236,9 +236,11 @@ class Recipe(NamedTuple):
         """State the own constraints, all of which isolated shares meet."""
         u = self.each(p, self.speed(p))
         isolated = np.repeat(p.isolated_throughput / p.fastest_throughput, p.count.astype(int))
+        on_average = getattr(p, "on_average", lambda constraint: constraint)
         stated: dict[str, Callable[[], Any]] = {
             "floor": lambda: u >= 0.3 * isolated,
-            "budget": lambda: cp.sum(self.each(p, p.time)) <= 0.7 * u.size,
+            # Of one job alone it is less than it holds, so that it can be meant on average only.
+            "budget": lambda: on_average(cp.sum(self.each(p, p.time)) <= 0.7 * u.size),
             "even": lambda: cp.norm2(u - cp.sum(u) / u.size) <= np.sqrt(u.size),
             "log": lambda: cp.sum(cp.log(u)) >= np.log(0.3 * isolated).sum(),
             "ball": lambda: cp.norm2(1 - u) <= np.sqrt(u.size),
