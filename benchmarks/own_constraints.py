@@ -44,7 +44,7 @@ class Bounded(ap.Policy):
         level = p.scale_factor / p.weight / p.equal_share_throughput
         return cp.Maximize(cp.min(cp.multiply(level, p.throughput)))
 
-    def constraints(self, p: ap.Problem) -> list[cp.Constraint]:
+    def constraints(self, p: ap.Problem) -> list[Any]:
         """State what is held is no more than allowed."""
         users = np.arange(len(p.texts("user")))[:, None] == p.column("user")
         types = np.eye(len(p.accelerators))[p.accelerator]

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from apportion.mechanism.past import told_otherwise
 from apportion.mechanism.scheduler import Gangs
 from apportion.mechanism.shares import NO_PAIRS
+from apportion.mechanisms.past import told_otherwise
 from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.core import RoundCore
     from apportion.mechanism.gang_round import GangRound
-    from apportion.mechanism.past import Past
     from apportion.mechanism.shares import Resources, Shares
+    from apportion.mechanisms.past import Past
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]

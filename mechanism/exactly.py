@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.mechanism.job_table import JobTable
-    from apportion.mechanism.past import Past
     from apportion.mechanism.scheduler import Event
     from apportion.mechanism.shares import Sharing
+    from apportion.mechanisms.past import Past
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]

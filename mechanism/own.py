@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.about import About
     from apportion.mechanism.devices import Held
-    from apportion.mechanism.past import Past
     from apportion.mechanism.scheduler import Event
+    from apportion.mechanisms.past import Past
 
     Bools = NDArray[np.bool_]
     Floats = NDArray[np.float64]

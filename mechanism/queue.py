@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.about import About
     from apportion.mechanism.job_table import JobTable
-    from apportion.mechanism.past import Past
     from apportion.mechanism.scheduler import Event
+    from apportion.mechanisms.past import Past
 
     Ints = NDArray[np.intp]
 

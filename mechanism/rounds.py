@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.gang_round import GangRound
     from apportion.mechanism.job_table import JobTable
-    from apportion.mechanism.past import Past
     from apportion.mechanism.placement import Placer
     from apportion.mechanism.scheduler import Event, GangProgress
     from apportion.mechanism.shares import Sharing
+    from apportion.mechanisms.past import Past
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from apportion.mechanism.gates import Gate
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.orders import Order
-    from apportion.mechanism.past import Past
     from apportion.mechanism.placement import Placer
     from apportion.mechanism.scheduler import Event
     from apportion.mechanisms import Iterations
+    from apportion.mechanisms.past import Past
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]

@@ -12,8 +12,8 @@ from apportion.ties import EXACT
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from apportion.mechanism.past import Past
     from apportion.mechanism.scheduler import GangProgress
+    from apportion.mechanisms.past import Past
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.mechanism.job_table import JobTable
-    from apportion.mechanism.past import Past
     from apportion.mechanism.scheduler import GangProgress
     from apportion.mechanism.shares import Resources
+    from apportion.mechanisms.past import Past
     from apportion.policies import Policy
     from apportion.sim.beliefs import Believed
     from apportion.sim.solves.own_constraints import Kept

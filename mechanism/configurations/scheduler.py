@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from apportion.mechanism.configurations.options import GangOptions
     from apportion.mechanism.devices import Devices, Held
     from apportion.mechanism.job_table import JobTable
-    from apportion.mechanism.past import Past
     from apportion.mechanism.scheduler import Event
+    from apportion.mechanisms.past import Past
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]

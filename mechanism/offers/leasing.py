@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.offers.lease import Lease
     from apportion.mechanism.offers.mechanism import LeaseMechanism
-    from apportion.mechanism.past import Past
     from apportion.mechanism.scheduler import Decision, Event, GangProgress
+    from apportion.mechanisms.past import Past
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]

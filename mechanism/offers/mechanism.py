@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from apportion.mechanism.offers.candidates import Takers
     from apportion.mechanism.offers.lease import Lease
     from apportion.mechanism.offers.scheduler import OfferScheduler
-    from apportion.mechanism.past import Past
     from apportion.mechanism.places import Placement
+    from apportion.mechanisms.past import Past
 
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float64]

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.configurations import Asked, GangOptions
     from apportion.mechanism.job_table import JobTable
-    from apportion.mechanism.past import Past
     from apportion.mechanism.scheduler import GangProgress
+    from apportion.mechanisms.past import Past
     from apportion.policies import Instance, Policy
     from apportion.sim.elastic.rigid import WithRigid
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from apportion.cluster import Cluster
     from apportion.mechanism.scheduler import Gangs
     from apportion.sim.about import AboutRun
-    from apportion.sim.one_round.running import Gang
+    from apportion.sim.one_round.running import RunningGang
     from apportion.sim.one_round.state import RoundState
     from apportion.sim.solves.asked import Answer
 
@@ -49,7 +49,7 @@ def plan_of(gangs: Gangs | None, state: RoundState, about: AboutRun | None) -> R
     )
 
 
-def _moved(before: Gang, now: Assignment) -> bool:
+def _moved(before: RunningGang, now: Assignment) -> bool:
     return (before.accelerator, {*before.devices}) != (now.accelerator, {*now.devices})
 
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from apportion.errors import InputError, written
-from apportion.mechanisms import Leases, Rounds
 from apportion.sim.deciders import manner_of
 from apportion.sim.elastic.told_goodputs import ToldGoodputs
 from apportion.sim.one_round.told_jobs import ToldJobs, ToldTiers
@@ -47,11 +46,7 @@ def mechanism_of(
         raise InputError(
             "mechanism='exact' gives nobody devices: solve(policy, throughputs) returns the shares."
         )
-    if (
-        isinstance(chosen, Leases)
-        and isinstance(mechanism, str | None)
-        and not given.get("network")
-    ):
+    if chosen.name == "leases" and isinstance(mechanism, str | None) and not given.get("network"):
         chosen = replace(chosen, network="none")
     for name in ("serving", "network") if elastic else ():
         if getattr(chosen, name, None) is not None:
@@ -108,7 +103,7 @@ def workload_of(state: RoundState, chosen: Any, pairs: PairThroughputs | None) -
         rigid = ToldJobs.of(table, speeds)
         return ToldGoodputs(rigid, goodputs, options, state.cluster), chosen
     if tensor.has_tiers:
-        if not isinstance(chosen, (Rounds, Leases)):
+        if chosen.name not in ("rounds", "leases"):
             raise InputError(
                 f"Throughputs by tier are for rounds and leases, not for {chosen.name!r}; give "
                 f"them by accelerator."

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
     from apportion.cluster import Cluster
 
-__all__ = ["Gang", "read_free", "read_running"]
+__all__ = ["RunningGang", "read_free", "read_running"]
 
 _VALID = "a mapping from jobs to (accelerator, devices), e.g. {'job': ('v100', [0, 1])}"
 
 
-class Gang(NamedTuple):
+class RunningGang(NamedTuple):
     """Jobs that have devices: one, or two that share them."""
 
     jobs: tuple[Hashable, ...]
@@ -31,7 +31,7 @@ def read_running(
     jobs: Mapping[Hashable, Any],
     check: Callable[[Hashable, str, int], None],
     shares: str = "nothing",
-) -> list[Gang]:
+) -> list[RunningGang]:
     """Read who runs where.
 
     Parameters
@@ -53,7 +53,7 @@ def read_running(
     InputError
         For unknown jobs and devices, gangs that cannot be, and devices of two gangs.
     """
-    gangs: dict[Any, Gang] = {}
+    gangs: dict[Any, RunningGang] = {}
     for job, where in mapping("running", {} if running is None else running, _VALID).items():
         if job not in jobs:
             raise unknown_name("job in running", job, jobs)
@@ -68,14 +68,14 @@ def read_running(
         others = gangs[key].jobs if key in gangs else ()
         if len(others) == 2:
             raise InputError(f"More than two jobs have the devices of job {written(job)}.")
-        gangs[key] = Gang((*others, job), accelerator, devices)
+        gangs[key] = RunningGang((*others, job), accelerator, devices)
     found = list(gangs.values())
     if shares != "memory":
         _refuse_twice(found)
     return found
 
 
-def read_free(free: Any, cluster: Cluster, running: list[Gang]) -> dict[str, set[int]]:
+def read_free(free: Any, cluster: Cluster, running: list[RunningGang]) -> dict[str, set[int]]:
     """Return which devices of each type may be given: the free ones, and those of who runs.
 
     Parameters
@@ -129,7 +129,7 @@ def _devices(cluster: Cluster, job: Any, accelerator: Any, devices: Any) -> tupl
     return tuple(found)
 
 
-def _refuse_twice(gangs: list[Gang]) -> None:
+def _refuse_twice(gangs: list[RunningGang]) -> None:
     """Refuse devices that two gangs have."""
     taken: dict[tuple[str, int], Hashable] = {}
     for gang in gangs:

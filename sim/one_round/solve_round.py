@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from apportion.annotations import checked
 from apportion.errors import InputError
-from apportion.mechanism.past import TakesOver
 from apportion.mechanism.scheduler import NOBODY, Event
-from apportion.policies import Policy
+from apportion.mechanisms.past import TakesOver
 from apportion.sim.about import AboutRun, watched
 from apportion.sim.deciders import get_decider
 from apportion.sim.one_round.answers import allocation_of, plan_of, racks_of
@@ -31,9 +30,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from apportion.mechanism.own import Decides
-    from apportion.mechanism.past import Past
     from apportion.mechanism.scheduler import Decision
     from apportion.mechanisms import Mechanism
+    from apportion.mechanisms.past import Past
     from apportion.mechanisms.setting_names import SimulationSettings
     from apportion.pairs import PairThroughputs
     from apportion.problem_inputs import Jobs, Workers
@@ -192,7 +191,7 @@ def _decided(parts: Parts, past: Past) -> tuple[Decision | None, float]:
     if not isinstance(scheduler, TakesOver):
         raise InputError(
             f"{type(scheduler).__name__} has no take_over(past), by which a scheduler begins in "
-            f"the middle; see apportion.mechanism.past."
+            f"the middle; see apportion.mechanisms.past."
         )
     decision = scheduler.decide(Event(now_s, scheduler.take_over(past), None))
     for _ in range(_AT_ONCE):
@@ -223,7 +222,7 @@ def _labelled(
         waiting=tuple(job for job in state.tensor.jobs if job not in there),
         racks=racks_of(plan, state.cluster),
         allocation=None,
-        policy=repr(decider) if isinstance(decider, Policy) else decider.label,
+        policy=repr(decider) if hasattr(decider, "objective") else decider.label,
         mechanism=mechanism,
         valid_for_s=valid_for_s,
     )

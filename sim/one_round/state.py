@@ -10,7 +10,7 @@ import pandas as pd
 
 from apportion.cluster import TIERS
 from apportion.errors import InputError
-from apportion.mechanism.past import Past
+from apportion.mechanisms.past import Past
 from apportion.sim.one_round.available import Available
 from apportion.sim.one_round.fitting import (
     check_fits,
@@ -19,7 +19,7 @@ from apportion.sim.one_round.fitting import (
     fitting,
     gpus_held,
 )
-from apportion.sim.one_round.running import Gang, read_free, read_running
+from apportion.sim.one_round.running import RunningGang, read_free, read_running
 from apportion.sim.one_round.tables import Seconds, clock_of, read_jobs, read_seconds, steps_of
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class RoundState:
     tensor: ThroughputTensor
     cluster: Cluster
     jobs: pd.DataFrame
-    running: list[Gang]
+    running: list[RunningGang]
     available: Available | None
     takes_part: NDArray[np.bool_]
     received: Seconds

@@ -10,10 +10,10 @@ from apportion.cluster import TIERS
 from apportion.errors import InputError
 from apportion.mechanism.devices import Devices
 from apportion.mechanism.offers.candidates import accepts_from_s, next_acceptance_s
-from apportion.mechanism.past import told_otherwise
 from apportion.mechanism.priorities import Candidates, time_at_start
 from apportion.mechanism.scheduler import NOBODY
 from apportion.mechanism.shares import NO_PAIRS
+from apportion.mechanisms.past import told_otherwise
 from apportion.resumable import Resumable
 from apportion.sim.network.pace import placings_of
 from apportion.sim.resolve import Resolver
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from apportion.mechanism.offers import WaitingJobs
     from apportion.mechanism.offers.leased_jobs import LeasedJobs
     from apportion.mechanism.offers.rules import Rule
-    from apportion.mechanism.past import Past
     from apportion.mechanism.scheduler import GangProgress
     from apportion.mechanism.shares import Resources, Shares
+    from apportion.mechanisms.past import Past
     from apportion.policies import Instance, Policy
     from apportion.sim.about import AboutRun
     from apportion.sim.beliefs import Believed

@@ -59,7 +59,7 @@ def second_by_second(
         if not waiting or not easy:
             continue
         # The shadow time: when the head could start if jobs took as long as their users say.
-        head, left = waiting[0], free
+        head, left, shadow = waiting[0], free, now
         for shadow in sorted({max(start[job] + limit[job], now) for job in runs}):
             left = free + sum(gpus[j] for j in runs if max(start[j] + limit[j], now) <= shadow)
             if left >= gpus[head]:

@@ -33,7 +33,8 @@ def rounds(**given: Any) -> ap.RoundDecision:
 
 def elastic(**given: Any) -> ap.RoundDecision:
     """Ask for an interval of Pollux."""
-    return ap.solve_round("pollux", GOODPUT, CLUSTER, **{"jobs": {"elapsed_s": 900.0}, **given})
+    told: dict[str, Any] = {"jobs": {"elapsed_s": 900.0}}
+    return ap.solve_round("pollux", GOODPUT, CLUSTER, **(told | given))
 
 
 def drawn(seed: int, cluster: ap.Cluster) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -190,7 +191,7 @@ class ByTier:
     name = "by_tier"
 
     def overhead(self, job_type: str, shape: Shape) -> float:
-        tier = 2 if len(shape) > 1 else int(len(shape[0]) > 1)
+        tier = 2 if len(shape) > 1 else int(max(map(len, shape)) > 1)
         return (0.0, 0.25, 1.0)[tier] * (1 + (job_type == "VGG11"))
 
 

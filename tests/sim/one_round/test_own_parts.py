@@ -16,8 +16,8 @@ from apportion.sim.about import Parts
 if TYPE_CHECKING:
     from apportion.mechanism.about import About
     from apportion.mechanism.offers.waiting import WaitingJobs
-    from apportion.mechanism.past import Past
     from apportion.mechanism.scheduler import Event
+    from apportion.mechanisms.past import Past
 
 SPEED = {job: {"v100": 1.0} for job in "abc"}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
 import numpy as np
@@ -55,7 +55,7 @@ class TypePower(_Fair):
     watts: tuple[tuple[str, float], ...] = ()
     cap: float = 1e9
 
-    def constraints(self, p: ap.Problem) -> list[cp.Constraint]:
+    def constraints(self, p: ap.Problem) -> list[Any]:
         each = np.array([dict(self.watts)[p.accelerators[k]] for k in p.accelerator])
         held = cp.multiply(p.count[:, None] * p.gpus, p.X) @ each
         single = (p.scale_factor == 1).astype(float)

@@ -597,7 +597,7 @@ def test_times_that_are_none_are_said_in_words(lasts: Any) -> None:
     [("hears", "event_driven"), ("lasts_s", "valid_for_s"), ("steady_s", "unchanged_until_s")],
 )
 def test_a_name_of_an_earlier_release_is_not_passed_over(old: str, new: str) -> None:
-    own = type("Old", (), {"decide": Everybody.decide, old: False})()
+    own: Any = type("Old", (), {"decide": Everybody.decide, old: False})()
     with pytest.raises(InputError, match=rf"has {old}, which is called {new} now"):
         ap.simulate(own, workload([50.0], [0.0]), "v100=2")
 
@@ -697,8 +697,9 @@ def test_networks_of_ones_own_count_under_every_mechanism(
         case["cluster"] = "v100=8"
     else:
         case = on_racks(rack_jobs())
-    free = ap.simulate(decider, **case, **{**settings, "network": "none"})
-    made = ap.simulate(decider, **case, **{**settings, "network": "halved"})
+    by_name: Any = settings
+    free = ap.simulate(decider, **case, **by_name, network="none")
+    made = ap.simulate(decider, **case, **by_name, network="halved")
     assert network.asked > 3
     assert (made.jobs["completion_s"] >= free.jobs["completion_s"] - 1e-3).all()
     assert made.jobs["jct_s"].mean() > free.jobs["jct_s"].mean()

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from apportion.mechanism.devices import Held
+    Held = tuple[int, list[int]]
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
