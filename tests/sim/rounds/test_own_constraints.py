@@ -199,7 +199,9 @@ def test_comparisons_and_sweeps_on_two_workers_keep_it(tmp_path: Path) -> None:
         assert mine["mean_jct_s"].to_numpy() == pytest.approx(alone.summary()["mean_jct_s"])
     again = ap.compare(policies, load, cluster, out=tmp_path)  # read back
     assert again["quotas"].on_average == ("constraint 2", "floor")
-    assert "Kept on average, not in each round: quotas: constraint 2, floor." in str(again)
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "Kept on average, not in each round: quotas: constraint 2, floor." in page
+    assert swept["kept_on_average"].tolist() == ["", "constraint 2, floor"]
 
 
 def test_what_cannot_be_kept_is_refused_in_words() -> None:

@@ -85,13 +85,17 @@ class Sweep:
         -------
         DataFrame
             ``policy``, ``workload``, ``load``, ``seeds`` (their number), and of each figure the
-            mean under its own name, ``<figure>_lowest`` and ``<figure>_highest``.
+            mean under its own name, ``<figure>_lowest`` and ``<figure>_highest``; of texts
+            (``kept_on_average``) what any run says.
         """
         table = self.table()
         groups = table[table["error"].isna()].groupby(_POINT, sort=False)
-        parts = [groups.size().rename("seeds")]
+        parts: list[pd.Series[Any]] = [groups.size().rename("seeds")]
         for figure in table.columns.drop([*_LABEL, "error"]):
             values = groups[figure]
+            if not pd.api.types.is_numeric_dtype(table[figure]):
+                parts.append(values.agg(_said).rename(figure))
+                continue
             parts += [
                 values.mean().rename(figure),
                 values.min().rename(f"{figure}_lowest"),
@@ -159,3 +163,8 @@ class Sweep:
         )
         tables = readable_tables(self.summary())
         return "\n\n".join([head, *(f"{name}\n{table}" for name, table in tables.items())])
+
+
+def _said(texts: pd.Series[str]) -> str:
+    """Return texts without blanks, each once."""
+    return "; ".join(dict.fromkeys(texts.dropna()))
