@@ -70,7 +70,7 @@ class StepTimes:
             given = getattr(self, field.name)
             try:
                 values = np.asarray(given, dtype=np.float64)
-            except (TypeError, ValueError) as error:
+            except (TypeError, ValueError, OverflowError) as error:
                 raise _out_of_range(field.name, given) from error
             least, most = (1.0, MOST_OVERLAP) if field.name == "gamma" else (0.0, np.inf)
             wrong = ~((values >= least) & (values <= most) & np.isfinite(values))
