@@ -198,7 +198,8 @@ def _limit(p: Problem, constraint: cp.Constraint | bool, name: str) -> _Limit:
     name, kind = constraint.label or name, isinstance(constraint, Equality | Inequality)
     if not kind or len(variables) > 1 or not constraint.expr.is_affine():
         return _Limit(name, *none, averaged=True)
-    A = sparse.csr_array(constraint.expr.grad[p.X].T)
+    slopes = constraint.expr.grad[p.X]  # a number where X has one entry
+    A = sparse.csr_array(slopes.T if sparse.issparse(slopes) else np.reshape(slopes, (1, -1)))
     b = -np.ravel(constraint.expr.value, order="F").astype(float)
     noise = _ROUNDING * np.abs(A.data).max(initial=0.0)
     A.data[np.abs(A.data) <= noise], b[np.abs(b) <= noise] = 0.0, 0.0

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from tests.seeds import ranges_of_seeds
 
+import apportion as ap
 from apportion.policies import BUILT_IN, Instance
 from apportion.policies.base import Policy
 from apportion.policies.labelled import instance_of, jobs_of
@@ -20,8 +21,6 @@ from apportion.testing.policy_case import PolicyCase
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    import apportion as ap
 
 
 @dataclass(frozen=True)
@@ -130,3 +129,21 @@ def test_no_policy_of_the_package_states_any(policy: type[Policy]) -> None:
     tensor = ThroughputTensor.of(case.speed)
     instance = instance_of(tensor, case.cluster, jobs_of(tensor, table, chosen))
     assert not stated_resources(chosen, instance).stated
+
+
+def test_one_job_on_one_type() -> None:
+    """A sum over one entry has a number as its slope."""
+
+    class Capped(Policy):
+        name = "capped_total"
+
+        def objective(self, p: ap.Problem) -> cp.Maximize:
+            return cp.Maximize(p.total(p.throughput))
+
+        def constraints(self, p: ap.Problem) -> list[Any]:
+            return [cp.sum(cp.multiply(p.gpus, p.X)) <= 3.0]
+
+    load = ap.generate_workload(jobs=1, seed=0, accelerators=["v100"])
+    plain = ap.simulate("max_total_throughput", load, "v100=4")
+    capped = ap.simulate(Capped(), load, "v100=4")
+    assert capped.jobs["completion_s"].tolist() == plain.jobs["completion_s"].tolist()
