@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from apportion.errors import InputError
 from apportion.mechanism.inference.slots import GpuState
 
 if TYPE_CHECKING:
@@ -53,6 +54,9 @@ def requests_table(
     gpus
         Number in the cluster of each GPU that serves; by default those are all there are.
     """
+    for column in ("service", "arrival_s"):
+        if column not in requests:
+            raise InputError(f"The requests have no column {column!r}; see checked_requests.")
     found = pd.DataFrame(
         [(each.request, each.start_s, each.end_s, each.gpu, each.cold_start_s) for each in served],
         columns=["place", "start_s", "finish_s", "gpu", "cold_start_s"],
