@@ -8,7 +8,7 @@ coefficient is what the row holds of a resource, the right-hand side how much th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from cvxpy.constraints import Equality, Inequality
@@ -198,8 +198,8 @@ def _limit(p: Problem, constraint: cp.Constraint | bool, name: str) -> _Limit:
     name, kind = constraint.label or name, isinstance(constraint, Equality | Inequality)
     if not kind or len(variables) > 1 or not constraint.expr.is_affine():
         return _Limit(name, *none, averaged=True)
-    slopes = constraint.expr.grad[p.X]  # a number where X has one entry
-    A = sparse.csr_array(slopes.T if sparse.issparse(slopes) else np.reshape(slopes, (1, -1)))
+    slopes: Any = constraint.expr.grad[p.X]  # a number where X has one entry
+    A = sparse.csr_array(slopes.T if np.ndim(slopes) else np.reshape(slopes, (1, -1)))
     b = -np.ravel(constraint.expr.value, order="F").astype(float)
     noise = _ROUNDING * np.abs(A.data).max(initial=0.0)
     A.data[np.abs(A.data) <= noise], b[np.abs(b) <= noise] = 0.0, 0.0
