@@ -21,6 +21,7 @@ from apportion.policies.solving.certificate import (
 from apportion.policies.solving.cone import ConeProgram, Point, Scales, canonicalise, equilibrate
 from apportion.policies.solving.highs import SolverName, optimise
 from apportion.policies.solving.solvable import check_finite, refuse_too_many_summands
+from apportion.policies.solving.solvers.iterative_refinement import corner
 from apportion.policies.solving.solvers.kinks import Priced, least_duals
 from apportion.policies.solving.solvers.logarithmic_interior_point import restore, sharpen
 from apportion.policies.solving.solvers.newton import polish
@@ -120,7 +121,8 @@ class Compiled:
         """Solve, or say which constraints cannot hold together."""
         point = optimise(self.program, solver)
         if point.status == "optimal":
-            return point if self.program.is_linear_program else self._sharpened(point)
+            linear = self.program.is_linear_program
+            return corner(self.program, point) if linear else self._sharpened(point)
         if (other := optimise(self.rescaled().program, solver).status) != point.status:
             raise SolveError(f"The problem is {point.status}, or {other} in other units.")
         if point.status == "unbounded":

@@ -39,8 +39,9 @@ SolverName = Literal["auto", "highs", "clarabel", "arrow"]
 """Solvers by name; "arrow" is for policies solved level by level and not known to `optimise`."""
 
 _LOG = logging.getLogger(__name__)
-_SIMPLEX_ROWS = 1500
-"""Above this many rows the simplex method loses to the interior point (measured)."""
+_SIMPLEX_ROWS = 2500
+"""Above this many rows the simplex method loses to the interior point (measured); a row of one
+entry is a bound, which costs nothing."""
 _TOLERANCE = 1e-9
 _OPTIONS = {
     "output_flag": False,
@@ -63,7 +64,7 @@ def optimise(program: ConeProgram, solver: SolverName = "auto") -> Point:
     attempts, bounds, tried = ["clarabel"], None, []
     if program.is_linear_program:
         bounds = rows_that_are_bounds(program)
-        wide = program.linear - bounds[0].size > _SIMPLEX_ROWS
+        wide = np.count_nonzero(np.bincount(program.A.indices) > 1) > _SIMPLEX_ROWS
         first = solver if solver != "auto" else ("clarabel" if wide else "highs")
         attempts = [first, "clarabel" if first == "highs" else "highs"]
     for name in attempts:

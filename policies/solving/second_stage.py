@@ -26,7 +26,7 @@ from apportion.policies.solving.cone import Point, Scales
 from apportion.policies.solving.highs import SolverName, optimise
 from apportion.policies.solving.solvers.active_set_least_squares import least_squares
 from apportion.policies.solving.solvers.curved_face import curved_face
-from apportion.policies.solving.solvers.iterative_refinement import refine
+from apportion.policies.solving.solvers.iterative_refinement import corner, refine
 from apportion.policies.solving.solvers.newton import polish
 
 if TYPE_CHECKING:
@@ -120,13 +120,16 @@ def _told_apart(program: ConeProgram, vertex: Point) -> Point:
     """Return a vertex whose dual values are certainly zero or certainly not.
 
     What lies between may be either to a solver that stops at 1e-9, and which of them it takes for
-    zero decides on the face: the vertex is refined where there is any such value.
+    zero decides on the face: the vertex is refined where there is any such value. So is every
+    interior point that is not too far from one.
     """
+    if not program.is_linear_program:
+        return vertex
+    if vertex.solver != "highs":
+        return corner(program, vertex)
     size = np.abs(vertex.y)
     doubtful = (size > _ROUNDING) & (size < _CERTAIN)
-    if vertex.solver != "highs" or not program.is_linear_program or not doubtful.any():
-        return vertex
-    return refine(program, vertex)
+    return refine(program, vertex) if doubtful.any() else vertex
 
 
 def most_even(
@@ -214,6 +217,11 @@ class _InSquares:
         z = least_squares(self.program, self.weight, start, tolerance=self.tolerance)
         return None if z is None else z * self.scales.column
 
+    def _sharpened(self, posed: ConeProgram, point: Point) -> Point:
+        """Go from an interior point to the least squares, by active sets or Newton steps."""
+        z = least_squares(self.program, self.weight, point.x, point.y, tolerance=self.tolerance)
+        return polish(posed, point) if z is None else point.at(z, point.y)
+
     def interior_point(self) -> Point | None:
         """Return the least squares by the interior point, in the units that were given."""
         P = sparse.csc_array(sparse.diags_array(self.weight))
@@ -225,7 +233,7 @@ class _InSquares:
             return None
         if point.status != "optimal":
             return None
-        point = polish(posed, point)
+        point = self._sharpened(posed, point)
         return point.at(point.x * self.scales.column, point.y * self.scales.row)
 
 
@@ -233,16 +241,18 @@ def optimal_face(program: ConeProgram, point: Point, costs: Floats | None = None
     """Restrict a program to its optima, of which `point` is one; with other `costs`, if given.
 
     For a linear program these are the feasible points at which every row with a positive dual
-    value is tight (complementary slackness), so no tolerance on the objective is needed.
+    value is tight (complementary slackness), so no tolerance on the objective is needed. Where a
+    row has both, the smaller one is a rounding error.
     """
     if not program.is_linear_program:
         face = curved_face(program, point)
         return face if costs is None else replace(face, c=costs)
     y = point.y[: program.linear]
     slack = (program.b - program.A @ point.x)[: program.linear]
-    least = _TIE if point.solver == "highs" else np.maximum(np.abs(slack), _SLACK)
+    least = _TIE if point.solver == "highs" else _SLACK
+    tight = y > np.maximum(np.abs(slack), least)
     costs = program.c if costs is None else costs
-    return replace(program, c=costs, equality=program.equality | (y > least))
+    return replace(program, c=costs, equality=program.equality | tight)
 
 
 def _near_optimal(program: ConeProgram, point: Point) -> ConeProgram:

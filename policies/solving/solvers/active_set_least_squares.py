@@ -6,26 +6,32 @@ before. With a good guess of which constraints hold with equality it is one line
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 from scipy.linalg import lapack
+from scipy.sparse.linalg import splu
 
 from apportion.policies.solving.cone import rows_that_are_bounds
 from apportion.policies.solving.stages import made_for
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
-    from scipy import sparse
 
     from apportion.policies.solving.cone import ConeProgram
 
     Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
     Bools = NDArray[np.bool_]
+    Solver = Callable[[Floats], Floats]
 
 __all__ = ["least_squares"]
 
-_MOST_COLUMNS = 500
+_DENSE = 500
+"""Columns above which matrices are sparse."""
 _ROUNDS = 30
 _ACCEPTED = 1e-10
 _REGULAR = 1e-11
@@ -33,19 +39,33 @@ _REGULAR = 1e-11
 
 
 class _Parts(NamedTuple):
-    """The program without columns that are held at zero: dense, equalities and the others apart."""
+    """The program without columns that are held at zero, equalities and the others apart.
+
+    Matrices are dense, or all of them compressed by rows.
+    """
 
     weight: Floats
-    equal: Floats
+    equal: Any
     equal_to: Floats
-    below: Floats
+    below: Any
     limit: Floats
     nonnegative: Bools
+
+    def rows(self, tight: Bools) -> Any:
+        """Return the rows that hold: the equalities, and some of the others."""
+        if isinstance(self.equal, np.ndarray):
+            return np.vstack([self.equal, self.below[tight]])
+        return sparse.vstack([self.equal, self.below[np.flatnonzero(tight)]], format="csr")
 
 
 @made_for()
 def least_squares(
-    program: ConeProgram, weight: Floats, near: Floats, *, tolerance: float = 1e-12
+    program: ConeProgram,
+    weight: Floats,
+    near: Floats,
+    dual: Floats | None = None,
+    *,
+    tolerance: float = 1e-12,
 ) -> Floats | None:
     """Minimise ``sum(weight * x**2)`` subject to the linear constraints of a program.
 
@@ -58,6 +78,9 @@ def least_squares(
         Weights >= 0, shape (columns,).
     near
         A point to take the first set from, shape (columns,).
+    dual
+        Its dual values, shape (rows,), if it is inside: what has more dual value than slack is
+        taken to hold. Otherwise it is what has no slack.
     tolerance
         Below this a share, what is left of a limit, or a dual value counts as zero.
 
@@ -65,32 +88,29 @@ def least_squares(
     -------
     x
         The minimum, all conditions of optimality met to 1e-10, or to `tolerance` if that is more;
-        ``None`` if the sets do not settle or the program is too large for dense matrices.
+        ``None`` if the sets do not settle.
     """
     A = program.A.tocsr()
     held = _held_at_zero(program, A)
-    if np.count_nonzero(~held) > _MOST_COLUMNS:
-        return None
-    bound_row, bound_column, _ = rows_that_are_bounds(program)
+    bound_row, bound_column, factor = rows_that_are_bounds(program)
     nonnegative = np.zeros(held.size, dtype=bool)
     nonnegative[bound_column] = True
     below = ~program.equality
     below[bound_row] = False
-    equal = A[program.equality].toarray()[:, ~held]
-    filled = np.abs(equal).max(axis=1, initial=0.0) > 0
-    parts = _Parts(
-        weight=weight[~held],
-        equal=equal[filled],
-        equal_to=program.b[program.equality][filled],
-        below=A[below].toarray()[:, ~held],
-        limit=program.b[below],
-        nonnegative=nonnegative[~held],
-    )
-    found = _settle(parts, near[~held], tolerance)
+    free = np.flatnonzero(~held)
+    parts = _parts(program, A, below, free, weight[free], nonnegative[free])
+    slack = parts.limit - parts.below @ near[free]
+    if dual is None:
+        at_zero, tight = near <= tolerance, slack <= tolerance
+    else:
+        price = np.zeros(held.size)
+        price[bound_column] = dual[bound_row] * factor
+        at_zero, tight = price > near, dual[below] > slack
+    found = _settle(parts, parts.nonnegative & at_zero[free], tight, tolerance)
     if found is None:
         return None
     x = np.zeros(held.size)
-    x[~held] = found
+    x[free] = found
     return x
 
 
@@ -103,54 +123,99 @@ def _held_at_zero(program: ConeProgram, A: sparse.csr_array) -> Bools:
     return held
 
 
-def _settle(parts: _Parts, near: Floats, tolerance: float) -> Floats | None:
-    """Change the active set until the conditions of optimality hold."""
-    at_zero = parts.nonnegative & (near <= tolerance)
-    tight = parts.limit - parts.below @ near <= tolerance
+def _parts(
+    program: ConeProgram,
+    A: sparse.csr_array,
+    below: Bools,
+    free: Ints,
+    weight: Floats,
+    nonnegative: Bools,
+) -> _Parts:
+    """Take the columns that are free, and leave out equalities of which they leave nothing."""
+    matrices: list[Any] = [A[rows][:, free] for rows in (program.equality, below)]
+    if free.size <= _DENSE:
+        matrices = [each.toarray() for each in matrices]
+    equal, others = matrices
+    filled = np.flatnonzero(abs(equal).sum(axis=1))
+    equal_to = program.b[program.equality][filled]
+    return _Parts(weight, equal[filled], equal_to, others, program.b[below], nonnegative)
+
+
+def _settle(parts: _Parts, at_zero: Bools, tight: Bools, tolerance: float) -> Floats | None:
+    """Change the active set until the conditions of optimality hold.
+
+    What repeats other constraints may leave the set for its dual value, and be missed by a rounding
+    error then. It does not come back for less than what is accepted.
+    """
+    accepted = max(tolerance, _ACCEPTED)
+    missed = np.full(tight.size, tolerance)
     for _ in range(_ROUNDS):
-        x, dual = _solve_with(parts, at_zero, tight)
+        rows = parts.rows(tight)
+        x, dual = _solve_with(parts, rows, at_zero, tight)
         if x is None:
             return None
-        rows = np.vstack([parts.equal, parts.below[tight]])
         pull = parts.weight * x + rows.T @ dual
         slack = parts.limit - parts.below @ x
         price = np.zeros(tight.size)
         price[tight] = dual[parts.equal_to.size :]
         below_zero = parts.nonnegative & ~at_zero & (x < -tolerance)
         leaves_zero = at_zero & (pull < -tolerance)
-        violated, loose = ~tight & (slack < -tolerance), tight & (price < -tolerance)
+        violated, loose = ~tight & (slack < -missed), tight & (price < -tolerance)
         if not (below_zero.any() or leaves_zero.any() or violated.any() or loose.any()):
-            accepted = max(tolerance, _ACCEPTED)
             wrong = np.abs(rows @ x - np.append(parts.equal_to, parts.limit[tight]))
             off = np.abs(pull[~at_zero]).max(initial=0.0)
             return np.asarray(x) if max(wrong.max(initial=0.0), off) <= accepted else None
         at_zero = (at_zero | below_zero) & ~leaves_zero
         tight = (tight | violated) & ~loose
+        missed[loose] = accepted
     return None
 
 
-def _solve_with(parts: _Parts, at_zero: Bools, tight: Bools) -> tuple[Floats | None, Floats]:
+def _solve_with(
+    parts: _Parts, rows: Any, at_zero: Bools, tight: Bools
+) -> tuple[Floats | None, Floats]:
     """Solve the optimality conditions for one active set: shares and dual values."""
     free = np.flatnonzero(~at_zero)
-    rows = np.vstack([parts.equal, parts.below[tight]])[:, free]
     right = np.append(np.zeros(free.size), np.append(parts.equal_to, parts.limit[tight]))
     size, columns = right.size, free.size
     if not size:  # LAPACK would complain of it on the standard output
         return np.zeros(at_zero.size), right
+    weight, cells = parts.weight[free], rows[:, free]
+    dense = isinstance(rows, np.ndarray)
+    if not (dense or columns):
+        return None, right
+    system, solve = _dense(weight, cells) if dense else _compressed(weight, cells)
+    if solve is None:
+        return None, right
+    solution = solve(right)
+    for _ in range(3):
+        solution = solution + solve(right - system @ solution)
+    x = np.zeros(at_zero.size)
+    x[free] = solution[:columns]
+    return x, solution[columns:]
+
+
+def _dense(weight: Floats, rows: Any) -> tuple[Any, Solver | None]:
+    """Factor the conditions: their matrix, and a function that nearly solves them."""
+    size, columns = weight.size + rows.shape[0], weight.size
     system = np.zeros((size, size))
     system[:columns, columns:], system[columns:, :columns] = rows.T, rows
     diagonal = np.arange(size)
-    system[diagonal[:columns], diagonal[:columns]] = parts.weight[free]
+    system[diagonal[:columns], diagonal[:columns]] = weight
     regular = system.copy()
     regular[diagonal[:columns], diagonal[:columns]] += _REGULAR
     regular[diagonal[columns:], diagonal[columns:]] -= _REGULAR
     factors, pivots, failed = lapack.dgetrf(regular)
-    if failed:
-        return None, right
-    solution, _ = lapack.dgetrs(factors, pivots, right)
-    for _ in range(3):
-        step, _ = lapack.dgetrs(factors, pivots, right - system @ solution)
-        solution = solution + step
-    x = np.zeros(at_zero.size)
-    x[free] = solution[:columns]
-    return x, solution[columns:]
+    solver = None if failed else lambda right: lapack.dgetrs(factors, pivots, right)[0]
+    return system, solver
+
+
+def _compressed(weight: Floats, rows: Any) -> tuple[Any, Solver | None]:
+    """Factor the conditions where most of their numbers are zero."""
+    system = sparse.block_array([[sparse.diags_array(weight), rows.T], [rows, None]], format="csc")
+    sign = np.append(np.full(weight.size, _REGULAR), np.full(rows.shape[0], -_REGULAR))
+    try:
+        factors = splu(system + sparse.diags_array(sign, format="csc"))
+    except RuntimeError:  # a pivot that rounding made zero
+        return system, None
+    return system, factors.solve

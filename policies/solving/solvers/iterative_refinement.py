@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Bools = NDArray[np.bool_]
 
-__all__ = ["refine"]
+__all__ = ["corner", "refine"]
 
 _ENOUGH = 1e-13
 """Error that is a rounding error of sums of some numbers around 1."""
@@ -38,6 +38,8 @@ _LESS = (1e3, 1.0)
 _ABOVE = 1e-9
 """Value that is certainly no rounding error."""
 _ROUNDS = 3
+_MOST_COLUMNS = 20_000
+"""Columns up to which it costs little beside an interior point to go from that to a corner."""
 _TOLERANCE = 1e-8
 _OPTIONS = {
     "output_flag": False,
@@ -66,6 +68,18 @@ class _Iterate(NamedTuple):
 
     value: Floats
     y: Floats
+
+
+def corner(program: ConeProgram, point: Point) -> Point:
+    """Go from an interior point's optimum of a linear program to a corner, to rounding errors.
+
+    A simplex method begins at what is inside there, and has few steps to make. Optima of a simplex
+    method and of large programs stay.
+    """
+    inside = point.solver == "clarabel" and point.status == "optimal"
+    if not inside or program.c.size > _MOST_COLUMNS:
+        return point
+    return refine(program, point)
 
 
 def refine(program: ConeProgram, point: Point) -> Point:
