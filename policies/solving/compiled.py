@@ -121,8 +121,9 @@ class Compiled:
         """Solve, or say which constraints cannot hold together."""
         point = optimise(self.program, solver)
         if point.status == "optimal":
-            linear = self.program.is_linear_program
-            return corner(self.program, point) if linear else self._sharpened(point)
+            if self.program.is_linear_program:
+                return point if point.solver == "highs" else corner(self.program, point)
+            return self._sharpened(point)
         if (other := optimise(self.rescaled().program, solver).status) != point.status:
             raise SolveError(f"The problem is {point.status}, or {other} in other units.")
         if point.status == "unbounded":

@@ -73,13 +73,10 @@ class _Iterate(NamedTuple):
 def corner(program: ConeProgram, point: Point) -> Point:
     """Go from an interior point's optimum of a linear program to a corner, to rounding errors.
 
-    A simplex method begins at what is inside there, and has few steps to make. Optima of a simplex
-    method and of large programs stay.
+    A simplex method begins at what is inside there, and has few steps to make. Optima of large
+    programs stay.
     """
-    inside = point.solver == "clarabel" and point.status == "optimal"
-    if not inside or program.c.size > _MOST_COLUMNS:
-        return point
-    return refine(program, point)
+    return point if program.c.size > _MOST_COLUMNS else refine(program, point)
 
 
 def refine(program: ConeProgram, point: Point) -> Point:
