@@ -256,11 +256,9 @@ def test_an_error_of_who_calls_the_package_is_none_of_its_parts() -> None:
 
 
 def test_an_installed_package_counts_if_it_offers_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    def code(folder: str, name: str = "f") -> Any:
-        return compile(f"def {name}(): pass", f"/x/{folder}/thing/a.py", "exec").co_consts[0]
-
-    assert own_code._is_own(code("home"), "thing.a")
-    assert not own_code._is_own(code("site-packages"), "thing.a")
+    installed = "/x/site-packages/thing/a.py"
+    assert own_code._is_own("/x/home/thing/a.py", "thing.a")
+    assert not own_code._is_own(installed, "thing.a")
     monkeypatch.setattr(own_code, "_offers_parts", lambda top: top == "thing")
-    assert own_code._is_own(code("site-packages"), "thing.a")
-    assert not own_code._is_own(code("site-packages"), "numpy.linalg")
+    assert own_code._is_own(installed, "thing.a")
+    assert not own_code._is_own(installed, "numpy.linalg")

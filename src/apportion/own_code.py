@@ -13,12 +13,12 @@ from importlib.metadata import distribution, packages_distributions
 from pathlib import Path
 from sysconfig import get_path
 from traceback import walk_tb
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from types import CodeType
+from typing import Any
 
 __all__ = ["answered_by", "note_place", "place_of", "said_with_place", "written_in"]
+
+_MADE = "<string>"
+"""File of the methods that dataclasses make."""
 
 _INSTALLED = ("site-packages", "dist-packages")
 
@@ -39,8 +39,8 @@ def place_of(error: BaseException) -> str | None:
         module = str(frame.f_globals.get("__name__", ""))
         if _is_of_package(module):
             called = True
-        elif called and _is_own(frame.f_code, module):
-            found = _shown(frame.f_code, line)
+        elif called and _is_own(frame.f_code.co_filename, module):
+            found = _shown(frame.f_code.co_qualname, frame.f_code.co_filename, line)
     if found is None and error.__cause__ is not None:
         return place_of(error.__cause__)
     return found
@@ -54,16 +54,29 @@ def written_in(part: Any, method: str | None = None) -> str | None:
     part
         A value, a class or a function.
     method
-        Its name; of a class that has no such method the first one counts. None for a function.
+        Its name, unless it is a function; of a class that has no such method the first one counts.
     """
     kind = part if isinstance(part, type) else type(part)
-    methods = [part] if method is None else [getattr(kind, method, None), *vars(kind).values()]
-    for each in methods:
+    of_class = [getattr(kind, method or "", None), *vars(kind).values()]
+    for each in [part] if inspect.isroutine(part) else of_class:
         function = inspect.unwrap(each) if callable(each) else each
         code = getattr(function, "__code__", None)
-        if code is not None and _is_own(code, str(getattr(function, "__module__", ""))):
-            return _shown(code, code.co_firstlineno)
-    return None
+        if code is None or code.co_filename == _MADE:
+            continue
+        if _is_own(code.co_filename, str(getattr(function, "__module__", ""))):
+            return _shown(code.co_qualname, code.co_filename, code.co_firstlineno)
+    return None if inspect.isroutine(part) else _class_in(kind)
+
+
+def _class_in(kind: type) -> str | None:
+    """Return where a class of one's own begins that has no methods, if its source is there."""
+    try:
+        file = inspect.getfile(kind)
+        if not _is_own(file, kind.__module__):
+            return None
+        return _shown(kind.__qualname__, file, inspect.findsource(kind)[1] + 1)
+    except (OSError, TypeError):
+        return None
 
 
 def answered_by(part: Any, method: str | None = None) -> str:
@@ -98,9 +111,9 @@ def _is_of_package(module: str) -> bool:
     return module.partition(".")[0] == "apportion"
 
 
-def _is_own(code: CodeType, module: str) -> bool:
+def _is_own(file: str, module: str) -> bool:
     """Whether code is of one's own; text that was compiled is, if it is that of a script."""
-    file, top = code.co_filename, module.partition(".")[0]
+    top = module.partition(".")[0]
     if _is_of_package(module):
         return False
     if file.startswith("<"):
@@ -121,9 +134,9 @@ def _offers_parts(top: str) -> bool:
     return any(entry.group.startswith("apportion.") for entry in entries)
 
 
-def _shown(code: CodeType, line: int) -> str:
+def _shown(name: str, file: str, line: int) -> str:
     """Write a place, its file as seen from here."""
-    file = Path(code.co_filename)
-    if file.is_relative_to(here := Path.cwd()):
-        file = file.relative_to(here)
-    return f"{code.co_qualname} ({file}:{line})"
+    path = Path(file)
+    if path.is_relative_to(here := Path.cwd()):
+        path = path.relative_to(here)
+    return f"{name} ({path}:{line})"
