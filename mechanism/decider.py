@@ -28,8 +28,6 @@ class Decider:
     """Whether it is told speeds that may be estimates."""
     integral: ClassVar[bool] = True
     """Whether it gives whole GPUs."""
-    resumes: ClassVar[bool] = True
-    """Whether it can say, and take up, where it is."""
     all_rigid: ClassVar[bool] = False
     """Whether every elastic job has the GPUs and the batch that its user set."""
     passes_over: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({})

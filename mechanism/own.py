@@ -95,11 +95,6 @@ class OwnScheduler(Decider):
         """The same."""
         return self.label
 
-    @property
-    def resumes(self) -> bool:  # type: ignore[override]
-        """Whether it can say, and take up, where it is."""
-        return hasattr(self.scheduler, "state") and hasattr(self.scheduler, "restore")
-
     def __repr__(self) -> str:
         """Write what it holds, and no addresses, so that it reads the same everywhere."""
         own = self.scheduler
@@ -146,6 +141,7 @@ class Watched:
             if hasattr(scheduler, old) and not hasattr(scheduler, new):
                 self._refuse(f"has {old}, which is called {new} now")
         self.event_driven = bool(getattr(scheduler, "event_driven", True))
+        self.resumes = hasattr(scheduler, "state") and hasattr(scheduler, "restore")
         self._before: dict[int, Held] = {}
 
     def take_over(self, past: Past) -> Ints:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from apportion.annotations import checked
 from apportion.checks import file_path, seconds
 from apportion.cluster import Cluster
-from apportion.errors import InputError
 from apportion.own_code import note_place
 from apportion.sim.about import AboutRun, watched
 from apportion.sim.deciders import get_decider
 from apportion.sim.engine import run as run_jobs
-from apportion.sim.engine.snapshot import Snapshots, call_of
+from apportion.sim.engine.snapshot import Snapshots, call_of, check_resumes
 from apportion.sim.iteration_times import iterations_on_links
 from apportion.sim.progress import Progress
 from apportion.sim.record import Record
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from apportion.sim.run import Run
     from apportion.sim.workload import Workload
 
-__all__ = ["simulate"]
+__all__ = ["carried_out", "simulate"]
 
 
 @one_thread
@@ -124,23 +123,40 @@ def simulate(
     chosen, known = settings_for([decider], mechanism, told, elastic=elastic)
     snapshots = None
     if snapshot is not None:
-        if not getattr(decider, "resumes", True):
-            raise InputError(
-                f"{decider.label!r} has no state() and restore(state), by which a run goes on from "
-                f"a snapshot; add them, or leave snapshot= out."
-            )
         least_s = seconds("snapshot_seconds", snapshot_seconds)
         call = call_of(decider, workload, cluster, {**known, "beliefs": beliefs})
         snapshots = Snapshots(file_path("snapshot", snapshot), call, least_s)
     about = AboutRun.of(workload, cluster, chosen, known, beliefs)
+    run = carried_out(decider, chosen, about, snapshots, Progress(progress))
+    return replace(run, wall_seconds=time.perf_counter() - started)
+
+
+def carried_out(
+    decider: AnyDecider,
+    mechanism: Any,
+    about: AboutRun,
+    snapshots: Snapshots | None = None,
+    progress: Progress | None = None,
+) -> Run:
+    """Run jobs under a decider by a mechanism until all are complete.
+
+    Parameters are as `simulate` makes them: `mechanism` is as
+    `apportion.sim.settings.settings_for` returns it.
+
+    Raises
+    ------
+    NoStateError
+        If there are snapshots, and the scheduler cannot say where it is.
+    """
     try:
-        parts = watched(chosen, decider, about)
+        parts = watched(mechanism, decider, about)
         about.check_heeded(decider.label)
+        if snapshots is not None:
+            check_resumes(parts.scheduler)
         columns = [*parts.columns, *iterations_on_links(about, parts.runtime)]
-        record = Record(about, columns, Progress(progress))
+        record = Record(about, columns, progress)
         run_jobs(about.truth, parts.scheduler, parts.runtime, record, snapshots)
-        run = record.run(decider.label, parts)
+        return record.run(decider.label, parts)
     except Exception as error:  # of a part of the user's, which gets a note of where it stands
         note_place(error)
         raise
-    return replace(run, wall_seconds=time.perf_counter() - started)

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from apportion.cluster import Cluster
-    from apportion.mechanism.scheduler import GangProgress
+    from apportion.mechanism.scheduler import GangProgress, Scheduler
     from apportion.resumable import Resumable
     from apportion.sim.deciders import AnyDecider
     from apportion.sim.elastic_workload import ElasticWorkload
     from apportion.sim.workload import Workload
 
-__all__ = ["SnapshotError", "Snapshots", "call_of"]
+__all__ = ["NoStateError", "SnapshotError", "Snapshots", "call_of", "check_resumes"]
 
 logger = logging.getLogger(__name__)
 
@@ -57,6 +57,26 @@ def call_of(
         "cluster": repr(cluster),
         "settings": settings_text(settings),
     }
+
+
+class NoStateError(InputError):
+    """A scheduler of one's own that cannot say where it is, in a run that is to leave snapshots."""
+
+
+def check_resumes(scheduler: Scheduler) -> None:
+    """Refuse a scheduler that cannot say where it is.
+
+    Raises
+    ------
+    NoStateError
+        If it is one of one's own without state and restore.
+    """
+    if not getattr(scheduler, "resumes", True):
+        raise NoStateError(
+            f"{scheduler.name} has no state() and restore(state), by which a run goes on from a "
+            f"snapshot; derive it from apportion.resumable.Resumable and name in kept what it "
+            f"keeps, or leave snapshot= out."
+        )
 
 
 class Snapshots:

@@ -64,8 +64,6 @@ class Plan:
 
 
 def _with_snapshot(cell: Cell, folder: Path) -> Cell:
-    if not getattr(cell.task.policy, "resumes", True):
-        return cell
     file = str((folder / f"{cell.fingerprint}.json").absolute())
     return replace(cell, task=replace(cell.task, snapshot=file))
 

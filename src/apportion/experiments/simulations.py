@@ -13,7 +13,7 @@ from apportion.experiments.provenance import plain
 from apportion.experiments.run_records import record_of, run_of
 from apportion.experiments.sources import made_for
 from apportion.sim import Run, simulate
-from apportion.sim.engine.snapshot import SnapshotError
+from apportion.sim.engine.snapshot import NoStateError, SnapshotError
 from apportion.sim.settings import heeded_by
 
 if TYPE_CHECKING:
@@ -99,7 +99,8 @@ def figures_of(setup: Setup) -> Work:
 def _run(task: Simulation, report: Report | None, setup: Setup) -> Run:
     """Make the workload and simulate, in a worker.
 
-    From a state that is damaged nothing can go on: the run begins anew.
+    From a state that is damaged nothing can go on: the run begins anew. A scheduler of one's own
+    without a state leaves none.
     """
     source = setup.sources[task.source]
     workload = made_for(source, setup.cluster, task.load, task.seed, resample=setup.resample)
@@ -117,6 +118,9 @@ def _run(task: Simulation, report: Report | None, setup: Setup) -> Run:
         logger.warning("%s The run begins anew.", error)
         Path(str(task.snapshot)).unlink()
         return run()
+    except NoStateError as error:
+        logger.info("%s", error)
+        return run(snapshot=None)
 
 
 def _figures(task: Simulation, report: Report | None, setup: Setup) -> dict[str, Any]:
