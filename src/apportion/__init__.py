@@ -117,7 +117,13 @@ if TYPE_CHECKING:
     from apportion.sim.one_round import RoundDecision, solve_round
     from apportion.sim.shifts import SharedLinks
     from apportion.tensor import ThroughputTensor
-    from apportion.testing import check_policy, check_schedule, check_scheduler
+    from apportion.testing import (
+        check_mechanism,
+        check_network,
+        check_policy,
+        check_schedule,
+        check_scheduler,
+    )
 
 __all__ = [
     "DECIDERS",
@@ -186,6 +192,8 @@ __all__ = [
     "Workload",
     "__version__",
     "check_jobs",
+    "check_mechanism",
+    "check_network",
     "check_policy",
     "check_schedule",
     "check_scheduler",

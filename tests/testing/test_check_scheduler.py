@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from apportion.policies import Problem
 
 SCHEDULERS = ap.scheduler_table("leases")["name"].tolist()
+OTHERS = sorted(set(ap.scheduler_table()["name"]) - set(SCHEDULERS))
 SINGLE_GPU = {"allox"}
 ABOUT = import_module("apportion.sim.about")
 # Many programs, or programs that take long; what they share with the others is tested with those.
@@ -35,18 +36,24 @@ SHARING = ["max_min_fairness_space_sharing", "makespan_space_sharing"]
 def quick(names: list[str]) -> list[Any]:
     """Sample those that take no longer than others, and mark the others as slow."""
     slow = [pytest.param(each, marks=pytest.mark.slow) for each in names if each in SLOW]
-    return [*sampled([each for each in names if each not in SLOW], 3), *slow]
+    return [*sampled([each for each in names if each not in SLOW], 5), *slow]
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", quick(SCHEDULERS))
 def test_schedulers_keep_the_contract(name: str) -> None:
-    ap.check_scheduler(name)
+    ap.check_scheduler(name, n_jobs=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OTHERS)
+def test_schedulers_of_other_mechanisms_keep_the_contract(name: str) -> None:
+    ap.check_scheduler(name, n_jobs=1)
 
 
 @pytest.mark.parametrize("name", quick([*(policy.name for policy in BUILT_IN), *SHARING]))
 def test_policies_keep_the_contract_in_rounds(name: str) -> None:
-    ap.check_scheduler(name, gangs=name not in SINGLE_GPU)
+    ap.check_scheduler(name, gangs=name not in SINGLE_GPU, n_jobs=1)
 
 
 @pytest.mark.slow
@@ -54,7 +61,7 @@ def test_policies_keep_the_contract_in_rounds(name: str) -> None:
 @pytest.mark.parametrize("policy", BUILT_IN, ids=lambda policy: policy.name)
 def test_agnostic_policies_keep_the_contract_in_rounds(policy: Any, seed: int) -> None:
     made = policy(heterogeneity_aware=False)
-    ap.check_scheduler(made, gangs=made.name not in SINGLE_GPU, seed=seed)
+    ap.check_scheduler(made, gangs=made.name not in SINGLE_GPU, seed=seed, n_jobs=1)
 
 
 @dataclass(frozen=True)
@@ -74,21 +81,21 @@ def types_as_given(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_simulator_that_breaks_ties_by_rows_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ABOUT, "by_arrival_and_id", lambda workload: workload)
     with pytest.raises(AssertionError, match="not indifferent to"):
-        ap.check_scheduler("fifo")
+        ap.check_scheduler("fifo", n_jobs=1)
 
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("types_as_given")
 def test_a_policy_that_prefers_the_first_type_is_caught() -> None:
     with pytest.raises(AssertionError, match="not indifferent to the order of types"):
-        ap.check_scheduler(FirstColumnFirst())
+        ap.check_scheduler(FirstColumnFirst(), n_jobs=1)
 
 
 def test_a_mechanism_that_lends_nothing_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     nobody = (np.empty(0, dtype=int), np.empty(0, dtype=int))
     monkeypatch.setattr(core, "idle_first", lambda *_: nobody)
     with pytest.raises(AssertionError, match="waits for"):
-        ap.check_scheduler(Lazy())
+        ap.check_scheduler(Lazy(), n_jobs=1)
 
 
 @pytest.mark.usefixtures("types_as_given")
@@ -100,7 +107,7 @@ def test_a_mechanism_that_takes_the_first_type_is_caught(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(core, "preferences", columns)
     with pytest.raises(AssertionError, match="not indifferent to the order of types"):
-        ap.check_scheduler("max_min_fairness_agnostic")
+        ap.check_scheduler("max_min_fairness_agnostic", n_jobs=1)
 
 
 @dataclass(frozen=True, repr=False)
@@ -116,7 +123,7 @@ class AtRandom(Part):
 def test_a_scheduler_that_draws_is_caught() -> None:
     scheduler = replace(ap.get_scheduler("dally_no_wait"), order=AtRandom())
     with pytest.raises(AssertionError, match="not deterministic"):
-        ap.check_scheduler(scheduler)
+        ap.check_scheduler(scheduler, n_jobs=1)
 
 
 def test_the_least_overhead_is_that_of_few_machines_evenly_filled() -> None:

@@ -118,7 +118,16 @@ class SaysItTellsJobsApart(Mine):
     traits = frozenset({"tells_identical_jobs_apart"})
 
 
+@dataclass(frozen=True)
+class Stumbles(Mine):
+    """Takes it that some job comes from the yard."""
+
+    def objective(self, p: Problem) -> cp.Maximize:
+        return cp.Maximize(cp.sum(p.time) * {"red": 1.0}["yard"])
+
+
 BROKEN: list[tuple[Policy, str]] = [
+    (Stumbles(), "able to state its problem: KeyError: 'yard'"),
     (SaysItHasOneOptimum(), "what it declares, 'has_one_optimum'"),
     (SaysItLeavesGpusIdle(), "what it declares, 'leaves_gpus_idle'"),
     (SaysItCountsSteps(), "what it declares, 'depends_on_step_size'"),
@@ -155,6 +164,7 @@ def test_what_is_broken_is_named(policy: Policy, broken: str) -> None:
     text = str(failure.value)
     assert text.startswith(repr(policy).split("(")[0])
     assert f"is not {broken}" in text
+    assert "test_testing.py:" in text or type(policy).__module__ != __name__
     assert "pickling" in broken or any(character.isdigit() for character in text)
 
 

@@ -1,10 +1,16 @@
-"""The contracts that policies, schedulers and schedules keep, as tests to run on one's own.
+"""The contracts that parts keep, as tests to run on one's own.
 
 from apportion.testing import check_policy, check_schedule, check_scheduler
 
 def test_my_policy():
     check_policy(MyPolicy())
     check_scheduler(MyPolicy())
+
+def test_other_parts():
+    check_network(MyNetwork())
+    check_mechanism(MyMechanism())
+    check_scheduler("fifo", placement="my_placement")
+    check_scheduler("ada_srsf", gate="my_gate", order="my_order")
 
 def test_a_run():
     run = apportion.simulate(MyPolicy(), workload, cluster)
@@ -14,10 +20,20 @@ def test_a_run():
 from __future__ import annotations
 
 from apportion.annotations import open_doors
+from apportion.testing.drawn import drawn
+from apportion.testing.mechanism import check_mechanism
+from apportion.testing.network import check_network
 from apportion.testing.policy import check_policy
 from apportion.testing.schedule import check_schedule
 from apportion.testing.scheduler import check_scheduler
 
-__all__ = ["check_policy", "check_schedule", "check_scheduler"]
+__all__ = [
+    "check_mechanism",
+    "check_network",
+    "check_policy",
+    "check_schedule",
+    "check_scheduler",
+    "drawn",
+]
 
 open_doors(globals())

@@ -18,7 +18,8 @@ import pandas as pd
 from apportion.checks import seed as check_seed
 from apportion.errors import InputError
 from apportion.policies import get_policy
-from apportion.testing.policy_case import SHARE_TOLERANCE, PolicyCase, fail
+from apportion.testing.failing import fail
+from apportion.testing.policy_case import SHARE_TOLERANCE, PolicyCase
 from apportion.testing.policy_traits import traits_are_true
 
 if TYPE_CHECKING:

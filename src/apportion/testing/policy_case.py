@@ -1,24 +1,25 @@
-"""Problems in labels on which a policy is checked, and how it is said that it fails."""
+"""Problems in labels on which a policy is checked."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from apportion.cluster import Cluster
-from apportion.errors import InfeasibleError
+from apportion.errors import ApportionError, InfeasibleError
 from apportion.policies import Resource, solve, solve_instance
 from apportion.policies.labelled import instance_of, jobs_of
 from apportion.tensor import ThroughputTensor
+from apportion.testing.failing import fail
 
 if TYPE_CHECKING:
     from apportion.allocation import Allocation
     from apportion.policies import Policy
 
-__all__ = ["SHARE_TOLERANCE", "PolicyCase", "fail"]
+__all__ = ["SHARE_TOLERANCE", "PolicyCase"]
 
 SHARE_TOLERANCE = 1e-5
 """Shares of time that differ by less are the same, but for rounding."""
@@ -103,7 +104,14 @@ class PolicyCase:
     def solve(self, policy: Policy, **options: Any) -> Allocation:
         """Solve the problem."""
         given = {"resources": self.resources, **options}
-        return solve(policy, self.speed, workers=self.cluster, jobs=self.jobs, **given)
+        try:
+            return solve(policy, self.speed, workers=self.cluster, jobs=self.jobs, **given)
+        except ApportionError:  # which says itself what is wrong, or is right
+            raise
+        except Exception as error:  # of what the policy's author has written
+            text = f"{len(self.jobs)} jobs on {self.cluster}"
+            said = f"{type(error).__name__}: {error}"
+            fail(policy, "able to state its problem", said, text=text, error=error)
 
     def solve_as_given(self, policy: Policy) -> pd.DataFrame:
         """Return the shares without the order that `solve` brings everything into first."""
@@ -132,8 +140,3 @@ class PolicyCase:
             speed=pd.concat([self.speed] * times).set_axis(ids),
             jobs=pd.concat([self.jobs] * times).set_axis(ids),
         )
-
-
-def fail(policy: Policy, broken: str, numbers: str) -> NoReturn:
-    """Say what a policy breaks, with the numbers."""
-    raise AssertionError(f"{policy!r} is not {broken}: {numbers}.")

@@ -9,7 +9,7 @@ import numpy as np
 from apportion.cluster import Cluster
 from apportion.errors import InputError, written
 from apportion.sim.given_order import present_types
-from apportion.sim.network import get_network
+from apportion.sim.network import BY_SHAPE, get_network
 from apportion.testing.conservation import check_conservation
 from apportion.testing.stays import TOLERANCE, Stays, fail
 from apportion.testing.steps_in_rounds import check_steps_in_rounds
@@ -18,10 +18,10 @@ from apportion.testing.steps_under_leases import check_steps_under_leases
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from apportion.sim import Run, Workload
-    from apportion.sim.network import NetworkModel
+    from apportion.sim import ElasticWorkload, Run, Workload
+    from apportion.sim.network import MemoizedNetwork, NetworkModel
 
-__all__ = ["check_schedule"]
+__all__ = ["check_held", "check_schedule"]
 
 
 def check_schedule(
@@ -49,7 +49,8 @@ def check_schedule(
       beside its partner while there is one, split over machines if that counts; less what it loses
       at the start of each stay. Under leases it is at least that, less one checkpoint for each
       lease at most, at the speed that the network model says of the shape of its gang. Steps are
-      not checked where gangs slow their neighbours down (the networks of contention and CASSINI).
+      not checked where gangs slow their neighbours down (the networks of contention and CASSINI,
+      and those of one's own that make speeds).
     - No job is faster than if it had run alone on its fastest type (or in its fastest pair).
     - If `work_conserving`: no job waits at the start of a round while the devices that it needs
       are idle.
@@ -84,15 +85,12 @@ def check_schedule(
     under_leases = run.settings.get("mechanism", "leases") == "leases"
     if work_conserving and under_leases:
         raise InputError("Under leases jobs may wait: work_conserving=True is for rounds.")
-    stays = Stays.of(run, workload, cluster)
-    _check_places(stays, workload)
-    _check_one_place_at_a_time(stays)
-    _check_one_job_at_a_time(stays, sharing and workload.pairs is not None)
+    stays = check_held(run, workload, cluster, sharing=sharing and workload.pairs is not None)
     _check_jobs_table(stays, run, workload)
     _check_preemptions(stays, run, under_leases=under_leases)
     told = network or run.settings.get("network")
     model = None if told is None else get_network(told, cluster=cluster)
-    if model is not None and getattr(model.model, "shares_links", False):
+    if model is not None and not _by_shape(model):
         pass  # what a gang does in its stays hangs on its neighbours
     elif under_leases and model is not None:
         check_steps_under_leases(stays, run, workload, model)
@@ -102,13 +100,34 @@ def check_schedule(
         check_conservation(stays, run, workload)
 
 
-def _check_places(stays: Stays, workload: Workload) -> None:
+def _by_shape(network: MemoizedNetwork) -> bool:
+    """Whether what a gang does follows from the shape that it has itself."""
+    makes_rates = any(hasattr(network.model, each) for each in ("speeds", "rates"))
+    return network.name in BY_SHAPE or not makes_rates
+
+
+def check_held(
+    run: Run, workload: Workload | ElasticWorkload, cluster: Cluster, *, sharing: bool = False
+) -> Stays:
+    """Check that devices are there, held by one job at a time, and gangs whole; return the stays.
+
+    Parameters are those of `check_schedule`; elastic jobs may have any number of devices.
+    """
+    stays = Stays.of(run, workload, present_types(cluster))
+    _check_places(stays, workload)
+    _check_one_place_at_a_time(stays)
+    _check_one_job_at_a_time(stays, sharing)
+    return stays
+
+
+def _check_places(stays: Stays, workload: Workload | ElasticWorkload) -> None:
     """Check that gangs are whole, on devices that are there, on the machines named."""
-    scale = workload.jobs["scale_factor"].tolist()
+    scale = None if workload.elastic else workload.jobs["scale_factor"].tolist()
     sizes = [stays.cluster.machines(name) for name in stays.cluster.accelerators]
     machine_of = [np.repeat(np.arange(len(size)), size).tolist() for size in sizes]
     for stay, devices in enumerate(stays.devices):
-        kind, gpus = int(stays.kind[stay]), scale[stays.job[stay]]
+        kind = int(stays.kind[stay])
+        gpus = len(devices) if scale is None else scale[stays.job[stay]]
         if len(set(devices)) != gpus or len(devices) != gpus:
             fail(f"{stays.named(stay)} needs {gpus} different devices")
         there = len(machine_of[kind])

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.cluster import Cluster
-    from apportion.sim import Run, Workload
+    from apportion.sim import ElasticWorkload, Run, Workload
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
@@ -56,7 +56,7 @@ class Stays:
     end_s: Floats
 
     @classmethod
-    def of(cls, run: Run, workload: Workload, cluster: Cluster) -> Stays:
+    def of(cls, run: Run, workload: Workload | ElasticWorkload, cluster: Cluster) -> Stays:
         """Read the schedule of a run.
 
         Raises
