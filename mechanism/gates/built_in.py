@@ -43,6 +43,7 @@ class AtMost:
     transfers: float = 1
     counted_by: str = "server"
 
+    @explained
     def __post_init__(self) -> None:
         if self.transfers != math.inf:
             whole("transfers", self.transfers, 1)

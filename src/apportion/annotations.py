@@ -12,7 +12,7 @@ import functools
 import inspect
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
@@ -126,6 +126,7 @@ _CLASSES = (
     "JointShifts",
     "Layer",
     "Leases",
+    "MachinePool",
     "MeasuredApplication",
     "MeasuredSteps",
     "MeasuredTraining",
@@ -220,9 +221,10 @@ def explained(function: Callable[P, R]) -> Callable[P, R]:
                 return with_reasons(*numbers, **plain)  # pyright: ignore[reportCallIssue]
             if function.__name__ == "__post_init__":
                 check_fields(args[0])
-            elif _check_arguments(function, args, kwargs) and not isinstance(error, AttributeError):
+            elif _check_arguments(function, args, kwargs, error):
+                reason = f"there is no {error}" if isinstance(error, KeyError) else error
                 raise InputError(
-                    f"The arguments of {function.__name__} do not fit together: {error}."
+                    f"The arguments of {function.__name__} do not fit together: {reason}."
                 ) from error
             raise
 
@@ -230,15 +232,23 @@ def explained(function: Callable[P, R]) -> Callable[P, R]:
     return with_reasons
 
 
-def _check_arguments(function: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) -> bool:
-    """Name the first argument that is not of its kind; tell whether arrays are among them."""
+def _check_arguments(
+    function: Callable[..., Any], args: Any, kwargs: Mapping[str, Any], error: Exception
+) -> bool:
+    """Name the first argument that is not of its kind.
+
+    Tells whether some may yet be why: arrays whose shapes differ, mappings that lack a key, and
+    what could be read only once.
+    """
     parameters = inspect.signature(function).parameters
     arrays = any(str(each.annotation) in ("ArrayLike", "Floats") for each in parameters.values())
+    doubted = (Iterator, Mapping) if isinstance(error, KeyError) else Iterator
+    doubtful = any(isinstance(each, doubted) for each in (*args, *kwargs.values()))
     for name, value in (dict(zip(parameters, args, strict=False)) | dict(kwargs)).items():
         kinds = _kinds(str(parameters[name].annotation)) if name in parameters else None
         if kinds is not None:
             _check(name, value, kinds)
-    return arrays
+    return doubtful or (arrays and not isinstance(error, AttributeError))
 
 
 def at_the_door(value: Any) -> Any:

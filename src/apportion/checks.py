@@ -48,7 +48,7 @@ LARGEST_COUNT = 10**9
 
 LARGEST_NUMBER = 1e18
 """Largest steps, seconds and steps/s: sums and ratios of them stay finite."""
-
+_LONGEST_FILE_NAME = 255  # bytes; of the file systems in use
 LONGEST_LABEL = 1_000
 """Most characters of the name of a job, a type, a user."""
 
@@ -219,6 +219,10 @@ def file_path(name: str, value: Any) -> Path:
         text.encode()
     except UnicodeEncodeError as error:
         raise InputError(f"{name} is {text!r}, which is not text in UTF-8.") from error
+    if any(len(os.fsencode(part)) > _LONGEST_FILE_NAME for part in Path(text).parts):
+        raise InputError(
+            f"{name} is {written(value)}; names of files have up to {_LONGEST_FILE_NAME} bytes."
+        )
     return Path(text)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from apportion.cluster import Cluster
-from apportion.errors import unknown_name
+from apportion.errors import InputError, unknown_name, written
 from apportion.sim.contention.workload import generate_contended_workload
 from apportion.sim.drawn.generate import generate_workload
 from apportion.sim.drawn.rack_workloads import generate_rack_workload
@@ -41,10 +41,18 @@ class Drawn(NamedTuple):
     def of(cls, on: On | None, kind: str, **how: Any) -> Drawn:
         """Return what was given, or what `drawn` draws."""
         if on is not None:
-            return cls(on[0], on[1], "workload, cluster")
+            return cls(*_two(on), "workload, cluster")
         given = "".join(f", {name}={value!r}" for name, value in how.items())
         workload, cluster = drawn(kind, **how)
         return cls(workload, cluster, f"*apportion.testing.drawn({kind!r}{given})")
+
+
+def _two(on: On) -> On:
+    """Return a workload and a cluster, or refuse what is neither."""
+    both: Any = on if isinstance(on, (tuple, list)) else ()
+    if len(both) != 2 or not hasattr(both[0], "jobs") or not isinstance(both[1], Cluster):
+        raise InputError(f"on is {written(on)}; it must be (workload, cluster).")
+    return both[0], both[1]
 
 
 def drawn(
