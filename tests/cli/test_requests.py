@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -72,7 +73,7 @@ def test_requests_are_served(capsys: pytest.CaptureFixture[str]) -> None:
     (attainment,) = (line for line in lines if line.startswith("SLO attainment"))
     assert attainment.split()[2:] == [f"{100 * served.slo_attainment:.2f}", "%"]
     requests, states = (pd.read_csv(f"tables/{name}.csv") for name in ("requests", "gpu_states"))
-    assert requests["finish_s"].tolist() == served.requests["finish_s"].tolist()
+    np.testing.assert_allclose(requests["finish_s"], served.requests["finish_s"], rtol=1e-15)
     assert requests["request"].tolist() == list(made.index)
     assert Path("tables/day.png").read_bytes()[:4] == b"\x89PNG"
     assert list(states.columns) == ["gpu", "state", "service", "from_s", "to_s"]

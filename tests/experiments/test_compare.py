@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -230,7 +231,7 @@ def test_saved_files_and_the_record(tmp_path: Path) -> None:
     ]
     pd.testing.assert_frame_equal(
         pd.read_csv(out / "summary.csv", dtype={"error": object}),
-        comparison.summary().fillna({"error": float("nan")}),
+        comparison.summary().assign(error=lambda t: t["error"].where(t["error"].notna(), math.nan)),
     )
     record = json.loads((out / "run.json").read_text(), parse_constant=pytest.fail)
     assert record["policies"] == ["fifo"]

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 import cvxpy as cp
 import numpy as np
 import pytest
-from scipy import sparse
 
 from apportion.errors import InputError
 from apportion.policies.solving.cone import ConeProgram, canonicalise
@@ -270,8 +269,3 @@ def test_nothing_to_choose_is_solved_without_a_word(capfd: pytest.CaptureFixture
     program = canonicalise(cp.Problem(cp.Minimize(0), [x <= 1]))
     assert least_squares(program, np.ones(3), np.zeros(3)) is not None
     assert capfd.readouterr() == ("", "")
-
-
-def test_large_programs_are_left_to_the_interior_point() -> None:
-    program = program_of(sparse.csr_array(np.ones((1, 600))), [1.0], -np.ones(600))
-    assert least_squares(program, np.ones(600), np.zeros(600)) is None

@@ -105,7 +105,7 @@ def test_impossible_stays_impossible_and_unmeasured_jobs_are_named() -> None:
         ({"measured": HALF.assign(k80=0.0).fillna(0.0)}, "Job 'b' runs nowhere"),
         ({"measured": HALF.set_axis(["a", "a"])}, "Duplicate row"),
         ({"measured": HALF.assign(job=1).set_index("job", append=True)}, "rows of several levels"),
-        ({"measured": HALF, "references": HALF.astype(object).replace(80.0, "x")}, "is 'x'"),
+        ({"measured": HALF, "references": HALF.astype(object).where(HALF != 80.0, "x")}, "is 'x'"),
         ({"measured": HALF, "references": 3}, "have no names; give a DataFrame"),
         ({"measured": HALF, "noise": NAN}, "noise is nan"),
         ({"measured": HALF, "optimism": -1}, "optimism is -1"),
