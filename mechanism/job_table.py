@@ -154,6 +154,11 @@ class JobTable:
         """Priority weight of each job, shape (jobs,)."""
         return self.facts["weight"]
 
+    @property
+    def due_s(self) -> Floats:
+        """When each job should be complete, seconds from the start; NaN without a deadline."""
+        return self.arrival_s + self.facts.get("deadline_s", np.nan)
+
     def columns(self, now_s: float) -> dict[str, Floats]:
         """Return the columns of the jobs table that policies may ask for, active jobs only."""
         now = {

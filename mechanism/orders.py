@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.offers.waiting import WaitingJobs
 
     Floats = NDArray[np.float64]
@@ -66,12 +67,23 @@ class Demand(NamedTuple):
         In all.
     arrival
         Its place among all jobs.
+    due_ns
+        Its deadline, nanoseconds from the start of the workload; None without one.
     """
 
     iteration_ns: int
     gpus: int
     iterations: int
     arrival: int
+    due_ns: int | None = None
+
+    @classmethod
+    def of(cls, jobs: JobTable, job: int, iteration_ns: int) -> Demand:
+        """Return what a job demands, whose iteration takes so long where it is."""
+        due_s = float(jobs.due_s[job])
+        due_ns = None if math.isnan(due_s) else round(1e9 * due_s)
+        gpus, iterations = int(jobs.scale[job]), math.ceil(jobs.total[job])
+        return cls(iteration_ns, gpus, iterations, job, due_ns)
 
 
 class Order(Part):
@@ -92,8 +104,7 @@ class Order(Part):
         """
         told, turn, found = waiting.records.told, turns_of(self), []
         for job in waiting.job.tolist():
-            total, each_ns = math.ceil(told.total[job]), round(1e9 / told.speed[job].max())
-            first, second = turn(Demand(each_ns, int(told.scale[job]), total, job))
+            first, second = turn(Demand.of(told, job, round(1e9 / told.speed[job].max())))
             found.append(first * math.ceil(told.remaining[job]) + second)
         return (np.array(found, dtype=float),)
 

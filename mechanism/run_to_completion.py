@@ -219,9 +219,7 @@ class RunToCompletion(Resumable):
         each_s = float(self.needs.iteration_s[job, option])
         if self.needs.turns_count_transfers and split:
             each_s += float(self.needs.alone_s[job])
-        iteration_ns = round(each_s * 1e9)
-        total = int(np.ceil(self.jobs.total[job]))
-        return self._turn(Demand(iteration_ns, int(self.jobs.scale[job]), total, job))
+        return self._turn(Demand.of(self.jobs, job, round(each_s * 1e9)))
 
     def _is_split(self, job: int) -> bool:
         """Tell whether a job has GPUs, in several servers."""

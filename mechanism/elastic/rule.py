@@ -41,6 +41,9 @@ class ElasticJobs(NamedTuple):
     weight, fair_speed, reallocation_factor
         Of each job: its weight, its speed with a fair share of the GPUs, and the part of a speed
         that is left of it if it moves.
+    deadline_s, elapsed_s
+        Of each job: seconds after its arrival within which it should complete, NaN for none, and
+        seconds since it arrived.
     """
 
     speed: Floats
@@ -55,6 +58,8 @@ class ElasticJobs(NamedTuple):
     weight: Floats
     fair_speed: Floats
     reallocation_factor: Floats
+    deadline_s: Floats
+    elapsed_s: Floats
 
 
 @dataclass(frozen=True, repr=False)

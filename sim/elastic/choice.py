@@ -128,15 +128,13 @@ class PolicyChoice(Resumable):
         )
 
     def _columns(self, asked: Asked) -> dict[str, Any]:
-        jobs = self._jobs
-        age_s = asked.now_s - jobs.arrival_s[asked.jobs]
+        columns = self._jobs.columns(asked.now_s)
+        age_s = columns["elapsed_s"]
         return {
-            **{name: values[asked.jobs] for name, values in jobs.facts.items()},
-            "scale_factor": jobs.scale[asked.jobs],
-            "steps_remaining": jobs.remaining[asked.jobs],
+            **columns,
+            "scale_factor": self._jobs.scale[asked.jobs],
             "current_option": asked.current,
             "pinned": asked.pinned,
-            "now_s": np.full(asked.jobs.size, asked.now_s),
             "reallocation_factor": reallocation_factor(
                 age_s, asked.restarts, asked.restart_s, started=asked.started
             ),

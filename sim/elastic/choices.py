@@ -45,7 +45,7 @@ def choice_of(
     return kind(decider, jobs, options, trainers)
 
 
-_SHOWN = ("weight", "fair_throughput", "reallocation_factor")
+_SHOWN = ("weight", "fair_throughput", "reallocation_factor", "deadline_s", "elapsed_s")
 """Columns that rules are shown as policies are told them."""
 
 

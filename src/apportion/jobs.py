@@ -124,7 +124,7 @@ _ALIKE = 0.75
 _TOLD_BY_RUNS = frozenset(
     {
         *("start_s", "completion_s", "jct_s", "queueing_s", "isolated_s", "ftf", "gpu_seconds"),
-        *("cost", "preemptions", "order"),
+        *("cost", "preemptions", "met_deadline", "order"),
     }
 )
 

@@ -111,6 +111,8 @@ def test_queues_of_gpu_time() -> None:
         weight=np.ones(4),
         fair_speed=np.ones(4),
         reallocation_factor=np.ones(4),
+        deadline_s=np.full(4, np.nan),
+        elapsed_s=np.zeros(4),
     )
     # The first has had its GPU-time: three and one GPUs go to those who have not.
     assert Tiresias().choose(jobs).tolist() == [-1, 2, 0, -1]
@@ -252,6 +254,8 @@ def drawn_round(seed: int, *, types: int = 1) -> ElasticJobs:
         weight=rng.choice([1.0, 3.0], count),
         fair_speed=rng.uniform(0.3, 1.0, count),
         reallocation_factor=rng.uniform(0.3, 1.0, count),
+        deadline_s=np.full(count, np.nan),
+        elapsed_s=np.zeros(count),
     )
 
 

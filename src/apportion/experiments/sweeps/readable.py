@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["readable_tables"]
 
-_SHOWN = ("mean_jct_s", "p95_jct_s", "makespan_s", "utilization", "ftf_max")
+_SHOWN = ("mean_jct_s", "p95_jct_s", "makespan_s", "utilization", "deadlines_met", "ftf_max")
 _RANGE = ("lowest", "highest")
 
 
@@ -57,6 +57,6 @@ def _table(rows: pd.DataFrame) -> HumanTable:
 
 def _shown(rows: pd.DataFrame, longest_s: float, ending: str = "") -> HumanTable:
     """Format the means, or with an ending the lowest or highest values, of what is shown."""
-    columns = {f"{name}{ending}": name for name in _SHOWN}
+    columns = {f"{name}{ending}": name for name in _SHOWN if f"{name}{ending}" in rows}
     named = rows[["policy", *columns]].rename(columns=columns)
     return human_table(named, longest_s=longest_s)
