@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -11,10 +10,8 @@ import numpy as np
 from apportion.errors import InputError, written
 from apportion.mechanism.about import About
 from apportion.mechanism.job_table import read_only
-from apportion.mechanism.own import Watched, is_own
 from apportion.mechanism.placement import Placer
 from apportion.mechanisms.settings import check_types_named, seconds_by_type
-from apportion.own_code import answered_by
 from apportion.sim.beliefs.chosen import chosen_beliefs
 from apportion.sim.engine import Fluid, TableSpeeds, TrueState
 from apportion.sim.given_order import by_arrival_and_id, named_types, present_types
@@ -24,14 +21,13 @@ from apportion.sim.network.pace import check_models, least_slowdowns, network_be
 from apportion.sim.resolve import Resolver
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from apportion.cluster import Cluster
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.scheduler import Scheduler
-    from apportion.mechanisms import Mechanism
     from apportion.policies import Policy
     from apportion.sim.beliefs import Beliefs, Believed
     from apportion.sim.elastic_workload import ElasticWorkload
@@ -41,7 +37,7 @@ if TYPE_CHECKING:
     from apportion.sim.solves.own_constraints import Kept
     from apportion.sim.workload import Workload
 
-__all__ = ["AboutRun", "Counts", "OwnMechanism", "Parts", "watched"]
+__all__ = ["AboutRun", "Counts", "Parts"]
 
 
 class Counts(Protocol):
@@ -76,100 +72,6 @@ class Parts(NamedTuple):
         """Return how often a policy was asked, as a `Run` calls it."""
         figures = getattr(self.asked or self.scheduler, "figures", None)
         return {"policy_seconds": 0.0, "solves": 0} if figures is None else dict(figures())
-
-
-@dataclass(frozen=True)
-class OwnMechanism:
-    """A mechanism of one's own, beside which stand those of the package.
-
-    Parameters
-    ----------
-    mechanism
-        Makes the parts of a run. What it has of the attributes of
-        `apportion.mechanisms.settings.MechanismSettings` is heeded.
-    registered
-        Under which name it is known; ``None`` for a value.
-    """
-
-    mechanism: Mechanism
-    registered: str | None = None
-
-    @property
-    def name(self) -> str:
-        """What tables call it."""
-        own = self.mechanism
-        return self.registered or str(getattr(own, "name", None) or type(own).__name__)
-
-    def __getattr__(self, name: str) -> Any:
-        """Return what it has by itself, and what it lacks as those of the package have it."""
-        if name == "mechanism" or name.startswith("__"):
-            raise AttributeError(name)
-        return getattr(self.mechanism, name, _OF_ONES_OWN.get(name))
-
-    def by_name(self) -> dict[str, Any]:
-        """Return its name: its settings are its own."""
-        return {"mechanism": self.name}
-
-
-_OF_ONES_OWN = {"elastic": False, "tells_speeds": True, "tells_pairs": True, "tick_s": 0.0}
-
-
-def watched(mechanism: Any, decider: Any, about: AboutRun) -> Parts:
-    """Return the parts that a mechanism makes; a scheduler of one's own is watched.
-
-    What it lacks is as in `apportion.mechanism.own.Watched`, and decisions that cannot be are
-    refused in words.
-
-    Raises
-    ------
-    InputError
-        If these are no parts, or the runtime lacks what the loop asks of it.
-    """
-    name, parts = mechanism.name, mechanism.parts(decider, about)
-    whose = answered_by(getattr(mechanism, "mechanism", mechanism), "parts")
-    if not isinstance(parts, Parts):
-        raise InputError(
-            f"The mechanism {name!r} makes {written(parts)}; parts(decider, about) must return "
-            f"apportion.sim.about.Parts(scheduler, runtime).{whose}"
-        )
-    if not isinstance(parts.columns, Sequence):
-        raise InputError(
-            f"The mechanism {name!r} gives Parts the columns {written(parts.columns)}; they must "
-            f"be a list, empty for none.{whose}"
-        )
-    scheduler = parts.scheduler
-    if not is_own(scheduler):
-        raise InputError(
-            f"The mechanism {name!r} gives Parts the scheduler {written(scheduler)}; it must be an "
-            f"object with decide(event).{whose}"
-        )
-    needed: list[tuple[Any, tuple[str, ...]]] = [(parts.runtime, _RUNTIME)]
-    if type(scheduler).__module__.startswith("apportion."):
-        watches = scheduler
-    elif about.told is not None:
-        watches = Watched(scheduler, name, about.told, np.zeros(about.jobs.jobs))
-    else:
-        needed.append((scheduler, _SCHEDULER))
-        watches = scheduler
-    for part, names in needed:
-        for lacks in [each for each in names if not hasattr(part, each)]:
-            raise InputError(
-                f"{type(part).__name__}, of the mechanism {name!r}, has no {lacks}; see "
-                f"apportion.mechanism.scheduler and apportion.sim.engine.loop.{whose}"
-            )
-    return parts._replace(scheduler=watches)
-
-
-_RUNTIME = ("apply", "run", "awaits", "tables", "state", "restore")
-_SCHEDULER = (
-    "name",
-    "event_driven",
-    "decide",
-    "valid_for_s",
-    "unchanged_until_s",
-    "state",
-    "restore",
-)
 
 
 @dataclass(eq=False)

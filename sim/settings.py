@@ -10,8 +10,8 @@ from apportion.errors import InputError, unknown_name, written
 from apportion.mechanism.own import is_own
 from apportion.mechanisms import MECHANISMS, mechanism_name
 from apportion.mechanisms.settings import MechanismSettings, settings_of
-from apportion.sim.about import OwnMechanism
 from apportion.sim.deciders import manner_of
+from apportion.sim.own_mechanism import OwnMechanism, left_to_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -65,9 +65,12 @@ def mechanism_for(
     if isinstance(mechanism, type) and hasattr(mechanism, "parts"):
         kind = mechanism.__name__
         raise InputError(f"mechanism is the class {kind}; write mechanism={kind}().")
+    chosen: Any
     if hasattr(mechanism, "parts"):
-        _refuse_beside(mechanism, told)
-        chosen = mechanism if isinstance(mechanism, MechanismSettings) else OwnMechanism(mechanism)
+        beside = left_to_run(mechanism, told)
+        _refuse_beside(mechanism, {name: told[name] for name in told if name not in beside})
+        ready = isinstance(mechanism, MechanismSettings) and not beside
+        chosen = mechanism if ready else OwnMechanism(mechanism, beside=beside)
     elif is_own(mechanism):
         kind = type(mechanism).__name__
         raise InputError(
@@ -86,12 +89,14 @@ def mechanism_for(
 
 def _named(name: str, told: Mapping[str, Any]) -> Any:
     """Return the mechanism of a name, with these settings."""
-    for setting, value in told.items():
-        _check_heeded(name, setting, value)
     kind = MECHANISMS[name]
-    if isinstance(kind, type) and issubclass(kind, MechanismSettings):
-        return kind.of(told)
-    return OwnMechanism(kind() if isinstance(kind, type) else kind, name)
+    beside = left_to_run(kind, told)
+    for setting in [each for each in told if each not in beside]:
+        _check_heeded(name, setting, told[setting])
+    if not (isinstance(kind, type) and issubclass(kind, MechanismSettings)):
+        return OwnMechanism(kind() if isinstance(kind, type) else kind, name, beside)
+    made = kind.of(told)
+    return OwnMechanism(made, name, beside) if beside else made
 
 
 def _usual(deciders: Iterable[AnyDecider], told: Mapping[str, Any]) -> str:
@@ -236,7 +241,9 @@ def _by_name(chosen: Any) -> dict[str, Any]:
     if known is type(chosen) or getattr(chosen, "registered", None):
         named: dict[str, Any] = chosen.by_name()
         return named
-    return {"mechanism": chosen.mechanism if isinstance(chosen, OwnMechanism) else chosen}
+    if isinstance(chosen, OwnMechanism):
+        return {"mechanism": chosen.mechanism, **chosen.beside}
+    return {"mechanism": chosen}
 
 
 def check_elastic(mechanism: Any, *, elastic: bool) -> None:

@@ -10,11 +10,12 @@ from apportion.annotations import checked
 from apportion.checks import file_path, seconds
 from apportion.cluster import Cluster
 from apportion.own_code import note_place
-from apportion.sim.about import AboutRun, watched
+from apportion.sim.about import AboutRun
 from apportion.sim.deciders import get_decider
 from apportion.sim.engine import run as run_jobs
 from apportion.sim.engine.snapshot import Snapshots, call_of, check_resumes
 from apportion.sim.iteration_times import iterations_on_links
+from apportion.sim.own_mechanism import watched
 from apportion.sim.progress import Progress
 from apportion.sim.record import Record
 from apportion.sim.settings import settings_for

@@ -49,7 +49,7 @@ def policy_rows() -> list[str]:
 
 def test_a_policy_of_ones_own_has_at_most_fifteen_lines() -> None:
     code = "\n".join(python_blocks((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")))
-    (shown,) = (
+    shown = next(
         node
         for node in ast.parse(code).body
         if isinstance(node, ast.ClassDef) and "ap.Policy" in map(ast.unparse, node.bases)
@@ -136,7 +136,13 @@ def test_examples_run(example: Path, tmp_path: Path) -> None:
 
 
 def test_there_are_examples() -> None:
-    assert len(EXAMPLES) == 5
+    assert len(EXAMPLES) == 6
+
+
+def test_the_parts_of_the_example_of_all_are_those_of_the_page() -> None:
+    text = (ROOT / "examples" / "own_everything.py").read_text(encoding="utf-8")
+    parts = text[text.index("@dataclass") : text.index("throughputs = ")].strip()
+    assert parts in (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
 
 def test_the_readme_lists_the_built_in_policies() -> None:

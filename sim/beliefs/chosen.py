@@ -42,7 +42,7 @@ def chosen_beliefs(given: Beliefs | None, settings: dict[str, Any]) -> Beliefs:
     if isinstance(estimates, str):
         settings["pair_estimates"], estimates = estimates, _completed(estimates, settings)
     learns = settings.pop("learn_pairs", False)
-    of_pairs, speeds = estimates is not None or learns, settings["speeds"]
+    of_pairs, speeds = estimates is not None or learns, settings.get("speeds", "told")
     if given is None and speeds == "told":
         return Told(estimates, learns)
     if given is None and not of_pairs:
@@ -53,7 +53,7 @@ def chosen_beliefs(given: Beliefs | None, settings: dict[str, Any]) -> Beliefs:
             "beliefs=, which says all of it. Write beliefs=Told(pair_estimates, learn_pairs) or "
             "leave the others out."
         )
-    del settings["speeds"]
+    settings.pop("speeds", None)
     settings["beliefs"] = repr(given)
     return given
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from apportion.errors import InputError
+from apportion.errors import InputError, written
 from apportion.mechanism.devices import Devices
 from apportion.mechanism.placements.by_speed import Placing
 from apportion.mechanism.placements.compatible import Compatible, JointlyCompatible
@@ -84,10 +84,34 @@ def network_beside(placement: str, network: MemoizedNetwork | None) -> MemoizedN
 
 
 def check_models(network: NetworkModel, workload: Workload, cluster: Cluster) -> None:
-    """Ask the network for every model that is trained on several GPUs before anything runs."""
-    gangs = workload.jobs["scale_factor"] > 1
-    for job_type in workload.jobs.loc[gangs, "job_type"].unique():
-        network.overhead(str(job_type), _pair(cluster))
+    """Ask the network for every model that is trained on several GPUs before anything runs.
+
+    Raises
+    ------
+    InputError
+        If it knows nothing of some; of a network of the package, with networks that need not.
+    """
+    gangs, unknown = workload.jobs["scale_factor"] > 1, {}
+    for job_type in workload.jobs.loc[gangs, "job_type"].unique().tolist():
+        try:
+            network.overhead(job_type, _pair(cluster))
+        except InputError as error:
+            unknown[job_type] = error
+    if not unknown:
+        return
+    first, *others = unknown
+    model = getattr(network, "model", network)
+    if not type(model).__module__.startswith("apportion."):
+        raise unknown[first]
+    with_profiles = f"get_network({network.name!r}, cluster=cluster, profiles=...)"
+    if hasattr(model, "gang_links"):
+        with_profiles = f"{type(model).__name__}(profiles=...)"
+    also = f" Nor have {', '.join(map(written, others))}." if others else ""
+    raise InputError(
+        f"{unknown[first]}{also} Simulations take a network that has it as "
+        f"network=apportion.sim.network.{with_profiles}. Without profiles: network='none', by "
+        f"which communication is free, or 'static', a part of the speed by tier for any job type."
+    ) from unknown[first]
 
 
 def _pair(cluster: Cluster) -> Shape:

@@ -9,7 +9,7 @@ from apportion.annotations import checked
 from apportion.errors import InputError
 from apportion.mechanism.scheduler import NOBODY, Event
 from apportion.mechanisms.past import TakesOver
-from apportion.sim.about import AboutRun, watched
+from apportion.sim.about import AboutRun
 from apportion.sim.deciders import get_decider
 from apportion.sim.one_round.answers import allocation_of, plan_of, racks_of
 from apportion.sim.one_round.carried_out import (
@@ -20,6 +20,7 @@ from apportion.sim.one_round.carried_out import (
 )
 from apportion.sim.one_round.decision import RoundDecision
 from apportion.sim.one_round.state import RoundState
+from apportion.sim.own_mechanism import watched
 from apportion.sim.solves.asked import Solves
 from apportion.tensor import ThroughputTensor
 from apportion.threads import one_thread

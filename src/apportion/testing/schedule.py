@@ -50,7 +50,7 @@ def check_schedule(
       at the start of each stay. Under leases it is at least that, less one checkpoint for each
       lease at most, at the speed that the network model says of the shape of its gang. Steps are
       not checked where gangs slow their neighbours down (the networks of contention and CASSINI,
-      and those of one's own that make speeds).
+      and those of one's own that make speeds), nor under mechanisms of one's own.
     - No job is faster than if it had run alone on its fastest type (or in its fastest pair).
     - If `work_conserving`: no job waits at the start of a round while the devices that it needs
       are idle.
@@ -58,7 +58,7 @@ def check_schedule(
     Parameters
     ----------
     run
-        What `apportion.simulate` returned, by rounds or by leases.
+        What `apportion.simulate` returned, by rounds, by leases or a mechanism of one's own.
     workload, cluster
         What it was given.
     sharing
@@ -92,6 +92,8 @@ def check_schedule(
     model = None if told is None else get_network(told, cluster=cluster)
     if model is not None and not _by_shape(model):
         pass  # what a gang does in its stays hangs on its neighbours
+    elif "preemption_overhead_seconds" not in run.settings:
+        pass  # what a start costs only a mechanism of one's own knows
     elif under_leases and model is not None:
         check_steps_under_leases(stays, run, workload, model)
     else:
