@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from apportion.errors import InputError, unknown_name, written
 from apportion.jobs import JOB_COLUMNS
 from apportion.ties import EXACT
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from apportion.sim.engine.true_state import TrueState
     from apportion.sim.workload import Workload
 
-__all__ = ["jobs_table", "makespan_s", "summarise"]
+__all__ = ["by_group", "jobs_table", "makespan_s", "summarise", "told_columns"]
 
 
 def jobs_table(truth: TrueState, workload: Workload, cluster: Cluster) -> pd.DataFrame:
@@ -46,15 +47,20 @@ def jobs_table(truth: TrueState, workload: Workload, cluster: Cluster) -> pd.Dat
         "preemptions": truth.preemptions,
     }
     known = workload.jobs
-    for name in known:
-        if name in ("deadline_s", "entity") or name not in JOB_COLUMNS:
-            columns[str(name)] = known[name].to_numpy()
+    columns |= {name: known[name].to_numpy() for name in told_columns(known)}
     if "deadline_s" in known and known["deadline_s"].notna().any():
         due_s = known["deadline_s"].to_numpy(dtype=float)
         met = jct_s <= due_s * (1 + EXACT)
         columns["met_deadline"] = np.where(np.isnan(due_s), np.nan, met)
     held = {f"{name}_s": truth.held_s[:, k] for k, name in enumerate(cluster.accelerators)}
     return pd.DataFrame(columns | held, index=workload.jobs.index.rename("job"))
+
+
+def told_columns(jobs: pd.DataFrame) -> list[str]:
+    """Return the columns of a workload's jobs that stand in the jobs table of a run as they are."""
+    return [
+        str(name) for name in jobs if name in ("deadline_s", "entity") or name not in JOB_COLUMNS
+    ]
 
 
 def makespan_s(jobs: pd.DataFrame) -> float:
@@ -100,3 +106,84 @@ def summarise(jobs: pd.DataFrame, cluster: Cluster) -> dict[str, float]:
             "paused_s": float(jobs["paused_s"].mean()),
         }
     return figures
+
+
+def by_group(jobs: pd.DataFrame, column: str) -> pd.DataFrame:
+    """Return what groups of jobs had, those of one value of a column, as of one user.
+
+    Parameters
+    ----------
+    jobs
+        The jobs table of a run.
+    column
+        Of this table, ``"user"``. With weights of groups in a column ``weight_of_user``, the same
+        number > 0 for all jobs of a group, Jain's index is weighted besides.
+
+    Returns
+    -------
+    DataFrame
+        One row per group, indexed by `column`, in order: ``jobs``; ``gpu_seconds`` and ``share``,
+        the part of those of all jobs; ``queueing_s``, ``mean_jct_s``, ``p95_jct_s``, ``ftf_mean``
+        and ``ftf_max`` over its jobs; ``deadlines_met``, if there are deadlines, the share of its
+        own; ``jain_index``, the same in each row::
+
+            (sum x)^2 / (n sum x^2)
+
+        with x the shares of the n groups: 1 where all are equal, 1/n where one has everything
+        (Jain, Chiu and Hawe, 1984). With weights ``weight``, and ``weighted_jain_index``, with x
+        the share over the weight.
+
+    Raises
+    ------
+    InputError
+        For a column that the table does not have, or weights that are none.
+    """
+    if not isinstance(column, str) or column not in jobs.columns:
+        raise unknown_name("column of the jobs table", column, jobs.columns)
+    groups = jobs.groupby(column, dropna=False, sort=True)
+    gpu_seconds = groups["gpu_seconds"].sum()
+    share = gpu_seconds / gpu_seconds.sum()
+    figures: dict[str, pd.Series | float] = {
+        "jobs": groups.size(),
+        "gpu_seconds": gpu_seconds,
+        "share": share,
+        "queueing_s": groups["queueing_s"].mean(),
+        "mean_jct_s": groups["jct_s"].mean(),
+        "p95_jct_s": groups["jct_s"].quantile(0.95),
+        "ftf_mean": groups["ftf"].mean(),
+        "ftf_max": groups["ftf"].max(),
+    }
+    if "met_deadline" in jobs.columns:
+        figures["deadlines_met"] = groups["met_deadline"].mean()
+    figures["jain_index"] = _jain_index(share)
+    if f"weight_of_{column}" in jobs.columns:
+        figures["weight"] = weight = _weights(jobs, column)
+        figures["weighted_jain_index"] = _jain_index(share / weight)
+    if column in figures:
+        raise InputError(f"Groups cannot be told by {column!r}, which is a figure of theirs.")
+    return pd.DataFrame(figures)
+
+
+def _jain_index(x: pd.Series) -> float:
+    """Return Jain's index of fairness."""
+    return float(x.sum() ** 2 / (len(x) * (x**2).sum()))
+
+
+def _weights(jobs: pd.DataFrame, column: str) -> pd.Series:
+    """Return the weight of each group.
+
+    Raises
+    ------
+    InputError
+        If one has none, or several; the group is named.
+    """
+    name = f"weight_of_{column}"
+    given = pd.to_numeric(jobs[name], errors="coerce")
+    groups = given.groupby(jobs[column], dropna=False, sort=True)
+    least, most = groups.min(), groups.max()
+    wrong = ~((least > 0) & (least == most)) | groups.size().ne(groups.count())
+    if wrong.any():
+        raise InputError(
+            f"{name} of {column} {written(wrong.idxmax())} must be one number > 0 for all its jobs."
+        )
+    return least

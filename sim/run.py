@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from apportion.errors import InputError
 from apportion.sim.batsim import save_batsim
 from apportion.sim.inference.figures import serving_figures
-from apportion.sim.metrics import summarise
+from apportion.sim.metrics import by_group, summarise
 from apportion.sim.schedule_files import save_schedule
 
 if TYPE_CHECKING:
@@ -138,6 +138,27 @@ class Run:
             **({"uncertified_solves": self.uncertified} if self.uncertified else {}),
             **({"kept_on_average": ", ".join(self.on_average)} if self.on_average else {}),
         }
+
+    def by(self, column: str) -> pd.DataFrame:
+        """Return what each group of jobs had: those of a user, an entity, a partition.
+
+        Parameters
+        ----------
+        column
+            Of `jobs`, ``"user"``: one row for each value of it.
+
+        Returns
+        -------
+        DataFrame
+            Share of the GPU-seconds, waits, completion times, fairness, deadlines, and Jain's index
+            of the shares; see `apportion.sim.metrics.by_group`.
+
+        Raises
+        ------
+        InputError
+            For a column that there is not.
+        """
+        return by_group(self.jobs, column)
 
     def _on_links(self) -> dict[str, float]:
         """Return the mean time of an iteration over that alone, and how many candidates loop."""

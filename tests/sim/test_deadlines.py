@@ -93,7 +93,7 @@ class Asks(ap.Policy):
 
     heterogeneity_aware: bool = True
 
-    def objective(self, p: ap.Problem) -> cp.Maximize:
+    def objective(self, p: ap.Problem) -> cp.Maximize | cp.Minimize:
         told(p.column("now_s") - p.elapsed_s, p.column("deadline_s"))
         return ap.get_policy("max_min_fairness").objective(p)
 

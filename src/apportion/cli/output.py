@@ -28,9 +28,10 @@ def width() -> int:
 
 def print_summary(table: HumanTable) -> None:
     """Print the table of a comparison, best values marked; in blocks where it is too wide."""
+    starred = any(map(any, table.best))
     if not _rich_terminal():
         print(table)
-        print(f"* best. {table.legend}")
+        print(f"{'* best. ' * starred}{table.legend}")
         return
     for block in table.blocks(width()):
         header = [f"{name}\n{unit}" for name, unit in zip(block.header, block.units, strict=True)]
@@ -39,7 +40,7 @@ def print_summary(table: HumanTable) -> None:
             for row, marks in zip(block.cells, block.best, strict=True)
         ]
         _print_rich(header, cells)
-    print(textwrap.fill(f"Green: best. {table.legend}", width()))
+    print(textwrap.fill(f"{'Green: best. ' * starred}{table.legend}", width()))
 
 
 def print_table(

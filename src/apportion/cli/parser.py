@@ -158,6 +158,8 @@ def _add_compare(commands: Any) -> None:
     parser.add_argument(
         "--out", default="out/compare", metavar="DIR", help="(default: %(default)s)"
     )
+    text = "also a table of what the jobs of each user, entity, ... had, by a column of the jobs"
+    parser.add_argument("--by", metavar="COLUMN", help=text)
     add_backend(parser)
     add_trace(parser, "--workload")
     add_generator(parser, hidden=True)

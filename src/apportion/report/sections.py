@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from apportion.errors import InputError, written
 from apportion.own_code import answered_by, place_of, said_with_place
 from apportion.registry import Registry
+from apportion.report.groups import columns_of_groups, group_table
 from apportion.report.plots import kinds_of, plot
 from apportion.report.style import inline_svg
-from apportion.report.tables import human_measures, human_table
+from apportion.report.tables import HumanTable, human_measures, human_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 __all__ = ["REPORT_SECTIONS", "Section", "sections_of", "summary_html"]
 
 logger = logging.getLogger(__name__)
+
+_GROUPS = 20
+"""Users, entities, ... that a page shows at most."""
 
 NO_PLOTS = "Plots need matplotlib: pip install apportion[plot]."
 
@@ -48,6 +52,19 @@ def _summary(comparison: Comparison) -> Section:
     items = "".join(f"<li>{escape(str(note))}</li>" for note in comparison.notes)
     notes = f'<ul class="notes">{items}</ul>' if items else ""
     return Section("Summary", summary_html(comparison.summary()) + notes)
+
+
+def _groups(comparison: Comparison) -> Section | None:
+    """Show what the largest users, entities, ... had, where jobs have such columns."""
+    parts = []
+    for column in columns_of_groups(comparison):
+        whole = comparison.by(column)
+        table = group_table(whole, most=_GROUPS)
+        of = whole[column].nunique()
+        head = f"By {column}" + f", the {_GROUPS} of most GPU time out of {of}" * (of > _GROUPS)
+        legend = f'<p class="legend">{escape(table.legend)}</p>'
+        parts += [f"<h3>{escape(head)}</h3>", _as_html(table), legend]
+    return Section("Groups of jobs", parts) if parts else None
 
 
 def _plots(comparison: Comparison) -> Section:
@@ -93,7 +110,7 @@ def _repeat(comparison: Comparison) -> Section:
     )
 
 
-_FIRST = {"summary": _summary, "plots": _plots}
+_FIRST = {"summary": _summary, "groups": _groups, "plots": _plots}
 _LAST = {"workload": _workload, "settings": _settings, "repeat": _repeat}
 
 REPORT_SECTIONS: Registry[Callable[[Comparison], Section | None]] = Registry(
@@ -185,6 +202,15 @@ def _part(name: str, part: Any) -> str:
 def summary_html(summary: pd.DataFrame) -> str:
     """Return the summary in human units as an HTML table, best values in bold."""
     table = human_table(summary)
+    return (
+        f"{_as_html(table)}"
+        '<p class="legend">Bold: best of the column. Busy: share of GPUs in '
+        f"use until the last completion. {escape(table.legend)}</p>{_failures(summary)}"
+    )
+
+
+def _as_html(table: HumanTable) -> str:
+    """Return a table as HTML."""
     head = "".join(
         f"<th>{escape(label)}<br><small>{escape(unit) or '&nbsp;'}</small></th>"
         for label, unit in zip(table.header, table.units, strict=True)
@@ -200,8 +226,6 @@ def summary_html(summary: pd.DataFrame) -> str:
     return (
         f'<div class="wide"><table class="summary"><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
-        '<p class="legend">Bold: best of the column. Busy: share of GPUs in '
-        f"use until the last completion. {escape(table.legend)}</p>{_failures(summary)}"
     )
 
 

@@ -92,6 +92,8 @@ LEGEND: Mapping[str, str] = MappingProxyType(
         "mean JCT": "JCT: completion minus arrival.",
         "max FTF": "FTF: JCT over the time in an isolated 1/n share.",
         "in time": "In time: deadlines that were met.",
+        "Jain": "Jain: index of the shares, 1 where all are equal.",
+        "weighted": "Weighted: the same of share over weight.",
         "p95 wait": "Wait: time without GPUs.",
         "comm.": "Comm.: mean exposed communication.",
         "p99 delay": "Delay: of a request, until it has a GPU.",
@@ -181,7 +183,12 @@ def time_unit(longest_s: float) -> tuple[str, float]:
 
 
 def human_table(
-    summary: pd.DataFrame, *, brief: bool = False, longest_s: float | None = None
+    summary: pd.DataFrame,
+    *,
+    brief: bool = False,
+    longest_s: float | None = None,
+    keys: Sequence[str] = ("policy",),
+    measures: Sequence[Measure] = MEASURES,
 ) -> HumanTable:
     """Put the summary of a comparison into human units, without what no run knows.
 
@@ -193,20 +200,25 @@ def human_table(
         Only what fits a terminal of 100 columns.
     longest_s
         The longest time, which decides the unit of all of them; by default that of the summary.
+    keys
+        Columns that say what a row is about.
+    measures
+        Columns of figures, as far as they are there.
     """
-    check_columns("The summary", summary, ("policy",))
-    shown = [measure for measure in MEASURES if _is_shown(measure, summary, brief=brief)]
+    check_columns("The summary", summary, keys)
+    shown = [measure for measure in measures if _is_shown(measure, summary, brief=brief)]
     if longest_s is None:
         longest_s = longest_time_s(summary)
-    measures = [_in_unit(measure, *time_unit(longest_s)) for measure in shown]
-    columns = [_column(summary[measure.column].to_numpy(float), measure) for measure in measures]
-    texts = [list(map(str, summary["policy"])), *(text for text, _ in columns)]
-    marks = [[False] * len(summary), *(mark for _, mark in columns)]
+    shown = [_in_unit(measure, *time_unit(longest_s)) for measure in shown]
+    columns = [_column(summary[measure.column].to_numpy(float), measure) for measure in shown]
+    texts = [*(list(map(str, summary[key])) for key in keys), *(text for text, _ in columns)]
+    marks = [*([False] * len(summary) for _ in keys), *(mark for _, mark in columns)]
     return HumanTable(
-        header=("policy", *(measure.label for measure in measures)),
-        units=("", *(measure.unit for measure in measures)),
+        header=(*keys, *(measure.label for measure in shown)),
+        units=(*("" for _ in keys), *(measure.unit for measure in shown)),
         cells=tuple(zip(*texts, strict=True)),
         best=tuple(zip(*marks, strict=True)),
+        keys=len(keys),
         doubt=_doubt(summary),
     )
 

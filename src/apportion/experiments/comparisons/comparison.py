@@ -87,6 +87,21 @@ class Comparison:
             table.insert(0, "policy", label)
         return pd.concat(tables, ignore_index=True)
 
+    def by(self, column: str) -> pd.DataFrame:
+        """One row per policy and group of jobs: those of a user, an entity, a partition.
+
+        Columns ``policy``, the given one, and those of `Run.by`.
+
+        Raises
+        ------
+        InputError
+            For a column that the jobs tables do not have.
+        """
+        tables = [run.by(column).reset_index() for run in self.runs.values()]
+        for label, table in zip(self.runs, tables, strict=True):
+            table.insert(0, "policy", label)
+        return pd.concat(tables, ignore_index=True)
+
     def schedule(self) -> pd.DataFrame:
         """One row per policy and stay: the schedules of all runs under each other.
 

@@ -1,0 +1,61 @@
+"""What each user, entity or partition had, beside each other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from apportion.report.tables import HumanTable, Measure, human_table
+
+if TYPE_CHECKING:
+    from apportion.experiments import Comparison
+
+__all__ = ["columns_of_groups", "group_table"]
+
+_MEASURES = (
+    Measure("jobs", "jobs", "", 1.0, "", 0),
+    Measure("gpu_seconds", "GPU time", "GPU h", 3600.0, "", 1),
+    Measure("share", "share", "%", 0.01, "", 1),
+    Measure("weight", "weight", "", 1.0, ""),
+    Measure("queueing_s", "wait", "h", 3600.0, ""),
+    Measure("mean_jct_s", "mean JCT", "h", 3600.0, ""),
+    Measure("p95_jct_s", "p95 JCT", "h", 3600.0, ""),
+    Measure("ftf_mean", "mean FTF", "", 1.0, ""),
+    Measure("ftf_max", "max FTF", "", 1.0, ""),
+    Measure("deadlines_met", "in time", "%", 0.01, "", 1),
+    Measure("jain_index", "Jain", "", 1.0, ""),
+    Measure("weighted_jain_index", "weighted", "", 1.0, ""),
+)
+
+
+def group_table(table: pd.DataFrame, *, most: int | None = None) -> HumanTable:
+    """Put what groups had into human units.
+
+    Parameters
+    ----------
+    table
+        As `Comparison.by` returns it.
+    most
+        No more than so many groups, those of most GPU-seconds; all by default.
+    """
+    keys = list(table.columns[:2])
+    if most is not None:
+        held = table.groupby(keys[1], dropna=False)["gpu_seconds"].sum()
+        table = table[table[keys[1]].isin(held.nlargest(most).index)]
+    return human_table(table, keys=keys, measures=_MEASURES)
+
+
+def columns_of_groups(comparison: Comparison) -> list[str]:
+    """Return the columns of texts in which several jobs of a workload say the same."""
+    if not comparison.runs:
+        return []
+    jobs = next(iter(comparison.runs.values())).jobs
+    return [
+        str(name)
+        for name in comparison.workload.jobs
+        if name in jobs
+        and name != "job_type"
+        and pd.api.types.is_string_dtype(jobs[name])
+        and jobs[name].nunique() < len(jobs)
+    ]
