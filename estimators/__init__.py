@@ -52,4 +52,5 @@ __all__ = [
     "speedup",
 ]
 
-__getattr__ = lazily(__name__)
+if not TYPE_CHECKING:  # or a checker would take any name for one of these
+    __getattr__ = lazily(__name__)

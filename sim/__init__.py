@@ -48,4 +48,5 @@ __all__ = [
     "simulate",
 ]
 
-__getattr__ = lazily(__name__)
+if not TYPE_CHECKING:  # or a checker would take any name for one of these
+    __getattr__ = lazily(__name__)

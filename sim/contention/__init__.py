@@ -45,4 +45,5 @@ __all__ = [
     "overlapped",
 ]
 
-__getattr__ = lazily(__name__)
+if not TYPE_CHECKING:  # or a checker would take any name for one of these
+    __getattr__ = lazily(__name__)

@@ -21,4 +21,5 @@ __all__ = [
     "read_workload",
 ]
 
-__getattr__ = lazily(__name__)
+if not TYPE_CHECKING:  # or a checker would take any name for one of these
+    __getattr__ = lazily(__name__)

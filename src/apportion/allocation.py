@@ -57,9 +57,9 @@ class Allocation:
     """
 
     X: pd.DataFrame
-    throughput: pd.Series
+    throughput: pd.Series[float]
     objective: float
-    prices: pd.Series
+    prices: pd.Series[float]
     gap: float
     status: str
     policy: str

@@ -1,4 +1,4 @@
-"""The settings of `simulate` that type checkers see are those that there are."""
+"""The settings of `simulate` and the names that type checkers see are those that there are."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ BELIEFS = {"speeds", "references", "optimism"}
 
 CALLS = """
 import apportion as ap
+import apportion.sim.network
 
 load = ap.generate_workload(jobs=2)
 ap.simulate("fifo", load, "v100=2", round_secnds=60)
@@ -25,8 +26,13 @@ ap.compare(["fifo"], load, "v100=2", leese_seconds=60)
 ap.sweep(["fifo"], load, "v100=2", machanism="leases")
 ap.simulate("fifo", load, "v100=2", round_seconds=60, speeds="estimated", references=12)
 ap.sweep(["fifo"], load, "v100=2", mechanism="leases", lease_seconds=60)
+ap.simulat("fifo", load, "v100=2")
+ap.simulate("fifo", load, "v100=2").jbos
+apportion.sim.network.get_netwrk("none", cluster="v100=2")
+apportion.sim.network.get_network("none", cluster=ap.Cluster.of("v100=2"))
+problem: ap.Problem
 """
-WRONG = {5, 6, 7, 8}
+WRONG = {6, 7, 8, 9, 12, 13, 14}
 
 
 def settings() -> list[Setting]:
@@ -45,7 +51,7 @@ def test_a_setting_takes_what_its_mechanism_takes() -> None:
 
 
 @pytest.mark.slow
-def test_a_type_checker_finds_misspelt_settings(tmp_path: Path) -> None:
+def test_a_type_checker_finds_misspelt_names(tmp_path: Path) -> None:
     api = pytest.importorskip("mypy.api", reason="mypy is not installed")
     file = tmp_path / "calls.py"
     file.write_text(CALLS)

@@ -13,4 +13,5 @@ if TYPE_CHECKING:
 
 __all__ = ["Comparison", "Plan", "Sweep", "compare", "plan_sweep", "sweep"]
 
-__getattr__ = lazily(__name__)
+if not TYPE_CHECKING:  # or a checker would take any name for one of these
+    __getattr__ = lazily(__name__)

@@ -30,4 +30,5 @@ __all__ = [
     "summary_html",
 ]
 
-__getattr__ = lazily(__name__)
+if not TYPE_CHECKING:  # or a checker would take any name for one of these
+    __getattr__ = lazily(__name__)
