@@ -7,7 +7,7 @@ interior point, solves all others, and large ones (`interior_point`).
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import highspy
 import numpy as np
@@ -17,6 +17,8 @@ from apportion.policies.solving.cone import Point, rows_that_are_bounds
 from apportion.policies.solving.solvers.clarabel_interior_point import interior_point
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
     from scipy import sparse
 
@@ -27,12 +29,13 @@ if TYPE_CHECKING:
     Limits = tuple[Floats, Floats]
 
 __all__ = [
+    "SIMPLEX",
     "LoadedHighs",
     "SolverName",
     "linear_program",
     "optimise",
     "pass_model",
-    "simplex_solver",
+    "quiet_solver",
 ]
 
 SolverName = Literal["auto", "highs", "clarabel", "arrow"]
@@ -43,14 +46,14 @@ _SIMPLEX_ROWS = 2500
 """Above this many rows the simplex method loses to the interior point (measured); a row of one
 entry is a bound, which costs nothing."""
 _TOLERANCE = 1e-9
-_OPTIONS = {
-    "output_flag": False,
+SIMPLEX = {
     "threads": 1,
     "solver": "simplex",
     "simplex_strategy": 1,  # the parallel one would drop the basis
     "primal_feasibility_tolerance": _TOLERANCE,
     "dual_feasibility_tolerance": _TOLERANCE,
 }
+"""Options of HiGHS: the dual simplex method in one thread."""
 
 
 def optimise(program: ConeProgram, solver: SolverName = "auto") -> Point:
@@ -109,7 +112,7 @@ class LoadedHighs:
         *,
         presolve: bool = True,
     ) -> None:
-        self._solver = simplex_solver(presolve=presolve)
+        self._solver = quiet_solver(SIMPLEX if presolve else SIMPLEX | {"presolve": "off"})
         self._limit_s = np.inf
         self.load(program, bounds)
 
@@ -176,13 +179,20 @@ class LoadedHighs:
         return bool(sum(status[place] != basic for place in places) >= missing)
 
 
-def simplex_solver(*, presolve: bool = True) -> highspy.Highs:
-    """Return a HiGHS without a program: the dual simplex method in one thread, without a word."""
-    solver = highspy.Highs()
-    for name, value in _OPTIONS.items():
+class _Quiet(highspy.Highs):  # type: ignore[misc]
+    """HiGHS without a word: some of its versions print their name before options can be set."""
+
+    def enableCallbacks(self) -> None:
+        """Begin, as the constructor does last, but with the output off."""
+        self.setOptionValue("output_flag", False)
+        super().enableCallbacks()
+
+
+def quiet_solver(options: Mapping[str, Any]) -> highspy.Highs:
+    """Return a HiGHS without a program that prints nothing."""
+    solver = _Quiet()
+    for name, value in options.items():
         solver.setOptionValue(name, value)
-    if not presolve:
-        solver.setOptionValue("presolve", "off")
     return solver
 
 

@@ -246,7 +246,11 @@ def reduce(policy: Policy, full: Instance, group: bool, table: PairTable | None)
     columns = ("weight", "scale_factor", *policy.columns)
     if policy.integral:
         columns += ("current_option", "pinned")
-    reason = _why_not(policy, full, group)
+    reason = "" if full.solo else "rows are combinations of jobs"
+    if "tells_identical_jobs_apart" in policy.traits:
+        reason = "the policy tells identical jobs apart"
+    if not group:
+        reason = "switched off"
     if table is not None and full.solo:
         if not reason:
             keyed = {**full.columns, "pair key": table.key.astype(float)}
@@ -273,15 +277,6 @@ def reduce(policy: Policy, full: Instance, group: bool, table: PairTable | None)
         check_stated(policy, told)
     kind = f"none ({reason})" if reason else "classes"
     return Reduction(full, true, told, class_of, pairs, kind, policy.heterogeneity_aware)
-
-
-def _why_not(policy: Policy, full: Instance, group: bool) -> str:
-    """Reason for which identical jobs are not solved as one; empty where they are."""
-    if not group:
-        return "switched off"
-    if "tells_identical_jobs_apart" in policy.traits:
-        return "the policy tells identical jobs apart"
-    return "" if full.solo else "rows are combinations of jobs"
 
 
 def _each_by_itself(policy: Policy, jobs: Instance) -> tuple[Instance, Ints]:

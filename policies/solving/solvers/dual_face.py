@@ -17,7 +17,7 @@ from scipy.optimize import nnls
 from scipy.sparse.linalg import splu
 
 from apportion.errors import SolveError
-from apportion.policies.solving.highs import linear_program, pass_model, simplex_solver
+from apportion.policies.solving.highs import SIMPLEX, linear_program, pass_model, quiet_solver
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -138,7 +138,7 @@ class DualFace:
         met, tight = self._met(), self.tight
         columns = np.where(tight & self.free, -np.inf, 0.0), np.where(tight, np.inf, 0.0)
         rows = np.where(met, -np.inf, -self.c), np.where(met | self.idle, np.inf, -self.c)
-        solver = simplex_solver()
+        solver = quiet_solver(SIMPLEX)
         pass_model(solver, linear_program(np.zeros(tight.size), self.A.T, columns, rows))
         return solver
 

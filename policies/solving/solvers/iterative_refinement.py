@@ -17,7 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from apportion.policies.solving.cone import rows_that_are_bounds
-from apportion.policies.solving.highs import linear_program, pass_model
+from apportion.policies.solving.highs import linear_program, pass_model, quiet_solver
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,7 +42,6 @@ _MOST_COLUMNS = 20_000
 """Columns up to which it costs little beside an interior point to go from that to a corner."""
 _TOLERANCE = 1e-8
 _OPTIONS = {
-    "output_flag": False,
     "threads": 1,
     "solver": "simplex",
     "presolve": "off",
@@ -150,9 +149,7 @@ def _corrected(program: _Program, now: _Iterate, larger: float, dearer: float) -
     columns = lower, np.where(program.fixed, 0.0, np.inf)
     missing = larger * _missing(program, now.value)
     cost = dearer * _reduced(program, now.y)
-    solver = highspy.Highs()
-    for name, value in _OPTIONS.items():
-        solver.setOptionValue(name, value)
+    solver = quiet_solver(_OPTIONS)
     pass_model(solver, linear_program(cost, A, columns, (missing, missing)))
     _start(solver, program, now)
     solver.run()

@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from apportion.errors import InfeasibleError, SolveError
-from apportion.policies.solving.highs import linear_program, pass_model
+from apportion.policies.solving.highs import linear_program, pass_model, quiet_solver
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,7 +30,6 @@ STAYING = 1e-10
 """What it is worth to keep an option, in parts of the largest cost of a unit."""
 
 _OPTIONS = {
-    "output_flag": False,
     "threads": 1,
     "parallel": "off",
     "random_seed": 0,
@@ -103,12 +102,8 @@ def branch_and_bound(
     SolveError
         If the seconds ran out before there was any decision, or HiGHS failed.
     """
-    solver = highspy.Highs()
     options = _OPTIONS | (_OPTIONS_FOR_SUMS if whole.separable else {})
-    for name, value in options.items():
-        solver.setOptionValue(name, value)
-    solver.setOptionValue("mip_rel_gap", gap)
-    solver.setOptionValue("time_limit", budget_s)
+    solver = quiet_solver(options | {"mip_rel_gap": gap, "time_limit": budget_s})
     scale = (whole.largest_cost or 1.0) / _LARGEST
     cost = whole.program.c / scale
     cost[: whole.cells.size] -= _STAY * whole.stays
