@@ -43,7 +43,7 @@ FILE_COLUMNS = {
 }
 """Columns of the file, those of Pollux's simulator, by the columns of the jobs."""
 
-OPTIONAL_COLUMNS = ("weight", "rigid")
+OPTIONAL_COLUMNS = ("weight", "deadline_s", "entity", "rigid")
 """Further columns of jobs, which files call the same."""
 
 _ENDINGS = (".csv", ".csv.gz")

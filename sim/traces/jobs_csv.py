@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from apportion.sim.traces.text import TextFile
     from apportion.sim.workload import Workload
 
-__all__ = ["COLUMNS", "jobs_of", "read_jobs_csv"]
+__all__ = ["COLUMNS", "jobs_column", "jobs_of", "read_jobs_csv"]
 
 COLUMNS = ("job_type", "total_steps")
 """Columns that the csv must have."""
@@ -62,7 +62,7 @@ def jobs_of(table: TraceTable, job: str) -> pd.DataFrame:
     for name in table.rows.columns:
         if name != job:
             column_named(name, f"column in {table.file.path}:")
-    columns = {name: _column(table, name) for name in table.rows.columns if name != job}
+    columns = {name: jobs_column(table, name) for name in table.rows.columns if name != job}
     return pd.DataFrame(columns, index=table.rows.index)
 
 
@@ -76,7 +76,7 @@ def _own_column(table: TraceTable, name: str, column: JobColumn) -> pd.Series:
     return table.texts(name)
 
 
-def _column(table: TraceTable, name: str) -> pd.Series:
+def jobs_column(table: TraceTable, name: str) -> pd.Series:
     """One column of the jobs table, checked line by line."""
     column = column_named(name)
     if column.kind == "own":

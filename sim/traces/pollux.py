@@ -17,7 +17,10 @@ from apportion.estimators.goodput import (
     MeasuredSteps,
     MeasuredTraining,
 )
+from apportion.jobs import JOB_COLUMNS
+from apportion.sim.elastic_files import OPTIONAL_COLUMNS
 from apportion.sim.elastic_workload import ElasticWorkload
+from apportion.sim.traces.jobs_csv import jobs_column
 from apportion.sim.traces.table import TraceTable, parse_table
 from apportion.sim.traces.text import read_text
 
@@ -98,7 +101,8 @@ def read_pollux_workload(
     ----------
     path
         A csv with columns name, time (s from the start), application, num_replicas and batch_size:
-        GPUs and batch as its user would have set them. It may have weight and rigid (yes or no).
+        GPUs and batch as its user would have set them. It may have weight, deadline_s, entity and
+        rigid (yes or no).
     profiles
         The applications, or the folder that has a folder for each.
 
@@ -117,8 +121,9 @@ def read_pollux_workload(
             "batch": lines.numbers("batch_size", "a whole number >= 1", least=1, whole=True),
         }
     ).set_axis(lines.ids("name"))
-    if "weight" in lines.rows.columns:
-        jobs["weight"] = lines.numbers("weight", "a number > 0", strict=True).to_numpy()
+    for name in OPTIONAL_COLUMNS:
+        if name in JOB_COLUMNS and name in lines.rows.columns:
+            jobs[name] = jobs_column(lines, name).to_numpy()
     if "rigid" in lines.rows.columns:
         jobs["rigid"] = _answers(lines)
     names = list(jobs["application"].unique())

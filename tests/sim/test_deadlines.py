@@ -216,3 +216,27 @@ def test_tables_and_commands_tell(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert jobs["met_deadline"].isna().equals(jobs["deadline_s"].isna())
     assert main(["sweep", *words, *policies, "--out", str(tmp_path / "sweep")]) == 0
     assert "in time" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("without_plots")
+def test_files_of_elastic_jobs_have_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    workload, cluster = loaded("elastic", 0)
+    count = np.arange(len(workload.jobs))
+    workload = due(workload, np.where(count % 2, 4000.5, np.nan))
+    workload = replace(workload, jobs=workload.jobs.assign(entity=np.where(count, "red", "blue")))
+    file, _ = workload.save(tmp_path / "jobs.csv")
+    again = ap.read_elastic_workload(file).jobs
+    pd.testing.assert_frame_equal(again[workload.jobs.columns], workload.jobs, check_dtype=False)
+    words = ["--workload", str(file), "--cluster", str(cluster), "--policies", "tiresias"]
+    out = tmp_path / "out"
+    assert main(["compare", *words, "--by", "entity", "--out", str(out), "--jobs", "1"]) == 0
+    said = capsys.readouterr().out
+    assert said.count("in time") == 2
+    assert pd.read_csv(out / "jobs.csv")["met_deadline"].notna().tolist() == [
+        bool(each % 2) for each in count
+    ]
+    file.write_text(file.read_text().replace("4000.5", "-1"))
+    with pytest.raises(ap.InputError, match=r"line .*: deadline_s is '?-1"):
+        ap.read_elastic_workload(file)
