@@ -19,6 +19,7 @@ from apportion.estimators.goodput import (
     ModelledSteps,
     StepTimes,
 )
+from apportion.jobs import check_jobs
 from apportion.whole_files import writing
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ FILE_COLUMNS = {
 """Columns of the file, those of Pollux's simulator, by the columns of the jobs."""
 
 OPTIONAL_COLUMNS = ("weight", "deadline_s", "entity", "rigid")
-"""Further columns of jobs, which files call the same."""
+"""Further columns of jobs, which files call the same; as they do those of one's own."""
 
 _ENDINGS = (".csv", ".csv.gz")
 
@@ -69,26 +70,35 @@ def save_elastic(jobs_file: Path, workload: ElasticWorkload) -> tuple[Path, Path
     Raises
     ------
     InputError
-        If the file of the jobs does not end in ``.csv`` or ``.csv.gz``, or cannot be written.
+        If the file of the jobs does not end in ``.csv`` or ``.csv.gz``, or cannot be written; and
+        for columns that a jobs table cannot have, or that files call something else.
     """
     beside = applications_beside(jobs_file)
     if beside is None:
         raise InputError(f"Cannot save to {jobs_file}: the name must end in .csv or .csv.gz.")
-    known = {**FILE_COLUMNS, **{name: name for name in OPTIONAL_COLUMNS}}
-    there = [name for name in known if name in workload.jobs.columns]
-    jobs = workload.jobs[there].rename(columns=known).rename_axis("name")
+    known = [*FILE_COLUMNS, *(name for name in OPTIONAL_COLUMNS if name in workload.jobs)]
+    own = check_jobs(workload.jobs.drop(columns=known))
+    for name in own.columns.intersection(["name", *FILE_COLUMNS.values()]):
+        raise InputError(f"Cannot save the column {name!r}: files of elastic jobs have their own.")
+    jobs = workload.jobs[known].rename(columns=FILE_COLUMNS).join(own).rename_axis("name")
     comments = "".join(f"# {' '.join(note.split())}\n" for note in workload.notes)
     text = (comments + to_csv(jobs)).encode()
     applications = {name: _plain(each) for name, each in workload.applications.items()}
     facts = {
         "relative_speed": {name: float(each) for name, each in workload.relative_speed.items()},
         "restart_s": {name: list(map(float, both)) for name, both in workload.restart_s.items()},
+        "columns": {name: _kind_of(values) for name, values in own.items()},
         "applications": applications,
     }
     with writing(jobs_file):
         jobs_file.write_bytes(gzip.compress(text, mtime=0) if jobs_file.suffix == ".gz" else text)
         beside.write_text(json.dumps(facts) + "\n", encoding="utf-8", newline="\n")
     return jobs_file, beside
+
+
+def _kind_of(values: pd.Series) -> str:
+    """Tell texts and truths from numbers, which csv does not."""
+    return {"b": "truth", "O": "text"}.get(values.dtype.kind, "number")
 
 
 def _plain(application: MeasuredApplication) -> dict[str, Any]:

@@ -34,7 +34,7 @@ ELASTIC_COLUMNS = {
 """Columns of the jobs of an `ElasticWorkload`.
 
 Beside them may stand ``weight``, a number > 0, and ``rigid``, whether a job has those GPUs and that
-batch at any time that it runs.
+batch at any time that it runs; further columns of `apportion.JOB_COLUMNS`, and of one's own.
 """
 
 

@@ -41,8 +41,8 @@ def read_elastic_workload(
     ----------
     path
         A csv with columns name, time (s from the start), application, num_replicas, batch_size and,
-        if there are any, weight and rigid (yes or no); plain or gzipped. Or a folder with one
-        csv of these columns, and a folder for each application.
+        if there are any, weight, rigid (yes or no) and those of one's own; plain or gzipped. Or a
+        folder with one csv of these columns, and a folder for each application.
     profiles
         A folder with a folder for each application, see
         `apportion.sim.traces.pollux.read_pollux_profile`. By default what `ElasticWorkload.save`
@@ -73,7 +73,7 @@ def _read(file: Path, profiles: str | Path | None) -> ElasticWorkload:
             f"with a folder for each, or save the workload with its own {str(beside)!r}."
         )
     facts = _facts(beside)
-    read = read_pollux_workload(file, facts["applications"])
+    read = read_pollux_workload(file, facts["applications"], kinds=facts["columns"])
     comments = read_text(file).comments
     speeds, restart_s = facts["relative_speed"], facts["restart_s"]
     return replace(read, relative_speed=speeds, restart_s=restart_s, notes=comments)
@@ -97,6 +97,7 @@ def _facts(file: Path) -> Mapping[str, Any]:
         content = json.loads(file.read_text(encoding="utf-8"))
         both = {name: (float(a), float(b)) for name, (a, b) in content["restart_s"].items()}
         speeds = {name: float(each) for name, each in content["relative_speed"].items()}
+        columns = {name: str(kind) for name, kind in content.get("columns", {}).items()}
         plain = content["applications"]
         applications = {name: application_of(name, each) for name, each in plain.items()}
     except OSError as error:
@@ -106,4 +107,5 @@ def _facts(file: Path) -> Mapping[str, Any]:
             f"{str(file)!r} holds no applications as ElasticWorkload.save writes them: "
             f"{written(str(error))}."
         ) from error
-    return {"applications": applications, "restart_s": both, "relative_speed": speeds}
+    told = {"restart_s": both, "relative_speed": speeds, "columns": columns}
+    return {"applications": applications, **told}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from apportion.jobs import JobColumn, column_named
+from apportion.jobs import column_named
 from apportion.sim.saving import throughputs_beside
 from apportion.sim.traces.assemble import from_steps
 from apportion.sim.traces.oracle import read_throughputs
@@ -66,21 +66,37 @@ def jobs_of(table: TraceTable, job: str) -> pd.DataFrame:
     return pd.DataFrame(columns, index=table.rows.index)
 
 
-def _own_column(table: TraceTable, name: str, column: JobColumn) -> pd.Series:
-    """One column of one's own: numbers if all cells are, or truths, or texts."""
+def _kind_of_own(table: TraceTable, name: str) -> str:
+    """Tell what a column of one's own holds: numbers if all cells are, or truths, or texts."""
     known = table.rows[name].dropna()
     if known.isin(["True", "False"]).all() and len(known) == len(table.rows):
-        return table.rows[name] == "True"
-    if pd.to_numeric(known, errors="coerce").notna().all():
-        return table.numbers(name, column.valid, least=column.least, optional=True)
-    return table.texts(name)
+        return "truth"
+    return "number" if pd.to_numeric(known, errors="coerce").notna().all() else "text"
 
 
-def jobs_column(table: TraceTable, name: str) -> pd.Series:
-    """One column of the jobs table, checked line by line."""
-    column = column_named(name)
+def jobs_column(table: TraceTable, name: str, kind: str | None = None) -> pd.Series:
+    """Return one column of the jobs table, checked line by line.
+
+    Parameters
+    ----------
+    table, name
+        The file, and the column.
+    kind
+        What a column of one's own holds, ``"number"``, ``"truth"`` or ``"text"``, if that is known.
+
+    Raises
+    ------
+    InputError
+        For a misspelt column, and values out of range, naming the line.
+    """
+    column = column_named(name, f"column in {table.file.path}:")
     if column.kind == "own":
-        return _own_column(table, name, column)
+        kind = kind or _kind_of_own(table, name)
+        if kind == "truth":
+            return table.rows[name] == "True"
+        if kind == "text":
+            return table.texts(name, optional=True)
+        return table.numbers(name, column.valid, least=column.least, optional=True)
     if column.kind == "text":
         return table.texts(name)
     return table.numbers(

@@ -17,8 +17,7 @@ from apportion.estimators.goodput import (
     MeasuredSteps,
     MeasuredTraining,
 )
-from apportion.jobs import JOB_COLUMNS
-from apportion.sim.elastic_files import OPTIONAL_COLUMNS
+from apportion.sim.elastic_files import FILE_COLUMNS
 from apportion.sim.elastic_workload import ElasticWorkload
 from apportion.sim.traces.jobs_csv import jobs_column
 from apportion.sim.traces.table import TraceTable, parse_table
@@ -93,7 +92,10 @@ def read_pollux_profile(folder: str | Path, local_most: int | None = None) -> Me
 
 
 def read_pollux_workload(
-    path: str | Path, profiles: str | Path | Mapping[str, MeasuredApplication]
+    path: str | Path,
+    profiles: str | Path | Mapping[str, MeasuredApplication],
+    *,
+    kinds: Mapping[str, str] | None = None,
 ) -> ElasticWorkload:
     """Read a workload of elastic jobs.
 
@@ -101,10 +103,12 @@ def read_pollux_workload(
     ----------
     path
         A csv with columns name, time (s from the start), application, num_replicas and batch_size:
-        GPUs and batch as its user would have set them. It may have weight, deadline_s, entity and
-        rigid (yes or no).
+        GPUs and batch as its user would have set them. It may have rigid (yes or no), weight,
+        deadline_s, entity and others of a jobs table, and columns of one's own.
     profiles
         The applications, or the folder that has a folder for each.
+    kinds
+        What columns of one's own hold, where that is known: ``"number"``, ``"truth"``, ``"text"``.
 
     Raises
     ------
@@ -121,11 +125,11 @@ def read_pollux_workload(
             "batch": lines.numbers("batch_size", "a whole number >= 1", least=1, whole=True),
         }
     ).set_axis(lines.ids("name"))
-    for name in OPTIONAL_COLUMNS:
-        if name in JOB_COLUMNS and name in lines.rows.columns:
-            jobs[name] = jobs_column(lines, name).to_numpy()
     if "rigid" in lines.rows.columns:
         jobs["rigid"] = _answers(lines)
+    known_names = {"name", "rigid", *FILE_COLUMNS, *FILE_COLUMNS.values(), *jobs.columns}
+    for name in [each for each in lines.rows.columns if each not in known_names]:
+        jobs[name] = jobs_column(lines, name, (kinds or {}).get(name)).to_numpy()
     names = list(jobs["application"].unique())
     if isinstance(profiles, (str, Path)):
         folder = file_path("The folder of profiles", profiles)
