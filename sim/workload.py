@@ -13,6 +13,7 @@ from apportion.checks import file_path, label, whole
 from apportion.cluster import Cluster
 from apportion.errors import InputError, unknown_name
 from apportion.sim.describe import describe_workload
+from apportion.sim.drawn.modelled_speeds import with_modelled_speeds
 from apportion.sim.saving import save_tables
 from apportion.sim.workload_tables import checked_jobs, checked_throughputs, throughput_rows
 
@@ -89,8 +90,35 @@ class Workload:
         return f"<Workload {self.name}: {len(self)} jobs of {kinds} types, on {types}>"
 
     def in_steps(self, cluster: Cluster) -> Workload:
-        """Return jobs whose gangs and steps are known, as a run counts them: this."""
-        return self
+        """Return jobs whose gangs, steps and speeds are known, as a run counts them."""
+        return self.on(cluster)
+
+    def on(
+        self,
+        cluster: Cluster | Mapping[str, int] | str,
+        speed: Mapping[str, float] | None = None,
+    ) -> Workload:
+        """Return these jobs with throughputs on every type of a cluster.
+
+        Those that are not known are modelled from the data sheets of `apportion.accelerators`;
+        a note says so, with the range that they lie in
+        (`apportion.sim.drawn.modelled_speeds.with_modelled_speeds`). What simulations and
+        comparisons do by themselves.
+
+        Parameters
+        ----------
+        cluster
+            Only its types count.
+        speed
+            Times as fast as the most capable type of the throughputs, by type: in place of the
+            model, e.g. ``{"a100": 2.3}``.
+
+        Raises
+        ------
+        InputError
+            For a factor that is no positive number, or of a type that the cluster does not have.
+        """
+        return with_modelled_speeds(self, Cluster.of(cluster).accelerators, speed)
 
     @property
     def accelerators(self) -> tuple[str, ...]:
@@ -112,10 +140,11 @@ class Workload:
             For a type without throughputs, or a job that can run on no type of the cluster.
         """
         cluster = Cluster.of(cluster)
+        known = self.on(cluster)
         for name in cluster.accelerators:
-            if name not in self.throughputs.columns:
+            if name not in known.throughputs.columns:
                 raise unknown_name("accelerator in the throughputs", name, self.throughputs.columns)
-        steps_per_s = self._speeds()[list(cluster.accelerators)]
+        steps_per_s = known._speeds()[list(cluster.accelerators)]
         runs = steps_per_s.to_numpy() > 0
         fits = self.jobs["scale_factor"].to_numpy()[:, None] <= cluster.counts
         stuck = ~(runs & fits).any(axis=1)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apportion.cluster import DEFAULT_PRICES_PER_GPU_HOUR, Cluster
+from apportion.cluster import ACCELERATORS, Cluster
 from apportion.errors import InputError
 
 
@@ -56,8 +56,8 @@ def test_the_last_machine_holds_the_remainder() -> None:
 
 
 def test_prices_default_to_list_prices_and_are_unknown_otherwise() -> None:
-    cluster = Cluster({"v100": 1, "a100": 1, "k80": 1}, prices_per_gpu_hour={"k80": 0.1})
-    expected = [DEFAULT_PRICES_PER_GPU_HOUR["v100"], np.nan, 0.1]
+    cluster = Cluster({"v100": 1, "mine": 1, "k80": 1}, prices_per_gpu_hour={"k80": 0.1})
+    expected = [ACCELERATORS["v100"].usd_per_hour, np.nan, 0.1]
     np.testing.assert_array_equal(cluster.prices, expected)
 
 

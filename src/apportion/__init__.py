@@ -24,7 +24,7 @@ from apportion.faces import lazily
 
 if TYPE_CHECKING:
     from apportion.allocation import Allocation
-    from apportion.cluster import Cluster
+    from apportion.cluster import Cluster, accelerators
     from apportion.errors import ApportionError, InfeasibleError, InputError, SolveError
     from apportion.estimators import (
         EstimatedSpeeds,
@@ -193,6 +193,7 @@ __all__ = [
     "ThroughputTensor",
     "Workload",
     "__version__",
+    "accelerators",
     "check_jobs",
     "check_mechanism",
     "check_network",

@@ -115,6 +115,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     _add_sweep(commands)
     _add_solve(commands)
     _add_policies(commands)
+    _add_accelerators(commands)
     _add_settings(commands)
     _add_links(commands)
     add_serve(commands)
@@ -251,6 +252,13 @@ def _add_solve(commands: Any) -> None:
 
 def _add_policies(commands: Any) -> None:
     parser = add_command(commands, "policies", "policies", "list the policies and schedulers")
+    parser.add_argument("--json", action="store_true", help="as JSON")
+    finish(parser)
+
+
+def _add_accelerators(commands: Any) -> None:
+    text = "list the types of GPUs that are known by name, with figures of their data sheets"
+    parser = add_command(commands, "accelerators", "accelerators", text)
     parser.add_argument("--json", action="store_true", help="as JSON")
     finish(parser)
 

@@ -199,6 +199,8 @@ def fitted(
 ) -> Workload | ElasticWorkload:
     """Leave out jobs with more GPUs than any type of the cluster has, if so asked or expected.
 
+    Speeds on types that the jobs were not measured on are modelled (`apportion.Workload.on`).
+
     Parameters
     ----------
     workload, cluster
@@ -210,6 +212,7 @@ def fitted(
     """
     if workload.elastic is True:
         return workload
+    workload = workload.on(cluster)
     expected = "drop" if workload.job_types_drawn else "error"
     return workload.fitting(cluster) if (too_large or expected) == "drop" else workload
 

@@ -82,6 +82,7 @@ def check_schedule(
             "Jobs that go through iterations share GPUs, of which check_schedule knows nothing; it "
             "is for runs in rounds, by leases and in queues."
         )
+    workload = workload.on(cluster)
     under_leases = run.settings.get("mechanism", "leases") == "leases"
     if work_conserving and under_leases:
         raise InputError("Under leases jobs may wait: work_conserving=True is for rounds.")

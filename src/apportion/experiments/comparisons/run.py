@@ -23,7 +23,7 @@ from apportion.experiments.plan import (
 )
 from apportion.experiments.provenance import command_line
 from apportion.experiments.simulations import Setup, runs_of
-from apportion.experiments.sources import sources_of
+from apportion.experiments.sources import fitted, sources_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -116,6 +116,7 @@ def compare(
     given = listed("policies", policies, "a list of names")
     chosen = deciders_of(given, [workload])
     cluster = Cluster.of(cluster)
+    workload = fitted(workload, cluster, "error")
     check_jobs_on(workload, cluster)
     told = {**settings, "pair_estimates": pair_estimates, "learn_pairs": learn_pairs, "seed": seed}
     known = settings_of(chosen, [workload], mechanism, told)

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from apportion.checks import label, mapping, number, read_whole, whole
+from apportion.cluster.accelerators import ACCELERATORS
 from apportion.errors import InputError, unknown_name, written
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["DEFAULT_PRICES_PER_GPU_HOUR", "TIERS", "Cluster"]
+__all__ = ["TIERS", "Cluster"]
 
 TIERS = ("machine", "rack", "network")
 """Network tiers a gang can lie in, tightest first: one machine, one rack, several racks."""
 
 _MOST_MACHINES = 1_000_000
-
-DEFAULT_PRICES_PER_GPU_HOUR: Mapping[str, float] = MappingProxyType(
-    {"v100": 2.48, "p100": 1.46, "k80": 0.45}
-)
-"""US dollars per GPU-hour, on demand: Google Cloud's list prices at the time of Gavel (2020)."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +38,8 @@ class Cluster:
     machines_per_rack
         Machines in one rack; ``None`` for a single rack.
     prices_per_gpu_hour
-        US dollars for an hour of one GPU, by type. Types that are left out take
-        `DEFAULT_PRICES_PER_GPU_HOUR`, or have no price (NaN).
+        US dollars for an hour of one GPU, by type. Types that are left out take that of
+        `apportion.accelerators`, or have no price (NaN).
 
     Raises
     ------
@@ -78,11 +74,8 @@ class Cluster:
             if name not in gpus:
                 raise unknown_name("accelerator in prices_per_gpu_hour", name, gpus)
             number(f"The price of {name!r}", price)
-        listed = {
-            name: DEFAULT_PRICES_PER_GPU_HOUR[name]
-            for name in gpus
-            if name in DEFAULT_PRICES_PER_GPU_HOUR
-        }
+        known = {name: ACCELERATORS[name].usd_per_hour for name in gpus if name in ACCELERATORS}
+        listed = {name: price for name, price in known.items() if not math.isnan(price)}
         object.__setattr__(self, "prices_per_gpu_hour", listed | prices)
 
     @classmethod

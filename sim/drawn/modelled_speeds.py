@@ -1,0 +1,125 @@
+"""Speeds on GPUs that nobody measured the jobs on: a model of them, said wherever they are used.
+
+A job on a GPU that its throughputs do not know is as fast as on one that they know, times a factor
+between the ratio of the two memory bandwidths and that of the operations in 16 bits
+(`apportion.cluster.speed_range`, a roofline). Where between them a job type lies follows from what
+was measured on older GPUs: the more of the step from k80 to v100 it made, the more it is taken to
+be bound by arithmetic; of other job types the geometric mean is taken. It is no measurement: a
+factor of one's own overrides it (`speed`), and so does a column of throughputs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from apportion.checks import number
+from apportion.cluster import ACCELERATORS, speed_range
+from apportion.errors import unknown_name
+from apportion.sim.job_types import job_types
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from apportion.pairs import PairThroughputs
+    from apportion.sim.workload import Workload
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["with_modelled_speeds"]
+
+
+def with_modelled_speeds(
+    workload: Workload, accelerators: Iterable[str], speed: Mapping[str, float] | None = None
+) -> Workload:
+    """Add throughputs on the types that a workload does not know, with a note of what they are.
+
+    Parameters
+    ----------
+    workload
+        Jobs with throughputs on at least one type of `apportion.accelerators`.
+    accelerators
+        Types that are wanted; such as are not of `apportion.accelerators`, and have no factor in
+        `speed`, are left out.
+    speed
+        Times as fast as the type that the note names, by type: in place of the model.
+
+    Raises
+    ------
+    InputError
+        For a factor of a type that is not wanted, or that is no positive number.
+    """
+    wanted, given = list(accelerators), dict(speed or {})
+    for name, factor in given.items():
+        if name not in wanted:
+            raise unknown_name("accelerator in speed", name, wanted)
+        number(f"The speed of {name!r}", factor, strict=True)
+    table = workload.throughputs
+    known = [name for name in table.columns if name in ACCELERATORS and table[name].gt(0).any()]
+    new = [name for name in wanted if name in given or name not in table.columns]
+    new = [name for name in new if name in given or name in ACCELERATORS]
+    if not new or not known:
+        return workload
+    reference = max(known, key=lambda name: ACCELERATORS[name].fp16)
+    notes, factors = [], {}
+    for name in new:
+        if name in given:
+            factors[name] = np.full(len(table), float(given[name]))
+            notes.append(f"speeds on {name}: {given[name]:g} times those on {reference}, as given")
+            continue
+        low, high = speed_range(name, reference)
+        factors[name] = low * (high / low) ** _bound_by_arithmetic(table.index.get_level_values(0))
+        notes.append(
+            f"speeds on {name} are modelled, not measured: {low:.2g} to {high:.2g} times those on "
+            f"{reference}, by bandwidth and operations of their data sheets"
+        )
+    columns = {name: table[reference].to_numpy() * factor for name, factor in factors.items()}
+    pairs = workload.pairs and _shared(workload.pairs, reference, columns, table)
+    throughputs, notes = table.assign(**columns), [*workload.notes, *notes]
+    return replace(workload, throughputs=throughputs, pairs=pairs, notes=tuple(notes))
+
+
+def _bound_by_arithmetic(types: pd.Index) -> Floats:
+    """Return where between bandwidth (0) and arithmetic (1) job types lie; 1/2 where not known."""
+    return np.array([_places().get(str(each), 0.5) for each in types])
+
+
+@cache
+def _places() -> dict[str, float]:
+    """Return the places of the job types that were measured on a k80 and a v100."""
+    measured = job_types()
+    step = np.log(measured["v100"] / measured["k80"])
+    place = (step - step.min()) / (step.max() - step.min())
+    return {str(name): float(each) for name, each in place.items()}
+
+
+def _shared(
+    pairs: PairThroughputs,
+    reference: str,
+    columns: Mapping[str, Floats],
+    table: pd.DataFrame,
+) -> PairThroughputs:
+    """Let jobs that share a GPU slow each other down as on the reference."""
+    if reference not in pairs.accelerators:
+        return pairs
+    at = pairs.accelerators.index(reference)
+    row = table.index.get_indexer(pairs.keys)
+    own, alone, names = pairs.own, pairs.alone, list(pairs.accelerators)
+    for name, column in columns.items():
+        ratio = np.divide(
+            column[row], alone[:, at], out=np.zeros(len(row)), where=(alone[:, at] > 0) & (row >= 0)
+        )
+        keep = [place for place, each in enumerate(names) if each != name]
+        beside = own[:, :, at] * ratio[:, None]
+        own = np.concatenate([own[:, :, keep], beside[:, :, None]], axis=2)
+        alone = np.column_stack([alone[:, keep], alone[:, at] * ratio])
+        names = [names[place] for place in keep] + [name]
+    # Of two that share, one may run where the model says that the other does not.
+    both = (own > 0) & (own.transpose(1, 0, 2) > 0)
+    return replace(pairs, own=own * both, alone=alone, accelerators=tuple(names))

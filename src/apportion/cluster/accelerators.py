@@ -1,0 +1,128 @@
+"""GPUs by the names that clusters give them: what data sheets say of each, and what an hour costs.
+
+Figures are those of the makers' data sheets for the form that is sold in servers (SXM or OAM where
+there is one), of one GPU as a job sees it: a K80 board holds two, an MI250X module counts as one.
+Arithmetic is dense, without the factor of two for sparse matrices; `fp16` is that of matrix units
+where there are any, sums in 32 bits.
+"""
+
+from __future__ import annotations
+
+import math
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
+
+from apportion.errors import unknown_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pandas as pd
+
+__all__ = ["ACCELERATORS", "Accelerator", "accelerators", "speed_range"]
+
+_NAN = math.nan
+
+
+class Accelerator(NamedTuple):
+    """One type of GPU.
+
+    Attributes
+    ----------
+    memory_gb
+        Memory, GB.
+    bandwidth_gb_per_s
+        Bandwidth of the memory, GB/s.
+    fp32, tf32, fp16, fp8
+        Dense arithmetic, 10^12 operations/s; NaN where the GPU has no such units.
+    watts
+        Largest power, W.
+    usd_per_hour
+        List price of an hour on demand, US dollars; NaN where nobody rents it out by the hour.
+    year
+        Of its release.
+    priced
+        Where the price is from, and when it was listed.
+    """
+
+    memory_gb: float
+    bandwidth_gb_per_s: float
+    fp32: float
+    tf32: float
+    fp16: float
+    fp8: float
+    watts: float
+    usd_per_hour: float
+    year: int
+    priced: str = ""
+
+
+_GAVEL = "Google Cloud, 2020 (Gavel)"
+
+ACCELERATORS: Mapping[str, Accelerator] = MappingProxyType(
+    {
+        "k80": Accelerator(12, 240, 4.37, _NAN, 4.37, _NAN, 150, 0.45, 2014, _GAVEL),
+        "p100": Accelerator(16, 732, 10.6, _NAN, 21.2, _NAN, 300, 1.46, 2016, _GAVEL),
+        "v100": Accelerator(16, 900, 15.7, _NAN, 125, _NAN, 300, 2.48, 2017, _GAVEL),
+        "t4": Accelerator(16, 320, 8.1, _NAN, 65, _NAN, 70, 0.35, 2018, "Google Cloud, 2024"),
+        "a10g": Accelerator(24, 600, 31.5, 35, 70, _NAN, 300, 1.01, 2021, "AWS g5.xlarge, 2024"),
+        "l4": Accelerator(24, 300, 30.3, 60, 121, 242, 72, 0.80, 2023, "AWS g6.xlarge, 2024"),
+        "l40s": Accelerator(48, 864, 91.6, 183, 362, 733, 350, 1.86, 2023, "AWS g6e.xlarge, 2024"),
+        "a100": Accelerator(40, 1555, 19.5, 156, 312, _NAN, 400, 4.10, 2020, "AWS p4d / 8, 2024"),
+        "a100_80gb": Accelerator(
+            80, 2039, 19.5, 156, 312, _NAN, 400, 5.12, 2020, "AWS p4de / 8, 2024"
+        ),
+        "h100": Accelerator(80, 3350, 67, 494, 989, 1979, 700, 12.29, 2022, "AWS p5 / 8, 2024"),
+        "h200": Accelerator(141, 4800, 67, 494, 989, 1979, 700, _NAN, 2024),
+        "b200": Accelerator(180, 7700, 75, 1125, 2250, 4500, 1000, _NAN, 2025),
+        "mi250x": Accelerator(128, 3277, 47.9, _NAN, 383, _NAN, 560, _NAN, 2021),
+        "mi300x": Accelerator(192, 5300, 163.4, 653.7, 1307, 2615, 750, _NAN, 2023),
+    }
+)
+"""Types of GPUs by name."""
+
+
+def accelerators() -> pd.DataFrame:
+    """Types of GPUs that are known by name, oldest first.
+
+    Returns
+    -------
+    DataFrame
+        Indexed by ``accelerator``, a column for each attribute of `Accelerator`.
+
+    Examples
+    --------
+    >>> import apportion as ap
+    >>> ap.accelerators().loc["h100", "memory_gb"]
+    np.float64(80.0)
+    """
+    import pandas as pd
+
+    rows = {name: each._asdict() for name, each in ACCELERATORS.items()}
+    table = pd.DataFrame.from_dict(rows, orient="index").rename_axis("accelerator")
+    return table.sort_values("year", kind="stable").astype({"memory_gb": float})
+
+
+def speed_range(name: str, reference: str) -> tuple[float, float]:
+    """Bounds of how fast a type is relative to another, by the roofline of both.
+
+    What is bound by memory is as fast as the bandwidths say, what is bound by arithmetic as fast as
+    the operations in 16 bits: the roofline model (Williams et al., CACM 2009) for code that reaches
+    the same part of either roof on both.
+
+    Returns
+    -------
+    tuple of float
+        The smaller and the larger of bandwidth over bandwidth and operations over operations.
+
+    Raises
+    ------
+    InputError
+        For a name that is not in `ACCELERATORS`.
+    """
+    for each in (name, reference):
+        if each not in ACCELERATORS:
+            raise unknown_name("accelerator", each, ACCELERATORS)
+    new, old = ACCELERATORS[name], ACCELERATORS[reference]
+    ratios = new.bandwidth_gb_per_s / old.bandwidth_gb_per_s, new.fp16 / old.fp16
+    return min(ratios), max(ratios)

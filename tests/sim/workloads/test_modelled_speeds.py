@@ -1,0 +1,119 @@
+"""Speeds on GPUs that a workload does not know: within what data sheets say, told, overridden."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import apportion as ap
+from apportion.cli import main
+from apportion.cluster import ACCELERATORS, speed_range
+from apportion.sim.job_types import job_types
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NEW = [name for name in ACCELERATORS if name not in ("v100", "p100", "k80")]
+
+
+def test_the_table_names_each_type_once_with_figures_in_their_ranges() -> None:
+    table = ap.accelerators()
+    assert table.index.is_unique
+    assert table["year"].is_monotonic_increasing
+    figures = table.drop(columns="priced").astype(float)
+    always = ["memory_gb", "bandwidth_gb_per_s", "fp32", "fp16", "watts", "year"]
+    assert figures[always].gt(0).all(axis=None)
+    assert not figures.le(0).any(axis=None)
+    # Matrix units in fewer bits are no slower, and a price has a source.
+    assert (figures["fp16"] >= figures["tf32"].fillna(0)).all()
+    assert (figures["fp8"].fillna(np.inf) >= figures["fp16"]).all()
+    assert ((table["priced"] != "") == figures["usd_per_hour"].notna()).all()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_modelled_speeds_lie_between_bandwidth_and_arithmetic(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    types = rng.choice(NEW, size=int(rng.integers(1, 5)), replace=False).tolist()
+    workload = ap.generate_workload(jobs=20, seed=seed, scale_factors="gavel")
+    known = workload.on({name: 8 for name in types})
+    old, new = workload.throughputs, known.throughputs
+    pd.testing.assert_frame_equal(new[old.columns], old)
+    for name in types:
+        one, other = ACCELERATORS[name], ACCELERATORS["v100"]
+        ends = sorted([one.bandwidth_gb_per_s / other.bandwidth_gb_per_s, one.fp16 / other.fp16])
+        ratio = new[name] / old["v100"]
+        assert ratio.between(ends[0] * (1 - 1e-12), ends[1] * (1 + 1e-12)).all()
+        assert sum(f"speeds on {name} are modelled" in note for note in known.notes) == 1
+    # Who gained most from k80 to v100 gains most again.
+    gained = (job_types()["v100"] / job_types()["k80"]).rank()
+    single = new.xs(1, level="scale_factor")
+    for name in types:
+        order = (single[name] / single["v100"]).rank(ascending=speed_range(name, "v100")[1] > 0)
+        np.testing.assert_allclose(order.to_numpy(), gained[single.index].to_numpy())
+
+
+def test_twice_changes_nothing_and_known_columns_stay() -> None:
+    workload = ap.generate_workload(jobs=5, seed=0).on("a100=4,h100=4")
+    assert workload.on("a100=8,v100=2") is workload
+    assert workload.on("mine=4") is workload
+
+
+def test_a_factor_of_ones_own_stands_in_place_of_the_model() -> None:
+    workload = ap.generate_workload(jobs=5, seed=0)
+    known = workload.on("a100=4,mine=4", speed={"a100": 2.5, "mine": 0.5})
+    for name, factor in (("a100", 2.5), ("mine", 0.5)):
+        np.testing.assert_allclose(known.throughputs[name], factor * known.throughputs["v100"])
+    assert "speeds on mine: 0.5 times those on v100, as given" in known.notes
+    for wrong in ({"a100": 0.0}, {"a100": -1.0}, {"a100": float("nan")}, {"b200": 2.0}):
+        with pytest.raises(ap.InputError):
+            workload.on("a100=4", speed=wrong)
+
+
+def test_jobs_that_share_slow_each_other_down_as_on_what_was_measured() -> None:
+    workload = ap.generate_workload(jobs=5, seed=0)
+    pairs = workload.on("h100=4").pairs
+    assert pairs is not None
+    old, new = (pairs.accelerators.index(name) for name in ("v100", "h100"))
+    alone = pairs.alone
+    np.testing.assert_allclose(
+        pairs.own[:, :, new] / alone[:, None, new], pairs.own[:, :, old] / alone[:, None, old]
+    )
+
+
+def test_a_type_that_nobody_knows_is_still_refused() -> None:
+    workload = ap.generate_workload(jobs=5, seed=0)
+    with pytest.raises(ap.InputError, match="Unknown accelerator in the throughputs 'a1000'"):
+        ap.simulate("fifo", workload, "a1000=4")
+
+
+def test_runs_are_those_of_the_table_that_is_modelled(tmp_path: Path) -> None:
+    """A comparison on new GPUs is one with the modelled columns given, and says so."""
+    workload = ap.generate_workload(jobs=12, seed=3, jobs_per_hour=20)
+    cluster = "a100=4,h100=2"
+    given = ap.Workload("given", workload.jobs, workload.on(cluster).throughputs)
+    plain = ap.compare(["max_min_fairness", "fifo"], workload, cluster, n_jobs=1)
+    told = ap.compare(["max_min_fairness", "fifo"], given, cluster, n_jobs=1)
+    pd.testing.assert_frame_equal(plain.jobs(), told.jobs())
+    assert sum("are modelled, not measured" in note for note in plain.notes) == 2
+    run = ap.simulate("max_min_fairness", workload, cluster)
+    ap.check_schedule(run, workload, cluster)
+
+
+def test_the_command_line_takes_todays_gpus(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["compare", "--generate-jobs", "6", "--cluster", "a100=8,h100=4", "--jobs", "1"]
+    assert main([*words, "--policies", "fifo,max_min_fairness"]) == 0
+    said = capsys.readouterr().out
+    assert "Note: speeds on a100 are modelled, not measured: 1.7 to 2.5 times those on v100" in said
+    assert main(["accelerators", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert list(listed) == ap.accelerators().index.tolist()
+    assert listed["h100"]["memory_gb"] == 80
+    assert main(["accelerators"]) == 0
+    assert all(len(line) <= 100 for line in capsys.readouterr().out.splitlines())
