@@ -10,7 +10,7 @@ import cvxpy as cp
 import numpy as np
 from scipy import sparse
 
-from apportion.errors import InputError, unknown_name
+from apportion.errors import InputError, unknown_name, written
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -86,6 +86,8 @@ class Problem:
     """
 
     def __init__(self, instance: Instance, *, fractional: bool = False) -> None:
+        if not hasattr(instance, "member_row"):
+            raise InputError(f"instance is {written(instance)}; it must be an Instance.")
         self.instance = instance
         self.X = cp.Variable((instance.rows, instance.options), name="X")
         self.scale = cp.Variable(name="scale") if fractional else 1.0

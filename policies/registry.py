@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from apportion.errors import InputError, unknown_name
+from apportion.errors import InputError, unknown_name, written
 from apportion.names import (
     OTHER_POLICY_NAMES,
     as_policy,
@@ -109,6 +109,8 @@ def register(policy: type[Policy]) -> type[Policy]:
     InputError
         If a policy that comes with the package has the name.
     """
+    if not (isinstance(policy, type) and issubclass(policy, Policy)):
+        raise InputError(f"{written(policy)} is no class of policies; derive it from Policy.")
     POLICIES[policy.name] = policy
     return policy
 

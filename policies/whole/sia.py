@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import cvxpy as cp
 import numpy as np
 
+from apportion.checks import as_float
 from apportion.errors import InputError
 from apportion.policies.base import Policy
 from apportion.policies.whole.values import damped, over_least, powers, where_known
@@ -53,7 +55,8 @@ class Sia(Policy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.power == 0 or not np.isfinite([self.power, self.penalty]).all():
+        finite = all(math.isfinite(as_float(each)) for each in (self.power, self.penalty))
+        if self.power == 0 or not finite:
             raise InputError(f"{self!r}: power and penalty are finite numbers, power not 0.")
 
     def objective(self, p: Problem) -> cp.Maximize:

@@ -17,8 +17,8 @@ from dataclasses import fields
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
-from apportion.checks import as_float, is_number, is_truth, is_whole
-from apportion.errors import InputError, unknown_name, written
+from apportion.checks import as_float, is_truth, is_whole
+from apportion.errors import ApportionError, InputError, unknown_name, written
 
 __all__ = ["at_the_door", "check_fields", "checked", "explained", "open_doors"]
 
@@ -42,6 +42,12 @@ def _several(value: Any) -> bool:
     """Tell whether a value holds others; a text is one value."""
     scalar = isinstance(value, (str, bytes, bytearray, Mapping)) or getattr(value, "ndim", 1) == 0
     return isinstance(value, Iterable) and not scalar
+
+
+def _is_float(value: Any) -> bool:
+    """Tell whether a value is a real number that a float can hold, infinity included."""
+    found = as_float(value)
+    return not math.isnan(found) and (not math.isinf(found) or bool(value == found))
 
 
 def _is_a(value: Any, name: str) -> bool:
@@ -68,7 +74,7 @@ _KINDS: Mapping[str, _Kind] = {
     "None": _Kind("None", lambda value: value is None, by_type=True),
     "bool": _Kind("True or False", is_truth, by_type=True),
     "int": _Kind("a whole number", is_whole),
-    "float": _Kind("a number", is_number),
+    "float": _Kind("a number", _is_float),
     "str": _Kind("a text", lambda value: isinstance(value, str), by_type=True),
     "Path": _Kind("a path", lambda value: isinstance(value, (str, os.PathLike))),
     "pd.DataFrame": _Kind("a DataFrame", lambda value: _is_a(value, "DataFrame"), by_type=True),
@@ -212,9 +218,9 @@ def explained(function: Callable[P, R]) -> Callable[P, R]:
     def with_reasons(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return function(*args, **kwargs)
-        except InputError:
+        except ApportionError:
             raise
-        except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
+        except Exception as error:
             if any(_is_a(each, "generic") for each in (*args, *kwargs.values())):
                 plain = {name: _plain(value) for name, value in kwargs.items()}
                 numbers: Any = map(_plain, args)

@@ -12,7 +12,7 @@ import math
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from apportion.errors import unknown_name
+from apportion.checks import choice
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -121,8 +121,7 @@ def speed_range(name: str, reference: str) -> tuple[float, float]:
         For a name that is not in `ACCELERATORS`.
     """
     for each in (name, reference):
-        if each not in ACCELERATORS:
-            raise unknown_name("accelerator", each, ACCELERATORS)
+        choice("accelerator", each, ACCELERATORS)
     new, old = ACCELERATORS[name], ACCELERATORS[reference]
     ratios = new.bandwidth_gb_per_s / old.bandwidth_gb_per_s, new.fp16 / old.fp16
     return min(ratios), max(ratios)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, overload
 
+from apportion.checks import file_path
 from apportion.errors import InputError, unknown_name, written
 from apportion.sim import (
     ElasticWorkload,
@@ -261,7 +262,7 @@ def _source(given: Any, too_large: str | None) -> Source:
         raise unknown_name("answer to jobs that are too large", own["too_large"], _TOO_LARGE)
     if "path" not in options:
         return _generated(options, own)
-    options["path"] = Path(options["path"])
+    options["path"] = file_path("The path of a workload", options["path"])
     _check_options(_reader(options["path"]), options)
     return _Trace(**{"name": _name_of(options["path"]), **own}, options=_absolute(options))
 
