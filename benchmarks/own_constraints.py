@@ -49,6 +49,7 @@ class Bounded(ap.Policy):
         users = np.arange(len(p.texts("user")))[:, None] == p.column("user")
         types = np.eye(len(p.accelerators))[p.accelerator]
         held = cp.multiply(p.count[:, None] * p.gpus, p.X) @ types
+        bound: Any
         if self.what in CAPS_W:
             watts = np.array([WATTS[name] for name in p.accelerators])
             bound = cp.sum(held @ watts) <= self.cap(p.now_s)

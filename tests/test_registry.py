@@ -46,7 +46,7 @@ def test_policies_and_schedulers_have_different_names() -> None:
     with pytest.raises(InputError, match="already a policy 'fifo'"):
         ap.DECIDERS["fifo"] = ap.get_scheduler("srsf_1")
     with pytest.raises(InputError, match="already a scheduler 'dally'"):
-        POLICIES["dally"] = ap.policies.MaxMinFairness
+        POLICIES["dally"] = ap.MaxMinFairness
 
 
 def test_installed_packages_are_asked_for_unknown_names(

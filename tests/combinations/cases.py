@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 
 import apportion as ap
-import apportion.elastic
+from apportion.elastic import DiurnalRate, generate_requests
 from apportion.errors import InputError, SolveError
 from apportion.mechanism.deciders import DECIDERS
 from apportion.mechanism.elastic import ElasticRule
@@ -221,8 +221,8 @@ def requests(rng: np.random.Generator, cluster: ap.Cluster) -> Any:
     """Draw what serves requests, often in the way of everything else."""
     count = sum(cluster.gpus.values())
     return ap.Serving(
-        ap.elastic.generate_requests(
-            ap.elastic.DiurnalRate(mean=float(rng.choice([0.02, 0.2, 2.0]))),
+        generate_requests(
+            DiurnalRate(mean=float(rng.choice([0.02, 0.2, 2.0]))),
             length_s=300.0,
             services=int(rng.integers(1, 4)),
             mean_duration_s=float(rng.choice([1.0, 30.0])),

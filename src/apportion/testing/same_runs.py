@@ -93,7 +93,7 @@ class _Stops(Snapshots):
         super().__init__(path, {}, 0.0)
         self.left, self.asked = left, 0
 
-    def note(self, *where: Any) -> None:
+    def note(self, *where: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Count, or write down where the run is and stop it."""
         self.asked += 1
         if self.asked > self.left:

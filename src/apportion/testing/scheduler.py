@@ -116,10 +116,12 @@ def check_scheduler(
     *others, told = _settings_of(chosen, settings)
     fewer = [Drawn.of(None, kind, **how, jobs=jobs) for jobs in ("one", "few") if on is None]
     many = Drawn.of(on, kind, **how)
+    runs: list[tuple[RunCase, Run]] = []
     for each, jobs in [*product([told], fewer), *product([*others, told], [many])]:
         case = RunCase(part, decider, jobs.workload, jobs.cluster, each, jobs.text)
-        _can_be(case, run := case.run(), chosen)
-    _is_the_same(case, run, kind, n_jobs=n_jobs)
+        runs.append((case, case.run()))
+        _can_be(*runs[-1], chosen)
+    _is_the_same(*runs[-1], kind, n_jobs=n_jobs)
     usual = manner_of(decider).works_by[0]
     if not settings and usual in _SETTINGS:
         check_lone_jobs(decider, gangs=gangs)

@@ -156,10 +156,10 @@ class Own(Policy):
     name = "own"
     traits = frozenset({"tells_identical_jobs_apart"})
 
-    def objective(self, p: ap.policies.Problem) -> cp.Maximize:
+    def objective(self, p: ap.Problem) -> cp.Maximize:
         return cp.Maximize(cp.sum(p.throughput) + cp.min(p.throughput) - cp.sum_squares(p.X[0]))
 
-    def constraints(self, p: ap.policies.Problem) -> list[Any]:
+    def constraints(self, p: ap.Problem) -> list[Any]:
         return [cp.sum(p.X, axis=1) <= 0.9]
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.seeds import sampled
 
 import apportion as ap
-import apportion.elastic
+from apportion.elastic import DiurnalRate, generate_requests
 from apportion.errors import InputError
 from apportion.estimators.goodput import (
     BatchLimits,
@@ -221,8 +221,8 @@ def test_jobs_run_on_machines_of_other_sizes_than_they_were_measured_on(
 
 @pytest.mark.thorough
 def test_gpus_that_serve_for_good_train_nobody() -> None:
-    requests = ap.elastic.generate_requests(
-        ap.elastic.DiurnalRate(mean=0.2), length_s=300.0, services=1, mean_duration_s=5.0, seed=0
+    requests = generate_requests(
+        DiurnalRate(mean=0.2), length_s=300.0, services=1, mean_duration_s=5.0, seed=0
     )
     jobs = workload(jobs=2)
     for gpus, cluster in ((8, CLUSTER), (12, {"k80": 4, "v100": 8})):

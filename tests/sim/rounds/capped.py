@@ -42,7 +42,7 @@ class PowerCap(_Fair):
         return later if len(self.caps) > 1 else float("inf")
 
     def constraints(self, p: ap.Problem) -> list[cp.Constraint]:
-        watts = p.column("power_w") @ cp.sum(p.X, axis=1)  # whoever forgets the counts
+        watts: Any = p.column("power_w") @ cp.sum(p.X, axis=1)  # whoever forgets the counts
         return [(watts <= self.cap(p.now_s)).set_label("power")]
 
 
