@@ -167,10 +167,10 @@ def test_no_gpu_of_the_only_type_that_a_job_runs_on() -> None:
 
 
 def test_cost_needs_prices() -> None:
-    speed = pd.DataFrame({"a100": [1.0]}, index=["x"])
-    with pytest.raises(InputError, match=r"'a100'.*prices_per_gpu_hour|prices_per_gpu_hour"):
-        solve("min_cost", speed, workers={"a100": 1})
-    priced = ap.Cluster({"a100": 1}, prices_per_gpu_hour={"a100": 4.0})
+    speed = pd.DataFrame({"mine": [1.0]}, index=["x"])
+    with pytest.raises(InputError, match=r"'mine'.*prices_per_gpu_hour|prices_per_gpu_hour"):
+        solve("min_cost", speed, workers={"mine": 1})
+    priced = ap.Cluster({"mine": 1}, prices_per_gpu_hour={"mine": 4.0})
     assert solve("min_cost", speed, workers=priced).objective == pytest.approx(0.25)
 
 

@@ -125,11 +125,11 @@ def read_pollux_workload(
             "batch": lines.numbers("batch_size", "a whole number >= 1", least=1, whole=True),
         }
     ).set_axis(lines.ids("name"))
-    if "rigid" in lines.rows.columns:
-        jobs["rigid"] = _answers(lines)
-    known_names = {"name", "rigid", *FILE_COLUMNS, *FILE_COLUMNS.values(), *jobs.columns}
+    known_names = {"name", *FILE_COLUMNS, *FILE_COLUMNS.values(), *jobs.columns}
     for name in [each for each in lines.rows.columns if each not in known_names]:
-        jobs[name] = jobs_column(lines, name, (kinds or {}).get(name)).to_numpy()
+        kind = (kinds or {}).get(name)
+        rigid = name == "rigid"
+        jobs[name] = _answers(lines) if rigid else jobs_column(lines, name, kind).to_numpy()
     names = list(jobs["application"].unique())
     if isinstance(profiles, (str, Path)):
         folder = file_path("The folder of profiles", profiles)

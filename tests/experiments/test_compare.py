@@ -124,7 +124,7 @@ def test_other_input_is_checked_before_any_runs(counted: list[str], tmp_path: Pa
     file.write_text("")
     wide = two_jobs()
     with pytest.raises(InputError, match="accelerator"):
-        compare(["fifo"], wide, "p100=1", n_jobs=1)
+        compare(["fifo"], wide, "mine=1", n_jobs=1)
     with pytest.raises(InputError, match="read_workload"):
         compare(["fifo"], "trace.csv", "v100=1", n_jobs=1)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="n_jobs is 0"):

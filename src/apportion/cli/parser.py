@@ -252,13 +252,15 @@ def _add_solve(commands: Any) -> None:
 
 def _add_policies(commands: Any) -> None:
     parser = add_command(commands, "policies", "policies", "list the policies and schedulers")
+    parser.set_defaults(listed="policies")
     parser.add_argument("--json", action="store_true", help="as JSON")
     finish(parser)
 
 
 def _add_accelerators(commands: Any) -> None:
     text = "list the types of GPUs that are known by name, with figures of their data sheets"
-    parser = add_command(commands, "accelerators", "accelerators", text)
+    parser = add_command(commands, "accelerators", "policies", text)
+    parser.set_defaults(listed="accelerators")
     parser.add_argument("--json", action="store_true", help="as JSON")
     finish(parser)
 

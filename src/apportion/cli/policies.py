@@ -1,4 +1,4 @@
-"""``apportion policies``."""
+"""``apportion policies`` and ``apportion accelerators``: what is known by name."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from apportion.cli.output import print_table, width
+from apportion.cluster import accelerators
 from apportion.mechanism.deciders import DECIDERS, scheduler_table
 from apportion.policies import WHOLE, policy_table
 from apportion.policies.registry import POLICIES
@@ -20,6 +21,11 @@ __all__ = ["run"]
 
 
 def run(args: argparse.Namespace) -> None:
+    """List what the command is called."""
+    (_accelerators if args.listed == "accelerators" else _policies)(args)
+
+
+def _policies(args: argparse.Namespace) -> None:
     """List the policies with their problems, the schedulers with their rules, and sources."""
     POLICIES.load()
     DECIDERS.load()
@@ -66,3 +72,24 @@ def _show(table: pd.DataFrame, what: str) -> None:
         sources += [""] * (height - len(sources))
         rows += [list(row) for row in zip(names, texts, sources, strict=True)]
     print_table(["name", what, "source"], rows, left=(0, 1, 2))
+
+
+_HEADS = ("GB", "GB/s", "fp32", "tf32", "fp16", "fp8", "W", "$/h", "year", "price of")
+
+
+def _accelerators(args: argparse.Namespace) -> None:
+    """List the types of GPUs that are known by name."""
+    table = accelerators()
+    if args.json:
+        print(table.to_json(orient="index", indent=2))
+        return
+    shown = table.map(lambda value: value if isinstance(value, str) else _figure(value))
+    print("Memory (GB), its bandwidth (GB/s), dense arithmetic (10^12 operations/s), power (W),")
+    print("list price on demand ($/h).\n")
+    rows = [[str(name), *row] for name, row in zip(shown.index, shown.to_numpy(), strict=True)]
+    print_table(["accelerator", *_HEADS], rows, left=(0, len(_HEADS)))
+
+
+def _figure(value: float) -> str:
+    """Write a figure; nothing where there is none."""
+    return "" if value != value else f"{value:g}"
