@@ -2,7 +2,7 @@
 
 A job on a GPU that its throughputs do not know is as fast as on one that they know, times a factor
 between the ratio of the two memory bandwidths and that of the operations in 16 bits
-(`apportion.cluster.speed_range`, a roofline). Where between them a job type lies follows from what
+(`apportion.cluster.speed_ratios`, a roofline). Where between them a job type lies follows from what
 was measured on older GPUs: the more of the step from k80 to v100 it made, the more it is taken to
 be bound by arithmetic; of other job types the geometric mean is taken. It is no measurement: a
 factor of one's own overrides it (`speed`), and so does a column of throughputs.
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from apportion.checks import number
-from apportion.cluster import ACCELERATORS, speed_range
+from apportion.cluster import ACCELERATORS, speed_ratios
 from apportion.errors import unknown_name
 from apportion.sim.job_types import job_types
 
@@ -73,11 +73,13 @@ def with_modelled_speeds(
             factors[name] = np.full(len(table), float(given[name]))
             notes.append(f"speeds on {name}: {given[name]:g} times those on {reference}, as given")
             continue
-        low, high = speed_range(name, reference)
-        factors[name] = low * (high / low) ** _bound_by_arithmetic(table.index.get_level_values(0))
+        ends = by_memory, by_arithmetic = speed_ratios(name, reference)
+        place = _bound_by_arithmetic(table.index.get_level_values(0))
+        factors[name] = by_memory * (by_arithmetic / by_memory) ** place
+        between = f"{min(ends):.2g} to {max(ends):.2g} times those on {reference}"
         notes.append(
-            f"speeds on {name} are modelled, not measured: {low:.2g} to {high:.2g} times those on "
-            f"{reference}, by bandwidth and operations of their data sheets"
+            f"speeds on {name} are modelled, not measured: {between}, by bandwidth and operations "
+            f"of their data sheets"
         )
     columns = {name: table[reference].to_numpy() * factor for name, factor in factors.items()}
     pairs = workload.pairs and _shared(workload.pairs, reference, columns, table)

@@ -1,6 +1,6 @@
 """The cluster, and the GPUs that it may have."""
 
-from apportion.cluster.accelerators import ACCELERATORS, Accelerator, accelerators, speed_range
+from apportion.cluster.accelerators import ACCELERATORS, Accelerator, accelerators, speed_ratios
 from apportion.cluster.cluster import TIERS, Cluster
 
-__all__ = ["ACCELERATORS", "TIERS", "Accelerator", "Cluster", "accelerators", "speed_range"]
+__all__ = ["ACCELERATORS", "TIERS", "Accelerator", "Cluster", "accelerators", "speed_ratios"]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-__all__ = ["ACCELERATORS", "Accelerator", "accelerators", "speed_range"]
+__all__ = ["ACCELERATORS", "Accelerator", "accelerators", "speed_ratios"]
 
 _NAN = math.nan
 
@@ -38,7 +38,7 @@ class Accelerator(NamedTuple):
     watts
         Largest power, W.
     usd_per_hour
-        List price of an hour on demand, US dollars; NaN where nobody rents it out by the hour.
+        List price of an hour on demand, US dollars; NaN where none is known here.
     year
         Of its release.
     priced
@@ -103,8 +103,8 @@ def accelerators() -> pd.DataFrame:
     return table.sort_values("year", kind="stable").astype({"memory_gb": float})
 
 
-def speed_range(name: str, reference: str) -> tuple[float, float]:
-    """Bounds of how fast a type is relative to another, by the roofline of both.
+def speed_ratios(name: str, reference: str) -> tuple[float, float]:
+    """How fast a type is relative to another at either end of the roofline.
 
     What is bound by memory is as fast as the bandwidths say, what is bound by arithmetic as fast as
     the operations in 16 bits: the roofline model (Williams et al., CACM 2009) for code that reaches
@@ -113,7 +113,8 @@ def speed_range(name: str, reference: str) -> tuple[float, float]:
     Returns
     -------
     tuple of float
-        The smaller and the larger of bandwidth over bandwidth and operations over operations.
+        For what is bound by memory, bandwidth over bandwidth; for what is bound by arithmetic,
+        operations over operations. Either may be the larger.
 
     Raises
     ------
@@ -123,5 +124,4 @@ def speed_range(name: str, reference: str) -> tuple[float, float]:
     for each in (name, reference):
         choice("accelerator", each, ACCELERATORS)
     new, old = ACCELERATORS[name], ACCELERATORS[reference]
-    ratios = new.bandwidth_gb_per_s / old.bandwidth_gb_per_s, new.fp16 / old.fp16
-    return min(ratios), max(ratios)
+    return new.bandwidth_gb_per_s / old.bandwidth_gb_per_s, new.fp16 / old.fp16
