@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pandas as pd
 
+from apportion.cluster import ACCELERATORS
 from apportion.errors import InputError, unknown_name
+from apportion.jobs import RECORDED_TIMES
+from apportion.sim.drawn.modelled_speeds import with_modelled_speeds
 from apportion.sim.job_types import draw_job_types, job_type_throughputs
+from apportion.sim.traces.gpu_names import accelerator_of
 from apportion.sim.workload import Workload
 from apportion.sim.workload_tables import find_rows, throughput_rows
 
@@ -43,10 +47,13 @@ def from_durations(
     file
         The trace, for names.
     jobs
-        Columns arrival_s (any origin), duration_s, scale_factor and perhaps entity. Jobs of
-        duration 0 are left out.
+        Columns arrival_s, duration_s, scale_factor, and perhaps recorded_start_s, recorded_end_s
+        (all times from one origin), recorded_on (the type of GPU as the log calls it, empty where
+        it does not), entity and columns of one's own. Jobs of duration 0 are left out.
     options
-        Seed of the job types, their throughputs, the accelerator of the durations.
+        Seed of the job types, their throughputs, and the accelerator of the durations where
+        recorded_on does not tell it. Speeds on the types that it names are modelled where the
+        throughputs do not know them.
     notes
         Put before those of this function.
     """
@@ -63,14 +70,49 @@ def from_durations(
     rng = np.random.default_rng(options.seed)
     job_types = draw_job_types(jobs["scale_factor"], throughputs, options.reference, rng)
     jobs = jobs.assign(job_type=job_types)
-    speed = speeds.to_numpy()[find_rows(jobs, throughputs)]
+    recorded_on, jobs = _recorded_on(jobs, throughputs, options)
+    where = ", ".join(dict.fromkeys(recorded_on))
     notes += [
         *dropped,
-        f"job types drawn at random, seed {options.seed}; "
-        f"durations taken as measured on {options.reference}",
+        f"job types drawn at random, seed {options.seed}; durations taken as measured on {where}",
     ]
-    jobs.insert(1, "total_steps", jobs["duration_s"] * speed)
-    return Workload(file.name, jobs, throughputs, tuple(notes), job_types_drawn=True)
+    jobs.insert(1, "total_steps", jobs["duration_s"])  # seconds, until speeds are known
+    drawn = Workload(file.name, jobs, throughputs, tuple(notes), job_types_drawn=True)
+    return _in_steps(drawn, recorded_on)
+
+
+def _recorded_on(
+    jobs: pd.DataFrame, throughputs: pd.DataFrame, options: ReadOptions
+) -> tuple[pd.Series, pd.DataFrame]:
+    """Return on what type each job ran, and the jobs with the names that are used here."""
+    reference = pd.Series(options.reference, index=jobs.index)
+    if "recorded_on" not in jobs:
+        return reference, jobs
+    names = {each: accelerator_of(each, throughputs.columns) for each in jobs["recorded_on"]}
+    named = jobs["recorded_on"].map(names).astype(str)
+    if (named == "").all():
+        return reference, jobs.drop(columns="recorded_on")
+    return named.where(named != "", options.reference), jobs.assign(recorded_on=named)
+
+
+def _in_steps(workload: Workload, recorded_on: pd.Series) -> Workload:
+    """Turn durations into steps by the speeds on the types on which they were recorded.
+
+    GPUs that nobody knows are taken to be as fast as the reference of the modelled speeds.
+    """
+    types = list(dict.fromkeys(recorded_on))
+    unknown = [
+        each for each in types if each not in workload.throughputs and each not in ACCELERATORS
+    ]
+    workload = with_modelled_speeds(workload, types, dict.fromkeys(unknown, 1.0))
+    jobs, table = workload.jobs, workload.throughputs
+    ran_on = recorded_on.loc[jobs.index]
+    for name in types:
+        if name not in table:
+            raise unknown_name("accelerator of the log in the throughputs", name, table.columns)
+    column = table.columns.get_indexer(pd.Index(ran_on))
+    speed = table.to_numpy()[find_rows(jobs, table), column]
+    return replace(workload, jobs=jobs.assign(total_steps=jobs["duration_s"] * speed))
 
 
 def from_steps(
@@ -142,7 +184,9 @@ def _from_first_arrival(file: TextFile, jobs: pd.DataFrame) -> pd.DataFrame:
     if jobs.empty:
         raise InputError(f"{file.path} holds no job that ran on a GPU.")
     jobs = jobs.sort_values("arrival_s", kind="stable")
-    return jobs.assign(arrival_s=jobs["arrival_s"] - jobs["arrival_s"].iloc[0])
+    first_s = jobs["arrival_s"].iloc[0]
+    times = [name for name in ("arrival_s", *RECORDED_TIMES) if name in jobs]
+    return jobs.assign(**{name: jobs[name] - first_s for name in times})
 
 
 def _without_missing(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from apportion.sim.traces.text import TextFile
     from apportion.sim.workload import Workload
 
-__all__ = ["FIELD_COUNTS", "read_gavel"]
+__all__ = ["FIELD_COUNTS", "is_gavel", "read_gavel"]
 
 _GAVEL = (
     "job_type command working_directory num_steps_arg needs_data_dir total_steps scale_factor "
@@ -38,6 +38,11 @@ _COLUMNS = {len(names.split()): names.split() for names in (_GAVEL, _PHILLY_SHAP
 
 FIELD_COUNTS = tuple(sorted(_COLUMNS))
 """Numbers of tab-separated fields that a line may have."""
+
+
+def is_gavel(file: TextFile) -> bool:
+    """Tell a trace by its tabs."""
+    return "\t" in file.head
 
 
 def read_gavel(file: TextFile, options: ReadOptions) -> Workload:

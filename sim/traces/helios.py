@@ -67,9 +67,6 @@ def _in_states(table: TraceTable, options: ReadOptions) -> tuple[TraceTable, lis
     if not known.all():
         line = state.index[~known][0]
         raise unknown_name(f"state in {table.file.path}, line {line}:", state[line], STATES)
-    for name in options.states or ():
-        if name not in STATES:
-            raise unknown_name("state in the option states", name, STATES)
     others = ~state.isin(STATES if options.states is None else options.states)
     return _leave_out(table, others, "ended in another state")
 

@@ -98,7 +98,7 @@ def jobs_column(table: TraceTable, name: str, kind: str | None = None) -> pd.Ser
             return table.texts(name, optional=True)
         return table.numbers(name, column.valid, least=column.least, optional=True)
     if column.kind == "text":
-        return table.texts(name)
+        return table.texts(name, optional=column.optional)
     return table.numbers(
         name,
         f"{column.valid} ({column.meaning})",

@@ -11,7 +11,7 @@ from apportion.checks import choice, whole
 from apportion.checks import seed as check_seed
 from apportion.errors import InputError
 from apportion.registry import Registry
-from apportion.sim.traces import elasticflow, gavel, helios, jobs_csv, microsoft_itp, philly
+from apportion.sim.traces import elasticflow, gavel, helios, jobs_csv, microsoft_itp, philly, sacct
 from apportion.sim.traces.assemble import ReadOptions
 from apportion.sim.traces.oracle import (
     is_oracle,
@@ -40,11 +40,30 @@ Missing = Literal["error", "drop"]
 
 @dataclass(frozen=True)
 class TraceFormat:
-    """A trace format: what it is, the columns by which a csv is known, and its reader."""
+    """A trace format.
+
+    Attributes
+    ----------
+    meaning
+        What it is.
+    columns
+        By which a file with column names is known.
+    read
+        Its reader.
+    separator
+        Between the column names.
+    states
+        How jobs may have ended, where ``states=`` can choose among them.
+    knows
+        Tells a file that has no column names.
+    """
 
     meaning: str
     columns: tuple[str, ...]
     read: Callable[[TextFile, ReadOptions], Workload]
+    separator: str = ","
+    states: tuple[str, ...] = ()
+    knows: Callable[[TextFile], bool] | None = None
 
 
 TRACE_FORMATS: Registry[TraceFormat] = Registry(
@@ -52,7 +71,9 @@ TRACE_FORMATS: Registry[TraceFormat] = Registry(
     "apportion.trace_formats",
     {
         "jobs": TraceFormat("csv of your own jobs", jobs_csv.COLUMNS, jobs_csv.read_jobs_csv),
-        "gavel": TraceFormat("Gavel or Shockwave, tab separated", (), gavel.read_gavel),
+        "gavel": TraceFormat(
+            "Gavel or Shockwave, tab separated", (), gavel.read_gavel, knows=gavel.is_gavel
+        ),
         "elasticflow": TraceFormat(
             "ElasticFlow", elasticflow.COLUMNS, elasticflow.read_elasticflow
         ),
@@ -60,7 +81,16 @@ TRACE_FORMATS: Registry[TraceFormat] = Registry(
             "Microsoft ITP", microsoft_itp.COLUMNS, microsoft_itp.read_microsoft_itp
         ),
         "philly": TraceFormat("Microsoft Philly", philly.COLUMNS, philly.read_philly),
-        "helios": TraceFormat("SenseTime Helios", helios.COLUMNS, helios.read_helios),
+        "helios": TraceFormat(
+            "SenseTime Helios", helios.COLUMNS, helios.read_helios, states=helios.STATES
+        ),
+        "sacct": TraceFormat(
+            "Slurm's sacct --parsable2",
+            sacct.COLUMNS,
+            sacct.read_sacct,
+            separator=sacct.SEPARATOR,
+            states=sacct.STATES,
+        ),
     },
     lambda value: isinstance(value, TraceFormat),
 )
@@ -101,7 +131,7 @@ def read_workload(
     missing
         What to do with jobs without throughputs: ``error``, or ``drop`` them and leave a note.
     states
-        Helios only: keep the jobs that ended so, e.g. ``["COMPLETED"]``; all by default.
+        Helios and Slurm only: keep the jobs that ended so, e.g. ``["COMPLETED"]``; all by default.
 
     Raises
     ------
@@ -116,8 +146,7 @@ def read_workload(
     file = read_text(path)
     speeds = None if throughputs is None else read_throughputs(throughputs)
     chosen = format or _format_of(file)
-    if states is not None and chosen != "helios":
-        raise InputError(f"states is given, but {path} is of format {chosen!r}, not 'helios'.")
+    _check_states(states, path, chosen)
     options = ReadOptions(speeds, seed, limit, reference, missing, states)
     workload = TRACE_FORMATS[chosen].read(file, options)
     if isinstance(throughputs, (str, Path)) and is_oracle(throughputs):
@@ -130,22 +159,36 @@ def read_workload(
     return workload
 
 
+def _check_states(states: Sequence[str] | None, path: str | Path, chosen: str) -> None:
+    """Refuse states that a format does not have."""
+    if states is None:
+        return
+    known = TRACE_FORMATS[chosen].states
+    if not known:
+        homes = " or ".join(repr(name) for name, each in TRACE_FORMATS.items() if each.states)
+        raise InputError(f"states is given, but {path} is of format {chosen!r}, not {homes}.")
+    for name in states:
+        choice("state in the option states", name, known)
+
+
 def _format_of(file: TextFile) -> str:
-    """Tell the format from the first line: tabs, or the columns of a csv."""
-    if "\t" in file.head:
-        return "gavel"
+    """Tell the format from the first line: what stands there, or the names of columns."""
     TRACE_FORMATS.load()
-    present = [name.strip().strip('"') for name in file.head.split(",")]
-    found = {
-        name: sum(column in present for column in trace.columns) / len(trace.columns)
-        for name, trace in TRACE_FORMATS.items()
-        if trace.columns
-    }
+    for name, trace in TRACE_FORMATS.items():
+        if trace.knows is not None and trace.knows(file):
+            return name
+    found = {}
+    for name, trace in TRACE_FORMATS.items():
+        present = _names(file, trace.separator)
+        if trace.columns:
+            there = sum(column in present for column in trace.columns)
+            found[name] = there / len(trace.columns)
     whole = [name for name, share in found.items() if share == 1]
     if whole:  # the columns of one format may be some of another's
         return max(whole, key=lambda name: len(TRACE_FORMATS[name].columns))
     best = max(found, key=lambda name: found[name])
     if found[best] >= _LIKENESS:
+        present = _names(file, TRACE_FORMATS[best].separator)
         absent = next(name for name in TRACE_FORMATS[best].columns if name not in present)
         raise InputError(
             f"{missing_column(file, absent, present)} It looks most like format {best!r}, which "
@@ -156,3 +199,8 @@ def _format_of(file: TextFile) -> str:
         f"must name its columns, e.g. {', '.join(microsoft_itp.COLUMNS)}; or give format=, one of "
         f"{', '.join(TRACE_FORMATS)}."
     )
+
+
+def _names(file: TextFile, separator: str) -> list[str]:
+    """Return the cells of the first line."""
+    return [name.strip().strip('"') for name in file.head.split(separator)]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from apportion.sim.traces.text import TextFile
 
-__all__ = ["TraceTable", "missing_column", "parse_table"]
+__all__ = ["TraceTable", "check_head", "head_of", "missing_column", "parse_table"]
 
 _LONGEST_HEAD = 100_000
 """Most characters of a first line: each cell of it becomes a column."""
@@ -32,10 +32,20 @@ _LABEL_WORDS = f"a text of 1 to {LONGEST_LABEL:,} characters"
 
 @dataclass(frozen=True)
 class TraceTable:
-    """Rows of a text table, indexed by their line in the file; blank cells are NaN."""
+    """Rows of a text table, indexed by their line in the file; blank cells are NaN.
+
+    Attributes
+    ----------
+    file, rows
+        The file, and its cells as texts.
+    refused
+        Takes down what is wrong with lines, by line, for a reader that leaves these out; ``None``:
+        the first wrong line is an error.
+    """
 
     file: TextFile
     rows: pd.DataFrame
+    refused: dict[int, str] | None = None
 
     def where(self, keep: pd.Series) -> TraceTable:
         """Return the rows for which `keep` is true."""
@@ -46,7 +56,7 @@ class TraceTable:
         cells = self._cells(column)
         if optional:
             return restored(cells.fillna("").astype(str))
-        self._refuse(cells, cells.isna() | cells.str.len().gt(LONGEST_LABEL), _LABEL_WORDS)
+        self.refuse(cells, cells.isna() | cells.str.len().gt(LONGEST_LABEL), _LABEL_WORDS)
         return restored(cells.astype(str))
 
     def numbers(
@@ -91,8 +101,8 @@ class TraceTable:
             wrong &= ~(cells.isna() | cells.isin(["nan", "NaN"]))
         if wrong.any():
             valid += at_most(float(numbers[wrong].iloc[0]), most)
-        self._refuse(cells, wrong, valid)
-        return numbers.astype(np.int64) if whole else numbers
+        self.refuse(cells, wrong, valid)
+        return numbers.mask(wrong, least).astype(np.int64) if whole else numbers
 
     def ids(self, column: str) -> pd.Series:
         """Return a column of ids, none twice; as integers if every one is written as an integer."""
@@ -100,11 +110,17 @@ class TraceTable:
         whole = cells.str.fullmatch(r"0|-?[1-9][0-9]{0,17}").all()
         return cells.astype(np.int64) if whole else cells
 
-    def times(self, column: str) -> pd.Series:
-        """Return a column of date-times as seconds since 1970; a missing zone means UTC."""
+    def times(self, column: str, unknown: Sequence[str] | None = None) -> pd.Series:
+        """Return a column of date-times as seconds since 1970; a missing zone means UTC.
+
+        Texts in `unknown` and, if that is given, blank cells are NaN.
+        """
         cells = self._cells(column)
         times = pd.to_datetime(cells, format="ISO8601", errors="coerce", utc=True)
-        self._refuse(cells, times.isna(), "a date-time such as 2017-10-03 13:45:00")
+        wrong = times.isna()
+        if unknown is not None:
+            wrong &= ~(cells.isna() | cells.isin(unknown))
+        self.refuse(cells, wrong, "a date-time such as 2017-10-03 13:45:00")
         return (times - pd.Timestamp(0, tz="UTC")).dt.total_seconds()
 
     def unique(self, column: str) -> pd.Series:
@@ -125,14 +141,20 @@ class TraceTable:
             raise missing_column(self.file, column, self.rows.columns)
         return self.rows[column]
 
-    def _refuse(self, cells: pd.Series, wrong: pd.Series, valid: str) -> None:
-        if wrong.any():
-            cell = cells[wrong].iloc[0]
+    def refuse(self, cells: pd.Series, wrong: pd.Series, valid: str) -> None:
+        """Refuse the lines of a column for which `wrong` is true; `valid` is what may stand there.
+
+        Raises
+        ------
+        InputError
+            For the first of them, unless `refused` takes them down.
+        """
+        for line, cell in cells[wrong].items():
             shown = "blank" if pd.isna(cell) else written(cell)
-            raise InputError(
-                f"{self.file.path}, line {cells.index[wrong][0]}: {cells.name} is {shown}; "
-                f"it must be {valid}."
-            )
+            text = f"{cells.name} is {shown}; it must be {valid}."
+            if self.refused is None:
+                raise InputError(f"{self.file.path}, line {line}: {text}")
+            self.refused.setdefault(int(str(line)), text)
 
 
 def missing_column(file: TextFile, column: str, present: Iterable[str]) -> InputError:
@@ -159,22 +181,29 @@ def parse_table(
     if names is None:
         names = ["" if pd.isna(name) else str(name).strip() for name in rows.iloc[0]]
         rows = rows.iloc[1:]
-    columns = pd.Index(names)
-    if not columns.is_unique:
-        twice = columns[columns.duplicated()].tolist()[0]
-        raise InputError(f"{file.path} has the column {written(twice)} twice.")
-    rows = rows.set_axis(columns, axis=1).dropna(how="all")
+    rows = rows.set_axis(head_of(file, names), axis=1).dropna(how="all")
     if rows.empty:
         raise InputError(f"{file.path} has no rows below its column names.")
     return TraceTable(file, rows)
 
 
+def head_of(file: TextFile, names: Sequence[str]) -> list[str]:
+    """Return the names of the columns of a file.
+
+    Raises
+    ------
+    InputError
+        If one stands twice.
+    """
+    columns = pd.Index(names)
+    if not columns.is_unique:
+        twice = columns[columns.duplicated()].tolist()[0]
+        raise InputError(f"{file.path} has the column {written(twice)} twice.")
+    return list(names)
+
+
 def _parse(file: TextFile, separator: str) -> pd.DataFrame:
-    if len(file.head) > _LONGEST_HEAD:
-        raise InputError(
-            f"{file.path}, line {file.first_line}: {len(file.head):,} characters; the first line "
-            f"of a table has no more than {_LONGEST_HEAD:,}."
-        )
+    check_head(file)
     if b"\0" in file.body:
         raise InputError(f"{file.path} is not text in UTF-8: it holds zero bytes.")
     try:
@@ -202,6 +231,15 @@ def _parse(file: TextFile, separator: str) -> pd.DataFrame:
             f"{file.path}, line {line + file.first_line - 1}: {seen} fields; expected {expected}, "
             f"as in line {file.first_line}."
         ) from error
+
+
+def check_head(file: TextFile) -> None:
+    """Refuse a first line that is too long to be one of column names."""
+    if len(file.head) > _LONGEST_HEAD:
+        raise InputError(
+            f"{file.path}, line {file.first_line}: {len(file.head):,} characters; the first line "
+            f"of a table has no more than {_LONGEST_HEAD:,}."
+        )
 
 
 def _floats(cells: pd.Series) -> pd.Series:

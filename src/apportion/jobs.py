@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "JOB_COLUMNS",
+    "RECORDED_TIMES",
     "JobColumn",
     "check_jobs",
     "column_named",
@@ -86,6 +87,17 @@ JOB_COLUMNS: Mapping[str, JobColumn] = {
         optional=True,
     ),
     "duration_s": JobColumn("duration recorded in the trace, seconds", optional=True),
+    "recorded_start_s": JobColumn(
+        "when the job started by its log, seconds from the start of the workload", optional=True
+    ),
+    "recorded_end_s": JobColumn(
+        "when the job ended by its log, seconds from the start of the workload", optional=True
+    ),
+    "recorded_on": JobColumn(
+        "accelerator type on which the job ran by its log; empty for not said",
+        "text",
+        optional=True,
+    ),
     "elapsed_s": JobColumn("seconds since the job arrived"),
     "now_s": JobColumn("the time, the same for all jobs, seconds"),
     "count": JobColumn("identical jobs that the row stands for", "count", 1),
@@ -118,9 +130,14 @@ JOB_COLUMNS: Mapping[str, JobColumn] = {
 }
 """Every column of a jobs table that means something here, by name; others are one's own."""
 
+RECORDED_TIMES = ("recorded_start_s", "recorded_end_s")
+"""Columns with times of the log that a workload was read from."""
+
 _OWN = JobColumn("a column of your own", "own", least=-LARGEST_NUMBER, optional=True)
 _ALIKE = 0.75
 """From which likeness on (`difflib`) a name is taken for a misspelt one."""
+_NO_SLIPS = frozenset({"account"})
+"""Names that look like misspelt ones, and are none."""
 _TOLD_BY_RUNS = frozenset(
     {
         *("start_s", "completion_s", "jct_s", "queueing_s", "isolated_s", "ftf", "gpu_seconds"),
@@ -151,7 +168,8 @@ def column_named(name: object, where: str = "column in the jobs table") -> JobCo
         raise InputError(
             f"The {where} {name!r} has a name of what a run tells of jobs; choose another."
         )
-    if difflib.get_close_matches(name.lower(), JOB_COLUMNS, n=1, cutoff=_ALIKE):
+    alike = difflib.get_close_matches(name.lower(), JOB_COLUMNS, n=1, cutoff=_ALIKE)
+    if alike and name not in _NO_SLIPS:
         raise unknown_name(where, name, JOB_COLUMNS)
     return _OWN
 

@@ -68,7 +68,7 @@ def add_trace(
     add(
         "--states",
         metavar="A,B,...",
-        help="Helios: only jobs that ended so, e.g. COMPLETED (default: all)",
+        help="Helios, Slurm: only jobs that ended so, e.g. COMPLETED (default: all)",
     )
     add(
         "--too-large",

@@ -25,7 +25,7 @@ ITP = ["job_id,submission_time,duration,num_gpu", "a,0,5,1"]
         ({"missing": "ignore"}, "'ignore'.*Valid: error, drop"),
         ({"seed": -1}, "seed is -1"),
         ({"limit": 0}, "limit is 0"),
-        ({"states": ["FAILED"]}, "of format 'microsoft_itp', not 'helios'"),
+        ({"states": ["FAILED"]}, "of format 'microsoft_itp', not 'helios' or 'sacct'"),
         ({"format": "philly"}, "no column 'timestamp'"),
         ({"throughputs": "nowhere.csv"}, "Cannot read nowhere.csv"),
     ],
@@ -46,7 +46,7 @@ def test_a_format_is_told_by_its_columns_and_a_near_miss_is_explained(write: Wri
 
 def test_every_format_says_what_it_is() -> None:
     assert sorted(TRACE_FORMATS) == [
-        *("elasticflow", "gavel", "helios", "jobs", "microsoft_itp", "philly")
+        *("elasticflow", "gavel", "helios", "jobs", "microsoft_itp", "philly", "sacct")
     ]
     assert all(trace.meaning for trace in TRACE_FORMATS.values())
 

@@ -1,0 +1,158 @@
+"""Logs as they are: lines that cannot be used are left out, counted, and told by their numbers."""
+
+from __future__ import annotations
+
+import csv
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from apportion.errors import InputError
+from apportion.sim.traces.table import TraceTable, check_head, head_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from apportion.sim.traces.text import TextFile
+
+__all__ = ["Log", "read_log"]
+
+_LINES_SHOWN = 10
+"""Numbers of lines in a note."""
+_MALFORMED_SHOWN = 20
+"""Malformed lines that have a note of their own."""
+
+
+class Log:
+    """The lines of a log that are left, and what became of the others.
+
+    Parameters
+    ----------
+    table
+        All lines; takes down what is wrong with them.
+    """
+
+    def __init__(self, table: TraceTable) -> None:
+        self._refused: dict[int, str] = {} if table.refused is None else table.refused
+        self.table = replace(table, refused=self._refused)
+        self._lines = len(table.rows) + len(self._refused)
+        self._notes: list[str] = []
+
+    def leave_out(self, out: pd.Series, why: str) -> None:
+        """Leave out lines; `why` is said of each of them, "they are steps of jobs"."""
+        here = self.table.rows.index
+        out = out.reindex(here, fill_value=False) & ~here.isin(list(self._refused))
+        self.say(out, f"left out because {why}")
+        self.table = self.table.where(~out)
+
+    def say(self, which: pd.Series, what: str) -> None:
+        """Tell of some lines what is assumed of them, if there are any."""
+        if which.any():
+            self._notes.append(f"{what}: {_lines(which.index[which].tolist())}")
+
+    def readable(self, jobs: pd.DataFrame) -> pd.DataFrame:
+        """Return the rows of lines that are still there and have nothing wrong with them."""
+        left = jobs[jobs.index.isin(self.table.rows.index)]
+        return left[~left.index.isin(list(self._refused))]
+
+    def notes(self, jobs: int) -> list[str]:
+        """Return what was read, left out and assumed, when so many jobs are left."""
+        first = f"{_count(self._lines, 'line')} read, {_count(jobs, 'job')}"
+        malformed = sorted(self._refused.items())
+        shown = [f"line {line} left out: {why}" for line, why in malformed[:_MALFORMED_SHOWN]]
+        more = [line for line, _ in malformed[_MALFORMED_SHOWN:]]
+        rest = [f"left out because they are malformed, too: {_lines(more)}"] if more else []
+        return [first, *self._notes, *shown, *rest]
+
+    def nothing_left(self) -> InputError:
+        """Build the error for a log without a job that can be used."""
+        told = "; ".join(note.rstrip(".") for note in self.notes(0)[:4])
+        return InputError(f"{self.table.file.path} holds no job that ran on a GPU: {told}.")
+
+
+def read_log(
+    file: TextFile,
+    separator: str | None,
+    names: Sequence[str] | None = None,
+    *,
+    comment: str | None = None,
+) -> Log:
+    """Split a file into lines and cells; lines with too few or too many cells are left out.
+
+    Parameters
+    ----------
+    file
+        The log.
+    separator
+        Between cells; cells may be quoted if it is a comma. ``None`` for blanks.
+    names
+        Of the columns, of which there may be fewer than given; by default the first line has them,
+        and lines that repeat it are left out.
+    comment
+        Begins lines that are none of the log.
+
+    Raises
+    ------
+    InputError
+        For a file that is no text, a column name that stands twice, and a file without rows.
+    """
+    if b"\0" in file.body:
+        raise InputError(f"{file.path} is not text in UTF-8: it holds zero bytes.")
+    check_head(file)
+    lines = _numbered(file, comment)
+    if names is None:
+        names = head_of(file, next(_cells(iter([(file.first_line, file.head)]), separator))[1])
+        lines = ((line, text) for line, text in lines if line != file.first_line)
+    ends = names[-1] == ""  # as sacct -p ends its lines
+    columns = list(names[:-1] if ends else names)
+    kept, rows, refused = [], [], {}
+    for line, cells in _cells(lines, separator):
+        if len(cells) == len(names):
+            kept.append(line)
+            rows.append(cells[: len(columns)])
+        else:
+            refused[line] = f"it has {_count(len(cells), 'field')}; expected {len(names)}."
+    if not kept:
+        hint = f" Line {min(refused)}: {refused[min(refused)]}" if refused else ""
+        raise InputError(f"{file.path} has no rows below its column names.{hint}")
+    table = np.array(rows, dtype=object).reshape(len(kept), len(columns))
+    frame = pd.DataFrame(table, index=kept, columns=columns).astype(str)
+    log = Log(TraceTable(file, frame.where(frame != ""), refused))
+    repeated = (frame == columns).all(axis=1)
+    log.leave_out(repeated, "they repeat the column names")
+    return log
+
+
+def _numbered(file: TextFile, comment: str | None) -> Iterator[tuple[int, str]]:
+    """Go through the lines that are not blank, with their numbers."""
+    text = file.body.decode("utf-8", errors="replace")
+    for line, each in enumerate(text.split("\n"), start=file.first_line):
+        if each.strip() and not (comment and each.lstrip().startswith(comment)):
+            yield line, each.rstrip("\r")
+
+
+def _cells(
+    lines: Iterator[tuple[int, str]], separator: str | None
+) -> Iterator[tuple[int, list[str]]]:
+    """Split lines into cells without the blanks around them."""
+    for line, text in lines:
+        cells = text.split(separator)
+        if separator == "," and '"' in text:
+            with suppress(csv.Error):  # as it stands it has another number of cells
+                cells = next(csv.reader([text], skipinitialspace=True))
+        yield line, [each.strip() for each in cells]
+
+
+def _lines(lines: Iterable[int]) -> str:
+    """Count lines, and name the first ones."""
+    every = list(lines)
+    shown = ", ".join(map(str, every[:_LINES_SHOWN]))
+    more = ", ..." * (len(every) > _LINES_SHOWN)
+    return f"{_count(len(every), 'line')} ({shown}{more})"
+
+
+def _count(count: int, what: str) -> str:
+    return f"{count:,} {what}{'s' * (count != 1)}"

@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pandas as pd
+import pytest
+
+import apportion as ap
+from apportion.errors import InputError
+from apportion.sim.traces.gpu_names import accelerator_of, tres_gpus
+from apportion.sim.traces.read import TRACE_FORMATS, TraceFormat
+from apportion.sim.traces.slurm_times import seconds_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Write = Callable[..., Path]
+
+HEADER = (
+    "JobID|User|Account|Partition|QOS|State|Submit|Start|End|Elapsed|Timelimit|AllocTRES|ReqTRES"
+)
+A100 = "billing=8,cpu=8,gres/gpu:a100=4,gres/gpu=4,mem=64G,node=1"
+
+
+def line(
+    job: str,
+    state: str = "COMPLETED",
+    submit: str = "00:00:00",
+    start: str = "00:10:00",
+    end: str = "01:10:00",
+    **cells: str,
+) -> str:
+    """Write a line of one day; Elapsed fits Start and End unless it is given."""
+    day = "2026-10-05T"
+    times = [each if each == "Unknown" else day + each for each in (submit, start, end)]
+    known = "Unknown" not in (start, end)
+    took = pd.Timedelta(end) - pd.Timedelta(start) if known else pd.Timedelta(0)
+    elapsed = cells.get("elapsed", str(took).removeprefix("0 days "))
+    tres = cells.get("tres", A100)
+    return "|".join(
+        [
+            *(job, "ana", "nlp", "gpu", "normal", state, *times, elapsed),
+            *(cells.get("limit", "1-00:00:00"), cells.get("alloc", tres), tres),
+        ]
+    )
+
+
+def test_a_job_is_read_with_all_that_slurm_knows_of_it(write: Write) -> None:
+    trace = write("sacct.txt", HEADER, line("7"), line("9", submit="00:05:00"))
+    workload = ap.read_workload(trace)
+    job = workload.jobs.loc["7"]
+    assert workload.jobs.index.tolist() == ["7", "9"]
+    assert job["scale_factor"] == 4
+    assert job["duration_s"] == 3600
+    assert [job["arrival_s"], job["recorded_start_s"], job["recorded_end_s"]] == [0, 600, 4200]
+    assert job["recorded_on"] == "a100"
+    assert job["time_limit_s"] == 86400
+    own = ["user", "account", "partition", "qos", "state", "entity"]
+    assert [job[name] for name in own] == ["ana", "nlp", "gpu", "normal", "COMPLETED", "nlp"]
+    assert workload.notes[0] == "2 lines read, 2 jobs"
+
+
+def test_steps_are_those_of_the_duration_on_the_type_that_ran(write: Write) -> None:
+    tres = "gres/gpu:tesla_v100-sxm2=4"
+    trace = write(
+        "sacct.txt", HEADER, line("1"), line("2", tres=tres), line("3", tres="gres/gpu=2")
+    )
+    workload = ap.read_workload(trace)
+    speeds = workload.throughput_of("a100=8,v100=8,h100=8")
+    on = ["a100", "v100", "v100"]
+    assert workload.jobs["recorded_on"].tolist() == ["a100", "v100", ""]
+    for job, name in zip(workload.jobs.index, on, strict=True):
+        seconds = workload.jobs.loc[job, "total_steps"] / speeds.loc[job, name]
+        assert seconds == pytest.approx(3600)
+    assert (speeds["h100"] > speeds["a100"]).all()
+    assert any("durations taken as measured on a100, v100" in note for note in workload.notes)
+    assert any(note.startswith("speeds on a100 are modelled") for note in workload.notes)
+
+
+def test_gpus_that_nobody_knows_are_as_fast_as_the_reference(write: Write) -> None:
+    trace = write("sacct.txt", HEADER, line("1", tres="gres/gpu:rtx3090=2"))
+    workload = ap.read_workload(trace)
+    assert any("speeds on rtx3090: 1 times those on v100" in note for note in workload.notes)
+    speeds = workload.throughput_of("rtx3090=2,v100=2")
+    assert (speeds["rtx3090"] == speeds["v100"]).all()
+
+
+def test_what_is_no_job_that_ran_is_left_out_and_told(write: Write) -> None:
+    waits = {"start": "Unknown", "end": "Unknown", "alloc": ""}
+    trace = write(
+        "sacct.txt",
+        HEADER,
+        line("1_1"),
+        line("1_2", "FAILED"),
+        line("1_2.batch", "FAILED"),
+        line("1_[3-9%2]", "PENDING", **waits),
+        line("2", tres="cpu=4,mem=16G"),
+        line("3", "CANCELLED by 1004", **waits),
+        line("4", "CANCELLED by 1004", end="00:10:00"),
+        HEADER,
+        "",
+        line("5", "TIMEOUT", limit="UNLIMITED"),
+        line("6", "RUNNING", end="Unknown", elapsed="02:00:00"),
+    )
+    workload = ap.read_workload(trace)
+    jobs = workload.jobs
+    assert jobs.index.tolist() == ["1_1", "1_2", "5", "6"]
+    assert jobs["state"].tolist() == ["COMPLETED", "FAILED", "TIMEOUT", "RUNNING"]
+    assert jobs["time_limit_s"].isna().tolist() == [False, False, True, False]
+    assert jobs.loc["6", "recorded_end_s"] == 600 + 7200
+    assert workload.notes[:7] == (
+        "10 lines read, 4 jobs",
+        "left out because they repeat the column names: 1 line (9)",
+        "left out because they are steps of jobs: 1 line (4)",
+        "left out because they asked for no GPU: 1 line (6)",
+        "left out because they have not started (PENDING): 1 line (5)",
+        "left out because they never ran: 2 lines (7, 8)",
+        "still running, taken to end when the log was made: 1 line (12)",
+    )
+
+
+def test_of_a_requeued_job_the_last_run_counts(write: Write) -> None:
+    trace = write(
+        "sacct.txt",
+        HEADER,
+        line("1", "NODE_FAIL", end="00:40:00"),
+        line("1", submit="00:45:00", start="01:00:00", end="03:00:00"),
+    )
+    workload = ap.read_workload(trace)
+    job = workload.jobs.loc["1"]
+    assert [job["arrival_s"], job["recorded_start_s"], job["duration_s"]] == [0, 3600, 7200]
+    assert any("requeued (2.0 GPU-hours)" in note for note in workload.notes)
+
+
+def test_states_can_be_chosen(write: Write) -> None:
+    trace = write("sacct.txt", HEADER, line("1"), line("2", "FAILED"))
+    assert ap.read_workload(trace, states=["FAILED"]).jobs.index.tolist() == ["2"]
+    with pytest.raises(InputError, match=r"'DONE'.*Valid: COMPLETED"):
+        ap.read_workload(trace, states=["DONE"])
+
+
+def test_fields_may_stand_in_any_order_and_lines_may_end_with_the_separator(write: Write) -> None:
+    cells = dict(zip(HEADER.split("|"), line("1").split("|"), strict=True))
+    cells["ElapsedRaw"] = "3600"
+    names = [name for name in reversed(cells) if name not in ("Elapsed", "ReqTRES", "QOS")]
+    rows = ["|".join([*names, ""]), "|".join([*(cells[name] for name in names), ""])]
+    job = ap.read_workload(write("s.txt", *rows)).jobs.loc["1"]
+    assert job["duration_s"] == 3600
+    assert job["scale_factor"] == 4
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (line("2")[:40], "it has 7 fields; expected 13"),
+        (line("2", "COMPLTED"), "State is 'COMPLTED'; it must be one of COMPLETED,"),
+        (line("2").replace("T00:10:00", "T00:99:00"), "Start is '2026-10-05T00:99:00'; it must be"),
+        (line("2", elapsed="soon"), "Elapsed is 'soon'; it must be a length of time"),
+        (line("2", limit="a day"), "Timelimit is 'a day'; it must be a length of time"),
+        (line("2", tres="gres/gpu:a100=x"), "TRES is 'gres/gpu:a100=x'; it must be like gres/gpu"),
+        (
+            line("2", end="00:05:00", elapsed="1:00"),
+            "End is .*05:00'; it must be at Start or later",
+        ),
+        (line("2", submit="02:00:00"), "Start is .*10:00'; it must be at Submit or later"),
+        (line(""), "JobID is blank"),
+    ],
+)
+def test_a_malformed_line_is_left_out_and_told_with_its_number(
+    write: Write, bad: str, message: str
+) -> None:
+    workload = ap.read_workload(write("s.txt", HEADER, line("1"), bad, line("3")))
+    assert workload.jobs.index.tolist() == ["1", "3"]
+    assert workload.notes[0] == "3 lines read, 2 jobs"
+    told = [note for note in workload.notes if note.startswith("line 3 left out: ")]
+    assert len(told) == 1
+    assert re.search(message, told[0])
+
+
+def test_a_log_without_a_gpu_and_one_without_a_column_are_refused(write: Write) -> None:
+    with pytest.raises(InputError, match=r"no job that ran on a GPU.*no GPU: 1 line \(2\)"):
+        ap.read_workload(write("s.txt", HEADER, line("1", tres="cpu=1")))
+    short = HEADER.replace("|AllocTRES|ReqTRES", "")
+    with pytest.raises(InputError, match="no column 'AllocTRES'"):
+        ap.read_workload(write("s.txt", short, line("1").rsplit("|", 2)[0]))
+    with pytest.raises(InputError, match="no rows"):
+        ap.read_workload(write("s.txt", HEADER))
+
+
+def test_a_reader_of_ones_own_may_use_another_separator(write: Write) -> None:
+    bars = TraceFormat("bars", ("came", "ran"), TRACE_FORMATS["sacct"].read, separator="|")
+    TRACE_FORMATS["bars"] = bars
+    try:
+        with pytest.raises(InputError, match="no column 'JobID'"):
+            ap.read_workload(write("s.txt", "came|ran", "1|2"))
+    finally:
+        del TRACE_FORMATS["bars"]
+
+
+def test_gpus_of_tres_and_their_names() -> None:
+    assert tres_gpus("cpu=4,gres/gpu=2") == (2, "")
+    assert tres_gpus("gres/gpu:v100=1,gres/gpu:a100=3") == (4, "a100")
+    assert tres_gpus("gres/gpu:a100=2,gres/shard=9") == (2, "a100")
+    assert tres_gpus("cpu=4") == (0, "")
+    assert tres_gpus("gres/gpu=2K") is None
+    assert accelerator_of("A100-SXM4-80GB") == "a100_80gb"
+    assert accelerator_of("NVIDIA_H100_80GB_HBM3") == "h100"
+    assert accelerator_of("a100_1g.5gb") == "a100_1g.5gb"
+    assert accelerator_of("mine", ["mine"]) == "mine"
+
+
+def test_lengths_of_time_as_slurm_writes_them() -> None:
+    cells = ["1-02:03:04", "1-02:03", "1-02", "02:03:04", "03:04", "5", "UNLIMITED", None, "x"]
+    seconds, wrong = seconds_of(pd.Series(cells))
+    hour, day = 3600, 86400
+    long = [day + 2 * hour + 184, day + 2 * hour + 180, day + 2 * hour]
+    assert seconds[:6].tolist() == [*long, 2 * hour + 184, 184, 300]
+    assert seconds[6:].isna().all()
+    assert wrong.tolist() == [False] * 8 + [True]
