@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from apportion.errors import unknown_name
 from apportion.jobs import column_named
-from apportion.sim.saving import throughputs_beside
+from apportion.sim.saving import kind_of, texts_told, throughputs_beside
 from apportion.sim.traces.assemble import from_steps
 from apportion.sim.traces.oracle import read_throughputs
 from apportion.sim.traces.table import missing_column, parse_table
@@ -29,8 +30,9 @@ def read_jobs_csv(file: TextFile, options: ReadOptions) -> Workload:
     """Read a jobs table, e.g. one that `Workload.save` wrote.
 
     Throughputs come from the options, else from ``<name>.throughputs.csv`` next to the file, else
-    from the table of job types. Leading ``#`` lines become notes. Without a column ``job`` the
-    jobs are numbered from 0.
+    from the table of job types. Leading ``#`` lines become notes, but for one such as
+    ``# texts: ["project"]``, which says that columns hold texts, whatever they look like. Without a
+    column ``job`` the jobs are numbered from 0.
 
     Raises
     ------
@@ -44,11 +46,35 @@ def read_jobs_csv(file: TextFile, options: ReadOptions) -> Workload:
     jobs = jobs_of(table, "job")
     lines = jobs.index
     jobs = jobs.assign(scale_factor=jobs.get("scale_factor", 1))
-    jobs = jobs.set_axis(table.ids("job") if "job" in table.rows else pd.RangeIndex(len(jobs)))
+    jobs = jobs.set_axis(_ids(table))
     beside = throughputs_beside(file.path)
     if options.throughputs is None and beside is not None and beside.exists():
         options = dataclasses.replace(options, throughputs=read_throughputs(beside))
-    return from_steps(file, jobs, lines, options, file.comments)
+    notes = [each for each in file.comments if texts_told(each) is None]
+    return from_steps(file, jobs, lines, options, notes)
+
+
+def _ids(table: TraceTable) -> pd.Series | pd.RangeIndex:
+    """Return the ids of the jobs: numbers if all are written so and are not said to be texts."""
+    if "job" not in table.rows:
+        return pd.RangeIndex(len(table.rows))
+    return table.unique("job") if "job" in _texts(table) else table.ids("job")
+
+
+def _texts(table: TraceTable) -> list[str]:
+    """Return the columns that the comments above a table say to hold texts.
+
+    Raises
+    ------
+    InputError
+        For one that the table does not have.
+    """
+    names = [name for each in table.file.comments for name in texts_told(each) or ()]
+    for name in names:
+        if name not in table.rows:
+            where = f"column in the line # texts of {table.file.path}:"
+            raise unknown_name(where, name, table.rows.columns)
+    return names
 
 
 def jobs_of(table: TraceTable, job: str) -> pd.DataFrame:
@@ -62,16 +88,13 @@ def jobs_of(table: TraceTable, job: str) -> pd.DataFrame:
     for name in table.rows.columns:
         if name != job:
             column_named(name, f"column in {table.file.path}:")
-    columns = {name: jobs_column(table, name) for name in table.rows.columns if name != job}
+    kinds = dict.fromkeys(_texts(table), "text")
+    columns = {
+        name: jobs_column(table, name, kinds.get(name))
+        for name in table.rows.columns
+        if name != job
+    }
     return pd.DataFrame(columns, index=table.rows.index)
-
-
-def _kind_of_own(table: TraceTable, name: str) -> str:
-    """Tell what a column of one's own holds: numbers if all cells are, or truths, or texts."""
-    known = table.rows[name].dropna()
-    if known.isin(["True", "False"]).all() and len(known) == len(table.rows):
-        return "truth"
-    return "number" if pd.to_numeric(known, errors="coerce").notna().all() else "text"
 
 
 def jobs_column(table: TraceTable, name: str, kind: str | None = None) -> pd.Series:
@@ -91,7 +114,7 @@ def jobs_column(table: TraceTable, name: str, kind: str | None = None) -> pd.Ser
     """
     column = column_named(name, f"column in {table.file.path}:")
     if column.kind == "own":
-        kind = kind or _kind_of_own(table, name)
+        kind = kind or kind_of(table.rows[name])
         if kind == "truth":
             return table.rows[name] == "True"
         if kind == "text":

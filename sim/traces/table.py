@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from apportion.checks import LARGEST_COUNT, LARGEST_NUMBER, LONGEST_LABEL, at_most
-from apportion.csv_cells import restored
+from apportion.csv_cells import WHOLE, restored
 from apportion.errors import InputError, written
 from apportion.table_checks import as_floats
 
@@ -107,7 +107,7 @@ class TraceTable:
     def ids(self, column: str) -> pd.Series:
         """Return a column of ids, none twice; as integers if every one is written as an integer."""
         cells = self.unique(column)
-        whole = cells.str.fullmatch(r"0|-?[1-9][0-9]{0,17}").all()
+        whole = cells.str.fullmatch(WHOLE).all()
         return cells.astype(np.int64) if whole else cells
 
     def times(self, column: str, unknown: Sequence[str] | None = None) -> pd.Series:
