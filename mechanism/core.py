@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["RoundCore"]
 
 _ARRAYS = (
-    *("ids", "scale", "slots", "served", "last_type"),
+    *("ids", "number", "scale", "slots", "served", "last_type"),
     *("target", "speed", "received", "owed"),
 )
 
@@ -34,8 +34,8 @@ _ARRAYS = (
 class RoundCore(Resumable):
     """Gavel's round-based mechanism over rows of arrays; knows neither labels nor the clock.
 
-    A row is a job, or a combination of jobs that share devices. Rows keep their order: the order
-    of submission, by which ties are broken.
+    A row is a job, or a combination of jobs that share devices. Rows of one job keep the order of
+    submission, by which ties are broken; a combination comes right after its first job there.
 
     Parameters
     ----------
@@ -68,11 +68,12 @@ class RoundCore(Resumable):
     Notes
     -----
     Narayanan et al., OSDI 2020, section 5. Arrays, one entry per row: ``ids`` (names the gang to
-    the placer), ``scale`` (GPUs), ``slots`` (jobs of the row, as numbers below the number of
-    rows), ``served`` (seconds ever run) and ``last_type`` (column, -1: not running); with one
-    column per type, or per tier of each: ``target`` (share of time), ``speed`` (steps/s or any
-    measure of it; 0 = cannot run), ``received`` (seconds since the last target, on top of what it
-    began with) and ``owed`` (seconds that earlier targets have left open).
+    the placer), ``number`` (of its first job in the order of submission), ``scale`` (GPUs),
+    ``slots`` (jobs of the row, as numbers below the number of rows), ``served`` (seconds ever run)
+    and ``last_type`` (column, -1: not running); with one column per type, or per tier of each:
+    ``target`` (share of time), ``speed`` (steps/s or any measure of it; 0 = cannot run),
+    ``received`` (seconds since the last target, on top of what it began with) and ``owed`` (seconds
+    that earlier targets have left open).
     """
 
     kept = (*_ARRAYS, "elapsed_s", "_next_id", "placer")
@@ -101,6 +102,7 @@ class RoundCore(Resumable):
         self.kind = np.repeat(np.arange(self.capacity.size), columns_of_type)
         self._place = (place[:, None] * columns_of_type + each).ravel()
         self.ids = np.empty(0, dtype=np.intp)
+        self.number = np.empty(0, dtype=np.intp)
         self.scale = np.empty(0, dtype=np.intp)
         self.slots = np.empty((0, 1), dtype=np.intp)
         self.served = np.empty(0)
@@ -110,11 +112,16 @@ class RoundCore(Resumable):
         self.received = np.empty((0, self.kind.size))
         self.owed = np.empty((0, self.kind.size))
 
-    def append(self, speed: Floats, scale: ArrayLike) -> None:
-        """Add rows that have no share yet; `speed` is of shape (rows, types)."""
+    def append(self, speed: Floats, scale: ArrayLike, number: Ints | None = None) -> None:
+        """Add rows that have no share yet; `speed` is of shape (rows, types).
+
+        Without a `number` rows are numbered as they come.
+        """
         rows, blank = len(speed), np.zeros_like(speed)
+        ids = np.arange(self._next_id, self._next_id + rows)
         added = {
-            "ids": np.arange(self._next_id, self._next_id + rows),
+            "ids": ids,
+            "number": ids if number is None else number,
             "scale": np.asarray(scale, dtype=np.intp),
             "served": np.zeros(rows),
             "last_type": np.full(rows, -1),
@@ -226,15 +233,26 @@ class RoundCore(Resumable):
     def candidates(self) -> Candidates:
         """Every row and type with a share of time."""
         if self._candidates is None:
-            self._candidates = Candidates.of(self.target, self.speed, self.owed, self.preference)
+            self._candidates = Candidates.of(
+                self.target, self.speed, self.owed, self.preference, self._order
+            )
         return self._candidates
 
     @property
     def preference(self) -> Ints:
         """Which of its types each row takes first where priorities are equal."""
         if self._preference is None:
-            self._preference = preferences(self.speed, self.ids, self._place)
+            self._preference = preferences(self.speed, self.number, self._place)
         return self._preference
+
+    @property
+    def _order(self) -> Ints | None:
+        """Place of each row in the order of submission of its jobs; rows of one job are in it."""
+        if self.slots.shape[1] == 1:
+            return None
+        place = np.empty(self.ids.size, dtype=np.intp)
+        place[np.lexsort(np.sort(self.slots, axis=1).T[::-1])] = np.arange(self.ids.size)
+        return place
 
     def _choose(self) -> tuple[Ints, Ints]:
         """Serve the shares by priority, then fill what is idle with whoever can run there."""

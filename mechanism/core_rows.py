@@ -52,7 +52,7 @@ class CoreRows(Resumable):
 
     def arrive(self, jobs: Ints, speed: Floats, scale: Ints) -> None:
         """Append a row for each new job."""
-        self.core.append(speed, scale)
+        self.core.append(speed, scale, jobs)
         self.first = np.append(self.first, jobs)
         self.second = np.append(self.second, np.full(jobs.size, _NOBODY))
         self._describe()
@@ -77,7 +77,7 @@ class CoreRows(Resumable):
         if pairs:
             jobs = np.array(pairs, dtype=np.intp)
             rows = [row_of[pair[:1]] for pair in pairs]
-            core.append(np.zeros((len(pairs), core.kind.size)), core.scale[rows])
+            core.append(np.zeros((len(pairs), core.kind.size)), core.scale[rows], jobs[:, 0])
             row_of |= {pair: len(row_of) + place for place, pair in enumerate(pairs)}
             self.first, self.second = (
                 np.append(each, jobs[:, place])
@@ -111,7 +111,7 @@ class CoreRows(Resumable):
         self._keep((self.second == _NOBODY) | running | np.isin(there, wanted))
         new = ~np.isin(wanted, self._keys(self.first, self.second))
         blank = np.zeros((int(new.sum()), self.core.capacity.size))
-        self.core.append(blank, scale[pairs[new]].max(axis=1, initial=0))
+        self.core.append(blank, scale[pairs[new]].max(axis=1, initial=0), pairs[new, 0])
         self.first = np.append(self.first, pairs[new, 0])
         self.second = np.append(self.second, pairs[new, 1])
         there = self._keys(self.first, self.second)

@@ -44,20 +44,27 @@ class Candidates:
 
     @classmethod
     def of(
-        cls, target: Floats, speed: Floats, owed: Floats, preference: Ints | None = None
+        cls,
+        target: Floats,
+        speed: Floats,
+        owed: Floats,
+        preference: Ints | None = None,
+        place: Ints | None = None,
     ) -> Candidates:
         """List the candidates of target shares; all arrays are of shape (rows, types).
 
         Without a `preference`, as `preferences` makes it, the types stand in the order of their
-        columns where nothing else tells them apart.
+        columns where nothing else tells them apart; without a `place` in the order of submission,
+        of shape (rows,), rows stand as they are.
         """
         cells = np.flatnonzero((target >= LEAST_SHARE) & (speed > 0))
         share = target.take(cells)
         rows, types = np.divmod(cells, target.shape[1])
         last = types if preference is None else preference.take(cells)
         # Shares and what is owed come out of solvers and long sums, whose last digits mean nothing.
+        early = rows if place is None else place[rows]
         order = np.lexsort(
-            [last, rows, ranks(-share, absolute=SHARE), ranks(-owed.take(cells), absolute=OWED_S)]
+            [last, early, ranks(-share, absolute=SHARE), ranks(-owed.take(cells), absolute=OWED_S)]
         )
         return cls(rows[order], types[order], cells[order], share[order])
 
@@ -154,7 +161,7 @@ def idle_first(
     return each[runs], types[runs]
 
 
-def preferences(speed: Floats, ids: Ints, place: Ints) -> Ints:
+def preferences(speed: Floats, number: Ints, place: Ints) -> Ints:
     """Rank the types of each row by how much it would rather run there, 0 first.
 
     Faster types come first. Types of one speed (all of them, to a policy that knows none) are
@@ -166,8 +173,8 @@ def preferences(speed: Floats, ids: Ints, place: Ints) -> Ints:
     ----------
     speed
         Steps/s of each row on each type, shape (rows, types).
-    ids
-        Number of each row in the order of submission, shape (rows,).
+    number
+        Of the first job of each row in the order of submission, shape (rows,).
     place
         Place of each type in the order of names, shape (types,).
     """
@@ -175,7 +182,7 @@ def preferences(speed: Floats, ids: Ints, place: Ints) -> Ints:
     usable = speed[:, by_name] > 0
     many = np.maximum(usable.sum(axis=1, keepdims=True), 1)
     turn = np.empty(speed.shape, dtype=np.intp)
-    turn[:, by_name] = (usable.cumsum(axis=1) - 1 - ids[:, None]) % many
+    turn[:, by_name] = (usable.cumsum(axis=1) - 1 - number[:, None]) % many
     order = np.lexsort((turn, -speed))
     ranked = np.empty_like(order)
     np.put_along_axis(ranked, order, np.arange(place.size)[None, :], axis=1)

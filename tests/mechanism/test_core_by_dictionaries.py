@@ -70,7 +70,7 @@ class Plain:
         """Choose who runs where."""
         free, busy = list(self.gpus), set[int]()
         wishes = []
-        for place, row in enumerate(self.rows):
+        for row in self.rows:
             for k in self.preference(row):
                 has = (row.received[k] - LENGTH / 2) * (1 + 1e-9)
                 behind = row.share[k] * (self.elapsed + LENGTH) > has
@@ -79,7 +79,7 @@ class Plain:
                     tie = (
                         -round(row.owed[k], 2),
                         -row.share[k],
-                        place,
+                        sorted(row.jobs),
                         self.preference(row).index(k),
                     )
                     wishes.append(((-priority, *tie), row, k))
