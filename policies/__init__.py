@@ -5,6 +5,7 @@
 `Makespan`                the last job completes as early as possible
 `FinishTimeFairness`      nobody much later than on a cluster of its own
 `HierarchicalFairness`    entities share by weight, jobs within them
+`FairOverTime`            what entities have and have had comes out even
 `FIFO`                    first in, first out
 `ShortestJobFirst`        least time left first
 `MaxTotalThroughput`      most steps per second
@@ -43,6 +44,7 @@ from apportion.annotations import open_doors
 from apportion.policies.allox import AlloX
 from apportion.policies.base import Policy
 from apportion.policies.cost import MinCost, MinCostWithSLOs
+from apportion.policies.fair_over_time import FairOverTime
 from apportion.policies.finish_time_fairness import FinishTimeFairness
 from apportion.policies.fixed_shares import IsolatedShare, ProportionalShare, isolated_share
 from apportion.policies.gandiva_packing import GandivaPacking
@@ -93,6 +95,7 @@ __all__ = [
     "DallyRound",
     "DeepBoot",
     "Eligible",
+    "FairOverTime",
     "FinishTimeFairness",
     "GandivaPacking",
     "HierarchicalFairness",

@@ -36,6 +36,7 @@ POLICY_NAMES = (
     "makespan",
     "finish_time_fairness",
     "hierarchical_fairness",
+    "fair_over_time",
     "fifo",
     "shortest_job_first",
     "max_total_throughput",
@@ -70,6 +71,7 @@ OTHER_POLICY_NAMES: Mapping[str, str] = MappingProxyType(
         "hierarchical": "hierarchical_fairness",
         "min_total_cost": "min_cost",
         "nash": "nash_welfare",
+        "fair_share": "fair_over_time",
     }
 )
 """What papers and users call policies of the package, in lower case."""

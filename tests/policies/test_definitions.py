@@ -173,7 +173,8 @@ def _drawn(rng: np.random.Generator) -> Instance:
         "order": rng.permutation(n).astype(float),
         "deadline_s": np.where(rng.random(n) < 0.5, np.nan, due_s),
         "network_priority": rng.choice([0.0, 0.2, 1.0], n),
-        "entity": rng.integers(0, 2, n).astype(float),
+        "entity": (entity := rng.integers(0, 2, n).astype(float)),
+        "entity_used_s": np.array([3e4, 0.0])[entity.astype(int)],
     }
     prices = rng.uniform(0.5, 3, k)
     return Instance.of_jobs(

@@ -70,7 +70,8 @@ def drawn(seed: int) -> Fixed:
         "order": rng.permutation(n).astype(float),
         "deadline_s": elapsed + steps / speed.max(axis=1) * rng.uniform(1.5, 20, n) * n,
         "network_priority": rng.choice([0.0, 0.2, 0.5, 1.0], n),
-        "entity": rng.integers(0, 2, n).astype(float),
+        "entity": (entity := rng.integers(0, 2, n).astype(float)),
+        "entity_used_s": 9000.0 * entity,
     }
     capacity, prices = rng.integers(4, 9, k).astype(float), rng.uniform(0.5, 3, k)
     gpus = rng.choice([1.0, 2.0, 4.0], n)

@@ -75,7 +75,7 @@ def test_whoever_makes_what_is_demanded_has_the_level(
 
 def test_other_policies_demand_nothing(bench: type[Bench]) -> None:
     problem = bench.random(0)
-    columns = {"entity": np.zeros(len(problem.gpus))}
+    columns = {name: np.zeros(len(problem.gpus)) for name in ("entity", "entity_used_s")}
     instance = problem.with_columns(**columns, running_on=-np.ones(len(problem.gpus))).instance
     instance = Instance.of_jobs(
         problem.speed,

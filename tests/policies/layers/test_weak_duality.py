@@ -39,6 +39,7 @@ def drawn(seed: int, jobs: int | None = None) -> Instance:
         "deadline_s": np.full(n, np.nan),
         "network_priority": rng.choice([0.2, 0.5, 1.0], n),
         "entity": np.arange(n) % 2.0,
+        "entity_used_s": np.arange(n) % 2 * 3e4,
     }
     return Instance.of_jobs(
         speed,
@@ -123,6 +124,31 @@ def gains(name: str, i: Instance) -> Floats:
     return np.asarray((c["scale_factor"] * (rank.max() + 1 - rank))[:, None] * relative)
 
 
+def cheap_first(gain: Floats, cost: Floats) -> list[tuple[float, float]]:
+    """What each unit of gain costs, and how many there are of it: the lower hull, from idling."""
+    steps, at, paid = [], 0.0, 0.0
+    while (gain > at).any():
+        price = np.where(gain > at, (cost - paid) / np.where(gain > at, gain - at, 1), np.inf)
+        best = int(np.lexsort((-gain, price))[0])
+        steps.append((float(price[best]), float(gain[best]) - at))
+        at, paid = float(gain[best]), float(cost[best])
+    return steps
+
+
+def best_of_entities(i: Instance, cost: Floats) -> float:
+    """Largest sum of logarithms of what entities have and have had, less what their jobs cost."""
+    gain = i.columns["scale_factor"][:, None] * i.throughput / i.throughput.max(axis=1)[:, None]
+    total = 0.0
+    for own in np.unique(i.columns["entity"]):
+        mine = np.flatnonzero(i.columns["entity"] == own)
+        has, paid = float(i.columns["entity_used_s"][mine[0]]) / 21600.0, 0.0
+        for price, units in sorted(step for k in mine for step in cheap_first(gain[k], cost[k])):
+            taken = min(units, max(0.0, 1 / price - has)) if price > 0 else units
+            has, paid = has + taken, paid + price * taken
+        total += np.log(has) - paid
+    return total
+
+
 def bound(name: str, i: Instance, prices: Floats, reached: float) -> float:
     """Best objective that any allocation can have, by the prices alone."""
     cost = i.columns["scale_factor"][:, None] * prices
@@ -141,6 +167,8 @@ def bound(name: str, i: Instance, prices: Floats, reached: float) -> float:
                 return np.asarray(weight * np.log(unit[:, None] * made) - paid)
 
         return worth + float(best_of_mixtures(value, i.throughput, cost).sum())
+    if name == "fair_over_time":
+        return worth + best_of_entities(i, cost)
     return worth + float(np.maximum(gains(name, i) - cost, 0.0).max(axis=1).sum())
 
 

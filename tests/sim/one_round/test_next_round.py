@@ -69,7 +69,8 @@ ELASTIC = Case("sia", InConfigurations, (ap.Cluster({"v100": 8}), ROWS))
 PLACED = Case("ada_srsf", RunToCompletion, (ROWS,), {"engine": "plain"}, most_gpus=4)
 TIMED: dict[str, Any] = {**LEASES, "timers": "600,1500"}
 POLICIES = (
-    *("makespan", "finish_time_fairness", "hierarchical_fairness", "fifo", "shortest_job_first"),
+    *("makespan", "finish_time_fairness", "hierarchical_fairness", "fair_over_time", "fifo"),
+    "shortest_job_first",
     *("max_total_throughput", "min_cost", "min_cost_slos", "isolated", "proportional"),
     *("nash_welfare", "strategy_proof", "network_sensitive", "sia", "pollux", "deepboot"),
     "optimus",

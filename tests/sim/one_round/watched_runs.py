@@ -87,6 +87,8 @@ class Watch:
         seen.column("isolated_elapsed_s", jobs.isolated_s[active].copy())
         received = pd.DataFrame(jobs.held_s[active].copy(), index=seen.ids, columns=self.names)
         seen.given["received"] = received
+        if jobs.entity_use is not None:
+            seen.column("entity_used_s", jobs.entity_use.now(event.now_s))
         if type(scheduler) in _BEFORE:
             _BEFORE[type(scheduler)](self, scheduler, seen, event)
         return seen
