@@ -32,6 +32,8 @@ class Decider:
     """Whether every elastic job has the GPUs and the batch that its user set."""
     passes_over: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
     """By mechanism, the settings that say nothing to it, as the mechanism calls them."""
+    replays: ClassVar[bool] = False
+    """Whether jobs start and end as their log says, whatever the mechanism."""
     terms: Any = None
     """Itself, if it brings order, placement, lease or gate; ``None``: those of the mechanism."""
     of_elastic: Decider | None = None

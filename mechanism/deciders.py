@@ -9,6 +9,7 @@ import pandas as pd
 
 from apportion.errors import InputError, unknown_name
 from apportion.mechanism.batch import BatchScheduler
+from apportion.mechanism.batch.as_recorded import AsRecorded
 from apportion.mechanism.elastic import AFS, OptimusGreedy, PolluxSearch, Tiresias
 from apportion.mechanism.offers.rules import (
     DelayScheduling,
@@ -88,6 +89,7 @@ _BUILT_IN = (
         "conservative backfilling (Mu'alem and Feitelson, IEEE TPDS 2001)",
         backfill="conservative",
     ),
+    AsRecorded(),
     GatedScheduler("ada_srsf", f"{_WANG}, Algorithm 3"),
     *(GatedScheduler(f"srsf_{n}", f"{_WANG}, section 5", gate=f"at_most_{n}") for n in (1, 2, 3)),
     *(AFS(), OptimusGreedy(), PolluxSearch()),

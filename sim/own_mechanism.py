@@ -13,6 +13,7 @@ from apportion.mechanism.own import Watched, is_own
 from apportion.mechanisms.settings import settings_of
 from apportion.own_code import answered_by
 from apportion.sim.about import Parts
+from apportion.sim.traces.as_recorded import recorded_parts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -95,6 +96,8 @@ def watched(mechanism: Any, decider: Any, about: AboutRun) -> Parts:
         If these are no parts, the runtime lacks what the loop asks of it, or a network was given
         though gangs have no devices.
     """
+    if getattr(decider, "replays", False):
+        return recorded_parts(decider.label, about)
     name, parts = mechanism.name, mechanism.parts(decider, about)
     whose = answered_by(getattr(mechanism, "mechanism", mechanism), "parts")
     if not isinstance(parts, Parts):

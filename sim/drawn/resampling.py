@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, overload
 
 from apportion.annotations import checked
+from apportion.jobs import RECORDED_TIMES
 from apportion.sim.drawn.draws import streams
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def resample(workload: Workload | ElasticWorkload, seed: int) -> Workload | Elas
     -----
     Source: Efron, Bootstrap methods: another look at the jackknife (Annals of Statistics, 1979).
     """
-    jobs = workload.jobs
+    jobs = workload.jobs.drop(columns=[*RECORDED_TIMES], errors="ignore")  # of other arrivals
     rng = streams(["jobs"], seed)["jobs"]
     drawn = jobs.iloc[rng.integers(len(jobs), size=len(jobs))]
     copies: Counter[object] = Counter()

@@ -77,6 +77,7 @@ def from_durations(
         f"job types drawn at random, seed {options.seed}; durations taken as measured on {where}",
     ]
     jobs.insert(1, "total_steps", jobs["duration_s"])  # seconds, until speeds are known
+    notes += _most_at_once(jobs, recorded_on)
     drawn = Workload(file.name, jobs, throughputs, tuple(notes), job_types_drawn=True)
     return _in_steps(drawn, recorded_on)
 
@@ -93,6 +94,19 @@ def _recorded_on(
     if (named == "").all():
         return reference, jobs.drop(columns="recorded_on")
     return named.where(named != "", options.reference), jobs.assign(recorded_on=named)
+
+
+def _most_at_once(jobs: pd.DataFrame, recorded_on: pd.Series) -> list[str]:
+    """Say how many GPUs of each type the log has in use at most."""
+    if not all(name in jobs for name in RECORDED_TIMES):
+        return []
+    most = []
+    for kind, rows in jobs.dropna(subset=[*RECORDED_TIMES]).groupby(recorded_on):
+        times_s = np.concatenate([rows[name].to_numpy() for name in reversed(RECORDED_TIMES)])
+        gpus = rows["scale_factor"].to_numpy()
+        change = np.concatenate([-gpus, gpus])[np.argsort(times_s, kind="stable")]
+        most.append(f"{kind} {change.cumsum().max()}")
+    return [f"most GPUs in use at once by the log: {', '.join(most)}"]
 
 
 def _in_steps(workload: Workload, recorded_on: pd.Series) -> Workload:

@@ -63,6 +63,7 @@ def read_sacct(file: TextFile, options: ReadOptions) -> Workload:
         if not any(name in log.table.rows for name in names):
             raise missing_column(file, names[0], log.table.rows.columns)
     ids = log.table.texts("JobID")
+    first_s = log.table.times("Submit").groupby(ids).min()
     log.leave_out(ids.str.contains(".", regex=False), "they are steps of jobs")
     gpus = _gpus(log)
     log.leave_out(gpus["scale_factor"] == 0, "they asked for no GPU")
@@ -73,6 +74,7 @@ def read_sacct(file: TextFile, options: ReadOptions) -> Workload:
         if name in log.table.rows:
             jobs[name.lower()] = log.table.texts(name, optional=True)
     jobs = _last_runs(log, log.readable(jobs))
+    jobs["arrival_s"] = jobs["job"].map(first_s)
     if jobs.empty:
         raise log.nothing_left()
     jobs = _with_entity(jobs)
@@ -117,7 +119,7 @@ def _times(log: Log, state: pd.Series) -> pd.DataFrame:
     if "End" in table.rows:
         end_s = table.times("End", NOT_KNOWN)
     idle = took_s.eq(0) | (start_s.isna() & took_s.isna()) | start_s.eq(end_s)
-    waiting = idle & state.isin(["PENDING", "REQUEUED", "CONFIGURING", "REQUEUE_HOLD"])
+    waiting = idle & state.isin(["PENDING", "CONFIGURING", "REQUEUE_HOLD"])
     log.leave_out(waiting, "they have not started (PENDING)")
     log.leave_out(idle & ~waiting, "they never ran")
     submit_s = log.table.times("Submit")
@@ -168,7 +170,7 @@ def _length_s(log: Log, column: str) -> pd.Series:
 
 
 def _last_runs(log: Log, jobs: pd.DataFrame) -> pd.DataFrame:
-    """Keep the last run of each job, from its first submission on."""
+    """Keep the last run of each job."""
     jobs = jobs.sort_values("recorded_start_s", kind="stable")
     earlier = jobs["job"].duplicated(keep="last")
     hours = (jobs["scale_factor"] * jobs["duration_s"])[earlier].sum() / 3600
@@ -177,8 +179,7 @@ def _last_runs(log: Log, jobs: pd.DataFrame) -> pd.DataFrame:
         f"left out because they are earlier runs of jobs that were requeued ({hours:,.1f} "
         f"GPU-hours), whose last run counts, from the first submission on",
     )
-    first_s = jobs.groupby("job")["arrival_s"].transform("min")
-    return jobs.assign(arrival_s=first_s)[~earlier].sort_index()
+    return jobs[~earlier].sort_index()
 
 
 def _with_entity(jobs: pd.DataFrame) -> pd.DataFrame:

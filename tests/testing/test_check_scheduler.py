@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from apportion.policies import Problem
 
 SCHEDULERS = ap.scheduler_table("leases")["name"].tolist()
-OTHERS = sorted(set(ap.scheduler_table()["name"]) - set(SCHEDULERS))
+OTHERS = sorted(set(ap.scheduler_table()["name"]) - {*SCHEDULERS, "as_recorded"})  # of logs only
 SINGLE_GPU = {"allox"}
 ABOUT = import_module("apportion.sim.about")
 # Many programs, or programs that take long; what they share with the others is tested with those.

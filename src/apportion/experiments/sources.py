@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, overload
 
 from apportion.checks import file_path
 from apportion.errors import InputError, unknown_name, written
+from apportion.jobs import RECORDED_TIMES
 from apportion.sim import (
     ElasticWorkload,
     Workload,
@@ -222,9 +223,10 @@ def _at_load(workload: Workload | ElasticWorkload, load: float) -> Workload | El
     """Divide arrival times by the load: the same jobs in the same order, closer together."""
     if load == 1:
         return workload
-    arrival_s = workload.jobs["arrival_s"] / load
+    jobs = workload.jobs.drop(columns=[*RECORDED_TIMES], errors="ignore")  # of other arrivals
+    arrival_s = jobs["arrival_s"] / load
     notes = (*workload.notes, f"arrival times divided by the load, {load:g}")
-    return replace(workload, jobs=workload.jobs.assign(arrival_s=arrival_s), notes=notes)
+    return replace(workload, jobs=jobs.assign(arrival_s=arrival_s), notes=notes)
 
 
 def _options_at_load(options: Mapping[str, Any], load: float) -> dict[str, Any]:

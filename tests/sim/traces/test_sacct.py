@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -14,7 +15,6 @@ from apportion.sim.traces.slurm_times import seconds_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     Write = Callable[..., Path]
 
@@ -119,6 +119,33 @@ def test_what_is_no_job_that_ran_is_left_out_and_told(write: Write) -> None:
         "left out because they never ran: 2 lines (7, 8)",
         "still running, taken to end when the log was made: 1 line (12)",
     )
+
+
+def test_an_export_of_slurm_itself_is_read_as_plain_pandas_reads_it() -> None:
+    """Its jobs, made anew by ``benchmarks/logs/slurm_export.sh``, ran on fake GPUs."""
+    file = Path(__file__).parent / "data" / "slurm_22_05.txt.gz"
+    lines = pd.read_csv(file, sep="|", dtype=str).fillna("")
+    lines = lines[~lines["JobID"].str.contains(".", regex=False)]
+    first = pd.to_datetime(lines["Submit"]).groupby(lines["JobID"]).min()
+    gpus = lines["AllocTRES"].str.extract(r"gres/gpu=(\d+)")[0]
+    ran = lines[gpus.notna() & (lines["Start"] != lines["End"]) & (lines["Start"] != "Unknown")]
+    workload = ap.read_workload(file)
+    jobs = workload.jobs
+    assert sorted(jobs.index) == sorted(ran["JobID"])
+    ran = ran.assign(gpus=gpus.dropna().astype(int)).set_index("JobID").loc[jobs.index]
+    submit, start = first[ran.index], pd.to_datetime(ran["Start"])
+    end = pd.to_datetime(ran["End"], errors="coerce")
+    for column, times in (("arrival_s", submit), ("recorded_start_s", start)):
+        assert (times - submit.min()).dt.total_seconds().tolist() == jobs[column].tolist()
+    took_s = (end - start).dt.total_seconds().dropna()
+    assert jobs.loc[took_s.index, "duration_s"].tolist() == took_s.tolist()
+    assert jobs["scale_factor"].tolist() == ran["gpus"].tolist()
+    # By its whole seconds: one of the 8 is given anew in the second in which its job ends.
+    assert "most GPUs in use at once by the log: a100 9, v100 4" in workload.notes
+    run = ap.simulate("as_recorded", workload, "a100=8,v100=4")
+    wait_s = (start - submit).dt.total_seconds()
+    assert run.summary()["queueing_s"] == pytest.approx(wait_s.mean())
+    assert run.summary()["utilization"] < 1
 
 
 def test_of_a_requeued_job_the_last_run_counts(write: Write) -> None:

@@ -105,13 +105,17 @@ class Comparison:
     def schedule(self) -> pd.DataFrame:
         """One row per policy and stay: the schedules of all runs under each other.
 
+        ``as_recorded`` has none, as logs tell no devices.
+
         Raises
         ------
         InputError
             If there are none, as nobody holds devices under ``mechanism="exact"``.
         """
-        tables = [run.schedule for run in self.runs.values()]
-        labels = np.repeat(np.array(list(self.runs), dtype=object), list(map(len, tables)))
+        runs = self.runs
+        told = {label: run for label, run in runs.items() if "schedule" in run.tables} or runs
+        tables = [run.schedule for run in told.values()]
+        labels = np.repeat(np.array(list(told), dtype=object), list(map(len, tables)))
         table = pd.concat(tables, ignore_index=True)
         table.insert(0, "policy", labels)
         return table
@@ -119,7 +123,7 @@ class Comparison:
     @property
     def has_schedule(self) -> bool:
         """Whether there is a schedule of devices to save."""
-        return all("schedule" in run.tables for run in self.runs.values())
+        return any("schedule" in run.tables for run in self.runs.values())
 
     @property
     def notes(self) -> list[str]:

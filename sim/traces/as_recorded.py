@@ -1,0 +1,136 @@
+"""A log's own schedule as a run: every job starts and ends when its log says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from apportion.errors import InputError, unknown_name, written
+from apportion.jobs import RECORDED_TIMES
+from apportion.mechanism.scheduler import Decision, Gangs
+from apportion.resumable import Resumable
+from apportion.sim.about import Parts
+from apportion.sim.engine import Fluid
+from apportion.sim.engine.speeds import Speeds
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from apportion.mechanism.job_table import JobTable
+    from apportion.mechanism.scheduler import Event
+    from apportion.sim.about import AboutRun
+
+    Bools = NDArray[np.bool_]
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
+
+__all__ = ["recorded_parts"]
+
+
+def recorded_parts(label: str, about: AboutRun) -> Parts:
+    """Let the jobs of a run start and end as recorded; nobody has devices.
+
+    A job works at the rate at which it is done between its two times, on the type of its log, or,
+    where that is not said, on the one of which the cluster has most GPUs. How many GPUs were in use
+    at once is the log's affair, too: the cluster is no bound.
+
+    Raises
+    ------
+    InputError
+        If the workload has no recorded times, a job has none or an impossible one, or it ran on a
+        type that the cluster does not have.
+    """
+    jobs = about.workload.jobs
+    start_s, end_s = _times(label, about)
+    kind = _types(label, jobs, about)
+    rate = about.truth.remaining / (end_s - start_s)
+    runtime = Fluid(about.truth, _AtRate(rate), tick_s=about.tick_s)
+    return Parts(_Replay(f"Scheduler {label!r}", about.jobs, start_s, kind), runtime)
+
+
+def _times(label: str, about: AboutRun) -> tuple[Floats, Floats]:
+    """Return when jobs started and ended."""
+    jobs = about.workload.jobs
+    for name in RECORDED_TIMES:
+        if name not in jobs:
+            raise InputError(
+                f"{label!r} replays when jobs started and ended, and the workload "
+                f"{about.given.name!r} has no {name}: it comes from no log that tells. Leave "
+                f"{label!r} out, or read a log with these times, such as one of sacct."
+            )
+    start_s, end_s = (jobs[name].to_numpy(dtype=float) for name in RECORDED_TIMES)
+    arrival_s = jobs["arrival_s"].to_numpy(dtype=float)
+    for name, times_s, least_s, valid in (
+        ("recorded_start_s", start_s, arrival_s, "at least its arrival_s"),
+        ("recorded_end_s", end_s, np.nextafter(start_s, np.inf), "after its recorded_start_s"),
+    ):
+        wrong = ~(times_s >= least_s)
+        if wrong.any():
+            job = int(np.argmax(wrong))
+            raise InputError(
+                f"Job {written(jobs.index[job])} has {name} = {written(times_s[job])}; for "
+                f"{label!r} it must be {valid} ({arrival_s[job]:g}, {start_s[job]:g})."
+            )
+    return start_s, end_s
+
+
+def _types(label: str, jobs: pd.DataFrame, about: AboutRun) -> Ints:
+    """Return the type on which each job ran, as its place in the cluster."""
+    names = list(about.present.accelerators)
+    most = names[int(np.argmax(about.present.counts))]
+    if "recorded_on" not in jobs:
+        return np.full(len(jobs), names.index(most), dtype=np.intp)
+    ran_on = jobs["recorded_on"].replace("", most)
+    for name in ran_on.unique():
+        if name not in names:
+            job = jobs.index[ran_on == name].tolist()[0]
+            error = unknown_name(
+                f"accelerator in the cluster, on which job {job!r} ran,", name, names
+            )
+            raise InputError(f"{error} Give the log's own cluster, or leave {label!r} out.")
+    return np.array([names.index(name) for name in ran_on], dtype=np.intp)
+
+
+class _Replay(Resumable):
+    """Lets jobs begin at their times; see `apportion.mechanism.scheduler.Scheduler`."""
+
+    kept = ("_begun",)
+    event_driven = True
+
+    def __init__(self, name: str, jobs: JobTable, start_s: Floats, kind: Ints) -> None:
+        self.name = name
+        self._jobs, self._start_s, self._kind = jobs, start_s, kind
+        self._begun: Bools = np.zeros(start_s.size, dtype=bool)
+
+    def decide(self, event: Event) -> Decision:
+        """Return all whose time has come."""
+        active = self._jobs.active
+        job = active[self._start_s[active] <= event.now_s]
+        starts = ~self._begun[job]
+        self._begun[job] = True
+        return Decision(Gangs(job, job, self._kind[job], self._jobs.scale[job]), starts)
+
+    def valid_for_s(self, now_s: float) -> float:
+        """Return the time to the next start of who is there."""
+        later = self._start_s[self._jobs.active]
+        return float(later[later > now_s].min(initial=np.inf)) - now_s
+
+    def unchanged_until_s(self, now_s: float) -> float:
+        """Return now: it never repeats itself."""
+        return now_s
+
+
+class _AtRate(Speeds):
+    """Each job at the rate of its log, whoever else is there."""
+
+    apart = True
+
+    def __init__(self, rate: Floats) -> None:
+        self._rate = rate
+
+    def rates(self, gangs: Gangs, there: Bools | None = None) -> Floats:
+        """Return the steps/s of every line."""
+        rates: Floats = self._rate[gangs.job]
+        return rates
