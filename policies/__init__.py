@@ -6,6 +6,7 @@
 `FinishTimeFairness`      nobody much later than on a cluster of its own
 `HierarchicalFairness`    entities share by weight, jobs within them
 `FairOverTime`            what entities have and have had comes out even
+`Cohort`                  quotas of entities first, what they leave is lent
 `FIFO`                    first in, first out
 `ShortestJobFirst`        least time left first
 `MaxTotalThroughput`      most steps per second
@@ -44,7 +45,7 @@ from apportion.annotations import open_doors
 from apportion.policies.allox import AlloX
 from apportion.policies.base import Policy
 from apportion.policies.cost import MinCost, MinCostWithSLOs
-from apportion.policies.fair_over_time import FairOverTime
+from apportion.policies.entities import Cohort, FairOverTime
 from apportion.policies.finish_time_fairness import FinishTimeFairness
 from apportion.policies.fixed_shares import IsolatedShare, ProportionalShare, isolated_share
 from apportion.policies.gandiva_packing import GandivaPacking
@@ -91,6 +92,7 @@ __all__ = [
     "WHOLE",
     "AlloX",
     "CappedWorkload",
+    "Cohort",
     "Condition",
     "DallyRound",
     "DeepBoot",

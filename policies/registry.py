@@ -19,7 +19,7 @@ from apportion.names import (
 from apportion.policies.allox import AlloX
 from apportion.policies.base import Policy
 from apportion.policies.cost import MinCost, MinCostWithSLOs
-from apportion.policies.fair_over_time import FairOverTime
+from apportion.policies.entities import Cohort, FairOverTime
 from apportion.policies.finish_time_fairness import FinishTimeFairness
 from apportion.policies.fixed_shares import IsolatedShare, ProportionalShare
 from apportion.policies.gandiva_packing import GandivaPacking
@@ -56,6 +56,7 @@ BUILT_IN: tuple[type[Policy], ...] = (
     FinishTimeFairness,
     HierarchicalFairness,
     FairOverTime,
+    Cohort,
     FIFO,
     ShortestJobFirst,
     MaxTotalThroughput,

@@ -38,6 +38,8 @@ __all__ = ["StatedResources", "stated_resources", "states_constraints"]
 
 _ROUNDING = 1e-12
 """Numbers of this part of the largest one beside them are its rounding errors."""
+_OVER_RESOURCES = frozenset({"cohort"})
+"""Policies of the package whose constraints are over what several jobs hold."""
 
 
 class StatedResources(NamedTuple):
@@ -70,8 +72,9 @@ class StatedResources(NamedTuple):
 
 
 def states_constraints(policy: Policy) -> bool:
-    """Whether a policy has constraints of its own; none of the package's is over resources."""
-    return not policy._built_in and type(policy).constraints is not Policy.constraints
+    """Whether a policy has constraints of its own; few of the package's are over resources."""
+    told = not policy._built_in or policy.name in _OVER_RESOURCES
+    return told and type(policy).constraints is not Policy.constraints
 
 
 def stated_resources(

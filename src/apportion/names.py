@@ -37,6 +37,7 @@ POLICY_NAMES = (
     "finish_time_fairness",
     "hierarchical_fairness",
     "fair_over_time",
+    "cohort",
     "fifo",
     "shortest_job_first",
     "max_total_throughput",

@@ -117,6 +117,8 @@ def gains(name: str, i: Instance) -> Floats:
     relative = T / T.max(axis=1, keepdims=True)
     if name == "max_total_throughput":
         return np.asarray(T)
+    if name == "cohort":
+        return np.asarray(c["scale_factor"][:, None] * relative)
     if name == "network_sensitive":
         return np.asarray(relative / c["network_priority"][:, None])
     key = c["order"] if name == "fifo" else c["steps_remaining"] / T.max(axis=1)

@@ -70,6 +70,7 @@ PLACED = Case("ada_srsf", RunToCompletion, (ROWS,), {"engine": "plain"}, most_gp
 TIMED: dict[str, Any] = {**LEASES, "timers": "600,1500"}
 POLICIES = (
     *("makespan", "finish_time_fairness", "hierarchical_fairness", "fair_over_time", "fifo"),
+    "cohort",
     "shortest_job_first",
     *("max_total_throughput", "min_cost", "min_cost_slos", "isolated", "proportional"),
     *("nash_welfare", "strategy_proof", "network_sensitive", "sia", "pollux", "deepboot"),

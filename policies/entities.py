@@ -1,0 +1,139 @@
+"""Policies about entities: fair shares over time, and quotas of which what is left is lent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import cvxpy as cp
+import numpy as np
+
+from apportion.checks import number, seconds
+from apportion.errors import unknown_name
+from apportion.policies.base import Policy
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from apportion.policies.problem import Problem
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["Cohort", "FairOverTime"]
+
+
+@dataclass(frozen=True)
+class FairOverTime(Policy):
+    """Share between entities such that what each has had, and has now, comes out even.
+
+    The problem::
+
+        max over X of sum over entities of log(used / window + sum of scale_factor * progress)
+
+    ``used`` are the GPU-seconds of the column ``entity_used_s``, of which half are forgotten after
+    each `half_life_s`; the progress of a job is its throughput over its fastest, so that a GPU of
+    the type on which it is fastest counts as one. What an entity has per `window_s` is as if it
+    went on for that long: one that has used more than the others by then has nothing until they
+    have caught up. Proportional fairness (Kelly, 1998) over what was used and what is given; the
+    decay is that of Slurm's fair-share factor.
+
+    Parameters
+    ----------
+    half_life_s
+        After which half of what was used is forgotten, seconds; infinite for never.
+    window_s
+        How long what is given now counts for, seconds: the longer, the less the past does.
+    """
+
+    name = "fair_over_time"
+    source = "Kelly, Maulloo, Tan (1998); decay as in Slurm's multifactor priority"
+    columns = ("entity", "entity_used_s")
+
+    heterogeneity_aware: bool = True
+    half_life_s: float = 86_400.0
+    window_s: float = 21_600.0
+
+    def __post_init__(self) -> None:
+        """Check switches and lengths of time."""
+        super().__post_init__()
+        seconds("half_life_s", self.half_life_s, strict=True, infinite=True)
+        seconds("window_s", self.window_s, strict=True)
+
+    def objective(self, p: Problem) -> cp.Maximize:
+        """State the sum of logarithms of what entities have had and have."""
+        entity = p.column("entity").astype(int)
+        here = np.unique(entity)
+        member = here[:, None] == entity
+        used_s = np.where(member, p.column("entity_used_s"), 0.0).max(axis=1)
+        progress = cp.multiply(p.scale_factor / p.fastest_throughput, p.throughput)
+        gpus = (member * p.count) @ progress
+        return cp.Maximize(cp.sum(cp.log(used_s / self.window_s + gpus)))
+
+
+@dataclass(frozen=True)
+class Cohort(Policy):
+    """Give entities the GPUs of their quotas first, and lend what these leave.
+
+    There are two objectives, the first of which counts first::
+
+        1. min sum over entities of max(0, min(quota, GPUs asked for) - GPUs held)
+        2. max sum over jobs of scale_factor * throughput / fastest,  held <= quota + borrowing
+
+    What an entity does not need of its quota is lent to whoever makes most of it, and goes back
+    when its owner has jobs for it. Nobody ever holds more than its quota and what it may borrow
+    (Kueue's cohorts; deserved and over-quota GPUs of KAI). Entities without a quota only borrow.
+
+    Parameters
+    ----------
+    quotas
+        GPUs promised to each entity: ``{"vision": 8, "speech": 4}``.
+    borrowing
+        GPUs that each may hold beyond its quota; as many as there are where none are told.
+    """
+
+    name = "cohort"
+    source = "cohorts of Kueue; over-quota of the KAI scheduler"
+    columns = ("entity",)
+
+    heterogeneity_aware: bool = True
+    quotas: Mapping[str, float] = field(default_factory=dict, hash=False)
+    borrowing: Mapping[str, float] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        """Check switches and GPUs."""
+        super().__post_init__()
+        for option, each in (("quotas", self.quotas), ("borrowing", self.borrowing)):
+            for entity, gpus in each.items():
+                number(f"{option} of entity {entity!r}", gpus)
+
+    def earlier_objectives(self, p: Problem) -> Sequence[cp.Minimize]:
+        """State the GPUs that entities miss, which counts before how much all make of theirs."""
+        member, quota, _ = self._entities(p)
+        due = np.minimum(quota, member @ p.scale_factor)
+        return [cp.Minimize(cp.sum(cp.pos(due - member @ cp.multiply(p.scale_factor, p.time))))]
+
+    def objective(self, p: Problem) -> cp.Maximize:
+        """State how many GPUs, each of the type on which its job is fastest, all are worth."""
+        progress = cp.multiply(p.scale_factor / p.fastest_throughput, p.throughput)
+        return cp.Maximize(p.total(progress))
+
+    def constraints(self, p: Problem) -> Sequence[cp.Constraint]:
+        """Limit what entities hold."""
+        member, quota, most = self._entities(p)
+        told = np.isfinite(most)
+        held = member[told] @ cp.multiply(p.scale_factor, p.time)
+        return [(held <= (quota + most)[told]).set_label("borrowing")] if told.any() else []
+
+    def _entities(self, p: Problem) -> tuple[Floats, Floats, Floats]:
+        """Return which jobs are whose, counted, and quota and borrowing of those who have jobs."""
+        names, entity = p.texts("entity"), p.column("entity").astype(int)
+        told = [*self.quotas, *self.borrowing]
+        if told and not {*told} & {*names}:
+            raise unknown_name("entity of a cohort", told[0], names)
+        here = np.unique(entity)
+        own = [names[k] for k in here]
+        quota = np.array([self.quotas.get(name, 0.0) for name in own])
+        most = np.array([self.borrowing.get(name, np.inf) for name in own])
+        return (here[:, None] == entity) * p.count, quota, most
