@@ -12,14 +12,15 @@ from tests.own_policies import FirstColumnFirst, Mine
 from apportion.allocation import Allocation
 from apportion.errors import InputError
 from apportion.jobs import JOB_COLUMNS
-from apportion.policies import MaxMinFairness
+from apportion.policies import MaxMinFairness, Policy
+from apportion.sim import generate_elastic_workload, generate_workload
 from apportion.testing.policy import _certified, _feasible, check_policy
 from apportion.testing.policy_case import PolicyCase
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from apportion.policies import Policy, Problem
+    from apportion.policies import Problem
 
 
 @dataclass(frozen=True)
@@ -208,3 +209,36 @@ def test_the_problems_are_those_of_the_seed() -> None:
     pd.testing.assert_frame_equal(one.speed, same.speed)
     assert not one.speed.equals(other.speed)
     assert set(JOB_COLUMNS) <= set(one.jobs.columns)
+
+
+@dataclass(frozen=True)
+class OwnColumns(Policy):
+    """Caps what users hold, by columns of their own and the name of a type."""
+
+    name, columns = "own_columns", ("power_w", "user", "now_s")
+    first_only: bool = False
+
+    def objective(self, p: Problem) -> cp.Maximize:
+        wanted = 1.0 / (1 + np.arange(p.count.size)) if self.first_only else p.count
+        return cp.Maximize(wanted @ cp.multiply(1 / p.fastest_throughput, p.throughput))
+
+    def constraints(self, p: Problem) -> list[cp.Constraint]:
+        assert p.accelerators.index("v100") >= 0
+        user = np.arange(len(p.texts("user")))[:, None] == p.column("user")
+        held = cp.multiply(p.count, p.time)
+        return [p.column("power_w") @ held <= 900, user @ held <= 2]
+
+
+def test_policies_that_read_columns_of_their_own_are_checked_on_jobs_that_have_them() -> None:
+    with pytest.raises(InputError, match=r"'power_w', 'user' .* on=\(workload, cluster\)"):
+        check_policy(OwnColumns())
+    drawn = generate_workload(jobs=10, seed=1, scale_factors="gavel")
+    facts: dict[str, Any] = {"power_w": np.linspace(200, 650, 10), "user": ["ann", "bob"] * 5}
+    on = replace(drawn, jobs=drawn.jobs.assign(**facts)), "v100=8,k80=8"
+    check_policy(OwnColumns(), on=on)
+    with pytest.raises(AssertionError, match="permutation"):
+        check_policy(OwnColumns(first_only=True), on=on)
+    with pytest.raises(InputError, match="no column 'power_w'"):
+        check_policy(OwnColumns(), on=(drawn.head(6), "v100=8,k80=8"))
+    with pytest.raises(InputError, match="not elastic"):
+        check_policy("fifo", on=(generate_elastic_workload(4), "t4=4"))

@@ -17,17 +17,19 @@ from apportion.sim.given_order import present_types
 from apportion.sim.phases.workload import generate_communicating_workload
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pandas as pd
 
     from apportion.sim.elastic_workload import ElasticWorkload
     from apportion.sim.workload import Workload
 
 
-__all__ = ["Drawn", "On", "drawn"]
+__all__ = ["Drawn", "On", "drawn", "workload_and_cluster"]
 
 Jobs = Literal["many", "one", "few"]
-On = tuple["Workload | ElasticWorkload", Cluster]
-"""A workload and its cluster."""
+On = tuple["Workload | ElasticWorkload", "Cluster | Mapping[str, int] | str"]
+"""A workload and its cluster, as `apportion.simulate` takes them."""
 
 
 class Drawn(NamedTuple):
@@ -41,18 +43,18 @@ class Drawn(NamedTuple):
     def of(cls, on: On | None, kind: str, **how: Any) -> Drawn:
         """Return what was given, or what `drawn` draws."""
         if on is not None:
-            return cls(*_two(on), "workload, cluster")
+            return cls(*workload_and_cluster(on), "workload, cluster")
         given = "".join(f", {name}={value!r}" for name, value in how.items())
         workload, cluster = drawn(kind, **how)
         return cls(workload, cluster, f"*apportion.testing.drawn({kind!r}{given})")
 
 
-def _two(on: On) -> On:
+def workload_and_cluster(on: On) -> tuple[Workload | ElasticWorkload, Cluster]:
     """Return a workload and a cluster, or refuse what is neither."""
     both: Any = on if isinstance(on, (tuple, list)) else ()
-    if len(both) != 2 or not hasattr(both[0], "jobs") or not isinstance(both[1], Cluster):
+    if len(both) != 2 or not hasattr(both[0], "jobs"):
         raise InputError(f"on is {written(on)}; it must be (workload, cluster).")
-    return both[0], both[1]
+    return both[0], Cluster.of(both[1])
 
 
 def drawn(

@@ -18,18 +18,22 @@ import pandas as pd
 from apportion.checks import seed as check_seed
 from apportion.errors import InputError
 from apportion.policies import get_policy
+from apportion.testing.drawn import workload_and_cluster
 from apportion.testing.failing import fail
 from apportion.testing.policy_case import SHARE_TOLERANCE, PolicyCase
 from apportion.testing.policy_traits import traits_are_true
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from apportion.allocation import Allocation
     from apportion.policies import Policy
+    from apportion.testing.drawn import On
 
 __all__ = ["check_policy"]
 
 
-def check_policy(policy: Policy | str, *, seed: int = 0) -> None:
+def check_policy(policy: Policy | str, *, seed: int = 0, on: On | None = None) -> None:
     """Check on small random problems that a policy keeps what `solve` promises.
 
     Its allocations are feasible, certified to 1e-6, the same twice, indifferent to the order of
@@ -48,6 +52,9 @@ def check_policy(policy: Policy | str, *, seed: int = 0) -> None:
         be met, and every type has a price.
     seed
         Seed of the problems.
+    on
+        Workload and cluster whose jobs are drawn from, for a policy that reads columns of one's
+        own, or knows some types only. What the workload does not say is drawn.
 
     Raises
     ------
@@ -57,7 +64,12 @@ def check_policy(policy: Policy | str, *, seed: int = 0) -> None:
     """
     policy = get_policy(policy)
     rng = np.random.default_rng(check_seed(seed))
-    cases = [PolicyCase.random(rng, jobs, types) for jobs, types in ((5, 2), (8, 3))]
+    if on is None:
+        cases = [PolicyCase.random(rng, jobs, types) for jobs, types in ((5, 2), (8, 3))]
+        _check_own_columns(policy, cases[0].jobs.columns)
+    else:
+        workload, cluster = workload_and_cluster(on)
+        cases = [PolicyCase.of(rng, jobs, workload, cluster) for jobs in (5, 8)]
     if policy.integral:
         cases = [case.for_whole_decisions(policy) for case in cases]
     traits_are_true(policy, cases, np.random.default_rng([seed, 1]))
@@ -75,6 +87,16 @@ def check_policy(policy: Policy | str, *, seed: int = 0) -> None:
     _one_job(policy, cases[1])
     _no_jobs(policy, cases[1])
     _refuses_what_fits_nowhere(policy, cases[1])
+
+
+def _check_own_columns(policy: Policy, known: Iterable[str]) -> None:
+    """Refuse a policy that reads what drawn problems do not have."""
+    own = sorted({*policy.columns} - {*known})
+    if own:
+        raise InputError(
+            f"{policy!r} reads {', '.join(map(repr, own))} of the jobs table, which drawn problems "
+            f"do not have; give jobs that do, check_policy(..., on=(workload, cluster))."
+        )
 
 
 def _compare(policy: Policy, broken: str, expected: pd.DataFrame, got: pd.DataFrame) -> None:

@@ -9,15 +9,22 @@ import numpy as np
 import pandas as pd
 
 from apportion.cluster import Cluster
-from apportion.errors import ApportionError, InfeasibleError
+from apportion.errors import ApportionError, InfeasibleError, InputError
 from apportion.policies import Resource, solve, solve_instance
 from apportion.policies.labelled import instance_of, jobs_of
 from apportion.tensor import ThroughputTensor
 from apportion.testing.failing import fail
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from apportion.allocation import Allocation
     from apportion.policies import Policy
+    from apportion.sim.elastic_workload import ElasticWorkload
+    from apportion.sim.workload import Workload
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
 
 __all__ = ["SHARE_TOLERANCE", "PolicyCase"]
 
@@ -44,41 +51,47 @@ class PolicyCase:
         speed = rng.uniform(0.5, 20.0, (jobs, types)) * 10.0 ** rng.integers(-1, 2, (jobs, 1))
         speed[rng.random((jobs, types)) < 0.2] = 0.0
         speed[np.arange(jobs), rng.integers(0, types, jobs)] += 1.0
-        scale_factor = rng.choice([1, 2], jobs)
-        steps = rng.uniform(1e3, 1e5, jobs)
-        elapsed_s = rng.uniform(0, 600, jobs)
-        slice_of_each = np.minimum(gpus / (jobs * scale_factor[:, None]), 1 / types)
-        pace = (speed * slice_of_each).sum(axis=1)
-        deadline_s = elapsed_s + steps / pace * rng.uniform(1.2, 4.0, jobs)
-        deadline_s[0] = np.nan
-        table = pd.DataFrame(
-            {
-                "arrival_s": rng.uniform(0, 600, jobs),
-                "job_type": "a model",
-                "scale_factor": scale_factor,
-                "total_steps": steps * 1.5,
-                "steps_remaining": steps,
-                "weight": rng.choice([1.0, 2.0, 5.0], jobs),
-                "entity": rng.choice(["red", "blue"], jobs),
-                "deadline_s": deadline_s,
-                "time_limit_s": 2.0 * steps / speed.max(axis=1),
-                "duration_s": 1.5 * steps / speed.max(axis=1),
-                "elapsed_s": elapsed_s,
-                "now_s": 7200.0,
-                "count": 1,
-                "isolated_elapsed_s": elapsed_s * rng.uniform(0.5, 1.5, jobs),
-                "network_priority": rng.choice([0.0, 0.2, 0.5, 1.0], jobs),
-                "reallocation_factor": 1 / (1 + np.arange(jobs) % 3),
-                "running_on": [names[int(speed[0].argmax())], *[""] * (jobs - 1)],
-                "current_option": [names[place] for place in speed.argmax(axis=1)],
-                "pinned": False,
-                "waited_s": rng.choice([0.0, 60.0, 600.0], jobs),
-                "entity_used_s": 3600.0 * (np.arange(jobs) % 3),
-            },
-            index=ids,
-        )
         cluster = Cluster(dict(zip(names, gpus.tolist(), strict=True)), prices_per_gpu_hour=price)
+        table = _drawn(
+            rng, speed, gpus, rng.choice([1, 2], jobs), rng.uniform(1e3, 1e5, jobs)
+        ).set_axis(ids)
+        table.loc[ids[0], "running_on"] = names[int(speed[0].argmax())]
+        table["current_option"] = [names[place] for place in speed.argmax(axis=1)]
         return cls(pd.DataFrame(speed, index=ids, columns=names), table, cluster)
+
+    @classmethod
+    def of(
+        cls,
+        rng: np.random.Generator,
+        jobs: int,
+        workload: Workload | ElasticWorkload,
+        given: Cluster,
+    ) -> PolicyCase:
+        """Draw jobs of a workload, on its cluster; what it does not say of them is drawn as well.
+
+        Raises
+        ------
+        InputError
+            If it is of elastic jobs.
+        """
+        throughput_of: Any = getattr(workload, "throughput_of", None)
+        if throughput_of is None:
+            raise InputError(
+                "check_policy takes workloads of jobs of given sizes, not elastic ones."
+            )
+        lines = sorted(rng.permutation(len(workload.jobs))[:jobs].tolist())
+        names = [f"job-{i}" for i in range(len(lines))]
+        told = workload.jobs.iloc[lines].set_axis(names)
+        speed: pd.DataFrame = throughput_of(given).iloc[lines]
+        gpus = told["scale_factor"].to_numpy()
+        steps = told["total_steps"].to_numpy(dtype=float) / 1.5
+        drawn = _drawn(rng, speed.to_numpy(), given.counts, gpus, steps)
+        best = speed.idxmax(axis=1).tolist()
+        drawn = drawn.assign(current_option=best, running_on=[best[0], *[""] * (len(lines) - 1)])
+        facts = drawn.set_axis(names).drop(columns=told.columns, errors="ignore").join(told)
+        prices = {name: given.prices_per_gpu_hour.get(name, 1.0) for name in given.gpus}
+        cluster = replace(given, prices_per_gpu_hour=prices)
+        return cls(speed.set_axis(names), facts, cluster)
 
     def for_whole_decisions(self, policy: Policy) -> PolicyCase:
         """Add a soft resource, and GPUs for all jobs if they are needed."""
@@ -140,3 +153,43 @@ class PolicyCase:
             speed=pd.concat([self.speed] * times).set_axis(ids),
             jobs=pd.concat([self.jobs] * times).set_axis(ids),
         )
+
+
+def _drawn(
+    rng: np.random.Generator, speed: Floats, gpus: Ints, scale_factor: Ints, steps: Floats
+) -> pd.DataFrame:
+    """Draw every column of a jobs table, for jobs of these speeds; deadlines can all be met."""
+    jobs, types = speed.shape
+    elapsed_s = rng.uniform(0, 600, jobs)
+    slice_of_each = np.minimum(gpus / (jobs * scale_factor[:, None]), 1 / types)
+    pace = (speed * slice_of_each).sum(axis=1)
+    deadline_s = elapsed_s + steps / pace * rng.uniform(1.2, 4.0, jobs)
+    deadline_s[0] = np.nan
+    return pd.DataFrame(
+        {
+            "arrival_s": rng.uniform(0, 600, jobs),
+            "job_type": "a model",
+            "scale_factor": scale_factor,
+            "total_steps": steps * 1.5,
+            "steps_remaining": steps,
+            "weight": rng.choice([1.0, 2.0, 5.0], jobs),
+            "entity": rng.choice(["red", "blue"], jobs),
+            "deadline_s": deadline_s,
+            "time_limit_s": 2.0 * steps / speed.max(axis=1),
+            "duration_s": 1.5 * steps / speed.max(axis=1),
+            "recorded_start_s": 600.0,
+            "recorded_end_s": 7200.0,
+            "recorded_on": "",
+            "elapsed_s": elapsed_s,
+            "now_s": 7200.0,
+            "count": 1,
+            "isolated_elapsed_s": elapsed_s * rng.uniform(0.5, 1.5, jobs),
+            "network_priority": rng.choice([0.0, 0.2, 0.5, 1.0], jobs),
+            "reallocation_factor": 1 / (1 + np.arange(jobs) % 3),
+            "running_on": "",
+            "current_option": "",
+            "pinned": False,
+            "waited_s": rng.choice([0.0, 60.0, 600.0], jobs),
+            "entity_used_s": 3600.0 * (np.arange(jobs) % 3),
+        }
+    )
