@@ -11,7 +11,7 @@ import numpy as np
 from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -74,6 +74,8 @@ class JobTable:
         Jobs that have arrived and are not done, ascending, shape (active jobs,).
     entity_use
         Counts what entities use, for a policy that asks for ``entity_used_s``; else ``None``.
+    ids
+        What the workload calls the jobs, for messages; empty where nobody tells.
     """
 
     job_type: Sequence[str]
@@ -91,6 +93,7 @@ class JobTable:
     held_s: Floats
     active: Ints = field(default_factory=lambda: np.empty(0, dtype=np.intp))
     entity_use: EntityUse | None = field(default=None, repr=False)
+    ids: Sequence[Hashable] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         self._to_do = self.remaining.copy()

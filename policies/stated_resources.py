@@ -189,7 +189,7 @@ def _limits(policy: Policy, instance: Instance) -> list[_Limit]:
     p = Problem(instance)
     p.X.value = np.zeros(p.X.shape)
     stated = policy.constraints(p)
-    return [_limit(p, each, f"constraint {place}") for place, each in enumerate(stated)]
+    return [_limit(p, each, f"constraint {place}") for place, each in enumerate(stated, 1)]
 
 
 def _limit(p: Problem, constraint: cp.Constraint | bool, name: str) -> _Limit:

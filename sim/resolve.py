@@ -100,6 +100,7 @@ class Resolver(Resumable):
         self.changed = self._once = False
         self.asked = Solves(policy.label)
         self._own = OwnConstraints(policy, jobs, believed, self._columns, self._pose, constraints)
+        self.asked.why_none = self._own.why_none
         self._last_s, self._change_s = -np.inf, np.inf
         self._in_vain = 0
         self._standing: StandingClasses | None = None

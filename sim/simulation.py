@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 from apportion.annotations import checked
 from apportion.checks import file_path, seconds
 from apportion.cluster import Cluster
+from apportion.errors import SolveError
 from apportion.own_code import note_place
 from apportion.sim.about import AboutRun
 from apportion.sim.deciders import get_decider
@@ -19,6 +20,7 @@ from apportion.sim.own_mechanism import watched
 from apportion.sim.progress import Progress
 from apportion.sim.record import Record
 from apportion.sim.settings import settings_for
+from apportion.sim.solves.asked import Solves
 from apportion.threads import one_thread
 
 if TYPE_CHECKING:
@@ -156,7 +158,12 @@ def carried_out(
             check_resumes(parts.scheduler)
         columns = [*parts.columns, *iterations_on_links(about, parts.runtime)]
         record = Record(about, columns, progress)
-        run_jobs(about.truth, parts.scheduler, parts.runtime, record, snapshots)
+        try:
+            run_jobs(about.truth, parts.scheduler, parts.runtime, record, snapshots)
+        except SolveError as error:
+            why = parts.asked.why_none() if isinstance(parts.asked, Solves) else ""
+            error.args = (" ".join(filter(None, (str(error), why))),)
+            raise
         return record.run(decider.label, parts)
     except Exception as error:  # of a part of the user's, which gets a note of where it stands
         note_place(error)

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Compiled"]
 
+_LARGE = 1e6
+"""What bounds a variable on trial, to see whether nothing else does."""
 _SMALL = 1e-7
 """Relative distance of values, and part of the largest cost, that need no second look."""
 _ROUNDING, _CORNER = 0.1, 1e-7
@@ -128,7 +130,9 @@ class Compiled:
             raise SolveError(f"The problem is {point.status}, or {other} in other units.")
         if point.status == "unbounded":
             refuse_too_many_summands(self.declared, str(asked_by))
-            raise SolveError(f"The objective of {asked_by} is unbounded on this problem.")
+            free = " and ".join(map(repr, self._unbounded()))
+            why = f": nothing bounds its variable {free}" if free else ""
+            raise SolveError(f"The objective of {asked_by} is unbounded on this problem{why}.")
         raise InfeasibleError(
             f"No allocation meets the constraints of {asked_by}; these cannot hold together: "
             f"{', '.join(self._conflict())}."
@@ -164,6 +168,19 @@ class Compiled:
         if self.worse_by(reached) > 0:
             self.p.X.value = exact = X
         return exact
+
+    def _unbounded(self) -> list[str]:
+        """Names of the policy's own variables that make the objective finite if bounded."""
+        found = []
+        for name, own in self.p.variables.items():
+            bounded = [*self.declared.constraints, cp.abs(own.variable) <= _LARGE]
+            program = canonicalise(cp.Problem(self.declared.objective, bounded))
+            try:
+                status = optimise(equilibrate(program)[0]).status
+            except SolveError:
+                continue
+            found += [name] if status == "optimal" else []
+        return found or list(self.p.variables)
 
     def _conflict(self) -> list[str]:
         """Labels of constraints that cannot hold together, and none of which could be left out."""

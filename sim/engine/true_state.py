@@ -120,6 +120,7 @@ class TrueState(Resumable):
             cluster.accelerators,
             read_only(self.isolated_s),
             read_only(self.held_s),
+            ids=self.ids,
         )
         self._are_here(self.told.active)
         # Shares of equal gangs are equal, and found once for all jobs that come or go together.

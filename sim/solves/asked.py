@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     import numpy as np
     from numpy.typing import NDArray
@@ -61,6 +61,8 @@ class Solves(Resumable):
         Labels of constraints of the policy's own that are kept on average only.
     last
         What the policy answered last, if it has answered; not kept in snapshots.
+    why_none
+        Says what keeps jobs from running of which the policy can have none run; empty otherwise.
     """
 
     kept = ("count", "seconds", "uncertified", "on_average")
@@ -70,6 +72,7 @@ class Solves(Resumable):
         self.count, self.seconds, self.uncertified = 0, 0.0, 0
         self.on_average: set[str] = set()
         self.last: Answer | None = None
+        self.why_none: Callable[[], str] = str
 
     @contextmanager
     def at(self, now_s: float, jobs: int) -> Iterator[None]:

@@ -63,6 +63,7 @@ class OwnConstraints(Resumable):
     """
 
     kept = ("any",)
+    _none_at: float | None = None
 
     def __init__(
         self,
@@ -122,6 +123,7 @@ class OwnConstraints(Resumable):
         if self._kept == "exactly" or not states_constraints(self._policy):
             return None
         active, in_each = self._jobs.active, self._kept == "in each decision"
+        self._none_at = None
         stated = self._stated(now_s, active)
         self.on_average = {*stated.on_average, *(() if in_each else stated.stated)}
         self.any = in_each and bool(stated.stated)
@@ -130,6 +132,7 @@ class OwnConstraints(Resumable):
         if not in_each or not exceeded[runs][:, stated.capacity > 0].any():
             return None
         fits = runs & ~exceeded.any(axis=2)
+        self._none_at = None if fits.any() else now_s
         if self._lasting and self.next_change_s(now_s) == np.inf:
             for job in active[~fits.any(axis=1)].tolist():
                 self._check_ever(now_s, job)
@@ -175,13 +178,27 @@ class OwnConstraints(Resumable):
         only = np.searchsorted(jobs, pairs)
         return stated_resources(policy, posed, beside, only, known=self._of_each)
 
+    def why_none(self) -> str:
+        """Say what keeps the first active job away, if the last solve had room for none."""
+        job = self._jobs.active[:1].tolist()
+        if self._none_at is None or not job:
+            return ""
+        held = self._too_much(self._none_at, job[0])
+        return f"At {self._none_at:.0f} s there is no room for any. {held}" if held else ""
+
     def _check_ever(self, now_s: float, job: int) -> None:
         """Refuse a job that by itself is more than a constraint allows."""
+        held = self._too_much(now_s, job, "can never run")
+        if held:
+            raise InputError(held)
+
+    def _too_much(self, now_s: float, job: int, cannot: str = "cannot run") -> str:
+        """Say of a job which constraints it exceeds by itself, wherever it runs; else nothing."""
         alone = self._read(now_s, np.array([job], dtype=np.intp), NO_PAIRS)
         runs = self._jobs.speed[job] > 0
         exceeded, usage = alone.exceeded[0, runs], alone.usage[0, runs]
         if not exceeded.any(axis=1).all():
-            return
+            return ""
         least = np.where(exceeded, usage, np.inf).min(axis=0)
         each = zip(alone.names, alone.capacity, least, strict=True)
         why = [
@@ -190,7 +207,8 @@ class OwnConstraints(Resumable):
             if held < np.inf
         ]
         jobs = self._jobs
-        raise InputError(
-            f"Job {job} ({written(jobs.job_type[job])}, {jobs.scale[job]} GPUs) can never run: of "
+        called = written(jobs.ids[job]) if jobs.ids else f"{job}"
+        return (
+            f"Job {called} ({written(jobs.job_type[job])}, {jobs.scale[job]} GPUs) {cannot}: of "
             f"{self._policy!r} {'; '.join(why)}."
         )

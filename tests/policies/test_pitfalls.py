@@ -170,3 +170,20 @@ def test_policies_are_values() -> None:
     made: list[Policy] = [policy() for policy in BUILT_IN]
     assert made == [policy() for policy in BUILT_IN]
     assert len({repr(policy) for policy in made}) == len(made)
+
+
+class FreeLevel(Policy):
+    """Two variables of its own, of which the constraints forget one."""
+
+    name, source = "free_level", "a test"
+
+    def objective(self, p: Problem) -> cp.Maximize:
+        return cp.Maximize(p.total(p.throughput) + p.variable("level") - p.variable("excess"))
+
+    def constraints(self, p: Problem) -> list[cp.Constraint]:
+        return [p.variable("excess") >= p.total(p.time) - 1]
+
+
+def test_the_variable_that_nothing_bounds_is_named() -> None:
+    with pytest.raises(SolveError, match=r"nothing bounds its variable 'level'\.$"):
+        solve(FreeLevel(), SPEED, workers={"a100": 1, "h100": 1})

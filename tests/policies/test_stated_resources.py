@@ -107,7 +107,7 @@ def test_a_bound_on_a_user_is_one_whoever_is_there(jobs: int) -> None:
         return [((user * p.count) @ cp.sum(cp.multiply(p.gpus, p.X), axis=1) <= 0.5)]
 
     found = stated(states, jobs, users=[0, 1][:jobs])
-    assert found.stated == ("constraint 0",)
+    assert found.stated == ("constraint 1",)
     assert found.exceeded.any(axis=2).all()
 
 
@@ -115,7 +115,7 @@ def test_nobody_is_where_shares_are_said_to_be_0() -> None:
     found = stated(lambda p: [p.X[:, 1] == 0, -2 * p.X[0, 0] == 0])
     assert found.exceeded[:, 1].any(axis=1).all()
     assert found.exceeded[:, 0].any(axis=1).tolist() == [True, False, False]
-    assert stated(lambda p: [p.X[:, 1] <= 0]).on_average == ("constraint 0",)
+    assert stated(lambda p: [p.X[:, 1] <= 0]).on_average == ("constraint 1",)
 
 
 @pytest.mark.parametrize(

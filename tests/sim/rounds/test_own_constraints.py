@@ -113,8 +113,8 @@ def test_nobody_has_more_than_a_quota_of_a_type(seeds: range) -> None:
                 return float(job.scale_factor * (on == kind and job.entity == who))
 
             assert excess(run, held, most) <= HAIR, (seed, who, kind)
-        assert run.on_average == ("constraint 2", "floor")
-        assert run.summary()["kept_on_average"] == "constraint 2, floor"
+        assert run.on_average == ("constraint 3", "floor")
+        assert run.summary()["kept_on_average"] == "constraint 3, floor"
 
 
 @pytest.mark.parametrize("seeds", SEEDS)
@@ -198,21 +198,27 @@ def test_comparisons_and_sweeps_on_two_workers_keep_it(tmp_path: Path) -> None:
         mine = swept[swept["policy"] == policy.label]
         assert mine["mean_jct_s"].to_numpy() == pytest.approx(alone.summary()["mean_jct_s"])
     again = ap.compare(policies, load, cluster, out=tmp_path)  # read back
-    assert again["quotas"].on_average == ("constraint 2", "floor")
+    assert again["quotas"].on_average == ("constraint 3", "floor")
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "Kept on average, not in each round: quotas: constraint 2, floor." in page
-    assert swept["kept_on_average"].tolist() == ["", "constraint 2, floor"]
+    assert "Kept on average, not in each round: quotas: constraint 3, floor." in page
+    assert swept["kept_on_average"].tolist() == ["", "constraint 3, floor"]
 
 
 def test_what_cannot_be_kept_is_refused_in_words() -> None:
     load, cluster = drawn(3)
-    with pytest.raises(ap.InputError, match=r"Job 0 .* can never run: .* 'power' allows 40, of"):
+    with pytest.raises(ap.InputError, match=r"Job 'j0' .* can never run: .* 'power' allows 40, of"):
         ap.simulate(PowerCap((40.0,)), load, cluster)
+    hourly = PowerCap((40.0, 30.0))
+    one = replace(load, jobs=load.jobs.iloc[:1])
+    with pytest.raises(
+        ap.SolveError, match=r"no room for any. Job 'j0' .*'power' allows [34]0, of"
+    ):
+        ap.simulate(hourly, one, cluster)
     no_later = type("Now", (PowerCap,), {"next_change_s": lambda *_: 0.0})((900.0,))
     with pytest.raises(ap.InputError, match=r"next_change_s\(.*\) .* is 0.0; it must be a later"):
         ap.simulate(no_later, load, cluster)
     few = type("Few", (DallyRound,), {"constraints": lambda _, p: [cp.sum(p.time) <= 2]})()
-    with pytest.raises(ap.InputError, match=r"\(constraint 0\), which mechanism='leases' cannot"):
+    with pytest.raises(ap.InputError, match=r"\(constraint 1\), which mechanism='leases' cannot"):
         ap.simulate(few, ap.generate_rack_workload(jobs=3, seed=1), ap.Cluster.of_racks(2))
 
 
