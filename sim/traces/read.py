@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from apportion.annotations import checked
 from apportion.checks import choice, whole
 from apportion.checks import seed as check_seed
-from apportion.errors import InputError
+from apportion.errors import InputError, written
+from apportion.own_code import answered_by, note_place
 from apportion.registry import Registry
 from apportion.sim.traces import elasticflow, gavel, helios, jobs_csv, microsoft_itp, philly, sacct
 from apportion.sim.traces.assemble import ReadOptions
@@ -148,7 +149,7 @@ def read_workload(
     chosen = format or _format_of(file)
     _check_states(states, path, chosen)
     options = ReadOptions(speeds, seed, limit, reference, missing, states)
-    workload = TRACE_FORMATS[chosen].read(file, options)
+    workload = _read(chosen, file, options)
     if isinstance(throughputs, (str, Path)) and is_oracle(throughputs):
         split = read_split_oracle(throughputs)
         return replace(
@@ -157,6 +158,23 @@ def read_workload(
             unconsolidated=None if split.columns.empty else split,
         )
     return workload
+
+
+def _read(chosen: str, file: TextFile, options: ReadOptions) -> Workload:
+    """Read a file by a format, which may be one's own."""
+    reader = TRACE_FORMATS[chosen].read
+    try:
+        workload: Any = reader(file, options)
+    except Exception as error:  # of a reader of the user's, which gets a note of where it stands
+        note_place(error)
+        raise
+    if not hasattr(workload, "throughput_of"):
+        raise InputError(
+            f"The reader of the trace format {chosen!r} returns {written(workload)}; it must "
+            f"return a Workload.{answered_by(reader)}"
+        )
+    returned: Workload = workload
+    return returned
 
 
 def _check_states(states: Sequence[str] | None, path: str | Path, chosen: str) -> None:
@@ -196,7 +214,8 @@ def _format_of(file: TextFile) -> str:
         )
     raise InputError(
         f"Cannot tell the format of {file.path} from its first line {file.head[:80]!r}. A csv "
-        f"must name its columns, e.g. {', '.join(microsoft_itp.COLUMNS)}; or give format=, one of "
+        f"must name its columns: of jobs of your own at least {' and '.join(jobs_csv.COLUMNS)}, of "
+        f"traces e.g. {', '.join(microsoft_itp.COLUMNS)}; or give format=, one of "
         f"{', '.join(TRACE_FORMATS)}."
     )
 

@@ -8,6 +8,7 @@ import pytest
 
 from apportion.errors import InputError
 from apportion.sim.traces import TRACE_FORMATS, read_workload
+from apportion.sim.traces.read import TraceFormat
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,8 +41,29 @@ def test_a_format_is_told_by_its_columns_and_a_near_miss_is_explained(write: Wri
         InputError, match=r"no column 'num_gpu'. The nearest is 'gpu_num'.*'microsoft_itp'"
     ):
         read_workload(write("c.csv", "job_id,submission_time,duration,gpu_num", "a,0,5,1"))
-    with pytest.raises(InputError, match=r"Cannot tell the format .*'x,y'.*jobs, gavel"):
+    with pytest.raises(
+        InputError, match=r"Cannot tell .*'x,y'.*job_type and total_steps.*jobs, gavel"
+    ):
         read_workload(write("c.csv", "x,y", "1,2"))
+
+
+def test_readers_of_ones_own_return_a_workload(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def numbers(file: object, options: object) -> Any:
+        return 3
+
+    def breaks(file: object, options: object) -> Any:
+        raise KeyError("nothing")
+
+    trace = write("mine.csv", "first,second", "1,2")
+    monkeypatch.setitem(TRACE_FORMATS, "mine", TraceFormat("mine", ("first", "second"), numbers))
+    with pytest.raises(InputError, match=r"'mine' returns 3; .* a Workload. Answered by .*numbers"):
+        read_workload(trace)
+    monkeypatch.setitem(TRACE_FORMATS, "mine", TraceFormat("mine", ("first", "second"), breaks))
+    with pytest.raises(KeyError) as raised:
+        read_workload(trace)
+    assert "test_read.py" in raised.value.__notes__[0]
 
 
 def test_every_format_says_what_it_is() -> None:
