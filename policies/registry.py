@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields, is_dataclass
 from inspect import cleandoc
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -37,6 +37,9 @@ from apportion.policies.whole.remaining_time import Lyra, Optimus
 from apportion.policies.whole.rotations import Rotations
 from apportion.policies.whole.sia import Sia
 from apportion.registry import Registry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 __all__ = [
     "BUILT_IN",
@@ -150,15 +153,28 @@ def get_policy(policy: Policy | str, **options: Any) -> Policy:
             f"{as_policy(policy)}"
         )
     if found is None:
-        endings = " or ".join(_SUFFIXES)
-        shown = f"{', '.join(POLICIES)}; most of them also with {endings} at the end"
-        raise unknown_name("policy", policy, _names(), shown=shown)
+        raise unknown_policy(policy)
     options = meant | options
     valid: list[str] = [field.name for field in fields(found)] if is_dataclass(found) else []
     for option in options:
         if option not in valid:
             raise unknown_name(f"option of policy {base!r}", option, valid)
     return found(**options)
+
+
+def unknown_policy(name: str, schedulers: Iterable[str] = ()) -> InputError:
+    """Build the error for a name of no policy, and of none of `schedulers` where these do, too."""
+    also = list(schedulers)
+    shown = f"{', '.join(POLICIES)}; most of them also with {' or '.join(_SUFFIXES)} at the end"
+    shown += f"; schedulers: {', '.join(also)}" if also else ""
+    error = unknown_name("policy", name, [*_names(), *also], shown=shown)
+    base = name.partition("(")[0]
+    if base == name or not is_known(base):
+        return error
+    return InputError(
+        f"Unknown policy {name!r}. Options of a policy are given in Python: "
+        f"get_policy({base!r}, option=value)."
+    )
 
 
 def is_known(name: str) -> bool:

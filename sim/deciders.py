@@ -9,9 +9,9 @@ from apportion.errors import InputError, unknown_name
 from apportion.mechanism.decider import Decider
 from apportion.mechanism.deciders import DECIDERS, is_decider
 from apportion.mechanism.own import OwnScheduler
-from apportion.names import OTHER_SCHEDULER_NAMES, standard
+from apportion.names import OTHER_SCHEDULER_NAMES, is_scheduler_name, standard
 from apportion.policies import Policy, get_policy, policy_table
-from apportion.policies.registry import is_known
+from apportion.policies.registry import is_known, unknown_policy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -105,4 +105,6 @@ def _named(name: str) -> Any:
     near = difflib.get_close_matches(name, [*policy_table()["name"], *DECIDERS], n=1)
     if near and near[0] in DECIDERS:
         raise unknown_name("scheduler", name, DECIDERS)
+    if not is_known(name) and not is_scheduler_name(name):
+        raise unknown_policy(name, DECIDERS)
     return get_policy(name)

@@ -60,6 +60,7 @@ def mechanism_for(
     """
     told = {name: value for name, value in given.items() if value is not None}
     deciders = list(deciders)
+    usual = mechanism is None
     if mechanism is None:
         mechanism = ELASTIC if elastic else _usual(deciders, told)
     if isinstance(mechanism, type) and hasattr(mechanism, "parts"):
@@ -80,7 +81,7 @@ def mechanism_for(
     else:
         chosen = _named(mechanism_name(mechanism), told)
     if chosen.name in MECHANISMS.keys() - MECHANISMS.added():  # whom others take, they know
-        _check_who_decides(deciders, chosen.name)
+        _check_who_decides(deciders, chosen.name, usual=usual)
         _check_passed_over(deciders, chosen)
     if elastic is not None:
         check_elastic(chosen, elastic=elastic)
@@ -109,8 +110,10 @@ def _usual(deciders: Iterable[AnyDecider], told: Mapping[str, Any]) -> str:
     return "leases" if told.keys() & of_leases else "rounds"
 
 
-def _check_who_decides(deciders: Iterable[AnyDecider], mechanism: str) -> None:
-    """Refuse deciders that do not work by the mechanism."""
+def _check_who_decides(
+    deciders: Sequence[AnyDecider], mechanism: str, *, usual: bool = False
+) -> None:
+    """Refuse deciders that do not work by the mechanism, which may be the usual one of another."""
     for decider in deciders:
         manner = manner_of(decider)
         if mechanism in manner.works_by:
@@ -120,6 +123,13 @@ def _check_who_decides(deciders: Iterable[AnyDecider], mechanism: str) -> None:
                 f"{decider.label!r} does not decide in whole numbers; mechanism={mechanism!r} is "
                 f"for 'sia', 'pollux', 'deepboot', 'optimus', 'lyra', 'afs' and others that do, "
                 f"over elastic jobs."
+            )
+        others = [each for each in deciders if manner_of(each).works_by[0] == mechanism]
+        if usual and others:
+            raise InputError(
+                f"{decider.label!r} {manner.works_how}, and {others[0].label!r} "
+                f"{manner_of(others[0]).works_how}. One comparison has one mechanism: compare them "
+                f"apart."
             )
         raise InputError(
             f"{decider.label!r} {manner.works_how}; mechanism={mechanism!r} is for others. Leave "

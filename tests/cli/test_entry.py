@@ -135,3 +135,15 @@ def test_verbose_shows_where_an_error_came_from(
     assert "Traceback" not in brief
     assert "Traceback" in full.stderr
     assert full.stderr.splitlines()[-1] == brief.strip()
+
+
+def test_what_stands_in_a_call_of_python_is_not_written_as_an_option(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "jobs.csv").write_text("job_type,total_steps,scale_factor\nlidar,10,2\n")
+    (tmp_path / "speeds.csv").write_text("job_type,scale_factor,a100\nlidar,2,2\n")
+    words = ["--workload", str(tmp_path / "jobs.csv")]
+    words += ["--throughputs", str(tmp_path / "speeds.csv"), "--out", str(tmp_path)]
+    _, said = error_of(capsys, "compare", *words, "--policies", "dally", "--racks", "1")
+    assert "get_network('table1', cluster=cluster, profiles=...)" in said
+    assert "--network none" in said

@@ -94,6 +94,9 @@ def deciders_of(
                 if len(set(same)) > 1
                 else ""
             )
+            called = [name for name, each in zip(names, labels, strict=True) if each == label]
+            if all(isinstance(name, str) for name in called) and len({*called}) > 1:
+                hint = f" So {' and '.join(map(repr, called))} mean the same."
             raise InputError(f"The policy {label!r} is in the list twice.{hint}")
     return chosen
 

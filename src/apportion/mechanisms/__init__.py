@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from apportion.checks import choice
+from apportion.errors import InputError, written
 from apportion.mechanisms.gangs import Configurations, Iterations
 from apportion.mechanisms.shares import Exact, Leases, Queue, Rounds
 from apportion.registry import Registry
@@ -72,4 +73,9 @@ def mechanism_name(name: Any) -> str:
         If there is none of that name, with the nearest one.
     """
     name = _OLD_NAMES.get(name, name) if isinstance(name, str) else name
+    if isinstance(name, str) and "(" in name and name not in MECHANISMS:
+        raise InputError(
+            f"mechanism is {written(name)}; in Python its settings stand beside it, "
+            f"mechanism='rounds', round_seconds=600, or in a value, ap.Rounds(seconds=600)."
+        )
     return name if name in MECHANISMS else choice("mechanism", name, MECHANISMS)
