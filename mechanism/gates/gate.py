@@ -92,5 +92,8 @@ class Gate(Protocol):
         ...
 
     def decide(self, now_s: float, flow: Flow, links: LinksView) -> float:
-        """Return `START`, `HOLD`, or the time, seconds, at which to ask again."""
+        """Return `START`, `HOLD`, or the time, seconds, at which to ask again.
+
+        At a time that is not later than now it starts.
+        """
         ...

@@ -342,3 +342,16 @@ def test_any_number_of_threads_at_once_have_the_tables_of_one(
     alone = [table(call, 1, None) for call in range(min(threads, 6))]
     with ThreadPoolExecutor(threads) as pool:
         assert list(pool.map(beside, range(threads))) == [alone[k % 6] for k in range(threads)]
+
+
+def test_seeds_that_change_nothing_are_noted() -> None:
+    given = generate_workload(jobs=3, seed=4)
+    said = "all seeds give the same figures"
+    alike = sweep(["fifo"], given, "v100=2,k80=2", seeds=[0, 1], n_jobs=1)
+    assert alike.notes[-1].startswith(said)
+    assert alike.record()["notes"] == alike.notes
+    for told in ({"seeds": [0]}, {"seeds": [0, 1], "resample": True}):
+        varied = sweep(["fifo"], given, "v100=2,k80=2", n_jobs=1, **told)
+        assert not [note for note in varied.notes if note.startswith(said)]
+    drawn = sweep(["fifo"], {"jobs": 3, "jobs_per_hour": 9.0}, "v100=2,k80=2", seeds=[0, 1])
+    assert drawn.notes == list(drawn.plan.notes)

@@ -116,7 +116,7 @@ def _show(swept: Sweep, args: argparse.Namespace, seconds: float) -> None:
     for name, table in readable_tables(swept.summary()).items():
         print(f"\n{name}: means over seeds; lowest and highest mean JCT of a seed")
         print_summary(table)
-    for note in notes_on(swept.plan.notes, swept.plan.setup.settings):
+    for note in notes_on(swept.notes, swept.plan.setup.settings):
         print(f"Note: {note}")
     files = f"runs.{args.table_format}, summary.{args.table_format}, sweep.json, run.toml, {FILE}"
     print(f"Files: {files} in {args.out}")

@@ -27,6 +27,7 @@ __all__ = ["Sweep"]
 
 _LABEL = ["policy", "workload", "load", "seed"]
 _POINT = ["policy", "workload", "load"]
+_CLOCKS = ("policy_seconds", "wall_seconds")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -103,6 +104,24 @@ class Sweep:
             ]
         return pd.concat(parts, axis=1).reset_index()
 
+    @property
+    def notes(self) -> list[str]:
+        """What the plan says of the workloads, and whether the seeds made no difference."""
+        summary, notes = self.summary(), list(self.plan.notes)
+        suffix = "_lowest"
+        figures = [name.removesuffix(suffix) for name in summary.columns if name.endswith(suffix)]
+        same = all(
+            summary[f"{figure}{suffix}"].equals(summary[f"{figure}_highest"])
+            for figure in figures
+            if figure not in _CLOCKS
+        )
+        if same and (summary["seeds"] > 1).any() and not self.plan.setup.resample:
+            notes.append(
+                "all seeds give the same figures, as nothing here is drawn; resampling "
+                "(resample=True, --resample) draws the jobs anew for each"
+            )
+        return notes
+
     def plot(self, metric: str = "mean_jct_s") -> Figure:
         """Draw a figure of the summary against load: the mean, shaded from lowest to highest.
 
@@ -132,7 +151,7 @@ class Sweep:
             **varied,
             "resample": setup.resample,
             "sources": {name: plain(source.record()) for name, source in setup.sources.items()},
-            "notes": list(self.plan.notes),
+            "notes": self.notes,
             "cluster": plain(asdict(setup.cluster)),
             "settings": plain(setup.settings),
             "versions": versions(),
