@@ -40,7 +40,9 @@ class ReadOptions:
 def from_durations(
     file: TextFile, jobs: pd.DataFrame, options: ReadOptions, notes: Sequence[str] = ()
 ) -> Workload:
-    """Make a workload of jobs of which only arrival, duration and GPU count are known.
+    """Make a workload of jobs of which arrival, duration and GPU count are known.
+
+    Job types are drawn unless there is a column of them.
 
     Parameters
     ----------
@@ -64,22 +66,24 @@ def from_durations(
     jobs = _from_first_arrival(file, jobs[ran])
     throughputs = throughputs_for(jobs, options)
     speeds = reference_speeds(throughputs, options.reference)
+    drawn = "job_type" not in jobs
     known = jobs["scale_factor"].isin(speeds.index[speeds > 0].get_level_values(1))
+    if not drawn:
+        known = pd.Series(find_rows(jobs, throughputs) >= 0, index=jobs.index)
     jobs, dropped = _without_missing(jobs, known, options)
     jobs = jobs if options.limit is None else jobs.head(options.limit)
-    rng = np.random.default_rng(options.seed)
-    job_types = draw_job_types(jobs["scale_factor"], throughputs, options.reference, rng)
-    jobs = jobs.assign(job_type=job_types)
+    if drawn:
+        rng = np.random.default_rng(options.seed)
+        job_types = draw_job_types(jobs["scale_factor"], throughputs, options.reference, rng)
+        jobs = jobs.assign(job_type=job_types)
     recorded_on, jobs = _recorded_on(jobs, throughputs, options)
     where = ", ".join(dict.fromkeys(recorded_on))
-    notes += [
-        *dropped,
-        f"job types drawn at random, seed {options.seed}; durations taken as measured on {where}",
-    ]
+    how = f"job types drawn at random, seed {options.seed}; " if drawn else ""
+    notes += [*dropped, f"{how}durations taken as measured on {where}"]
     jobs.insert(1, "total_steps", jobs["duration_s"])  # seconds, until speeds are known
     notes += _most_at_once(jobs, recorded_on)
-    drawn = Workload(file.name, jobs, throughputs, tuple(notes), job_types_drawn=True)
-    return _in_steps(drawn, recorded_on)
+    timed = Workload(file.name, jobs, throughputs, tuple(notes), job_types_drawn=drawn)
+    return _in_steps(timed, recorded_on)
 
 
 def _recorded_on(

@@ -14,7 +14,7 @@ from apportion.errors import InputError
 from apportion.sim.traces.table import TraceTable, check_head, head_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from apportion.sim.traces.text import TextFile
 
@@ -47,6 +47,11 @@ class Log:
         out = out.reindex(here, fill_value=False) & ~here.isin(list(self._refused))
         self.say(out, f"left out because {why}")
         self.table = self.table.where(~out)
+
+    def rename(self, columns: Mapping[str, str]) -> None:
+        """Keep these columns only, and call them otherwise."""
+        rows = self.table.rows[list(columns)].rename(columns=columns)
+        self.table = replace(self.table, rows=rows)
 
     def say(self, which: pd.Series, what: str) -> None:
         """Tell of some lines what is assumed of them, if there are any."""

@@ -12,8 +12,18 @@ from apportion.checks import seed as check_seed
 from apportion.errors import InputError, written
 from apportion.own_code import answered_by, note_place
 from apportion.registry import Registry
-from apportion.sim.traces import elasticflow, gavel, helios, jobs_csv, microsoft_itp, philly, sacct
+from apportion.sim.traces import (
+    elasticflow,
+    gavel,
+    helios,
+    jobs_csv,
+    microsoft_itp,
+    philly,
+    sacct,
+    swf,
+)
 from apportion.sim.traces.assemble import ReadOptions
+from apportion.sim.traces.named_columns import read_named_columns
 from apportion.sim.traces.oracle import (
     is_oracle,
     read_pair_oracle,
@@ -24,7 +34,7 @@ from apportion.sim.traces.table import missing_column
 from apportion.sim.traces.text import read_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import pandas as pd
 
@@ -85,6 +95,7 @@ TRACE_FORMATS: Registry[TraceFormat] = Registry(
         "helios": TraceFormat(
             "SenseTime Helios", helios.COLUMNS, helios.read_helios, states=helios.STATES
         ),
+        "swf": TraceFormat("Standard Workload Format 2.2", (), swf.read_swf, knows=swf.is_swf),
         "sacct": TraceFormat(
             "Slurm's sacct --parsable2",
             sacct.COLUMNS,
@@ -109,6 +120,7 @@ def read_workload(
     reference: str = "v100",
     missing: Missing = "error",
     states: Sequence[str] | None = None,
+    columns: Mapping[str, str] | str | None = None,
 ) -> Workload:
     """Read a trace, or a csv of your own jobs.
 
@@ -133,6 +145,11 @@ def read_workload(
         What to do with jobs without throughputs: ``error``, or ``drop`` them and leave a note.
     states
         Helios and Slurm only: keep the jobs that ended so, e.g. ``["COMPLETED"]``; all by default.
+    columns
+        What the columns of any other csv mean: ``{"submit": "arrival_s", "runtime_min":
+        "duration_s", "n_gpus": "scale_factor"}``, or the same as text,
+        ``"submit=arrival_s,runtime_min=duration_s"``; see
+        `apportion.sim.traces.named_columns.read_named_columns`.
 
     Raises
     ------
@@ -146,10 +163,17 @@ def read_workload(
     limit = None if limit is None else whole("limit", limit, 1)
     file = read_text(path)
     speeds = None if throughputs is None else read_throughputs(throughputs)
-    chosen = format or _format_of(file)
-    _check_states(states, path, chosen)
     options = ReadOptions(speeds, seed, limit, reference, missing, states)
-    workload = _read(chosen, file, options)
+    if columns is None:
+        chosen = format or _format_of(file)
+        _check_states(states, path, chosen)
+        workload = _read(chosen, file, options)
+    else:
+        if format is not None or states is not None:
+            raise InputError(
+                "columns says what a csv of no known format means; leave out format and states."
+            )
+        workload = read_named_columns(file, options, columns)
     if isinstance(throughputs, (str, Path)) and is_oracle(throughputs):
         split = read_split_oracle(throughputs)
         return replace(
@@ -216,7 +240,8 @@ def _format_of(file: TextFile) -> str:
         f"Cannot tell the format of {file.path} from its first line {file.head[:80]!r}. A csv "
         f"must name its columns: of jobs of your own at least {' and '.join(jobs_csv.COLUMNS)}, of "
         f"traces e.g. {', '.join(microsoft_itp.COLUMNS)}; or give format=, one of "
-        f"{', '.join(TRACE_FORMATS)}."
+        f"{', '.join(TRACE_FORMATS)}; or say what its columns mean: "
+        f"columns='submit=arrival_s,runtime_min=duration_s' (--columns)."
     )
 
 

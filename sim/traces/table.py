@@ -116,12 +116,14 @@ class TraceTable:
         Texts in `unknown` and, if that is given, blank cells are NaN.
         """
         cells = self._cells(column)
-        times = pd.to_datetime(cells, format="ISO8601", errors="coerce", utc=True)
+        years = cells.where(cells.str.match(r"\d{4}").fillna(False).astype(bool))  # no -1
+        times = pd.to_datetime(years, format="ISO8601", errors="coerce", utc=True)
         wrong = times.isna()
         if unknown is not None:
             wrong &= ~(cells.isna() | cells.isin(unknown))
         self.refuse(cells, wrong, "a date-time such as 2017-10-03 13:45:00")
-        return (times - pd.Timestamp(0, tz="UTC")).dt.total_seconds()
+        times = times.dt.as_unit("us")
+        return (times - pd.Timestamp(0, unit="us", tz="UTC")).dt.total_seconds()
 
     def unique(self, column: str) -> pd.Series:
         """Return a column of texts in which none stands twice, e.g. of job ids."""

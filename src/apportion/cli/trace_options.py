@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["READING_OPTIONS", "add_trace", "reading_options", "refuse_reading_options"]
 
 READING_OPTIONS = (
-    *("throughputs", "profiles", "format", "limit", "reference", "missing", "states"),
+    *("throughputs", "profiles", "format", "limit", "reference", "missing", "states", "columns"),
 )
 
 
@@ -69,6 +69,12 @@ def add_trace(
         "--states",
         metavar="A,B,...",
         help="Helios, Slurm: only jobs that ended so, e.g. COMPLETED (default: all)",
+    )
+    add(
+        "--columns",
+        metavar="A=B,...",
+        help="what columns of another csv mean: submit=arrival_s,runtime_min=duration_s, "
+        "n_gpus=scale_factor; units _s, _min, _h, _d, or dates",
     )
     add(
         "--too-large",

@@ -1,0 +1,179 @@
+"""Any csv, by what its columns mean: ``submit=arrival_s,runtime_min=duration_s``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from apportion.errors import InputError, written
+from apportion.jobs import RECORDED_TIMES, column_named
+from apportion.sim.traces.assemble import from_durations, from_steps
+from apportion.sim.traces.jobs_csv import jobs_column
+from apportion.sim.traces.log import Log, read_log
+from apportion.sim.traces.slurm_times import NOT_KNOWN, seconds_of
+from apportion.sim.traces.table import missing_column
+
+if TYPE_CHECKING:
+    from apportion.sim.traces.assemble import ReadOptions
+    from apportion.sim.traces.text import TextFile
+    from apportion.sim.workload import Workload
+
+__all__ = ["meanings", "read_named_columns"]
+
+_UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_LENGTHS = ("duration_s", "time_limit_s", "deadline_s")
+_TIMES = ("arrival_s", *RECORDED_TIMES)
+_ENDING = re.compile(r"(.+)_(s|min|h|d)")
+
+
+def meanings(columns: Any) -> dict[str, tuple[str, float]]:
+    """Return what the columns of a csv mean, and how many seconds a unit of them has.
+
+    Parameters
+    ----------
+    columns
+        A mapping from the columns of the csv to those of a jobs table, ``job`` for the ids, and of
+        one's own; or a text, ``"submit=arrival_s,runtime_min=duration_s"``. Times are in the unit
+        by which either name ends: ``_s``, ``_min``, ``_h``, ``_d``.
+
+    Raises
+    ------
+    InputError
+        For what is neither, a misspelt column of the jobs table, one that is meant twice, and two
+        units for one column.
+    """
+    if isinstance(columns, str):
+        pairs = [each.partition("=")[::2] for each in columns.split(",") if each.strip()]
+        columns = {name.strip(): meant.strip() for name, meant in pairs}
+    if not isinstance(columns, Mapping) or not columns:
+        raise InputError(
+            f"columns is {written(columns)}; it must say what columns mean, such as "
+            f"'submit=arrival_s,runtime_min=duration_s'."
+        )
+    found: dict[str, tuple[str, float]] = {}
+    for name, meant in columns.items():
+        found[str(name)] = _meaning(str(name), str(meant))
+    targets = [target for target, _ in found.values()]
+    for target in targets:
+        if targets.count(target) > 1:
+            twice = " and ".join(name for name, (each, _) in found.items() if each == target)
+            raise InputError(f"columns: {twice} both mean {target!r}; leave out one of them.")
+    return found
+
+
+def read_named_columns(file: TextFile, options: ReadOptions, columns: Any) -> Workload:
+    """Read a csv whose columns mean what `columns` says; others are left out, and named in a note.
+
+    Times are numbers, or dates as in ISO 8601, without a zone UTC; lengths of time are numbers, or
+    as in ``1-12:30:00``. There must be an arrival, and a duration, or recorded start and end, or
+    job type and steps. Without GPUs (``scale_factor``) every job has one, and a note says so.
+    Lines that cannot be read are left out and told in the notes.
+
+    Raises
+    ------
+    InputError
+        As `meanings`; for a column that the csv does not have, and one that is missing.
+    """
+    meant = meanings(columns)
+    log = read_log(file, ",")
+    present = log.table.rows.columns
+    for name in meant:
+        if name not in present:
+            raise missing_column(file, name, present)
+    others = [name for name in present if name not in meant]
+    units = {target: seconds for target, seconds in meant.values()}
+    log.rename({name: target for name, (target, _) in meant.items()})
+    if "scale_factor" in units:
+        gpus = log.table.numbers("scale_factor", "a whole number >= 0 (GPUs)", whole=True)
+        log.leave_out(gpus == 0, "they have no GPU")
+    jobs = log.readable(_jobs(log, units))
+    notes = [f"columns that were not read: {', '.join(others)}"] if others else []
+    if "scale_factor" not in units:
+        notes.append("the log tells no GPUs: each job is taken to have one")
+    if jobs.empty:
+        raise log.nothing_left()
+    notes = [*log.notes(len(jobs)), *notes]
+    lines = jobs.index
+    jobs = jobs.set_index("job") if "job" in units else jobs.reset_index(drop=True)
+    if "total_steps" not in units:
+        return from_durations(file, jobs, options, notes)
+    jobs["arrival_s"] -= jobs["arrival_s"].min()
+    return from_steps(file, jobs, lines, options, notes)
+
+
+def _jobs(log: Log, units: Mapping[str, float]) -> pd.DataFrame:
+    """Return the columns by line, checked."""
+    jobs = {}
+    for name, seconds in units.items():
+        if name == "job":
+            jobs[name] = log.table.texts(name)
+            log.table.refuse(jobs[name], jobs[name].duplicated(), "an id of its own")
+        elif name in _TIMES:
+            jobs[name] = _time_s(log, name, seconds)
+        elif name in _LENGTHS:
+            jobs[name] = _length_s(log, name, seconds)
+        else:
+            jobs[name] = jobs_column(log.table, name)
+    if "arrival_s" not in jobs:
+        raise InputError("columns: nothing means arrival_s, such as 'submit=arrival_s'.")
+    for earlier, later in pairwise(_TIMES):
+        if earlier in jobs and later in jobs:
+            wrong = jobs[later] < jobs[earlier]
+            log.table.refuse(log.table.rows[later], wrong, f"at {earlier} or later")
+    if "duration_s" not in jobs and all(name in jobs for name in RECORDED_TIMES):
+        jobs["duration_s"] = jobs["recorded_end_s"] - jobs["recorded_start_s"]
+    if "duration_s" not in jobs and not {"job_type", "total_steps"} <= jobs.keys():
+        raise InputError(
+            "columns: nothing means duration_s, such as 'runtime_min=duration_s'; or give "
+            "recorded_start_s and recorded_end_s, or job_type and total_steps."
+        )
+    jobs.setdefault("scale_factor", pd.Series(1, index=log.table.rows.index))
+    if "duration_s" in jobs and "total_steps" not in jobs:
+        log.leave_out(~(jobs["duration_s"] > 0), "they never ran")
+    return pd.DataFrame(jobs)
+
+
+def _time_s(log: Log, name: str, seconds: float) -> pd.Series:
+    """Return a column of times: numbers, or dates."""
+    table, optional = log.table, name in RECORDED_TIMES
+    if _are_numbers(table.rows[name]):
+        return seconds * table.numbers(name, "a number >= 0", optional=optional)
+    return table.times(name, NOT_KNOWN if optional else None)
+
+
+def _length_s(log: Log, name: str, seconds: float) -> pd.Series:
+    """Return a column of lengths of time: numbers, or texts such as ``1-12:30:00``."""
+    cells = log.table.rows[name]
+    if _are_numbers(cells):
+        return seconds * log.table.numbers(name, "a number >= 0", optional=True)
+    length_s, wrong = seconds_of(cells)
+    log.table.refuse(cells, wrong, "a number, or a length of time such as 1-12:30:00")
+    return length_s
+
+
+def _are_numbers(cells: pd.Series) -> bool:
+    """Whether most cells are numbers: of dates with a typing error most are dates."""
+    known = cells.dropna()
+    return bool(pd.to_numeric(known, errors="coerce").notna().mean() >= 0.5) or known.empty
+
+
+def _meaning(name: str, meant: str) -> tuple[str, float]:
+    """Return the column of the jobs table, and how many seconds a unit has."""
+    target, unit = meant, None
+    ending = _ENDING.fullmatch(meant)
+    if ending and f"{ending[1]}_s" in (*_TIMES, *_LENGTHS):
+        target, unit = f"{ending[1]}_s", ending[2]
+    if target != "job":
+        column_named(target, f"meaning of column {name!r}:")
+    if target not in (*_TIMES, *_LENGTHS):
+        return target, 1.0
+    own = _ENDING.fullmatch(name)
+    if own is None or unit == own[2]:
+        return target, _UNITS[unit or "s"]
+    if unit not in (None, "s"):
+        raise InputError(f"columns: {name}={meant} names two units, {own[2]} and {unit}.")
+    return target, _UNITS[own[2]]

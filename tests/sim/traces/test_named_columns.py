@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import pytest
+
+import apportion as ap
+from apportion.cli.entry import main
+from apportion.errors import InputError
+from apportion.sim.job_types import job_types
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Write = Callable[..., Path]
+
+LINES = (
+    "id,came,runtime_min,gpus,team,note",
+    'a,2026-10-05T08:00:00+02:00,90,4,"red, blue",x',
+    "b,2026-10-05T06:30:00Z,30,1,green,y",
+)
+COLUMNS = {
+    "id": "job",
+    "came": "arrival_s",
+    "runtime_min": "duration_s",
+    "gpus": "scale_factor",
+    "team": "team",
+}
+
+
+def test_columns_mean_what_is_said_in_their_units(write: Write) -> None:
+    workload = ap.read_workload(write("own.csv", *LINES), columns=COLUMNS)
+    jobs = workload.jobs
+    assert jobs.index.tolist() == ["a", "b"]
+    assert jobs["arrival_s"].tolist() == [0, 1800]
+    assert jobs["duration_s"].tolist() == [5400, 1800]
+    assert jobs["scale_factor"].tolist() == [4, 1]
+    assert jobs["team"].tolist() == ["red, blue", "green"]
+    assert "columns that were not read: note" in workload.notes
+
+
+@pytest.mark.parametrize(
+    ("head", "cells", "columns", "seconds"),
+    [
+        ("t,took", "0,5", "t=arrival_s,took=duration_s", 5),
+        ("t,took_h", "0,5", "t=arrival_s,took_h=duration_s", 18000),
+        ("t,took", "0,5", "t=arrival_s,took=duration_h", 18000),
+        ("t,took_d", "0,0.5", "t=arrival_s,took_d=duration_d", 43200),
+        ("t,took", "0,1-02:00:00", "t=arrival_s,took=duration_s", 93600),
+        ("t,on,off", "0,5,9", "t=arrival_s,on=recorded_start_min,off=recorded_end_min", 240),
+    ],
+)
+def test_units_stand_behind_either_name(
+    write: Write, head: str, cells: str, columns: str, seconds: float
+) -> None:
+    workload = ap.read_workload(write("own.csv", head, cells), columns=columns)
+    assert workload.jobs["duration_s"].tolist() == [seconds]
+    assert "the log tells no GPUs: each job is taken to have one" in workload.notes
+
+
+def test_types_steps_and_recorded_times_are_read_where_they_are_told(write: Write) -> None:
+    kind = job_types().index[0]
+    head = "t,start,end,kind,gpu"
+    csv = write("own.csv", head, f"0,10,110,{kind},A100-SXM4-40GB", f"5,20,220,{kind},")
+    columns = "t=arrival_s,start=recorded_start_s,end=recorded_end_s,kind=job_type,gpu=recorded_on"
+    workload = ap.read_workload(csv, columns=columns)
+    assert workload.jobs["job_type"].tolist() == [kind, kind]
+    assert workload.jobs["recorded_on"].tolist() == ["a100", ""]
+    speeds = workload.throughput_of("a100=1,v100=1").to_numpy()
+    seconds = workload.jobs["total_steps"].to_numpy() / [speeds[0, 0], speeds[1, 1]]
+    assert seconds.tolist() == pytest.approx([100, 200])
+    run = ap.simulate("as_recorded", workload, "a100=1,v100=1")
+    assert run.summary()["mean_jct_s"] == pytest.approx((110 + 215) / 2)
+    steps = ap.read_workload(
+        write("s.csv", "t,kind,n", f"7,{kind},100"),
+        columns="t=arrival_min,kind=job_type,n=total_steps",
+    )
+    assert steps.jobs["total_steps"].tolist() == [100]
+
+
+def test_lines_that_cannot_be_read_are_left_out_and_told(write: Write) -> None:
+    bad = ("c,soon,5,1,red,x", "d,2026-10-05,x,1,red,x", "b,2026-10-05,5,1,r,x", "e,1", "f,,,,,")
+    lines = (*LINES, *bad, "g,2026-10-06,5,0,red,x", "h,2026-10-06,0,1,red,x")
+    workload = ap.read_workload(write("own.csv", *lines), columns=COLUMNS)
+    assert workload.jobs.index.tolist() == ["a", "b"]
+    assert workload.notes[0] == "9 lines read, 2 jobs"
+    assert sum(note.startswith("line ") for note in workload.notes) == 5
+    assert "left out because they have no GPU: 1 line (9)" in workload.notes
+    assert "left out because they never ran: 1 line (10)" in workload.notes
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"came": "arival_s"}, "meaning of column 'came': 'arival_s'. Did you mean 'arrival_s'"),
+        ({"cam": "arrival_s"}, r"no column 'cam'. The nearest is 'came'"),
+        ({"came": "arrival_s"}, "nothing means duration_s"),
+        ({"runtime_min": "duration_s"}, "nothing means arrival_s"),
+        ({"runtime_min": "duration_h"}, "runtime_min=duration_h names two units, min and h"),
+        ("came=arrival_s,id=arrival_s", "came and id both mean 'arrival_s'"),
+        ("", "it must say what columns mean"),
+        (3, "columns is 3"),
+        ("came", "column 'came'"),
+    ],
+)
+def test_meanings_that_cannot_be_are_refused(write: Write, columns: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        ap.read_workload(write("own.csv", *LINES), columns=columns)
+    with pytest.raises(InputError, match="leave out format and states"):
+        ap.read_workload(write("own.csv", *LINES), columns=COLUMNS, format="philly")
+
+
+def test_the_command_line_takes_them_and_repeats_them(write: Write, tmp_path: Path) -> None:
+    file, out = str(write("own.csv", *LINES)), tmp_path / "out"
+    columns = ",".join(f"{name}={meant}" for name, meant in COLUMNS.items())
+    words = ["--cluster", "v100=4", "--policies", "fifo", "--out", str(out)]
+    assert main(["compare", "--workload", file, "--columns", columns, *words]) == 0
+    first = pd.read_csv(out / "jobs.csv")
+    assert main(["compare", "--config", str(out / "run.toml"), "--out", str(out / "b")]) == 0
+    assert pd.read_csv(out / "b" / "jobs.csv")["jct_s"].tolist() == first["jct_s"].tolist()
