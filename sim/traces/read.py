@@ -18,6 +18,7 @@ from apportion.sim.traces import (
     helios,
     jobs_csv,
     microsoft_itp,
+    openb,
     philly,
     sacct,
     swf,
@@ -95,6 +96,7 @@ TRACE_FORMATS: Registry[TraceFormat] = Registry(
         "helios": TraceFormat(
             "SenseTime Helios", helios.COLUMNS, helios.read_helios, states=helios.STATES
         ),
+        "openb": TraceFormat("Alibaba openb, 2023", openb.COLUMNS, openb.read_openb),
         "swf": TraceFormat("Standard Workload Format 2.2", (), swf.read_swf, knows=swf.is_swf),
         "sacct": TraceFormat(
             "Slurm's sacct --parsable2",

@@ -68,7 +68,17 @@ def test_readers_of_ones_own_return_a_workload(
 
 def test_every_format_says_what_it_is() -> None:
     assert sorted(TRACE_FORMATS) == [
-        *("elasticflow", "gavel", "helios", "jobs", "microsoft_itp", "philly", "sacct", "swf")
+        *(
+            "elasticflow",
+            "gavel",
+            "helios",
+            "jobs",
+            "microsoft_itp",
+            "openb",
+            "philly",
+            "sacct",
+            "swf",
+        )
     ]
     assert all(trace.meaning for trace in TRACE_FORMATS.values())
 

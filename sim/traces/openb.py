@@ -1,0 +1,76 @@
+"""Pods of Alibaba's GPU cluster of 2023 (openb; Weng et al., USENIX ATC 2023): csv."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from apportion.sim.traces.assemble import from_durations
+from apportion.sim.traces.log import read_log
+
+if TYPE_CHECKING:
+    from apportion.sim.traces.assemble import ReadOptions
+    from apportion.sim.traces.text import TextFile
+    from apportion.sim.workload import Workload
+
+__all__ = ["COLUMNS", "read_openb"]
+
+COLUMNS = ("name", "num_gpu", "gpu_milli", "creation_time", "deletion_time", "scheduled_time")
+"""Columns that the csv must have; times in seconds from one origin."""
+
+_WHOLE = 1000
+
+
+def read_openb(file: TextFile, options: ReadOptions) -> Workload:
+    """Read pods; models are unknown, so job types are drawn.
+
+    A pod runs from ``scheduled_time`` to ``deletion_time``, and these are kept. GPUs are whole
+    here: a pod with a part of one (``gpu_milli`` below 1000) has it alone, and a note says how much
+    that adds. Pods without GPUs, and those that were never scheduled, are left out. Types that a
+    pod may have (``gpu_spec``, ``qos``) are kept as columns of one's own; on which it ran is not
+    told, so that durations are those on the reference.
+
+    Raises
+    ------
+    InputError
+        For a missing column, and a log without a pod that ran on a GPU.
+    """
+    log = read_log(file, ",")
+    gpus = log.table.numbers("num_gpu", "a whole number >= 0 (GPUs)", whole=True)
+    log.leave_out(gpus == 0, "they asked for no GPU")
+    start_s = log.table.numbers("scheduled_time", "a number >= 0 (seconds)", optional=True)
+    log.leave_out(start_s.isna(), "they were never scheduled")
+    part = log.table.numbers("gpu_milli", "a whole number >= 1", least=1, most=_WHOLE, whole=True)
+    names, end = log.table.texts("name"), log.table.texts("deletion_time")
+    arrival_s, end_s, start_s = (
+        log.table.numbers(name, "a number >= 0 (seconds)")
+        for name in ("creation_time", "deletion_time", "scheduled_time")
+    )
+    log.table.refuse(names, names.duplicated(), "a name of its own")
+    log.table.refuse(
+        log.table.texts("scheduled_time"), start_s < arrival_s, "creation_time or later"
+    )
+    log.table.refuse(end, end_s < start_s, "scheduled_time or later")
+    log.leave_out(end_s == start_s, "they never ran")
+    jobs = pd.DataFrame(
+        {
+            "job": names,
+            "arrival_s": arrival_s,
+            "duration_s": end_s - start_s,
+            "scale_factor": gpus[names.index],
+            "recorded_start_s": start_s,
+            "recorded_end_s": end_s,
+        }
+    )
+    for name in ("gpu_spec", "qos"):
+        if name in log.table.rows:
+            jobs[name] = log.table.texts(name, optional=True)
+    jobs = log.readable(jobs)
+    if jobs.empty:
+        raise log.nothing_left()
+    part = part[jobs.index]
+    added = jobs["scale_factor"] * jobs["duration_s"] * (1 - part / _WHOLE)
+    rounded = f"parts of GPUs taken for whole ones, {added.sum() / 3600:,.1f} GPU-hours more"
+    log.say(part < _WHOLE, rounded)
+    return from_durations(file, jobs.set_index("job"), options, log.notes(len(jobs)))
