@@ -42,7 +42,8 @@ __all__ = ["Resolver"]
 _PERIOD_S = 3600.0
 """Most time between two solves of a policy that depends on time, where nothing is said of it."""
 _PATIENCE = 100
-"""Solves in a row that give nobody any time, after which time by itself is taken to change none."""
+"""Solves in a row that give nobody any time, after which time by itself is taken to change none,
+but at the times that a policy names."""
 
 
 class Resolver(Resumable):
@@ -124,7 +125,7 @@ class Resolver(Resumable):
             due_s = self._last_s + self.resolve_seconds if self.asked.count else -np.inf
             return min(due_s, self._change_s)
         if not self.asked.count or self._in_vain >= _PATIENCE:
-            return np.inf
+            return self._change_s
         return min(self._last_s + max(self.resolve_every, self.resolve_seconds), self._change_s)
 
     @property

@@ -260,3 +260,19 @@ def test_the_time_is_told_under_solve() -> None:
     assert 200 * ap.solve(
         PowerCap((100.0, 300.0)), table, workers="a=2,b=2", jobs={"power_w": 200.0}
     ).X.to_numpy().sum() == pytest.approx(100)
+
+
+HOW: list[dict[str, Any]] = [
+    {},
+    {"mechanism": "leases", "network": "none"},
+    {"mechanism": "exact"},
+]
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_a_cap_that_rises_after_a_long_time_lets_jobs_in(how: dict[str, Any]) -> None:
+    load, cluster = drawn(3)
+    one = replace(load, jobs=load.jobs.iloc[:1])
+    shut = PowerCap((0.0,) * 150 + (1e6,) * 50)  # looked at 150 times, in vain
+    started_s = ap.simulate(shut, one, cluster, **how).jobs["start_s"].iloc[0]
+    assert 150 * 3600 <= started_s < 150 * 3600 + 360
