@@ -151,3 +151,19 @@ def test_slopes_of_the_least_cost_are_its_differences(seed: int) -> None:
     right = (least_cost(speed, price, demand + step) - here) / step
     np.testing.assert_allclose(low, left, atol=1e-6)
     np.testing.assert_allclose(high, right, atol=1e-6)
+
+
+def test_a_job_that_needs_next_to_nothing_is_no_error(bench: type[Bench]) -> None:
+    """Two need a share of time below all that counts: what is lost is said, and nothing raised."""
+    speed = np.array([[1e5], [1e-4], [1e5], [1e-4]])
+    columns = {"steps_remaining": np.array([400.0, 1e7, 400.0, 1e7])}
+    problem = bench(speed, np.ones(4), np.array([2.0]), np.ones(1), columns)
+    for policy in (Makespan(), MaxMinFairness()):
+        instance = problem.with_columns(weight=np.ones(4)).instance
+        found = solve_instance(policy, instance, partitions=2, seed=1)
+        assert found.status == ("optimal" if found.gap <= 1e-6 else "optimal_inaccurate")
+        assert np.isfinite(found.X).all()
+        assert (found.prices >= 0).all()
+    for seed in range(4):
+        makespan = solve_instance(Makespan(), problem.instance, partitions=2, seed=seed)
+        assert makespan.gap == pytest.approx(1 - 1e11 / makespan.objective, abs=1e-6)

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import sparse
 
-from apportion.errors import SolveError
-
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -21,6 +19,8 @@ __all__ = ["as_derivatives", "least_cost", "least_cost_slopes", "level_bound"]
 
 _BETWEEN = 1e-13
 """Relative distance of a level that can be paid for from one that cannot, at the end."""
+_ANY = 1e-290
+"""A level that can be had for nothing."""
 _KINK = 1e-9
 """Distance of a demand from an option's throughput, relative to the fastest, taken for none."""
 
@@ -39,15 +39,10 @@ def level_bound(levels: Levels, p: Problem, prices: Floats, reached: float) -> f
     prices
         Any prices >= 0, shape (resources,).
     reached
-        A level that can be reached.
-
-    Raises
-    ------
-    SolveError
-        If that is no level, as a job makes no steps at all.
+        A level that can be reached; any will do where that is none, as a job makes no steps at all.
     """
     if not (np.isfinite(reached) and reached > 0):
-        raise SolveError("Parts leave a job without any throughput.")
+        reached = _ANY if levels.maximised else 1 / _ANY
     instance, price = p.instance, _price_of_time(p, prices)
     worth = instance.worth(prices)
 
