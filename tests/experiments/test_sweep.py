@@ -350,7 +350,8 @@ def test_seeds_that_change_nothing_are_noted() -> None:
     alike = sweep(["fifo"], given, "v100=2,k80=2", seeds=[0, 1], n_jobs=1)
     assert alike.notes[-1].startswith(said)
     assert alike.record()["notes"] == alike.notes
-    for told in ({"seeds": [0]}, {"seeds": [0, 1], "resample": True}):
+    others: list[dict[str, Any]] = [{"seeds": [0]}, {"seeds": [0, 1], "resample": True}]
+    for told in others:
         varied = sweep(["fifo"], given, "v100=2,k80=2", n_jobs=1, **told)
         assert not [note for note in varied.notes if note.startswith(said)]
     drawn = sweep(["fifo"], {"jobs": 3, "jobs_per_hour": 9.0}, "v100=2,k80=2", seeds=[0, 1])

@@ -19,7 +19,7 @@ def levelled(used: np.ndarray, most: np.ndarray, gpus: float) -> np.ndarray:
 
     The sum of logarithms is largest where all that is given raises the lowest.
     """
-    low, high = 0.0, float((used + most).max())
+    low, high, level = 0.0, float((used + most).max()), 0.0
     if most.sum() <= gpus:
         return most
     for _ in range(200):

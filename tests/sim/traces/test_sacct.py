@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pytest
@@ -50,7 +50,7 @@ def line(
 def test_a_job_is_read_with_all_that_slurm_knows_of_it(write: Write) -> None:
     trace = write("sacct.txt", HEADER, line("7"), line("9", submit="00:05:00"))
     workload = ap.read_workload(trace)
-    job = workload.jobs.loc["7"]
+    job: Any = workload.jobs.loc["7"]
     assert workload.jobs.index.tolist() == ["7", "9"]
     assert job["scale_factor"] == 4
     assert job["duration_s"] == 3600
@@ -72,9 +72,9 @@ def test_steps_are_those_of_the_duration_on_the_type_that_ran(write: Write) -> N
     on = ["a100", "v100", "v100"]
     assert workload.jobs["recorded_on"].tolist() == ["a100", "v100", ""]
     for job, name in zip(workload.jobs.index, on, strict=True):
-        seconds = workload.jobs.loc[job, "total_steps"] / speeds.loc[job, name]
+        seconds: Any = workload.jobs["total_steps"][job] / speeds[name][job]
         assert seconds == pytest.approx(3600)
-    assert (speeds["h100"] > speeds["a100"]).all()
+    assert bool((speeds["h100"] > speeds["a100"]).all())
     assert any("durations taken as measured on a100, v100" in note for note in workload.notes)
     assert any(note.startswith("speeds on a100 are modelled") for note in workload.notes)
 
@@ -169,11 +169,11 @@ def test_states_can_be_chosen(write: Write) -> None:
 
 
 def test_fields_may_stand_in_any_order_and_lines_may_end_with_the_separator(write: Write) -> None:
-    cells = dict(zip(HEADER.split("|"), line("1").split("|"), strict=True))
+    cells: dict[str, str] = dict(zip(HEADER.split("|"), line("1").split("|"), strict=True))
     cells["ElapsedRaw"] = "3600"
     names = [name for name in reversed(cells) if name not in ("Elapsed", "ReqTRES", "QOS")]
     rows = ["|".join([*names, ""]), "|".join([*(cells[name] for name in names), ""])]
-    job = ap.read_workload(write("s.txt", *rows)).jobs.loc["1"]
+    job: Any = ap.read_workload(write("s.txt", *rows)).jobs.loc["1"]
     assert job["duration_s"] == 3600
     assert job["scale_factor"] == 4
 
