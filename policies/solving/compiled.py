@@ -10,6 +10,7 @@ import cvxpy as cp
 import numpy as np
 
 from apportion.errors import InfeasibleError, SolveError
+from apportion.policies.solution import ACCURATE
 from apportion.policies.solving.certificate import (
     Bounds,
     dual_bound,
@@ -245,11 +246,15 @@ class Compiled:
 
         A difference of sums of logarithms is relative as it is; their value may well be zero. So
         may that of any objective: what rounding leaves of it is compared with its smallest cost.
+        Where more than rounding is left of a linear one, it is the distance of the two values.
         """
         if self._sums_logarithms:
             return abs(value - other)
         plain = relative_gap(value, other)
-        return plain if plain <= _SMALL else relative_gap(value, other, self._unit(value, other))
+        if plain <= _SMALL:
+            return plain
+        rounding = relative_gap(value, other, self._unit(value, other))
+        return plain if rounding > ACCURATE and self.program.is_linear_program else rounding
 
     @cached_property
     def _sums_logarithms(self) -> bool:
