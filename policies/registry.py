@@ -177,9 +177,9 @@ def unknown_policy(name: str, schedulers: Iterable[str] = ()) -> InputError:
     )
 
 
-def is_known(name: str) -> bool:
-    """Tell whether a name, endings included, is known without a look at installed packages."""
-    return _without_suffixes(name)[0] in list(POLICIES)
+def is_known(name: str, *, installed: bool = False) -> bool:
+    """Tell whether a name, endings included, is known, at wish by a look at installed packages."""
+    return _without_suffixes(name)[0] in (POLICIES if installed else list(POLICIES))
 
 
 def policies_named(name: str) -> list[type[Policy]]:

@@ -105,6 +105,6 @@ def _named(name: str) -> Any:
     near = difflib.get_close_matches(name, [*policy_table()["name"], *DECIDERS], n=1)
     if near and near[0] in DECIDERS:
         raise unknown_name("scheduler", name, DECIDERS)
-    if not is_known(name) and not is_scheduler_name(name):
+    if not is_scheduler_name(name) and not is_known(name, installed=True):
         raise unknown_policy(name, DECIDERS)
     return get_policy(name)

@@ -73,7 +73,7 @@ def mechanism_name(name: Any) -> str:
         If there is none of that name, with the nearest one.
     """
     name = _OLD_NAMES.get(name, name) if isinstance(name, str) else name
-    if isinstance(name, str) and "(" in name and name not in MECHANISMS:
+    if isinstance(name, str) and name.endswith(")") and name not in MECHANISMS:
         raise InputError(
             f"mechanism is {written(name)}; in Python its settings stand beside it, "
             f"mechanism='rounds', round_seconds=600, or in a value, ap.Rounds(seconds=600)."

@@ -91,7 +91,7 @@ def check_policy(policy: Policy | str, *, seed: int = 0, on: On | None = None) -
 
 def _check_own_columns(policy: Policy, known: Iterable[str]) -> None:
     """Refuse a policy that reads what drawn problems do not have."""
-    own = sorted({*policy.columns} - {*known})
+    own = sorted({*policy.columns} - {*known, "order"})  # which is worked out of the arrivals
     if own:
         raise InputError(
             f"{policy!r} reads {', '.join(map(repr, own))} of the jobs table, which drawn problems "
