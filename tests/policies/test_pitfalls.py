@@ -61,7 +61,7 @@ def test_a_job_is_never_given_time_where_it_cannot_run() -> None:
     for name in NAMES:
         if name.startswith(("min_cost", "hierarchical")):
             continue
-        jobs = JOBS[["steps_remaining"]]
+        jobs = JOBS[["steps_remaining"]].assign(entity="one")
         allocation = solve(name, speed, workers={"a100": 1, "h100": 1}, jobs=jobs)
         assert allocation.X.loc["y", "h100"] == 0, name
 

@@ -60,6 +60,7 @@ def drawn(rng: np.random.Generator) -> ap.Workload:
         "arrival_s": np.sort(rng.uniform(0, 3000, count)),
         "total_steps": rate.max(axis=1) * rng.uniform(3e3, 2e4, count),
         "deadline_s": rng.uniform(2e4, 4e5, count),
+        "entity": [f"user {k % 2}" for k in range(count)],
     }
     jobs = pd.DataFrame(table)
     index = pd.MultiIndex.from_frame(jobs[["job_type", "scale_factor"]])
