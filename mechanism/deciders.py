@@ -10,6 +10,9 @@ import pandas as pd
 from apportion.errors import InputError, unknown_name
 from apportion.mechanism.batch import BatchScheduler
 from apportion.mechanism.batch.as_recorded import AsRecorded
+from apportion.mechanism.batch.kai import FairShareScheduler
+from apportion.mechanism.batch.kueue import QuotaScheduler
+from apportion.mechanism.batch.multifactor import MultifactorPriority
 from apportion.mechanism.elastic import AFS, OptimusGreedy, PolluxSearch, Tiresias
 from apportion.mechanism.offers.rules import (
     DelayScheduling,
@@ -89,6 +92,24 @@ _BUILT_IN = (
         "conservative backfilling (Mu'alem and Feitelson, IEEE TPDS 2001)",
         backfill="conservative",
     ),
+    BatchScheduler(
+        "minimum_completion_time",
+        "minimum completion time (Maheswaran et al., JPDC 1999): each job in turn where it is "
+        "done first",
+        backfill="conservative",
+        chooses="first_end",
+    ),
+    BatchScheduler(
+        "slurm",
+        "Slurm: priority/multifactor with the classic fair share, sched/backfill",
+        backfill="conservative",
+        depth=500,
+        order=MultifactorPriority(),
+    ),
+    QuotaScheduler("kueue", "Kueue: quotas of cluster queues, cohorts, preemption, fair sharing"),
+    FairShareScheduler(
+        "kai", "KAI scheduler: deserved quotas, fair shares by weight and past use, reclaim"
+    ),
     AsRecorded(),
     GatedScheduler("ada_srsf", f"{_WANG}, Algorithm 3"),
     *(GatedScheduler(f"srsf_{n}", f"{_WANG}, section 5", gate=f"at_most_{n}") for n in (1, 2, 3)),
@@ -152,11 +173,17 @@ def get_scheduler(scheduler: Any, **options: Any) -> Any:
         return scheduler
     parts = {name: options.get(name, getattr(scheduler, name)) for name in own}
     homes = {option: name for name, part in parts.items() for option in _fields(part)}
-    for option, value in options.items():
+    for option in options:
         if option not in own and option not in homes:
             raise unknown_name(f"option of scheduler {scheduler.name!r}", option, [*own, *homes])
-        if option not in own:
-            parts[homes[option]] = replace(parts[homes[option]], **{option: value})
+    for name, part in parts.items():  # at once, as options of a part may need each other
+        changed = {
+            option: value
+            for option, value in options.items()
+            if option not in own and homes[option] == name
+        }
+        if changed:
+            parts[name] = replace(part, **changed)
     return replace(scheduler, **parts)
 
 

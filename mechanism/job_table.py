@@ -205,6 +205,11 @@ class EntityUse(Resumable):
         Its fact ``entity`` says whose job it is. Without it every job is an entity of its own.
     half_life_s
         H, seconds; infinite forgets nothing.
+
+    Attributes
+    ----------
+    entity
+        Place of the entity of each job, shape (jobs,).
     """
 
     kept = ("_used", "_at_s")
@@ -213,9 +218,11 @@ class EntityUse(Resumable):
         self._jobs, self._rate = jobs, math.log(2.0) / half_life_s
         own = np.arange(jobs.jobs, dtype=np.intp)
         entity = jobs.facts.get("entity")
-        self._entity: Ints = own if entity is None else np.asarray(entity, dtype=np.intp)
-        self._used: Floats = np.zeros(int(self._entity.max(initial=-1)) + 1)
-        self._at_s = 0.0
+        self.entity: Ints = own if entity is None else np.asarray(entity, dtype=np.intp)
+        self._used: Floats = np.zeros(int(self.entity.max(initial=-1)) + 1)
+        # What the table tells of the time before is as of when it is asked for first.
+        self._used[self.entity] = jobs.facts.get("entity_used_s", 0.0)
+        self._at_s: float | None = None
 
     def add(self, ran: GangProgress, now_s: float, end_s: float) -> None:
         """Count what gangs held from `now_s` on, until `end_s` at most."""
@@ -225,13 +232,17 @@ class EntityUse(Resumable):
             held_s = (np.exp(-self._rate * since_s) - math.exp(-self._rate * (end_s - now_s))) / (
                 self._rate
             )
-        entity = self._entity[ran.gangs.job]
+        entity = self.entity[ran.gangs.job]
         new = np.bincount(entity, ran.gangs.gpus * held_s, self._used.size)
-        self._used, self._at_s = self._at(end_s) + new, end_s
+        if self._at_s is None:
+            self._at_s = now_s
+        self._used, self._at_s = self.by_entity(end_s) + new, end_s
 
     def now(self, now_s: float) -> Floats:
         """Return the GPU-seconds of the entity of each active job, shape (active jobs,)."""
-        return self._at(now_s)[self._entity[self._jobs.active]]
+        return self.by_entity(now_s)[self.entity[self._jobs.active]]
 
-    def _at(self, now_s: float) -> Floats:
-        return np.asarray(self._used * math.exp(-self._rate * (now_s - self._at_s)))
+    def by_entity(self, now_s: float) -> Floats:
+        """Return the GPU-seconds of every entity, shape (entities,)."""
+        since_s = 0.0 if self._at_s is None else now_s - self._at_s
+        return np.asarray(self._used * math.exp(-self._rate * since_s))

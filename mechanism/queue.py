@@ -79,7 +79,7 @@ class InQueue(Resumable):
         waits.
     """
 
-    kept = ("_devices",)
+    kept: tuple[str, ...] = ("_devices",)
 
     event_driven = True
 

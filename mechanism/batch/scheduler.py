@@ -10,9 +10,13 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from apportion.annotations import check_fields
+from apportion.checks import whole
+from apportion.errors import InputError
 from apportion.mechanism.batch.free_gpus import FreeGpus
 from apportion.mechanism.decider import Decider
+from apportion.mechanism.job_table import EntityUse
 from apportion.mechanism.queue import InQueue
+from apportion.ties import significant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,9 +24,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.mechanism.about import About
+    from apportion.mechanism.batch.multifactor import MultifactorPriority
     from apportion.mechanism.job_table import JobTable
 
     Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
 
 __all__ = ["BatchScheduler"]
 
@@ -32,11 +38,11 @@ _SAME_TIME = 1e-9
 
 @dataclass(frozen=True)
 class BatchScheduler(Decider):
-    """Jobs come first that were submitted first, and keep their GPUs until they are done.
+    """Jobs come in an order, by default that of arrival, and keep their GPUs until they are done.
 
-    A job starts on the fastest type on which its gang is free. Who may pass the first job that has
-    to wait, the head, is said by `backfill`; how long a job takes is what its user says
-    (``time_limit_s``), or, without that, what it takes.
+    A job starts on the fastest type on which its gang is free, unless `chooses` says otherwise. Who
+    may pass the first job that has to wait, the head, is said by `backfill`; how long a job takes
+    is what its user says (``time_limit_s``), or, without that, what it takes.
 
     Parameters
     ----------
@@ -48,9 +54,16 @@ class BatchScheduler(Decider):
         jobs that end by then, and jobs on GPUs that the head will not need (Lifka, 1995).
         ``"conservative"``: whoever delays nobody in front of it, as every job in the queue has a
         reservation, made in order, at the earliest time that is left.
+    chooses
+        On which type a job has its reservation: ``"first_start"``, that on which it can start
+        first, or ``"first_end"``, that on which it is expected to be done first: rather than start
+        on a slow type a job waits for a fast one. Under ``"conservative"`` only.
     depth
         So many waiting jobs have a reservation, at most, under ``"conservative"``; those behind
         them wait.
+    order
+        Says the priorities of jobs, which are worked out anew whenever a job arrives or is done;
+        ``None``: who was submitted first comes first.
     """
 
     works_by: ClassVar[tuple[str, ...]] = ("queue",)
@@ -59,10 +72,18 @@ class BatchScheduler(Decider):
     name: str
     source: str = ""
     backfill: Literal["none", "easy", "conservative"] = "none"
+    chooses: Literal["first_start", "first_end"] = "first_start"
     depth: int = 100
+    order: MultifactorPriority | None = None
 
     def __post_init__(self) -> None:
         check_fields(self)
+        whole("depth", self.depth, 1)
+        if self.chooses == "first_end" and self.backfill != "conservative":
+            raise InputError(
+                f"chooses='first_end' needs reservations, which backfill={self.backfill!r} does "
+                f"not make for every job; valid: backfill='conservative'."
+            )
 
     def make(self, about: About) -> InBatch:
         """Return what serves the jobs of a run."""
@@ -70,7 +91,9 @@ class BatchScheduler(Decider):
 
 
 class InBatch(InQueue):
-    """Serves the jobs of a run in order of arrival; see `InQueue`."""
+    """Serves the jobs of a run in its order; see `InQueue`."""
+
+    kept = (*InQueue.kept, "_use")
 
     def __init__(self, decider: BatchScheduler, about: About) -> None:
         super().__init__(decider, about)
@@ -79,12 +102,25 @@ class InBatch(InQueue):
         self._limit_s: Floats = np.asarray(limit_s, dtype=float)
         ways = {"none": _strictly, "easy": _easy, "conservative": _conservative}
         self._serves, self.depth = ways[decider.backfill], decider.depth
+        self.chooses = decider.chooses
+        self._order, self._use = decider.order, None
+        if self._order is not None:
+            self._use = jobs.entity_use = EntityUse(jobs, self._order.half_life_s)
 
     def _wanted(self, now_s: float) -> dict[int, int]:
         """Return the types of those that run, and of those that start now."""
         left = {job: kind for job, (kind, _) in self._devices.held.items()}
         running = {job: left[job] for job in self._jobs.active.tolist() if job in left}
         return running | dict(self._serves(_Queue(self, self._jobs, running, now_s)))
+
+    def waiting(self, running: dict[int, int], now_s: float) -> Ints:
+        """Return the active jobs that do not run, who comes first in front."""
+        active = self._jobs.active
+        waits = ~np.isin(active, np.array(list(running), dtype=np.intp))
+        if self._order is None or self._use is None:
+            return active[waits]
+        priority = self._order.of(self._jobs, self._use, now_s)[waits]
+        return active[waits][np.argsort(-priority, kind="stable")]
 
     def types(self, job: int) -> list[int]:
         """Return the types on which a job can run, the fastest first."""
@@ -104,12 +140,11 @@ class _Queue:
 
     def __init__(self, run: InBatch, jobs: JobTable, running: dict[int, int], now_s: float) -> None:
         self.now_s, self.types, self.seconds, self.depth = now_s, run.types, run.seconds, run.depth
-        self._scale, self._running = jobs.scale, running
+        self._scale, self._running, self.chooses = jobs.scale, running, run.chooses
         self.free = jobs.capacity.astype(int).tolist()
         for job, kind in running.items():
             self.free[kind] -= int(jobs.scale[job])
-        held = np.array(list(running), dtype=np.intp)
-        self._waiting = jobs.active[~np.isin(jobs.active, held)]
+        self._waiting = run.waiting(running, now_s)
 
     def waiting(self) -> Iterator[tuple[int, int]]:
         """Go through waiting jobs, in order, with their GPUs, while any GPU is free."""
@@ -175,17 +210,24 @@ def _easy(queue: _Queue) -> Iterator[tuple[int, int]]:
 
 
 def _conservative(queue: _Queue) -> Iterator[tuple[int, int]]:
-    """Give every job in turn the earliest start that is left, and start whose is now."""
+    """Give every job in turn the earliest start that is left, or end, and start whose is now.
+
+    A job that has outlived its limit may end at any moment: whoever is to follow it waits.
+    """
     later = queue.later()
     for job, gpus in islice(queue.waiting(), queue.depth):
         lengths_s = {kind: queue.seconds(job, kind) for kind in queue.types(job)}
         starts = [
             (later[kind].earliest_s(gpus, length_s), kind) for kind, length_s in lengths_s.items()
         ]
-        at_s, kind = min(starts, key=lambda each: each[0], default=(np.inf, -1))
+        if queue.chooses == "first_end":
+            starts.sort(key=lambda each: significant(each[0] + lengths_s[each[1]] - queue.now_s))
+        else:
+            starts.sort(key=lambda each: each[0])
+        at_s, kind = starts[0] if starts else (np.inf, -1)
         if at_s == np.inf:
             continue
         later[kind].take(at_s, lengths_s[kind], gpus)
-        if at_s <= queue.now_s:
+        if at_s <= queue.now_s and gpus <= queue.free[kind]:
             queue.free[kind] -= gpus
             yield job, kind

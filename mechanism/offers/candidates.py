@@ -89,9 +89,12 @@ def first_served(takers: Takers, now_s: float, waiting: WaitingJobs) -> Served |
     free = options & waiting.fits[positions]
     row = int(free.any(axis=1).argmax()) if positions.size > 1 else 0
     job, accepted = int(waiting.job[positions[row]]), free[row]
-    if not accepted.any():
+    tiers = accepted.nonzero()[0]
+    if not tiers.size:
         return None
-    kind = 0 if waiting.types == 1 else _fastest_type(waiting.records, job, accepted)
+    if waiting.types == 1:
+        return Served(job, int(tiers[0]), int(tiers[-1]))
+    kind = _fastest_type(waiting.records, job, accepted)
     tiers = accepted[kind * len(TIERS) : (kind + 1) * len(TIERS)].nonzero()[0]
     return Served(job, int(tiers[0]), int(tiers[-1]), kind)
 

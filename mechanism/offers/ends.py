@@ -69,9 +69,9 @@ class Ends:
 
     def pop(self, now_s: float, kind: End) -> list[int]:
         """Return the jobs whose end of a kind is due, and take their ends away."""
-        jobs = []
-        while self.due(now_s, kind):
-            jobs.append(heappop(self._heap)[2])
+        jobs, heap = [], self._heap
+        while self.next_s == now_s and heap[0][1] is kind:
+            jobs.append(heappop(heap)[2])
         return jobs
 
     def state(self) -> list[list[Any]]:

@@ -60,7 +60,7 @@ class Holders(Resumable):
 
     def at_work(self, end_s: list[float], now_s: float) -> list[int]:
         """Return the jobs whose leases end after now, ascending."""
-        return sorted(job for job in self._there if end_s[job] > now_s)
+        return sorted([job for job in self._there if end_s[job] > now_s])
 
     def change(self, duty_cycle: DutyCycles, kind: Ints, *, offered: bool) -> Decision:
         """Return who has GPUs from now on, by the type of each job, and forget what was new."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from apportion.mechanism.offers.racks import Racks
@@ -49,7 +50,7 @@ class Holdings:
         """Most GPUs that one gang can have free at each option, type by type."""
         return _behind_each_other([each.room for each in self.racks])
 
-    @property
+    @cached_property
     def room_of_all(self) -> Sequence[int]:
         """The same if all were free."""
         return _behind_each_other([each.room_of_all for each in self.racks])

@@ -110,6 +110,9 @@ class LeaseMechanism:
         self._takers = takers = candidates or scheduler.candidates()
         self._offering = Offering(takers, self.jobs, self._holdings, self.timers, self.size)
         self._on_types = OnTypes(self.placer.placings, self.jobs)
+        # Where a job that may migrate stayed: its GPUs, and what was free then; None if these are
+        # its best ones, whatever is free.
+        self._stayed: dict[int, tuple[Placement, bytes | None]] = {}
         self._keeping = Keeping(
             *(self.jobs, self._holdings, self._on_types, takers, self._offering.waiting),
             whatever_the_rule=scheduler.keep_placement,
@@ -268,11 +271,25 @@ class LeaseMechanism:
         moved: list[Lease] = []
         if not any(each.room.network for each in self.racks):
             return moved
+        remembers = len(self.racks) == 1  # on several types speeds that are learnt change it
         for job in jobs:
+            held = self.held[job]
+            before = self._stayed.get(job)
+            if before is not None and before[0] is held and before[1] is None:
+                continue
+            if self._on_types.is_at_best(job, held):
+                if remembers:
+                    self._stayed[job] = held, None
+                continue
             free = self._holdings.free_with(job)
-            if better := self._on_types.better_anywhere(job, free, self.held[job]):
+            now = held, free[0].tobytes()
+            if before == now:
+                continue
+            if better := self._on_types.better_anywhere(job, free, held):
                 self._holdings.give_back(job)
                 moved.append(self._offering.give(job, *better))
+            elif remembers:
+                self._stayed[job] = now
         return moved
 
     def take_over(self, past: Past) -> None:

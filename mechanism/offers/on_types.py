@@ -69,6 +69,21 @@ class OnTypes:
         placing = self._placings[int(self._jobs.kind[job])]
         return placing.better(free, model, gpus, widest, held)
 
+    def is_at_best(self, job: int, held: Placement) -> bool:
+        """Whether no GPUs of any type would be better than those a job holds, were all free."""
+        model, gpus = self._told.job_type[job], int(self._told.scale[job])
+        own = int(self._jobs.kind[job])
+        if self._placings[own].least_worth(model, gpus) < self._placings[own].worth(model, held):
+            return False
+        if len(self._placings) == 1:
+            return True
+        times = step_times(self._told.speed[job].tolist())
+        slowdowns = (placing.least_worth(model, gpus) for placing in self._placings)
+        return self._worth(model, times[own], own, held) <= min(
+            (significant(time * slowdown), tier)
+            for time, (slowdown, tier) in zip(times, slowdowns, strict=True)
+        )
+
     def better_anywhere(
         self, job: int, free: Sequence[Ints], held: Placement
     ) -> tuple[int, Placement] | None:
@@ -87,6 +102,8 @@ class OnTypes:
         own, best = int(self._jobs.kind[job]), None
         if found := self.better(job, free[own], NETWORK, held):
             best, held = (own, found), found
+        if len(self._placings) == 1:
+            return best
         times = step_times(self._told.speed[job].tolist())
         least = self._worth(model, times[own], own, held)
         for kind, placing in enumerate(self._placings):

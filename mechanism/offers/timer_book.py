@@ -58,6 +58,7 @@ class TimerBook:
         self._timers, self._lease_s = timers, lease_s
         self._machine, self._rack = gpus_per_machine, gpus_per_rack
         self._windows: dict[tuple[int, int], _Window] = {}
+        self._timer_s: dict[tuple[int, int], float] = {}
         check_memory("GPUs of one type", gpus, 200)
         self.waits_until_s: Floats = np.zeros((gpus + 1, len(TIERS)))
         self.machine_s, self.rack_s = self.waits_until_s[:, RACK], self.waits_until_s[:, NETWORK]
@@ -77,6 +78,7 @@ class TimerBook:
         window = self._windows.setdefault((tier, scale_factor), _Window())
         window.add(now_s, waited_s)
         window.forget(now_s - self._timers.history_s)
+        self._timer_s.pop((tier, scale_factor), None)
         self._settle(scale_factor)
 
     def state(self) -> list[list[Any]]:
@@ -92,14 +94,13 @@ class TimerBook:
             window = self._windows[tier, scale_factor] = _Window()
             for time_s, wait_s in zip(times_s, waits_s, strict=True):
                 window.add(time_s, wait_s)
+            self._timer_s.pop((tier, scale_factor), None)
             self._settle(scale_factor)
 
     def _settle(self, scale_factor: int) -> None:
         """Work out the timers of one size."""
-        machine_s, rack_s = (
-            self._timers.timer_s(tier, self.waits_s(tier, scale_factor), self._lease_s)
-            for tier in (MACHINE, RACK)
-        )
+        machine_s = self._after_waits_s(MACHINE, scale_factor)
+        rack_s = self._after_waits_s(RACK, scale_factor)
         if scale_factor > self._machine:
             known = self.waits_s(RACK, scale_factor).size > 0
             shorter = self._timers.rack_timer_when_oversize == "less_machine_timer" and not known
@@ -112,6 +113,15 @@ class TimerBook:
             rack_s = 0.0
         self.of_size[scale_factor] = machine_s, rack_s
         self.machine_s[scale_factor], self.rack_s[scale_factor] = machine_s, rack_s
+
+    def _after_waits_s(self, tier: int, scale_factor: int) -> float:
+        """Return the timer of a tier that follows from its waits alone, seconds."""
+        known = self._timer_s.get((tier, scale_factor))
+        if known is None:
+            waits_s = self.waits_s(tier, scale_factor)
+            known = self._timers.timer_s(tier, waits_s, self._lease_s)
+            self._timer_s[tier, scale_factor] = known
+        return known
 
 
 class _Window:

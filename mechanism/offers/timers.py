@@ -192,12 +192,23 @@ class AutoTunedTimers(Part):
 
     def _typical_s(self, waits_s: NDArray[np.float64]) -> float:
         """Mean and two standard deviations, which are 0 for a single wait."""
-        # Summed exactly: numpy adds up in an order that depends on the processor.
-        mean = math.fsum(waits_s.tolist()) / waits_s.size
+        # Summed exactly: numpy adds up in an order that depends on the processor. Most waits are
+        # none, where leases are renewed.
+        waited = waits_s[waits_s != 0]
+        mean = math.fsum(waited.tolist()) / waits_s.size
         if waits_s.size == 1:
             return mean
-        squares = math.fsum(np.square(waits_s - mean).tolist())
+        squares = math.fsum(
+            [*np.square(waited - mean).tolist(), *_times(mean * mean, waits_s.size - waited.size)]
+        )
         return mean + 2 * math.sqrt(squares / (waits_s.size - (not self.population_deviation)))
+
+
+def _times(value: float, count: int) -> tuple[float, float]:
+    """Return two numbers whose exact sum is a number, taken so often (less than 2**26 times)."""
+    fraction, exponent = math.frexp(value)
+    upper = math.ldexp(math.floor(fraction * 2**26), exponent - 26)
+    return upper * count, (value - upper) * count
 
 
 def get_timers(timers: Any) -> Timers | None:

@@ -74,6 +74,7 @@ class Placing:
         self._all, self.pace, self._best_fit = gpus, pace, BestFit()
         self._recipes: dict[tuple[str, int, int], list[_Recipe]] = {}
         self._simple: dict[tuple[str, int], list[tuple[int, _Recipe]]] = {}
+        self._alone: dict[tuple[int, int, int], Placement | None] = {}
         self._worths: dict[tuple[str, Placement], Worth] = {}
 
     def worth(self, model: str, placement: Placement) -> Worth:
@@ -102,13 +103,18 @@ class Placing:
 
     def least_slowdown(self, model: str, gpus: int) -> float:
         """Time of a step over its compute time where a gang is alone on the whole cluster."""
-        return self._ways(model, gpus, NETWORK)[0].worth[0]
+        return self.least_worth(model, gpus)[0]
+
+    def least_worth(self, model: str, gpus: int) -> Worth:
+        """Return the `worth` of the best placement on the whole cluster; infinite for none."""
+        ways = self._ways(model, gpus, NETWORK)
+        return ways[0].worth if ways else (math.inf, NETWORK)
 
     def best_alone(self, model: str, gpus: int, tier: int) -> Placement | None:
         """Return the best placement just at a tier, everything being free; None for none."""
         for way in self._ways(model, gpus, tier):
             if way.worth[1] == tier:
-                return next(self._realised(way, self._all, gpus), None)
+                return self._where_all_is_free(way, gpus)
         return None
 
     def fastest(self, free: Ints, model: str, gpus: int, widest: int) -> Placement | None:
@@ -145,7 +151,7 @@ class Placing:
             recipes = [way for widest, way in simple if widest <= tier]
             if tier >= NETWORK:
                 best = min((way.worth for way in recipes), default=(math.inf, 0))
-                finer = self._where_all_is_free(self._finer_kinds(gpus), model, gpus)
+                finer = self._judged(self._finer_kinds(gpus), model, gpus)
                 recipes += [way for way in finer if way.worth < best]
             known = self._recipes[model, gpus, tier] = sorted(recipes, key=lambda way: way.worth)
         return known
@@ -157,19 +163,23 @@ class Placing:
             known = self._simple[model, gpus] = [
                 (tier, way)
                 for tier in (MACHINE, RACK, NETWORK)
-                for way in self._where_all_is_free(self._kinds(tier), model, gpus)
+                for way in self._judged(self._kinds(tier), model, gpus)
             ]
         return known
 
-    def _where_all_is_free(
-        self, kinds: Iterable[tuple[int, int]], model: str, gpus: int
-    ) -> Iterator[_Recipe]:
+    def _judged(self, kinds: Iterable[tuple[int, int]], model: str, gpus: int) -> Iterator[_Recipe]:
         """Those of some ways that hold a gang, with their worth where everything is free."""
         for racks, machines in kinds:
-            way = _Recipe((0.0, 0), racks, machines)
-            placement = next(self._realised(way, self._all, gpus), None)
+            placement = self._where_all_is_free(_Recipe((0.0, 0), racks, machines), gpus)
             if placement is not None:
-                yield way._replace(worth=self.worth(model, placement))
+                yield _Recipe(self.worth(model, placement), racks, machines)
+
+    def _where_all_is_free(self, way: _Recipe, gpus: int) -> Placement | None:
+        """Where a gang of any model lies in one way, everything being free; None for nowhere."""
+        key = way.racks, way.machines, gpus
+        if key not in self._alone:
+            self._alone[key] = next(self._realised(way, self._all, gpus), None)
+        return self._alone[key]
 
     def _kinds(self, tier: int) -> Iterator[tuple[int, int]]:
         """Racks and machines of all ways just within a tier; ties are broken in this order."""

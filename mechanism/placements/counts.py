@@ -42,11 +42,8 @@ class BestFit:
 
     def several(self, free: Ints, gpus: int) -> dict[int, int]:
         """Empty the ones with most free GPUs until one holds the rest."""
-        if free.max() >= gpus:
-            return {self.one(free, gpus): gpus}
         left, taken = free.copy(), dict[int, int]()
-        while (most := int(left.max())) < gpus:
-            emptiest = int(left.argmax())
+        while (most := int(left[emptiest := int(left.argmax())])) < gpus:
             taken[emptiest] = most
             left[emptiest], gpus = 0, gpus - most
         return taken | {self.one(left, gpus): gpus}

@@ -142,3 +142,13 @@ def test_a_history_meant_for_a_smaller_cluster_is_shorter_on_a_larger_one() -> N
     )
     with pytest.raises(InputError, match="history_gpus is 0"):
         get_scheduler("dally", history_gpus=0)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_waits_of_nothing_count_as_if_each_were_summed(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    waits_s = rng.exponential(1e4, 200) * (rng.random(200) < rng.choice([0.0, 0.02, 0.5, 1.0]))
+    mean = math.fsum(waits_s) / 200
+    squares = math.fsum((each - mean) * (each - mean) for each in waits_s.tolist())
+    expected = mean + 2 * math.sqrt(squares / 199)
+    assert AutoTunedTimers().timer_s(0, waits_s, 60.0) == expected
