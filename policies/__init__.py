@@ -7,6 +7,7 @@
 `HierarchicalFairness`    entities share by weight, jobs within them
 `FairOverTime`            what entities have and have had comes out even
 `Cohort`                  quotas of entities first, what they leave is lent
+`PowerCapped`             max-min fairness under a cap on power
 `FIFO`                    first in, first out
 `ShortestJobFirst`        least time left first
 `MaxTotalThroughput`      most steps per second
@@ -44,6 +45,7 @@ Where the options are network tiers, `eligible` masks those that delay timers ke
 from apportion.annotations import open_doors
 from apportion.policies.allox import AlloX
 from apportion.policies.base import Policy
+from apportion.policies.capped.power import PowerCapped
 from apportion.policies.cost import MinCost, MinCostWithSLOs
 from apportion.policies.entities import Cohort, FairOverTime
 from apportion.policies.finish_time_fairness import FinishTimeFairness
@@ -116,6 +118,7 @@ __all__ = [
     "PairTable",
     "Policy",
     "Pollux",
+    "PowerCapped",
     "Problem",
     "ProportionalShare",
     "Resource",

@@ -91,6 +91,11 @@ class Policy(ABC):
 
     _built_in: ClassVar[bool]
     """Whether it comes with the package, whose tests look at what it states."""
+    _bounds_resources: ClassVar[bool] = False
+    """Of a policy of the package: whether its constraints bound what several jobs hold at once.
+
+    Those of one's own are always looked at for that.
+    """
 
     heterogeneity_aware: bool = True
     space_sharing: bool = False

@@ -96,6 +96,7 @@ class Cohort(Policy):
     name = "cohort"
     source = "cohorts of Kueue; over-quota of the KAI scheduler"
     columns = ("entity",)
+    _bounds_resources = True
 
     heterogeneity_aware: bool = True
     quotas: Mapping[str, float] = field(default_factory=dict, hash=False)

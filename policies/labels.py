@@ -46,6 +46,8 @@ __all__ = [
 
 def aligned(jobs: pd.DataFrame, ids: pd.Index) -> pd.DataFrame:
     """Return a jobs table in the order of a tensor; both must have the same jobs."""
+    if jobs.index.equals(ids):
+        return jobs
     for job in ids.difference(jobs.index, sort=False):
         raise unknown_name("job in the throughput tensor (not in the jobs table)", job, jobs.index)
     for job in jobs.index.difference(ids, sort=False):

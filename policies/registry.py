@@ -18,6 +18,7 @@ from apportion.names import (
 )
 from apportion.policies.allox import AlloX
 from apportion.policies.base import Policy
+from apportion.policies.capped.power import PowerCapped
 from apportion.policies.cost import MinCost, MinCostWithSLOs
 from apportion.policies.entities import Cohort, FairOverTime
 from apportion.policies.finish_time_fairness import FinishTimeFairness
@@ -60,6 +61,7 @@ BUILT_IN: tuple[type[Policy], ...] = (
     HierarchicalFairness,
     FairOverTime,
     Cohort,
+    PowerCapped,
     FIFO,
     ShortestJobFirst,
     MaxTotalThroughput,

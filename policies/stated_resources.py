@@ -38,8 +38,6 @@ __all__ = ["StatedResources", "stated_resources", "states_constraints"]
 
 _ROUNDING = 1e-12
 """Numbers of this part of the largest one beside them are its rounding errors."""
-_OVER_RESOURCES = frozenset({"cohort"})
-"""Policies of the package whose constraints are over what several jobs hold."""
 
 
 class StatedResources(NamedTuple):
@@ -73,7 +71,7 @@ class StatedResources(NamedTuple):
 
 def states_constraints(policy: Policy) -> bool:
     """Whether a policy has constraints of its own; few of the package's are over resources."""
-    told = not policy._built_in or policy.name in _OVER_RESOURCES
+    told = policy._bounds_resources or not policy._built_in
     return told and type(policy).constraints is not Policy.constraints
 
 

@@ -186,3 +186,12 @@ def test_quotas_of_entities_that_nobody_knows_are_refused() -> None:
         ap.solve(ap.Cohort(quotas={"vison": 3}), tensor, workers={"v100": 1}, jobs=jobs)
     with pytest.raises(ap.InputError, match="quotas of entity 'vision' is -1"):
         ap.Cohort(quotas={"vision": -1})
+
+
+def test_a_round_begins_with_what_entities_have_had() -> None:
+    speeds = pd.DataFrame({"v100": 1.0}, index=["a", "b"])
+    for used, first in (([0.0, 1e6], "a"), ([1e6, 0.0], "b")):
+        jobs = pd.DataFrame({"entity": ["x", "y"], "entity_used_s": used}, index=["a", "b"])
+        table = jobs.assign(steps_remaining=1e5, elapsed_s=[1e5, 2e5])
+        for decider in ("fair_over_time", "slurm"):
+            assert list(ap.solve_round(decider, speeds, "v100=1", jobs=table).running) == [first]

@@ -91,7 +91,7 @@ def demands(name: str, i: Instance) -> Callable[[float], Floats]:
     """Steps/s at a level of policies about the worst off job, from their definitions."""
     c, share = i.columns, i.throughput @ i.capacity / i.capacity.sum()
     gpus = c["scale_factor"]
-    if name == "max_min_fairness":
+    if name in ("max_min_fairness", "power_capped"):
         return lambda level: level * c["weight"] * share / gpus
     if name == "hierarchical_fairness":
         inside = np.array([c["weight"][c["entity"] == own].sum() for own in c["entity"]])
@@ -155,7 +155,7 @@ def bound(name: str, i: Instance, prices: Floats, reached: float) -> float:
     """Best objective that any allocation can have, by the prices alone."""
     cost = i.columns["scale_factor"][:, None] * prices
     worth = float(prices @ i.capacity)
-    if name in {*MERGED, "hierarchical_fairness"}:
+    if name in {*MERGED, "power_capped", "hierarchical_fairness"}:
         inverse = name in {"makespan", "finish_time_fairness"}
         slope = reached**-2 if inverse else 1.0
         level = best_level(i, prices * slope, demands(name, i), 1 / reached if inverse else reached)

@@ -64,6 +64,6 @@ def test_tables_and_reports_name_the_policies_in_doubt() -> None:
     assert legend.endswith(
         f"Not certified as optimal, solves: in_doubt {compared['in_doubt'].solves}."
     )
-    assert "Not certified as optimal" in summary_html(compared.summary())
+    assert "Not certified as optimal" in summary_html(compared)
     sure = ap.compare([Mine()], workload, gpus, n_jobs=1)
     assert "certified" not in human_table(sure.summary(), brief=True).legend
