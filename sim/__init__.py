@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from apportion.sim.drawn.resampling import resample
     from apportion.sim.elastic.generate import generate_elastic_workload
     from apportion.sim.elastic_workload import ElasticWorkload
+    from apportion.sim.floors.floor import floor
     from apportion.sim.inference.fewest import FewestGpus, fewest_gpus
     from apportion.sim.inference.serve import serve
     from apportion.sim.inference.serving import Serving
@@ -34,6 +35,7 @@ __all__ = [
     "ServingRun",
     "Workload",
     "fewest_gpus",
+    "floor",
     "generate_communicating_workload",
     "generate_contended_workload",
     "generate_elastic_workload",

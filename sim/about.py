@@ -11,7 +11,7 @@ from apportion.errors import InputError, written
 from apportion.mechanism.about import About
 from apportion.mechanism.job_table import read_only
 from apportion.mechanism.placement import Placer
-from apportion.mechanisms.settings import check_types_named, seconds_by_type
+from apportion.mechanisms.settings import SecondsByType, check_types_named, seconds_by_type
 from apportion.sim.beliefs.chosen import chosen_beliefs
 from apportion.sim.engine import Fluid, TableSpeeds, TrueState
 from apportion.sim.given_order import by_arrival_and_id, named_types, present_types
@@ -155,9 +155,7 @@ class AboutRun:
         """Of everything at random."""
         return int(self.settings["seed"])
 
-    def place(
-        self, placement: str = "consolidated", overheads: float | Mapping[str, float] = 0.0
-    ) -> About:
+    def place(self, placement: str = "consolidated", overheads: SecondsByType = 0.0) -> About:
         """Make the devices, which gangs get by a placement; the network counts from now on.
 
         Parameters
@@ -246,7 +244,7 @@ class AboutRun:
         kept = constraints
         return Resolver(policy, *times, self.jobs, believed, late_s=late_s, constraints=kept)
 
-    def lost_s(self, overheads: float | Mapping[str, float]) -> NDArray[np.float64]:
+    def lost_s(self, overheads: SecondsByType) -> NDArray[np.float64]:
         """Return what each job loses at a start, seconds, of what is said by job type."""
         name = "preemption_overhead_seconds"
         return np.array(seconds_by_type(name, overheads, self.jobs.job_type), dtype=float)

@@ -19,7 +19,17 @@ if TYPE_CHECKING:
     from apportion.mechanisms import Mechanism
     from apportion.sim.deciders import AnyDecider
 
-__all__ = ["ELASTIC", "SPEEDS", "check_elastic", "heeded_by", "mechanism_for", "settings_for"]
+__all__ = [
+    "ELASTIC",
+    "SPEEDS",
+    "check_elastic",
+    "check_heeded",
+    "heeded_by",
+    "heeds",
+    "mechanism_for",
+    "settings_for",
+    "usual_mechanism",
+]
 
 
 ELASTIC: Final = "configurations"
@@ -43,10 +53,7 @@ def mechanism_for(
     deciders
         Policies and schedulers that are to run, all by the same mechanism.
     mechanism
-        A value, or the name of one. None chooses ``"iterations"`` if a
-        scheduler has a gate, ``"queue"`` if there is a queue, ``"leases"`` if
-        there is a scheduler that offers GPUs, a policy that places gangs, a setting that only
-        leases heed, or a network, else ``"rounds"``.
+        A value, or the name of one. None chooses the `usual_mechanism` of the first decider.
     given
         Settings by name, for a mechanism that is no value. None says that it was not given.
     elastic
@@ -60,9 +67,9 @@ def mechanism_for(
     """
     told = {name: value for name, value in given.items() if value is not None}
     deciders = list(deciders)
-    usual = mechanism is None
     if mechanism is None:
-        mechanism = ELASTIC if elastic else _usual(deciders, told)
+        usual = [usual_mechanism(each, deciders, told) for each in deciders[:1]] or ["rounds"]
+        mechanism = ELASTIC if elastic else usual[0]
     if isinstance(mechanism, type) and hasattr(mechanism, "parts"):
         kind = mechanism.__name__
         raise InputError(f"mechanism is the class {kind}; write mechanism={kind}().")
@@ -81,7 +88,7 @@ def mechanism_for(
     else:
         chosen = _named(mechanism_name(mechanism), told)
     if chosen.name in MECHANISMS.keys() - MECHANISMS.added():  # whom others take, they know
-        _check_who_decides(deciders, chosen.name, usual=usual)
+        _check_who_decides(deciders, chosen.name)
         _check_passed_over(deciders, chosen)
     if elastic is not None:
         check_elastic(chosen, elastic=elastic)
@@ -93,27 +100,42 @@ def _named(name: str, told: Mapping[str, Any]) -> Any:
     kind = MECHANISMS[name]
     beside = left_to_run(kind, told)
     for setting in [each for each in told if each not in beside]:
-        _check_heeded(name, setting, told[setting])
+        check_heeded(setting, told[setting], [name])
     if not (isinstance(kind, type) and issubclass(kind, MechanismSettings)):
         return OwnMechanism(kind() if isinstance(kind, type) else kind, name, beside)
     made = kind.of(told)
     return OwnMechanism(made, name, beside) if beside else made
 
 
-def _usual(deciders: Iterable[AnyDecider], told: Mapping[str, Any]) -> str:
-    """Return the mechanism by which deciders work where none is named."""
-    ways = {manner_of(each).works_by[0] for each in deciders}
+def usual_mechanism(
+    decider: AnyDecider, beside: Iterable[AnyDecider], told: Mapping[str, Any]
+) -> str:
+    """Return the mechanism by which a decider works where none is named.
+
+    Whoever works in several ways works in that of those beside it, so that as many as can be are
+    compared under the same: ``"iterations"`` if one of them has a gate, ``"queue"`` if one is a
+    queue, ``"leases"`` if one offers GPUs or places gangs. A policy that is not drawn there works
+    by ``"leases"`` if there is a network, or a setting that only leases heed, else by ``"rounds"``.
+
+    Parameters
+    ----------
+    decider
+        A policy or a scheduler.
+    beside
+        All deciders of the comparison, with or without this one.
+    told
+        Settings by name that were given.
+    """
+    ways = {manner_of(each).works_by[0] for each in (decider, *beside)}
     for name in ("iterations", "queue", "leases"):
-        if name in ways:
+        if name in ways.intersection(manner_of(decider).works_by):
             return name
     of_leases = _names("leases") - _names("rounds") | {"network"}
     return "leases" if told.keys() & of_leases else "rounds"
 
 
-def _check_who_decides(
-    deciders: Sequence[AnyDecider], mechanism: str, *, usual: bool = False
-) -> None:
-    """Refuse deciders that do not work by the mechanism, which may be the usual one of another."""
+def _check_who_decides(deciders: Sequence[AnyDecider], mechanism: str) -> None:
+    """Refuse deciders that do not work by the mechanism."""
     for decider in deciders:
         manner = manner_of(decider)
         if mechanism in manner.works_by:
@@ -123,13 +145,6 @@ def _check_who_decides(
                 f"{decider.label!r} does not decide in whole numbers; mechanism={mechanism!r} is "
                 f"for 'sia', 'pollux', 'deepboot', 'optimus', 'lyra', 'afs' and others that do, "
                 f"over elastic jobs."
-            )
-        others = [each for each in deciders if manner_of(each).works_by[0] == mechanism]
-        if usual and others:
-            raise InputError(
-                f"{decider.label!r} {manner.works_how}, and {others[0].label!r} "
-                f"{manner_of(others[0]).works_how}. One comparison has one mechanism: compare them "
-                f"apart."
             )
         raise InputError(
             f"{decider.label!r} {manner.works_how}; mechanism={mechanism!r} is for others. Leave "
@@ -168,22 +183,29 @@ def _refuse_beside(mechanism: Any, told: Mapping[str, Any]) -> None:
         )
 
 
-def _check_heeded(mechanism: str, name: str, value: object) -> None:
-    """Refuse a setting that a mechanism would not look at."""
-    if name in _names(mechanism):
+def check_heeded(name: str, value: object, mechanisms: Iterable[str]) -> None:
+    """Refuse a setting that none of the mechanisms would look at; of what is told of speeds none.
+
+    Raises
+    ------
+    InputError
+        With the mechanisms that it is for, or for an unknown name with those that there are.
+    """
+    if name in _BELIEFS or any(name in _names(each) for each in mechanisms):
         return
     homes = [home for home in MECHANISMS if name in _names(home)]
     if not homes:
         each = (setting.name for kind in MECHANISMS.values() for setting in settings_of(kind))
         raise unknown_name("setting", name, list(dict.fromkeys(each)))
-    raise _does_nothing(name, value, homes, mechanism)
+    raise _does_nothing(name, value, homes, *mechanisms)
 
 
-def _does_nothing(name: str, value: object, homes: Iterable[str], mechanism: str) -> InputError:
+def _does_nothing(name: str, value: object, homes: Iterable[str], *mechanisms: str) -> InputError:
     """Return the error for a setting that only other mechanisms heed."""
     return InputError(
         f"{name}={value!r} is for the mechanism {' or '.join(map(repr, homes))}; it does nothing "
-        f"to {mechanism!r}, which is how this comparison or simulation runs. Leave it out."
+        f"to {' and '.join(map(repr, mechanisms))}, which is how this comparison or simulation "
+        f"runs. Leave it out."
     )
 
 
@@ -268,6 +290,14 @@ def check_elastic(mechanism: Any, *, elastic: bool) -> None:
             f"mechanism={mechanism.name!r} is for elastic jobs; make a workload of them by "
             f"generate_elastic_workload() or read_elastic_workload(path)."
         )
+
+
+def heeds(decider: AnyDecider, mechanism: str, name: str) -> bool:
+    """Whether a setting says something to a decider that works by a mechanism of the package."""
+    if name not in _BELIEFS:
+        return name == "seed" or name in _names(mechanism)
+    of = "tells_pairs" if name in _OF_PAIRS else "tells_speeds"
+    return manner_of(decider).asks_for_speeds and getattr(MECHANISMS[mechanism], of, False)
 
 
 def heeded_by(decider: AnyDecider, settings: Mapping[str, Any]) -> dict[str, Any]:

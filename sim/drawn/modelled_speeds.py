@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from apportion.checks import number
+from apportion.checks import mapping, number
 from apportion.cluster import ACCELERATORS, speed_ratios
-from apportion.errors import unknown_name
+from apportion.errors import InputError, unknown_name
 from apportion.sim.job_types import job_types
 
 if TYPE_CHECKING:
@@ -53,9 +53,11 @@ def with_modelled_speeds(
     Raises
     ------
     InputError
-        For a factor of a type that is not wanted, or that is no positive number.
+        For a factor of a type that is not wanted, or that is no positive number, and for factors
+        where no type of the throughputs is known.
     """
-    wanted, given = list(accelerators), dict(speed or {})
+    wanted = list(accelerators)
+    given = mapping("speed", {} if speed is None else speed, 'a mapping such as {"a100": 2.3}')
     for name, factor in given.items():
         if name not in wanted:
             raise unknown_name("accelerator in speed", name, wanted)
@@ -64,6 +66,12 @@ def with_modelled_speeds(
     known = [name for name in table.columns if name in ACCELERATORS and table[name].gt(0).any()]
     new = [name for name in wanted if name in given or name not in table.columns]
     new = [name for name in new if name in given or name in ACCELERATORS]
+    if given and not known:
+        raise InputError(
+            f"speed of {', '.join(map(repr, given))} is times that of a type of "
+            f"apportion.accelerators(), and the throughputs are of none, but of "
+            f"{', '.join(map(repr, table.columns))}; give a column of throughputs."
+        )
     if not new or not known:
         return workload
     reference = max(known, key=lambda name: ACCELERATORS[name].fp16)

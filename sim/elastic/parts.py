@@ -19,6 +19,7 @@ from apportion.mechanism.devices import Devices
 from apportion.mechanism.placement import Placer
 from apportion.mechanisms.restart_stages import stages_by_type
 from apportion.mechanisms.settings import OTHERS, seconds_by_type
+from apportion.mechanisms.start_costs import UNMEASURED_S
 from apportion.sim.about import Parts
 from apportion.sim.elastic.beside_requests import FluidBesideRequests, Speedups
 from apportion.sim.elastic.choices import choice_of
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RESCALE_S", "RESTART_S", "ElasticParts", "configurations", "elastic_parts"]
 
-RESTART_S, RESCALE_S = 30.0, 3.0
+RESTART_S, RESCALE_S = UNMEASURED_S, 3.0
 """Seconds of a restart, and for workers to form another ring, where nobody says otherwise."""
 
 

@@ -269,7 +269,7 @@ class Fluid(Resumable):
             needed_s = self._lost_s + work_s
         if self._tick_s:
             # However little there is to do: nothing begins and is done in one instant.
-            needed_s = np.maximum(np.round(needed_s / self._tick_s), 1.0) * self._tick_s
+            needed_s = np.maximum(np.rint(needed_s / self._tick_s), 1.0) * self._tick_s
         return needed_s
 
     def _worked(self, now_s: float, passed_s: float, lines: int) -> Floats:

@@ -138,10 +138,10 @@ def run(
             if decision is not None:
                 runtime.apply(now_s, decision)
                 record.changed(now_s, decision)
-            length_s = scheduler.valid_for_s(now_s)
-            until_s = min(scheduler.unchanged_until_s(now_s), truth.next_arrival_s)
+            length_s, arrival_s = scheduler.valid_for_s(now_s), truth.next_arrival_s
+            until_s = min(scheduler.unchanged_until_s(now_s), arrival_s)
             if scheduler.event_driven:
-                length_s = min(length_s, truth.next_arrival_s - now_s)
+                length_s = min(length_s, arrival_s - now_s)
             stretch.under_way = length_s, until_s, truth.active.size
         length_s, until_s, active = stretch.under_way
         over = runtime.run(now_s, length_s, until_s, to_completion=scheduler.event_driven)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.optimize import nnls, root_scalar
 
+from apportion.checks import listed
 from apportion.errors import InputError, unknown_name
 from apportion.sim.network.analytic import AnalyticNetwork
 from apportion.sim.network.collectives import COLLECTIVES
@@ -119,11 +120,14 @@ def calibrate_groups(
     InputError
         As `calibrate`, naming the group.
     """
+    by = listed("by", by, "a list of columns to group by")
+    if not by:
+        raise InputError("by is empty; it must be a list of columns to group by.")
     missing = [column for column in by if column not in points.columns]
     if missing:
         raise InputError(f"The points have no column {missing[0]!r} to group by.")
     fits: dict[tuple[object, ...], AlphaBeta] = {}
-    for group, rows in points.groupby(list(by), sort=True):
+    for group, rows in points.groupby(by, sort=True):
         try:
             fits[tuple(group)] = calibrate(rows, collective=collective)
         except InputError as error:

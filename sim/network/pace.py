@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -39,8 +40,10 @@ def pace_of(network: NetworkModel) -> Pace:
     if links is not None:
         return links  # type: ignore[no-any-return]
 
+    shape = lru_cache(maxsize=10_000)(shape_of_placement)
+
     def slowdown(model: str, placement: Placement) -> float:
-        return 1 + network.overhead(model, shape_of_placement(placement))
+        return 1 + network.overhead(model, shape(placement))
 
     return slowdown
 
@@ -55,10 +58,12 @@ def least_slowdowns(workload: Workload, placings: Sequence[Placing]) -> Floats:
 
     Where a gang can be on several types, on that on which it is slowed least.
     """
-    gangs = zip(
-        workload.jobs["job_type"].tolist(), workload.jobs["scale_factor"].tolist(), strict=True
-    )
-    return np.array([min(min(each.slowdowns(*gang)) for each in placings) for gang in gangs])
+    jobs = workload.jobs
+    gangs = list(zip(jobs["job_type"].tolist(), jobs["scale_factor"].tolist(), strict=True))
+    least = {
+        gang: min(min(each.slowdowns(*gang)) for each in placings) for gang in dict.fromkeys(gangs)
+    }
+    return np.array([least[gang] for gang in gangs])
 
 
 def network_beside(placement: str, network: MemoizedNetwork | None) -> MemoizedNetwork | None:

@@ -33,11 +33,11 @@ def canonical_shape(racks: Iterable[Iterable[int]]) -> Shape:
     InputError
         If a count is not a whole number >= 0, or the gang has no GPU at all.
     """
-    racks = [list(rack) for rack in racks]
-    counts = [sorted(map(_count, rack), reverse=True) for rack in racks]
+    given = [list(rack) for rack in racks]
+    counts = [sorted(_counts(rack), reverse=True) for rack in given]
     used = [tuple(filter(None, rack)) for rack in counts if any(rack)]
     if not used:
-        raise InputError(f"The shape {racks} has no GPU; a gang has at least one.")
+        raise InputError(f"The shape {given} has no GPU; a gang has at least one.")
     return tuple(sorted(used, key=lambda rack: (sum(rack), len(rack), rack), reverse=True))
 
 
@@ -77,6 +77,13 @@ def gpus_of(shape: Shape) -> int:
 def machines_of(shape: Shape) -> int:
     """Machines that the gang uses."""
     return sum(map(len, shape))
+
+
+def _counts(rack: list[int]) -> list[int]:
+    """Check the GPUs of a gang in the machines of a rack."""
+    if {*map(type, rack)} == {int} and min(rack) >= 0:
+        return rack  # as nearly always
+    return [_count(value) for value in rack]
 
 
 def _count(value: object) -> int:

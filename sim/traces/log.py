@@ -33,9 +33,12 @@ class Log:
     ----------
     table
         All lines; takes down what is wrong with them.
+    unit
+        What the numbers of the rows count, "line" or "item".
     """
 
-    def __init__(self, table: TraceTable) -> None:
+    def __init__(self, table: TraceTable, unit: str = "line") -> None:
+        self._unit = unit
         self._refused: dict[int, str] = {} if table.refused is None else table.refused
         self.table = replace(table, refused=self._refused)
         self._lines = len(table.rows) + len(self._refused)
@@ -56,7 +59,7 @@ class Log:
     def say(self, which: pd.Series, what: str) -> None:
         """Tell of some lines what is assumed of them, if there are any."""
         if which.any():
-            self._notes.append(f"{what}: {_lines(which.index[which].tolist())}")
+            self._notes.append(f"{what}: {self._lines_of(which.index[which])}")
 
     def readable(self, jobs: pd.DataFrame) -> pd.DataFrame:
         """Return the rows of lines that are still there and have nothing wrong with them."""
@@ -65,17 +68,26 @@ class Log:
 
     def notes(self, jobs: int) -> list[str]:
         """Return what was read, left out and assumed, when so many jobs are left."""
-        first = f"{_count(self._lines, 'line')} read, {_count(jobs, 'job')}"
+        first = f"{_count(self._lines, self._unit)} read, {_count(jobs, 'job')}"
         malformed = sorted(self._refused.items())
-        shown = [f"line {line} left out: {why}" for line, why in malformed[:_MALFORMED_SHOWN]]
+        shown = [
+            f"{self._unit} {line} left out: {why}" for line, why in malformed[:_MALFORMED_SHOWN]
+        ]
         more = [line for line, _ in malformed[_MALFORMED_SHOWN:]]
-        rest = [f"left out because they are malformed, too: {_lines(more)}"] if more else []
+        rest = [f"left out because they are malformed, too: {self._lines_of(more)}"] if more else []
         return [first, *self._notes, *shown, *rest]
 
     def nothing_left(self) -> InputError:
         """Build the error for a log without a job that can be used."""
         told = "; ".join(note.rstrip(".") for note in self.notes(0)[:4])
         return InputError(f"{self.table.file.path} holds no job that ran on a GPU: {told}.")
+
+    def _lines_of(self, lines: Iterable[int]) -> str:
+        """Count lines, and name the first ones."""
+        every = list(lines)
+        shown = ", ".join(map(str, every[:_LINES_SHOWN]))
+        more = ", ..." * (len(every) > _LINES_SHOWN)
+        return f"{_count(len(every), self._unit)} ({shown}{more})"
 
 
 def read_log(
@@ -149,14 +161,6 @@ def _cells(
             with suppress(csv.Error):  # as it stands it has another number of cells
                 cells = next(csv.reader([text], skipinitialspace=True))
         yield line, [each.strip() for each in cells]
-
-
-def _lines(lines: Iterable[int]) -> str:
-    """Count lines, and name the first ones."""
-    every = list(lines)
-    shown = ", ".join(map(str, every[:_LINES_SHOWN]))
-    more = ", ..." * (len(every) > _LINES_SHOWN)
-    return f"{_count(len(every), 'line')} ({shown}{more})"
 
 
 def _count(count: int, what: str) -> str:

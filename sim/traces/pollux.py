@@ -17,6 +17,7 @@ from apportion.estimators.goodput import (
     MeasuredSteps,
     MeasuredTraining,
 )
+from apportion.mechanisms.start_costs import RESTART_S
 from apportion.sim.elastic_files import FILE_COLUMNS
 from apportion.sim.elastic_workload import ElasticWorkload
 from apportion.sim.traces.jobs_csv import jobs_column
@@ -38,12 +39,15 @@ POLLUX_LOCAL_BATCHES: Mapping[str, int] = MappingProxyType({"yolov3": 8})
 
 DEEPBOOT_RESTART_S: Mapping[str, tuple[float, float]] = MappingProxyType(
     {
-        "bert": (103.0, 5.0),
-        "imagenet": (35.0, 3.0),
-        "yolov3": (26.0, 3.0),
-        "ncf": (25.0, 2.0),
-        "cifar10": (24.0, 3.0),
-        "deepspeech2": (18.0, 1.0),
+        name: (RESTART_S[name], rescale_s)
+        for name, rescale_s in {
+            "bert": 5.0,
+            "imagenet": 3.0,
+            "yolov3": 3.0,
+            "ncf": 2.0,
+            "cifar10": 3.0,
+            "deepspeech2": 1.0,
+        }.items()
     }
 )
 """Seconds of a restart, and of the forming of another ring under AFE, that DeepBoot measured."""

@@ -17,9 +17,11 @@ from apportion.sim.traces import (
     gavel,
     helios,
     jobs_csv,
+    kueue,
     microsoft_itp,
     openb,
     philly,
+    philly_log,
     sacct,
     swf,
 )
@@ -97,6 +99,16 @@ TRACE_FORMATS: Registry[TraceFormat] = Registry(
             "SenseTime Helios", helios.COLUMNS, helios.read_helios, states=helios.STATES
         ),
         "openb": TraceFormat("Alibaba openb, 2023", openb.COLUMNS, openb.read_openb),
+        "philly_log": TraceFormat(
+            "Microsoft Philly, cluster_job_log (JSON)",
+            (),
+            philly_log.read_philly_log,
+            states=philly_log.STATES,
+            knows=philly_log.is_philly_log,
+        ),
+        "kueue": TraceFormat(
+            "Kueue, kubectl get workloads -o json", (), kueue.read_kueue, knows=kueue.is_kueue
+        ),
         "swf": TraceFormat("Standard Workload Format 2.2", (), swf.read_swf, knows=swf.is_swf),
         "sacct": TraceFormat(
             "Slurm's sacct --parsable2",
@@ -146,7 +158,8 @@ def read_workload(
     missing
         What to do with jobs without throughputs: ``error``, or ``drop`` them and leave a note.
     states
-        Helios and Slurm only: keep the jobs that ended so, e.g. ``["COMPLETED"]``; all by default.
+        Helios, Philly's JSON and Slurm only: keep the jobs that ended so, e.g. ``["COMPLETED"]``;
+        all by default.
     columns
         What the columns of any other csv mean: ``{"submit": "arrival_s", "runtime_min":
         "duration_s", "n_gpus": "scale_factor"}``, or the same as text,

@@ -71,7 +71,7 @@ class TextFile:
     def name(self) -> str:
         """Name of the file without its endings."""
         name = self.path.name
-        for ending in (".gz", ".csv", ".trace", ".txt", ".tsv", ".swf"):
+        for ending in (".gz", ".csv", ".trace", ".txt", ".tsv", ".swf", ".json"):
             name = name.removesuffix(ending)
         return name
 

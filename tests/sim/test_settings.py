@@ -81,7 +81,8 @@ def test_names_and_values_say_the_same(mechanism: str) -> None:
             if rng.random() < 0.5:
                 drawn: dict[str, Any] = {"str": "one of a few", "Any": None}
                 drawn |= {"bool": bool(rng.random() < 0.5), "float": float(rng.uniform(1, 300))}
-                drawn["float | Mapping[str, float]"] = drawn["float"]
+                for kinds in ("float", "float | str"):
+                    drawn[f"{kinds} | Mapping[str, float]"] = drawn["float"]
                 right = {"network": "alpha_beta", "placement": "cassini", "all_reduce": "ring"}
                 named = right.get(setting.name)
                 told[setting.name] = named or drawn[setting.kind.removesuffix(" | None")]
@@ -336,8 +337,10 @@ def test_what_one_policy_heeds_may_be_shared_with_schedulers() -> None:
     told = OF_SPEEDS[2]
     deciders = ["dally", "max_min_fairness"]
     both = ap.compare(deciders, workload, racks, n_jobs=1, mechanism="leases", **told)
-    assert both["dally"].jobs.equals(ap.simulate("dally", workload, racks).jobs)
-    policy = ap.simulate("max_min_fairness", workload, racks, mechanism="leases", **told)
+    paid: Any = {"preemption_overhead_seconds": "measured"}
+    assert both["dally"].jobs.equals(ap.simulate("dally", workload, racks, **paid).jobs)
+    paid |= {"mechanism": "leases", **told}
+    policy = ap.simulate("max_min_fairness", workload, racks, **paid)
     assert both["max_min_fairness"].jobs.equals(policy.jobs)
     assert both["max_min_fairness"].settings["references"] == 3
     assert "references" not in both["dally"].settings

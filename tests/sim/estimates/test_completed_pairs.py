@@ -160,7 +160,7 @@ def test_estimates_of_pairs_have_names(name: Any, tmp_path: Path) -> None:
     value = Told(CompletedPairs(8, source=name, seed=4))
     by_value = ap.simulate(SHARED, load, CLUSTER, beliefs=value, seed=4)
     assert by_name.jobs.equals(by_value.jobs)
-    told = {"pair_estimates": name, "references": 8}
+    told = {"pair_estimates": name, "references": 8, "preemption_overhead_seconds": 0.0}
     swept = ap.sweep([SHARED], [load], CLUSTER, seeds=[4], n_jobs=1, **told)
     assert swept.rows[0]["mean_jct_s"] == by_name.summary()["mean_jct_s"]
     origin = {"generate_jobs": 12, "jobs_per_hour": 8.0, "seed": 4}

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pytest
@@ -170,3 +170,10 @@ def test_measured_messages_between_two_follow_the_model(public_data: Path) -> No
     assert fits[1,].median_relative_error < 0.15
     assert fits[2,].median_relative_error < 0.05
     assert fits[1,].bandwidth_bytes_per_s > 5 * fits[2,].bandwidth_bytes_per_s
+
+
+@pytest.mark.parametrize(("by", "said"), [([], "by is empty"), ("model", "by is 'model'")])
+def test_groups_need_columns(by: Any, said: str) -> None:
+    points = pd.DataFrame({"model": ["a"], "peers": [2], "size_bytes": [1.0], "seconds": [1.0]})
+    with pytest.raises(InputError, match=said):
+        calibrate_groups(points, by)

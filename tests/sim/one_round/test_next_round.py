@@ -13,6 +13,8 @@ from tests.sim.one_round.drawn import drawn_pairs, drawn_workload
 from tests.sim.one_round.watched_runs import Seen, Watch
 
 import apportion as ap
+from apportion.mechanism.batch.kai import InFairShareQueues
+from apportion.mechanism.batch.kueue import InClusterQueues
 from apportion.mechanism.batch.scheduler import InBatch
 from apportion.mechanism.configurations import InConfigurations
 from apportion.mechanism.offers.leasing import LeaseScheduler
@@ -68,9 +70,14 @@ OFFERED = Case("dally_no_wait", LeaseScheduler, (RACKS, TWO_TYPES), LEASES, most
 ELASTIC = Case("sia", InConfigurations, (ap.Cluster({"v100": 8}), ROWS))
 PLACED = Case("ada_srsf", RunToCompletion, (ROWS,), {"engine": "plain"}, most_gpus=4)
 TIMED: dict[str, Any] = {**LEASES, "timers": "600,1500"}
+FAIR = ap.get_scheduler(
+    "kueue",
+    reclaim_within_cohort="Any",
+    fair_sharing=["LessThanOrEqualToFinalShare", "LessThanInitialShare"],
+)
 POLICIES = (
     *("makespan", "finish_time_fairness", "hierarchical_fairness", "fair_over_time", "fifo"),
-    "cohort",
+    *("cohort", "power_capped"),
     "shortest_job_first",
     *("max_total_throughput", "min_cost", "min_cost_slos", "isolated", "proportional"),
     *("nash_welfare", "strategy_proof", "network_sensitive", "sia", "pollux", "deepboot"),
@@ -86,7 +93,13 @@ QUICK = [
     Case(Shortest(), InQueue, (ROWS,)),
 ]
 SLOW = [
-    *(Case(name, InBatch, (ROWS,)) for name in ("fcfs", "easy", "conservative")),
+    *(
+        Case(name, InBatch, (ROWS,))
+        for name in ("fcfs", "easy", "conservative", "minimum_completion_time")
+    ),
+    Case("kueue", InClusterQueues, (ROWS,)),
+    Case(FAIR, InClusterQueues, (ROWS,)),
+    Case("kai", InFairShareQueues, (ROWS,)),
     *(replace(SHARED, decider=name) for name in POLICIES),
     replace(SHARED, decider="allox", most_gpus=1),
     replace(SHARED, decider="gandiva_packing", most_gpus=2, pairs=True, numbered=True),
@@ -201,4 +214,5 @@ def test_all_that_decide_are_compared() -> None:
     compared = {str(case).split()[0] for case in [*QUICK, *SLOW]}
     elsewhere = {"least_workload", "capped_workload", "rotations"}  # of one job, or of links
     elsewhere |= {"as_recorded"}  # goes by what a log says of all jobs, whoever is there
+    elsewhere |= {"slurm"}  # goes by the use of those who have left, too
     assert {*ap.policy_table()["name"], *ap.DECIDERS} - elsewhere <= compared

@@ -294,7 +294,7 @@ def test_starts_may_cost_by_job_type(decider: Any, seed: int) -> None:
     [
         ({"m": 360.0}, r"preemption_overhead_seconds\['m'\] is 360.0"),
         ({"m": -1.0}, r"preemption_overhead_seconds\['m'\] is -1.0"),
-        ("m", "must be a number or a mapping"),
+        ("m", "or 'measured'"),
     ],
 )
 def test_costs_of_starts_are_checked(told: Any, wrong: str) -> None:

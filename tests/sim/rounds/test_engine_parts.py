@@ -313,7 +313,8 @@ def test_a_mechanism_of_ones_own_is_as_the_built_in_ones(
             with pytest.raises(InterruptedError):
                 ap.simulate(own, **case, **settings, snapshot=killed)
         assert_same(ap.simulate(own, **case, **settings, snapshot=killed), made)
-    compared = ap.compare([own], **case, n_jobs=2, out=tmp_path / "out")
+    free: Any = {"preemption_overhead_seconds": 0.0, "n_jobs": 2, "out": tmp_path / "out"}
+    compared = ap.compare([own], **case, **free)
     pd.testing.assert_frame_equal(
         compared["everybody"].jobs, ap.simulate(own, **case).jobs, check_exact=True
     )

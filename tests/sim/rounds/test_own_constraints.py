@@ -165,7 +165,7 @@ def test_pairs_count_as_the_constraint_says(seeds: range) -> None:
 
             assert excess(run, mine, policy.jobs) <= HAIR, (seed, user)
         together += int(run.schedule.duplicated(["accelerator", "devices", "start_s"]).sum())
-    assert together > 100
+    assert together > 50
 
 
 @pytest.mark.slow

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import math
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -93,10 +95,10 @@ def spoil(rows: list[list[str]], separator: str, rng: Rng) -> bytes:
     return text.replace(b"\n", b"\r\n") if end == 2 else text
 
 
-def read_or_told(file: Path, columns: str | None) -> ap.Workload | str:
+def read_or_told(file: Path, columns: str | None, name: str | None = None) -> ap.Workload | str:
     """Return the workload, or why it cannot be read."""
     try:
-        return ap.read_workload(file, columns=columns)
+        return ap.read_workload(file, columns=columns, format=name)
     except InputError as error:
         return str(error)
 
@@ -142,3 +144,87 @@ def test_each_malformed_line_is_a_line_of_workload_describe(
     assert len(told) == 20
     more = "Note: left out because they are malformed, too: 4 lines (22, 23, 24, 25)"
     assert more in printed
+
+
+def philly(number: int) -> dict[str, Any]:
+    """Return a job of Philly's log in JSON."""
+    times = {"start_time": f"2017-10-07 0{number}:03:50", "end_time": "2017-10-07 21:00:00"}
+    detail = [{"ip": "m1", "gpus": ["gpu0", "gpu1"]}]
+    own = {"jobid": f"j{number}", "vc": "v", "user": "u", "status": "Pass"}
+    submitted = {"submitted_time": "2017-10-07 00:00:00"}
+    return {**own, **submitted, "attempts": [{**times, "detail": detail}]}
+
+
+def kueue(number: int) -> dict[str, Any]:
+    """Return a workload of Kueue."""
+    conditions = [
+        {"type": name, "status": "True", "lastTransitionTime": f"2025-10-0{day}T01:00:00Z"}
+        for name, day in (("Admitted", 2 + number), ("Finished", 9))
+    ]
+    asked = {"resources": {"requests": {"nvidia.com/gpu": "2"}}}
+    pods = {"name": "w", "count": 2, "template": {"spec": {"containers": [asked]}}}
+    given = {"clusterQueue": "c", "podSetAssignments": [{"name": "w", "flavors": {"a/gpu": "t4"}}]}
+    return {
+        "apiVersion": "kueue.x-k8s.io/v1beta1",
+        "metadata": {"name": f"w{number}", "creationTimestamp": "2025-10-01T00:00:00Z"},
+        "spec": {"queueName": "q", "podSets": [pods]},
+        "status": {"conditions": conditions, "admission": given},
+    }
+
+
+_WRONG: tuple[Any, ...] = (
+    None,
+    "",
+    "x",
+    "\ud800",
+    -1,
+    1.5,
+    True,
+    10**30,
+    math.nan,
+    [],
+    {},
+    [[]],
+    [{}],
+    {"a": 1},
+)
+
+
+def places(value: Any) -> list[tuple[Any, Any]]:
+    """Return every place within a value of JSON, as its container and its key."""
+    keys = list(value) if isinstance(value, dict) else list(range(len(value)))
+    own = [(value, key) for key in keys]
+    inner = [value[key] for key in keys if isinstance(value[key], dict | list)]
+    return own + [each for one in inner for each in places(one)]
+
+
+@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("make", [philly, kueue])
+def test_json_with_anything_anywhere_is_told_by_item_and_nothing_is_lost(
+    make: Callable[[int], dict[str, Any]], seed: int, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng([seed, len(make.__name__)])
+    items: list[Any] = [make(number) for number in range(5)]
+    for _ in range(rng.integers(1, 4)):
+        spots = places(items)
+        inside, key = spots[rng.integers(len(spots))]
+        inside[key] = _WRONG[rng.integers(len(_WRONG))]
+    text = json.dumps(items if make is philly else {"items": items})
+    if rng.random() < 0.1:
+        text = text[: rng.integers(len(text))] or "["
+    file = tmp_path / "log.json"
+    file.write_text(text)
+    name = {"philly": "philly_log", "kueue": "kueue"}[make.__name__]
+    workload = read_or_told(file, None, name)
+    if isinstance(workload, str):
+        assert re.fullmatch(r".*log\.json.*", workload)
+        return
+    read = re.fullmatch(r"(\d+) items read, (\d+) jobs?", workload.notes[0])
+    assert read
+    assert (int(read[1]), int(read[2])) == (5, len(workload))
+    counted = [re.search(r"left out because .*: (\d+) items? \(", each) for each in workload.notes]
+    alone = [note for note in workload.notes if re.match(r"item \d+ left out: ", note)]
+    assert sum(int(each[1]) for each in counted if each) + len(alone) == 5 - len(workload)
+    assert not any("\n" in note for note in workload.notes)
+    workload.save(tmp_path / "saved.csv")
+    assert len(ap.read_workload(tmp_path / "saved.csv")) == len(workload)

@@ -26,7 +26,10 @@ ITP = ["job_id,submission_time,duration,num_gpu", "a,0,5,1"]
         ({"missing": "ignore"}, "'ignore'.*Valid: error, drop"),
         ({"seed": -1}, "seed is -1"),
         ({"limit": 0}, "limit is 0"),
-        ({"states": ["FAILED"]}, "of format 'microsoft_itp', not 'helios' or 'sacct'"),
+        (
+            {"states": ["FAILED"]},
+            "'microsoft_itp', not 'helios' or 'philly_log' or 'sacct'",
+        ),
         ({"format": "philly"}, "no column 'timestamp'"),
         ({"throughputs": "nowhere.csv"}, "Cannot read nowhere.csv"),
     ],
@@ -73,9 +76,11 @@ def test_every_format_says_what_it_is() -> None:
             "gavel",
             "helios",
             "jobs",
+            "kueue",
             "microsoft_itp",
             "openb",
             "philly",
+            "philly_log",
             "sacct",
             "swf",
         )

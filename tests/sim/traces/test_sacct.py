@@ -144,7 +144,7 @@ def test_an_export_of_slurm_itself_is_read_as_plain_pandas_reads_it() -> None:
     assert "most GPUs in use at once by the log: a100 9, v100 4" in workload.notes
     run = ap.simulate("as_recorded", workload, "a100=8,v100=4")
     wait_s = (start - submit).dt.total_seconds()
-    assert run.summary()["queueing_s"] == pytest.approx(wait_s.mean())
+    assert run.summary()["queueing_s"] == pytest.approx(wait_s.mean(), rel=0, abs=1e-3)
     assert run.summary()["utilization"] < 1
 
 

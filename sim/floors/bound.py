@@ -1,0 +1,92 @@
+"""The bound that prices prove, whatever found them: one formula, rounded down."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from apportion.sim.floors.job_groups import rooms
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from apportion.sim.floors.best_plans import BestPlans
+    from apportion.sim.floors.job_groups import JobGroups
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["cost_if_feasible", "proved"]
+
+_ROUNDING = 64 * np.finfo(float).eps
+"""Of a term of few operations, relative to its largest part, with room to spare."""
+
+
+def proved(
+    jobs: JobGroups, cuts: Floats, prices: Floats, weight: Floats, plans: BestPlans
+) -> tuple[float, float]:
+    """Return a bound from below on the weighted sum of completion times of any schedule.
+
+    With prices p >= 0 of GPU time, any worth u of a job's work, and any work q in each interval
+    (weak duality; y^2 >= 2 q y - q^2)::
+
+        sum over jobs of w least / 2 + u - sum over intervals of w least q^2 / 2
+            + room max over types of (progress (u - w begin - w least q) - p gang)+
+        - sum over intervals and types of p gpus length
+
+    In the last interval, where time is free and without end, q is what leaves nothing to gain.
+
+    Parameters
+    ----------
+    jobs, cuts, prices, weight
+        As for `apportion.sim.floors.best_plans.best_plans`.
+    plans
+        Whose ``worth`` and ``work`` are taken, the last interval left out.
+
+    Returns
+    -------
+    tuple of float
+        The bound, less all that rounding may have added to it, and the bound as computed.
+    """
+    begin_s, room_s = rooms(jobs, cuts)
+    least = weight * jobs.least_s
+    worth, work = plans.worth, plans.work[:, :-1]
+    last = np.maximum(worth - weight * begin_s[:, -1], 0.0) / least * (1 + _ROUNDING)
+    from_, slope = weight[:, None] * begin_s[:, :-1], least[:, None] * work
+    gain, size = np.zeros_like(room_s), np.zeros_like(room_s)
+    for kind in range(jobs.gpus.size):
+        rate, cost = jobs.progress[:, kind, None], jobs.gang[:, None] * prices[:, kind]
+        gain = np.maximum(gain, rate * (worth[:, None] - from_ - slope) - cost)
+        size = np.maximum(size, rate * (np.abs(worth)[:, None] + from_ + slope) + cost)
+    curved = least / 2 * (np.square(work).sum(axis=1) + last**2)
+    value = least / 2 + worth - curved - (room_s * gain).sum(axis=1)
+    sizes = least / 2 + np.abs(worth) + curved + (room_s * size).sum(axis=1)
+    paid = float((prices * jobs.gpus * np.diff(cuts)[:, None]).sum())
+    found = math.fsum(jobs.count * value) - paid
+    terms = room_s.shape[1] + prices.size
+    doubt = (_ROUNDING + terms * np.finfo(float).eps) * (math.fsum(jobs.count * sizes) + paid)
+    return found - doubt, found
+
+
+def cost_if_feasible(
+    jobs: JobGroups, cuts: Floats, used: Floats, weight: Floats, plans: BestPlans
+) -> float:
+    """Return the cost of plans cut down to the GPUs that there are, the rest done at the end.
+
+    No prices prove more than that.
+
+    Parameters
+    ----------
+    used
+        GPU-seconds by the plans, shape (intervals, types).
+    """
+    begin_s, _ = rooms(jobs, cuts)
+    least = weight * jobs.least_s
+    there = jobs.gpus * np.diff(cuts)[:, None]
+    kept = np.minimum(1.0, np.divide(there, used, out=np.ones_like(used), where=used > 0))
+    work = np.einsum("cim,cm,im->ci", plans.seconds, jobs.progress, kept)
+    late = np.maximum(1.0 - work.sum(axis=1), 0.0)
+    work = np.concatenate([work, late[:, None]], axis=1)
+    busy = weight * (begin_s * work).sum(axis=1) + least / 2 * np.square(work).sum(axis=1)
+    return math.fsum(jobs.count * (least / 2 + busy))

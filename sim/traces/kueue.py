@@ -1,0 +1,181 @@
+"""Workloads of Kueue, the queue of Kubernetes: ``kubectl get workloads -A -o json``."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from apportion.cluster import ACCELERATORS
+from apportion.errors import InputError, written
+from apportion.sim.traces.assemble import from_durations
+from apportion.sim.traces.gpu_names import accelerator_of
+from apportion.sim.traces.json_log import items_of, objects_of, read_items
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from apportion.sim.traces.assemble import ReadOptions
+    from apportion.sim.traces.log import Log
+    from apportion.sim.traces.text import TextFile
+    from apportion.sim.workload import Workload
+
+__all__ = ["is_kueue", "read_kueue"]
+
+_GROUP = b'"kueue.x-k8s.io/'
+_TEXTS = ("namespace", "queue", "cluster_queue", "state")
+_COLUMNS = ("job", "created", "admitted", "finished", "gpus", "on", "limit_s", "priority", *_TEXTS)
+_KEYS_OF_TYPES = re.compile(r"gpu|accelerator")
+"""What the names of node labels hold that say which GPUs a node has."""
+
+
+def is_kueue(file: TextFile) -> bool:
+    """Tell a list of workloads by its group of the API."""
+    return file.body.startswith(b"{") and b'"items"' in file.body and _GROUP in file.body
+
+
+def read_kueue(file: TextFile, options: ReadOptions) -> Workload:
+    """Read workloads; models are unknown, so job types are drawn.
+
+    A workload runs from the time at which its condition ``Admitted`` became true, of several
+    admissions the last, to that of ``Finished``, and arrives when it was created; one that is still
+    admitted is taken to end when the list was made. Its GPUs are those that the containers of
+    its pods ask for (resources that end in ``/gpu``), times the pods of each set: those admitted,
+    where the admission tells how many. The flavor of the resource is the type of GPU
+    (``recorded_on``); where a selector of nodes names a type that is known and the flavor does not,
+    that does. The cluster queue, else the queue, is the entity; namespace, queue, cluster queue,
+    priority and the reason of the end (``state``) are kept, and ``maximumExecutionTimeSeconds`` is
+    the time limit.
+
+    Workloads without GPUs and those never admitted are left out, as are malformed ones; a note
+    counts each.
+
+    Raises
+    ------
+    InputError
+        For a file that is no JSON, and a list without a workload that ran on a GPU.
+    """
+    log = read_items(file, items_of(file, "items"), _COLUMNS, _cells)
+    gpus = log.table.numbers("gpus", "a whole number >= 0 (GPUs)", whole=True)
+    log.leave_out(gpus == 0, "they asked for no GPU")
+    log.leave_out(log.table.rows["admitted"].isna(), "they are not admitted")
+    jobs = _times(log).assign(
+        scale_factor=gpus, recorded_on=log.table.texts("on", optional=True), **_kept(log)
+    )
+    jobs = log.readable(jobs)
+    if jobs.empty:
+        raise log.nothing_left()
+    for name in ("cluster_queue", "queue"):
+        if (jobs[name] != "").all():
+            jobs["entity"] = jobs[name]
+            break
+    jobs = jobs.loc[:, jobs.notna().any() & (jobs != "").any()]
+    return from_durations(file, jobs.set_index("job"), options, log.notes(len(jobs)))
+
+
+def _times(log: Log) -> pd.DataFrame:
+    """Return ids, arrival, start, end and length; leave out those that never ran."""
+    table = log.table
+    created_s, start_s = table.times("created"), table.times("admitted")
+    end_s = table.times("finished", unknown=())
+    running = table.rows["finished"].isna()
+    seen_s = np.fmax.reduce([created_s.max(), start_s.max(), end_s.max()])
+    log.say(running, "still running, taken to end when the log was made")
+    end_s = end_s.mask(running, seen_s)
+    table.refuse(table.rows["admitted"], start_s < created_s, "at creationTimestamp or later")
+    table.refuse(table.rows["finished"], end_s < start_s, "at Admitted or later")
+    log.leave_out(start_s == end_s, "they never ran")
+    ids = log.table.texts("job")
+    log.table.refuse(ids, ids.duplicated(), "a name of its own")
+    columns = {"job": ids, "arrival_s": created_s, "duration_s": end_s - start_s}
+    columns |= {"recorded_start_s": start_s, "recorded_end_s": end_s}
+    return pd.DataFrame(columns).loc[ids.index]
+
+
+def _kept(log: Log) -> dict[str, pd.Series]:
+    """Return what jobs keep as columns of their own, and the time limit."""
+    table = log.table
+    kept = {name: table.texts(name, optional=True) for name in _TEXTS}
+    priority = table.numbers("priority", "a whole number", least=-(2**31), optional=True)
+    limit_s = table.numbers("limit_s", "a number > 0 (seconds)", strict=True, optional=True)
+    return {**kept, "priority": priority.fillna(0), "time_limit_s": limit_s}
+
+
+def _cells(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a workload as cells."""
+    meta, spec, status = (_object(item, key) for key in ("metadata", "spec", "status"))
+    true = {
+        str(each.get("type")): each
+        for each in objects_of(status, "conditions")
+        if each.get("status") == "True"
+    }
+    admitted, finished = (true.get(each, {}) for each in ("Admitted", "Finished"))
+    admission = _object(status, "admission")
+    given = {str(each.get("name")): each for each in objects_of(admission, "podSetAssignments")}
+    pod_sets = objects_of(spec, "podSets")
+    held = [_gpus(each, given.get(str(each.get("name")), {})) for each in pod_sets]
+    most = int(np.argmax(held)) if any(held) else None
+    first = {} if most is None else pod_sets[most]
+    name = "/".join(str(meta[key]) for key in ("namespace", "name") if meta.get(key))
+    return {
+        "job": name,
+        "created": meta.get("creationTimestamp"),
+        "admitted": admitted.get("lastTransitionTime"),
+        "finished": finished.get("lastTransitionTime"),
+        "gpus": sum(held),
+        "on": _type(first, given.get(str(first.get("name")), {})),
+        "limit_s": spec.get("maximumExecutionTimeSeconds"),
+        "priority": spec.get("priority"),
+        "namespace": meta.get("namespace"),
+        "queue": spec.get("queueName"),
+        "cluster_queue": admission.get("clusterQueue"),
+        "state": finished.get("reason"),
+    }
+
+
+def _gpus(pod_set: Mapping[str, Any], assigned: Mapping[str, Any]) -> int:
+    """Return the GPUs of a set of pods: of each as many as its containers have at once."""
+    pods = _whole("count", assigned.get("count", pod_set.get("count", 1)))
+    spec = _object(_object(pod_set, "template"), "spec")
+    together = sum(map(_asked, objects_of(spec, "containers")))
+    before = max(map(_asked, objects_of(spec, "initContainers")), default=0)
+    return pods * max(together, before)
+
+
+def _asked(container: Mapping[str, Any]) -> int:
+    """Return the GPUs that a container asks for; what is not requested is limited alone."""
+    resources = _object(container, "resources")
+    asked = {**_object(resources, "limits"), **_object(resources, "requests")}
+    return sum(_whole(name, each) for name, each in asked.items() if name.endswith("/gpu"))
+
+
+def _type(pod_set: Mapping[str, Any], assigned: Mapping[str, Any]) -> str:
+    """Return the name of a set's GPUs: its flavor, or what is known and a selector says."""
+    flavors = _object(assigned, "flavors")
+    spec = _object(_object(pod_set, "template"), "spec")
+    selector = _object(spec, "nodeSelector")
+    named = [str(each) for name, each in flavors.items() if name.endswith("/gpu")]
+    named += [str(each) for name, each in selector.items() if _KEYS_OF_TYPES.search(name)]
+    return _first_known(named)
+
+
+def _first_known(names: Sequence[str]) -> str:
+    known = [each for each in names if accelerator_of(each) in ACCELERATORS]
+    return next(iter([*known, *names]), "")
+
+
+def _object(parent: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """Return the object under a key, an empty one where there is none."""
+    found = parent.get(key)
+    if not isinstance(found, dict | None):
+        raise InputError(f"{key} is {written(found)}; it must be an object.")
+    return found or {}
+
+
+def _whole(name: str, value: Any) -> int:
+    """Read a count, which Kubernetes writes as a text or a number."""
+    if isinstance(value, bool) or not re.fullmatch(r"\d{1,9}", str(value)):
+        raise InputError(f"{name} is {written(value)}; it must be a whole number >= 0.")
+    return int(value)
