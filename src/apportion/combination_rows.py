@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from apportion.checks import hashable, listed, mapping
@@ -12,7 +13,7 @@ from apportion.errors import InputError, written
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["COMBINATION", "check_members", "combination_table"]
+__all__ = ["COMBINATION", "check_members", "combination_table", "each_alone", "rows_of_jobs"]
 
 COMBINATION = " + "
 """Between the ids of jobs in the label of their combination."""
@@ -50,6 +51,29 @@ def combination_table(
         rows += [list(speed) for speed in speeds]
     index = pd.MultiIndex.from_tuples(labels, names=["row", "job"])
     return pd.DataFrame(rows, index=index, columns=pd.Index(options))
+
+
+def rows_of_jobs(ids: pd.Index) -> pd.MultiIndex:
+    """Return the labels ``(row, job)`` of jobs that are rows of their own; no id stands twice."""
+    places = np.arange(len(ids))
+    levels: Any = [ids, ids]
+    codes: Any = [places, places]
+    return pd.MultiIndex(levels, codes, names=["row", "job"])
+
+
+def each_alone(index: pd.Index) -> bool:
+    """Whether the labels ``(row, job)`` are of different jobs, each a row of its own.
+
+    Told from the codes, without a look at the labels one by one. False says nothing for labels of
+    several kinds, of which some may be equal that are not the same, as 1 and True.
+    """
+    if not isinstance(index, pd.MultiIndex) or index.nlevels != 2:
+        return False
+    (rows, jobs), (row, job) = index.levels, index.codes
+    if rows.dtype == object or rows.dtype != jobs.dtype or not rows.equals(jobs):
+        return False
+    counts = np.bincount(row, minlength=1) if row.size and row.min() >= 0 else np.full(1, 2)
+    return bool(counts.max() == 1) and np.array_equal(row, job)
 
 
 def check_members(index: pd.Index) -> None:

@@ -38,6 +38,7 @@ POLICY_NAMES = (
     "hierarchical_fairness",
     "fair_over_time",
     "cohort",
+    "power_capped",
     "fifo",
     "shortest_job_first",
     "max_total_throughput",

@@ -12,7 +12,12 @@ import numpy as np
 import pandas as pd
 
 from apportion.checks import LARGEST_COUNT, LARGEST_NUMBER, mapping
-from apportion.combination_rows import check_members, combination_table
+from apportion.combination_rows import (
+    check_members,
+    combination_table,
+    each_alone,
+    rows_of_jobs,
+)
 from apportion.errors import InputError, written
 from apportion.jobs import order_of_submission
 from apportion.option_labels import (
@@ -84,19 +89,21 @@ class ThroughputTensor:
             )
         check_unique("option", values.columns)
         check_unique("option", pd.Index([name_in_cluster(option) for option in values.columns]))
-        check_unique("row of the throughput tensor", values.index)
+        alone = self._each_alone
+        if not alone:
+            check_unique("row of the throughput tensor", values.index)
         numbers = as_floats(values)
         self._check_numbers(numbers)
-        check_members(values.index)
+        if not alone:
+            check_members(values.index)
         frame = pd.DataFrame(numbers, index=values.index, columns=values.columns)
         object.__setattr__(self, "values", frame.rename_axis(index=["row", "job"]))
-        anywhere = np.asarray((numbers > 0).any(axis=1))
-        runs = pd.Series(anywhere, index=values.index.get_level_values(1))
-        nowhere = ~runs.groupby(level=0, sort=False).any()
-        if nowhere.any():
+        anywhere = np.zeros(len(self.jobs), dtype=bool)
+        np.logical_or.at(anywhere, self.member_places[1], (numbers > 0).any(axis=1))
+        if not anywhere.all():
             raise InputError(
-                f"Job {written(nowhere.index[nowhere][0])} runs nowhere: its throughput is 0 under "
-                f"every option. Give it a positive throughput somewhere, or leave it out."
+                f"Job {written(self.jobs[int(anywhere.argmin())])} runs nowhere: its throughput is "
+                f"0 under every option. Give it a positive throughput somewhere, or leave it out."
             )
         if self.workers is not None:
             cluster = cluster_of(self.workers, self.accelerator_of_option.unique().tolist())
@@ -150,8 +157,7 @@ class ThroughputTensor:
             table = _frame(table)
         if table.index.nlevels == 1:
             check_unique("job id", table.index)
-            own = pd.MultiIndex.from_arrays([table.index, table.index], names=["row", "job"])
-            table = table.set_axis(own, axis=0)
+            table = table.set_axis(rows_of_jobs(table.index), axis=0)
         return cls(table, workers, jobs)  # type: ignore[arg-type]
 
     def _with(self, workers: Workers | None, jobs: Jobs | None) -> ThroughputTensor:
@@ -202,18 +208,28 @@ class ThroughputTensor:
         return cls.of(table, workers=workers, jobs=jobs)
 
     @cached_property
+    def _each_alone(self) -> bool:
+        return each_alone(self.values.index)
+
+    @cached_property
     def rows(self) -> pd.Index:
         """Labels of the rows of the allocation matrix: jobs and combinations."""
+        if self._each_alone:
+            return self.jobs
         return self.values.index.get_level_values(0).unique().rename(None)
 
     @cached_property
     def jobs(self) -> pd.Index:
         """Job ids, in the order in which they first appear."""
-        return self.values.index.get_level_values(1).unique().rename(None)
+        jobs = self.values.index.get_level_values(1)
+        return (jobs if self._each_alone else jobs.unique()).rename(None)
 
     @cached_property
     def member_places(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Row and job of each member, places in `rows` and `jobs`, shape (members,) each."""
+        if self._each_alone:
+            places = np.arange(len(self.jobs), dtype=np.intp)
+            return places, places
         levels = (self.values.index.get_level_values(level) for level in (0, 1))
         row, job = (pd.factorize(level)[0] for level in levels)
         return row.astype(np.intp), job.astype(np.intp)
@@ -221,7 +237,7 @@ class ThroughputTensor:
     @cached_property
     def solo(self) -> bool:
         """Whether every row is one job."""
-        return bool(self.rows.equals(self.jobs))
+        return self._each_alone or bool(self.rows.equals(self.jobs))
 
     @cached_property
     def jobs_by_id(self) -> NDArray[np.intp]:

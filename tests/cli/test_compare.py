@@ -45,7 +45,7 @@ def test_end_to_end_in_a_pipe(tmp_path: Path) -> None:
     assert lines[2].startswith("policy")
     assert [line.split()[0] for line in lines[4:6]] == ["fifo", "makespan"]
     assert any(line.startswith("Note: ") for line in lines)
-    assert "out/compare/report.html" in lines[-1]
+    assert "out/compare/report.html" in lines[-2]
     assert max(map(len, lines)) <= 100
     made = sorted(file.name for file in (tmp_path / "out" / "compare").iterdir())
     assert made == [
@@ -54,6 +54,7 @@ def test_end_to_end_in_a_pipe(tmp_path: Path) -> None:
         "run.json",
         "run.toml",
         "schedule.csv.gz",
+        "start_costs.csv",
         "summary.csv",
     ]
 
@@ -82,7 +83,18 @@ def test_own_jobs_from_csv(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
     words += ["--cluster", "v100=1", "--policies", "shortest_job_first, fifo"]
     assert main(words) == 0
     summary = pd.read_csv("out/compare/summary.csv")
+    # The first starts 30 s late, and the second that and its own.
+    assert summary["mean_jct_s"].tolist() == pytest.approx([7245.0, 9045.0])
+    printed = capsys.readouterr().out
+    assert "a start or move costs 30 s" in printed
+    lines = printed[printed.index("where a start costs so many times") :].splitlines()
+    assert lines[1].split() == ["policy", "x", "0", "x", "1", "x", "5"]
+    assert lines[3].split() == ["shortest_job_first", "2.00", "2.01", "2.06"]
+    assert lines[4].split() == ["fifo", "2.50", "2.51", "2.56"]
+    assert main([*words, "--preemption-overhead-seconds", "0"]) == 0
+    summary = pd.read_csv("out/compare/summary.csv")
     assert summary["mean_jct_s"].tolist() == pytest.approx([7200.0, 9000.0])
+    assert "so many times" not in capsys.readouterr().out
     assert main([*words, "--limit", "1"]) == 0
     assert pd.read_csv("out/compare/summary.csv")["jobs"].tolist() == [1, 1]
 
@@ -99,9 +111,9 @@ def test_a_log_measured_on_other_accelerators(capsys: pytest.CaptureFixture[str]
     assert "scale factor 2" in refused(capsys, *words)
     words += ["--missing", "drop"]
     assert main(["compare", *words]) == 0
-    # An hour on an a100 is half an hour on an h100; the second job waits for the first.
+    # An hour on an a100 is half an hour on an h100, and 30 s to start; the second job waits.
     summary = pd.read_csv("out/compare/summary.csv")
-    assert summary["mean_jct_s"].tolist() == pytest.approx([2700.0])
+    assert summary["mean_jct_s"].tolist() == pytest.approx([2745.0])
     command = json.loads(Path("out/compare/run.json").read_text())["command"]
     assert "reference=a100, missing=drop" in command
     assert main([*shlex.split(command)[1:], "--out", "again"]) == 0
@@ -146,6 +158,7 @@ def test_ctrl_c_keeps_what_is_finished(
 
     monkeypatch.setattr(simulations, "simulate", counting)
     words = ["compare", *SMALL, "--policies", "fifo,makespan", "--jobs", "1"]
+    words += ["--start-costs", "1"]
     assert main(words) == 2
     assert "out/compare" in capsys.readouterr().err
     assert main(words) == 0

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from apportion.cli import main
@@ -75,6 +78,59 @@ def test_a_comparison_on_racks_is_repeated(words: list[str]) -> None:
     racks = ["--racks", "1", "--machines-per-rack", "2", "--generate-jobs", "4", *words]
     first = compared(*racks, "--too-large", "drop", "--policies", "dally,fifo")
     assert again() == first
+
+
+def test_speeds_of_ones_own_are_kept_and_repeated(capsys: pytest.CaptureFixture[str]) -> None:
+    jobs = ["--generate-jobs", "4", "--policies", "fifo", "--mechanism", "exact"]
+    words = [*jobs, "--cluster", "a100=4,h100=2", "--speed", "a100=2.3,h100=4.1"]
+    first = compared(*words)
+    speed = {"a100": 2.3, "h100": 4.1}
+    assert first["workload"]["origin"]["speed"] == speed
+    known = generate_workload(jobs=4, seed=0, jobs_per_hour=20, scale_factors="gavel").on(
+        "a100=4,h100=2", speed
+    )
+    plain = compare(["fifo"], known, "a100=4,h100=2", mechanism="exact", n_jobs=1)
+    told = pd.read_csv("first/jobs.csv")["jct_s"]
+    np.testing.assert_allclose(told, plain.jobs()["jct_s"])
+    assert again() == first
+    assert main([*shlex.split(first["command"])[1:], "--jobs", "1", "--out", "third"]) == 0
+    toml = ["--config", "first/run.toml", "--jobs", "1", "--out", "fourth"]
+    assert main(["compare", *toml]) == 0
+    for out in ("second", "third", "fourth"):
+        assert Path(out, "jobs.csv").read_bytes() == Path("first/jobs.csv").read_bytes()
+    assert again("--speed", "a100=1,h100=1")["workload"]["origin"]["speed"]["a100"] == 1.0
+    assert main(["sweep", *words, "--jobs", "1", "--out", "swept"]) == 0
+    source = json.loads(Path("swept/sweep.json").read_text())["sources"]["generated"]
+    assert source["speed"] == speed
+    swept = pd.read_csv("swept/runs.csv")["mean_jct_s"]
+    np.testing.assert_allclose(swept, told.mean())
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("a100", "'a100' is no TYPE=X, such as a100=2.3"),
+        ("a100=x", "of 'a100', 'x' must be a finite number > 0"),
+        ("a100=0", "of 'a100', '0' must be a finite number > 0"),
+        ("a100=1,a100=2", "'a100' is given twice"),
+        ("h200=2", "Unknown accelerator in speed 'h200'"),
+    ],
+)
+def test_speeds_that_cannot_be_are_named(
+    word: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--generate-jobs", "2", "--cluster", "a100=4", "--jobs", "1", "--speed", word]
+    assert message in refused(capsys, *words)
+
+
+def test_speeds_without_a_cluster_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    own_jobs()
+    words = ["workload", "describe", "mine.csv", "--throughputs", "speeds.csv"]
+    assert main([*words, "--speed", "a100=2"]) == 2
+    assert "give --cluster, too" in capsys.readouterr().err
+    assert main([*words, "--speed", "a100=2", "--cluster", "a100=2"]) == 0
+    assert "speeds on a100: 2 times those on v100, as given" in capsys.readouterr().out
 
 
 def test_a_trace_is_read_again_and_a_change_of_it_is_told(
@@ -218,3 +274,24 @@ def test_damaged_records_are_one_line_each() -> None:
                     read_recorded(Path("run.json"))
     with pytest.raises(InputError, match=r"Cannot read 'none\.json'"):
         read_recorded(Path("none.json"))
+
+
+def test_a_sweep_takes_the_file_of_a_comparison_with_its_seed_as_the_only_one() -> None:
+    for first in (FIRST, [*own_jobs(), "--seed", "5", "--by", "job_type"]):
+        compared(*first)
+        words = ["sweep", "--config", "first/run.toml", "--jobs", "1", "--out", "swept"]
+        assert main([*words, "--restart"]) == 0
+        swept, once = (pd.read_csv(each) for each in ("swept/runs.csv", "first/summary.csv"))
+        seed = int(first[first.index("--seed") + 1])
+        assert set(swept["seed"]) == {seed}
+        assert swept["policy"].tolist() == once["policy"].tolist()
+        for figure in ("mean_jct_s", "makespan_s", "utilization"):
+            assert swept[figure].tolist() == once[figure].tolist()
+        assert main([*words, "--seeds", "8,9", "--restart"]) == 0
+        assert set(pd.read_csv("swept/runs.csv")["seed"]) == {8, 9}
+
+
+def test_a_file_with_two_words_for_seeds_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("both.toml").write_text("seed = 3\nseeds = [1, 2]\n")
+    assert main(["sweep", "--config", "both.toml", "--dry-run"]) == 2
+    assert "takes one of the two, as seeds = [3]" in capsys.readouterr().err

@@ -76,7 +76,12 @@ def test_a_comparison_on_a_topology_of_a_file(
             str(policy),
             workload,
             SERVERS,
-            mechanism=ap.Leases(seconds=600, network=network, placement="cassini"),
+            mechanism=ap.Leases(
+                seconds=600,
+                network=network,
+                placement="cassini",
+                preemption_overhead_seconds="measured",
+            ),
         )
         assert run.summary()["mean_jct_s"] == pytest.approx(mean)
 

@@ -57,7 +57,7 @@ def test_schedulers_and_a_policy_in_one_command(capsys: pytest.CaptureFixture[st
         "topology": None,
         "lease_seconds": None,
         "checkpoint_seconds_per_gpu": None,
-        "preemption_overhead_seconds": None,
+        "preemption_overhead_seconds": "measured",
         "placement": None,
         "timers": None,
         "seed": 0,
@@ -99,6 +99,7 @@ def test_own_jobs_on_racks_of_a_chosen_accelerator(capsys: pytest.CaptureFixture
     words += ["--policies", "dally", "--jobs", "1"]
     assert main(words) == 2
     assert "--accelerator v100" in capsys.readouterr().err
+    words += ["--preemption-overhead-seconds", "0"]
     assert main([*words, "--accelerator", "k80"]) == 0
     # 3600 steps at 0.5 steps/s, and 12 % communication in one machine: Table I, ResNet50. Two
     # leases end before, after each of which the eight GPUs take eight seconds to come back.

@@ -43,7 +43,7 @@ def test_policies_and_schedulers_are_compared_under_the_same_network() -> None:
 
 def test_a_scheduler_alone_is_what_simulate_returns() -> None:
     workload = some_jobs()
-    run = simulate("tiresias", workload, RACKS)
+    run = simulate("tiresias", workload, RACKS, preemption_overhead_seconds="measured")
     pd.testing.assert_frame_equal(
         compare(["tiresias"], workload, RACKS, n_jobs=1)["tiresias"].jobs, run.jobs
     )

@@ -103,6 +103,30 @@ def test_jobs_of_a_trace_that_are_too_large_are_dropped_unless_that_is_an_error(
     assert made({"path": str(trace), "limit": 3}).jobs.index.tolist() == ["j0", "j1"]
 
 
+def test_speeds_of_a_mapping_are_those_of_the_workload_on_the_cluster() -> None:
+    speed = {"a100": 2.3, "h100": 4.1}
+    cluster = Cluster({"a100": 4, "h100": 2})
+    (source,) = sources_of({**JOBS, "speed": speed})
+    found = made_for(source, cluster, 1.0, 0, resample=False)
+    expected = generate_workload(**JOBS, seed=0).on(cluster, speed)  # type: ignore[arg-type]
+    assert isinstance(found, Workload)
+    pd.testing.assert_frame_equal(found.throughputs, expected.throughputs)
+    assert source.record()["speed"] == speed
+    with pytest.raises(InputError, match=r"'h100'.*Valid: a100"):
+        made_for(source, Cluster({"a100": 4}), 1.0, 0, resample=False)
+
+
+def test_elastic_jobs_and_jobs_of_unknown_types_have_no_factors() -> None:
+    cluster = Cluster({"a100": 8})
+    (elastic,) = sources_of({"kind": "elastic", "jobs": 2, "speed": {"a100": 2.0}})
+    with pytest.raises(InputError, match="elastic jobs have speeds of their own"):
+        made_for(elastic, cluster, 1.0, 0, resample=False)
+    jobs = generate_workload(jobs=2, seed=0)
+    own = Workload("own", jobs.jobs, jobs.throughputs[["v100"]].set_axis(["mine"], axis=1))
+    with pytest.raises(InputError, match="the throughputs are of none, but of 'mine'"):
+        own.on(cluster, speed={"a100": 2.0})
+
+
 def test_resampling_keeps_arrivals_and_takes_whole_jobs(trace: Path) -> None:
     plain = made(trace, 2.0).jobs
     resampled = made(trace, 2.0, resample=True).jobs
@@ -143,6 +167,7 @@ def test_paths_do_not_depend_on_the_folder_of_the_worker(
         ({"path": "a.csv", "limits": 3}, "'limits'. Did you mean 'limit'"),
         ({"jobs": 3, "seed": 1}, "give seeds="),
         ({"jobs": 3, "too_large": "drops"}, "Did you mean 'drop'"),
+        ({"jobs": 3, "speed": 2.0}, "speed is 2.0; it must be a mapping"),
         ({"jobs": 3, "kind": "rack"}, "Did you mean 'racks'"),
         ({"kind": "racks", "jobs_per_hour": 3.0}, "'jobs_per_hour'"),
         ({"path": "a.csv", "kind": "racks"}, "'kind'"),
@@ -156,6 +181,7 @@ def test_paths_do_not_depend_on_the_folder_of_the_worker(
         "trace option",
         "seed",
         "too large",
+        "speed",
         "kind",
         "other kind",
         "trace kind",

@@ -57,6 +57,7 @@ def right_commands(folder: Path) -> list[list[str]]:
         ["sweep", *small, *quick, "--seeds", "0", "--loads", "1", "--dry-run"],
         ["sweep", "--workload", files["jobs.csv"], *quick, "--dry-run", "--format", "csv"],
         ["workload", "describe", files["helios.csv"], "--cluster", "v100=2", "--seed", "0"],
+        ["workload", "describe", files["itp.csv"], "--cluster", "a100=2", "--speed", "a100=2.3"],
         ["workload", "describe", files["gavel.trace"], "--throughputs", files["oracle.json"]],
         ["workload", "generate", str(folder / "made.csv"), *small, "--kind", "types"],
         ["policies", "--json"],

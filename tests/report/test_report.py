@@ -27,6 +27,7 @@ from apportion.report.series import (
 )
 from apportion.report.style import inline_svg, line_styles
 from apportion.report.tables import notes_on
+from apportion.report.typeset import HumanTable
 from apportion.sim import Run, Workload
 
 if TYPE_CHECKING:
@@ -332,27 +333,42 @@ def test_runs_that_serve_requests_show_so_and_prices_make_room() -> None:
     table = human_table(summary, brief=True)
     assert table.header == ("policy", "mean JCT", "in SLO", "p99 delay", "reclaims")
     assert table.cells[0] == ("p", "1.00", "99.12", "1.25", "7")
-    assert table.best[1] == (False, False, True, True, True)
     assert {"cost", "p50 delay"} <= set(human_table(summary).header)
 
 
 def test_summary_table_in_human_units_with_the_best_marked() -> None:
+    seeds = {"mean_jct_s": [[7000.0, 7400.0], [3500.0, 3700.0]], "utilization": [[0.5, 0.5]] * 2}
     table = human_table(
-        summary_of(mean_jct_s=[7200.0, 3600.0], utilization=[0.5, 0.256], cost=[12345.6, np.nan])
+        summary_of(mean_jct_s=[7200.0, 3600.0], utilization=[0.5, 0.256], cost=[12345.6, np.nan]),
+        replicates={name: np.array(each) for name, each in seeds.items()},
     )
     place = {name: table.header.index(name) for name in ("mean JCT", "busy", "cost", "policy")}
     assert [row[place["mean JCT"]] for row in table.cells] == ["2.00", "1.00"]
-    assert [row[place["mean JCT"]] for row in table.best] == [False, True]
+    assert [row[place["mean JCT"]] for row in table.marks] == ["", "*"]
     assert [row[place["busy"]] for row in table.cells] == ["50.0", "25.6"]
-    assert [row[place["busy"]] for row in table.best] == [True, False]
+    assert [row[place["busy"]] for row in table.marks] == ["", ""]  # no two seeds differ
     assert [row[place["cost"]] for row in table.cells] == ["12,346", "-"]
-    assert [row[place["policy"]] for row in table.best] == [False, False]
+    assert [row[place["policy"]] for row in table.marks] == ["", ""]
+    assert "* best, by more than noise." in table.legend
+    assert "~" not in table.legend
 
 
-def test_nothing_is_best_where_all_are_equal() -> None:
-    table = human_table(summary_of(mean_jct_s=[3600.0, 3600.0]))
-    place = table.header.index("mean JCT")
-    assert [row[place] for row in table.best] == [False, False]
+def test_nothing_is_best_where_nobody_knows_the_noise() -> None:
+    table = human_table(summary_of(mean_jct_s=[3600.0, 7200.0]))
+    assert not any(map(any, table.marks))
+    assert "best" not in table.legend
+
+
+def test_rows_of_several_mechanisms_say_which_and_prices_make_room() -> None:
+    summary = summary_of(cost=[1.0, 2.0])
+    summary.insert(1, "mechanism", ["rounds", "queue"])
+    table = human_table(summary, brief=True)
+    assert table.keys == 2
+    assert table.header[:2] == ("policy", "mechanism")
+    assert [row[1] for row in table.cells] == ["rounds", "queue"]
+    assert not any(row[1] for row in table.marks)
+    assert "cost" not in table.header
+    assert "cost" in human_table(summary).header
 
 
 def test_text_table_is_aligned_and_fits_a_terminal() -> None:
@@ -416,15 +432,48 @@ def test_printed_tables_are_not_cut_at_the_edge_of_the_page() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "overhead", "free"),
+    ("mechanism", "seconds", "said"),
     [
-        ("rounds", {"preemption_overhead_seconds": 0.0}, True),
-        ("rounds", {"preemption_overhead_seconds": 60}, False),
-        ("rounds", {"preemption_overhead_seconds": {"bert": 60.0}}, False),
-        ("exact", {}, True),
-        ("leases", {"preemption_overhead_seconds": 0.0}, False),  # checkpoints cost time
+        ("rounds", 0.0, "starts and preemptions cost no time"),
+        ("rounds", 60, ""),
+        ("rounds", {"bert": 60.0}, ""),
+        ("exact", 0.0, "starts and preemptions cost no time"),
+        ("leases", 0.0, ""),  # checkpoints cost time
+        ("rounds", "measured", "a start or move costs 30 to 103 s by model"),
     ],
 )
-def test_a_note_says_where_preemptions_are_free(mechanism: str, overhead: Any, free: bool) -> None:
-    notes = notes_on(["drawn"], {"mechanism": mechanism, **overhead})
-    assert notes == ["drawn", *["starts and preemptions cost no time"] * free]
+def test_a_note_says_what_starts_cost(mechanism: str, seconds: Any, said: str) -> None:
+    jobs = pd.DataFrame({"job_type": ["bert", "a", "LM (batch size 5)"]})
+    told = {"mechanism": mechanism, "preemption_overhead_seconds": seconds}
+    drawn, *notes = notes_on(["drawn"], jobs, told)
+    assert drawn == "drawn"
+    assert [note.partition(", as published")[0] for note in notes] == [said] * bool(said)
+
+
+def test_tables_in_markdown_and_latex() -> None:
+    table = HumanTable(
+        header=("policy", "mean JCT"),
+        units=("", "h"),
+        cells=(("a|b_c", "1.50"), ("50 % & $", "2.00")),
+        marks=(("", "*"), ("", "")),
+    )
+    assert table.to_markdown().splitlines() == [
+        "| policy | mean JCT (h) |",
+        "| --- | ---: |",
+        r"| a\|b_c | 1.50\* |",
+        "| 50 % & $ | 2.00 |",
+        "",
+        r"\* best, by more than noise. JCT: completion minus arrival.",
+    ]
+    assert table.to_latex().splitlines() == [
+        r"\begin{tabular}{lr}",
+        r"\toprule",
+        r"policy & mean JCT \\",
+        r" & h \\",
+        r"\midrule",
+        r"a|b\_c & 1.50* \\",
+        r"50 \% \& \$ & 2.00 \\",
+        r"\bottomrule",
+        r"\end{tabular}",
+        "* best, by more than noise. JCT: completion minus arrival.",
+    ]

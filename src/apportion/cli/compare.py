@@ -4,33 +4,39 @@ from __future__ import annotations
 
 import shlex
 import sys
+import textwrap
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from apportion.cli.inputs import simulation_settings, workload_and_origin
-from apportion.cli.output import print_summary
+from apportion.cli.output import print_summary, width
 from apportion.cli.parser import parse
 from apportion.cli.racks import cluster_of, policies_of
 from apportion.cli.recorded import fill_in, recorded_of, settings_of, workload_is_changed
 from apportion.cli.sections import as_toml
-from apportion.errors import ApportionError, unknown_name
+from apportion.cli.trace_options import fitting_options
+from apportion.errors import ApportionError, InputError, unknown_name
 from apportion.experiments import compare
 from apportion.experiments.sources import fitted
-from apportion.report import human_table
-from apportion.report.files import write_text
+from apportion.report.files import write_table, write_text
 from apportion.report.groups import group_table
+from apportion.sim.deciders import get_decider
 from apportion.sim.elastic_workload import ELASTIC_COLUMNS
 from apportion.sim.fingerprint import workload_fingerprint
 from apportion.sim.metrics import told_columns
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
     from apportion.experiments import Comparison
     from apportion.sim import ElasticWorkload, Workload
 
 __all__ = ["run"]
+
+AGAINST = "against.csv"
+"""File in which jobs stand beside those of another policy."""
 
 
 def run(args: argparse.Namespace) -> None:
@@ -52,10 +58,12 @@ def run(args: argparse.Namespace) -> None:
     workload, origin = workload_and_origin(args)
     if cluster is None:
         cluster = cluster_of(args, lambda: workload)
-    workload = fitted(workload, cluster, args.too_large)
+    workload = fitted(workload, cluster, **fitting_options(args))
     _check_by(args.by, workload)
+    policies = policies_of(args, elastic=workload.elastic)
+    against = _against(args.against, policies, elastic=workload.elastic)
     comparison = compare(
-        policies_of(args, elastic=workload.elastic),
+        policies,
         workload,
         cluster,
         **settings,
@@ -63,17 +71,41 @@ def run(args: argparse.Namespace) -> None:
         address=args.address,
         n_jobs=args.jobs,
         out=args.out,
+        start_costs=args.start_costs or "usual",
         raise_on_failure=False,
         origin=origin,
     )
     if comparison.command is not None:
         again = parse(shlex.split(comparison.command)[1:])
         write_text(Path(args.out) / "run.toml", as_toml(again))
+    (Path(args.out) / AGAINST).unlink(missing_ok=True)  # of another comparison that was here before
+    if against in comparison.runs:
+        write_table(Path(args.out) / AGAINST, comparison.jobs_against(against))
     notes = []
     if recorded is not None:
         mark = recorded.fingerprint if changed else workload_fingerprint(workload)
         notes = recorded.differences(mark)
-    _show(comparison, notes, args, time.perf_counter() - started)
+    _show(comparison, notes, args, time.perf_counter() - started, against)
+
+
+def _against(name: str | None, policies: Sequence[str], *, elastic: bool) -> str:
+    """Return the label of the policy that others are set against, none for nobody.
+
+    Raises
+    ------
+    InputError
+        If it is not among those that are to run.
+    """
+    if name is None:
+        return ""
+    labels = [get_decider(each, elastic=elastic).label for each in policies]
+    label: str = get_decider(name, elastic=elastic).label
+    if label not in labels:
+        raise InputError(
+            f"--against {name} is not among the policies that run: {', '.join(labels)}. Add it to "
+            f"--policies."
+        )
+    return label
 
 
 def _check_by(column: str | None, workload: Workload | ElasticWorkload) -> None:
@@ -86,14 +118,19 @@ def _check_by(column: str | None, workload: Workload | ElasticWorkload) -> None:
 
 
 def _show(
-    comparison: Comparison, notes: list[str], args: argparse.Namespace, seconds: float
+    comparison: Comparison, notes: list[str], args: argparse.Namespace, seconds: float, against: str
 ) -> None:
     workload, count, out = comparison.workload, len(comparison), Path(args.out)
     print(
         f"{workload.name}: {len(workload.jobs):,} jobs on {comparison.cluster}, "
         f"{count} {'policy' if count == 1 else 'policies'} in {seconds:.0f} s\n"
     )
-    print_summary(human_table(comparison.summary(), brief=True))
+    print_summary(comparison.human_table(brief=True))
+    costs = comparison.start_costs()
+    if costs is not None:
+        print("\nmean JCT where a start costs so many times as much")
+        print_summary(costs)
+        print()
     if args.by is not None:
         print()
         print_summary(group_table(comparison.by(args.by)))
@@ -103,8 +140,11 @@ def _show(
     sys.stdout.flush()
     schedule = "schedule.csv.gz, " * comparison.has_schedule
     options = ", run.toml" * (comparison.command is not None)
-    files = f"summary.csv, jobs.csv, {schedule}run.json{options}"
-    print(f"Report: {out / 'report.html'} (and {files})")
+    options += f", {AGAINST}" * (against in comparison.runs)
+    others = "start_costs.csv, " * bool(comparison.at_other_costs)
+    files = f"summary.csv, jobs.csv, {others}{schedule}run.json{options}"
+    told = f"Report: {out / 'report.html'} (and {files})"
+    print(textwrap.fill(told, width(), break_long_words=False, break_on_hyphens=False))
     if comparison.errors:
         failed = " ".join(f"{name!r}: {text}" for name, text in comparison.errors.items())
         raise ApportionError(

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from apportion.cli.generated import drawn
 from apportion.cli.options import GENERATED
-from apportion.cli.trace_options import reading_options, refuse_reading_options
+from apportion.cli.racks import meant_by_racks
+from apportion.cli.trace_options import fitting_options, reading_options, refuse_reading_options
 from apportion.errors import InputError
 from apportion.mechanisms import MECHANISMS
 from apportion.mechanisms.settings import settings_of
@@ -67,7 +68,7 @@ def workload_and_origin(
     if args.workload is None:
         refuse_reading_options(args)
         made, origin = drawn(args, racks=isinstance(args.racks, int))
-        return made, origin | {"too_large": args.too_large}
+        return made, origin | fitting_options(args)
     for name in GENERATED:
         if getattr(args, name) is None:
             continue
@@ -77,7 +78,7 @@ def workload_and_origin(
         )
     options = reading_options(args)
     workload = read_any(args.workload, args.seed, options)
-    return workload, {"workload": args.workload, **options, "too_large": args.too_large}
+    return workload, {"workload": args.workload, **options, **fitting_options(args)}
 
 
 _BELIEFS = ("speeds", "references", "optimism", "pair_estimates")
@@ -86,17 +87,17 @@ _BELIEFS = ("speeds", "references", "optimism", "pair_estimates")
 def simulation_settings(args: argparse.Namespace) -> dict[str, Any]:
     """Return the arguments of `simulate` that the options of the simulation stand for.
 
-    Racks mean leases where nothing else is said.
+    What racks mean is in `meant_by_racks`.
     """
     names = {each.name: each.kind for kind in MECHANISMS.values() for each in settings_of(kind)}
     settings = {name: getattr(args, name) for name in names}
     for name in settings.keys() & {name for name, kind in names.items() if "bool" in kind}:
         settings[name] = _yes(settings[name])
-    on_racks = args.racks is not None and args.mechanism is None
     return settings | {
-        "mechanism": "leases" if on_racks else args.mechanism,
+        "mechanism": args.mechanism,
         "learn_pairs": _yes(args.learn_pairs),
         **{name: getattr(args, name) for name in _BELIEFS},
+        **meant_by_racks(args),
     }
 
 

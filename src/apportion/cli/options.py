@@ -294,7 +294,7 @@ def _add_setting(group: argparse._ArgumentGroup, setting: Setting, homes: str) -
     how: dict[str, Any]
     if kind == "bool":
         how = _answer(setting.name)
-    elif kind == "float | Mapping[str, float]":
+    elif "Mapping[str, float]" in kind:
         how = {"type": by_job_type, "metavar": "S|TYPE=S,...|FILE"}
     elif kind == "float":
         how = {"type": real(), "metavar": "S"}

@@ -8,7 +8,7 @@ import textwrap
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from apportion.report.tables import HumanTable, aligned_text
+from apportion.report.typeset import HumanTable, aligned_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -17,6 +17,7 @@ __all__ = ["print_summary", "print_table", "width"]
 
 
 _WIDTH_OF_PIPES = 100
+_STYLES = {"*": "bold green", "~": "green", "": ""}
 
 
 def width() -> int:
@@ -28,19 +29,18 @@ def width() -> int:
 
 def print_summary(table: HumanTable) -> None:
     """Print the table of a comparison, best values marked; in blocks where it is too wide."""
-    starred = any(map(any, table.best))
     if not _rich_terminal():
         print(table)
-        print(f"{'* best. ' * starred}{table.legend}")
+        print(textwrap.fill(table.legend, width(), break_on_hyphens=False))
         return
     for block in table.blocks(width()):
         header = [f"{name}\n{unit}" for name, unit in zip(block.header, block.units, strict=True)]
         cells = [
-            [("bold green" if best else "", text) for text, best in zip(row, marks, strict=True)]
-            for row, marks in zip(block.cells, block.best, strict=True)
+            [(_STYLES[mark], text + mark) for text, mark in zip(row, marks, strict=True)]
+            for row, marks in zip(block.cells, block.marks, strict=True)
         ]
         _print_rich(header, cells)
-    print(textwrap.fill(f"{'Green: best. ' * starred}{table.legend}", width()))
+    print(textwrap.fill(table.legend, width()))
 
 
 def print_table(

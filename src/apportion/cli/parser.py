@@ -34,6 +34,9 @@ DEFAULT_POLICIES = (
     "makespan",
     "shortest_job_first",
     "fifo",
+    "fcfs",
+    "easy",
+    "minimum_completion_time",
 )
 
 DEFAULT_ON_RACKS = (
@@ -49,7 +52,7 @@ DEFAULT_ELASTIC = ("pollux", "sia", "deepboot", "optimus")
 _EXAMPLES = """\
 examples:
   apportion compare
-      six policies on a generated workload; the report goes to out/compare
+      six policies and three queues on a generated workload; the report goes to out/compare
   apportion compare --workload trace.csv --cluster v100=16,k80=32 --policies max_min_fairness,fifo
   apportion compare --racks 4 --policies dally,tiresias,gandiva
   apportion workload generate jobs.csv --kind elastic
@@ -161,6 +164,14 @@ def _add_compare(commands: Any) -> None:
     )
     text = "also a table of what the jobs of each user, entity, ... had, by a column of the jobs"
     parser.add_argument("--by", metavar="COLUMN", help=text)
+    text = "also against.csv: how much later jobs came than by a policy"
+    parser.add_argument("--against", metavar="NAME", help=text)
+    parser.add_argument(
+        "--start-costs",
+        type=comma_separated(real()),
+        metavar="X,Y",
+        help="and with starts at X times their cost (default: 0,5 up to 250 jobs)",
+    )
     add_backend(parser)
     add_trace(parser, "--workload")
     add_generator(parser, hidden=True)
@@ -225,7 +236,7 @@ def _add_policies_option(parser: argparse.ArgumentParser) -> None:
         "--policies",
         metavar="A,B,...",
         help=f"see `apportion policies` (default: {', '.join(DEFAULT_POLICIES)}; on racks "
-        f"{', '.join(DEFAULT_ON_RACKS)}; of elastic jobs {', '.join(DEFAULT_ELASTIC)})",
+        f"{', '.join(DEFAULT_ON_RACKS)}; elastic {', '.join(DEFAULT_ELASTIC)})",
     )
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from apportion.cli.options import DEFAULT_CLUSTER, DEFAULT_ELASTIC_CLUSTER, DEFAULT_GPUS_PER_MACHINE
 from apportion.cli.parser import DEFAULT_ELASTIC, DEFAULT_ON_RACKS, DEFAULT_POLICIES
 from apportion.cluster import Cluster
 from apportion.errors import InputError
+from apportion.mechanisms import Leases
+from apportion.sim.deciders import get_decider, manner_of
 
 if TYPE_CHECKING:
     import argparse
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
     from apportion.sim import ElasticWorkload, Workload
 
-__all__ = ["cluster_of", "policies_of"]
+__all__ = ["cluster_of", "meant_by_racks", "policies_of"]
 
 _MACHINES_PER_RACK = 8
 _GPUS_PER_MACHINE = 8
@@ -66,12 +68,41 @@ def cluster_of(
 
 
 def policies_of(args: argparse.Namespace, *, elastic: bool = False) -> list[str]:
-    """Return the policies asked for; by default those for types, elastic jobs, or racks."""
-    if args.policies is None and elastic:
+    """Return the policies asked for; by default those for types, elastic jobs, or racks.
+
+    Of those for types only the ones that work by the mechanism, where one is named.
+    """
+    if args.policies is not None:
+        return [name.strip() for name in args.policies.split(",") if name.strip()]
+    if elastic:
         return list(DEFAULT_ELASTIC)
-    if args.policies is None:
-        return list(DEFAULT_POLICIES if args.racks is None else DEFAULT_ON_RACKS)
-    return [name.strip() for name in args.policies.split(",") if name.strip()]
+    if args.racks is not None:
+        return list(DEFAULT_ON_RACKS)
+    if args.mechanism is None:
+        return list(DEFAULT_POLICIES)
+    ways = {name: _ways(name) for name in DEFAULT_POLICIES}
+    fit = [name for name, works_by in ways.items() if args.mechanism in works_by]
+    return fit or [name for name, works_by in ways.items() if "rounds" in works_by]
+
+
+def meant_by_racks(args: argparse.Namespace) -> dict[str, Any]:
+    """Return what ``--racks`` says of the settings where no mechanism is named.
+
+    Leases; and beside queues, which do not work by them, the network that leases have, under which
+    policies work by leases.
+    """
+    if args.racks is None or args.mechanism is not None:
+        return {}
+    others = [ways for ways in map(_ways, policies_of(args)) if "leases" not in ways]
+    if not others or not all({"queue", "iterations"} & {*ways} for ways in others):
+        return {"mechanism": "leases"}
+    heeded = any({"queue", "leases"} & {*_ways(name)} for name in policies_of(args))
+    return {"network": Leases.network} if heeded and args.network is None else {}
+
+
+def _ways(name: str) -> tuple[str, ...]:
+    """Return the mechanisms by which a decider works."""
+    return manner_of(get_decider(name)).works_by
 
 
 def _only_accelerator(workload: Workload | ElasticWorkload) -> str:

@@ -9,7 +9,7 @@ from apportion.checks import as_word
 from apportion.cli.inputs import simulation_settings
 from apportion.cli.options import CLUSTER_OPTIONS, GENERATED
 from apportion.cli.parser import parse
-from apportion.cli.trace_options import READING_OPTIONS
+from apportion.cli.trace_options import FITTING_OPTIONS, READING_OPTIONS
 from apportion.errors import InputError, unknown_name
 from apportion.experiments.provenance import cluster_options
 from apportion.experiments.recorded import read_recorded
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["fill_in", "recorded_of", "settings_of", "workload_is_changed"]
 
-_WORKLOAD = ("workload", *READING_OPTIONS, "too_large", *GENERATED)
+_WORKLOAD = ("workload", *READING_OPTIONS, *FITTING_OPTIONS, *GENERATED)
 # What an option of a generated workload stands in place of, beside itself.
 _REPLACED = {
     "arrivals": ("jobs_per_hour", "days"),
@@ -51,9 +51,10 @@ def recorded_of(args: argparse.Namespace) -> Recorded | None:
                 f"hold; {instead}."
             )
     if args.mechanism not in (None, recorded.mechanism):
+        of = "several" if recorded.mechanism is None else repr(recorded.mechanism)
         raise InputError(
             f"--mechanism {args.mechanism} does not go with {args.config}, whose settings are "
-            f"those of {recorded.mechanism!r}. Leave out one of the two."
+            f"those of {of}. Leave out one of the two."
         )
     of_racks = "racks" in (cluster_options(recorded.cluster) or {})
     other, kind = ("cluster", "racks") if of_racks else ("racks", "types")
@@ -72,7 +73,8 @@ def workload_is_changed(args: argparse.Namespace) -> bool:
 
 def settings_of(args: argparse.Namespace, recorded: Recorded) -> dict[str, Any]:
     """Return the settings of before, those that are given in their place."""
-    given = simulation_settings(args) | {"seed": args.seed, "mechanism": args.mechanism}
+    own = {name: getattr(args, name) for name in ("seed", "mechanism", "network")}
+    given = simulation_settings(args) | own
     return recorded.settings | {name: each for name, each in given.items() if each is not None}
 
 

@@ -48,6 +48,10 @@ _OF_ONE_CALL = ("--config", "--out", "--restart", "--dry-run", "--verbose", "--h
 """Options that say nothing of the runs."""
 
 
+_OF_A_COMPARISON = {"seed": "seeds", "by": "", "against": ""}
+"""What a sweep calls keys of a comparison's file; it has nothing of those that are about tables."""
+
+
 class Settable(NamedTuple):
     """One setting of a section: its option, how its value is written, and what it is."""
 
@@ -174,6 +178,8 @@ def _of_file(
         raise InputError(f"Cannot read {file!r}: {error.strerror}.") from error
     except (ValueError, RecursionError) as error:
         raise InputError(f"{file!r} is no TOML: {error}.") from error
+    if given[:1] == ["sweep"]:
+        content = _for_a_sweep(file, content)
     asked = {word.partition("=")[0] for word in given if word.startswith("--")}
     replaced = _replaced(asked, sections)
     words: list[str] = []
@@ -194,6 +200,18 @@ def _of_file(
             known = _known(f"setting of [{name}] in {file}", key, sections[name])
             words += _option(known.flag, each, asked)
     return words
+
+
+def _for_a_sweep(file: str, content: Mapping[str, Any]) -> dict[str, Any]:
+    """Take the file of a comparison for one of a sweep: its seed is the only one."""
+    if "seed" in content and "seeds" in content:
+        raise InputError(
+            f"{file!r} has both seed = {content['seed']} and seeds = {content['seeds']}; a sweep "
+            f"takes one of the two, as seeds = [{content['seed']}]."
+        )
+    named = {_OF_A_COMPARISON.get(name, name): value for name, value in content.items()}
+    named.pop("", None)
+    return named
 
 
 def _replaced(asked: set[str], sections: Mapping[str, Mapping[str, Settable]]) -> set[str]:

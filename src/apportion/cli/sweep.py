@@ -13,12 +13,11 @@ from apportion.cli.options import GENERATED
 from apportion.cli.output import print_summary, print_table
 from apportion.cli.racks import cluster_of, policies_of
 from apportion.cli.sections import as_toml
-from apportion.cli.trace_options import reading_options, refuse_reading_options
+from apportion.cli.trace_options import fitting_options, reading_options, refuse_reading_options
 from apportion.errors import InputError
 from apportion.experiments import plan_sweep, sweep
 from apportion.experiments.machine.store import FILE, Store
 from apportion.experiments.sources import sources_of
-from apportion.experiments.sweeps.readable import readable_tables
 from apportion.report.files import check_format, write_text
 from apportion.report.tables import notes_on
 from apportion.sim.traces.elastic import is_elastic
@@ -82,7 +81,7 @@ def _workloads(args: argparse.Namespace) -> list[dict[str, Any]]:
         refuse_reading_options(args)
         racks = isinstance(args.racks, int)
         source = generator_source(generator_options(args, racks=racks), racks=racks)
-        return [{**source, "too_large": args.too_large}]
+        return [{**source, **fitting_options(args)}]
     for name in GENERATED:
         if getattr(args, name) is None:
             continue
@@ -90,7 +89,7 @@ def _workloads(args: argparse.Namespace) -> list[dict[str, Any]]:
             f"--{name.replace('_', '-')} is for generated workloads; it does nothing to the "
             f"trace {args.workload[0]!r}. Leave out one of the two."
         )
-    of_files = {**reading_options(args), "too_large": args.too_large}
+    of_files = {**reading_options(args), **fitting_options(args)}
     return [{"path": path, **of_files} for path in args.workload]
 
 
@@ -113,10 +112,11 @@ def _show(swept: Sweep, args: argparse.Namespace, seconds: float) -> None:
     """Print the tables by workload, notes and files; raise if a run failed."""
     before = f", {swept.resumed} of them finished before" if swept.resumed else ""
     print(f"{len(swept)} runs on {swept.plan.setup.cluster} in {seconds:.0f} s{before}")
-    for name, table in readable_tables(swept.summary()).items():
+    for name, table in swept.human_tables().items():
         print(f"\n{name}: means over seeds; lowest and highest mean JCT of a seed")
         print_summary(table)
-    for note in notes_on(swept.notes, swept.plan.setup.settings):
+    setup = swept.plan.setup
+    for note in notes_on(swept.notes, None, *(setup.by_policy.values() or [setup.settings])):
         print(f"Note: {note}")
     files = f"runs.{args.table_format}, summary.{args.table_format}, sweep.json, run.toml, {FILE}"
     print(f"Files: {files} in {args.out}")

@@ -5,17 +5,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from apportion.cli.sections import add_setting
-from apportion.cli.values import one_of, whole
+from apportion.cli.values import by_accelerator, one_of, whole
 from apportion.errors import InputError
 
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["READING_OPTIONS", "add_trace", "reading_options", "refuse_reading_options"]
+__all__ = [
+    "FITTING_OPTIONS",
+    "READING_OPTIONS",
+    "add_trace",
+    "fitting_options",
+    "reading_options",
+    "refuse_reading_options",
+]
 
 READING_OPTIONS = (
     *("throughputs", "profiles", "format", "limit", "reference", "missing", "states", "columns"),
 )
+
+FITTING_OPTIONS = ("too_large", "speed")
+"""How jobs are made to fit a cluster: of drawn jobs as well."""
 
 
 def add_trace(
@@ -42,8 +52,8 @@ def add_trace(
 
     def add(flag: str, **how: Any) -> None:
         key = "format" if flag == "--trace-format" else None
-        hidden = option is not None and flag != "--too-large"  # that is of drawn jobs, too
-        add_setting(group, "workload", flag, key=key, hidden=hidden, **how)
+        fits = flag[2:].replace("-", "_") in FITTING_OPTIONS
+        add_setting(group, "workload", flag, key=key, hidden=option is not None and not fits, **how)
 
     add("--throughputs", metavar="FILE", help="steps/s of the job types, csv or json")
     add("--profiles", metavar="DIR", help="elastic jobs: a folder for each application")
@@ -68,7 +78,7 @@ def add_trace(
     add(
         "--states",
         metavar="A,B,...",
-        help="Helios, Slurm: only jobs that ended so, e.g. COMPLETED (default: all)",
+        help="Helios, Philly, Slurm: only jobs that ended so, e.g. COMPLETED (default: all)",
     )
     add(
         "--columns",
@@ -80,8 +90,14 @@ def add_trace(
         "--too-large",
         type=one_of("answer to jobs that are too large", ("drop", "error")),
         metavar="drop|error",
-        help="jobs with more GPUs than any type has (default: drop those of traces that tell no "
-        "job types, recorded on other clusters; else error)",
+        help="jobs with more GPUs than any type has (default: drop, of traces without job types; "
+        "else error)",
+    )
+    add(
+        "--speed",
+        type=by_accelerator,
+        metavar="TYPE=X,...",
+        help="times as fast as the best type that was measured, a100=2.3, in place of the model",
     )
 
 
@@ -91,6 +107,12 @@ def reading_options(args: argparse.Namespace) -> dict[str, Any]:
     if given["states"] is not None:
         given["states"] = [word.strip() for word in given["states"].split(",") if word.strip()]
     return {name: value for name, value in given.items() if value is not None}
+
+
+def fitting_options(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the arguments of `apportion.experiments.sources.fitted`, the speeds only if given."""
+    speed = {} if args.speed is None else {"speed": args.speed}
+    return {"too_large": args.too_large, **speed}
 
 
 def refuse_reading_options(args: argparse.Namespace) -> None:

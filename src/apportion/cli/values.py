@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 from apportion.checks import choice, number, read_number, read_whole
 from apportion.errors import InputError
+from apportion.mechanisms.start_costs import MEASURED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = [
+    "by_accelerator",
     "by_job_type",
     "comma_separated",
     "ending",
@@ -81,8 +83,26 @@ def real(*, strict: bool = False) -> Callable[[str], float]:
     return check
 
 
-def by_job_type(word: str) -> float | dict[str, float]:
+def by_accelerator(word: str) -> dict[str, float]:
+    """Read a number > 0 for each accelerator: ``a100=2.3,h100=4.1``."""
+    found: dict[str, float] = {}
+    for part in word.split(","):
+        name, equals, value = (each.strip() for each in part.partition("="))
+        if not (name and equals):
+            raise argparse.ArgumentTypeError(f"{part!r} is no TYPE=X, such as a100=2.3")
+        if name in found:
+            raise argparse.ArgumentTypeError(f"{name!r} is given twice")
+        try:
+            found[name] = real(strict=True)(value)
+        except argparse.ArgumentTypeError as error:
+            raise argparse.ArgumentTypeError(f"of {name!r}, {error}") from error
+    return found
+
+
+def by_job_type(word: str) -> float | str | dict[str, float]:
     """Read a number, or one for each job type: ``bert=60,others=20``, or a csv file of them."""
+    if word == MEASURED:
+        return word
     if word.endswith(".csv"):
         return _table_of_types(word)
     if "=" not in word:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from apportion.cli.inputs import read_any
 from apportion.cli.output import print_table
-from apportion.cli.trace_options import reading_options
+from apportion.cli.trace_options import fitting_options, reading_options
 from apportion.cluster import Cluster
+from apportion.errors import InputError
 from apportion.experiments.sources import fitted
 from apportion.report.tables import human_measures
 
@@ -19,9 +20,11 @@ __all__ = ["run"]
 
 def run(args: argparse.Namespace) -> None:
     """Read a trace and print what it holds."""
+    if args.speed is not None and args.cluster is None:
+        raise InputError("--speed is of types of a cluster; give --cluster, too.")
     workload = read_any(args.file, args.seed, reading_options(args))
     if args.cluster is not None:
-        workload = fitted(workload, Cluster.parse(args.cluster), args.too_large)
+        workload = fitted(workload, Cluster.parse(args.cluster), **fitting_options(args))
     rows = human_measures(workload.describe(args.cluster))
     print_table([workload.name, "value", "unit"], rows, left=(0, 2))
     for note in workload.notes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from apportion.checks import listed
 from apportion.errors import InputError
@@ -14,19 +14,17 @@ from apportion.experiments.simulations import Setup, Simulation
 from apportion.experiments.sources import made_for
 from apportion.sim.deciders import AnyDecider, get_decider
 from apportion.sim.fingerprint import fingerprint, texts_of, workload_fingerprint
-from apportion.sim.settings import check_elastic, settings_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from apportion.cluster import Cluster
     from apportion.experiments.sources import Source
     from apportion.mechanism.own import Decides
-    from apportion.mechanisms import Mechanism
     from apportion.sim import ElasticWorkload, Workload
 
-__all__ = ["STATES", "Plan", "check_jobs_on", "deciders_of", "settings_of", "simulations_of"]
+__all__ = ["STATES", "Plan", "check_jobs_on", "deciders_of", "simulations_of"]
 
 STATES = "states"
 """Folder of the states of simulations that are under way, inside an output folder."""
@@ -101,27 +99,6 @@ def deciders_of(
     return chosen
 
 
-def settings_of(
-    deciders: Sequence[AnyDecider],
-    workloads: Iterable[Workload | ElasticWorkload],
-    mechanism: Mechanism | str | None,
-    given: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Check the settings that all simulations share; elastic jobs have a mechanism of their own.
-
-    Raises
-    ------
-    InputError
-        As `apportion.sim.settings.settings_for`, and where a workload does not run by the
-        mechanism.
-    """
-    elastic = [each.elastic for each in workloads]
-    chosen, settings = settings_for(deciders, mechanism, given, elastic=all(elastic))
-    for each in elastic:
-        check_elastic(chosen, elastic=each)
-    return settings
-
-
 def check_jobs_on(workload: Workload | ElasticWorkload, cluster: Cluster) -> None:
     """Refuse jobs that can run on no type of a cluster; of elastic ones their runs tell.
 
@@ -140,18 +117,21 @@ def simulations_of(
     setup: Setup,
     loads: Sequence[float],
     seeds: Sequence[int],
+    starts: float = 1.0,
 ) -> list[Cell]:
-    """List the simulations of one workload, by load, policy and seed."""
+    """List simulations of one workload, by load, policy and seed; see `Simulation` on starts."""
     # Not of the seeds given, so that another seed leaves the fingerprints as they were.
     first = made_for(source, setup.cluster, 1.0, 0, resample=False)
     data = f"{source.mark} {workload_fingerprint(first)} resample {setup.resample}"
     names = texts_of(first, source.record())
     shared = {
-        each.label: fingerprint(each, data, setup.cluster, setup.settings, names=names)
+        each.label: fingerprint(
+            each, data, setup.cluster, setup.settings_of(each.label, starts), names=names
+        )
         for each in deciders
     }
     tasks = [
-        Simulation(decider, source.name, load, seed)
+        Simulation(decider, source.name, load, seed, starts)
         for load, decider, seed in product(loads, deciders, seeds)
     ]
     return [

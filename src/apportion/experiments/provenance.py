@@ -31,17 +31,21 @@ def record(
     origin: Mapping[str, object] | None,
     command: str | None,
     own: Sequence[str],
+    by_policy: Mapping[str, Mapping[str, object]],
 ) -> dict[str, Any]:
     """Return all that it takes to repeat a comparison, as plain values for JSON.
 
-    `own` names what was given as objects of the caller's own, of which only a name is kept.
+    `own` names what was given as objects of the caller's own, of which only a name is kept. Where
+    policies run by several mechanisms, ``settings_by_policy`` has all settings of each.
     """
+    each = {label: _settings(one) for label, one in by_policy.items()}
     return {
         "command": command,
         "policies": list(policies),
         "own": list(own),
         "cluster": plain(asdict(cluster)),
-        "settings": {name: _setting(value) for name, value in settings.items()},
+        "settings": _settings(settings),
+        **({"settings_by_policy": each} if each else {}),
         "workload": {
             "name": workload.name,
             "jobs": len(workload.jobs),
@@ -69,14 +73,15 @@ def command_line(
         return None
     if INFINITE in map(_setting, settings.values()):
         return None
-    home = MECHANISMS.get(str(settings["mechanism"]))
+    mechanism = settings["mechanism"]
+    home = None if mechanism is None else MECHANISMS.get(str(mechanism))
     own = {each.name: settings[each.name] for each in settings_of(home) if each.name in settings}
     rest = {name: value for name, value in settings.items() if name not in {*own, "mechanism"}}
     said: dict[str, object] = {
         **_workload(origin),
         **where,
         "policies": ",".join(policies),
-        "mechanism": _in_brackets(str(settings["mechanism"]), own),
+        **({} if mechanism is None else {"mechanism": _in_brackets(str(mechanism), own)}),
         **{name: value for name, value in rest.items() if value is not None},
     }
     options = ((f"--{name.replace('_', '-')}", as_word(value)) for name, value in said.items())
@@ -87,9 +92,7 @@ def _workload(origin: Mapping[str, object]) -> dict[str, object]:
     """Return how a workload was made, as options."""
     given = {name: value for name, value in origin.items() if value is not None}
     given.pop("seed", None)  # the simulation's
-    plain: dict[str, object] = {}
-    if "too_large" in given:
-        plain["too_large"] = given.pop("too_large")
+    plain = {name: given.pop(name) for name in ("too_large", "speed") if name in given}
     if "workload" in given:
         return {"workload": _in_brackets(str(given.pop("workload")), given)} | plain
     jobs = {"jobs": given.pop("generate_jobs")} if "generate_jobs" in given else {}
@@ -129,6 +132,11 @@ def cluster_options(cluster: Cluster) -> dict[str, object] | None:
         return {"racks": ",".join(f"{name}={count}" for name, count in racks.items()), **shape}
     ((accelerator, count),) = racks.items()
     return {"racks": count, **shape, "accelerator": accelerator}
+
+
+def _settings(settings: Mapping[str, object]) -> dict[str, Any]:
+    """Write settings so that they can be read back."""
+    return {name: _setting(value) for name, value in settings.items()}
 
 
 def _setting(value: object) -> Any:

@@ -66,9 +66,10 @@ class Recorded:
     made_with: dict[str, str]
 
     @property
-    def mechanism(self) -> str:
-        """How decisions were carried out."""
-        return str(self.settings["mechanism"])
+    def mechanism(self) -> str | None:
+        """How decisions were carried out; None where each policy had a mechanism of its own."""
+        mechanism = self.settings["mechanism"]
+        return None if mechanism is None else str(mechanism)
 
     def differences(self, fingerprint: str) -> list[str]:
         """Say why a repetition may come to other figures.
@@ -133,9 +134,10 @@ def _recorded(file: Path, content: Mapping[str, Any]) -> Recorded:
     for name in ("mechanism", "seed"):
         if name not in settings:
             raise InputError(f"{str(file)!r} has no setting {name!r}.")
-    mechanism = settings["mechanism"] = mechanism_name(settings["mechanism"])
-    told = {name: value for name, value in settings.items() if name not in _NAMES}
-    settings_for((), mechanism, told)  # refuses what is none, and wrong values
+    if settings["mechanism"] is not None:  # else what is wrong is told when policies are known
+        mechanism = settings["mechanism"] = mechanism_name(settings["mechanism"])
+        told = {name: value for name, value in settings.items() if name not in _NAMES}
+        settings_for((), mechanism, told)  # refuses what is none, and wrong values
     workload, cluster = content["workload"], content["cluster"]
     parts = Cluster.__dataclass_fields__
     for name in cluster:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from apportion.experiments.machine.cells import Work
 from apportion.experiments.provenance import plain
 from apportion.experiments.run_records import record_of, run_of
+from apportion.experiments.shared import STARTS
 from apportion.experiments.sources import made_for
 from apportion.sim import Run, simulate
 from apportion.sim.engine.snapshot import NoStateError, SnapshotError
@@ -44,25 +45,42 @@ class Setup:
         As `apportion.simulate` takes them; the seed is not among the settings.
     resample
         Whether jobs are drawn anew for each seed.
+    by_policy
+        The settings of each policy where they do not share theirs, see
+        `apportion.experiments.shared`.
+    starts
+        What a start costs where it costs some times as much, by these times.
     """
 
     sources: Mapping[str, Source]
     cluster: Cluster
     settings: Mapping[str, Any]
     resample: bool = False
+    by_policy: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    starts: Mapping[float, Any] = field(default_factory=dict)
+
+    def settings_of(self, policy: str, starts: float = 1.0) -> Mapping[str, Any]:
+        """Return the settings of a policy or scheduler, by its label.
+
+        A start costs as much as they say, or `starts` times as much.
+        """
+        own = self.by_policy.get(policy, self.settings)
+        return own if starts == 1 else {**own, STARTS: self.starts[starts]}
 
 
 @dataclass(frozen=True)
 class Simulation:
     """What tells one simulation from others of the same `Setup`; small, to be sent anywhere.
 
-    `snapshot` is the file in which it leaves its state, so that it goes on if it is stopped.
+    `starts` is how many times as much as the settings say a start costs; `snapshot` the file in
+    which it leaves its state, so that it goes on if it is stopped.
     """
 
     policy: AnyDecider
     source: str
     load: float
     seed: int
+    starts: float = 1.0
     snapshot: str | None = None
 
     @property
@@ -73,6 +91,7 @@ class Simulation:
             "workload": self.source,
             "load": self.load,
             "seed": self.seed,
+            **({} if self.starts == 1 else {"starts": self.starts}),
         }
 
 
@@ -81,9 +100,15 @@ def runs_of(setup: Setup) -> Work:
 
     def unpack(cell: Cell, record: Mapping[str, Any]) -> Run:
         policy, workload = cell.label["policy"], cell.label["workload"]
-        return run_of(record, policy, workload, setup.cluster, setup.settings)
+        return run_of(record, policy, workload, setup.cluster, given(cell))
 
-    return Work(_run, setup, lambda cell, run: record_of(run, setup.settings), unpack)
+    def pack(cell: Cell, run: Run) -> dict[str, Any]:
+        return record_of(run, given(cell))
+
+    def given(cell: Cell) -> Mapping[str, Any]:
+        return setup.settings_of(cell.label["policy"], cell.label.get("starts", 1.0))
+
+    return Work(_run, setup, pack, unpack)
 
 
 def figures_of(setup: Setup) -> Work:
@@ -110,7 +135,7 @@ def _run(task: Simulation, report: Report | None, setup: Setup) -> Run:
         seed=task.seed,
         snapshot=task.snapshot,
         progress=report,
-        **heeded_by(task.policy, setup.settings),
+        **heeded_by(task.policy, setup.settings_of(task.policy.label, task.starts)),
     )
     try:
         return run()

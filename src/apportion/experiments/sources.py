@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, overload
 
-from apportion.checks import file_path
+from apportion.checks import file_path, mapping
 from apportion.errors import InputError, unknown_name, written
 from apportion.jobs import RECORDED_TIMES
 from apportion.sim import (
@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Source", "fitted", "made_for", "sources_of"]
 
-_OWN_KEYS = ("name", "too_large")
+_FITTING = ("too_large", "speed")
+_OWN_KEYS = ("name", *_FITTING)
+_NO_FITTING = {"too_large": None}
 _TOO_LARGE = ("drop", "error")
 _GENERATORS: Mapping[str, Callable[..., Workload | ElasticWorkload]] = {
     "types": generate_workload,
@@ -53,8 +55,8 @@ class Source(Protocol):
     ----------
     name
         The workload in tables.
-    too_large
-        What becomes of jobs that the cluster cannot hold; see `fitted`.
+    fitting
+        How it is made to fit a cluster: arguments of `fitted`.
     """
 
     @property
@@ -63,8 +65,8 @@ class Source(Protocol):
         ...
 
     @property
-    def too_large(self) -> str | None:
-        """What becomes of jobs that the cluster cannot hold; see `fitted`."""
+    def fitting(self) -> Mapping[str, Any]:
+        """How it is made to fit a cluster: arguments of `fitted`."""
         ...
 
     @property
@@ -87,14 +89,14 @@ class _Given:
 
     name: str
     workload: Workload | ElasticWorkload
-    too_large: str | None = None
+    fitting: Mapping[str, Any]
     mark: str = "given"
 
     def made(self, load: float, seed: int) -> Workload | ElasticWorkload:
         return _at_load(self.workload, load)
 
     def record(self) -> Mapping[str, Any]:
-        return {"jobs": len(self.workload.jobs), "too_large": self.too_large}
+        return {"jobs": len(self.workload.jobs), **_NO_FITTING, **self.fitting}
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ class _Trace:
 
     name: str
     options: Mapping[str, Any]
-    too_large: str | None = None
+    fitting: Mapping[str, Any]
 
     @property
     def mark(self) -> str:
@@ -116,7 +118,7 @@ class _Trace:
         return _at_load(read(**drawn, **self.options), load)
 
     def record(self) -> Mapping[str, Any]:
-        return {**self.options, "too_large": self.too_large}
+        return {**self.options, **_NO_FITTING, **self.fitting}
 
 
 @dataclass(frozen=True)
@@ -126,7 +128,7 @@ class _Generated:
     name: str
     kind: str
     options: Mapping[str, Any]
-    too_large: str | None = None
+    fitting: Mapping[str, Any]
 
     @property
     def mark(self) -> str:
@@ -137,7 +139,7 @@ class _Generated:
         return _GENERATORS[self.kind](seed=seed, **_options_at_load(self.options, load))
 
     def record(self) -> Mapping[str, Any]:
-        return {"kind": self.kind, **self.options, "too_large": self.too_large}
+        return {"kind": self.kind, **self.options, **_NO_FITTING, **self.fitting}
 
 
 def sources_of(workloads: Any, *, too_large: str | None = None) -> list[Source]:
@@ -152,7 +154,7 @@ def sources_of(workloads: Any, *, too_large: str | None = None) -> list[Source]:
         `generate_rack_workload` if it holds ``kind="racks"``, of `generate_contended_workload` if
         it holds ``kind="contended"``, of `generate_communicating_workload` if it holds
         ``kind="communicating"``, of `generate_elastic_workload` if it holds
-        ``kind="elastic"``. Mappings may also hold ``name`` and ``too_large``.
+        ``kind="elastic"``. Mappings may also hold ``name``, ``too_large`` and ``speed``.
     too_large
         What becomes of jobs of a `Workload` that the cluster cannot hold; see `fitted`.
 
@@ -182,22 +184,33 @@ def made_for(
     source: Source, cluster: Cluster, load: float, seed: int, *, resample: bool
 ) -> Workload | ElasticWorkload:
     """Make the workload of one run: what fits the cluster, of which jobs may be drawn anew."""
-    workload = fitted(source.made(load, seed), cluster, source.too_large)
+    workload = fitted(source.made(load, seed), cluster, **source.fitting)
     return resampled(workload, seed) if resample else workload
 
 
 @overload
-def fitted(workload: Workload, cluster: Cluster, too_large: str | None = None) -> Workload: ...
+def fitted(
+    workload: Workload,
+    cluster: Cluster,
+    too_large: str | None = None,
+    speed: Mapping[str, float] | None = None,
+) -> Workload: ...
 
 
 @overload
 def fitted(
-    workload: ElasticWorkload, cluster: Cluster, too_large: str | None = None
+    workload: ElasticWorkload,
+    cluster: Cluster,
+    too_large: str | None = None,
+    speed: Mapping[str, float] | None = None,
 ) -> ElasticWorkload: ...
 
 
 def fitted(
-    workload: Workload | ElasticWorkload, cluster: Cluster, too_large: str | None = None
+    workload: Workload | ElasticWorkload,
+    cluster: Cluster,
+    too_large: str | None = None,
+    speed: Mapping[str, float] | None = None,
 ) -> Workload | ElasticWorkload:
     """Leave out jobs with more GPUs than any type of the cluster has, if so asked or expected.
 
@@ -211,10 +224,24 @@ def fitted(
         ``drop`` or ``error``. By default such jobs of traces that tell no job types are dropped,
         as those were recorded on other clusters; else they are an error once they are simulated.
         Elastic jobs fit everywhere.
+    speed
+        Times as fast as the most capable type that the jobs were measured on, by type, in place
+        of the model.
+
+    Raises
+    ------
+    InputError
+        For a speed of a type that the cluster does not have, or that is no positive number, and
+        for speeds of elastic jobs, which have their own.
     """
     if workload.elastic is True:
+        if speed:
+            raise InputError(
+                f"speed is {written(dict(speed))}, and elastic jobs have speeds of their own: "
+                f"goodput on one type, and the relative_speed of others. Leave it out."
+            )
         return workload
-    workload = workload.on(cluster)
+    workload = workload.on(cluster, speed)
     expected = "drop" if workload.job_types_drawn else "error"
     return workload.fitting(cluster) if (too_large or expected) == "drop" else workload
 
@@ -246,7 +273,7 @@ def _options_at_load(options: Mapping[str, Any], load: float) -> dict[str, Any]:
 def _source(given: Any, too_large: str | None) -> Source:
     """Make the source of one workload."""
     if isinstance(given, (Workload, ElasticWorkload)):
-        return _Given(given.name, given, too_large)
+        return _Given(given.name, given, {} if too_large is None else {"too_large": too_large})
     if isinstance(given, (str, Path)):
         given = {"path": given}
     if isinstance(given, Mapping) and any(
@@ -258,15 +285,24 @@ def _source(given: Any, too_large: str | None) -> Source:
         )
     if not isinstance(given, Mapping):
         raise _no_workload(given)
-    own = {key: given[key] for key in _OWN_KEYS if given.get(key) is not None}
+    own: dict[str, Any] = {"name": given["name"]} if given.get("name") is not None else {}
+    own["fitting"] = _fitting_of(given)
     options = {key: value for key, value in given.items() if key not in _OWN_KEYS}
-    if own.get("too_large", "drop") not in _TOO_LARGE:
-        raise unknown_name("answer to jobs that are too large", own["too_large"], _TOO_LARGE)
     if "path" not in options:
         return _generated(options, own)
     options["path"] = file_path("The path of a workload", options["path"])
     _check_options(_reader(options["path"]), options)
     return _Trace(**{"name": _name_of(options["path"]), **own}, options=_absolute(options))
+
+
+def _fitting_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of `fitted` among the keys of a workload; the cluster checks types."""
+    found = {key: given[key] for key in _FITTING if given.get(key) is not None}
+    if found.get("too_large", "drop") not in _TOO_LARGE:
+        raise unknown_name("answer to jobs that are too large", found["too_large"], _TOO_LARGE)
+    if "speed" in found:
+        found["speed"] = mapping("speed", found["speed"], 'a mapping such as {"a100": 2.3}')
+    return found
 
 
 def _generated(options: Mapping[str, Any], own: Mapping[str, Any]) -> Source:

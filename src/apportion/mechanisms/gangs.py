@@ -119,7 +119,7 @@ class Iterations(MechanismSettings):
     add_s_per_byte: float = field(
         default=0.0, metadata=about("gamma: seconds to add up a byte, with all_reduce")
     )
-    preemption_overhead_seconds: float | Mapping[str, float] = field(
+    preemption_overhead_seconds: float | str | Mapping[str, float] = field(
         default=0.0, metadata=about(LOST), hash=False
     )
     overlap: bool = field(default=False, metadata=about("gradients are sent layer by layer"))

@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 if TYPE_CHECKING:
     from apportion.mechanisms import Mechanism
 
-__all__ = ["SimulationSettings", "SweepSettings"]
+__all__ = ["ComparisonSettings", "SimulationSettings", "SweepSettings"]
+
+StartCosts = float | str | Mapping[str, float]
+"""Seconds of every job, by job type, or ``"measured"``."""
 
 ByType = float | Mapping[str, float]
 """Seconds of every job, or by job type."""
@@ -25,7 +28,7 @@ class SimulationSettings(TypedDict, total=False):
     # Of several mechanisms.
     resolve_seconds: float | None
     resolve_every: float | None
-    preemption_overhead_seconds: ByType | None
+    preemption_overhead_seconds: StartCosts | None
     placement: str | None
     network: Any
     topology: Any
@@ -80,9 +83,14 @@ class SimulationSettings(TypedDict, total=False):
     optimism: float | None
 
 
-class SweepSettings(SimulationSettings, total=False):
+class ComparisonSettings(SimulationSettings, total=False):
+    """Those that `apportion.compare` has not among its own parameters."""
+
+    learn_pairs: bool | None
+
+
+class SweepSettings(ComparisonSettings, total=False):
     """Those of `apportion.simulate` that are the same for every run of a sweep."""
 
     mechanism: Mechanism | str | None
     pair_estimates: Literal["completed", "nearest"] | None
-    learn_pairs: bool | None

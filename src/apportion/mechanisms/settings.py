@@ -14,6 +14,7 @@ from apportion.annotations import check_fields
 from apportion.checks import number
 from apportion.checks import seconds as check_seconds
 from apportion.errors import InputError, unknown_name
+from apportion.mechanisms.start_costs import MEASURED, RESTART_S, UNMEASURED_S, measured_start_s
 from apportion.names import check_known
 
 if TYPE_CHECKING:
@@ -50,14 +51,14 @@ it is a power of two, sums and differences of such times are exact for 200 years
 """
 
 
-LOST = "lost when a job starts, resumes or moves: 60, or by job type: 'bert=60,others=20', or csv"
+LOST = "lost when a job starts, resumes or moves: 60, 'bert=60,others=20', a csv, or measured"
 """What a start costs, in a line: for all mechanisms alike."""
 
 OTHERS = "others"
 """Stands for the job types that are not named, where seconds are given by job type."""
 
-SecondsByType = float | Mapping[str, float]
-"""Seconds of every job, or by job type; `OTHERS` for those that are not named."""
+SecondsByType = float | str | Mapping[str, float]
+"""Seconds of every job, or by job type; `OTHERS` for those that are not named; `MEASURED`."""
 
 
 class Setting(NamedTuple):
@@ -182,13 +183,21 @@ def check_by_type(name: str, value: SecondsByType) -> list[tuple[str, float]]:
     name
         What users call it.
     value
-        A number, or one for each job type, with `OTHERS` for those that are not named.
+        A number, or one for each job type, with `OTHERS` for those that are not named; or
+        `MEASURED` for those of `measured_start_s`.
 
     Raises
     ------
     InputError
         For what is no number of seconds, by job type if they are given by job type.
     """
+    if isinstance(value, str) and value == MEASURED:
+        return [(f" ({MEASURED})", max(UNMEASURED_S, *RESTART_S.values()))]
+    if isinstance(value, str):
+        raise InputError(
+            f"{name} is {value!r}; it must be a number of seconds, one by job type, such as "
+            f"{{'bert': 60, 'others': 20}}, or {MEASURED!r}."
+        )
     by_type = value if isinstance(value, Mapping) else {None: value}
     words = {kind: "" if kind is None else f"[{kind!r}]" for kind in by_type}
     return [(words[kind], check_seconds(name + words[kind], s)) for kind, s in by_type.items()]
@@ -204,6 +213,8 @@ def seconds_by_type(name: str, value: SecondsByType, job_types: Iterable[str]) -
     InputError
         For a job type that is not among those of which it is said.
     """
+    if isinstance(value, str) and value == MEASURED:
+        return list(map(measured_start_s, job_types))
     if not isinstance(value, Mapping):
         return [float(value) for _ in job_types]
     found = []

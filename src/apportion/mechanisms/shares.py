@@ -87,7 +87,7 @@ class Rounds(MechanismSettings):
     seconds: float = field(default=360.0, metadata=about("length of a round", "round_seconds"))
     resolve_seconds: float = field(default=0.0, metadata=about("least time between two solves"))
     resolve_every: float | None = field(default=None, metadata=about(_EVERY))
-    preemption_overhead_seconds: float | Mapping[str, float] = field(
+    preemption_overhead_seconds: float | str | Mapping[str, float] = field(
         default=0.0, metadata=about(LOST), hash=False
     )
     placement: str = field(default="consolidated", metadata=about("how gangs get their devices"))
@@ -185,7 +185,7 @@ class Leases(MechanismSettings):
         metadata=about("from its end to the return of the GPUs (default: 1, or the scheduler's)"),
         hash=False,
     )
-    preemption_overhead_seconds: float | Mapping[str, float] | None = field(
+    preemption_overhead_seconds: float | str | Mapping[str, float] | None = field(
         default=None, metadata=about(LOST), hash=False
     )
     resolve_seconds: float = field(default=0.0, metadata=about("least time between two solves"))
@@ -263,7 +263,7 @@ class Queue(MechanismSettings):
     name: ClassVar[str] = "queue"
     home: ClassVar[str] = "apportion.sim.on_devices:queue"
 
-    preemption_overhead_seconds: float | Mapping[str, float] = field(
+    preemption_overhead_seconds: float | str | Mapping[str, float] = field(
         default=0.0, metadata=about(LOST), hash=False
     )
     placement: str = field(default="consolidated", metadata=about("how gangs get their devices"))

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from apportion.report.html import report_page
     from apportion.report.plots import PLOT_KINDS, kinds_of, plot
     from apportion.report.sections import REPORT_SECTIONS, Section, summary_html
-    from apportion.report.tables import HumanTable, human_table
+    from apportion.report.tables import human_table
+    from apportion.report.typeset import HumanTable
 
 __all__ = [
     "PLOT_KINDS",

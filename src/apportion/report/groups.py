@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from apportion.report.tables import HumanTable, Measure, human_table
+from apportion.report.tables import Measure, human_table
 
 if TYPE_CHECKING:
     from apportion.experiments import Comparison
+    from apportion.report.typeset import HumanTable
 
 __all__ = ["columns_of_groups", "group_table"]
 

@@ -24,6 +24,7 @@ thead th { border-bottom: 2px solid #c9ced8; vertical-align: bottom; }
 small { font-weight: normal; color: #667; }
 table.summary { width: 100%; font-variant-numeric: tabular-nums; }
 td.best { font-weight: 700; color: #00543c; background: #e7f5ef; }
+td.near { color: #00543c; }
 dl.pairs { display: grid; grid-template-columns: repeat(auto-fill, minmax(330px, 1fr));
   gap: 0 32px; margin: 0 0 14px; }
 dl.pairs div { display: flex; justify-content: space-between; gap: 12px; padding: 4px 0;

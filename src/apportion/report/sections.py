@@ -14,13 +14,14 @@ from apportion.registry import Registry
 from apportion.report.groups import columns_of_groups, group_table
 from apportion.report.plots import kinds_of, plot
 from apportion.report.style import inline_svg
-from apportion.report.tables import HumanTable, human_measures, human_table
+from apportion.report.tables import human_measures
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
     from apportion.experiments import Comparison
+    from apportion.report.typeset import HumanTable
     from apportion.sim import Run
 
 __all__ = ["REPORT_SECTIONS", "Section", "sections_of", "summary_html"]
@@ -31,6 +32,9 @@ _GROUPS = 20
 """Users, entities, ... that a page shows at most."""
 
 NO_PLOTS = "Plots need matplotlib: pip install apportion[plot]."
+
+
+_STYLES = {"*": ' class="best"', "~": ' class="near"', "": ""}
 
 
 class Section(NamedTuple):
@@ -51,7 +55,16 @@ class Section(NamedTuple):
 def _summary(comparison: Comparison) -> Section:
     items = "".join(f"<li>{escape(str(note))}</li>" for note in comparison.notes)
     notes = f'<ul class="notes">{items}</ul>' if items else ""
-    return Section("Summary", summary_html(comparison.summary()) + notes)
+    return Section("Summary", summary_html(comparison) + notes)
+
+
+def _start_costs(comparison: Comparison) -> Section | None:
+    """Show whether what a start costs decides who is best."""
+    table = comparison.start_costs()
+    if table is None:
+        return None
+    legend = f"Mean JCT where a start costs so many times as much. {table.legend}"
+    return Section("What starts cost", [_as_html(table), f'<p class="legend">{escape(legend)}</p>'])
 
 
 def _groups(comparison: Comparison) -> Section | None:
@@ -90,11 +103,21 @@ def _workload(comparison: Comparison) -> Section:
 
 def _settings(comparison: Comparison) -> Section:
     record = comparison.record()
-    cluster, settings = (
-        _pairs((key.replace("_", " "), _value(value)) for key, value in record[part].items())
-        for part in ("cluster", "settings")
+    shown = [("Cluster", record["cluster"])]
+    apart: dict[str, list[str]] = {}
+    for policy, settings in record.get("settings_by_policy", {}).items():
+        apart.setdefault(settings["mechanism"], []).append(policy)
+    for policies in apart.values():  # those of a mechanism share their settings
+        head = f"Simulation under {', '.join(policies)}"
+        shown.append((head, record["settings_by_policy"][policies[0]]))
+    if not apart:
+        shown.append(("Simulation", record["settings"]))
+    tables = (
+        f"<h3>{escape(head)}</h3>"
+        + _pairs((key.replace("_", " "), _value(value)) for key, value in values.items())
+        for head, values in shown
     )
-    return Section("Settings", f"<h3>Cluster</h3>{cluster}<h3>Simulation</h3>{settings}")
+    return Section("Settings", "".join(tables))
 
 
 def _repeat(comparison: Comparison) -> Section:
@@ -110,7 +133,7 @@ def _repeat(comparison: Comparison) -> Section:
     )
 
 
-_FIRST = {"summary": _summary, "groups": _groups, "plots": _plots}
+_FIRST = {"summary": _summary, "start_costs": _start_costs, "groups": _groups, "plots": _plots}
 _LAST = {"workload": _workload, "settings": _settings, "repeat": _repeat}
 
 REPORT_SECTIONS: Registry[Callable[[Comparison], Section | None]] = Registry(
@@ -199,13 +222,13 @@ def _part(name: str, part: Any) -> str:
     )
 
 
-def summary_html(summary: pd.DataFrame) -> str:
-    """Return the summary in human units as an HTML table, best values in bold."""
-    table = human_table(summary)
+def summary_html(comparison: Comparison) -> str:
+    """Return the summary in human units as an HTML table, best values marked."""
+    table = comparison.human_table()
     return (
         f"{_as_html(table)}"
-        '<p class="legend">Bold: best of the column. Busy: share of GPUs in '
-        f"use until the last completion. {escape(table.legend)}</p>{_failures(summary)}"
+        '<p class="legend">Busy: share of GPUs in use until the last completion. '
+        f"{escape(table.legend)}</p>{_failures(comparison.summary())}"
     )
 
 
@@ -217,10 +240,10 @@ def _as_html(table: HumanTable) -> str:
     )
     rows = [
         "".join(
-            f'<td class="best">{escape(text)}</td>' if best else f"<td>{escape(text)}</td>"
-            for text, best in zip(cells, marks, strict=True)
+            f"<td{_STYLES[mark]}>{escape(text + mark)}</td>"
+            for text, mark in zip(cells, marks, strict=True)
         )
-        for cells, marks in zip(table.cells, table.best, strict=True)
+        for cells, marks in zip(table.cells, table.marks, strict=True)
     ]
     body = "".join(f"<tr>{row}</tr>" for row in rows)
     return (

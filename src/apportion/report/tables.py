@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from apportion.mechanisms.start_costs import MEASURED, RESTART_S, measured_start_s
+from apportion.report.noise import marks_of
+from apportion.report.typeset import HumanTable
 from apportion.table_checks import check_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import pandas as pd
 
 __all__ = [
-    "LEGEND",
     "MEASURES",
-    "HumanTable",
     "Measure",
-    "aligned_text",
     "human_measures",
     "human_table",
     "longest_time_s",
@@ -33,7 +32,7 @@ _SHORT_S = 3600.0
 """Times of which none is longer are shown in seconds."""
 
 
-RoomFor = Literal["racks", "requests"]
+RoomFor = Literal["racks", "requests", "mechanisms"]
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class Measure:
     """One column of the summary as people read it: value / `scale`, in `unit`.
 
     Columns that are not `brief` are for the report, which has the room. On the terminal some make
-    `room_for` what only runs on racks have, or runs that serve requests.
+    `room_for` what only runs on racks have, or runs that serve requests, or by several mechanisms.
     """
 
     column: str
@@ -69,7 +68,7 @@ MEASURES: tuple[Measure, ...] = (
     Measure("utilization", "busy", "%", 0.01, "high", 1),
     Measure("deadlines_met", "in time", "%", 0.01, "high", 1),
     Measure("ftf_max", "max FTF", "", 1.0, room_for=_BOTH),
-    Measure("cost", "cost", "$", 1.0, room_for=("requests",)),
+    Measure("cost", "cost", "$", 1.0, room_for=("requests", "mechanisms")),
     Measure("preemptions", "preempted", "times", 1.0, "low", 0, room_for=("requests",)),
     Measure("restarts", "restarts", "a job", 1.0, "low", 1),
     Measure("paused_s", "paused", "s a job", 1.0, "low", 0),
@@ -87,92 +86,6 @@ MEASURES: tuple[Measure, ...] = (
 )
 """The columns that the terminal and the report show, out of those of ``summary()``."""
 
-LEGEND: Mapping[str, str] = MappingProxyType(
-    {
-        "mean JCT": "JCT: completion minus arrival.",
-        "max FTF": "FTF: JCT over the time in an isolated 1/n share.",
-        "in time": "In time: deadlines that were met.",
-        "Jain": "Jain: index of the shares, 1 where all are equal.",
-        "weighted": "Weighted: the same of share over weight.",
-        "p95 wait": "Wait: time without GPUs.",
-        "comm.": "Comm.: mean exposed communication.",
-        "p99 delay": "Delay: of a request, until it has a GPU.",
-        "given away": "Given away: GPU time with a job, a request or a loaded service.",
-        "in use": "In use: without pauses.",
-        "computing": "Computing: without what is only kept loaded.",
-        "iteration": "Iteration: mean time of one over that of one that has the links for itself.",
-        "loops": "Loops: candidate placements that would make a loop of jobs and links.",
-    }
-)
-"""What the abbreviations in a header stand for, by the column that they belong to."""
-
-
-@dataclass(frozen=True)
-class HumanTable:
-    """A table of text ready to print: header, units, cells, and which cells are the best.
-
-    The first `keys` columns say what a row is about. `doubt` names the rows whose figures rest on
-    solves that were not certified.
-    """
-
-    header: tuple[str, ...]
-    units: tuple[str, ...]
-    cells: tuple[tuple[str, ...], ...]
-    best: tuple[tuple[bool, ...], ...]
-    keys: int = 1
-    doubt: str = ""
-
-    @property
-    def legend(self) -> str:
-        """What the abbreviations in the header stand for, and what is in doubt."""
-        named = [text for name, text in LEGEND.items() if name in self.header]
-        return " ".join([*named, *filter(None, [self.doubt])])
-
-    def blocks(self, width: int, gap: int = 2) -> list[HumanTable]:
-        """Part the columns into tables no wider than a terminal, each with the columns of keys.
-
-        A block has one column of figures at least, however narrow the terminal is.
-
-        Parameters
-        ----------
-        width
-            Of the terminal, characters.
-        gap
-            Characters beside each column.
-        """
-        texts = zip(*(self.header, self.units, *self.cells), strict=True)
-        widths = [gap + max(map(len, column)) for column in texts]
-        room = width - sum(widths[: self.keys])
-        parts: list[list[int]] = [[]]
-        for column in range(self.keys, len(widths)):
-            if parts[-1] and sum(widths[each] for each in [*parts[-1], column]) > room:
-                parts.append([])
-            parts[-1].append(column)
-        return [self._with([*range(self.keys), *part]) for part in parts]
-
-    def _with(self, columns: Sequence[int]) -> HumanTable:
-        """Return the table with some of its columns."""
-
-        def chosen(row: Sequence[Any]) -> tuple[Any, ...]:
-            return tuple(row[column] for column in columns)
-
-        return HumanTable(
-            header=chosen(self.header),
-            units=chosen(self.units),
-            cells=tuple(map(chosen, self.cells)),
-            best=tuple(map(chosen, self.best)),
-            keys=self.keys,
-        )
-
-    def __str__(self) -> str:
-        """Aligned plain text, a star behind the best value of each column."""
-        rows = [
-            [name, *(text + ("*" if star else " ") for text, star in zip(row, marks, strict=True))]
-            for (name, *row), (_, *marks) in zip(self.cells, self.best, strict=True)
-        ]
-        header = [[name, *(f"{text} " for text in row)] for name, *row in (self.header, self.units)]
-        return aligned_text([*header, *rows], gap=1)
-
 
 def time_unit(longest_s: float) -> tuple[str, float]:
     """Return the unit, and its seconds, for times of which `longest_s` is the longest.
@@ -187,8 +100,9 @@ def human_table(
     *,
     brief: bool = False,
     longest_s: float | None = None,
-    keys: Sequence[str] = ("policy",),
+    keys: Sequence[str] = (),
     measures: Sequence[Measure] = MEASURES,
+    replicates: Mapping[str, np.ndarray] | None = None,
 ) -> HumanTable:
     """Put the summary of a comparison into human units, without what no run knows.
 
@@ -201,23 +115,30 @@ def human_table(
     longest_s
         The longest time, which decides the unit of all of them; by default that of the summary.
     keys
-        Columns that say what a row is about.
+        Columns that say what a row is about; by default the policy, and its mechanism where that
+        stands in the summary.
     measures
         Columns of figures, as far as they are there.
+    replicates
+        Of figures by their names, shape (policies that did not fail, replicates), by which the best
+        are marked as `apportion.report.noise.marks_of` says. Other columns have no marks: nobody
+        knows whether the best one is best by more than noise.
     """
+    keys = keys or ["policy", *["mechanism"] * ("mechanism" in summary)]
     check_columns("The summary", summary, keys)
     shown = [measure for measure in measures if _is_shown(measure, summary, brief=brief)]
     if longest_s is None:
         longest_s = longest_time_s(summary)
     shown = [_in_unit(measure, *time_unit(longest_s)) for measure in shown]
-    columns = [_column(summary[measure.column].to_numpy(float), measure) for measure in shown]
-    texts = [*(list(map(str, summary[key])) for key in keys), *(text for text, _ in columns)]
-    marks = [*([False] * len(summary) for _ in keys), *(mark for _, mark in columns)]
+    figures = [_column(summary[measure.column].to_numpy(float), measure) for measure in shown]
+    texts = [*(list(map(str, summary[key])) for key in keys), *figures]
+    marks = [*([""] * len(summary) for _ in keys)]
+    marks += [_marks(measure, len(summary), replicates or {}) for measure in shown]
     return HumanTable(
         header=(*keys, *(measure.label for measure in shown)),
         units=(*("" for _ in keys), *(measure.unit for measure in shown)),
         cells=tuple(zip(*texts, strict=True)),
-        best=tuple(zip(*marks, strict=True)),
+        marks=tuple(zip(*marks, strict=True)),
         keys=len(keys),
         doubt=_doubt(summary),
     )
@@ -253,7 +174,11 @@ def _in_unit(measure: Measure, unit: str, scale: float) -> Measure:
 
 def _is_shown(measure: Measure, summary: pd.DataFrame, *, brief: bool) -> bool:
     """Whether a column is wanted, and there is something in it."""
-    needed = {"racks": "communication_s", "requests": "slo_attainment"}
+    needed = {
+        "racks": "communication_s",
+        "requests": "slo_attainment",
+        "mechanisms": "mechanism",
+    }
     makes_room = any(needed[each] in summary.columns for each in measure.room_for)
     wanted = not brief or (measure.brief and not makes_room)
     return wanted and measure.column in summary and bool(summary[measure.column].notna().any())
@@ -273,43 +198,53 @@ def human_measures(description: pd.DataFrame) -> list[tuple[str, str, str]]:
     return rows
 
 
-def _column(values: np.ndarray, measure: Measure) -> tuple[list[str], list[bool]]:
-    """Format one column with one number of decimals, and mark its best values."""
+def _marks(measure: Measure, rows: int, replicates: Mapping[str, np.ndarray]) -> list[str]:
+    """Mark the best of a column, as far as there are replicates; failed policies come last."""
+    if not measure.better or measure.column not in replicates:
+        return [""] * rows
+    found = marks_of(replicates[measure.column], low=measure.better == "low")
+    return [*found, *[""] * (rows - len(found))]
+
+
+def _column(values: np.ndarray, measure: Measure) -> list[str]:
+    """Format one column with one number of decimals."""
     shown = values / measure.scale
     known = shown[np.isfinite(shown)]
     largest = float(np.abs(known).max()) if known.size else 0.0
     # Large values would need wide columns, and their cents or hundredths say nothing.
     decimals = min(measure.decimals, 0 if largest >= 10_000 else 1 if largest >= 1000 else 2)
-    texts = [f"{value:,.{decimals}f}" if np.isfinite(value) else "-" for value in shown]
-    if not measure.better or len(set(texts)) == 1 or not known.size:
-        return texts, [False] * len(texts)
-    best = known.min() if measure.better == "low" else known.max()
-    return texts, [text == f"{best:,.{decimals}f}" for text in texts]
+    return [f"{value:,.{decimals}f}" if np.isfinite(value) else "-" for value in shown]
 
 
-def notes_on(notes: Iterable[str], settings: Mapping[str, Any]) -> list[str]:
-    """Return what a reader of figures must know: notes on the workload, and what is free of charge.
+def notes_on(
+    notes: Iterable[str], jobs: pd.DataFrame | None, *settings: Mapping[str, Any]
+) -> list[str]:
+    """Return what a reader of figures must know: notes on the workload, and what starts cost.
 
     Parameters
     ----------
     notes
         Those of the workload.
+    jobs
+        Those of the workload, if there is one; of several nobody knows all types.
     settings
-        Of the simulation, by name, every one that the mechanism has.
+        Of the simulations, by name, every one that the mechanism of each has.
     """
-    free = settings.get("preemption_overhead_seconds", 0.0) == 0
-    shared_out = settings.get("mechanism") in ("rounds", "exact")
-    return [*notes, *["starts and preemptions cost no time"] * (free and shared_out)]
+    free = any(
+        each.get("preemption_overhead_seconds", 0.0) == 0
+        for each in settings
+        if each.get("mechanism") in ("rounds", "exact")
+    )
+    measured = any(each.get("preemption_overhead_seconds") == MEASURED for each in settings)
+    said = [*["starts and preemptions cost no time"] * free]
+    said += [_measured_starts(jobs)] if measured else []
+    return [*notes, *said]
 
 
-def aligned_text(rows: list[list[str]], *, left: Collection[int] = (0,), gap: int = 2) -> str:
-    """Join rows of cells into lines; the columns `left` to the left, numbers to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        cells = [
-            cell.ljust(width) if place in left else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append((" " * gap).join(cells).rstrip())
-    return "\n".join(lines)
+def _measured_starts(jobs: pd.DataFrame | None) -> str:
+    """Say what starts cost as they were measured."""
+    types = ["others", *RESTART_S] if jobs is None else jobs["job_type"].unique()
+    low_s, *_, high_s = sorted(2 * list(map(measured_start_s, types)))
+    span = f"{low_s:g} to {high_s:g} s by model" if low_s < high_s else f"{low_s:g} s"
+    where = "docs/simulator.md#what-costs-time"
+    return f"a start or move costs {span}, as published ({where})"

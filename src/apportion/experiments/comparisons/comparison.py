@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
+from apportion.errors import unknown_name
+from apportion.experiments.comparisons.at_costs import at_costs
+from apportion.experiments.comparisons.possible import (
+    MOST_JOBS,
+    above_floor,
+    best_in_words,
+    bounded,
+)
 from apportion.experiments.provenance import plain, record
+from apportion.experiments.shared import notes_on_mechanisms
 from apportion.report import human_table, plot, report_page, summary_html
 from apportion.report.files import write_table, write_text
+from apportion.report.noise import batch_figures, differences_of
 from apportion.report.plots import kinds_of
 from apportion.report.tables import notes_on
+from apportion.sim.floors import Floor, floor
 from apportion.sim.schedule_files import save_schedule
 
 if TYPE_CHECKING:
@@ -23,6 +35,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from apportion.cluster import Cluster
+    from apportion.report.typeset import HumanTable
     from apportion.sim import ElasticWorkload, Run, Workload
 
 __all__ = ["Comparison"]
@@ -39,7 +52,8 @@ class Comparison:
     workload, cluster
         What was run and where.
     settings
-        Settings of the simulations.
+        Settings of the simulations; where these run by several mechanisms, what was given of them,
+        with None as ``mechanism``.
     origin
         How the workload was made, where the caller said so.
     command
@@ -48,6 +62,10 @@ class Comparison:
         Why policies failed, by policy; they have no run.
     own
         Which arguments were objects of the caller's own: a file holds no more than their names.
+    by_policy
+        All settings of each policy where they run by several mechanisms, else nothing.
+    at_other_costs
+        Runs by policy where a start costs some times as much, by these times.
     """
 
     runs: Mapping[str, Run]
@@ -58,6 +76,8 @@ class Comparison:
     command: str | None = None
     errors: Mapping[str, str] = field(default_factory=dict)
     own: Sequence[str] = ()
+    by_policy: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    at_other_costs: Mapping[float, Mapping[str, Run]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.runs)
@@ -71,14 +91,87 @@ class Comparison:
     def summary(self) -> pd.DataFrame:
         """One row per policy or scheduler: completion times, makespan, utilization, ...
 
-        Those that failed come last. Their figures are NaN; ``error`` is None for all others.
+        Those that failed come last. Their figures are NaN; ``error`` is None for all others. Where
+        several mechanisms ran, ``mechanism`` says by which each did.
         """
         rows = [
             {**run.summary(), "policy": label, "error": None} for label, run in self.runs.items()
         ]
         rows += [{"policy": label, "error": text} for label, text in self.errors.items()]
         table = pd.DataFrame(rows)
+        if self.by_policy:
+            ways = [self.by_policy[label]["mechanism"] for label in table["policy"]]
+            table.insert(1, "mechanism", ways)
         return table.assign(error=table["error"].astype(object).where(table["error"].notna(), None))
+
+    def human_table(self, *, brief: bool = False) -> HumanTable:
+        """Return the summary in human units, with marks where a policy is best.
+
+        Marks stand behind means over jobs only, of which batches of jobs give an interval
+        (`apportion.report.noise`); of others one workload does not tell.
+
+        Parameters
+        ----------
+        brief
+            Only what fits a terminal of 100 columns.
+        """
+        found = batch_figures({label: run.jobs for label, run in self.runs.items()})
+        return human_table(self.summary(), brief=brief, replicates=found)
+
+    @cached_property
+    def floor(self) -> Floor:
+        """What no schedule of the workload on the cluster can be better than.
+
+        Raises
+        ------
+        InputError
+            For elastic jobs, of which no floor is known.
+        """
+        return floor(self.workload, self.cluster)
+
+    def above_floor(self) -> pd.DataFrame:
+        """By how much of the floor policies are above it, as far as it is one to them.
+
+        Returns
+        -------
+        DataFrame
+            Indexed by policy: ``mean_jct`` and ``makespan``, 0.05 for 5 %. Without those that may
+            let jobs share GPUs, and without ``as_recorded``.
+
+        Raises
+        ------
+        InputError
+            For elastic jobs.
+        """
+        return above_floor(bounded(self.runs, self.workload), self.floor)
+
+    def start_costs(self) -> HumanTable | None:
+        """Return the mean JCT of each policy where a start costs more or less, with marks.
+
+        One column for each multiple of what a start costs; None where it was simulated at one only.
+        """
+        if not self.at_other_costs:
+            return None
+        return at_costs({1.0: self.runs, **self.at_other_costs})
+
+    def differences(self, against: str, level: float = 0.95) -> pd.DataFrame:
+        """By how much figures differ from those of one policy, with paired intervals.
+
+        Of figures that are means or sums over jobs, by batches of jobs in their order of arrival;
+        see `apportion.report.noise`, and for draws of other jobs `Sweep.differences`.
+
+        Parameters
+        ----------
+        against, level
+            As for `apportion.report.noise.differences_of`, which says what the columns are.
+
+        Raises
+        ------
+        InputError
+            For a policy that did not run, and a level that is none.
+        """
+        found = batch_figures({label: run.jobs for label, run in self.runs.items()})
+        return differences_of(found, list(self.runs), against, level)
 
     def jobs(self) -> pd.DataFrame:
         """One row per policy and job: the jobs tables of all runs under each other."""
@@ -101,6 +194,39 @@ class Comparison:
         for label, table in zip(self.runs, tables, strict=True):
             table.insert(0, "policy", label)
         return pd.concat(tables, ignore_index=True)
+
+    def jobs_against(self, policy: str) -> pd.DataFrame:
+        """One row per job and other policy: by how much it came earlier or later than by `policy`.
+
+        Parameters
+        ----------
+        policy
+            One of those that ran, such as ``"as_recorded"``.
+
+        Returns
+        -------
+        DataFrame
+            ``policy`` (the other), ``job``, its ``start_s``, ``completion_s`` and ``jct_s``, and
+            ``start_later_s`` and ``completion_later_s``, seconds after those by `policy`, below 0
+            for earlier. The completion time (JCT) differs by as much as the completion, as jobs
+            arrive when they do; ``jct_ratio`` is the JCT over that by `policy`.
+
+        Raises
+        ------
+        InputError
+            For a policy that did not run.
+        """
+        if policy not in self.runs:
+            raise unknown_name("policy that ran", policy, self.runs)
+        table, base = self.jobs(), self.runs[policy].jobs
+        table = table[table["policy"] != policy].reset_index(drop=True)
+        beside = base.loc[table["job"]].reset_index(drop=True)
+        shown = table[["policy", "job", "start_s", "completion_s", "jct_s"]]
+        return shown.assign(
+            start_later_s=table["start_s"] - beside["start_s"],
+            completion_later_s=table["completion_s"] - beside["completion_s"],
+            jct_ratio=table["jct_s"] / beside["jct_s"],
+        )
 
     def schedule(self) -> pd.DataFrame:
         """One row per policy and stay: the schedules of all runs under each other.
@@ -128,7 +254,17 @@ class Comparison:
     @property
     def notes(self) -> list[str]:
         """What a reader of the figures must know of workload and settings."""
-        return notes_on(self.workload.notes, self.settings)
+        apart = notes_on_mechanisms(self.settings, self.by_policy)
+        each = self.by_policy.values() or [self.settings]
+        notes = notes_on([*self.workload.notes, *apart], self.workload.jobs, *each)
+        return [*notes, *self._possible()]
+
+    def _possible(self) -> list[str]:
+        """Say how near the best policy is to anything possible, where that takes seconds."""
+        if self.workload.elastic or len(self.workload.jobs) > MOST_JOBS:
+            return []
+        table = self.above_floor() if bounded(self.runs, self.workload) else None
+        return [] if table is None else [best_in_words(table, self.floor)]
 
     def plot(self, kind: str = "completion_times") -> Figure:
         """Draw one plot; kinds are the keys of `plots`.
@@ -151,7 +287,7 @@ class Comparison:
         policies = [*self.runs, *self.errors]
         made = record(
             *(policies, self.workload, self.cluster, self.settings),
-            *(self.origin, self.command, self.own),
+            *(self.origin, self.command, self.own, self.by_policy),
         )
         return made | {"summary": plain(self.summary().to_dict("records"))}
 
@@ -176,7 +312,7 @@ class Comparison:
         return text
 
     def to_csv(self, folder: str | Path) -> list[Path]:
-        """Write ``summary.csv``, ``jobs.csv`` and ``schedule.csv.gz`` into a folder."""
+        """Write ``summary.csv``, ``jobs.csv`` and, if there are any, the others of `save`."""
         return self._write_tables(folder, "csv", "csv.gz")
 
     def to_parquet(self, folder: str | Path) -> list[Path]:
@@ -193,7 +329,8 @@ class Comparison:
         """Write the tables, ``run.json`` and ``report.html`` into a folder.
 
         The tables are ``summary.csv``, ``jobs.csv`` and, if nobody shares time exactly, the
-        schedule of every run as ``schedule.csv.gz``, which `apportion.read_schedule` reads. Each
+        schedule of every run as ``schedule.csv.gz``, which `apportion.read_schedule` reads;
+        ``start_costs.csv`` has the summaries where a start costs some times as much. Each
         file is replaced in one step.
 
         Returns
@@ -215,18 +352,25 @@ class Comparison:
     def _write_tables(self, folder: str | Path, format: str, of_schedule: str) -> list[Path]:
         folder = Path(folder)
         tables = {"summary": self.summary(), "jobs": self.jobs()}
+        costs = [
+            {"start_costs": times, **run.summary()}
+            for times, runs in sorted({1.0: self.runs, **self.at_other_costs}.items())
+            for run in runs.values()
+        ]
+        tables |= {"start_costs": pd.DataFrame(costs)} if self.at_other_costs else {}
+        for name in (f"start_costs.{format}", f"schedule.{of_schedule}"):
+            (folder / name).unlink(missing_ok=True)  # of another comparison that was here before
         files = [write_table(folder / f"{name}.{format}", table) for name, table in tables.items()]
-        schedule = folder / f"schedule.{of_schedule}"
         if self.has_schedule:
-            return [*files, save_schedule(self.schedule(), schedule)]
-        schedule.unlink(missing_ok=True)  # of another comparison that was here before
+            files.append(save_schedule(self.schedule(), folder / f"schedule.{of_schedule}"))
         return files
 
     def __repr__(self) -> str:
         head = f"{len(self)} policies, {len(self.workload.jobs)} jobs of {self.workload.name!r}"
-        table = human_table(self.summary(), brief=True)
+        table = self.human_table(brief=True)
         failed = [f"{label} failed: {text}" for label, text in self.errors.items()]
-        return "\n".join([f"{head} on {self.cluster}", str(table), *failed, *self.notes])
+        said = [f"{head} on {self.cluster}", str(table), table.legend, *failed, *self.notes]
+        return "\n".join(said)
 
     def _repr_html_(self) -> str:
-        return summary_html(self.summary())
+        return summary_html(self)

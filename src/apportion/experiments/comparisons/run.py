@@ -18,10 +18,10 @@ from apportion.experiments.plan import (
     Plan,
     check_jobs_on,
     deciders_of,
-    settings_of,
     simulations_of,
 )
 from apportion.experiments.provenance import command_line
+from apportion.experiments.shared import costs_of_starts, settings_of, without
 from apportion.experiments.simulations import Setup, runs_of
 from apportion.experiments.sources import fitted, sources_of
 
@@ -30,11 +30,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from apportion.experiments.machine.cells import Failure
+    from apportion.experiments.machine.run import Outcome
+    from apportion.experiments.shared import ByPolicy
     from apportion.mechanism.own import Decides
     from apportion.mechanisms import Mechanism
-    from apportion.mechanisms.setting_names import SimulationSettings
+    from apportion.mechanisms.setting_names import ComparisonSettings
     from apportion.pairs import PairThroughputs
-    from apportion.sim import ElasticWorkload, Workload
+    from apportion.sim import ElasticWorkload, Run, Workload
     from apportion.sim.deciders import AnyDecider
 
 __all__ = ["FOLDER", "compare"]
@@ -51,8 +53,8 @@ def compare(
     *,
     mechanism: Mechanism | str | None = None,
     pair_estimates: PairThroughputs | Literal["completed", "nearest"] | None = None,
-    learn_pairs: bool | None = None,
     seed: int = 0,
+    start_costs: Sequence[float] | Literal["usual"] = (),
     backend: str | None = None,
     address: str | None = None,
     n_jobs: int | None = None,
@@ -61,12 +63,13 @@ def compare(
     raise_on_failure: bool = True,
     progress: bool | None = None,
     origin: Mapping[str, object] | None = None,
-    **settings: Unpack[SimulationSettings],
+    **settings: Unpack[ComparisonSettings],
 ) -> Comparison:
     """Simulate several policies and schedulers on the same workload, side by side.
 
-    All run by the same mechanism. With a scheduler among them that is ``"leases"``: policies then
-    share out time over the tiers of the racks, and settings of rounds are refused.
+    With no mechanism named each runs by its own: policies by rounds, or by leases with a scheduler
+    among them that offers GPUs, as they then share out time over the tiers of the racks. A setting
+    goes to all whose mechanism heeds it, and must be heeded by one.
 
     Results do not depend on `backend` and `n_jobs`.
 
@@ -77,8 +80,15 @@ def compare(
         objects, each once.
     workload, cluster
         What to run and where. Elastic jobs run by ``mechanism="configurations"``.
-    mechanism, pair_estimates, learn_pairs, seed
-        As for `apportion.simulate`, the same for all.
+    mechanism, pair_estimates, seed
+        As for `apportion.simulate`, the same for all. Whoever does not work by a mechanism that is
+        named is refused. Where nobody says what a start costs
+        (``preemption_overhead_seconds``), it is ``"measured"``, and not 0, see
+        `apportion.mechanisms.start_costs`.
+    start_costs
+        Also simulate everything with starts that cost so many times as much, such as ``[0, 5]``,
+        for `Comparison.start_costs`. ``"usual"`` is that for up to 250 jobs, as far as it says
+        something.
     backend, address, n_jobs
         Where it is computed, as for `apportion.sweep`. One job at once runs in this process.
     out
@@ -97,7 +107,7 @@ def compare(
         How the workload was made, kept in ``run.json``: options of ``apportion compare``, such as
         ``{"workload": "trace.csv", "seed": 0}``.
     **settings
-        Settings of the mechanism by name, as for `apportion.simulate`.
+        Settings of the mechanism by name, and ``learn_pairs``, as for `apportion.simulate`.
 
     Returns
     -------
@@ -118,10 +128,10 @@ def compare(
     cluster = Cluster.of(cluster)
     workload = fitted(workload, cluster, "error")
     check_jobs_on(workload, cluster)
-    told = {**settings, "pair_estimates": pair_estimates, "learn_pairs": learn_pairs, "seed": seed}
-    known = settings_of(chosen, [workload], mechanism, told)
+    told = {**settings, "pair_estimates": pair_estimates, "seed": seed}
+    known, by_policy = settings_of(chosen, [workload], mechanism, told)
     where = Where(backend, address, n_jobs)
-    plan = _plan(chosen, workload, cluster, known)
+    plan = _plan(chosen, workload, cluster, known, by_policy, start_costs)
     folder = None if out is None else file_path("out", out)
     partial = None if folder is None else folder / FOLDER
     store = Store(None if partial is None else partial / FILE)
@@ -129,7 +139,8 @@ def compare(
     states = None if partial is None else partial / STATES
     cells = plan.with_snapshots(states, resume=resume).cells
     outcome = carry_out(cells, runs_of(plan.setup), store, where, progress=progress)
-    runs, failures = outcome.by("policy", plan.cells)
+    asked = [cell for cell in plan.cells if cell.task.starts == 1]
+    runs, failures = outcome.by("policy", asked)
     command = None
     objects = {
         name: [known.get(name)]
@@ -139,7 +150,10 @@ def compare(
     if origin is not None and not own:
         command = command_line([each.label for each in chosen], cluster, known, origin)
     errors = {label: str(failure) for label, failure in failures.items()}
-    comparison = Comparison(runs, workload, cluster, known, origin, command, errors, own)
+    comparison = Comparison(
+        *(runs, workload, cluster, known, origin, command, errors, own, by_policy),
+        _at_other_costs(outcome, plan),
+    )
     if folder is not None and runs:
         comparison.save(folder)
     if partial is not None and not (failures and store.finished()) and not store.others():
@@ -163,13 +177,29 @@ def _plan(
     workload: Workload | ElasticWorkload,
     cluster: Cluster,
     settings: Mapping[str, Any],
+    by_policy: ByPolicy,
+    times: Sequence[float] | str,
 ) -> Plan:
-    """Plan one simulation per policy or scheduler."""
+    """Plan one simulation per policy or scheduler, and one for each other cost of a start."""
     (source,) = sources_of([workload], too_large="error")
-    shared = {name: value for name, value in settings.items() if name != "seed"}
-    setup = Setup({source.name: source}, cluster, shared)
-    cells = simulations_of(source, deciders, setup, [1.0], [settings["seed"]])
+    shared, each = without(("seed",), settings, by_policy)
+    costs = costs_of_starts(each.values() or [shared], times, workload.jobs)
+    setup = Setup({source.name: source}, cluster, shared, by_policy=each, starts=costs)
+    cells = [
+        cell
+        for starts in (1.0, *costs)
+        for cell in simulations_of(source, deciders, setup, [1.0], [settings["seed"]], starts)
+    ]
     return Plan(tuple(cells), setup, workload.notes)
+
+
+def _at_other_costs(outcome: Outcome, plan: Plan) -> dict[float, dict[str, Run]]:
+    """Return the runs where a start costs some times as much, by these times and by policy."""
+    found: dict[float, dict[str, Run]] = {}
+    for starts in plan.setup.starts:
+        runs, _ = outcome.by("policy", [each for each in plan.cells if each.task.starts == starts])
+        found[starts] = runs
+    return found
 
 
 def _failure(failures: Mapping[str, Failure], policies: int) -> ApportionError:

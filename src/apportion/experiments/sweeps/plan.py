@@ -15,9 +15,9 @@ from apportion.experiments.plan import (
     Plan,
     check_jobs_on,
     deciders_of,
-    settings_of,
     simulations_of,
 )
+from apportion.experiments.shared import ByPolicy, notes_on_mechanisms, settings_of, without
 from apportion.experiments.simulations import Setup
 from apportion.experiments.sources import made_for, sources_of
 from apportion.sim import ElasticWorkload, simulate
@@ -67,7 +67,8 @@ def plan_sweep(
     named = {source.name: source for source in sources}
     firsts = [made_for(source, cluster, 1.0, 0, resample=False) for source in sources]
     chosen = deciders_of(policies, firsts)
-    setup = Setup(named, cluster, _settings(chosen, firsts, settings), resample)
+    shared, by_policy = _settings(chosen, firsts, settings)
+    setup = Setup(named, cluster, shared, resample, by_policy)
     cells: list[Cell] = []
     notes: list[str] = []
     for source, first in zip(sources, firsts, strict=True):
@@ -76,6 +77,7 @@ def plan_sweep(
         of_first_seed = made_for(source, cluster, 1.0, seeds[0], resample=resample)
         notes += [_for_all(note, source.name, seeds) for note in of_first_seed.notes]
         cells += simulations_of(source, chosen, setup, loads, seeds)
+    notes += notes_on_mechanisms(shared, by_policy)
     return Plan(tuple(cells), setup, tuple(notes))
 
 
@@ -120,7 +122,7 @@ def _settings(
     deciders: Sequence[AnyDecider],
     workloads: Sequence[Workload | ElasticWorkload],
     given: Mapping[str, Any],
-) -> dict[str, Any]:
+) -> tuple[dict[str, Any], ByPolicy]:
     """Check the settings of `simulate` and spell them out: a default given is no other run."""
     if "seed" in given:
         raise InputError("A sweep has no seed=; give seeds=[...] in place of it.")
@@ -131,9 +133,8 @@ def _settings(
             "way to make it, 'completed' or 'nearest'."
         )
     told = {name: value for name, value in given.items() if name != "mechanism"}
-    settings = settings_of(deciders, workloads, given.get("mechanism"), told)
-    no_settings = {"seed"} if pairs else {"seed", "pair_estimates"}
-    return {name: settings[name] for name in settings if name not in no_settings}
+    found = settings_of(deciders, workloads, given.get("mechanism"), told)
+    return without(("seed",) if pairs else ("seed", "pair_estimates"), *found)
 
 
 def _check(
@@ -160,7 +161,9 @@ def _try_policies(
     one = replace(workload, jobs=workload.jobs.head(1).assign(total_steps=1.0))
     for policy in policies:
         try:
-            simulate(policy, one, setup.cluster, **heeded_by(policy, setup.settings))
+            simulate(
+                policy, one, setup.cluster, **heeded_by(policy, setup.settings_of(policy.label))
+            )
         except InputError:
             raise
         except Exception as error:  # of this one job; the runs are to tell of their own

@@ -4,40 +4,52 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from apportion.report.tables import HumanTable, human_table, longest_time_s
+from apportion.report.tables import human_table, longest_time_s
+from apportion.report.typeset import HumanTable
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from collections.abc import Sequence
 
-__all__ = ["readable_tables"]
+    import numpy as np
+    import pandas as pd
+    from numpy.typing import NDArray
+
+__all__ = ["by_seed", "readable_tables"]
 
 _SHOWN = ("mean_jct_s", "p95_jct_s", "makespan_s", "utilization", "deadlines_met", "ftf_max")
 _RANGE = ("lowest", "highest")
 
 
-def readable_tables(summary: pd.DataFrame) -> dict[str, HumanTable]:
+def readable_tables(summary: pd.DataFrame, runs: pd.DataFrame) -> dict[str, HumanTable]:
     """Return a table per workload, narrow enough for a terminal of 100 columns.
 
     Figures are means over the seeds; ``lowest`` and ``highest`` are the range of the mean
-    completion time. Best values are marked among the policies of each load.
+    completion time. Among the policies of each load the best are marked by the seeds that none of
+    them failed at.
 
     Parameters
     ----------
     summary
         As `Sweep.summary` returns it.
+    runs
+        As `Sweep.table` returns it.
     """
-    return {str(name): _table(rows) for name, rows in summary.groupby("workload", sort=False)}
+    by_workload = {str(name): each for name, each in runs.groupby("workload", sort=False)}
+    return {
+        str(name): _table(rows, by_workload[str(name)])
+        for name, rows in summary.groupby("workload", sort=False)
+    }
 
 
-def _table(rows: pd.DataFrame) -> HumanTable:
+def _table(rows: pd.DataFrame, runs: pd.DataFrame) -> HumanTable:
     """Put the loads of one workload under each other."""
     longest_s = longest_time_s(rows)
     means = _shown(rows, longest_s)
     ends = [_shown(rows, longest_s, f"_{end}").cells for end in _RANGE]
-    best = [
-        marks
-        for _, at_load in rows.groupby("load", sort=False)
-        for marks in _shown(at_load, longest_s).best
+    marks = [
+        each
+        for load, at_load in rows.groupby("load", sort=False)
+        for each in _shown(at_load, longest_s, runs=runs[runs["load"] == load]).marks
     ]
     cells = [
         (policy, f"{load:g}", str(seeds), jct, low[1], high[1], *others)
@@ -50,13 +62,30 @@ def _table(rows: pd.DataFrame) -> HumanTable:
         header=("policy", "load", "seeds", jct, *_RANGE, *others),
         units=("", "", "", unit, unit, unit, *units),
         cells=tuple(cells),
-        best=tuple((False, False, False, mark, False, False, *rest) for _, mark, *rest in best),
+        marks=tuple(("", "", "", mark, "", "", *rest) for _, mark, *rest in marks),
         keys=3,
     )
 
 
-def _shown(rows: pd.DataFrame, longest_s: float, ending: str = "") -> HumanTable:
-    """Format the means, or with an ending the lowest or highest values, of what is shown."""
+def _shown(
+    rows: pd.DataFrame, longest_s: float, ending: str = "", runs: pd.DataFrame | None = None
+) -> HumanTable:
+    """Format the means, or with an ending the lowest or highest values, of what is shown.
+
+    The runs, one per policy and seed, say which are best.
+    """
     columns = {f"{name}{ending}": name for name in _SHOWN if f"{name}{ending}" in rows}
     named = rows[["policy", *columns]].rename(columns=columns)
-    return human_table(named, longest_s=longest_s)
+    seeds = None if runs is None else by_seed(runs, list(rows["policy"]), list(columns))
+    return human_table(named, longest_s=longest_s, replicates=seeds)
+
+
+def by_seed(
+    runs: pd.DataFrame, policies: Sequence[str], figures: Sequence[str]
+) -> dict[str, NDArray[np.float64]]:
+    """Return figures by policy and seed, of seeds at which no policy failed."""
+    found = {}
+    for figure in figures:
+        table = runs.pivot_table(index="policy", columns="seed", values=figure, dropna=False)
+        found[figure] = table.reindex(list(policies)).dropna(axis=1).to_numpy(dtype=float)
+    return found

@@ -12,8 +12,9 @@ import pandas as pd
 from apportion.errors import ApportionError
 from apportion.experiments.provenance import plain
 from apportion.experiments.sweeps.plot import plot_against_load
-from apportion.experiments.sweeps.readable import readable_tables
+from apportion.experiments.sweeps.readable import by_seed, readable_tables
 from apportion.report.files import write_table, write_text
+from apportion.report.noise import differences_of
 from apportion.sim.fingerprint import versions
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from apportion.experiments.plan import Plan
+    from apportion.report.typeset import HumanTable
 
 __all__ = ["Sweep"]
 
@@ -104,6 +106,47 @@ class Sweep:
             ]
         return pd.concat(parts, axis=1).reset_index()
 
+    def human_tables(self) -> dict[str, HumanTable]:
+        """Return the summary in human units, a table per workload.
+
+        The best are marked where the seeds, which all policies share, tell them from noise.
+        """
+        return readable_tables(self.summary(), self.table())
+
+    def differences(self, against: str, level: float = 0.95) -> pd.DataFrame:
+        """By how much figures differ from those of one policy, with intervals paired by seed.
+
+        Parameters
+        ----------
+        against, level
+            As for `apportion.report.noise.differences_of`.
+
+        Returns
+        -------
+        DataFrame
+            ``workload``, ``load``, and the columns that are described there. Of seeds at which no
+            policy failed.
+
+        Raises
+        ------
+        InputError
+            For a policy that has no run, and a level that is none.
+        """
+        summary, tables = self.summary(), []
+        figures = [
+            name
+            for name in summary.columns.drop(["jobs", *_CLOCKS], errors="ignore")
+            if f"{name}_lowest" in summary
+        ]
+        for (workload, load), runs in self.table().groupby(["workload", "load"], sort=False):
+            at = (summary["workload"] == workload) & (summary["load"] == load)
+            policies = list(summary.loc[at, "policy"])
+            found = differences_of(by_seed(runs, policies, figures), policies, against, level)
+            found.insert(0, "load", [load] * len(found))
+            found.insert(0, "workload", [workload] * len(found))
+            tables.append(found)
+        return pd.concat(tables, ignore_index=True)
+
     @property
     def notes(self) -> list[str]:
         """What the plan says of the workloads, and whether the seeds made no difference."""
@@ -154,6 +197,7 @@ class Sweep:
             "notes": self.notes,
             "cluster": plain(asdict(setup.cluster)),
             "settings": plain(setup.settings),
+            **({"settings_by_policy": plain(setup.by_policy)} if setup.by_policy else {}),
             "versions": versions(),
         }
 
@@ -180,7 +224,7 @@ class Sweep:
         head = f"{len(self)} runs on {self.plan.setup.cluster}" + (
             f", {failed} failed" * (failed > 0)
         )
-        tables = readable_tables(self.summary())
+        tables = self.human_tables()
         return "\n\n".join([head, *(f"{name}\n{table}" for name, table in tables.items())])
 
 

@@ -58,16 +58,17 @@ def sweep(
     ----------
     policies
         Names (`apportion.policy_table`, `apportion.scheduler_table`), policies or schedulers, each
-        once; all by the same mechanism.
+        once.
     workloads
         One, or a list, of: a `Workload` or an `ElasticWorkload`; the path of a trace; a mapping
         with the key ``path``, arguments of `apportion.read_workload`, or, for elastic jobs, of
         `apportion.read_elastic_workload`; a mapping without, arguments of
         `apportion.generate_workload`, or of `apportion.generate_rack_workload` if it holds
         ``kind="racks"``, of `apportion.generate_elastic_workload` if it holds ``kind="elastic"``.
-        Workloads are all elastic, or none is. Mappings may also hold ``name``, for tables, and
+        Workloads are all elastic, or none is. Mappings may also hold ``name``, for tables,
         ``too_large`` (``drop`` or ``error``): jobs with more GPUs than any type of the cluster
-        has are dropped from traces that tell no job types, and elsewhere are an error.
+        has are dropped from traces that tell no job types, and elsewhere are an error; and
+        ``speed``, as `Workload.on` takes it.
     cluster
         A `Cluster`, a mapping of GPU counts, or text such as ``"v100=8,k80=16"``.
     loads
@@ -99,8 +100,8 @@ def sweep(
     progress
         Show one progress bar; None shows it on terminals where rich is installed.
     **settings
-        Settings of `apportion.simulate`, the same for every run; not ``seed``, ``progress`` and
-        tables as ``pair_estimates``.
+        Settings of `apportion.simulate`, the same for every run, as for `apportion.compare`; not
+        ``seed``, ``progress`` and tables as ``pair_estimates``.
 
     Returns
     -------
@@ -126,7 +127,11 @@ def sweep(
     states = None if folder is None else folder / STATES
     cells = plan.with_snapshots(states, resume=resume).cells
     outcome = carry_out(cells, figures_of(plan.setup), store, where, progress=progress)
-    rows = tuple({**cell.label, **_row(cell, outcome)} for cell in plan.cells)
+    ways = {name: {"mechanism": own["mechanism"]} for name, own in plan.setup.by_policy.items()}
+    rows = tuple(
+        {**cell.label, **ways.get(cell.label["policy"], {}), **_row(cell, outcome)}
+        for cell in plan.cells
+    )
     if states is not None and not store.others():
         shutil.rmtree(states, ignore_errors=True)
     swept = Sweep(rows, plan, resumed=outcome.resumed)

@@ -1,0 +1,87 @@
+"""How far the policies of a comparison are from anything possible."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from apportion.errors import InputError
+from apportion.report.tables import time_unit
+from apportion.sim.deciders import get_decider
+from apportion.sim.metrics import makespan_s
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from apportion.sim import ElasticWorkload, Run, Workload
+    from apportion.sim.floors import Floor
+
+__all__ = ["MOST_JOBS", "above_floor", "best_in_words", "bounded"]
+
+MOST_JOBS = 1000
+"""Jobs for which tables are set against a floor unasked: it takes seconds."""
+
+_MECHANISMS = ("rounds", "exact", "leases", "queue")
+
+
+def bounded(runs: Mapping[str, Run], workload: Workload | ElasticWorkload) -> dict[str, Run]:
+    """Return the runs that a floor is below: those in which each GPU has one job at a time.
+
+    Not by a mechanism of one's own, of which nobody knows, and not ``as_recorded``, which works at
+    the speeds of a log.
+    """
+    return {
+        label: run
+        for label, run in runs.items()
+        if run.settings.get("mechanism") in _MECHANISMS
+        and label != "as_recorded"
+        and not (getattr(workload, "pairs", None) is not None and _may_share(label))
+    }
+
+
+def _may_share(label: str) -> bool:
+    """Whether a policy may let jobs share GPUs; of one's own that is not known by name it may."""
+    try:
+        return bool(getattr(get_decider(label), "space_sharing", False))
+    except InputError:
+        return True
+
+
+def above_floor(runs: Mapping[str, Run], floor: Floor) -> pd.DataFrame:
+    """Return by how much of the floor runs are above it, a row per policy.
+
+    Parameters
+    ----------
+    runs
+        By policy.
+    floor
+        Of the workload that they ran.
+
+    Returns
+    -------
+    DataFrame
+        Indexed by policy: ``mean_jct`` and ``makespan``, 0.05 for 5 %.
+    """
+    rows = {
+        label: {
+            "mean_jct": run.jobs["jct_s"].mean() / floor.mean_jct_s - 1,
+            "makespan": makespan_s(run.jobs) / floor.makespan_s - 1,
+        }
+        for label, run in runs.items()
+    }
+    table = pd.DataFrame.from_dict(rows, orient="index", columns=["mean_jct", "makespan"])
+    return table.rename_axis("policy")
+
+
+def best_in_words(table: pd.DataFrame, floor: Floor) -> str:
+    """Say which policy is nearest to the floor under mean JCT, and how near it is."""
+    best, far = str(table["mean_jct"].idxmin()), float(table["mean_jct"].min())
+    percent = max(math.ceil(far * 1000) / 10, 0.0)  # rounding may put a run below the floor
+    unit, seconds = time_unit(floor.mean_jct_s)
+    least = math.floor(floor.mean_jct_s / seconds * 100) / 100
+    return (
+        f"{best} is within {percent:.1f} % of anything possible: no mean JCT is below {least:.2f} "
+        f"{unit}"
+    )

@@ -1,0 +1,74 @@
+"""How far policies are from the floor, beside it computed by itself."""
+
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import apportion as ap
+
+CLUSTER = "v100=4,k80=4"
+
+
+def some_jobs(**what: Any) -> ap.Workload:
+    return ap.generate_workload(jobs=16, jobs_per_hour=6.0, seed=4, **what)
+
+
+def test_each_is_above_the_floor_by_what_is_said() -> None:
+    jobs, labels = some_jobs(), ["shortest_job_first", "fcfs"]
+    compared = ap.compare(labels, jobs, CLUSTER, n_jobs=1)
+    bound = ap.floor(jobs, CLUSTER)
+    table = compared.above_floor()
+    assert list(table.index) == labels
+    for label, row in table.iterrows():
+        figures = compared[str(label)].summary()
+        assert row["mean_jct"] == pytest.approx(figures["mean_jct_s"] / bound.mean_jct_s - 1)
+        assert row["makespan"] == pytest.approx(figures["makespan_s"] / bound.makespan_s - 1)
+    assert (table > -1e-9).all(axis=None)
+    best = table["mean_jct"].idxmin()
+    assert compared.notes[-1].startswith(f"{best} is within ")
+    said = float(compared.notes[-1].partition("within ")[2].partition(" %")[0]) / 100
+    assert table["mean_jct"].min() <= said <= table["mean_jct"].min() + 0.001
+    assert compared.notes[-1] in repr(compared)
+
+
+def test_those_that_share_gpus_have_no_floor() -> None:
+    jobs = replace(some_jobs(), pairs=ap.generate_pair_throughputs(accelerators=["v100", "k80"]))
+    alone, shared = "max_min_fairness", "max_min_fairness_space_sharing"
+    compared = ap.compare([alone, shared], jobs, CLUSTER, n_jobs=1)
+    assert list(compared.above_floor().index) == [alone]
+    only = ap.compare([shared], jobs, CLUSTER, n_jobs=1)
+    assert only.above_floor().empty
+    assert not any("anything possible" in note for note in only.notes)
+
+
+def test_elastic_jobs_have_none() -> None:
+    jobs = ap.generate_elastic_workload(jobs=4, seed=0)
+    compared = ap.compare(["pollux"], jobs, "t4=8", n_jobs=1)
+    assert not any("within" in note for note in compared.notes)
+    with pytest.raises(ap.InputError, match="elastic"):
+        compared.above_floor()
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("seed", range(6))
+def test_nobody_by_leases_is_below_the_floor(seed: int) -> None:
+    drawn = ap.generate_rack_workload(jobs=12 + 4 * seed, seed=seed)
+    racks = ap.Cluster.of_racks(1 + seed % 3, machines_per_rack=2 + seed)
+    free: Any = {"network": ["table1", "alpha_beta"][seed % 2], "preemption_overhead_seconds": 0.0}
+    labels = ["dally", "dally_no_wait", "tiresias", "gandiva", "max_min_fairness", "fifo"]
+    compared = ap.compare(labels, drawn.fitting(racks), racks, n_jobs=1, **free)
+    table = compared.above_floor()
+    assert list(table.index) == labels
+    assert (table > -1e-9).to_numpy().all()
+
+
+@pytest.mark.parametrize("arrival_s", [[1e8] * 3, [0.0, 1e8, 1e8], [1e8, 1e8 + 1e-7, 2e8]])
+def test_jobs_shorter_than_the_clock_tells_are_no_accident(arrival_s: list[float]) -> None:
+    keys = pd.MultiIndex.from_tuples([("t", 1)], names=["job_type", "scale_factor"])
+    speed = pd.DataFrame([[1e6]], index=keys, columns=["a"])
+    told = {"job_type": "t", "scale_factor": 1, "total_steps": 1e-3, "arrival_s": arrival_s}
+    compared = ap.compare(["fcfs"], ap.Workload("x", pd.DataFrame(told), speed), "a=2", n_jobs=1)
+    assert compared.floor.mean_jct_s == pytest.approx(1e-9, rel=0.6)
+    assert "of anything possible" in compared.notes[-1]
