@@ -54,6 +54,7 @@ def deciders() -> dict[str, Any]:
     return {
         FIRST: FIRST,
         "easy": "easy",
+        "slurm": ap.get_scheduler("slurm", half_life_s=HALF_LIFE_S),
         "max_min_fairness": "max_min_fairness",
         "hierarchical_fairness": "hierarchical_fairness",
         LeastUsed.name: LeastUsed(),

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 SAMPLE = 10  # of so many cases one is asked again in another order
 
 
-_ELSEWHERE = {"fair_over_time", "cohort"}
-"""Policies about entities, which tests hold against levels and linear programs of their own."""
+_ELSEWHERE = {"fair_over_time", "cohort", "power_capped"}
+"""Policies about entities and power, which tests hold against levels and linear programs of their
+own."""
 
 
 def names() -> list[str]:
