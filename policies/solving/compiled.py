@@ -248,7 +248,7 @@ class Compiled:
         may that of any objective: what rounding leaves of it is compared with its smallest cost.
         Where more than rounding is left of a linear one, it is the distance of the two values.
         """
-        if self._sums_logarithms:
+        if not self.program.is_linear_program and self._sums_logarithms:
             return abs(value - other)
         plain = relative_gap(value, other)
         if plain <= _SMALL:

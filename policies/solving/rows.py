@@ -97,7 +97,9 @@ class GivenOrder:
         new_type[resources] = np.arange(resources.size)
         row, job = new_row[instance.member_row], new_job[instance.member_job]
         member = np.lexsort([job, row])
-        columns = {name: values[self.jobs] for name, values in instance.columns.items()}
+        columns = dict(instance.columns)
+        for name in columns:
+            columns[name] = columns[name][self.jobs]
         if "running_on" in columns:
             on = columns["running_on"].astype(np.intp)
             columns["running_on"] = np.where(on < 0, -1.0, new_type[on])
@@ -367,9 +369,13 @@ def group_rows(*keys: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArray[np
     *keys
         Arrays of shape (rows,) or (rows, any) that equal rows agree in.
     """
-    tables = [key.reshape(key.shape[0], -1) for key in keys]
-    # A table of which all rows are equal says nothing; a look at a few settles it for most others.
-    told = [t for t in tables if (t[:_CHUNK] != t[:1]).any() or (t != t[:1]).any()] or tables[:1]
+    told = []
+    for key in keys:
+        table = key.reshape(key.shape[0], -1)
+        # One of which all rows are equal says nothing; a look at a few settles it for most others.
+        if (table[:_CHUNK] != table[:1]).any() or (table != table[:1]).any():
+            told.append(table)
+    told = told or [keys[0].reshape(keys[0].shape[0], -1)]
     for hashes_of in (_quick_hashes, _hashes):
         class_of = pd.factorize(hashes_of(told))[0].astype(np.intp, copy=False)
         highest = np.maximum.accumulate(class_of)

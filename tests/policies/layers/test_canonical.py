@@ -1,0 +1,128 @@
+"""The short way to a cone program gives what all reductions of cvxpy give, number by number."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from tests.policies.own.linear import GOALS
+from tests.policies.own.objectives import STRAIGHT, Plain, Recipe, Scene
+from tests.seeds import ranges_of_seeds
+
+from apportion.policies.solving import cone
+from apportion.policies.solving.cone import canonicalise, canonicalise_by_reductions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def check(problem: cp.Problem) -> None:
+    """Compare the programs; variables and constraints of the problem have the same places."""
+    found, expected = canonicalise(problem), canonicalise_by_reductions(problem)
+    for program in (found, expected):
+        program.A.eliminate_zeros()
+        program.A.sort_indices()
+    for name in ("b", "c", "offset", "equality", "cost_scale"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), name)
+    assert found.A.shape == expected.A.shape
+    for name in ("indptr", "indices", "data"):
+        np.testing.assert_array_equal(getattr(found.A, name), getattr(expected.A, name), name)
+    assert found.cones == expected.cones
+    assert found.kinds == expected.kinds
+    for variable in problem.variables():
+        assert found.columns.get(variable.id) == expected.columns.get(variable.id)
+    for constraint in problem.constraints:
+        assert found.rows.get(constraint.id) == expected.rows.get(constraint.id)
+
+
+AFFINE: dict[str, Callable[[Any, np.random.Generator], Any]] = {
+    "as it is": lambda u, rng: u,
+    "turned": lambda u, rng: -u,
+    "weighed": lambda u, rng: cp.multiply(rng.normal(size=u.shape), u),
+    "divided": lambda u, rng: u / rng.uniform(0.5, 2.0, u.shape),
+    "moved": lambda u, rng: 3 - u + rng.normal(),
+    "none of it": lambda u, rng: cp.multiply(np.zeros(u.shape), u),
+    "mixed": lambda u, rng: rng.normal(size=(3, u.shape[0])) @ u,
+    "reversed": lambda u, rng: u[::-1],
+    "some": lambda u, rng: u[rng.random(u.shape[0]) < 0.5] if u.shape[0] > 1 else u,
+    "sum": lambda u, rng: cp.reshape(cp.sum(u), (1,), order="F") + np.zeros(2),
+    "stacked": lambda u, rng: cp.hstack([u, 2 * u]),
+    "twice": lambda u, rng: u + cp.multiply(rng.uniform(size=u.shape), u),
+    "running": lambda u, rng: cp.cumsum(u),
+    "differences": lambda u, rng: cp.diff(u) if u.shape[0] > 1 else u,
+    "transposed": lambda u, rng: cp.vec(cp.outer(np.ones(2), u).T, order="C"),
+}
+"""Affine in a vector u, and vectors again."""
+
+
+def affine(vector: Any, rng: np.random.Generator) -> Any:
+    """Draw an affine vector of a vector."""
+    for name in rng.choice(sorted(AFFINE), int(rng.integers(0, 4))):
+        found = AFFINE[name](vector, rng)
+        vector = found if found.size else vector
+    return vector
+
+
+@pytest.mark.parametrize("seeds", ranges_of_seeds(40, 4000))
+def test_drawn_affine_problems(seeds: range) -> None:
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        X, y = cp.Variable((int(rng.integers(1, 4)), 2)), cp.Variable(int(rng.integers(1, 4)))
+        vectors = [cp.vec(X, order="C"), cp.sum(X, axis=1), y, cp.hstack([y, X[0]])]
+        drawn = [affine(vectors[rng.integers(4)], rng) for _ in range(int(rng.integers(2, 6)))]
+        minimise = bool(rng.random() < 0.5)
+        worst = (cp.max if minimise else cp.min)(drawn[0])
+        goal = worst if rng.random() < 0.5 else cp.sum(drawn[0])
+        limits: list[cp.Constraint] = [
+            each == 1 if rng.random() < 0.3 else each <= rng.normal(size=each.shape)
+            for each in drawn[1:]
+        ]
+        limits += [X >= 0, y[0] >= X]
+        rng.shuffle(limits)
+        check(cp.Problem((cp.Minimize if minimise else cp.Maximize)(goal), limits))
+
+
+@pytest.mark.parametrize("seeds", ranges_of_seeds(6, 600))
+def test_drawn_objectives_of_policies(seeds: range) -> None:
+    for seed in seeds:
+        rng = np.random.default_rng([seed, 1])
+        recipe, scene = Recipe.draw(rng, sorted(STRAIGHT)), Scene.draw(rng)
+        p = Plain(scene)
+        check(cp.Problem(recipe.objective(p), [*p.limits, *recipe.constraints(p)]))
+        p = Plain(scene)
+        goal, limits = GOALS[sorted(GOALS)[seed % len(GOALS)]](p)
+        check(cp.Problem(goal, [*p.limits, *limits]))
+
+
+@pytest.mark.filterwarnings("ignore:The problem has an expression with dimension")
+def test_what_is_not_plain_goes_all_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, n = cp.Variable(2), cp.Parameter(value=2.0)
+    cube = cp.Variable((2, 2, 2))
+    limits: list[cp.Constraint] = [x <= 1, x >= 0]
+    problems = [
+        cp.Problem(cp.Maximize(cp.sum(cp.sqrt(x))), limits),
+        cp.Problem(cp.Maximize(cp.min(x) + x[0]), limits),
+        cp.Problem(cp.Maximize(cp.sum(n * x)), limits),
+        cp.Problem(cp.Maximize(cp.sum(x)), [*limits, cp.max(x) <= 0.5]),
+        cp.Problem(cp.Maximize(cp.sum(x)), [*limits, cp.norm(x) <= 0.5]),
+        cp.Problem(cp.Maximize(cp.sum(x)), [*limits, x[:0] <= 1]),
+        cp.Problem(cp.Minimize(cp.sum(cp.Variable(2, nonneg=True)))),
+        cp.Problem(cp.Minimize(cp.sum(cube)), [cube >= 1]),
+        cp.Problem(cp.Maximize(cp.sum(cp.min(cp.reshape(x, (1, 2), order="F"), axis=0))), limits),
+    ]
+    asked: list[cp.Problem] = []
+
+    def all_the_way(problem: cp.Problem) -> Any:
+        asked.append(problem)
+        return canonicalise_by_reductions(problem)
+
+    monkeypatch.setattr(cone, "canonicalise_by_reductions", all_the_way)
+    for problem in problems:
+        check(problem)
+    assert asked == problems
+    with pytest.raises(cp.error.DCPError):
+        canonicalise(cp.Problem(cp.Maximize(cp.max(x)), limits))
+    check(cp.Problem(cp.Maximize(cp.min(x)), limits))
+    assert len(asked) == len(problems) + 1
