@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -29,11 +29,25 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-CLUSTER = "v100=8,p100=8,k80=8"
 POLICIES = ("max_min_fairness", "shortest_job_first", "fifo", "easy", "minimum_completion_time")
-LOADS = {"crowded": 8.0, "light": 2.0}
-"""Jobs an hour."""
 TOGETHER = 5
+
+
+class Load(NamedTuple):
+    """Jobs that are drawn, which of them count, and where they run."""
+
+    jobs_per_hour: float
+    jobs: int = 100
+    cluster: str = "v100=8,p100=8,k80=8"
+    measured: tuple[float, float] = (0.0, 1.0)
+    scale_factors: str = "single"
+
+
+LOADS = {
+    "crowded": Load(8.0),
+    "light": Load(2.0),
+    "as by default": Load(2.2, 600, "v100=36,p100=36,k80=36", (0.4, 0.9), "gavel"),
+}
 
 
 def main() -> None:
@@ -41,10 +55,14 @@ def main() -> None:
     options = parser(
         "noise", "Marks of tables against many draws.", "four small draws"
     ).parse_args()
-    jobs, draws = (24, 5) if options.quick else (100, 60)
-    print(f"{draws} draws of {jobs} jobs on {CLUSTER}; starts cost what was measured")
+    draws = 5 if options.quick else 60
+    for load, each in LOADS.items():
+        print(f"{load}: {draws} draws of {each.jobs} jobs, {each.jobs_per_hour:g} an hour, on")
+        print(f"  {each.cluster}; jobs from {each.measured[0]:.0%} to {each.measured[1]:.0%} count")
     settings: list[Settings] = [
-        {"load": load, "jobs": jobs, "seed": seed} for load in LOADS for seed in range(draws)
+        {"load": load, "jobs": 24 if options.quick else each.jobs, "seed": seed}
+        for load, each in LOADS.items()
+        for seed in range(draws)
     ]
     print(f"on {machine()}")
     runs = run_all(_work, settings, options, "noise")
@@ -57,11 +75,16 @@ def main() -> None:
 
 def _work(settings: Settings, _data: Path | None) -> dict[str, Any]:
     """Compare the policies on one draw; return what batches contribute to the means, hours."""
+    load = LOADS[settings["load"]]
     workload = ap.generate_workload(
-        jobs=settings["jobs"], jobs_per_hour=LOADS[settings["load"]], seed=settings["seed"]
+        jobs=settings["jobs"],
+        seed=settings["seed"],
+        jobs_per_hour=load.jobs_per_hour,
+        scale_factors=load.scale_factors,
     )
-    compared = ap.compare(POLICIES, workload, CLUSTER, n_jobs=1, progress=False)
-    tables = {label: run.jobs for label, run in compared.runs.items()}
+    measured = ap.sim.measuring(workload, *load.measured)
+    compared = ap.compare(POLICIES, measured, load.cluster, n_jobs=1, progress=False)
+    tables = {label: run.measured for label, run in compared.runs.items()}
     hours = batch_figures(tables)["mean_jct_s"] / 3600
     return {
         f"{policy} {batch}": float(value)

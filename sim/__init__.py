@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from apportion.sim.inference.serve import serve
     from apportion.sim.inference.serving import Serving
     from apportion.sim.inference.serving_run import ServingRun
+    from apportion.sim.metrics import measuring
     from apportion.sim.phases.workload import generate_communicating_workload
     from apportion.sim.run import Run
     from apportion.sim.schedule_files import read_schedule
@@ -42,6 +43,7 @@ __all__ = [
     "generate_pair_throughputs",
     "generate_rack_workload",
     "generate_workload",
+    "measuring",
     "read_elastic_workload",
     "read_schedule",
     "read_workload",

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 import pandas as pd
 
+from apportion.checks import number
 from apportion.errors import InputError, unknown_name, written
 from apportion.jobs import JOB_COLUMNS
 from apportion.ties import EXACT
 
 if TYPE_CHECKING:
     from apportion.cluster import Cluster
+    from apportion.sim.elastic_workload import ElasticWorkload
     from apportion.sim.engine.true_state import TrueState
     from apportion.sim.workload import Workload
 
-__all__ = ["by_group", "jobs_table", "makespan_s", "summarise", "told_columns"]
+__all__ = [
+    "by_group",
+    "jobs_table",
+    "makespan_s",
+    "measured_jobs",
+    "measuring",
+    "summarise",
+    "told_columns",
+]
 
 
 def jobs_table(truth: TrueState, workload: Workload, cluster: Cluster) -> pd.DataFrame:
@@ -58,9 +69,62 @@ def jobs_table(truth: TrueState, workload: Workload, cluster: Cluster) -> pd.Dat
 
 def told_columns(jobs: pd.DataFrame) -> list[str]:
     """Return the columns of a workload's jobs that stand in the jobs table of a run as they are."""
-    return [
-        str(name) for name in jobs if name in ("deadline_s", "entity") or name not in JOB_COLUMNS
-    ]
+    told = ("deadline_s", "entity", "measured")
+    return [str(name) for name in jobs if name in told or name not in JOB_COLUMNS]
+
+
+@overload
+def measuring(workload: Workload, first: float, last: float) -> Workload: ...
+
+
+@overload
+def measuring(workload: ElasticWorkload, first: float, last: float) -> ElasticWorkload: ...
+
+
+def measuring(
+    workload: Workload | ElasticWorkload, first: float, last: float
+) -> Workload | ElasticWorkload:
+    """Let figures be of the jobs in the middle, those that meet a cluster as busy as ever.
+
+    The first jobs of a workload find empty GPUs, and the last ones are left more and more of them
+    (warm-up and drain). They run like all others, but the summary, marks, plots and tables of
+    groups leave them out. Means that are to hold for a steady state are taken so (Law, Simulation
+    Modeling and Analysis, chapter 9; Gavel's are of jobs 4,000 to 5,000).
+
+    Parameters
+    ----------
+    workload
+        Whose jobs get a column ``measured``. One that it has is replaced.
+    first, last
+        Which jobs count, in the order of their arrival: 0.4 and 0.9 are those after the first 40 %
+        and before the last 10 %.
+
+    Raises
+    ------
+    InputError
+        Unless ``0 <= first < last <= 1`` with a job between them.
+    """
+    number("The start of the jobs that are measured", first, most=1)
+    number("The end of the jobs that are measured", last, most=1)
+    count = len(workload.jobs)
+    start, end = round(first * count), round(last * count)
+    if start >= end:
+        raise InputError(
+            f"No job of {count} is measured from {first:g} to {last:g}; give two numbers from 0 to "
+            f"1, the first lower, such as 0.4 and 0.9."
+        )
+    place = np.arange(count)
+    jobs = workload.jobs.assign(measured=(place >= start) & (place < end))
+    note = (
+        f"figures are of {end - start} of the {count:,} jobs: not the first {first:.0%}, nor the "
+        f"last {1 - last:.0%}"
+    )
+    return replace(workload, jobs=jobs, notes=(*workload.notes, note))
+
+
+def measured_jobs(jobs: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of a jobs table that figures are of: all, or those that are ``measured``."""
+    return jobs[jobs["measured"]] if "measured" in jobs else jobs
 
 
 def makespan_s(jobs: pd.DataFrame) -> float:
@@ -68,17 +132,20 @@ def makespan_s(jobs: pd.DataFrame) -> float:
     return float(jobs["completion_s"].max() - jobs["arrival_s"].min())
 
 
-def summarise(jobs: pd.DataFrame, cluster: Cluster) -> dict[str, float]:
-    """Return the figures that follow from the jobs table of a run.
+def summarise(jobs: pd.DataFrame, rounds: pd.DataFrame, cluster: Cluster) -> dict[str, float]:
+    """Return the figures that follow from the tables of a run.
 
+    They are of the jobs that are measured, but for ``makespan_s``, which is of all.
     ``queueing_s`` is the mean wait of a job; ``utilization`` the share of all GPU time between
-    first arrival and last completion that jobs held; ``deadlines_met``, if there are deadlines, the
+    first arrival and last completion that jobs held, or between the first and the last arrival of
+    jobs that are measured, where that is not all; ``deadlines_met``, if there are deadlines, the
     share of them that was met. Runs that know where gangs sat have the
     percentiles of the waits as well, and the mean exposed communication of a job; those of elastic
     jobs the mean restarts of a job, and the seconds that it paused for them.
     """
+    utilization, makespan = _utilization(jobs, rounds, cluster), makespan_s(jobs)
+    jobs = measured_jobs(jobs)
     jct_s = jobs["jct_s"].to_numpy()
-    makespan = makespan_s(jobs)
     figures = {
         "mean_jct_s": float(jct_s.mean()),
         "median_jct_s": float(np.median(jct_s)),
@@ -86,7 +153,7 @@ def summarise(jobs: pd.DataFrame, cluster: Cluster) -> dict[str, float]:
         "p99_jct_s": float(np.percentile(jct_s, 99)),
         "makespan_s": makespan,
         "queueing_s": float(jobs["queueing_s"].mean()),
-        "utilization": float(jobs["gpu_seconds"].sum() / (cluster.total_gpus * makespan)),
+        "utilization": utilization,
         "ftf_max": float(jobs["ftf"].max()),
         "cost": float(jobs["cost"].sum(skipna=False)),
         "preemptions": int(jobs["preemptions"].sum()),
@@ -108,13 +175,26 @@ def summarise(jobs: pd.DataFrame, cluster: Cluster) -> dict[str, float]:
     return figures
 
 
+def _utilization(jobs: pd.DataFrame, rounds: pd.DataFrame, cluster: Cluster) -> float:
+    """Return the share of GPU time that jobs held, in the time that figures are of."""
+    arrival_s = measured_jobs(jobs)["arrival_s"]
+    first_s, last_s = float(arrival_s.min()), float(arrival_s.max())
+    if len(arrival_s) == len(jobs) or first_s == last_s:
+        return float(jobs["gpu_seconds"].sum() / (cluster.total_gpus * makespan_s(jobs)))
+    start_s, end_s = rounds["start_s"].to_numpy(), rounds["end_s"].to_numpy()
+    within = np.clip(end_s, first_s, last_s) - np.clip(start_s, first_s, last_s)
+    part = np.divide(within, end_s - start_s, out=np.zeros_like(within), where=end_s > start_s)
+    busy = rounds[[f"{name}_busy" for name in cluster.accelerators]].sum(axis=1).to_numpy()
+    return float((busy * part).sum() / (cluster.total_gpus * (last_s - first_s)))
+
+
 def by_group(jobs: pd.DataFrame, column: str) -> pd.DataFrame:
     """Return what groups of jobs had, those of one value of a column, as of one user.
 
     Parameters
     ----------
     jobs
-        The jobs table of a run.
+        The jobs table of a run. Only jobs that are measured count.
     column
         Of this table, ``"user"``. With weights of groups in a column ``weight_of_user``, the same
         number > 0 for all jobs of a group, Jain's index is weighted besides.
@@ -140,6 +220,7 @@ def by_group(jobs: pd.DataFrame, column: str) -> pd.DataFrame:
     """
     if not isinstance(column, str) or column not in jobs.columns:
         raise unknown_name("column of the jobs table", column, jobs.columns)
+    jobs = measured_jobs(jobs)
     groups = jobs.groupby(column, dropna=False, sort=True)
     gpu_seconds = groups["gpu_seconds"].sum()
     share = gpu_seconds / gpu_seconds.sum()

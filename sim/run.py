@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from apportion.errors import InputError
 from apportion.sim.batsim import save_batsim
 from apportion.sim.inference.figures import serving_figures
-from apportion.sim.metrics import by_group, summarise
+from apportion.sim.metrics import by_group, measured_jobs, summarise
 from apportion.sim.schedule_files import save_schedule
 
 if TYPE_CHECKING:
@@ -111,6 +111,11 @@ class Run:
         return save_batsim(self, path)
 
     @property
+    def measured(self) -> pd.DataFrame:
+        """The rows of `jobs` that figures are of: all, or those with a true ``measured``."""
+        return measured_jobs(self.jobs)
+
+    @property
     def received(self) -> pd.DataFrame:
         """Seconds that each job ran on each accelerator type (jobs x accelerators)."""
         names = self.cluster.accelerators
@@ -129,7 +134,7 @@ class Run:
         return {
             "policy": self.policy,
             "jobs": len(self.jobs),
-            **summarise(self.jobs, self.cluster),
+            **summarise(self.jobs, self.rounds, self.cluster),
             **self._on_links(),
             **serving,
             "rounds": len(self.rounds),

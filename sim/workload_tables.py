@@ -35,6 +35,8 @@ def checked_jobs(jobs: pd.DataFrame) -> pd.DataFrame:
     if jobs.empty:
         raise InputError("A workload needs at least one job; the jobs table has no rows.")
     _check_ids(jobs.index)
+    if not jobs.get("measured", pd.Series(True, jobs.index)).any():
+        raise InputError("The column 'measured' is False for every job; no figures would be left.")
     missing = {name: value for name, value in _DEFAULTS.items() if name not in jobs.columns}
     return jobs.assign(**missing).sort_values("arrival_s", kind="stable").rename_axis(index="job")
 

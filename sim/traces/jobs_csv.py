@@ -120,6 +120,10 @@ def jobs_column(table: TraceTable, name: str, kind: str | None = None) -> pd.Ser
         if kind == "text":
             return table.texts(name, optional=True)
         return table.numbers(name, column.valid, least=column.least, optional=True)
+    if column.kind == "truth":
+        cells = table.texts(name)
+        table.refuse(cells, ~cells.isin(["True", "False"]), f"{column.valid} ({column.meaning})")
+        return cells == "True"
     if column.kind == "text":
         return table.texts(name, optional=column.optional)
     return table.numbers(

@@ -127,6 +127,9 @@ JOB_COLUMNS: Mapping[str, JobColumn] = {
         optional=True,
     ),
     "pinned": JobColumn("whether the job must keep its current option", "truth"),
+    "measured": JobColumn(
+        "whether the figures of a run are of this job, too; the others keep the GPUs busy", "truth"
+    ),
 }
 """Every column of a jobs table that means something here, by name; others are one's own."""
 

@@ -87,7 +87,7 @@ def test_speeds_of_ones_own_are_kept_and_repeated(capsys: pytest.CaptureFixture[
     first = compared(*words)
     speed = {"a100": 2.3, "h100": 4.1}
     assert first["workload"]["origin"]["speed"] == speed
-    known = generate_workload(jobs=4, seed=0, jobs_per_hour=20, scale_factors="gavel").on(
+    known = generate_workload(jobs=4, seed=0, jobs_per_hour=2.2, scale_factors="gavel").on(
         "a100=4,h100=2", speed
     )
     plain = compare(["fifo"], known, "a100=4,h100=2", mechanism="exact", n_jobs=1)

@@ -187,8 +187,8 @@ def test_written_jobs_for_racks_run_as_the_generated_ones(
     sampled(
         [
             (["--arrivals", "batch"], {}),
-            (["--arrivals", "poisson"], {"jobs_per_hour": 20.0}),
-            (["--arrivals", "diurnal"], {"arrivals": "diurnal", "jobs_per_hour": 20.0}),
+            (["--arrivals", "poisson"], {"jobs_per_hour": 2.2}),
+            (["--arrivals", "diurnal"], {"arrivals": "diurnal", "jobs_per_hour": 2.2}),
             (["--arrivals", "diurnal", "--days", "3"], {"arrivals": "diurnal", "days": 3.0}),
         ],
         3,

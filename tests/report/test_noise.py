@@ -9,7 +9,7 @@ from scipy import stats
 
 import apportion as ap
 from apportion.errors import InputError
-from apportion.report.noise import BATCHES, batch_figures, differences_of, marks_of
+from apportion.report.noise import BATCHES, batch_figures, differences_of, growing, marks_of
 
 
 def expected_marks(values: np.ndarray) -> list[str]:
@@ -129,3 +129,20 @@ def test_comparisons_and_sweeps_tell_their_differences() -> None:
     interval = stats.ttest_rel(runs["fifo"], runs["fcfs"]).confidence_interval()
     assert makespans[["low", "high"]].to_numpy()[0] == pytest.approx(interval)
     assert makespans["replicates"].tolist() == [3]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_waits_grow_where_a_regression_says_so(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rise = [0.0, 0.2, 1.0, 5.0][seed % 4]
+    tables = {}
+    for policy in ("a", "b"):
+        waits_s = rng.exponential(size=200) + rise * np.linspace(0, 1, 200)
+        tables[policy] = jobs_table(rng, 200).assign(queueing_s=waits_s)
+    tables["c"] = tables["a"].assign(queueing_s=0.0)
+    expected = []
+    for policy in ("a", "b"):
+        means = [part.mean() for part in np.split(tables[policy]["queueing_s"].to_numpy(), 10)]
+        line = stats.linregress(np.arange(10), means, alternative="greater")
+        expected += [policy] * bool(line.pvalue < 0.01)
+    assert growing(tables) == expected

@@ -25,14 +25,14 @@ __all__ = [
 ]
 
 GENERATED = {
-    "generate_jobs": 200,
+    "generate_jobs": 600,
     "arrivals": "poisson",
-    "jobs_per_hour": 20.0,
+    "jobs_per_hour": 2.2,
     "days": None,
     "scale_factors": "gavel",
     "durations": "gavel",
 }
-"""The generated workload where no option says otherwise: long queues at its peak, quickly run."""
+"""The generated workload where no option says otherwise: it nearly fills the default cluster."""
 
 GENERATED_FOR_RACKS = {"generate_jobs": 200, "arrivals": "batch", "jobs_per_hour": None}
 """The workload generated for racks where no option says otherwise."""
@@ -57,7 +57,7 @@ def add_generator(parser: argparse.ArgumentParser, *, hidden: bool = False) -> N
         group.add_argument(
             "--generate",
             metavar="jobs=N,...",
-            help="jobs, arrivals, jobs_per_hour, ... (default: jobs=200,jobs_per_hour=20; "
+            help="jobs, arrivals, jobs_per_hour, ... (default: jobs=600,jobs_per_hour=2.2; "
             "arrivals=batch for racks)",
         )
     for flag, how in _generator_options().items():
@@ -79,7 +79,7 @@ def _generator_options() -> dict[str, dict[str, Any]]:
         "--jobs-per-hour": {
             "type": real(),
             "metavar": "X",
-            "help": "(default: 20, for racks as published)",
+            "help": "(default: 2.2, for racks as published)",
         },
         "--days": {
             "type": real(strict=True),
@@ -166,7 +166,7 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
         hidden=False,
         type=racks,
         metavar="N | TYPE=N,...",
-        help="in place of --cluster: racks of one type, or of several",
+        help="in place of --cluster: racks of one type or several",
     )
     add_setting(
         group,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from apportion.cli.sections import add_setting
-from apportion.cli.values import by_accelerator, one_of, whole
+from apportion.cli.values import by_accelerator, comma_separated, one_of, real, whole
 from apportion.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,8 +24,11 @@ READING_OPTIONS = (
     *("throughputs", "profiles", "format", "limit", "reference", "missing", "states", "columns"),
 )
 
-FITTING_OPTIONS = ("too_large", "speed")
-"""How jobs are made to fit a cluster: of drawn jobs as well."""
+FITTING_OPTIONS = ("too_large", "speed", "measure")
+"""How jobs are made to fit an experiment: of drawn jobs as well."""
+
+STEADY = (0.4, 0.9)
+"""Figures of the workload that is drawn where no option says how are of these of its jobs."""
 
 
 def add_trace(
@@ -99,6 +102,12 @@ def add_trace(
         metavar="TYPE=X,...",
         help="times as fast as the best type that was measured, a100=2.3, in place of the model",
     )
+    add(
+        "--measure",
+        type=comma_separated(real()),
+        metavar="A,B",
+        help="figures of these jobs only, by arrival, e.g. 0.4,0.9",
+    )
 
 
 def reading_options(args: argparse.Namespace) -> dict[str, Any]:
@@ -110,9 +119,18 @@ def reading_options(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def fitting_options(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments of `apportion.experiments.sources.fitted`, the speeds only if given."""
-    speed = {} if args.speed is None else {"speed": args.speed}
-    return {"too_large": args.too_large, **speed}
+    """Return the arguments of `apportion.experiments.sources.fitted`, as far as they are told."""
+    given = {name: getattr(args, name) for name in FITTING_OPTIONS}
+    if given["measure"] is None and _is_drawn_as_ever(args):
+        given["measure"] = list(STEADY)
+    return {"too_large": None, **{name: each for name, each in given.items() if each is not None}}
+
+
+def _is_drawn_as_ever(args: argparse.Namespace) -> bool:
+    """Whether jobs are drawn, as many as where no option says so, and arrive one by one."""
+    if "arrivals" not in args or args.arrivals == "batch":
+        return False
+    return args.workload is None and args.racks is None and args.generate_jobs is None
 
 
 def refuse_reading_options(args: argparse.Namespace) -> None:

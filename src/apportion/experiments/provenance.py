@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from apportion.checks import as_word
 from apportion.cluster import Cluster
+from apportion.experiments.sources import FITTING
 from apportion.mechanisms import MECHANISMS
 from apportion.mechanisms.settings import settings_of
 from apportion.sim.fingerprint import versions, workload_fingerprint
@@ -92,7 +93,7 @@ def _workload(origin: Mapping[str, object]) -> dict[str, object]:
     """Return how a workload was made, as options."""
     given = {name: value for name, value in origin.items() if value is not None}
     given.pop("seed", None)  # the simulation's
-    plain = {name: given.pop(name) for name in ("too_large", "speed") if name in given}
+    plain = {name: given.pop(name) for name in FITTING if name in given}
     if "workload" in given:
         return {"workload": _in_brackets(str(given.pop("workload")), given)} | plain
     jobs = {"jobs": given.pop("generate_jobs")} if "generate_jobs" in given else {}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, overload
 
-from apportion.checks import file_path, mapping
+from apportion.checks import file_path, listed, mapping
 from apportion.errors import InputError, unknown_name, written
 from apportion.jobs import RECORDED_TIMES
 from apportion.sim import (
@@ -22,6 +22,7 @@ from apportion.sim import (
     generate_elastic_workload,
     generate_rack_workload,
     generate_workload,
+    measuring,
     read_elastic_workload,
     read_workload,
 )
@@ -31,12 +32,16 @@ from apportion.sim.traces.elastic import is_elastic
 from apportion.sim.traces.read import TRACE_FORMATS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from apportion.cluster import Cluster
 
-__all__ = ["Source", "fitted", "made_for", "sources_of"]
+__all__ = ["FITTING", "Source", "fitted", "made_for", "sources_of"]
 
-_FITTING = ("too_large", "speed")
-_OWN_KEYS = ("name", *_FITTING)
+FITTING = ("too_large", "speed", "measure")
+"""How jobs are made to fit an experiment, drawn jobs as well: arguments of `fitted`."""
+
+_OWN_KEYS = ("name", *FITTING)
 _NO_FITTING = {"too_large": None}
 _TOO_LARGE = ("drop", "error")
 _GENERATORS: Mapping[str, Callable[..., Workload | ElasticWorkload]] = {
@@ -154,7 +159,8 @@ def sources_of(workloads: Any, *, too_large: str | None = None) -> list[Source]:
         `generate_rack_workload` if it holds ``kind="racks"``, of `generate_contended_workload` if
         it holds ``kind="contended"``, of `generate_communicating_workload` if it holds
         ``kind="communicating"``, of `generate_elastic_workload` if it holds
-        ``kind="elastic"``. Mappings may also hold ``name``, ``too_large`` and ``speed``.
+        ``kind="elastic"``. Mappings may also hold ``name``, ``too_large``, ``speed`` and
+        ``measure``.
     too_large
         What becomes of jobs of a `Workload` that the cluster cannot hold; see `fitted`.
 
@@ -184,8 +190,11 @@ def made_for(
     source: Source, cluster: Cluster, load: float, seed: int, *, resample: bool
 ) -> Workload | ElasticWorkload:
     """Make the workload of one run: what fits the cluster, of which jobs may be drawn anew."""
-    workload = fitted(source.made(load, seed), cluster, **source.fitting)
-    return resampled(workload, seed) if resample else workload
+    fitting = {**source.fitting}
+    measure = fitting.pop("measure", None)
+    workload = fitted(source.made(load, seed), cluster, **fitting)
+    workload = resampled(workload, seed) if resample else workload
+    return workload if measure is None else measuring(workload, *measure)
 
 
 @overload
@@ -194,6 +203,7 @@ def fitted(
     cluster: Cluster,
     too_large: str | None = None,
     speed: Mapping[str, float] | None = None,
+    measure: Sequence[float] | None = None,
 ) -> Workload: ...
 
 
@@ -203,6 +213,7 @@ def fitted(
     cluster: Cluster,
     too_large: str | None = None,
     speed: Mapping[str, float] | None = None,
+    measure: Sequence[float] | None = None,
 ) -> ElasticWorkload: ...
 
 
@@ -211,6 +222,7 @@ def fitted(
     cluster: Cluster,
     too_large: str | None = None,
     speed: Mapping[str, float] | None = None,
+    measure: Sequence[float] | None = None,
 ) -> Workload | ElasticWorkload:
     """Leave out jobs with more GPUs than any type of the cluster has, if so asked or expected.
 
@@ -227,13 +239,17 @@ def fitted(
     speed
         Times as fast as the most capable type that the jobs were measured on, by type, in place
         of the model.
+    measure
+        Arguments of `apportion.sim.measuring`: which jobs figures are of; all by default.
 
     Raises
     ------
     InputError
-        For a speed of a type that the cluster does not have, or that is no positive number, and
-        for speeds of elastic jobs, which have their own.
+        For a speed of a type that the cluster does not have, or that is no positive number, for
+        speeds of elastic jobs, which have their own, and for no jobs that are measured.
     """
+    if measure is not None:
+        return measuring(fitted(workload, cluster, too_large, speed), *_two(measure))
     if workload.elastic is True:
         if speed:
             raise InputError(
@@ -297,12 +313,22 @@ def _source(given: Any, too_large: str | None) -> Source:
 
 def _fitting_of(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of `fitted` among the keys of a workload; the cluster checks types."""
-    found = {key: given[key] for key in _FITTING if given.get(key) is not None}
+    found = {key: given[key] for key in FITTING if given.get(key) is not None}
     if found.get("too_large", "drop") not in _TOO_LARGE:
         raise unknown_name("answer to jobs that are too large", found["too_large"], _TOO_LARGE)
+    if "measure" in found:
+        found["measure"] = _two(found["measure"])
     if "speed" in found:
         found["speed"] = mapping("speed", found["speed"], 'a mapping such as {"a100": 2.3}')
     return found
+
+
+def _two(measure: Sequence[float]) -> tuple[float, float]:
+    """Return both ends of the jobs that figures are of."""
+    ends = listed("measure", measure, "two numbers from 0 to 1")
+    if len(ends) != 2:
+        raise InputError(f"measure is {written(measure)}; it must be two numbers, as (0.4, 0.9).")
+    return (ends[0], ends[1])
 
 
 def _generated(options: Mapping[str, Any], own: Mapping[str, Any]) -> Source:

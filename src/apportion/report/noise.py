@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["BATCHES", "batch_figures", "differences_of", "marks_of"]
+__all__ = ["BATCHES", "batch_figures", "differences_of", "growing", "marks_of"]
 
 BATCHES = 10
 """Batches that the jobs of a workload are parted into, in their order of arrival."""
@@ -26,6 +26,7 @@ _LEVEL = 0.05
 
 _MEANS: Mapping[str, str] = {
     "mean_jct_s": "jct_s",
+    "queueing_s": "queueing_s",
     "communication_s": "communication_s",
     "deadlines_met": "met_deadline",
     "cost": "cost",
@@ -72,6 +73,29 @@ def marks_of(replicates: NDArray[np.float64], *, low: bool = True) -> list[str]:
     if near.sum() == 1:
         return ["*" if row == best else "" for row in range(policies)]
     return ["~" if each else "" for each in near]
+
+
+def growing(jobs: Mapping[str, pd.DataFrame]) -> list[str]:
+    """Return the policies under which waits grow from the first job to the last.
+
+    Then jobs come faster than they are done, and the longer a workload is, the larger are the
+    means. Growth is more than noise where the regression of the mean waits of batches on time has a
+    slope above 0, at a level of 1 % (Student's t of the correlation).
+
+    Parameters
+    ----------
+    jobs
+        As for `batch_figures`.
+    """
+    waits_s = batch_figures(jobs).get("queueing_s", np.empty((0, BATCHES)))
+    least = stdtrit(BATCHES - 2, 0.99)
+    least /= np.hypot(least, np.sqrt(BATCHES - 2))
+    times = np.arange(BATCHES)
+    return [
+        policy
+        for policy, row in zip(jobs, waits_s, strict=False)
+        if np.ptp(row) and np.corrcoef(times, row)[0, 1] > least
+    ]
 
 
 def differences_of(

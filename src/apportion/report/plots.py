@@ -64,7 +64,7 @@ def kinds_of(runs: Runs) -> list[str]:
 def _completion_times(runs: Runs) -> Figure:
     figure = new_figure()
     axes = figure.subplots()
-    jct_s = {policy: run.jobs["jct_s"].to_numpy(float) for policy, run in runs.items()}
+    jct_s = {policy: run.measured["jct_s"].to_numpy(float) for policy, run in runs.items()}
     unit, unit_s = time_unit(max(times_s.max() for times_s in jct_s.values()))
     unit = {"s": "seconds", "h": "hours"}[unit]
     _distributions(axes, {policy: times_s / unit_s for policy, times_s in jct_s.items()})
@@ -75,7 +75,9 @@ def _completion_times(runs: Runs) -> Figure:
 def _fairness(runs: Runs) -> Figure:
     figure = new_figure()
     axes = figure.subplots()
-    _distributions(axes, {policy: run.jobs["ftf"].to_numpy(float) for policy, run in runs.items()})
+    _distributions(
+        axes, {policy: run.measured["ftf"].to_numpy(float) for policy, run in runs.items()}
+    )
     axes.axvline(1.0, color="#666666", linewidth=0.8)
     axes.set(
         title="Finish-time fairness",
@@ -132,8 +134,8 @@ def _scale_factors(runs: Runs) -> Figure:
     width = 0.8 / len(runs)
     groups = _scale_factor_groups(runs)
     for rank, (policy, run) in enumerate(runs.items()):
-        size = run.jobs["scale_factor"].to_numpy()
-        jct = run.jobs["jct_s"].to_numpy(float) / 3600
+        size = run.measured["scale_factor"].to_numpy()
+        jct = run.measured["jct_s"].to_numpy(float) / 3600
         means = [jct[(size >= low) & (size <= high)].mean() for low, high in groups]
         places = np.arange(len(groups)) + (rank - (len(runs) - 1) / 2) * width
         axes.bar(places, means, width * 0.9, label=policy, color=styles[policy]["color"])
@@ -152,7 +154,7 @@ def _scale_factors(runs: Runs) -> Figure:
 def _scale_factor_groups(runs: Runs, most: int = 8) -> list[tuple[int, int]]:
     """Return the scale factors as (lowest, highest), gathered by powers of two if many."""
     sizes = np.unique(
-        np.concatenate([run.jobs["scale_factor"].to_numpy() for run in runs.values()])
+        np.concatenate([run.measured["scale_factor"].to_numpy() for run in runs.values()])
     )
     if sizes.size <= most:
         return [(int(size), int(size)) for size in sizes]

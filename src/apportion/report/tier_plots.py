@@ -51,7 +51,7 @@ def _shares_of_jobs(runs: Mapping[str, Run], column: str) -> Figure:
     figure = new_figure()
     axes = figure.subplots()
     for policy, style in line_styles(list(runs)).items():
-        hours = runs[policy].jobs[column].to_numpy(float) / 3600
+        hours = runs[policy].measured[column].to_numpy(float) / 3600
         values, shares = distribution(hours)
         # The curve starts where the axis does, or jobs that never waited would not be seen.
         axes.step([0.0, *values], [0.0, *shares], where="post", label=policy, **style)

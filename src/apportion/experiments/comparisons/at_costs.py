@@ -30,7 +30,8 @@ def at_costs(runs_at: Mapping[float, Mapping[str, Run]]) -> HumanTable:
     at = dict(sorted(runs_at.items()))
     labels = [label for label in runs_at[1.0] if all(label in runs for runs in at.values())]
     jobs = {
-        f"{times:g}": {label: runs[label].jobs for label in labels} for times, runs in at.items()
+        f"{times:g}": {label: runs[label].measured for label in labels}
+        for times, runs in at.items()
     }
     means = {
         name: [table["jct_s"].mean() for table in tables.values()] for name, tables in jobs.items()

@@ -23,7 +23,7 @@ from apportion.experiments.provenance import plain, record
 from apportion.experiments.shared import notes_on_mechanisms
 from apportion.report import human_table, plot, report_page, summary_html
 from apportion.report.files import write_table, write_text
-from apportion.report.noise import batch_figures, differences_of
+from apportion.report.noise import batch_figures, differences_of, growing
 from apportion.report.plots import kinds_of
 from apportion.report.tables import notes_on
 from apportion.sim.floors import Floor, floor
@@ -115,7 +115,7 @@ class Comparison:
         brief
             Only what fits a terminal of 100 columns.
         """
-        found = batch_figures({label: run.jobs for label, run in self.runs.items()})
+        found = batch_figures({label: run.measured for label, run in self.runs.items()})
         return human_table(self.summary(), brief=brief, replicates=found)
 
     @cached_property
@@ -135,8 +135,8 @@ class Comparison:
         Returns
         -------
         DataFrame
-            Indexed by policy: ``mean_jct`` and ``makespan``, 0.05 for 5 %. Without those that may
-            let jobs share GPUs, and without ``as_recorded``.
+            Indexed by policy: ``mean_jct`` and ``makespan`` of all jobs, 0.05 for 5 %. Without
+            those that may let jobs share GPUs, and without ``as_recorded``.
 
         Raises
         ------
@@ -170,7 +170,7 @@ class Comparison:
         InputError
             For a policy that did not run, and a level that is none.
         """
-        found = batch_figures({label: run.jobs for label, run in self.runs.items()})
+        found = batch_figures({label: run.measured for label, run in self.runs.items()})
         return differences_of(found, list(self.runs), against, level)
 
     def jobs(self) -> pd.DataFrame:
@@ -257,14 +257,25 @@ class Comparison:
         apart = notes_on_mechanisms(self.settings, self.by_policy)
         each = self.by_policy.values() or [self.settings]
         notes = notes_on([*self.workload.notes, *apart], self.workload.jobs, *each)
-        return [*notes, *self._possible()]
+        return [*notes, *self._unsteady(), *self._possible()]
+
+    def _unsteady(self) -> list[str]:
+        """Say under which policies figures that are to be of a steady state are of none."""
+        if "measured" not in self.workload.jobs:
+            return []
+        found = growing({label: run.measured for label, run in self.runs.items()})
+        late = "waits grow until the last job that is measured, and means with them, under"
+        return [f"{late} {', '.join(found)}"] if found else []
 
     def _possible(self) -> list[str]:
         """Say how near the best policy is to anything possible, where that takes seconds."""
         if self.workload.elastic or len(self.workload.jobs) > MOST_JOBS:
             return []
         table = self.above_floor() if bounded(self.runs, self.workload) else None
-        return [] if table is None else [best_in_words(table, self.floor)]
+        if table is None:
+            return []
+        over = "over all jobs, " * ("measured" in self.workload.jobs)
+        return [over + best_in_words(table, self.floor)]
 
     def plot(self, kind: str = "completion_times") -> Figure:
         """Draw one plot; kinds are the keys of `plots`.
