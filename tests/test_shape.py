@@ -20,7 +20,7 @@ LOOSE = 25
 PARAMETERS = 12
 MANY_PARAMETERS = {
     "apportion.experiments.comparisons.run.compare": 15,
-    "apportion.experiments.sweeps.run.sweep": 14,
+    "apportion.experiments.sweeps.run.sweep": 15,
     "apportion.policies.labelled.solve": 16,
 }
 """Functions that take more than anybody remembers."""

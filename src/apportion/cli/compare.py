@@ -16,22 +16,20 @@ from apportion.cli.racks import cluster_of, policies_of
 from apportion.cli.recorded import fill_in, recorded_of, settings_of, workload_is_changed
 from apportion.cli.sections import as_toml
 from apportion.cli.trace_options import fitting_options
-from apportion.errors import ApportionError, InputError, unknown_name
+from apportion.errors import ApportionError, InputError
 from apportion.experiments import compare
+from apportion.experiments.plan import check_by
 from apportion.experiments.sources import fitted
 from apportion.report.files import write_table, write_text
 from apportion.report.groups import group_table
 from apportion.sim.deciders import get_decider
-from apportion.sim.elastic_workload import ELASTIC_COLUMNS
 from apportion.sim.fingerprint import workload_fingerprint
-from apportion.sim.metrics import told_columns
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
     from apportion.experiments import Comparison
-    from apportion.sim import ElasticWorkload, Workload
 
 __all__ = ["run"]
 
@@ -59,7 +57,7 @@ def run(args: argparse.Namespace) -> None:
     if cluster is None:
         cluster = cluster_of(args, lambda: workload)
     workload = fitted(workload, cluster, **fitting_options(args))
-    _check_by(args.by, workload)
+    check_by(args.by, workload)
     policies = policies_of(args, elastic=workload.elastic)
     against = _against(args.against, policies, elastic=workload.elastic)
     comparison = compare(
@@ -106,15 +104,6 @@ def _against(name: str | None, policies: Sequence[str], *, elastic: bool) -> str
             f"--policies."
         )
     return label
-
-
-def _check_by(column: str | None, workload: Workload | ElasticWorkload) -> None:
-    """Refuse a column that runs will not tell, before any runs."""
-    left_out = {*ELASTIC_COLUMNS, "rigid"} if workload.elastic else set()
-    told = [name for name in told_columns(workload.jobs) if name not in left_out]
-    known = ["job_type", "scale_factor", *told]
-    if column is not None and column not in known:
-        raise unknown_name("column of the jobs for --by", column, known)
 
 
 def _show(

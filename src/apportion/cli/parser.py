@@ -202,6 +202,7 @@ def _add_sweep(commands: Any) -> None:
         help="of everything random (default: 0)",
     )
     parser.add_argument("--resample", action="store_true", help="draw jobs anew for each seed")
+    parser.add_argument("--by", metavar="COLUMN", help="and what jobs of each user, ... had")
     parser.add_argument("--out", default="out/sweep", metavar="DIR", help="(default: %(default)s)")
     parser.add_argument(
         "--format",

@@ -50,6 +50,7 @@ def run(args: argparse.Namespace) -> None:
         "loads": args.loads,
         "seeds": args.seeds,
         "resample": args.resample,
+        "by": args.by,
         **simulation_settings(args),
     }
     check_format(args.table_format)
@@ -115,10 +116,15 @@ def _show(swept: Sweep, args: argparse.Namespace, seconds: float) -> None:
     for name, table in swept.human_tables().items():
         print(f"\n{name}: means over seeds; lowest and highest mean JCT of a seed")
         print_summary(table)
+    for name, table in ({} if args.by is None else swept.group_tables()).items():
+        print(f"\n{name}: means over seeds by {args.by}")
+        print_summary(table)
     setup = swept.plan.setup
     for note in notes_on(swept.notes, None, *(setup.by_policy.values() or [setup.settings])):
         print(f"Note: {note}")
-    files = f"runs.{args.table_format}, summary.{args.table_format}, sweep.json, run.toml, {FILE}"
+    names = ["runs", "summary", *["groups"] * (args.by is not None)]
+    tables = ", ".join(f"{name}.{args.table_format}" for name in names)
+    files = f"{tables}, sweep.json, run.toml, {FILE}"
     print(f"Files: {files} in {args.out}")
     sys.stdout.flush()
     failure = swept.failure()

@@ -8,12 +8,14 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from apportion.checks import listed
-from apportion.errors import InputError
+from apportion.errors import InputError, unknown_name
 from apportion.experiments.machine.cells import Cell
 from apportion.experiments.simulations import Setup, Simulation
 from apportion.experiments.sources import made_for
 from apportion.sim.deciders import AnyDecider, get_decider
+from apportion.sim.elastic_workload import ELASTIC_COLUMNS
 from apportion.sim.fingerprint import fingerprint, texts_of, workload_fingerprint
+from apportion.sim.metrics import told_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from apportion.mechanism.own import Decides
     from apportion.sim import ElasticWorkload, Workload
 
-__all__ = ["STATES", "Plan", "check_jobs_on", "deciders_of", "simulations_of"]
+__all__ = ["STATES", "Plan", "check_by", "check_jobs_on", "deciders_of", "simulations_of"]
 
 STATES = "states"
 """Folder of the states of simulations that are under way, inside an output folder."""
@@ -111,6 +113,21 @@ def check_jobs_on(workload: Workload | ElasticWorkload, cluster: Cluster) -> Non
         workload.throughput_of(cluster)
 
 
+def check_by(column: str | None, workload: Workload | ElasticWorkload) -> None:
+    """Refuse a column by which runs have no groups of jobs.
+
+    Raises
+    ------
+    InputError
+        With the nearest of those that there are.
+    """
+    left_out = {*ELASTIC_COLUMNS, "rigid"} if workload.elastic else set()
+    told = [name for name in told_columns(workload.jobs) if name not in left_out]
+    known = ["job_type", "scale_factor", *told]
+    if column is not None and column not in known:
+        raise unknown_name("column of the jobs for by", column, known)
+
+
 def simulations_of(
     source: Source,
     deciders: Sequence[AnyDecider],
@@ -123,6 +140,7 @@ def simulations_of(
     # Not of the seeds given, so that another seed leaves the fingerprints as they were.
     first = made_for(source, setup.cluster, 1.0, 0, resample=False)
     data = f"{source.mark} {workload_fingerprint(first)} resample {setup.resample}"
+    data += "" if setup.by is None else f" by {setup.by}"
     names = texts_of(first, source.record())
     shared = {
         each.label: fingerprint(

@@ -50,6 +50,8 @@ class Setup:
         `apportion.experiments.shared`.
     starts
         What a start costs where it costs some times as much, by these times.
+    by
+        The column of jobs by whose groups figures are kept besides, if any.
     """
 
     sources: Mapping[str, Source]
@@ -58,6 +60,7 @@ class Setup:
     resample: bool = False
     by_policy: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     starts: Mapping[float, Any] = field(default_factory=dict)
+    by: str | None = None
 
     def settings_of(self, policy: str, starts: float = 1.0) -> Mapping[str, Any]:
         """Return the settings of a policy or scheduler, by its label.
@@ -150,6 +153,9 @@ def _run(task: Simulation, report: Report | None, setup: Setup) -> Run:
 
 def _figures(task: Simulation, report: Report | None, setup: Setup) -> dict[str, Any]:
     """Simulate and return plain values."""
-    figures: dict[str, Any] = plain(_run(task, report, setup).summary())
+    run = _run(task, report, setup)
+    figures: dict[str, Any] = plain(run.summary())
     figures.pop("policy")
+    if setup.by is not None:
+        figures["groups"] = plain(run.by(setup.by).reset_index().to_dict("records"))
     return figures

@@ -30,21 +30,23 @@ _MEASURES = (
 )
 
 
-def group_table(table: pd.DataFrame, *, most: int | None = None) -> HumanTable:
+def group_table(table: pd.DataFrame, keys: int = 2, *, most: int | None = None) -> HumanTable:
     """Put what groups had into human units.
 
     Parameters
     ----------
     table
         As `Comparison.by` returns it.
+    keys
+        Columns at its start that say what a row is about, the last of them whose jobs.
     most
         No more than so many groups, those of most GPU-seconds; all by default.
     """
-    keys = list(table.columns[:2])
+    names = list(table.columns[:keys])
     if most is not None:
-        held = table.groupby(keys[1], dropna=False)["gpu_seconds"].sum()
-        table = table[table[keys[1]].isin(held.nlargest(most).index)]
-    return human_table(table, keys=keys, measures=_MEASURES)
+        held = table.groupby(names[-1], dropna=False)["gpu_seconds"].sum()
+        table = table[table[names[-1]].isin(held.nlargest(most).index)]
+    return human_table(table, keys=names, measures=_MEASURES)
 
 
 def columns_of_groups(comparison: Comparison) -> list[str]:

@@ -13,6 +13,7 @@ from apportion.cluster import Cluster
 from apportion.errors import InputError
 from apportion.experiments.plan import (
     Plan,
+    check_by,
     check_jobs_on,
     deciders_of,
     simulations_of,
@@ -48,6 +49,7 @@ def plan_sweep(
     loads: Sequence[float] = (1.0,),
     seeds: Sequence[int] = (0,),
     resample: bool = False,
+    by: str | None = None,
     **settings: Unpack[SweepSettings],
 ) -> Plan:
     """List the runs of `apportion.sweep`, which has the same parameters, and check them.
@@ -68,11 +70,12 @@ def plan_sweep(
     firsts = [made_for(source, cluster, 1.0, 0, resample=False) for source in sources]
     chosen = deciders_of(policies, firsts)
     shared, by_policy = _settings(chosen, firsts, settings)
-    setup = Setup(named, cluster, shared, resample, by_policy)
+    setup = Setup(named, cluster, shared, resample, by_policy, by=by)
     cells: list[Cell] = []
     notes: list[str] = []
     for source, first in zip(sources, firsts, strict=True):
         _check(source, first, cluster, loads)
+        check_by(by, first)
         _try_policies(chosen, first, setup)
         of_first_seed = made_for(source, cluster, 1.0, seeds[0], resample=resample)
         notes += [_for_all(note, source.name, seeds) for note in of_first_seed.notes]

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from apportion.errors import ApportionError
+from apportion.errors import ApportionError, InputError
 from apportion.experiments.provenance import plain
 from apportion.experiments.sweeps.plot import plot_against_load
 from apportion.experiments.sweeps.readable import by_seed, readable_tables
 from apportion.report.files import write_table, write_text
+from apportion.report.groups import group_table
 from apportion.report.noise import differences_of
 from apportion.sim.fingerprint import versions
 
@@ -29,6 +30,7 @@ __all__ = ["Sweep"]
 
 _LABEL = ["policy", "workload", "load", "seed"]
 _POINT = ["policy", "workload", "load"]
+_GROUPS = "groups"
 _CLOCKS = ("policy_seconds", "wall_seconds")
 
 
@@ -58,7 +60,7 @@ class Sweep:
 
         Figures are NaN where the run failed; ``error`` is None where it did not.
         """
-        table = pd.DataFrame(list(self.rows))
+        table = pd.DataFrame(list(self.rows)).drop(columns=_GROUPS, errors="ignore")
         error = table.pop("error").astype(object)
         return table.assign(error=error.where(error.notna(), None))
 
@@ -105,6 +107,44 @@ class Sweep:
                 values.max().rename(f"{figure}_highest"),
             ]
         return pd.concat(parts, axis=1).reset_index()
+
+    def by(self) -> pd.DataFrame:
+        """One row per run and group of jobs: those of a user, an entity, a partition.
+
+        Returns
+        -------
+        DataFrame
+            ``policy``, ``workload``, ``load``, ``seed``, the column that `apportion.sweep` was
+            given as ``by``, and those of `Run.by`. Runs that failed have no rows.
+
+        Raises
+        ------
+        InputError
+            If the sweep was given none.
+        """
+        if self.plan.setup.by is None:
+            raise InputError("This sweep has no groups of jobs; give sweep(by='user').")
+        rows = [
+            {name: row[name] for name in _LABEL} | group
+            for row in self.rows
+            for group in row.get(_GROUPS, [])
+        ]
+        return pd.DataFrame(rows)
+
+    def group_tables(self) -> dict[str, HumanTable]:
+        """Return what groups had, means over the seeds in human units, a table per workload.
+
+        Raises
+        ------
+        InputError
+            As `by`.
+        """
+        table, column = self.by(), self.plan.setup.by
+        keys = ["workload", "policy", "load", column]
+        table["load"] = table["load"].map("{:g}".format)
+        means = table.drop(columns="seed").groupby(keys, sort=False, dropna=False).mean()
+        found = means.reset_index().groupby("workload", sort=False)
+        return {str(name): group_table(rows.drop(columns="workload"), 3) for name, rows in found}
 
     def human_tables(self) -> dict[str, HumanTable]:
         """Return the summary in human units, a table per workload.
@@ -204,7 +244,7 @@ class Sweep:
     def save(self, folder: str | Path, *, format: str = "csv") -> list[Path]:
         """Write ``runs``, ``summary`` (csv or parquet) and ``sweep.json`` into a folder.
 
-        Each file is replaced in one step.
+        Of a sweep by groups of jobs also ``groups``. Each file is replaced in one step.
 
         Raises
         ------
@@ -215,6 +255,7 @@ class Sweep:
         """
         folder = Path(folder)
         tables = {"runs": self.table(), "summary": self.summary()}
+        tables |= {} if self.plan.setup.by is None else {_GROUPS: self.by()}
         files = [write_table(folder / f"{name}.{format}", each) for name, each in tables.items()]
         text = json.dumps(self.record(), indent=2, allow_nan=False) + "\n"
         return [*files, write_text(folder / "sweep.json", text)]

@@ -39,6 +39,7 @@ def sweep(
     loads: Sequence[float] = (1.0,),
     seeds: Sequence[int] = (0,),
     resample: bool = False,
+    by: str | None = None,
     backend: str | None = None,
     address: str | None = None,
     n_jobs: int | None = None,
@@ -80,6 +81,8 @@ def sweep(
         random placement, and `resample`.
     resample
         Draw the jobs of each workload anew from its jobs, with replacement, arrivals kept.
+    by
+        A column of the jobs, such as ``"user"``, for `Sweep.by`.
     backend
         ``processes``, ``ray`` or ``dask``. None is the back end of joblib that is active:
         ``processes``, unless the call stands in ``joblib.parallel_config(backend=...)``.
@@ -119,7 +122,7 @@ def sweep(
     where = Where(backend, address, n_jobs)
     check_format(format)
     plan = plan_sweep(
-        policies, workloads, cluster, loads=loads, seeds=seeds, resample=resample, **settings
+        policies, workloads, cluster, loads=loads, seeds=seeds, resample=resample, by=by, **settings
     )
     folder = None if out is None else file_path("out", out)
     store = Store(None if folder is None else folder / FILE)
