@@ -13,10 +13,10 @@ from apportion.errors import InputError
 CLUSTER = "v100=2,k80=2"
 
 
-def jobs_of_users(**what: object) -> ap.Workload:
+def jobs_of_users() -> ap.Workload:
     jobs = ap.generate_workload(jobs=12, jobs_per_hour=4.0, seed=6)
     users = np.array(["ann", "bob", "eve"])[np.arange(12) % 3]
-    return replace(jobs, name="three", jobs=jobs.jobs.assign(user=users, **what))
+    return replace(jobs, name="three", jobs=jobs.jobs.assign(user=users))
 
 
 def test_groups_of_a_sweep_are_those_of_its_runs(tmp_path: Path) -> None:
