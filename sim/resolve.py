@@ -13,6 +13,7 @@ from apportion.mechanism.priorities import LEAST_SHARE
 from apportion.mechanism.shares import NO_PAIRS, Shares
 from apportion.policies import Instance, solve_instance
 from apportion.policies.base import depends_on_time
+from apportion.policies.sessions.warm_jobs import WarmJobs
 from apportion.resumable import Resumable, packed
 from apportion.sim.solves.asked import Answer, Solves
 from apportion.sim.solves.own_constraints import OwnConstraints
@@ -105,6 +106,7 @@ class Resolver(Resumable):
         self._last_s, self._change_s = -np.inf, np.inf
         self._in_vain = 0
         self._standing: StandingClasses | None = None
+        self._warm = WarmJobs(policy) if constraints != "exactly" else None
         self._running_on: Floats = np.full(jobs.jobs, -1.0)
         half_life_s = getattr(policy, "half_life_s", np.inf)
         self._entity_use = None
@@ -226,7 +228,11 @@ class Resolver(Resumable):
         """Solve; return the shares, and the pairs in the last rows."""
         beside = self.believed.pairs if self.policy.space_sharing else None
         pairs = beside.table(jobs) if beside is not None else None
-        solution = solve_instance(self.policy, posed, pairs=pairs)
+        solution = None
+        if self._warm is not None and not self._once:
+            solution = self._warm.certified(jobs, posed, least_prices=False)
+        if solution is None:
+            solution = solve_instance(self.policy, posed, pairs=pairs)
         self.asked.noted(Answer(jobs, posed, solution, self._labels(posed)))
         return np.asarray(solution.X, dtype=float), solution.pairs
 

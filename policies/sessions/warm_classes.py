@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
@@ -13,19 +12,11 @@ import numpy as np
 from apportion.errors import SolveError
 from apportion.policies.sessions.counted_problem import declare
 from apportion.policies.sessions.counted_solver import CountedSolver
-from apportion.policies.solving.certificate import Bounds, SharedLimits, relative_gap
-from apportion.policies.solving.cone import Scales
-from apportion.policies.solving.driver import Solution
+from apportion.policies.sessions.warm_stages import WarmStages
+from apportion.policies.solution import ACCURATE, Solution
+from apportion.policies.solving.certificate import SharedLimits, relative_gap
 from apportion.policies.solving.rows import believed
-from apportion.policies.solving.second_stage import (
-    choose_among_optima,
-    evenness,
-    most_even,
-    optimal_face,
-    relative_throughput,
-)
-from apportion.policies.solving.solvers.highs import PersistentHighs
-from apportion.policies.solving.solvers.kinks import Priced, least_duals
+from apportion.policies.solving.second_stage import evenness, relative_throughput
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -59,11 +50,8 @@ class WarmClasses:
         self._p, self._declared = p, declared
         self._counted = counted = CountedSolver(p, declared)
         self._solver, self._scales, self._cells = counted.solver, counted.scales, counted.cells
-        self._spending: PersistentHighs | None = None
-        self._last: Floats | None = None
-        self._capacity = counted.rows_of(p.capacity)
-        self._bounds = Bounds.of(self._solver.highs.program)
-        self._priced = Priced.of(self._capacity, classes.capacity, self._scales.row)
+        capacity = counted.rows_of(p.capacity)
+        self._stages = WarmStages(counted.solver, counted.cells, capacity, counted.set_aside)
         self._limits = SharedLimits.of(p.instance)
         one = p.instance.with_columns({**p.instance.columns, "count": np.ones(classes.jobs)})
         self._gain, self._squares = relative_throughput(one), evenness(one)
@@ -141,8 +129,7 @@ class WarmClasses:
             "solve_s": clock[2] - clock[1],
             "second_stage_s": clock[3] - clock[2],
         }
-        y = self._least_duals(first) if least_prices else first.y
-        return self._solution(first, chosen, y, stats)
+        return self._solution(first, chosen, stats, least_prices)
 
     def certified(self, count: Floats, **options: Any) -> Solution | None:
         """Solve as `solve` does; ``None`` where that is not certified to be an optimum."""
@@ -155,86 +142,34 @@ class WarmClasses:
 
     def _choose(self, first: Point) -> Point:
         """Choose among the optima as `solve_instance` does, on the classes that have jobs."""
-        highs, count = self._solver.highs, self._counted.count[:, None]
-        gain, squares = np.zeros((2, highs.program.c.size))
+        count = self._counted.count[:, None]
+        gain, squares = np.zeros((2, self._solver.highs.program.c.size))
         column = self._scales.column[self._cells]
         gain[self._cells] = column * (count * self._gain).ravel(order="F")
         squares[self._cells] = column**2 * (count * self._squares).ravel(order="F")
-        squares = squares[~highs.aside]
-        spending = self._spending_from(first, gain)
-        second = spending.solve()
-        if second.status == "optimal" and spending.optimality_error(second)[0] <= _ACCURATE / 100:
-            near = (second.x if self._last is None else self._last)[~highs.aside]
-            there = spending.of_there(second)
-            if not there.unique:  # rarely: to cut the program out costs as much as to solve it
-                there = most_even(spending.there(), there, squares, near)
-            chosen = spending.everywhere(there)
-        else:
-            there = highs.of_there(first)
-            gain = gain[~highs.aside]
-            chosen = choose_among_optima(highs.there(), there, gain, squares, "auto")
-            chosen = highs.everywhere(chosen)
-        self._last = chosen.x
-        return chosen if highs.violation(chosen) <= _FEASIBLE else first
-
-    def _spending_from(self, first: Point, gain: Floats) -> PersistentHighs:
-        """Bring the choice among the optima into a solver of its own, which stays warm as well."""
-        costs = -gain / (np.abs(gain).max(initial=0.0) or 1.0)
-        wanted = optimal_face(self._solver.highs.program, first, costs)
-        if self._spending is None:
-            self._spending = PersistentHighs(wanted, presolve=False)
-        elif self._spending.update(wanted) < 0:
-            self._spending.forget()
-        self._counted.set_aside(self._spending)
-        return self._spending
+        return self._stages.choose(first, gain, squares)
 
     def _solution(
-        self, first: Point, chosen: Point, duals: Floats, stats: dict[str, Any]
+        self, first: Point, chosen: Point, stats: dict[str, Any], least_prices: bool
     ) -> Solution:
         """Read shares, prices and the certified gap off the points of both stages."""
-        program, X_at = self._solver.highs.program, self._cells
-        x = (self._scales.column[X_at] * chosen.x[X_at]).reshape(self._p.X.shape, order="F")
+        program, X_at, scales = self._solver.highs.program, self._cells, self._scales
+        x = (scales.column[X_at] * chosen.x[X_at]).reshape(self._p.X.shape, order="F")
         X = self._limits.clip(x, self._counted.count)
-        value, bound = program.value(chosen.x), self._bound(first)
-        y = self._scales.row[self._capacity] * duals[self._capacity] * self._scales.cost
+        most, own = 1 / scales.column[X_at], bool(self._p.variables)
+        value, bound = program.value(chosen.x), self._stages.bound(first, most, own=own)
         maximised = isinstance(self._declared.objective, cp.Maximize)
         gap = relative_gap(value, bound)
         return Solution(
             X=X,
             throughput=(self.classes.throughput * X).sum(axis=1),
             objective=-value if maximised else value,
-            prices=np.maximum(y, 0.0),
+            prices=self._stages.prices(first, scales, self.classes.capacity, least=least_prices),
             gap=gap,
-            status="optimal" if gap <= _ACCURATE else "optimal_inaccurate",
+            status="optimal" if gap <= ACCURATE else "optimal_inaccurate",
             stats=stats,
         )
 
-    def _least_duals(self, first: Point) -> Floats:
-        """Choose among the dual vectors as `solve_instance` does."""
-        highs, bounds = self._solver.highs, self._bounds
-        if highs.aside.any():
-            bounds = replace(bounds, held=bounds.held | highs.aside)
-        y = least_duals(highs.program, first, bounds, self._priced, without=highs.freed)
-        return first.y if y is None else y
 
-    def _bound(self, first: Point) -> float:
-        """Bound the minimised objective from below by the dual vector of the first stage.
-
-        What is missing in its reduced costs is charged at the worse end of a box: shares lie in
-        [0, 1], other variables are taken to lie within ten times their value, or their unit.
-        """
-        program, reduced = self._solver.highs.program, self._solver.reduced
-        unit = Scales.of_all_numbers(program).column if self._p.variables else 1e-6
-        upper = 10 * np.maximum(np.abs(first.x), unit)
-        lower = -upper
-        lower[self._cells], upper[self._cells] = 0.0, 1 / self._scales.column[self._cells]
-        worst = np.minimum(reduced * lower, reduced * upper).sum()
-        return float(worst - program.b @ first.y) * program.cost_scale + program.offset
-
-
-_FEASIBLE = 1e-7
-"""How far, in scaled numbers, the choice among the optima may miss a constraint of theirs."""
 _MOST_CLASSES = 500
 """With more, an interior point from nothing is quicker than the simplex method."""
-_ACCURATE = 1e-6
-"""Largest gap of what is called optimal."""

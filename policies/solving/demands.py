@@ -29,6 +29,7 @@ from apportion.policies.extensions import HasEarlierObjectives
 from apportion.policies.problem import Problem
 from apportion.policies.solving.earlier import constraints_of
 from apportion.policies.solving.ratio import over_scale
+from apportion.policies.solving.slopes import affine_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,10 +44,13 @@ if TYPE_CHECKING:
     Objective: TypeAlias = cp.Maximize | cp.Minimize
 
 __all__ = [
+    "Gains",
     "Levels",
     "Posed",
     "SpeedProblem",
     "fills_further",
+    "gains_of",
+    "is_exact",
     "is_ratio",
     "levels_of",
     "pose",
@@ -136,12 +140,30 @@ class SpeedProblem(Problem):
         return cp.Variable(self.instance.jobs, name="throughput")
 
 
+class Gains(NamedTuple):
+    """An objective ``slope @ throughput + constant``.
+
+    Attributes
+    ----------
+    slope
+        Per step/s of each job, shape (jobs,).
+    maximised
+        Whether more is better.
+    """
+
+    slope: Floats
+    constant: float
+    maximised: bool
+
+
 class _Read(NamedTuple):
     """What was read off the objective of a policy."""
 
     policy: Policy
     levels: Levels | None
     ratio: bool
+    gains: Gains | None
+    exact: bool
 
 
 _FOUND: WeakKeyDictionary[Instance, _Read] = WeakKeyDictionary()
@@ -153,6 +175,19 @@ def levels_of(policy: Policy, instance: Instance) -> Levels | None:
     Derived once for each instance and kept with it.
     """
     return _read(policy, instance).levels
+
+
+def gains_of(policy: Policy, instance: Instance) -> Gains | None:
+    """Return what throughputs add to the objective of a policy; ``None`` if it is not affine.
+
+    Nor are there any where a policy has constraints or variables of its own.
+    """
+    return _read(policy, instance).gains
+
+
+def is_exact(policy: Policy, instance: Instance) -> bool:
+    """Whether all numbers of an objective are certain, see `Problem.inexact`."""
+    return _read(policy, instance).exact
 
 
 def is_ratio(policy: Policy, instance: Instance) -> bool:
@@ -170,8 +205,17 @@ def _read(policy: Policy, instance: Instance) -> _Read:
         value = objective.args[0] if stated else objective
         ratio = isinstance(value, DivExpression) and not value.args[1].is_constant()
         levels = _levels(policy, p, objective) if stated and not ratio else None
-        known = _FOUND[instance] = _Read(policy, levels, ratio)
+        gains = _gains(policy, p, objective) if stated and not (ratio or levels) else None
+        known = _FOUND[instance] = _Read(policy, levels, ratio, gains, not p.inexact)
     return known
+
+
+def _gains(policy: Policy, p: SpeedProblem, objective: Objective) -> Gains | None:
+    """Read an affine objective in the throughputs, and in nothing else."""
+    found = affine_in(objective.args[0], p.throughput)
+    if found is None or isinstance(policy, HasEarlierObjectives) or policy.constraints(p):
+        return None
+    return None if p.variables else Gains(*found, isinstance(objective, cp.Maximize))
 
 
 def _levels(policy: Policy, p: SpeedProblem, objective: cp.Maximize | cp.Minimize) -> Levels | None:

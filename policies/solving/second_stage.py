@@ -30,6 +30,8 @@ from apportion.policies.solving.solvers.iterative_refinement import corner, refi
 from apportion.policies.solving.solvers.newton import polish
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from apportion.policies.instance import Instance
@@ -44,6 +46,7 @@ __all__ = [
     "most_even",
     "optimal_face",
     "relative_throughput",
+    "told_apart",
 ]
 
 _LOG = logging.getLogger(__name__)
@@ -101,7 +104,7 @@ def choose_among_optima(
     """
     if first.unique:
         return first
-    first = _told_apart(program, first)
+    first = told_apart(program, first)
     spending = replace(
         optimal_face(program, first), c=-gain / (np.abs(gain).max(initial=0.0) or 1.0)
     )
@@ -112,24 +115,30 @@ def choose_among_optima(
         return first
     if second.status != "optimal":
         return first
-    second = polish(spending, _told_apart(spending, second))
+    second = polish(spending, told_apart(spending, second))
     return most_even(spending, second, squares, second.x)
 
 
-def _told_apart(program: ConeProgram, vertex: Point) -> Point:
+def told_apart(given: ConeProgram | Callable[[], ConeProgram], vertex: Point) -> Point:
     """Return a vertex whose dual values are certainly zero or certainly not.
 
     What lies between may be either to a solver that stops at 1e-9, and which of them it takes for
     zero decides on the face: the vertex is refined where there is any such value. So is every
     interior point that is not too far from one.
+
+    Parameters
+    ----------
+    given
+        The program of the vertex, or what makes it once it is needed.
     """
+    size = np.abs(vertex.y)
+    doubtful = ((size > _ROUNDING) & (size < _CERTAIN)).any()
+    if vertex.solver == "highs" and not doubtful:
+        return vertex
+    program = given() if callable(given) else given
     if not program.is_linear_program:
         return vertex
-    if vertex.solver != "highs":
-        return corner(program, vertex)
-    size = np.abs(vertex.y)
-    doubtful = (size > _ROUNDING) & (size < _CERTAIN)
-    return refine(program, vertex) if doubtful.any() else vertex
+    return refine(program, vertex) if vertex.solver == "highs" else corner(program, vertex)
 
 
 def most_even(

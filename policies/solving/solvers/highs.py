@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
+    Bools = NDArray[np.bool_]
 
 __all__ = ["PersistentHighs"]
 
@@ -143,6 +144,14 @@ class PersistentHighs(LoadedHighs):
         above = np.where(np.isin(columns, fixed), 0.0, np.inf)
         self._bound_columns(columns, self._lower[columns], above)
         self.change_limits(rows, self.program.b[rows])
+
+    def set_all_aside(self, columns: Bools, rows: Bools) -> None:
+        """Set aside those columns and rows and no others, shapes (columns,) and (rows,)."""
+        now_columns, now_rows = self.aside, self.freed
+        for change, to in ((self.set_aside, True), (self.bring_back, False)):
+            moved = (columns == to) & (now_columns != to), (rows == to) & (now_rows != to)
+            if moved[0].any() or moved[1].any():
+                change(np.flatnonzero(moved[0]), np.flatnonzero(moved[1]))
 
     def there(self) -> ConeProgram:
         """Return the program without the columns and rows that are set aside."""

@@ -15,6 +15,7 @@ from apportion.cluster import Cluster
 from apportion.errors import InputError, SolveError
 from apportion.mechanism.queue import QueueScheduler
 from apportion.policies import MaxMinFairness, Problem
+from apportion.policies.sessions.warm_jobs import WarmJobs
 from apportion.sim import Run, Workload, simulate
 
 
@@ -153,6 +154,7 @@ def test_shares_of_nothing_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         X = np.zeros((1, 1))
         pairs = np.empty((0, 2), dtype=np.intp)
 
+    monkeypatch.setattr(WarmJobs, "certified", lambda *_, **__: None)
     monkeypatch.setattr("apportion.sim.resolve.solve_instance", lambda *_, **__: Nothing())
     with pytest.raises(SolveError, match="'max_min_fairness' gives none of the 1 active jobs"):
         las(workload([10.0]), {"v100": 1}, mechanism="exact")
@@ -170,6 +172,7 @@ def test_broken_shares_are_refused(
         X = wrong
         pairs = np.empty((0, 2), dtype=np.intp)
 
+    monkeypatch.setattr(WarmJobs, "certified", lambda *_, **__: None)
     monkeypatch.setattr("apportion.sim.resolve.solve_instance", lambda *_, **__: Broken())
     with pytest.raises(SolveError, match="shares"):
         las(workload([10.0]), {"v100": 1})

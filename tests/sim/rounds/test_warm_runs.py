@@ -1,0 +1,63 @@
+"""Runs in which policies are kept warm are the same, to the last byte, as when solved anew."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.seeds import ranges_of_seeds
+
+import apportion as ap
+from apportion.policies.sessions.warm_jobs import WarmJobs
+
+POLICIES = (
+    *("fifo", "shortest_job_first", "makespan", "max_total_throughput", "network_sensitive"),
+    *("fifo_agnostic", "shortest_job_first_agnostic", "makespan_agnostic", "max_min_fairness"),
+)
+
+
+def drawn(seed: int) -> tuple[str, ap.Workload, dict[str, int], dict[str, Any]]:
+    """Draw a policy, jobs of one or several types and sizes, a cluster, and how rounds go."""
+    rng = np.random.default_rng(seed)
+    types = ["v100", "p100", "k80"][: int(rng.integers(1, 4))]
+    cluster = {name: int(rng.integers(8, 17)) for name in types}
+    load = ap.generate_workload(
+        jobs=int(rng.integers(5, 25)),
+        seed=seed,
+        jobs_per_hour=float(rng.uniform(3, 20)),
+        scale_factors="gavel" if rng.random() < 0.7 else "single",
+    )
+    rounds: dict[str, Any] = {
+        "round_seconds": float(rng.choice([120.0, 360.0])),
+        "resolve_seconds": float(rng.choice([0.0, 0.0, 1920.0])),
+        "preemption_overhead_seconds": float(rng.choice([0.0, 30.0])),
+    }
+    return POLICIES[int(rng.integers(len(POLICIES)))], load, cluster, rounds
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("seeds", ranges_of_seeds(8, 80))
+def test_runs_are_the_same_warm_and_anew(seeds: range, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept, certified = [], WarmJobs.certified
+
+    def noted(*asked: Any, **options: Any) -> Any:
+        kept.append(certified(*asked, **options))
+        return kept[-1]
+
+    for seed in seeds:
+        policy, load, cluster, rounds = drawn(seed)
+        monkeypatch.setattr(WarmJobs, "certified", noted)
+        warm = ap.simulate(policy, load, cluster, **rounds)
+        monkeypatch.setattr(WarmJobs, "certified", lambda *_, **__: None)
+        anew = ap.simulate(policy, load, cluster, **rounds)
+        assert warm.jobs.to_csv() == anew.jobs.to_csv(), (seed, policy)
+        assert warm.solves == anew.solves
+    assert sum(each is not None for each in kept) > 0.9 * len(kept) > 0
+
+
+def test_exact_shares_are_solved_anew_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every digit of them shows."""
+    monkeypatch.delattr(WarmJobs, "certified")
+    load = ap.generate_workload(jobs=3, seed=0, jobs_per_hour=6)
+    assert ap.simulate("fifo", load, "v100=4,p100=4,k80=4", mechanism="exact").solves
