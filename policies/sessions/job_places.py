@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -9,7 +10,7 @@ from scipy import sparse
 
 from apportion.policies.sessions.warm_stages import WarmStages
 from apportion.policies.solving.cone import ConeProgram, Scales
-from apportion.policies.solving.demands import gains_of, is_exact, levels_of
+from apportion.policies.solving.demands import gains_of, levels_of
 from apportion.policies.solving.solvers.warm_highs import WarmSolver
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ class Stated(NamedTuple):
         What 1 stands for, and what is added.
     minimised
         Whether it is the negative of the policy's.
+    limit
+        Of the level, if it has one.
     """
 
     cost: Floats
@@ -48,42 +51,46 @@ class Stated(NamedTuple):
     unit: float
     constant: float = 0.0
     minimised: bool = False
+    limit: float | None = None
 
     @classmethod
     def of(cls, policy: Policy, told: Instance) -> Stated | None:
         """Read them off; ``None`` where there are none, or they lie too far apart for one scale."""
         gains, speed = gains_of(policy, told), told.throughput
-        if not is_exact(policy, told):
-            return None
         if gains is not None:
             sign = 1.0 if gains.maximised else -1.0
             cost = sign * gains.slope[:, None] * speed
-            unit = float(np.abs(cost).max()) or 1.0
+            size = np.abs(cost)
+            unit = float(size.max()) or 1.0
+            seen = ((size == 0) | (size >= _SMALLEST * unit)).all()
             rest = unit, sign * gains.constant, not gains.maximised
-            return cls(cost / unit, None, speed, *rest) if _near(cost / unit) else None
+            return cls(cost / unit, None, speed, *rest) if seen else None
         levels = levels_of(policy, told)
-        if levels is None or levels.constrained or not levels.proportional:
-            return None
-        alone = speed.max(axis=1) / levels.rate
+        return None if levels is None else cls.of_demands(told, levels.rate)
+
+    @classmethod
+    def of_demands(
+        cls, told: Instance, demand: Floats, limit: float | None = None
+    ) -> Stated | None:
+        """State the largest part of some demands, steps/s, that all jobs can have, up to a limit.
+
+        ``None`` where they lie too far apart.
+        """
+        alone = told.throughput.max(axis=1) / demand
         unit = float(alone.min())
-        if not (unit > 0 and _near(unit / alone)):
+        if not (unit > 0 and (unit >= _SMALLEST * alone).all()):
             return None
         row = np.exp2(np.round(0.5 * np.log2(alone / unit)))
-        return cls(np.zeros_like(speed), unit / alone, row, unit)
-
-
-def _near(numbers: Floats) -> bool:
-    """Whether numbers up to 1 are finite, and those above 0 large enough for a solver to see."""
-    size = np.abs(numbers)
-    return bool(((size == 0) | (size >= _SMALLEST)).all())
+        return cls(np.zeros_like(told.throughput), unit / alone, row, unit, limit=limit)
 
 
 class JobPlaces:
     """A program with a place for each of so many jobs, in HiGHS.
 
     Its columns are the cells of X, place by place, and the level, if there is one; its rows
-    ``X >= 0``, the capacities, the time of each job and, if there is a level, its demand. Places
-    without a job are set aside, and so is every cell in which its job cannot run.
+    ``X >= 0``, the capacities, the time of each job and, if there is a level, its demand and the
+    limit of the level. Places without a job are set aside, and so is every cell in which its job
+    cannot run.
 
     Parameters
     ----------
@@ -108,7 +115,8 @@ class JobPlaces:
         cells = size * options
         self._cells, self._capacity = slice(0, cells), slice(cells, cells + resources)
         self._time = slice(self._capacity.stop, self._capacity.stop + size)
-        self._rows = self._time.stop + size * level
+        self._demands = slice(self._time.stop, self._time.stop + size * level)
+        self._rows = self._demands.stop + level
         place, option = np.divmod(np.arange(cells), options)
         time = self._time.start + place
         of_cell = [np.arange(cells), cells + told.option_accelerator[option], time, time + size]
@@ -116,9 +124,9 @@ class JobPlaces:
         indices, demand = np.column_stack(of_cell[:each]), np.arange(self._time.stop, self._rows)
         starts = np.arange(0, indices.size + 1, each)
         self._indices = np.append(indices.ravel(), demand).astype(np.int32)
-        self._starts = np.append(starts, [indices.size + size] * level).astype(np.int32)
+        self._starts = np.append(starts, [indices.size + size + 1] * level).astype(np.int32)
         self._data = np.tile([-1.0, 1.0, 1.0, -1.0][:each], (size, options, 1))
-        self._demand = np.ones(size * level)
+        self._demand = np.ones((size + 1) * level)  # and the limit of the level
         self._none = sparse.csc_array((cells + level, cells + level))
         self._solver: WarmSolver | None = None
 
@@ -150,7 +158,7 @@ class JobPlaces:
         empty = np.ones(self._size, dtype=bool)
         empty[place] = False
         shared = np.zeros(told.capacity.size, dtype=bool)
-        own = [empty] * (1 + self._level)
+        own = [empty, empty, [stated.limit is None]] if self._level else [empty]
         self._freed = np.concatenate([self._aside[self._cells], shared, *own])
         if self._solver is None:
             self._solver, changed = WarmSolver(program), program.A.nnz
@@ -169,20 +177,35 @@ class JobPlaces:
         row, limit = np.ones((2, self._rows))
         row[self._capacity] = 1 / np.where(there, told.capacity, 1.0)
         limit[self._capacity] = there
-        limit[self._cells] = limit[self._time.stop :] = 0.0
+        limit[self._cells] = limit[self._demands] = 0.0
         held = told.gpus * told.count[:, None]
         self._data[place, :, 1] = held * row[self._capacity][told.option_accelerator]
         cost = self.over_columns(place, -stated.cost)
         if stated.demand is not None:
-            fastest = told.throughput.max(axis=1)
-            self._data[place, :, 3] = -(stated.row / fastest)[:, None] * told.throughput
+            each = stated.row / told.throughput.max(axis=1)
+            row[self._demands][place] = each
+            self._data[place, :, 3] = -each[:, None] * told.throughput
             self._demand[place] = stated.row * stated.demand
+            limit[-1] = (stated.limit or 1.0) / stated.unit
             cost[-1] = -1.0
         self.scales = Scales(np.ones(cost.size), row, stated.unit)
         data = np.append(self._data, self._demand)
         A = sparse.csc_array((data, self._indices, self._starts), shape=(row.size, cost.size))
         unequal, constant = np.zeros(row.size, dtype=bool), -stated.constant
         return ConeProgram(self._none, cost, A, limit, unequal, constant, stated.unit, {}, {})
+
+    def with_demands(self, place: Ints, demand: Floats) -> ConeProgram:
+        """Return the program at other demands, at the scales that it has now."""
+        program, column = self.solver.highs.program, self._demand.copy()
+        column[place] = self.scales.row[self._demands][place] * demand * self.scales.cost
+        A = program.A.copy()
+        A.data[-column.size :] = column
+        return replace(program, A=A)
+
+    def demand_duals(self, place: Ints, y: Floats) -> Floats:
+        """Return dual values of the demands of jobs, shape (jobs,)."""
+        scaled = self.scales.row[self._demands] * y[self._demands] * self.scales.cost
+        return np.asarray(scaled[place], dtype=float)
 
     def over_columns(self, place: Ints, cells: Floats) -> Floats:
         """Write numbers of the cells of jobs, shape (jobs, options), over the columns."""

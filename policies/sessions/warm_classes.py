@@ -158,13 +158,16 @@ class WarmClasses:
         X = self._limits.clip(x, self._counted.count)
         most, own = 1 / scales.column[X_at], bool(self._p.variables)
         value, bound = program.value(chosen.x), self._stages.bound(first, most, own=own)
+        capacity = self.classes.capacity
+        prices = self._stages.least_prices(first, scales, capacity) if least_prices else None
+        prices = self._stages.prices(first.y, scales) if prices is None else prices
         maximised = isinstance(self._declared.objective, cp.Maximize)
         gap = relative_gap(value, bound)
         return Solution(
             X=X,
             throughput=(self.classes.throughput * X).sum(axis=1),
             objective=-value if maximised else value,
-            prices=self._stages.prices(first, scales, self.classes.capacity, least=least_prices),
+            prices=prices,
             gap=gap,
             status="optimal" if gap <= ACCURATE else "optimal_inaccurate",
             stats=stats,

@@ -8,11 +8,20 @@ from typing import TYPE_CHECKING
 
 from apportion.errors import SolveError
 from apportion.policies.sessions.job_places import JobPlaces, Stated
-from apportion.policies.solution import ACCURATE, Solution
+from apportion.policies.sessions.warm_share import WarmShare
+from apportion.policies.solution import ACCURATE, Attempted, Solution
 from apportion.policies.solving.certificate import make_feasible, relative_gap
-from apportion.policies.solving.demands import fills_further, gains_of, levels_of, reported
+from apportion.policies.solving.demand_intervals import ROWS_TO_MERGE
+from apportion.policies.solving.demands import (
+    fills_further,
+    gains_of,
+    is_exact,
+    levels_of,
+    reported,
+)
 from apportion.policies.solving.rows import believed
 from apportion.policies.solving.second_stage import evenness, relative_throughput
+from apportion.policies.solving.worst_off.levels import by_levels
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,15 +41,17 @@ class WarmJobs:
     """The problem of a policy over jobs that come and go, of which anything may change.
 
     For policies without constraints of their own whose objective is affine in the throughputs, or
-    the least of multiples of them; which it is, and its numbers, are read off its expression at
-    every solve (`apportion.policies.solving.demands`). The program is::
+    about the worst off job; which it is, and its numbers, are read off its expression at every
+    solve (`apportion.policies.solving.demands`). The program is::
 
         max over X, t of  sum of gain * throughput * X                       (affine)
-                          t,  such that  throughput * X >= rate * t          (the least)
+                          t,  such that  throughput * X >= rate * t          (the worst off)
         such that  GPUs held of each type <= capacity,  time of a job <= 1,  X >= 0
 
-    Each job has a place in it for as long as it is there. HiGHS is told of the numbers that are no
-    longer what they were, and goes on from its last basis. The result is that of `solve_instance`.
+    Where demands are no multiple of the level it is solved at several (`by_levels`), and t is the
+    share of them that can be met. Each job has a place in the program for as long as it is there.
+    HiGHS is told of the numbers that are no longer what they were, and goes on from its last basis.
+    The result is that of `solve_instance`.
     """
 
     def __init__(self, policy: Policy) -> None:
@@ -77,28 +88,48 @@ class WarmJobs:
         if not self._may or not _plain(instance):
             return None
         told = believed(self.policy, instance)
-        stated = Stated.of(self.policy, told)
-        if stated is None:
-            levels, gains = levels_of(self.policy, told), gains_of(self.policy, told)
-            self._may = levels is not None or gains is not None
+        levels, gains = levels_of(self.policy, told), gains_of(self.policy, told)
+        self._may = not (levels is None or levels.constrained) or gains is not None
+        self._may &= is_exact(self.policy, told)
+        if not self._may:
             return None
         try:
-            solution = self._solve(jobs, told, stated, second_stage, least_prices)
+            if levels is None or levels.proportional:
+                solution = self._solve(jobs, told, second_stage, least_prices)
+            else:
+                solution = self._by_levels(jobs, told, second_stage, least_prices)
         except SolveError as error:
             _LOG.info("%r is solved anew: %s", self.policy, error)
             return None
         return solution if solution.status == "optimal" else None
 
-    def _solve(
-        self, jobs: Ints, told: Instance, stated: Stated, second_stage: bool, least_prices: bool
-    ) -> Solution:
-        """Bring the numbers into HiGHS, solve, choose, and read the result."""
-        policy, level, clock = self.policy, stated.demand is not None, [time.perf_counter()]
+    def _placed(self, jobs: Ints, told: Instance, *, level: bool) -> tuple[JobPlaces, Ints]:
+        """Return the program, a new one if jobs do not fit into it, and their places."""
         if self._places is None or not self._places.fits(jobs.size, told, level=level):
             self._places = JobPlaces(jobs.size, told, level=level)
-        places = self._places
-        place = places.of(jobs)
-        changed = places.hold(place, told, stated)
+        return self._places, self._places.of(jobs)
+
+    def _by_levels(
+        self, jobs: Ints, told: Instance, second_stage: bool, least_prices: bool
+    ) -> Solution:
+        """Solve level by level, each of them by the same program."""
+        if told.jobs >= ROWS_TO_MERGE:
+            raise SolveError("there may be jobs to merge")
+        places, place = self._placed(jobs, told, level=True)
+        share = WarmShare(places, place, told, least_prices=least_prices)
+        best = by_levels(self.policy, told, "auto", second_stage, False, share)
+        return _solution(told, best)
+
+    def _solve(
+        self, jobs: Ints, told: Instance, second_stage: bool, least_prices: bool
+    ) -> Solution:
+        """Bring the numbers into HiGHS, solve, choose, and read the result."""
+        policy, clock = self.policy, [time.perf_counter()]
+        stated = Stated.of(policy, told)
+        if stated is None:
+            raise SolveError("its numbers lie too far apart for one scale")
+        places, place = self._placed(jobs, told, level=stated.demand is not None)
+        changed, stages = places.hold(place, told, stated), places.stages
         clock.append(time.perf_counter())
         first = chosen = places.solver.solve()
         if first.status != "optimal":
@@ -107,31 +138,35 @@ class WarmJobs:
         if second_stage and "has_one_optimum" not in policy.traits and not first.unique:
             gain, squares = relative_throughput(told), evenness(told)
             costs = places.over_columns(place, gain), places.over_columns(place, squares)
-            chosen = places.stages.choose(first, *costs)
+            chosen = stages.choose(first, *costs)
         clock.append(time.perf_counter())
         value = places.solver.highs.program.value(chosen.x)
-        gap = relative_gap(value, places.stages.bound(first, 1.0))
         objective, slope = reported(policy, told, value if stated.minimised else -value)
-        prices = places.stages.prices(first, places.scales, told.capacity, least=least_prices)
+        least = stages.least_prices(first, places.scales, told.capacity) if least_prices else None
+        prices = stages.prices(first.y, places.scales) if least is None else least
+        stats = {
+            "solver": first.solver,
+            "changed": changed,
+            "change_s": clock[1] - clock[0],
+            "solve_s": clock[2] - clock[1],
+            "second_stage_s": clock[3] - clock[2],
+        }
         X = make_feasible(places.shares(place, chosen.x), told)
-        return Solution(
-            X=X,
-            throughput=(told.throughput * X).sum(axis=1),
-            objective=objective,
-            prices=slope * prices,
-            gap=gap,
-            status="optimal" if gap <= ACCURATE else "optimal_inaccurate",
-            stats={
-                "jobs": jobs.size,
-                "classes": jobs.size,
-                "options": told.options,
-                "solver": first.solver,
-                "changed": changed,
-                "change_s": clock[1] - clock[0],
-                "solve_s": clock[2] - clock[1],
-                "second_stage_s": clock[3] - clock[2],
-            },
-        )
+        gap = relative_gap(value, stages.bound(first, 1.0))
+        return _solution(told, Attempted(X, objective, gap, slope * prices, stats))
+
+
+def _solution(told: Instance, found: Attempted) -> Solution:
+    """Return what was found of jobs by themselves."""
+    return Solution(
+        X=found.X,
+        throughput=(told.throughput * found.X).sum(axis=1),
+        objective=found.objective,
+        prices=found.prices,
+        gap=found.gap,
+        status="optimal" if found.gap <= ACCURATE else "optimal_inaccurate",
+        stats={"jobs": told.jobs, "classes": told.jobs, "options": told.options, **found.stats},
+    )
 
 
 def _plain(instance: Instance) -> bool:

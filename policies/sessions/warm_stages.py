@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from apportion.policies.solving.cone import Point
+    from apportion.policies.solving.cone import ConeProgram, Point
     from apportion.policies.solving.solvers.warm_highs import WarmSolver
 
     Floats = NDArray[np.float64]
@@ -100,17 +100,28 @@ class WarmStages:
         self._set_aside(self._spending)
         return self._spending
 
-    def prices(self, first: Point, scales: Scales, capacity: Floats, *, least: bool) -> Floats:
-        """Return dual values of the capacities; `least` as `solve_instance` chooses among them."""
-        y, rows = first.y, self._capacity
-        if least:
-            highs, bounds = self._solver.highs, self._bounds
-            if highs.aside.any():
-                bounds = replace(bounds, held=bounds.held | highs.aside)
-            priced = Priced.of(rows, capacity, scales.row)
-            found = least_duals(highs.program, first, bounds, priced, without=highs.freed)
-            y = y if found is None else found
+    def prices(self, y: Floats, scales: Scales) -> Floats:
+        """Return the dual values of the capacities in a dual vector."""
+        rows = self._capacity
         return np.maximum(scales.row[rows] * y[rows] * scales.cost, 0.0)
+
+    def least_prices(
+        self,
+        first: Point,
+        scales: Scales,
+        capacity: Floats,
+        slopes: Callable[[], ConeProgram] | None = None,
+    ) -> Floats | None:
+        """Return the prices that `solve_instance` chooses; ``None`` where there are no others.
+
+        See `apportion.policies.solving.solvers.kinks.least_duals`.
+        """
+        highs, bounds = self._solver.highs, self._bounds
+        if highs.aside.any():
+            bounds = replace(bounds, held=bounds.held | highs.aside)
+        priced = Priced.of(self._capacity, capacity, scales.row)
+        y = least_duals(highs.program, first, bounds, priced, slopes, highs.freed)
+        return None if y is None else self.prices(y, scales)
 
     def bound(self, first: Point, most: Floats | float, *, own: bool = False) -> float:
         """Bound the minimised objective from below by the dual vector of the first stage.

@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["HAIR", "CommonShare", "DeclaredShare", "SharePoint", "meeting", "reached"]
+__all__ = ["HAIR", "NO_LIMIT", "CommonShare", "DeclaredShare", "SharePoint", "meeting", "reached"]
 
 HAIR = 1e-9
 """How far, relatively, the share may give way when what is left is spent."""
-_NO_LIMIT = 2.0
+NO_LIMIT = 2.0
 """A share of the demands that is out of reach where it counts, so that no limit takes its price."""
 
 
@@ -117,7 +117,7 @@ class DeclaredShare:
     def optimum(self, demand: Floats, *, alone: bool = True) -> SharePoint:
         """Find the largest share."""
         self._demand = demand
-        point = self._optimum(_NO_LIMIT)
+        point = self._optimum(NO_LIMIT)
         return self._optimum(1.0) if alone and point.bound >= 1.0 - HAIR else point
 
     def _optimum(self, limit: float) -> SharePoint:
@@ -151,13 +151,13 @@ class DeclaredShare:
     def prices_at_kink(self, rise: Callable[[], Floats]) -> Floats | None:
         """Choose as `apportion.policies.solving.solvers.kinks` says."""
         compiled = cast("Compiled", self._compiled)
-        return compiled.least_prices(self._first, lambda: self._at(rise(), _NO_LIMIT).program)
+        return compiled.least_prices(self._first, lambda: self._at(rise(), NO_LIMIT).program)
 
     def _at(self, demand: Floats, limit: float) -> Compiled:
         """Compile the problem, or write other demands into what is compiled."""
         if self._compiled is None:
             self._met = self._p.throughput - cp.multiply(demand, self._share) >= 0
-            self._limit = self._share <= _NO_LIMIT
+            self._limit = self._share <= NO_LIMIT
             return Compiled.of(self._p, cp.Maximize(self._share), [self._met, self._limit])
         compiled = self._compiled
         program = compiled.program

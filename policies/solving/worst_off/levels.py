@@ -56,7 +56,12 @@ _MOST_LEVELS = 60
 
 
 def by_levels(
-    policy: Policy, instance: Instance, solver: SolverName, second_stage: bool, merge: bool
+    policy: Policy,
+    instance: Instance,
+    solver: SolverName,
+    second_stage: bool,
+    merge: bool,
+    share: CommonShare | None = None,
 ) -> Attempted:
     """Find the best level of a policy about the worst off job, and an allocation for it.
 
@@ -66,6 +71,8 @@ def by_levels(
     ----------
     merge
         Whether jobs that differ in their demands only may be merged, if there are enough of them.
+    share
+        Finds common shares, if that is not to be made anew; jobs are then not merged.
 
     Raises
     ------
@@ -77,8 +84,8 @@ def by_levels(
     chosen = choose_with_levels(policy, p, first, second_stage=second_stage)
     clock.append(time.perf_counter())
     alone = second_stage and chosen is None
-    merge = merge and chosen is None and instance.solo
-    search = _Search(policy, instance, solver, worth_merging(instance) if merge else None)
+    merge = merge and chosen is None and instance.solo and share is None
+    search = _Search(policy, instance, solver, worth_merging(instance) if merge else None, share)
     point = search.run()
     prices, bound = search.prices(point), search.bound(point)
     clock.append(time.perf_counter())
@@ -124,6 +131,7 @@ class _Search:
         instance: Instance,
         solver: SolverName,
         intervals: DemandIntervals | None,
+        share: CommonShare | None = None,
     ) -> None:
         self.policy, self.instance = policy, instance
         self.solver: SolverName = solver
@@ -137,7 +145,7 @@ class _Search:
         self.proportional = self.demands.proportional and intervals is None
         self.bins: Bins | None = None
         self.levels = 0
-        self.problem: CommonShare = self._backend(instance)
+        self.problem: CommonShare = share or self._backend(instance)
 
     def run(self) -> SharePoint:
         """Take levels until all demands are met, or the level no longer moves.

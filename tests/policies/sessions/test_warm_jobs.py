@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 AFFINE = ("fifo", "shortest_job_first", "max_total_throughput", "network_sensitive")
-LEVELS = ("makespan", "max_min_fairness")
-POLICIES = (*AFFINE, *LEVELS, "fifo_agnostic", "makespan_agnostic")
+LEVELS = ("makespan", "max_min_fairness", "finish_time_fairness")
+POLICIES = (*AFFINE, *LEVELS, "fifo_agnostic", "makespan_agnostic", "finish_time_fairness_agnostic")
 
 
 class Crowd:
