@@ -178,8 +178,8 @@ class Read(NamedTuple):
         The arrays.
     order
         The way back to the order of the labels.
-    tensor, jobs
-        What labels there are; the jobs table in the order of the tensor.
+    tensor, columns
+        What labels there are; columns of the jobs table in the order of the tensor.
     resources
         Names of the resources as given, types first.
     note
@@ -189,9 +189,14 @@ class Read(NamedTuple):
     instance: Instance
     order: GivenOrder
     tensor: ThroughputTensor
-    jobs: pd.DataFrame
+    columns: Mapping[str, Any]
     resources: tuple[str, ...]
     note: str = ""
+
+    @property
+    def jobs(self) -> pd.DataFrame:
+        """The jobs table in the order of the tensor."""
+        return pd.DataFrame(self.columns, index=self.tensor.jobs)
 
     def allocation(self, policy: Policy, solution: Solution) -> Allocation:
         """Put labels on a solution, and warn of one that is not what was asked for."""
@@ -237,31 +242,41 @@ def read(
     cluster = tensor.workers or tensor.cluster  # which says how to give some
     if not cluster.gpus.keys() <= set(tensor.accelerator_of_option):
         tensor = tensor.on_types_of(cluster)
-    jobs = jobs_of(tensor, tensor.jobs_table, policy)
-    packing = pack_gangs(tensor, cluster, jobs) if gang_packing and tensor.has_tiers else None
+    columns = columns_of(tensor, tensor.jobs_table, policy)
     largest: Floats | float = np.inf
     note = ""
-    if packing is not None:
+    if gang_packing and tensor.has_tiers:
+        packing = pack_gangs(tensor, cluster, pd.DataFrame(columns, index=tensor.jobs))
         resources = [*resources, *packing.resources]
         largest, note = packing.largest_gang, packing.note
-    given = instance_of(tensor, cluster, jobs, resources, largest)
+    given = instance_of(tensor, cluster, columns, resources, largest)
     if "runs_jobs_alone" in policy.traits:
         check_alone(policy, given, tensor)
     if "pinned" in given.columns:
         check_pinned(policy, given, tensor)
     order = GivenOrder.of(given, tensor.options)
-    return Read(order.apply(given), order, tensor, jobs, given.resource_names, note)
+    return Read(order.apply(given), order, tensor, columns, given.resource_names, note)
 
 
 def jobs_of(tensor: ThroughputTensor, jobs: pd.DataFrame | None, policy: Policy) -> pd.DataFrame:
     """Jobs table in the order of the tensor, with what the policy needs."""
-    columns: dict[Any, Any] = {**DEFAULTS}
+    return pd.DataFrame(columns_of(tensor, jobs, policy), index=tensor.jobs)
+
+
+def columns_of(
+    tensor: ThroughputTensor, jobs: pd.DataFrame | None, policy: Policy
+) -> dict[str, Any]:
+    """Columns of `jobs_of`, an array of shape (jobs,) each."""
+    size = len(tensor.jobs)
+    columns: dict[str, Any] = {name: np.full(size, value) for name, value in DEFAULTS.items()}
     if jobs is not None:
-        columns |= aligned(check_jobs(jobs), tensor.jobs).items()
+        known = jobs if jobs is tensor.jobs_table else check_jobs(jobs)  # the tensor's own is
+        for name, values in aligned(known, tensor.jobs).items():
+            columns[str(name)] = values.array if values.dtype.kind == "O" else values.to_numpy()
     if "running_on" in policy.columns:
-        columns.setdefault("running_on", "")
+        columns.setdefault("running_on", np.full(size, "", dtype=object))
     if "now_s" in policy.columns:
-        columns.setdefault("now_s", 0.0)
+        columns.setdefault("now_s", np.zeros(size))
     if "total_steps" in columns:
         columns.setdefault("steps_remaining", columns["total_steps"])
     columns.setdefault("isolated_elapsed_s", columns["elapsed_s"])
@@ -269,20 +284,19 @@ def jobs_of(tensor: ThroughputTensor, jobs: pd.DataFrame | None, policy: Policy)
     if "arrival_s" in columns:
         arrival = np.asarray(columns["arrival_s"], dtype=float)
         submitted = submitted[np.argsort(arrival[submitted], kind="stable")]
-    columns["order"] = order = np.empty(len(tensor.jobs))
-    order[submitted] = np.arange(order.size)
-    table = pd.DataFrame(columns, index=tensor.jobs)
-    if not columns.keys() >= set(policy.columns):
-        check_jobs(table[[]], required=[name for name in policy.columns if name not in columns])
+    columns["order"] = order = np.empty(size)
+    order[submitted] = np.arange(size)
+    if missing := [name for name in policy.columns if name not in columns]:
+        check_jobs(pd.DataFrame(index=tensor.jobs), required=missing)
     if isinstance(policy, ChecksJobs):
-        policy.check_jobs(table)
-    return table
+        policy.check_jobs(pd.DataFrame(columns, index=tensor.jobs))
+    return columns
 
 
 def instance_of(
     tensor: ThroughputTensor,
     cluster: Cluster,
-    jobs: pd.DataFrame,
+    jobs: pd.DataFrame | Mapping[str, Any],
     resources: Sequence[Resource] = (),
     largest_gang: Floats | float = np.inf,
 ) -> Instance:
@@ -291,7 +305,7 @@ def instance_of(
     Parameters
     ----------
     jobs
-        From `jobs_of`.
+        From `jobs_of` or `columns_of`.
     largest_gang
         GPUs that one gang can have under each option at most, shape (options,).
     """
@@ -307,7 +321,7 @@ def instance_of(
     texts: dict[str, tuple[str, ...]] = {}
     for name, values in jobs.items():
         if values.dtype.kind in "biuf":
-            columns[str(name)] = values.to_numpy(dtype=float)
+            columns[str(name)] = np.asarray(values, dtype=float)
         elif name == "entity" or name not in JOB_COLUMNS:
             columns[str(name)], texts[str(name)] = places_of_texts(values)
     row, job = tensor.member_places
@@ -322,7 +336,7 @@ def instance_of(
     if not fits.all():
         raise fits_nowhere(tensor, cluster, held[row], job, int(np.argmin(fits)))
     if "current_option" in jobs:
-        columns["current_option"] = places_of_options(jobs["current_option"], tensor.options)
+        columns["current_option"] = places_of_options(jobs["current_option"], tensor)
     if "running_on" in jobs:
         columns["running_on"] = places_of_types(jobs["running_on"], cluster)
     usage = plain = usage_of_gpus(held, accelerator, types)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -88,18 +88,19 @@ def fits_nowhere(
     )
 
 
-def places_of_types(names: pd.Series, cluster: Cluster) -> Floats:
+def places_of_types(names: Any, cluster: Cluster) -> Floats:
     """Places of accelerator types in a cluster, -1 for none, shape (jobs,)."""
-    for name in names.unique():
+    for name in dict.fromkeys(names):
         if name and name not in cluster.gpus:
             raise unknown_name("accelerator in the column 'running_on'", name, cluster.gpus)
     return pd.Index(cluster.accelerators).get_indexer(pd.Index(names)).astype(float)
 
 
-def places_of_options(labels: pd.Series, options: pd.Index) -> Floats:
+def places_of_options(labels: Any, tensor: ThroughputTensor) -> Floats:
     """Places of options in a tensor, -1 for none, shape (jobs,)."""
+    options = tensor.options
     places = {option: place for place, option in enumerate(options)}
-    for job, option in labels.items():
+    for job, option in zip(tensor.jobs, labels, strict=True):
         if option is not None and option not in places:
             raise InputError(
                 f"Job {written(job)} has current_option = {written(option)}; it must be one of "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -206,12 +206,13 @@ def check_jobs(jobs: pd.DataFrame, *, required: Iterable[str] = ()) -> pd.DataFr
                 f"The jobs table has no column {column!r} ({meaning}), which is needed here."
             )
     return pd.DataFrame(
-        {str(name): _checked(str(name), jobs[name]) for name in jobs.columns}, index=jobs.index
+        {str(name): _checked(str(name), values) for name, values in jobs.items()},
+        index=jobs.index,
     )
 
 
-def _checked(name: str, values: pd.Series) -> pd.Series:
-    """Convert one column to its type and check its range."""
+def _checked(name: str, values: pd.Series) -> Any:
+    """Convert one column to its type, an array, and check its range."""
     column = column_named(name)
     if column.kind == "own":
         column = replace(column, kind=_kind_of_own(values))
@@ -221,11 +222,11 @@ def _checked(name: str, values: pd.Series) -> pd.Series:
         return pd.Series(labels, index=values.index, name=name, dtype=object)
     if column.kind == "truth":
         wrong = ~np.array([is_truth(value) for value in values], dtype=bool)
-        checked: pd.Series = values if wrong.any() else values.astype(bool)
+        checked: Any = values if wrong.any() else values.to_numpy(dtype=bool)
     elif column.kind == "text":
         blank = (values.astype(str).str.strip() == "").to_numpy() & (not column.optional)
         wrong = values.isna().to_numpy() | blank
-        checked = values.astype(str)
+        checked = values.astype(str).array
     else:
         array = as_floats(values)
         low = array <= column.least if column.strict else array < column.least
@@ -234,7 +235,7 @@ def _checked(name: str, values: pd.Series) -> pd.Series:
             wrong |= array != np.floor(array)
         if column.optional:
             wrong &= ~values.isna().to_numpy()
-        checked = pd.Series(array, index=values.index, name=name)
+        checked = array
     if wrong.any():
         place = int(np.argmax(wrong))
         number = column.kind in ("number", "count")
@@ -268,7 +269,7 @@ def _option(value: object) -> object:
     return None if missing else value
 
 
-def places_of_texts(values: pd.Series) -> tuple[NDArray[np.float64], tuple[str, ...]]:
+def places_of_texts(values: Any) -> tuple[NDArray[np.float64], tuple[str, ...]]:
     """Return the place of each value among the different ones in their order, and these."""
     code, names = pd.factorize(values, sort=True)
     return code.astype(float), tuple(map(str, names))

@@ -88,7 +88,8 @@ class ThroughputTensor:
                 f"{called(values.columns)}."
             )
         check_unique("option", values.columns)
-        check_unique("option", pd.Index([name_in_cluster(option) for option in values.columns]))
+        if not isinstance(values.columns.dtype, pd.StringDtype):
+            check_unique("option", pd.Index([name_in_cluster(option) for option in values.columns]))
         alone = self._each_alone
         if not alone:
             check_unique("row of the throughput tensor", values.index)
@@ -96,8 +97,9 @@ class ThroughputTensor:
         self._check_numbers(numbers)
         if not alone:
             check_members(values.index)
-        frame = pd.DataFrame(numbers, index=values.index, columns=values.columns)
-        object.__setattr__(self, "values", frame.rename_axis(index=["row", "job"]))
+        named = values.index.set_names(["row", "job"])
+        frame = pd.DataFrame(numbers, index=named, columns=values.columns)
+        object.__setattr__(self, "values", frame)
         anywhere = np.zeros(len(self.jobs), dtype=bool)
         np.logical_or.at(anywhere, self.member_places[1], (numbers > 0).any(axis=1))
         if not anywhere.all():
@@ -267,7 +269,8 @@ class ThroughputTensor:
     @cached_property
     def accelerator_of_option(self) -> pd.Index:
         """Name of the accelerator type of each option, as in a cluster."""
-        return self.type_labels.map(str)
+        labels = self.type_labels
+        return labels if isinstance(labels.dtype, pd.StringDtype) else labels.map(str)
 
     @cached_property
     def gpus_of_option(self) -> NDArray[np.float64] | None:
