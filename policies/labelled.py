@@ -268,7 +268,8 @@ def columns_of(
 ) -> dict[str, Any]:
     """Columns of `jobs_of`, an array of shape (jobs,) each."""
     size = len(tensor.jobs)
-    columns: dict[str, Any] = {name: np.full(size, value) for name, value in DEFAULTS.items()}
+    by_default = np.repeat([*DEFAULTS.values()], size).reshape(len(DEFAULTS), size)
+    columns = dict[str, Any](zip(DEFAULTS, by_default, strict=True))
     if jobs is not None:
         known = jobs if jobs is tensor.jobs_table else check_jobs(jobs)  # the tensor's own is
         for name, values in aligned(known, tensor.jobs).items():
@@ -286,7 +287,8 @@ def columns_of(
         submitted = submitted[np.argsort(arrival[submitted], kind="stable")]
     columns["order"] = order = np.empty(size)
     order[submitted] = np.arange(size)
-    if missing := [name for name in policy.columns if name not in columns]:
+    if not columns.keys() >= set(policy.columns):
+        missing = [name for name in policy.columns if name not in columns]
         check_jobs(pd.DataFrame(index=tensor.jobs), required=missing)
     if isinstance(policy, ChecksJobs):
         policy.check_jobs(pd.DataFrame(columns, index=tensor.jobs))

@@ -19,7 +19,15 @@ from apportion.policies.solving.certificate import (
     relative_gap,
     violation,
 )
-from apportion.policies.solving.cone import ConeProgram, Point, Scales, canonicalise, equilibrate
+from apportion.policies.solving.cone import (
+    ConeProgram,
+    Point,
+    Scales,
+    canonicalise,
+    canonicalise_by_reductions,
+    equilibrate,
+    straight,
+)
 from apportion.policies.solving.highs import SolverName, optimise
 from apportion.policies.solving.solvable import check_finite, refuse_too_many_summands
 from apportion.policies.solving.solvers.iterative_refinement import corner
@@ -56,22 +64,20 @@ class Compiled:
     ----------
     p
         The problem that the policy saw.
-    declared
-        The cvxpy problem.
+    goal, constraints
+        What is stated beside the limits that all policies share.
     program
         Its cone program, scaled.
     column, row
         Scales: ``x = column * x_scaled``, ``y = cost_scale * row * y_scaled``.
-    constrained
-        Whether there are constraints beside those that all policies share.
     """
 
     p: Problem
-    declared: cp.Problem
+    goal: cp.Maximize | cp.Minimize
+    constraints: tuple[cp.Constraint, ...]
     program: ConeProgram
     column: Floats
     row: Floats
-    constrained: bool = False
 
     @classmethod
     def of(
@@ -88,16 +94,40 @@ class Compiled:
         The program is scaled by `equilibrate`; or not, for `scaled_by`. NaN and infinity in what a
         policy states are refused.
         """
-        declared = cp.Problem(objective, [*p.constraints, *constraints])
-        program = canonicalise(declared)
+        program = straight(objective, [*p.own_limits, *constraints], p)
+        if program is None:
+            program = canonicalise_by_reductions(
+                cp.Problem(objective, [*p.constraints, *constraints])
+            )
+            rows = {"capacity": program.rows[p.capacity.id], **program.rows}
+            program = replace(program, rows=rows)
         numbers = np.concatenate([program.c, program.b, program.A.data, program.P.data])
         if stated_by is not None and not np.isfinite(numbers).all():
             check_finite(stated_by, program)
         if scaled:
-            return cls(p, declared, *equilibrate(program), bool(constraints))
+            return cls(p, objective, tuple(constraints), *equilibrate(program))
         program.A.eliminate_zeros()
         units = np.ones(program.c.size), np.ones(program.b.size)
-        return cls(p, declared, program, *units, bool(constraints))
+        return cls(p, objective, tuple(constraints), program, *units)
+
+    @cached_property
+    def declared(self) -> cp.Problem:
+        """The whole of it as a cvxpy problem."""
+        return cp.Problem(self.goal, [*self.p.constraints, *self.constraints])
+
+    @cached_property
+    def _variables(self) -> list[cp.Variable]:
+        """Variables that are stated, and those of the problem."""
+        found = dict[int, cp.Variable]()
+        for stated in (self.goal, *self.constraints):
+            for variable in stated.variables():
+                found[variable.id] = variable
+        for shared in (self.p.X, self.p.scale):
+            if isinstance(shared, cp.Variable):
+                found[shared.id] = shared
+        for own in self.p.variables.values():
+            found[own.variable.id] = own.variable
+        return [*found.values()]
 
     def scaled_by(self, scales: Scales) -> Compiled:
         """Scale a problem that was not."""
@@ -118,7 +148,7 @@ class Compiled:
     @property
     def maximises(self) -> bool:
         """Whether the declared objective is maximised."""
-        return isinstance(self.declared.objective, cp.Maximize)
+        return isinstance(self.goal, cp.Maximize)
 
     def optimum(self, solver: SolverName, asked_by: Policy | str) -> Point:
         """Solve, or say which constraints cannot hold together."""
@@ -216,7 +246,7 @@ class Compiled:
     def X_of(self, scaled: Floats) -> Floats:
         """Feasible X of scaled columns, shape (rows, options); the variables take their values."""
         x = self.column * scaled
-        for variable in self.declared.variables():
+        for variable in self._variables:
             start = self.program.columns[variable.id]
             values = x[start : start + variable.size].reshape(variable.shape, order="F")
             variable.value = values
@@ -233,7 +263,7 @@ class Compiled:
 
     def objective(self) -> float:
         """Return the declared objective at the variables' values, evaluated by cvxpy."""
-        return float(np.asarray(self.declared.objective.args[0].value).item())
+        return float(np.asarray(self.goal.args[0].value).item())
 
     def worse_by(self, reached: float) -> float:
         """Tell by what part of a value once reached the objective is now worse than it."""
@@ -285,7 +315,7 @@ class Compiled:
 
         Those that all policies share are met: that is what `make_feasible` is for.
         """
-        if not self.constrained:
+        if not self.constraints:
             return 0.0
         x = point.x.copy()
         for variable in (self.p.X, *(own.variable for own in self.p.variables.values())):
@@ -315,10 +345,10 @@ class Compiled:
         upper[start : start + cells] = most / self.column[start : start + cells]
         return dual_bound(self.program, point.x, point.y, lower, upper)
 
-    def duals(self, constraint: cp.Constraint, point: Point) -> Floats:
+    def duals(self, constraint: int | str, point: Point) -> Floats:
         """Dual values of a linear constraint at a point."""
         y = self.row * point.y * self.program.cost_scale
-        return np.asarray(y[self.program.rows[constraint.id]], dtype=float)
+        return np.asarray(y[self.program.rows[constraint]], dtype=float)
 
     def prices(self, point: Point) -> Floats:
         """Dual value of one more unit of each resource, shape (resources,).
@@ -327,9 +357,9 @@ class Compiled:
         more unit of a resource is `scale` more on that side. An interior point leaves a rounding
         error where a resource is not used up.
         """
-        priced = np.maximum(self.duals(self.p.capacity, point), 0.0)
+        priced = np.maximum(self.duals("capacity", point), 0.0)
         if point.solver != "highs":
-            rows = self.program.rows[self.p.capacity.id]
+            rows = self.program.rows["capacity"]
             slack = self.program.b[rows] - (self.program.A @ point.x)[rows]
             priced[point.y[rows] < slack] = 0.0
         instance = self.p.instance
@@ -345,7 +375,7 @@ class Compiled:
     ) -> Floats | None:
         """Prices at a kink, see `solvers.kinks`; ``None`` where there is none."""
         instance, program = self.p.instance, self.program
-        rows = program.rows[self.p.capacity.id]
+        rows = program.rows["capacity"]
         bounds = Bounds.of(program)
         if open_duals(program, point, bounds, np.arange(rows.start, rows.stop)) is None:
             return None

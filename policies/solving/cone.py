@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from cvxpy.lin_ops.lin_op import LinOp
     from numpy.typing import NDArray
 
+    from apportion.policies.problem import Problem
+
     Floats = NDArray[np.float64]
     Ints = NDArray[np.integer[Any]]
 
@@ -67,7 +69,8 @@ class ConeProgram:
     equality
         Which of the first ``linear`` rows are equalities, shape (linear,).
     columns, rows
-        Start of each variable and slice of each linear constraint, by cvxpy id.
+        Start of each variable and slice of each linear constraint, by cvxpy id, or by its label
+        where it is one that all policies share.
     cones
         The cones of the rows behind the linear ones, in their order.
     """
@@ -80,7 +83,7 @@ class ConeProgram:
     offset: float
     cost_scale: float
     columns: Mapping[int, int]
-    rows: Mapping[int, slice]
+    rows: Mapping[int | str, slice]
     cones: tuple[Cone, ...] = ()
 
     @cached_property
@@ -142,7 +145,7 @@ def rows_that_are_bounds(
 
 def canonicalise(problem: cp.Problem) -> ConeProgram:
     """Compile a cvxpy problem; a maximisation becomes the minimisation of its negative."""
-    program = _straight(problem)
+    program = straight(problem.objective, problem.constraints)
     return canonicalise_by_reductions(problem) if program is None else program
 
 
@@ -158,7 +161,11 @@ def canonicalise_by_reductions(problem: cp.Problem) -> ConeProgram:
     return cone_program(data, float(inverse[-1]["offset"]))
 
 
-def _straight(problem: cp.Problem) -> ConeProgram | None:
+def straight(
+    objective: cp.Maximize | cp.Minimize,
+    constraints: Sequence[cp.Constraint],
+    p: Problem | None = None,
+) -> ConeProgram | None:
     """Compile a linear program with at most one minimum or maximum; None for any other problem.
 
     cvxpy goes from a problem to its matrices in eight reductions, each of which copies it, since
@@ -166,18 +173,29 @@ def _straight(problem: cp.Problem) -> ConeProgram | None:
     but for one ``min`` or ``max`` over the jobs, the goal itself. That is taken off here as cvxpy
     does, ``t`` with ``e <= t`` for ``max(e)``, and its core makes one matrix of all that is left:
     the same numbers in the same order.
+
+    Parameters
+    ----------
+    objective, constraints
+        What is stated.
+    p
+        A problem whose `limits` come before the constraints; their rows go by their labels.
     """
-    minimised, goal = isinstance(problem.objective, cp.Minimize), problem.objective.args[0]
+    minimised, goal = isinstance(objective, cp.Minimize), objective.args[0]
     peeled = isinstance(goal, cp.max if minimised else cp.min) and goal.axis is None
     goal = goal.args[0] if peeled else goal
     by_type: dict[type, list[Any]] = {Equality: [], Inequality: []}
-    for constraint in problem.constraints:
+    variables, parameters = objective.variables(), objective.parameters()
+    if p is not None:
+        variables += [p.X, p.scale] if isinstance(p.scale, cp.Variable) else [p.X]
+    for constraint in constraints:
         by_type.setdefault(type(constraint), []).append(constraint)
+        variables += constraint.variables()
+        parameters += constraint.parameters()
     equal, below, *others = by_type.values()
-    variables = problem.variables()
-    if others or not variables or problem.parameters():
+    if others or parameters or not variables:
         return None
-    trees, place, rows = [], 0, dict[int, slice]()
+    trees, place, rows = [], 0, dict[int | str, slice]()
     for stated in (*equal, None, *below):
         expression = goal if stated is None else stated.expr
         if not _affine(expression):
@@ -196,12 +214,15 @@ def _straight(problem: cp.Problem) -> ConeProgram | None:
     for variable in variables:
         if not variable.size or variable.attributes != _FREE:
             return None
-        columns[variable.id] = width
-        width += variable.size
+        if variable.id not in columns:
+            columns[variable.id] = width
+            width += variable.size
     A, b = _coefficients(trees, place + (not peeled), columns, width)
     A, b, c, offset = (_beside_a_level if peeled else _apart)(A, b, goals, 1 if minimised else -1)
     equality, P = np.arange(b.size) < goals.start, sparse.csc_array((width, width))
-    return ConeProgram(P, c, A, b, equality, offset, 1.0, columns, rows)
+    program = ConeProgram(P, c, A, b, equality, offset, 1.0, columns, rows)
+    below_goal = goals.stop if peeled else goals.start
+    return program if p is None else _among_limits(program, p, below_goal)
 
 
 _FREE = cp.Variable().attributes
@@ -269,6 +290,38 @@ def _apart(
     return A, np.delete(b, goal.start), c, -sign * float(b[goal.start])
 
 
+def _among_limits(program: ConeProgram, p: Problem, first: int) -> ConeProgram:
+    """Put the limits that all policies share into a program: equalities first, others at a row."""
+    X = program.columns[p.X.id]
+    scale = program.columns[p.scale.id] if isinstance(p.scale, cp.Variable) else None
+    own, b, equality = program.A, program.b, program.equality
+    limits, ahead, between = p.limits, 0, 0
+    for each in limits:
+        ahead += each.most.size * each.equality
+        between += each.most.size * (not each.equality)
+    row = own.indices + ahead + between * (own.indices >= first)
+    column = np.repeat(np.arange(program.c.size), np.diff(own.indptr))
+    entries, most = [(own.data, row, column)], np.zeros(b.size + ahead + between)
+    most[np.arange(b.size) + ahead + between * (np.arange(b.size) >= first)] = b
+    rows = dict[int | str, slice]()
+    for name, place in program.rows.items():
+        move = ahead + between * (place.start >= first)
+        rows[name] = slice(place.start + move, place.stop + move)
+    starts = {True: 0, False: ahead + first}
+    for each in limits:
+        start = starts[each.equality]
+        stop = starts[each.equality] = start + each.most.size
+        rows[each.label], most[start:stop] = slice(start, stop), each.most
+        entries.append((each.amount, start + each.row, X + each.cell))
+        if scale is not None:
+            entries.append((each.scale, np.arange(start, stop), np.full(stop - start, scale)))
+    data, row, column = map(np.concatenate, zip(*entries, strict=True))
+    places = row.astype(np.int32), column.astype(np.int32)
+    A = sparse.csc_array((data, places), shape=(most.size, program.c.size))
+    equality = np.arange(most.size) < ahead + np.count_nonzero(equality)
+    return replace(program, A=A, b=most, equality=equality, rows=rows)
+
+
 def cone_program(data: Mapping[str, Any], offset: float) -> ConeProgram:
     """Take a cone program from cvxpy's problem data for Clarabel, which count the signs as here."""
     dims, compiled = data["dims"], data["param_prob"]
@@ -276,7 +329,7 @@ def cone_program(data: Mapping[str, Any], offset: float) -> ConeProgram:
     quadratic = data.get("P")
     equality = np.zeros(dims.zero + dims.nonneg, dtype=bool)
     equality[: dims.zero] = True
-    rows, start = {}, 0
+    rows, start = dict[int | str, slice](), 0
     for constraint in compiled.constraints:
         if start < equality.size:
             rows[constraint.id] = slice(start, start + constraint.size)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["least_squares"]
 
-_DENSE = 500
+_DENSE = 120
 """Columns above which matrices are sparse."""
 _ROUNDS = 30
 _ACCEPTED = 1e-10

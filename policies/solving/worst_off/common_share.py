@@ -125,7 +125,7 @@ class DeclaredShare:
         demand = self._demand
         self._compiled = self._at(demand, limit)
         self._first = self._compiled.optimum(self._solver, "a common share of all demands")
-        dual = np.maximum(self._compiled.duals(self._met, self._first), 0.0)
+        dual = np.maximum(self._compiled.duals(self._met.id, self._first), 0.0)
         scale = float(dual @ demand) or 1.0
         bound = -self._compiled.bound(self._first)
         self._target = demand * min(bound, 1.0)

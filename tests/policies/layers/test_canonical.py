@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
 import numpy as np
+import pandas as pd
 import pytest
 from tests.policies.own.linear import GOALS
 from tests.policies.own.objectives import STRAIGHT, Plain, Recipe, Scene
 from tests.seeds import ranges_of_seeds
 
+from apportion import Resource, ThroughputTensor
+from apportion.policies import get_policy
+from apportion.policies.labelled import read
+from apportion.policies.problem import Problem
 from apportion.policies.solving import cone
-from apportion.policies.solving.cone import canonicalise, canonicalise_by_reductions
+from apportion.policies.solving.cone import canonicalise, canonicalise_by_reductions, straight
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from apportion.policies import Instance
+    from apportion.policies.solving.cone import ConeProgram
+
 
 def check(problem: cp.Problem) -> None:
     """Compare the programs; variables and constraints of the problem have the same places."""
-    found, expected = canonicalise(problem), canonicalise_by_reductions(problem)
+    same(canonicalise(problem), problem)
+
+
+def same(found: ConeProgram, problem: cp.Problem) -> None:
+    """Compare a program of a problem with that of all reductions."""
+    expected = canonicalise_by_reductions(problem)
     for program in (found, expected):
         program.A.eliminate_zeros()
         program.A.sort_indices()
@@ -94,6 +108,43 @@ def test_drawn_objectives_of_policies(seeds: range) -> None:
         p = Plain(scene)
         goal, limits = GOALS[sorted(GOALS)[seed % len(GOALS)]](p)
         check(cp.Problem(goal, [*p.limits, *limits]))
+
+
+@pytest.mark.parametrize("seeds", ranges_of_seeds(6, 600))
+def test_limits_in_arrays_are_those_of_the_text(seeds: range) -> None:
+    for seed in seeds:
+        rng = np.random.default_rng([seed, 2])
+        p = Problem(drawn_instance(rng), fractional=bool(seed % 2))
+        own = p.variable("own", 2, nonneg=True)
+        limits = [p.throughput[:1] == own[0], own[1] <= p.time[-1]][: rng.integers(0, 3)]
+        worst = cp.Maximize(cp.min(p.throughput))
+        goals = [worst, cp.Minimize(cp.sum(p.held)), cp.Maximize(own[1] + p.X[0, 0])]
+        goal = goals[seed % 3]
+        found = straight(goal, [*p.own_limits, *limits], p)
+        assert found is not None
+        labels = {each.label: each.id for each in p.constraints}
+        named = {labels.get(str(name), name): place for name, place in found.rows.items()}
+        same(replace(found, rows=named), cp.Problem(goal, [*p.constraints, *limits]))
+
+
+def drawn_instance(rng: np.random.Generator) -> Instance:
+    """Draw jobs, some alike, or combinations of them, that cannot run everywhere."""
+    jobs, types = int(rng.integers(1, 5)), int(rng.integers(1, 4))
+    names: list[tuple[str, ...]] = [(f"j{place}",) for place in range(jobs)]
+    if jobs > 1 and rng.random() < 0.5:
+        names += [("j0", "j1"), tuple(f"j{place}" for place in range(jobs))][: rng.integers(1, 3)]
+        names = list(dict.fromkeys(names))
+    speeds = {}
+    for members in names:
+        speed = rng.uniform(1, 9, (len(members), types)) * (rng.random(types) < 0.7)
+        speed[:, rng.integers(types)] += 1.0
+        speeds[members] = speed.tolist()
+    workers = {f"t{place}": int(rng.integers(2, 6)) for place in range(types)}
+    facts = {"count": rng.integers(1, 4, jobs).tolist()} if rng.random() < 0.5 else {}
+    tensor = ThroughputTensor.of_combinations(speeds, list(workers), workers=workers, jobs=facts)
+    used = pd.DataFrame(rng.integers(0, 3, (len(names), types)), tensor.rows, tensor.options)
+    resources = [Resource("hard", 7.0, used), Resource("soft", None, used)][: rng.integers(0, 3)]
+    return read(get_policy("max_min_fairness"), tensor, resources).instance
 
 
 @pytest.mark.filterwarnings("ignore:The problem has an expression with dimension")
