@@ -178,8 +178,7 @@ class JobPlaces:
         row[self._capacity] = 1 / np.where(there, told.capacity, 1.0)
         limit[self._capacity] = there
         limit[self._cells] = limit[self._demands] = 0.0
-        held = told.gpus * told.count[:, None]
-        self._data[place, :, 1] = held * row[self._capacity][told.option_accelerator]
+        self._data[place, :, 1] = told.gpus * row[self._capacity][told.option_accelerator]
         cost = self.over_columns(place, -stated.cost)
         if stated.demand is not None:
             each = stated.row / told.throughput.max(axis=1)

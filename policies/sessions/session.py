@@ -14,13 +14,15 @@ from apportion.annotations import checked, explained
 from apportion.checks import choice, label
 from apportion.cluster import Cluster
 from apportion.errors import InputError, unknown_name
-from apportion.policies.labelled import solve
+from apportion.policies.labelled import read
 from apportion.policies.registry import get_policy
 from apportion.policies.sessions import session_files
 from apportion.policies.sessions.session_allocation import SessionAllocation
 from apportion.policies.sessions.session_input import types_of, with_options
 from apportion.policies.sessions.session_jobs import SessionJobs
 from apportion.policies.sessions.warm_classes import WarmClasses
+from apportion.policies.sessions.warm_jobs import WarmJobs
+from apportion.policies.solving.driver import solve_instance
 from apportion.tensor import ThroughputTensor
 from apportion.threads import one_thread
 
@@ -52,8 +54,9 @@ def session(
 
     ``s.solve()`` gives what `solve` gives for the jobs at hand. Where jobs are classes with a
     count, as under `MaxMinFairness` and `MaxTotalThroughput`, an event changes a few numbers of a
-    problem that stays in the solver. Under other policies every solve is a new one;
-    ``stats["path"]`` of the result says which it was.
+    problem that stays in the solver. So do the numbers of jobs one by one where an objective is
+    affine in their throughputs or about the worst off of them. Under other policies every solve is
+    a new one; ``stats["path"]`` of the result says which it was.
 
     Several threads may use a session: their calls take turns. It can be copied and pickled, and
     written as JSON; a copy has the state and makes its solvers anew.
@@ -131,6 +134,9 @@ class Session:
         self._second_stage = second_stage
         self._route: Route = route
         self._open = True
+        self._singly = WarmJobs(policy)
+        self._numbers: dict[Hashable, int] = {}
+        self._next = 0
         self._place(SessionJobs(policy, cluster))
 
     def _place(self, jobs: SessionJobs) -> None:
@@ -155,7 +161,7 @@ class Session:
     def close(self) -> None:
         """Give the solver's memory back; the session can no longer be used, its results can."""
         with self._lock:
-            self._open, self._warm = False, None
+            self._open, self._warm, self._singly = False, None, WarmJobs(self.policy)
 
     def __len__(self) -> int:
         return len(self._jobs.roll)
@@ -283,12 +289,7 @@ class Session:
             count = np.array(self._jobs.classes.count, dtype=float)
             solution = warm.certified(count, second_stage=self._second_stage, route=self._route)
         if solution is None:
-            tensor, table = self._jobs.tables()
-            second = self._second_stage
-            found = solve(
-                self.policy, tensor, workers=self.cluster, jobs=table, second_stage=second
-            )
-            return replace(found, stats={**found.stats, "path": "solved anew"})
+            return self._of_all_jobs()
         return SessionAllocation(
             solution=solution,
             policy_asked=self.policy,
@@ -296,6 +297,23 @@ class Session:
             options=self._jobs.options,
             _roll=self._jobs.roll.snapshot(),
         )
+
+    def _of_all_jobs(self) -> Allocation:
+        """Pose the problem of all jobs, and solve it from the last basis, or else anew."""
+        tensor, table = self._jobs.tables()
+        given = ThroughputTensor.of(tensor, workers=self.cluster, jobs=table)
+        problem, second = read(self.policy, given), self._second_stage
+        known, ids = self._numbers, given.jobs.tolist()
+        self._numbers = {job: known.get(job, self._next + place) for place, job in enumerate(ids)}
+        self._next += len(ids)
+        numbers = np.array([*self._numbers.values()], dtype=np.intp)[problem.order.jobs]
+        path = "numbers rewritten"
+        solution = self._singly.certified(numbers, problem.instance, second_stage=second)
+        if solution is None:
+            path = "solved anew"
+            solution = solve_instance(self.policy, problem.instance, second_stage=second)
+        found = problem.allocation(self.policy, problem.order.restore(solution))
+        return replace(found, stats={**found.stats, "path": path})
 
     def _ready(self) -> WarmClasses | None:
         """Return a problem that has every class at hand, compiled if it has to be."""

@@ -170,12 +170,13 @@ def _solution(told: Instance, found: Attempted) -> Solution:
 
 
 def _plain(instance: Instance) -> bool:
-    """Whether rows are single jobs, few enough, that hold GPUs of hard capacities only."""
+    """Whether rows are a job each, few enough, that hold GPUs of hard capacities only."""
     return (
         0 < instance.jobs <= _MOST_JOBS
         and instance.holds_gpus_only
         and instance.solo
         and instance.hard.size == instance.capacity.size
+        and bool((instance.count == 1).all())
     )
 
 

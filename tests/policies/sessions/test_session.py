@@ -34,7 +34,8 @@ KINDS = pd.DataFrame(
 )
 FACTS = pd.DataFrame({"scale_factor": [1, 1, 1, 2, 1, 2], "weight": [1.0, 1.0, 2.0, 1.0, 0.5, 1.0]})
 WARM = ("max_min_fairness", "max_min_fairness_agnostic", "max_total_throughput")
-ANEW = ("makespan", "fifo", "finish_time_fairness", "isolated", "nash_welfare", "proportional")
+REWRITTEN = ("makespan", "fifo", "finish_time_fairness")
+ANEW = ("isolated", "nash_welfare", "min_cost", "proportional")
 # One number for each event: the kind of a job that comes, or -1 - (place of a job that goes).
 EVENTS = st.lists(st.integers(-6, 5), min_size=1, max_size=9)
 
@@ -51,7 +52,7 @@ def facts_of(job: str) -> dict[str, Any]:
     }
 
 
-def told(jobs: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+def told(jobs: Sequence[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     speeds = {job: KINDS.iloc[int(job.split("-")[0])].to_dict() for job in jobs}
     return speeds, {job: facts_of(job) for job in jobs}
 
@@ -95,12 +96,31 @@ def test_after_any_events_a_session_has_what_solve_has(policy: str, events: list
 
 @pytest.mark.parametrize("policy", sampled(ANEW, 2))
 def test_other_policies_are_solved_anew_with_the_same_result(policy: str) -> None:
-    with ap.session(policy, GPUS) as s:
+    cluster = ap.Cluster(GPUS, prices_per_gpu_hour={"v100": 3.0, "p100": 2.0, "k80": 1.0})
+    with ap.session(policy, cluster) as s:
         found = [s.solve() for _ in play(s, [0, 1, 3, -2, 1, 0])][-1]
-        expected = from_nothing(policy, s.jobs)
+        speeds, facts = told(s.jobs)
+        table = pd.DataFrame.from_dict(facts, orient="index")
+        expected = ap.solve(policy, speeds, workers=cluster, jobs=table)
         assert found.stats["path"] == "solved anew"
         assert found.objective == pytest.approx(expected.objective, rel=1e-8)
         pd.testing.assert_frame_equal(found.X, expected.X, atol=1e-7)
+
+
+@pytest.mark.parametrize("policy", sampled(REWRITTEN, 2))
+def test_of_jobs_one_by_one_the_numbers_are_rewritten(policy: str) -> None:
+    with ap.session(policy, GPUS) as s:
+        for place, _ in enumerate(play(s, [0, 1, 3, -2, 1, 0, 5, 5, -1, -1, 2])):
+            if place == 6:
+                s.set_capacity("k80", 0)
+            found, (speeds, facts) = s.solve(), told(s.jobs)
+            table = pd.DataFrame.from_dict(facts, orient="index")
+            expected = ap.solve(policy, speeds, workers=s.cluster, jobs=table)
+            assert found.stats["path"] == "numbers rewritten"
+            assert found.objective == pytest.approx(expected.objective, rel=1e-9)
+            assert found.gap <= 1e-9
+            pd.testing.assert_frame_equal(found.X, expected.X, atol=1e-9, rtol=0)
+            pd.testing.assert_series_equal(found.prices, expected.prices, rtol=1e-6, atol=1e-12)
 
 
 @pytest.mark.thorough
@@ -332,6 +352,8 @@ def test_many_classes_are_solved_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("apportion.policies.sessions.warm_classes._MOST_CLASSES", 1)
     with ap.session("max_min_fairness", GPUS) as s:
         s.add(*told(["0-0", "1-1"]))
+        assert s.solve().stats["path"] == "numbers rewritten"
+        monkeypatch.setattr("apportion.policies.sessions.warm_jobs._MOST_JOBS", 1)
         assert s.solve().stats["path"] == "solved anew"
 
 
