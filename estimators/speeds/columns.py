@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,6 +11,7 @@ import pandas as pd
 
 from apportion.checks import hashable, is_number, whole
 from apportion.checks import label as check_label
+from apportion.cluster import ACCELERATORS
 from apportion.errors import InputError, written
 from apportion.table_checks import check_unique
 
@@ -49,11 +51,15 @@ class SpeedColumns:
         1 where two columns have the accelerator in common, else 0; shape (columns, columns).
     log_gpus
         Natural logarithm of the number of GPUs, shape (columns,).
+    log_sheets
+        That of the speeds by data sheets, 0 in the mean over the types, and NaN for a type without
+        a sheet; shape (columns,).
     """
 
     labels: tuple[Hashable, ...]
     same_accelerator: Floats
     log_gpus: Floats
+    log_sheets: Floats
 
     @classmethod
     def of(cls, labels: Iterable[Hashable] | pd.Index | SpeedColumns) -> SpeedColumns:
@@ -74,15 +80,22 @@ class SpeedColumns:
         names = np.array([part.accelerator for part in parts], dtype=object)
         gpus = np.array([part.gpus for part in parts], dtype=np.float64)
         same = (names[:, None] == names[None, :]).astype(np.float64)
-        return cls(tuple(given), same, np.log(gpus))
+        return cls(tuple(given), same, np.log(gpus), _by_data_sheets(names.tolist()))
 
     def __len__(self) -> int:
         return len(self.labels)
 
     @property
     def usual(self) -> Floats:
-        """Logarithm of speeds where nothing was measured: all accelerators equal, 0.8 ln g."""
-        return np.asarray(_USUAL_SCALING * self.log_gpus)
+        r"""Logarithm of speeds where nothing was measured, up to a constant; shape (columns,).
+
+        .. math:: \ln \text{bandwidth of the accelerator's memory} + 0.8 \ln g
+
+        by the data sheets of `apportion.accelerators`; published ratios of training speeds are
+        near those of bandwidths (`apportion.sim.drawn.modelled_speeds`). A type that has no sheet
+        is taken for as fast as the others are in the mean.
+        """
+        return np.asarray(np.nan_to_num(self.log_sheets) + _USUAL_SCALING * self.log_gpus)
 
     def terms(self) -> Floats:
         r"""Covariances that the structured prior adds up, shape (4, columns, columns).
@@ -100,6 +113,14 @@ class SpeedColumns:
         if len(tuples) < len(self) or lengths not in ({2}, {3}):
             return pd.Index(list(self.labels), tupleize_cols=False)
         return pd.MultiIndex.from_tuples(tuples)
+
+
+def _by_data_sheets(names: list[str]) -> Floats:
+    """Return logarithms of speeds by the data sheets, less their mean; NaN where there is none."""
+    sheets = {name: ACCELERATORS[name] for name in names if name in ACCELERATORS}
+    logs = {name: math.log(each.bandwidth_gb_per_s) for name, each in sheets.items()}
+    mean = math.fsum(logs.values()) / max(len(logs), 1)
+    return np.array([logs.get(name, math.nan) - mean for name in names])
 
 
 def _read(given: Any) -> _Column:

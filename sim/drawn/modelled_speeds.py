@@ -2,10 +2,12 @@
 
 A job on a GPU that its throughputs do not know is as fast as on one that they know, times a factor
 between the ratio of the two memory bandwidths and that of the operations in 16 bits
-(`apportion.cluster.speed_ratios`, a roofline). Where between them a job type lies follows from what
-was measured on older GPUs: the more of the step from k80 to v100 it made, the more it is taken to
-be bound by arithmetic; of other job types the geometric mean is taken. It is no measurement: a
-factor of one's own overrides it (`speed`), and so does a column of throughputs.
+(`apportion.cluster.speed_ratios`, a roofline). Published ratios lie near the first of them: nine of
+`measured_ratios` are 0.88 to 1.19 times that of the bandwidths, 1.01 times in the (geometric) mean.
+So jobs are as fast as the bandwidths say. Where it is known how much faster than on a k80 they were
+on a v100, those that gained most go half of the way to the ratio of operations, those that gained
+least stay, and others lie between. It is no measurement: what was published of a model comes before
+it, a factor of one's own (`speed`) overrides both, and so does a column of throughputs.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import numpy as np
 from apportion.checks import mapping, number
 from apportion.cluster import ACCELERATORS, speed_ratios
 from apportion.errors import InputError, unknown_name
+from apportion.sim.drawn.measured_ratios import measured_ratio
 from apportion.sim.job_types import job_types
 
 if TYPE_CHECKING:
@@ -33,6 +36,9 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 __all__ = ["with_modelled_speeds"]
+
+_FARTHEST = 0.5
+"""How far towards arithmetic the job types go that gained most on a v100."""
 
 
 def with_modelled_speeds(
@@ -84,6 +90,13 @@ def with_modelled_speeds(
         ends = by_memory, by_arithmetic = speed_ratios(name, reference)
         place = _bound_by_arithmetic(table.index.get_level_values(0))
         factors[name] = by_memory * (by_arithmetic / by_memory) ** place
+        measured = _measured(table.index.get_level_values(0), name, reference)
+        known_of = ~np.isnan(measured)
+        factors[name] = np.where(known_of, measured, factors[name])
+        if known_of.any():
+            notes.append(_as_measured(table.index[known_of], measured[known_of], name, reference))
+        if known_of.all():
+            continue
         between = f"{min(ends):.2g} to {max(ends):.2g} times those on {reference}"
         notes.append(
             f"speeds on {name} are modelled, not measured: {between}, by bandwidth and operations "
@@ -95,9 +108,23 @@ def with_modelled_speeds(
     return replace(workload, throughputs=throughputs, pairs=pairs, notes=tuple(notes))
 
 
+def _measured(types: pd.Index, name: str, reference: str) -> Floats:
+    """Return published ratios of speeds by row, NaN where there are none."""
+    found = {each: measured_ratio(str(each), name, reference) for each in types.unique()}
+    return np.array([found[each] for each in types], dtype=np.float64)
+
+
+def _as_measured(rows: pd.Index, ratios: Floats, name: str, reference: str) -> str:
+    """Say of which job types speeds are as published."""
+    models = [str(each).partition(" (")[0] for each in rows.get_level_values(0)]
+    said = dict(zip(models, ratios.tolist(), strict=True))
+    each = ", ".join(f"{model} {ratio:.2g}" for model, ratio in said.items())
+    return f"speeds on {name} over those on {reference} as published: {each} times"
+
+
 def _bound_by_arithmetic(types: pd.Index) -> Floats:
-    """Return where between bandwidth (0) and arithmetic (1) job types lie; 1/2 where not known."""
-    return np.array([_places().get(str(each), 0.5) for each in types])
+    """Return where between bandwidth (0) and arithmetic (1) job types lie; 0 where not known."""
+    return _FARTHEST * np.array([_places().get(str(each), 0.0) for each in types])
 
 
 @cache

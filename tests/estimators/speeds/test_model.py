@@ -169,9 +169,16 @@ def test_columns_are_accelerators_gpus_and_tiers(labels: list[Any]) -> None:
 
 
 def test_no_references_at_all() -> None:
-    model = SpeedModel([("v100", 1), ("v100", 4), ("k80", 1)]).fit(np.empty((0, 3)))
+    model = SpeedModel([("mine", 1), ("mine", 4), ("other", 1)]).fit(np.empty((0, 3)))
     np.testing.assert_allclose(model.predict([[2.0, NAN, NAN]])[0], [2, 2 * 4**0.8, 2])
     np.testing.assert_allclose(model.predict([[NAN, NAN, NAN]])[0], [1, 4**0.8, 1])
+
+
+def test_no_references_but_data_sheets() -> None:
+    """A V100 has 900 GB/s, a K80 240; of `mine` nobody knows, so it is as the two in the mean."""
+    model = SpeedModel([("v100", 1), ("v100", 4), ("k80", 1), ("mine", 1)]).fit(np.empty((0, 4)))
+    expected = [2, 2 * 4**0.8, 2 * 240 / 900, 2 * (240 / 900) ** 0.5]
+    np.testing.assert_allclose(model.predict([[2.0, NAN, NAN, NAN]])[0], expected)
 
 
 def test_scikit_learns_conventions() -> None:

@@ -148,7 +148,10 @@ def test_learnt_ratios_and_covariance_come_near_the_truth() -> None:
 def test_without_references_the_usual_scaling_stands_in() -> None:
     columns = SpeedColumns.of(COLUMNS)
     prior = learn_prior(np.empty((0, 12)), columns, NOISE)
-    np.testing.assert_allclose(prior.mean, 0.8 * np.log([1, 2, 4, 8] * 3))
+    assert isinstance(columns.log_sheets, np.ndarray)
+    bandwidth = np.log(np.repeat([900, 732, 240], 4))
+    centred = bandwidth - bandwidth.mean()
+    np.testing.assert_allclose(prior.mean, centred + 0.8 * np.log([1, 2, 4, 8] * 3))
     expected = np.tensordot([0.1, 0.01, 0.01, 0.02], columns.terms(), axes=1)
     np.testing.assert_allclose(prior.covariance, expected)
     assert (len(prior.references), prior.scale) == (0, 0.0)
