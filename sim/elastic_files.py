@@ -85,6 +85,7 @@ def save_elastic(jobs_file: Path, workload: ElasticWorkload) -> tuple[Path, Path
     text = (comments + to_csv(jobs)).encode()
     applications = {name: _plain(each) for name, each in workload.applications.items()}
     facts = {
+        "measured_on": workload.measured_on,
         "relative_speed": {name: float(each) for name, each in workload.relative_speed.items()},
         "restart_s": {name: list(map(float, both)) for name, both in workload.restart_s.items()},
         "columns": {name: _kind_of(values) for name, values in own.items()},

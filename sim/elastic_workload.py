@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from apportion.annotations import explained
-from apportion.checks import file_path, is_truth, label, number, seconds, whole
-from apportion.cluster import Cluster
+from apportion.checks import file_path, is_truth, label, mapping, number, seconds, whole
+from apportion.cluster import ACCELERATORS, Cluster, speed_ratios
 from apportion.errors import InputError, unknown_name, written
 from apportion.sim.elastic_files import save_elastic
 from apportion.sim.workload import Workload
@@ -52,12 +52,14 @@ class ElasticWorkload:
         What was measured of each application.
     relative_speed
         How fast each accelerator type is, relative to the one on which applications were measured;
-        1 where it is not told.
+        where it is not told, see `speed_on`.
     restart_s
         Seconds of a restart, and of the forming of another ring, by application; where it is not
         told, the scheduler has its own.
     notes
         What a reader of results must know.
+    measured_on
+        The accelerator type on which applications were measured, if that is known.
 
     Raises
     ------
@@ -71,6 +73,7 @@ class ElasticWorkload:
     relative_speed: Mapping[str, float] = field(default_factory=dict)
     restart_s: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    measured_on: str | None = None
 
     elastic: ClassVar[Literal[True]] = True
     """Whether jobs may have any number of GPUs."""
@@ -102,6 +105,8 @@ class ElasticWorkload:
                 raise unknown_name(what, application, self.applications)
         for name, speed in self.relative_speed.items():
             number(f"The relative speed of {name!r}", speed, strict=True)
+        if self.measured_on is not None:
+            label("measured_on", self.measured_on)
         for name, both in self.restart_s.items():
             for each in both:
                 seconds(f"A restart of {name!r}", each)
@@ -115,6 +120,60 @@ class ElasticWorkload:
     def __repr__(self) -> str:
         trained = ", ".join(sorted(set(self.jobs["application"])))
         return f"<ElasticWorkload {self.name}: {len(self)} jobs, which train {trained}>"
+
+    def speed_on(self, accelerator: str) -> float:
+        """How fast a type is relative to the one on which applications were measured.
+
+        As `relative_speed` says; else the ratio of the bandwidths of their memories, if both are
+        among `apportion.accelerators` (`apportion.sim.drawn.modelled_speeds` says why); else 1.
+        """
+        if accelerator in self.relative_speed:
+            return float(self.relative_speed[accelerator])
+        if self.measured_on in ACCELERATORS and accelerator in ACCELERATORS:
+            return speed_ratios(accelerator, str(self.measured_on))[0]
+        return 1.0
+
+    def on(
+        self,
+        cluster: Cluster | Mapping[str, int] | str,
+        speed: Mapping[str, float] | None = None,
+    ) -> ElasticWorkload:
+        """Return these jobs with a speed on every type of a cluster, and notes of the modelled.
+
+        Parameters
+        ----------
+        cluster
+            Only its types count.
+        speed
+            Times as fast as the type on which applications were measured, by type: in place of
+            `relative_speed` and of the model, e.g. ``{"a100": 4.0}``.
+
+        Raises
+        ------
+        InputError
+            For a factor that is no positive number, or of a type that the cluster does not have.
+        """
+        wanted = Cluster.of(cluster).accelerators
+        given = mapping("speed", {} if speed is None else speed, 'a mapping such as {"a100": 2.3}')
+        for name, factor in given.items():
+            if name not in wanted:
+                raise unknown_name("accelerator in speed", name, wanted)
+            number(f"The speed of {name!r}", factor, strict=True)
+        told = {**self.relative_speed, **given}
+        new = {name: self.speed_on(name) for name in wanted if name not in told}
+        modelled = {name: factor for name, factor in new.items() if factor != 1}
+        if not given and not modelled:
+            return self
+        notes = [
+            f"speeds on {name}: {factor:g} times those that were measured, as given"
+            for name, factor in given.items()
+        ]
+        notes += [
+            f"speeds on {name} are modelled, not measured: {factor:.2g} times those on "
+            f"{self.measured_on}, by bandwidth of their data sheets"
+            for name, factor in modelled.items()
+        ]
+        return replace(self, relative_speed={**told, **new}, notes=(*self.notes, *notes))
 
     def rigid(self, accelerators: str | Iterable[str], gpus_per_node: int = 4) -> Workload:
         """Return the same jobs with the GPUs and batches that their users set.
@@ -158,7 +217,7 @@ class ElasticWorkload:
         index = pd.MultiIndex.from_tuples(list(speeds), names=["job_type", "scale_factor"])
         measured = np.array(list(speeds.values()))
         names = [accelerators] if isinstance(accelerators, str) else list(accelerators)
-        by_type = {name: measured * self.relative_speed.get(name, 1.0) for name in names}
+        by_type = {name: measured * self.speed_on(name) for name in names}
         note = "jobs are rigid: GPUs and batches are those that their users set"
         jobs = pd.DataFrame(columns, index=self.jobs.index)
         throughputs = pd.DataFrame(by_type, index=index)

@@ -133,7 +133,7 @@ def generate_elastic_workload(
         index=pd.RangeIndex(count),
     )
     restart_s = {each: SYNTHETIC_APPLICATIONS[each].restart_s for each in known}
-    return ElasticWorkload(name, table, applications, restart_s=restart_s)
+    return ElasticWorkload(name, table, applications, restart_s=restart_s, measured_on="t4")
 
 
 def _users_batch(application: MeasuredApplication, gpus: int) -> int:

@@ -172,7 +172,7 @@ def elastic_parts(
     ordered = about.workload
     rigid = rigid_jobs(decider, workload, ordered.jobs.index)
     options, shared = options_for(devices.pools, sizes, rigid)
-    relative = np.array([workload.relative_speed.get(n, 1.0) for n in devices.accelerators])
+    relative = np.array([workload.speed_on(name) for name in devices.accelerators])
     names = workload.jobs["application"].loc[ordered.jobs.index].tolist()
     applications, profiles = [workload.applications[name] for name in names], TrueProgress()
     trainers = WithRigid(

@@ -63,7 +63,8 @@ def workload_fingerprint(workload: Workload | ElasticWorkload) -> str:
 
 def _of_elastic(workload: ElasticWorkload) -> str:
     """Return a digest of elastic jobs and of what was measured of their applications."""
-    own = (dict(workload.relative_speed), dict(workload.restart_s), list(workload.jobs.columns))
+    told = (dict(workload.relative_speed), dict(workload.restart_s), workload.measured_on)
+    own = (*told, list(workload.jobs.columns))
     digest = hashlib.sha256(repr(own).encode())
     digest.update(pd.util.hash_pandas_object(workload.jobs, index=True).to_numpy().tobytes())
     for name in sorted(set(workload.jobs["application"])):

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from apportion.checks import file_path, whole
+from apportion.checks import file_path, label, whole
 from apportion.errors import InputError, written
 from apportion.sim.elastic_files import FILE_COLUMNS, application_of, applications_beside
 from apportion.sim.traces.pollux import read_pollux_workload
@@ -76,7 +76,8 @@ def _read(file: Path, profiles: str | Path | None) -> ElasticWorkload:
     read = read_pollux_workload(file, facts["applications"], kinds=facts["columns"])
     comments = read_text(file).comments
     speeds, restart_s = facts["relative_speed"], facts["restart_s"]
-    return replace(read, relative_speed=speeds, restart_s=restart_s, notes=comments)
+    told = {"measured_on": facts["measured_on"], "notes": comments}
+    return replace(read, relative_speed=speeds, restart_s=restart_s, **told)
 
 
 def _only_csv(folder: Path) -> Path:
@@ -98,7 +99,7 @@ def _facts(file: Path) -> Mapping[str, Any]:
         both = {name: (float(a), float(b)) for name, (a, b) in content["restart_s"].items()}
         speeds = {name: float(each) for name, each in content["relative_speed"].items()}
         columns = {name: str(kind) for name, kind in content.get("columns", {}).items()}
-        plain = content["applications"]
+        plain, on = content["applications"], content.get("measured_on")
         applications = {name: application_of(name, each) for name, each in plain.items()}
     except OSError as error:
         raise InputError(f"Cannot read {str(file)!r}: {error.strerror}.") from error
@@ -108,4 +109,5 @@ def _facts(file: Path) -> Mapping[str, Any]:
             f"{written(str(error))}."
         ) from error
     told = {"restart_s": both, "relative_speed": speeds, "columns": columns}
+    told["measured_on"] = None if on is None else label("measured_on", on)
     return {"applications": applications, **told}

@@ -34,6 +34,9 @@ __all__ = [
     "read_pollux_workload",
 ]
 
+_MEASURED_ON = "t4"
+"""The type of the published profiles; files in their form name none."""
+
 POLLUX_LOCAL_BATCHES: Mapping[str, int] = MappingProxyType({"yolov3": 8})
 """Largest batch per GPU where it is not the largest that was measured, as Pollux has it."""
 
@@ -146,7 +149,8 @@ def read_pollux_workload(
         }
     else:
         known = profiles
-    return ElasticWorkload(file.name, jobs, {name: known[name] for name in names if name in known})
+    applications = {name: known[name] for name in names if name in known}
+    return ElasticWorkload(file.name, jobs, applications, measured_on=_MEASURED_ON)
 
 
 def _answers(lines: TraceTable) -> list[bool]:

@@ -9,7 +9,13 @@ import pytest
 from apportion.cluster import Cluster
 from apportion.errors import InputError
 from apportion.experiments.sources import made_for, sources_of
-from apportion.sim import Workload, generate_rack_workload, generate_workload, resample
+from apportion.sim import (
+    ElasticWorkload,
+    Workload,
+    generate_rack_workload,
+    generate_workload,
+    resample,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -116,11 +122,12 @@ def test_speeds_of_a_mapping_are_those_of_the_workload_on_the_cluster() -> None:
         made_for(source, Cluster({"a100": 4}), 1.0, 0, resample=False)
 
 
-def test_elastic_jobs_and_jobs_of_unknown_types_have_no_factors() -> None:
+def test_elastic_jobs_have_factors_and_jobs_of_unknown_types_none() -> None:
     cluster = Cluster({"a100": 8})
     (elastic,) = sources_of({"kind": "elastic", "jobs": 2, "speed": {"a100": 2.0}})
-    with pytest.raises(InputError, match="elastic jobs have speeds of their own"):
-        made_for(elastic, cluster, 1.0, 0, resample=False)
+    known = made_for(elastic, cluster, 1.0, 0, resample=False)
+    assert isinstance(known, ElasticWorkload)
+    assert known.relative_speed == {"a100": 2.0}
     jobs = generate_workload(jobs=2, seed=0)
     own = Workload("own", jobs.jobs, jobs.throughputs[["v100"]].set_axis(["mine"], axis=1))
     with pytest.raises(InputError, match="the throughputs are of none, but of 'mine'"):

@@ -245,18 +245,13 @@ def fitted(
     Raises
     ------
     InputError
-        For a speed of a type that the cluster does not have, or that is no positive number, for
-        speeds of elastic jobs, which have their own, and for no jobs that are measured.
+        For a speed of a type that the cluster does not have, or that is no positive number, and for
+        no jobs that are measured.
     """
     if measure is not None:
         return measuring(fitted(workload, cluster, too_large, speed), *_two(measure))
     if workload.elastic is True:
-        if speed:
-            raise InputError(
-                f"speed is {written(dict(speed))}, and elastic jobs have speeds of their own: "
-                f"goodput on one type, and the relative_speed of others. Leave it out."
-            )
-        return workload
+        return workload.on(cluster, speed)
     workload = workload.on(cluster, speed)
     expected = "drop" if workload.job_types_drawn else "error"
     return workload.fitting(cluster) if (too_large or expected) == "drop" else workload

@@ -1,0 +1,64 @@
+"""Elastic jobs on GPUs that they were not measured on: by bandwidth, told, overridden, saved."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import apportion as ap
+from apportion.cluster import ACCELERATORS
+from apportion.errors import InputError
+from apportion.experiments.sources import fitted
+
+
+def some_jobs() -> ap.ElasticWorkload:
+    return ap.sim.generate_elastic_workload(4, hours=1.0, seed=2)
+
+
+def test_a_job_alone_takes_as_much_less_time_as_the_bandwidth_is_larger() -> None:
+    """With one type at a time all of a run but its restarts is that many times as fast."""
+    jobs = replace(some_jobs(), jobs=some_jobs().jobs.iloc[:1].assign(arrival_s=0.0))
+    ratio = ACCELERATORS["a100"].bandwidth_gb_per_s / ACCELERATORS["t4"].bandwidth_gb_per_s
+    free = {"restart_seconds": 0.0}
+    slow = ap.simulate("pollux", jobs, "t4=4", **free).jobs["jct_s"]
+    fast = ap.simulate("pollux", jobs, "a100=4", **free).jobs["jct_s"]
+    told = ap.simulate("pollux", replace(jobs, relative_speed={"a100": ratio}), "a100=4", **free)
+    assert fast.tolist() == told.jobs["jct_s"].tolist()
+    assert (slow / fast).to_numpy() == pytest.approx(ratio, rel=0.2)
+
+
+def test_what_is_told_comes_first_and_notes_say_which_is_which() -> None:
+    jobs = replace(some_jobs(), relative_speed={"v100": 2.5})
+    known = fitted(jobs, ap.Cluster.of("t4=8,v100=4,a100=4,h100=4,mine=4"), speed={"h100": 9.0})
+    assert known.relative_speed["v100"] == 2.5
+    assert known.relative_speed["h100"] == 9.0
+    assert known.relative_speed["a100"] == pytest.approx(1555 / 320)
+    assert (known.relative_speed["t4"], known.relative_speed["mine"]) == (1.0, 1.0)
+    modelled = [note for note in known.notes if "are modelled, not measured" in note]
+    assert len(modelled) == 1
+    assert modelled[0].startswith(
+        "speeds on a100 are modelled, not measured: 4.9 times those on t4"
+    )
+    assert "speeds on h100: 9 times those that were measured, as given" in known.notes
+    rigid = known.rigid(["t4", "a100"]).throughputs
+    np.testing.assert_allclose(rigid["a100"] / rigid["t4"], 1555 / 320)
+
+
+def test_nothing_is_modelled_where_nothing_is_known() -> None:
+    jobs = some_jobs()
+    assert jobs.on("t4=8") is jobs
+    assert replace(jobs, measured_on=None).on("a100=8").notes == jobs.notes
+    assert replace(jobs, measured_on="mine").speed_on("a100") == 1.0
+
+
+@pytest.mark.parametrize("speed", [{"a100": 0.0}, {"a100": -1.0}, {"a100": "fast"}, {"b200": 2.0}])
+def test_factors_that_are_none_are_refused(speed: dict[str, float]) -> None:
+    with pytest.raises(InputError):
+        some_jobs().on("a100=4", speed)
+
+
+def test_files_keep_what_was_measured(tmp_path: Path) -> None:
+    jobs = replace(some_jobs(), measured_on="v100")
+    jobs.save(tmp_path / "jobs.csv")
+    assert ap.read_elastic_workload(tmp_path / "jobs.csv").measured_on == "v100"
