@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ def test_a_job_alone_takes_as_much_less_time_as_the_bandwidth_is_larger() -> Non
     """With one type at a time all of a run but its restarts is that many times as fast."""
     jobs = replace(some_jobs(), jobs=some_jobs().jobs.iloc[:1].assign(arrival_s=0.0))
     ratio = ACCELERATORS["a100"].bandwidth_gb_per_s / ACCELERATORS["t4"].bandwidth_gb_per_s
-    free = {"restart_seconds": 0.0}
+    free: dict[str, Any] = {"restart_seconds": 0.0}
     slow = ap.simulate("pollux", jobs, "t4=4", **free).jobs["jct_s"]
     fast = ap.simulate("pollux", jobs, "a100=4", **free).jobs["jct_s"]
     told = ap.simulate("pollux", replace(jobs, relative_speed={"a100": ratio}), "a100=4", **free)

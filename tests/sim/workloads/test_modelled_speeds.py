@@ -18,6 +18,8 @@ from apportion.sim.job_types import job_types
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from numpy.typing import NDArray
+
 NEW = [name for name in ACCELERATORS if name not in ("v100", "p100", "k80")]
 
 
@@ -46,7 +48,7 @@ def test_modelled_speeds_lie_between_bandwidth_and_arithmetic(seed: int) -> None
     for name in types:
         one, other = ACCELERATORS[name], ACCELERATORS["v100"]
         ends = sorted([one.bandwidth_gb_per_s / other.bandwidth_gb_per_s, one.fp16 / other.fp16])
-        ratio = (new[name] / old["v100"])[not_published(new, name)]
+        ratio = (new[name] / old["v100"])[not_published(new.index, name)]
         assert ratio.between(ends[0] * (1 - 1e-12), ends[1] * (1 + 1e-12)).all()
         assert sum(f"speeds on {name} are modelled" in note for note in known.notes) == 1
     # Who gained most from k80 to v100 is closest to arithmetic, be that the faster end or not.
@@ -58,7 +60,7 @@ def test_modelled_speeds_lie_between_bandwidth_and_arithmetic(seed: int) -> None
             one.fp16 / other.fp16,
             one.bandwidth_gb_per_s / other.bandwidth_gb_per_s,
         )
-        ratio = (single[name] / single["v100"]).round(12)[not_published(single, name)]
+        ratio = (single[name] / single["v100"]).round(12)[not_published(single.index, name)]
         order = ratio.rank(ascending=by_arithmetic > by_memory)
         np.testing.assert_allclose(order.to_numpy(), gained[ratio.index].rank().to_numpy())
         # The first of them goes half of the way, the last stays with the bandwidths.
@@ -68,18 +70,17 @@ def test_modelled_speeds_lie_between_bandwidth_and_arithmetic(seed: int) -> None
             assert ratio[gained[ratio.index].idxmax()] == pytest.approx(halfway)
 
 
-def not_published(table: pd.DataFrame, name: str) -> pd.Series:
-    types = table.index.get_level_values("job_type")
-    none = [measured_ratio(each, name, "v100") is None for each in types]
-    return pd.Series(none, index=table.index)
+def not_published(rows: pd.Index, name: str) -> NDArray[np.bool_]:
+    types = rows.get_level_values("job_type")
+    return np.array([measured_ratio(str(each), name, "v100") is None for each in types])
 
 
 def test_published_ratios_come_first_and_are_told() -> None:
     known = ap.generate_workload(jobs=8, seed=1).on("a100=1,a100_80gb=1,h100=1,v100=1")
     ratios = known.throughputs.div(known.throughputs["v100"], axis=0)
-    resnet = ratios.loc[("ResNet-50 (batch size 32)", 1)]
-    assert resnet["a100_80gb"] == pytest.approx(2470 / 1200)
-    assert resnet["h100"] == pytest.approx(14.4 / 7.8 * 2470 / 1200)
+    resnet = ("ResNet-50 (batch size 32)", 1)
+    assert ratios.loc[resnet, "a100_80gb"] == pytest.approx(2470 / 1200)
+    assert ratios.loc[resnet, "h100"] == pytest.approx(14.4 / 7.8 * 2470 / 1200)
     assert ratios.loc[("Transformer (batch size 64)", 1), "a100"] == pytest.approx(82059 / 39911)
     said = "speeds on h100 over those on v100 as published: ResNet-50 3.8 times"
     assert said in known.notes
@@ -103,7 +104,7 @@ def test_models_are_told_by_their_names(job_type: str, model: str | None) -> Non
 def test_ratios_chain_both_ways_and_no_others_do() -> None:
     up = measured_ratio("ResNet-50", "h100", "v100")
     assert up == pytest.approx(14.4 / 7.8 * 2470 / 1200)
-    assert measured_ratio("ResNet-50", "v100", "h100") == pytest.approx(1 / up)
+    assert measured_ratio("ResNet-50", "v100", "h100") == pytest.approx(7.8 / 14.4 * 1200 / 2470)
     assert measured_ratio("ResNet-50", "a100_80gb", "h100") == pytest.approx(7.8 / 14.4)
     assert measured_ratio("ResNet-50", "h100", "h100") == 1
     assert measured_ratio("ResNet-50", "a100", "v100") is None
@@ -134,7 +135,7 @@ def test_one_type_by_way_of_another_is_as_fast() -> None:
     for first, then in (("h100", "a10g"), ("a10g", "b200"), ("l4", "mi300x")):
         straight = workload.on({then: 4}).throughputs[then]
         around = workload.on({first: 4}).on({then: 4}).throughputs[then]
-        none = not_published(around.to_frame(), then) & not_published(around.to_frame(), first)
+        none = not_published(around.index, then) & not_published(around.index, first)
         np.testing.assert_allclose(around[none], straight[none], rtol=1e-12)
 
 
