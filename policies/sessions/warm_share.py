@@ -63,9 +63,11 @@ class WarmShare:
         if stated is None:
             raise SolveError("the demands lie too far apart for one scale")
         places.hold(self._place, told, stated)
-        self._first = first = places.solver.solve()
+        first = places.solver.solve()
         if first.status != "optimal":
             raise SolveError(f"the problem is {first.status}")
+        # A limit that demands miss by less than HiGHS counts would leave the next stage no point.
+        self._first = first = places.solver.sharpened(first)
         dual = places.demand_duals(self._place, first.y)
         scale = float(dual @ demand) or 1.0
         bound = -places.stages.bound(first, 1.0)

@@ -57,12 +57,16 @@ class SharedLimits:
     @classmethod
     def of(cls, instance: Instance) -> SharedLimits:
         """List what rows hold."""
+        rows, options = instance.rows, instance.options
+        if instance.holds_gpus_only and bool((instance.columns["scale_factor"] > 0).all()):
+            row, resource = np.repeat(np.arange(rows), options), instance.option_accelerator
+            held = instance.gpus.ravel()
+            return cls(instance, row, np.arange(row.size), np.tile(resource, rows), held)
         usage = instance.usage.tocoo()
         used = usage.data > 0
         row, column = usage.coords[0][used].astype(np.intp), usage.coords[1][used].astype(np.intp)
         option, resource = np.divmod(column, instance.capacity.size)
-        cell = row * instance.options + option
-        return cls(instance, row, cell, resource, usage.data[used])
+        return cls(instance, row, row * options + option, resource, usage.data[used])
 
     def clip(self, X: Floats, row_count: Floats) -> Floats:
         """Clip shares into the limits, see `make_feasible`.

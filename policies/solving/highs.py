@@ -167,20 +167,16 @@ class LoadedHighs:
 
         By an equality, or by a dual value that is not zero: then any other point costs more.
         """
-        equality, dual = self.program.equality, y > _TOLERANCE
-        fixed = self.aside.copy()
-        fixed[self._bound_column[equality[self._bound_row]]] = True
-        dual[self._bound_row[fixed[self._bound_column]]] = False
-        rows = np.flatnonzero((equality & ~self.freed)[self._row])
-        held = np.count_nonzero(dual & ~equality)
-        missing = fixed.size - held
-        if missing <= 0 or missing > np.count_nonzero(fixed) + rows.size:
+        equality = self.program.equality
+        held = np.where(equality, ~self._kept, y > _TOLERANCE)
+        held[self._bound_row[self.aside[self._bound_column]]] = False
+        missing = np.count_nonzero(~self.aside) - np.count_nonzero(held)
+        if missing <= 0 or missing > np.count_nonzero(equality):
             return bool(missing <= 0)
-        # What is fixed holds nothing while it is in the basis.
-        basis, basic = self._solver.getBasis(), highspy.HighsBasisStatus.kBasic
-        sides = (basis.col_status, np.flatnonzero(fixed)), (basis.row_status, rows)
-        outside = sum(side[place] != basic for side, places in sides for place in places.tolist())
-        return bool(outside >= missing)
+        status = self._solver.getBasis().row_status
+        basic = highspy.HighsBasisStatus.kBasic
+        places = np.flatnonzero((equality & ~self.freed)[self._row]).tolist()
+        return bool(sum(status[place] != basic for place in places) >= missing)
 
 
 class _Quiet(highspy.Highs):  # type: ignore[misc]

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.linalg import lapack
 
 from apportion.policies.solving.highs import LoadedHighs
 
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
     Bools = NDArray[np.bool_]
 
 __all__ = ["PersistentHighs"]
+
+_HOLDS = 1e-9
+"""Least dual value of a row that certainly holds."""
+_INDEPENDENT = 1e-5
+"""Least part of a column, of length 1, that is no combination of others."""
 
 
 class PersistentHighs(LoadedHighs):
@@ -152,6 +158,31 @@ class PersistentHighs(LoadedHighs):
             moved = (columns == to) & (now_columns != to), (rows == to) & (now_rows != to)
             if moved[0].any() or moved[1].any():
                 change(np.flatnonzero(moved[0]), np.flatnonzero(moved[1]))
+
+    def _only_optimum(self, y: Floats) -> bool:
+        """Tell as for programs of which nothing is fixed, and then whether all is held indeed.
+
+        A column that is fixed holds nothing while it is in the basis. What is not fixed, and has
+        no dual value, is then determined if its columns are independent in the rows that hold.
+        """
+        if not super()._only_optimum(y):
+            return False
+        fixed, held = self.aside.copy(), (y > _HOLDS) | self.program.equality
+        fixed[self._bound_column[held[self._bound_row]]] = True
+        held[self._bound_row] = held[self.freed] = False
+        A, free = self.program.A, np.flatnonzero(~fixed)
+        if free.size > np.count_nonzero(held):
+            return False
+        inside = held[A.indices] & ~fixed[self._column_of]
+        place, row = np.cumsum(~fixed) - 1, np.cumsum(held) - 1
+        matrix = np.zeros((free.size, int(row[-1]) + 1))
+        matrix[place[self._column_of[inside]], row[A.indices[inside]]] = A.data[inside]
+        size = np.sqrt(np.einsum("ij,ij->i", matrix, matrix))
+        if not size.all():
+            return False
+        matrix /= size[:, None]
+        factor, failed = lapack.dpotrf(matrix @ matrix.T, lower=True)
+        return not failed and bool(np.diagonal(factor).min(initial=1.0) > _INDEPENDENT)
 
     def there(self) -> ConeProgram:
         """Return the program without the columns and rows that are set aside."""

@@ -9,6 +9,7 @@ counts as an optimum if it meets the optimality conditions, recomputed here.
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from apportion.errors import InputError
 from apportion.policies.solving.cone import Scales, cone_program
 from apportion.policies.solving.highs import optimise
 from apportion.policies.solving.solvers.highs import PersistentHighs
+from apportion.policies.solving.solvers.iterative_refinement import refine
 
 if TYPE_CHECKING:
     from apportion.policies.solving.cone import ConeProgram, Point
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["WarmProblem", "WarmSolver"]
 
 _LOG = logging.getLogger(__name__)
+_ROUNDING = 1e-13
+"""Part of a limit by which rounding errors may miss it."""
 _TRUSTED = 1e-8
 """Largest error in the optimality conditions of a point that is taken for an optimum."""
 
@@ -80,6 +84,13 @@ class WarmSolver:
             return point
         other = self.highs.everywhere(optimise(self.highs.there(), "clarabel"))
         return self._checked(other)
+
+    def sharpened(self, point: Point) -> Point:
+        """Return an optimum to rounding errors, where it misses limits by more than these."""
+        if self.highs.violation(point) <= _ROUNDING:
+            return point
+        sharp = refine(self.highs.there(), self.highs.of_there(point))
+        return self._checked(self.highs.everywhere(replace(sharp, unique=False)))
 
     def _attempt(self, budget_s: float | None) -> Point:
         return self._checked(self.highs.solve(budget_s))

@@ -95,8 +95,9 @@ def compare(seeds: range) -> dict[str, int]:
                 kept[name] += 1
                 anew = solve_instance(get_policy(name), instance)
                 told = f"{name}, seed {seed}"
-                np.testing.assert_allclose(found.X, anew.X, rtol=0, atol=1e-9, err_msg=told)
-                assert found.objective == pytest.approx(anew.objective, rel=1e-9), told
+                off = 1e-8 if "finish" in name else 1e-9  # levels are found to 1e-10
+                np.testing.assert_allclose(found.X, anew.X, rtol=0, atol=off, err_msg=told)
+                assert found.objective == pytest.approx(anew.objective, rel=off), told
                 most = max(np.abs(anew.prices).max(), 1e-12)
                 assert np.abs(found.prices - anew.prices).max() <= 1e-6 * most, told
     return kept
