@@ -88,7 +88,10 @@ class WarmJobs:
         if not self._may or not _plain(instance):
             return None
         told = believed(self.policy, instance)
-        levels, gains = levels_of(self.policy, told), gains_of(self.policy, told)
+        try:
+            levels, gains = levels_of(self.policy, told), gains_of(self.policy, told)
+        except ValueError:  # the policy's own text: solved anew, it is told where it is wrong
+            return None
         self._may = not (levels is None or levels.constrained) or gains is not None
         self._may &= is_exact(self.policy, told)
         if not self._may:

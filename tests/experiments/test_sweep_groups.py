@@ -9,6 +9,7 @@ import pytest
 
 import apportion as ap
 from apportion.errors import InputError
+from apportion.sim import resample
 
 CLUSTER = "v100=2,k80=2"
 
@@ -28,7 +29,7 @@ def test_groups_of_a_sweep_are_those_of_its_runs(tmp_path: Path) -> None:
     assert len(table) == 2 * 2 * 2 * 3
     for (policy, load, seed), rows in table.groupby(["policy", "load", "seed"]):
         sooner = jobs.jobs.assign(arrival_s=jobs.jobs["arrival_s"] / float(str(load)))
-        drawn = ap.sim.resample(replace(jobs, jobs=sooner), int(str(seed)))
+        drawn = resample(replace(jobs, jobs=sooner), int(str(seed)))
         run = ap.simulate(
             str(policy), drawn, CLUSTER, seed=int(str(seed)), preemption_overhead_seconds="measured"
         )

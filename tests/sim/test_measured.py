@@ -96,7 +96,7 @@ def test_sources_measure_by_arrival_whoever_is_drawn(resample: bool, elastic: bo
 
 
 def test_elastic_runs_and_files_keep_who_is_measured(tmp_path: Any) -> None:
-    elastic = measuring(ap.sim.generate_elastic_workload(6, hours=1.0, seed=0), 0.5, 1.0)
+    elastic = measuring(ap.generate_elastic_workload(6, hours=1.0, seed=0), 0.5, 1.0)
     run = ap.simulate("pollux", elastic, "t4=8")
     assert run.summary()["mean_jct_s"] == pytest.approx(run.jobs["jct_s"].iloc[3:].mean())
     jobs = measuring(some_jobs(10), 0.2, 0.5)

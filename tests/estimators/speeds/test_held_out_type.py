@@ -1,6 +1,7 @@
 """A type that no reference has seen: how far estimates by data sheets are off, and how sure."""
 
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,7 @@ def errors_without(held: str, seed: int) -> tuple[list[float], list[float]]:
     errors, deviations = [], []
     for job in order[12:].tolist():
         steps = table.iloc[job].to_numpy()[known] * 100.0
-        ran = SimpleNamespace(job=[job, job], column=known)
+        ran: Any = SimpleNamespace(job=[job, job], column=known)
         beliefs.observe(ran, steps, [100.0, 100.0])
         column = table.columns.get_loc(held)
         errors.append(float(np.log(beliefs.expected([job])[0, column] / table.iloc[job][held])))

@@ -9,6 +9,7 @@ import cvxpy as cp
 import numpy as np
 import pandas as pd
 import pytest
+from cvxpy.error import DCPError
 from tests.policies.own.linear import GOALS
 from tests.policies.own.objectives import STRAIGHT, Plain, Recipe, Scene
 from tests.seeds import ranges_of_seeds
@@ -173,7 +174,7 @@ def test_what_is_not_plain_goes_all_the_way(monkeypatch: pytest.MonkeyPatch) -> 
     for problem in problems:
         check(problem)
     assert asked == problems
-    with pytest.raises(cp.error.DCPError):
+    with pytest.raises(DCPError):
         canonicalise(cp.Problem(cp.Maximize(cp.max(x)), limits))
     check(cp.Problem(cp.Maximize(cp.min(x)), limits))
     assert len(asked) == len(problems) + 1

@@ -14,7 +14,7 @@ from apportion.experiments.sources import fitted
 
 
 def some_jobs() -> ap.ElasticWorkload:
-    return ap.sim.generate_elastic_workload(4, hours=1.0, seed=2)
+    return ap.generate_elastic_workload(4, hours=1.0, seed=2)
 
 
 def test_a_job_alone_takes_as_much_less_time_as_the_bandwidth_is_larger() -> None:

@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from apportion import policies
 from apportion.cluster import Cluster
 from apportion.policies import NetworkSensitive
-from apportion.sim import Workload, resolve, simulate
+from apportion.sim import Workload, simulate
 from apportion.sim.engine.true_state import TrueState
+from apportion.sim.solves.asked import Answer, Solves
 
 
 def workload_of(speeds: dict[str, list[float]], **columns: Any) -> Workload:
@@ -25,13 +25,13 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[list[float]]:
     """The network priorities of the active jobs at each solve."""
     seen: list[list[float]] = []
 
-    solve = policies.solve_instance
+    noted = Solves.noted
 
-    def solving(policy: Any, problem: Any, **options: Any) -> Any:
-        seen.append(problem.columns["network_priority"].tolist())
-        return solve(policy, problem, **options)
+    def noting(solves: Solves, answer: Answer) -> None:
+        seen.append(answer.instance.columns["network_priority"].tolist())
+        noted(solves, answer)
 
-    monkeypatch.setattr(resolve, "solve_instance", solving)
+    monkeypatch.setattr(Solves, "noted", noting)
     return seen
 
 

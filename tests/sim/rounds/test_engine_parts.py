@@ -694,7 +694,7 @@ def test_networks_of_ones_own_count_under_every_mechanism(
     network = Halved()
     monkeypatch.setitem(NETWORKS, "halved", lambda profiles: network)
     if mechanism == "configurations":
-        case: dict[str, Any] = {"workload": ap.generate_elastic_workload(jobs=3, seed=1)}
+        case: dict[str, Any] = {"workload": ap.generate_elastic_workload(jobs=12, seed=1)}
         case["cluster"] = "v100=8"
     else:
         case = on_racks(rack_jobs())
