@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import t as student
 
 import apportion as ap
 from apportion.mechanism.batch.free_gpus import FreeGpus
 from apportion.mechanism.batch.scheduler import BatchScheduler, InBatch
+from apportion.statistics import paired
 from benchmarks.experiment import Settings, parser, run_all
 from benchmarks.reporting import machine, show, write_csv
 
@@ -161,11 +161,10 @@ def _compared(runs: pd.DataFrame) -> pd.DataFrame:
     for load, some in runs.groupby("jobs/h", sort=False):
         by_name = {name: some[some["decides"] == name].set_index("seed") for name in deciders()}
         for name, own in by_name.items():
-            more = (own["in time %"] - by_name[FIRST]["in time %"]).to_numpy(dtype=float)
-            half = student.ppf(0.975, more.size - 1) * more.std(ddof=1) / np.sqrt(more.size)
+            more = paired(own["in time %"], by_name[FIRST]["in time %"])
             means = own[["in time %", "mean JCT h", "preemptions"]].mean().to_dict()
-            row: dict[str, Any] = {"jobs/h": load, "decides": name, "more": more.mean()}
-            row |= {"low": more.mean() - half, "high": more.mean() + half}
+            row: dict[str, Any] = {"jobs/h": load, "decides": name, "more": more.estimate}
+            row |= {"low": more.low, "high": more.high}
             rows.append(row | means)
     return pd.DataFrame(rows)
 

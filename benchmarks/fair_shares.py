@@ -18,8 +18,9 @@ import pandas as pd
 
 import apportion as ap
 from apportion.mechanism.job_table import EntityUse
+from apportion.statistics import paired
 from benchmarks.experiment import Settings, parser, run_all
-from benchmarks.reporting import machine, paired_ratio, show, write_csv
+from benchmarks.reporting import machine, show, write_csv
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -99,9 +100,9 @@ def _compared(runs: pd.DataFrame) -> pd.DataFrame:
         row: dict[str, Any] = {"decides": name}
         for whose in ("light", "heavy"):
             column = f"{whose} JCT h"
-            ratio = paired_ratio(some[column], by_name[FIRST][column])
-            row |= {column: some[column].mean(), f"{whose} ratio": ratio["ratio"]}
-            row |= {f"{whose} {end}": ratio[end] for end in ("low", "high")}
+            ratio = paired(some[column], by_name[FIRST][column], ratio=True)
+            row |= {column: some[column].mean(), f"{whose} ratio": ratio.estimate}
+            row |= {f"{whose} low": ratio.low, f"{whose} high": ratio.high}
         row |= {name: some[name].mean() for name in ("makespan h", "preemptions")}
         rows.append(row)
     return pd.DataFrame(rows)

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 import apportion as ap
-from apportion.report.noise import batch_figures, differences_of, marks_of
+from apportion.statistics import batch_figures, differences_of, marks_of
 from benchmarks.experiment import Settings, parser, run_all
 from benchmarks.reporting import machine, show, write_csv
 

@@ -17,8 +17,9 @@ import numpy as np
 import pandas as pd
 
 import apportion as ap
+from apportion.statistics import paired
 from benchmarks.experiment import Settings, parser, run_all
-from benchmarks.reporting import machine, paired_ratio, show, write_csv
+from benchmarks.reporting import machine, show, write_csv
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -101,13 +102,15 @@ def _compared(runs: pd.DataFrame) -> pd.DataFrame:
         same = runs[runs["constraint"] == what]
         some, last = same[same["kept"] == way], same[same["kept"] == WAYS[-1]]
         hours = [each.set_index("seed")["mean JCT h"] for each in (some, last)]
-        ratio = paired_ratio(*hours)
+        ratio = paired(*hours, ratio=True)
         rows.append(
             {
                 "constraint": what,
                 "kept": way,
                 "mean JCT h": some["mean JCT h"].mean(),
-                **{name: ratio[name] for name in ("ratio", "low", "high")},
+                "ratio": ratio.estimate,
+                "low": ratio.low,
+                "high": ratio.high,
                 "time above": some["time above"].mean(),
                 "most above": some["most above"].max(),
             }

@@ -15,8 +15,9 @@ import numpy as np
 import pandas as pd
 
 import apportion as ap
+from apportion.statistics import paired
 from benchmarks.experiment import Settings, parser, run_all
-from benchmarks.reporting import machine, paired_ratio, show, write_csv
+from benchmarks.reporting import machine, show, write_csv
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -99,9 +100,10 @@ def _compared(runs: pd.DataFrame) -> pd.DataFrame:
     for part, some in runs.groupby("part", sort=False):
         rule, policy = (some[some["way"] == way].set_index("seed") for way in WAYS)
         for measure in MEASURES:
-            ratio = paired_ratio(policy[measure], rule[measure])
-            told = "within noise" if ratio["low"] <= 1 <= ratio["high"] else "differs"
-            named = {name: ratio[name] for name in ("ratio", "low", "high", "wins", "pairs")}
+            ratio = paired(policy[measure], rule[measure], ratio=True)
+            told = "differs" if ratio.sure else "within noise"
+            named = {"ratio": ratio.estimate, "low": ratio.low, "high": ratio.high}
+            named |= {"wins": ratio.wins, "pairs": ratio.pairs}
             rows.append({"part": part, "measure": measure, **named, "95 %": told})
     return pd.DataFrame(rows)
 

@@ -9,8 +9,6 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 import cvxpy
-import numpy as np
-from scipy.stats import t as student
 
 import apportion
 
@@ -53,27 +51,3 @@ def write_csv(table: pd.DataFrame, folder: Path | None, name: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         table.to_csv(folder / f"{name}.csv", index=False, lineterminator="\n")
         print(f"Written: {folder / f'{name}.csv'}")
-
-
-def paired_ratio(one: pd.Series, other: pd.Series) -> dict[str, float]:
-    """Return the ratio of two ways of which each pair (by the index) was run on the same jobs.
-
-    Returns
-    -------
-    dict
-        Geometric mean, its 95 % interval (Student's t of the logarithms), the least and the most,
-        in how many pairs the first is less, and how many pairs there are. Pairs of which either
-        is 0 have no ratio and are left out.
-    """
-    logs = np.log((one / other).replace([0.0, np.inf], np.nan).dropna().to_numpy(float))
-    if not logs.size:
-        nothing = dict.fromkeys(("ratio", "low", "high", "least", "most"), float("nan"))
-        return {**nothing, "wins": 0, "pairs": 0}
-    half = float("nan")
-    if logs.size > 1:
-        half = float(student.ppf(0.975, logs.size - 1)) * logs.std(ddof=1) / np.sqrt(logs.size)
-    middle = float(logs.mean())
-    named = {"ratio": middle, "low": middle - half, "high": middle + half}
-    named |= {"least": logs.min(), "most": logs.max()}
-    figures = {name: float(np.exp(value)) for name, value in named.items()}
-    return {**figures, "wins": int((logs < 0).sum()), "pairs": logs.size}

@@ -96,7 +96,7 @@ def _pairs(runs: pd.DataFrame) -> pd.DataFrame:
     for one, other in PAIRS:
         found = ratio(runs, {"gate": one}, {"gate": other})
         row = {"one": one, "other": other, "ours": in_words(found), "verdict": who_wins(found)}
-        rows.append({**row, **found})
+        rows.append({**row, **found._asdict()})
     return pd.DataFrame(rows)
 
 
@@ -116,8 +116,8 @@ def _over_one(
         row: dict[str, Any] = dict(zip(("GB", ETA), given, strict=True))
         for gate in gates[1:]:
             found = ratio(chosen, {"gate": gate}, {"gate": ONE})
-            row |= {gate: f"{in_words(found)}: {who_wins(found)}", f"{gate} low": found["low"]}
-            row |= {f"{gate} ratio": found["ratio"], f"{gate} high": found["high"]}
+            row |= {gate: f"{in_words(found)}: {who_wins(found)}", f"{gate} low": found.low}
+            row |= {f"{gate} ratio": found.estimate, f"{gate} high": found.high}
         rows.append(row)
     table = pd.DataFrame(rows)
     print(f"\nOver SRSF(1), runs of {scale:g} of the length, {options.sets} sets:")

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import apportion as ap
+from apportion.statistics import Paired, paired
 from benchmarks.ada_srsf.released_engine import released
 from benchmarks.ada_srsf.released_points import POINTS, TEXT, at_point
-from benchmarks.reporting import paired_ratio
 
 if TYPE_CHECKING:
     import argparse
@@ -124,18 +124,18 @@ def means(runs: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     return table.rename(columns={value: name for name, value in FIGURES.items()}).reset_index()
 
 
-def ratio(runs: pd.DataFrame, one: dict[str, Any], other: dict[str, Any]) -> dict[str, float]:
+def ratio(runs: pd.DataFrame, one: dict[str, Any], other: dict[str, Any]) -> Paired:
     """Return the ratio of mean completion times of two ways, paired by job set."""
-    return paired_ratio(_mean_s(runs, one), _mean_s(runs, other))
+    return paired(_mean_s(runs, one), _mean_s(runs, other), ratio=True)
 
 
-def who_wins(found: dict[str, float]) -> str:
+def who_wins(found: Paired) -> str:
     """Say by the interval of a ratio whether the first is better or worse, or neither."""
-    if found["pairs"] < 2:
+    if found.pairs < 2:
         return "undecided"
-    if found["low"] <= 1 <= found["high"]:
+    if not found.sure:
         return "no difference"
-    return "better" if found["high"] < 1 else "worse"
+    return "better" if found.high < 1 else "worse"
 
 
 def _mean_s(runs: pd.DataFrame, way: dict[str, Any]) -> pd.Series:
@@ -146,7 +146,7 @@ def _mean_s(runs: pd.DataFrame, way: dict[str, Any]) -> pd.Series:
     return chosen.set_index(["set", "jitter"])["mean_s"]
 
 
-def in_words(found: dict[str, float]) -> str:
+def in_words(found: Paired) -> str:
     """Write a ratio as 'ratio (interval), wins/sets'."""
-    interval = f" ({found['low']:.3f}-{found['high']:.3f})" if found["pairs"] > 1 else ""
-    return f"{found['ratio']:.3f}{interval}, {found['wins']}/{found['pairs']}"
+    interval = f" ({found.low:.3f}-{found.high:.3f})" if found.pairs > 1 else ""
+    return f"{found.estimate:.3f}{interval}, {found.wins}/{found.pairs}"

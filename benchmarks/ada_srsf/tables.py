@@ -158,14 +158,12 @@ def _ratios(runs: pd.DataFrame) -> pd.DataFrame:
         paper = PAPER[one][1] / PAPER[other][1] if {one, other} <= set(PAPER) else None
         names = {"one": " ".join(one), "other": " ".join(other)}
         says = ""
-        if paper is not None and found["pairs"] > 1:
-            says = judged(found["least"] <= paper <= found["most"])
-        elif (
-            other[0] in KAPPAS and found["pairs"] > 1
-        ):  # of which the paper says that they are worse
-            says = judged(found["high"] < 1)
+        if paper is not None and found.pairs > 1:
+            says = judged(found.least <= paper <= found.most)
+        elif other[0] in KAPPAS and found.pairs > 1:  # of which the paper says that they are worse
+            says = judged(found.high < 1)
         given = {"ours": in_words(found), "paper": paper, "verdict": says}
-        rows.append({**names, **given, **found})
+        rows.append({**names, **given, **found._asdict()})
     return pd.DataFrame(rows)
 
 

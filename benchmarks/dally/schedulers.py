@@ -15,8 +15,9 @@ import pandas as pd
 
 import apportion as ap
 from apportion.report.style import line_styles
+from apportion.statistics import paired
 from benchmarks.experiment import Settings, chosen, drawing, parser, run_all, verdict
-from benchmarks.reporting import machine, paired_ratio, show, write_csv
+from benchmarks.reporting import machine, show, write_csv
 
 if TYPE_CHECKING:
     import argparse
@@ -197,8 +198,8 @@ def _gains(runs: pd.DataFrame) -> pd.DataFrame:
             if not {one, other} <= set(by_name):
                 continue
             for name in names:
-                found = paired_ratio(by_name[one][name], by_name[other][name])
-                less = [100 * (1 - found[each]) for each in ("ratio", "high", "low")]
+                found = paired(by_name[one][name], by_name[other][name], ratio=True)
+                less = [100 * (1 - each) for each in (found.estimate, found.high, found.low)]
                 rows.append([arrivals, racks, one, other, name.removesuffix(" h"), *less])
     return pd.DataFrame(rows, columns=columns)
 

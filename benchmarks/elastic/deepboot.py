@@ -20,12 +20,12 @@ import apportion as ap
 from apportion.sim.inference import Bursts, DiurnalRate, generate_requests
 from apportion.sim.inference.figures import request_figures
 from apportion.sim.inference.serving import Serving
+from apportion.statistics import to_markdown
 from benchmarks.elastic.runs import (
     POLLUX,
     agrees,
     figures,
     in_words,
-    markdown,
     paired,
     workload_of,
 )
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
     from pathlib import Path
+
+    from apportion.statistics import Paired
 
 HOUR_S = 3600.0
 LENGTH_H = 36
@@ -170,11 +172,10 @@ def compared(runs: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _side(found: Mapping[str, float], base: str) -> str:
-    sure = np.sign(np.log([found["low"], found["high"]]))
-    if sure[0] != sure[1]:
+def _side(found: Paired, base: str) -> str:
+    if not found.sure:
         return "no difference shown"
-    return f"{'shorter' if found['ratio'] < 1 else 'longer'} under {base}"
+    return f"{'shorter' if found.estimate < 1 else 'longer'} under {base}"
 
 
 def main() -> None:
@@ -198,13 +199,13 @@ def main() -> None:
     part = "" if args.parts == ["ways"] else "_" + "_".join(args.parts)
     part += "" if args.load == 2.9 else f"_load_{args.load:g}"
     for name, table in (("elastic_deepboot", means), ("elastic_deepboot_ratios", ratios)):
-        print(f"\n{markdown(table)}")
+        print(f"\n{to_markdown(table)}")
         write_csv(table, args.out, f"{name}{part}")
     for way, published in PAPER.items():
         if way in set(runs["way"]):
             found = paired(runs, {"way": "deepboot, pooled"}, {"way": way})
             print(
-                f"DeepBoot's mean completion time is {100 * (1 - found['ratio']):.0f} % below that "
+                f"DeepBoot's mean completion time is {100 * (1 - found.estimate):.0f} % below that "
                 f"of {way}; published: {100 * (1 - published):.0f} %, on the testbed 32 %"
             )
     write_csv(runs, args.out, f"elastic_deepboot_runs{part}")

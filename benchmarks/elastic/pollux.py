@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 import apportion as ap
+from apportion.statistics import to_markdown
 from benchmarks.elastic.runs import (
     CLASSES,
     POLLUX,
@@ -24,7 +25,6 @@ from benchmarks.elastic.runs import (
     agrees,
     figures,
     in_words,
-    markdown,
     paired,
     workload_of,
 )
@@ -182,7 +182,7 @@ def main() -> None:
     for name, table in tables.items():
         if table.empty:
             continue
-        print(f"\n{markdown(table)}")
+        print(f"\n{to_markdown(table)}")
         write_csv(table, args.out, name)
     write_csv(runs.drop(columns=["jcts"]), args.out, "elastic_pollux_runs")
     print(machine())

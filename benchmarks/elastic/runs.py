@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import apportion as ap
+from apportion import statistics
 from apportion.sim.traces.pollux import DEEPBOOT_RESTART_S, read_pollux_workload
-from benchmarks.reporting import paired_ratio
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     import pandas as pd
+
+    from apportion.statistics import Paired
 
 POLLUX = Path(__file__).resolve().parents[2] / ".." / "shared" / "data" / "pollux"
 """Where workloads, profiles and published times are looked for."""
@@ -89,40 +91,26 @@ def figures(run: ap.Run, workload: ap.ElasticWorkload) -> dict[str, Any]:
 
 def paired(
     runs: pd.DataFrame, one: Mapping[str, Any], other: Mapping[str, Any], figure: str = "mean h"
-) -> dict[str, float]:
+) -> Paired:
     """Return the ratio of a figure of two ways, paired by workload and seed."""
     sides = [_chosen(runs, way).set_index(["workload", "seed"])[figure] for way in (one, other)]
-    return paired_ratio(*sides)
+    return statistics.paired(*sides, ratio=True)
 
 
-def in_words(found: Mapping[str, float]) -> str:
+def in_words(found: Paired) -> str:
     """Write a ratio as 'ratio [interval], wins of pairs'."""
-    interval = f"[{found['low']:.3f}, {found['high']:.3f}]"
-    return f"{found['ratio']:.3f} {interval}, {found['wins']:.0f}/{found['pairs']:.0f}"
+    interval = f"[{found.low:.3f}, {found.high:.3f}]"
+    return f"{found.estimate:.3f} {interval}, {found.wins}/{found.pairs}"
 
 
-def agrees(found: Mapping[str, float], published: float) -> str:
+def agrees(found: Paired, published: float) -> str:
     """Judge a ratio by what was published: the same side of 1 beyond chance, and how close."""
-    sides = np.sign([np.log(found["low"]), np.log(found["high"]), np.log(published)])
+    sides = np.sign([np.log(found.low), np.log(found.high), np.log(published)])
     if len(set(sides.tolist())) > 1:
         undecided = sides[0] != sides[1]
-        return "undecided" if undecided or not np.isfinite(found["low"]) else "not reproduced"
-    within = found["low"] <= published <= found["high"]
+        return "undecided" if undecided or not np.isfinite(found.low) else "not reproduced"
+    within = found.low <= published <= found.high
     return "reproduced" if within else "direction reproduced, size not"
-
-
-def markdown(table: pd.DataFrame, digits: int = 3) -> str:
-    """Write a table as markdown, for the page of the benchmarks."""
-
-    def cell(value: object) -> str:
-        if isinstance(value, float):
-            return "-" if np.isnan(value) else f"{value:.{digits}g}"
-        return str(value)
-
-    names: Sequence[str] = [str(name) for name in table.columns]
-    rows = [[cell(value) for value in row] for row in table.itertuples(index=False)]
-    lines = ["| " + " | ".join(row) + " |" for row in (names, ["---"] * len(names), *rows)]
-    return "\n".join(lines)
 
 
 def _chosen(runs: pd.DataFrame, way: Mapping[str, Any]) -> pd.DataFrame:

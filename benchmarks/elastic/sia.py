@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 import apportion as ap
+from apportion.statistics import to_markdown
 from benchmarks.elastic.runs import (
     CLASSES,
     POLLUX,
@@ -23,7 +24,6 @@ from benchmarks.elastic.runs import (
     agrees,
     figures,
     in_words,
-    markdown,
     paired,
     workload_of,
 )
@@ -98,7 +98,7 @@ def main() -> None:
             rows.append({"way": way, "sia / it": in_words(found), "paper": paper})
             rows[-1]["verdict"] = judged
     for name, table in (("elastic_sia", means), ("elastic_sia_ratios", pd.DataFrame(rows))):
-        print(f"\n{markdown(table)}")
+        print(f"\n{to_markdown(table)}")
         write_csv(table, args.out, name)
     write_csv(runs, args.out, "elastic_sia_runs")
     print(machine())

@@ -18,7 +18,7 @@ import pandas as pd
 
 import apportion as ap
 from apportion.sim.elastic.choice import PolicyChoice
-from benchmarks.elastic.runs import markdown
+from apportion.statistics import to_markdown
 from benchmarks.reporting import machine, write_csv
 
 JOBS = {64: 70, 256: 120, 1024: 240, 2048: 240}
@@ -82,7 +82,7 @@ def main() -> None:
             rows.append(row)
             print(f"{policy}, {size} GPUs: median {row['median s']:.3g} s", flush=True)
     table = pd.DataFrame(rows)
-    print(f"\n{markdown(table)}")
+    print(f"\n{to_markdown(table)}")
     write_csv(table, args.out, f"elastic_speed_{args.types}")
     print(machine())
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pandas as pd
-from scipy.stats import t as student
 
 import apportion as ap
 from apportion.sim.beliefs import Agnostic, Told
 from apportion.sim.beliefs.estimated import Estimated
+from apportion.statistics import mean_interval
 from benchmarks.estimators.believed import Watched
 from benchmarks.experiment import Settings, data_of, drawing, parser, run_all, verdict
 from benchmarks.gavel.workloads import draw_jobs
@@ -105,10 +104,9 @@ def _jobs(jobs: int, seed: int, data: Path | None) -> ap.Workload:
 
 def _line(kind: str, hours: pd.DataFrame, ratios: pd.DataFrame) -> dict[str, Any]:
     """Mean of a kind, of its ratio to told, and the interval of the latter by Student's t."""
-    ratio, count = ratios[kind], len(ratios)
-    half = float(student.ppf(0.975, count - 1)) * float(ratio.std()) / np.sqrt(count)
-    figures = {"hours": hours[kind].mean(), "over told": ratio.mean()}
-    return {"kind": kind, **figures, "low": ratio.mean() - half, "high": ratio.mean() + half}
+    ratio = mean_interval(ratios[kind])
+    figures = {"hours": hours[kind].mean(), "over told": ratio.estimate}
+    return {"kind": kind, **figures, "low": ratio.low, "high": ratio.high}
 
 
 def _judge(ratios: pd.DataFrame) -> None:

@@ -107,14 +107,14 @@ def test_paired_ratios_and_what_they_prove() -> None:
         for seed, each in enumerate(values)
     ]
     found = elastic_runs.paired(pd.DataFrame(rows), {"way": "a"}, {"way": "b"})
-    assert found["ratio"] == pytest.approx((1 / 2 * 2 / 4.1 * 3 / 5.9) ** (1 / 3))
-    assert (found["wins"], found["pairs"]) == (3, 3)
-    assert found["low"] < found["ratio"] < found["high"]
+    assert found.estimate == pytest.approx((1 / 2 * 2 / 4.1 * 3 / 5.9) ** (1 / 3))
+    assert (found.wins, found.pairs) == (3, 3)
+    assert found.low < found.estimate < found.high
     assert elastic_runs.agrees(found, 0.5) == "reproduced"
     assert elastic_runs.agrees(found, 0.9) == "direction reproduced, size not"
     assert elastic_runs.agrees(found, 1.1) == "not reproduced"
-    assert elastic_runs.agrees({**found, "high": 1.2}, 0.9) == "undecided"
-    assert elastic_runs.agrees({**found, "low": float("nan")}, 0.9) == "undecided"
+    assert elastic_runs.agrees(found._replace(high=1.2), 0.9) == "undecided"
+    assert elastic_runs.agrees(found._replace(low=float("nan")), 0.9) == "undecided"
 
 
 @pytest.mark.slow

@@ -27,8 +27,8 @@ from apportion.report.series import (
 )
 from apportion.report.style import inline_svg, line_styles
 from apportion.report.tables import notes_on
-from apportion.report.typeset import HumanTable
 from apportion.sim import Run, Workload
+from apportion.statistics.typeset import HumanTable
 
 if TYPE_CHECKING:
     from pathlib import Path

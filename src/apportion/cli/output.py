@@ -8,7 +8,7 @@ import textwrap
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from apportion.report.typeset import HumanTable, aligned_text
+from apportion.statistics.typeset import HumanTable, aligned_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

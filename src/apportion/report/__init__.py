@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from apportion.report.plots import PLOT_KINDS, kinds_of, plot
     from apportion.report.sections import REPORT_SECTIONS, Section, summary_html
     from apportion.report.tables import human_table
-    from apportion.report.typeset import HumanTable
+    from apportion.statistics.typeset import HumanTable
 
 __all__ = [
     "PLOT_KINDS",

@@ -10,7 +10,7 @@ from apportion.report.tables import Measure, human_table
 
 if TYPE_CHECKING:
     from apportion.experiments import Comparison
-    from apportion.report.typeset import HumanTable
+    from apportion.statistics.typeset import HumanTable
 
 __all__ = ["columns_of_groups", "group_table"]
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from apportion.experiments import Comparison
-    from apportion.report.typeset import HumanTable
     from apportion.sim import Run
+    from apportion.statistics.typeset import HumanTable
 
 __all__ = ["REPORT_SECTIONS", "Section", "sections_of", "summary_html"]
 

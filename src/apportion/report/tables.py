@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from apportion.mechanisms.start_costs import MEASURED, RESTART_S, measured_start_s
-from apportion.report.noise import marks_of
-from apportion.report.typeset import HumanTable
+from apportion.statistics.marks import marks_of
+from apportion.statistics.typeset import HumanTable
 from apportion.table_checks import check_columns
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def human_table(
         Columns of figures, as far as they are there.
     replicates
         Of figures by their names, shape (policies that did not fail, replicates), by which the best
-        are marked as `apportion.report.noise.marks_of` says. Other columns have no marks: nobody
+        are marked as `apportion.statistics.marks_of` says. Other columns have no marks: nobody
         knows whether the best one is best by more than noise.
     """
     keys = keys or ["policy", *["mechanism"] * ("mechanism" in summary)]

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from apportion.report import human_table
-from apportion.report.noise import batch_figures
 from apportion.report.tables import Measure
+from apportion.statistics.batches import batch_figures
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from apportion.report.typeset import HumanTable
     from apportion.sim import Run
+    from apportion.statistics.typeset import HumanTable
 
 __all__ = ["at_costs"]
 

@@ -23,11 +23,12 @@ from apportion.experiments.provenance import plain, record
 from apportion.experiments.shared import notes_on_mechanisms
 from apportion.report import human_table, plot, report_page, summary_html
 from apportion.report.files import write_table, write_text
-from apportion.report.noise import batch_figures, differences_of, growing
 from apportion.report.plots import kinds_of
 from apportion.report.tables import notes_on
 from apportion.sim.floors import Floor, floor
 from apportion.sim.schedule_files import save_schedule
+from apportion.statistics.batches import batch_figures, growing
+from apportion.statistics.paired import differences_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from apportion.cluster import Cluster
-    from apportion.report.typeset import HumanTable
     from apportion.sim import ElasticWorkload, Run, Workload
+    from apportion.statistics.typeset import HumanTable
 
 __all__ = ["Comparison"]
 
@@ -108,7 +109,7 @@ class Comparison:
         """Return the summary in human units, with marks where a policy is best.
 
         Marks stand behind means over jobs only, of which batches of jobs give an interval
-        (`apportion.report.noise`); of others one workload does not tell.
+        (`apportion.statistics`); of others one workload does not tell.
 
         Parameters
         ----------
@@ -158,12 +159,12 @@ class Comparison:
         """By how much figures differ from those of one policy, with paired intervals.
 
         Of figures that are means or sums over jobs, by batches of jobs in their order of arrival;
-        see `apportion.report.noise`, and for draws of other jobs `Sweep.differences`.
+        see `apportion.statistics`, and for draws of other jobs `Sweep.differences`.
 
         Parameters
         ----------
         against, level
-            As for `apportion.report.noise.differences_of`, which says what the columns are.
+            As for `apportion.statistics.differences_of`, which says what the columns are.
 
         Raises
         ------

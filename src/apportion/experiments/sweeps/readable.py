@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from apportion.report.tables import human_table, longest_time_s
-from apportion.report.typeset import HumanTable
+from apportion.statistics.typeset import HumanTable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,8 +15,8 @@ from apportion.experiments.sweeps.plot import plot_against_load
 from apportion.experiments.sweeps.readable import by_seed, readable_tables
 from apportion.report.files import write_table, write_text
 from apportion.report.groups import group_table
-from apportion.report.noise import differences_of
 from apportion.sim.fingerprint import versions
+from apportion.statistics.paired import differences_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from apportion.experiments.plan import Plan
-    from apportion.report.typeset import HumanTable
+    from apportion.statistics.typeset import HumanTable
 
 __all__ = ["Sweep"]
 
@@ -159,7 +159,7 @@ class Sweep:
         Parameters
         ----------
         against, level
-            As for `apportion.report.noise.differences_of`.
+            As for `apportion.statistics.differences_of`.
 
         Returns
         -------

@@ -9,7 +9,7 @@ from scipy import stats
 
 import apportion as ap
 from apportion.errors import InputError
-from apportion.report.noise import BATCHES, batch_figures, differences_of, growing, marks_of
+from apportion.statistics import BATCHES, batch_figures, differences_of, growing, marks_of
 
 
 def expected_marks(values: np.ndarray) -> list[str]:

@@ -160,7 +160,8 @@ def _latex(text: str) -> str:
 
 
 def _latex_row(cells: Iterable[str]) -> str:
-    return " & ".join(map(_latex, cells)) + r" \\"
+    row = " & ".join(map(_latex, cells)) + r" \\"
+    return "{}" * row.startswith("[") + row  # or it would be an option of the line break before it
 
 
 def aligned_text(rows: list[list[str]], *, left: Collection[int] = (0,), gap: int = 2) -> str:

@@ -1,0 +1,80 @@
+"""Tables of figures for papers: intervals behind what they are about, LaTeX and Markdown."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pandas as pd
+
+from apportion.annotations import checked
+from apportion.checks import whole
+from apportion.statistics.typeset import HumanTable
+
+__all__ = ["to_latex", "to_markdown"]
+
+
+@checked
+def to_latex(table: pd.DataFrame, digits: int = 3) -> str:
+    """Return a table of figures as a LaTeX tabular with rules of booktabs.
+
+    Parameters
+    ----------
+    table
+        Any; where ``low`` and ``high`` follow a column of figures, they are shown behind it:
+        ``1.93 [1.71, 2.15]``. An index with a name is a column.
+    digits
+        Significant ones of each figure.
+    """
+    return _typeset(table, digits).to_latex()
+
+
+@checked
+def to_markdown(table: pd.DataFrame, digits: int = 3) -> str:
+    """Return a table of figures in Markdown; `table` and `digits` as for `to_latex`."""
+    return _typeset(table, digits).to_markdown()
+
+
+def _typeset(table: pd.DataFrame, digits: int) -> HumanTable:
+    """Write each cell; texts to the left come first."""
+    whole("digits", digits, least=1, most=17)
+    named = any(name is not None for name in table.index.names)
+    table = table.reset_index() if named else table
+    names = [str(name) for name in table.columns]
+    header: list[str] = []
+    columns: list[list[str]] = []
+    figures: list[bool] = []
+    place = 0
+    while place < len(names):
+        values = table.iloc[:, place].tolist()
+        if columns and names[place : place + 2] == ["low", "high"]:
+            ends = zip(values, table.iloc[:, place + 1].tolist(), strict=True)
+            written = [_interval(*each, digits) for each in ends]
+            columns[-1] = [text + end for text, end in zip(columns[-1], written, strict=True)]
+            place += 2
+            continue
+        header.append(names[place])
+        columns.append([_cell(value, digits) for value in values])
+        figures.append(pd.api.types.is_numeric_dtype(table.dtypes.iloc[place]))
+        place += 1
+    keys = figures.index(True) if True in figures else len(columns)
+    empty = ("",) * len(columns)
+    cells = tuple(zip(*columns, strict=True))
+    return HumanTable(tuple(header), empty, cells, (empty,) * len(cells), keys=keys)
+
+
+def _interval(low: Any, high: Any, digits: int) -> str:
+    """Write the ends of an interval; nothing where there is none."""
+    return (
+        "" if pd.isna(low) or pd.isna(high) else f" [{_cell(low, digits)}, {_cell(high, digits)}]"
+    )
+
+
+def _cell(value: Any, digits: int) -> str:
+    """Write a number with its significant digits, a dash for none, and texts as they are."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "-"
+    if not isinstance(value, float) or math.isinf(value):
+        return str(value)
+    rounded = float(f"{value:.{digits - 1}e}")
+    return f"{value:,.0f}" if abs(rounded) >= 10 ** (digits - 1) else f"{value:#.{digits}g}"
