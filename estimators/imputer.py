@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
 from apportion.checks import LARGEST_NUMBER, number
-from apportion.errors import InputError
-from apportion.estimators.options import WithOptions
+from apportion.errors import InputError, unknown_name
 from apportion.table_checks import float_array
 from apportion.threads import one_thread
 
@@ -18,7 +18,37 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["BaseImputer", "Imputer", "check_bounds", "column_means"]
+__all__ = ["BaseImputer", "Imputer", "WithOptions", "check_bounds", "column_means"]
+
+
+class WithOptions:
+    """Reads and changes the options of a class that stores them as given, under their names."""
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Options by name, as given to the class."""
+        return {name: getattr(self, name) for name in _options(type(self))}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change options by name.
+
+        Raises
+        ------
+        InputError
+            For an option that the class does not have, with the nearest one.
+        """
+        for name, value in params.items():
+            if name not in _options(type(self)):
+                raise unknown_name(f"option of {type(self).__name__}", name, _options(type(self)))
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        options = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
+        return f"{type(self).__name__}({options})"
+
+
+def _options(kind: type) -> list[str]:
+    return [name for name in inspect.signature(kind).parameters if name != "self"]
 
 
 class Imputer(Protocol):

@@ -82,8 +82,7 @@ from apportion.policies.whole.gpus_of_servers import one_job
 from apportion.policies.whole.least_workload import CappedWorkload, LeastWorkload
 from apportion.policies.whole.pollux import DeepBoot, Pollux
 from apportion.policies.whole.remaining_time import Lyra, Optimus
-from apportion.policies.whole.rotation_problem import RotationProblem, rotation_problem
-from apportion.policies.whole.rotations import Rotations
+from apportion.policies.whole.rotations import RotationProblem, Rotations, rotation_problem
 from apportion.policies.whole.sia import Sia
 from apportion.policies.whole.values import reallocation_factor
 

@@ -16,9 +16,8 @@ if TYPE_CHECKING:
     from apportion.sim.elastic_workload import ElasticWorkload
     from apportion.sim.floors.floor import floor
     from apportion.sim.inference.fewest import FewestGpus, fewest_gpus
-    from apportion.sim.inference.serve import serve
+    from apportion.sim.inference.serve import ServingRun, serve
     from apportion.sim.inference.serving import Serving
-    from apportion.sim.inference.serving_run import ServingRun
     from apportion.sim.metrics import measuring
     from apportion.sim.phases.workload import generate_communicating_workload
     from apportion.sim.run import Run

@@ -12,7 +12,7 @@ from apportion.mechanism.about import About
 from apportion.mechanism.job_table import read_only
 from apportion.mechanism.placement import Placer
 from apportion.mechanisms.settings import SecondsByType, check_types_named, seconds_by_type
-from apportion.sim.beliefs.chosen import chosen_beliefs
+from apportion.sim.beliefs.estimated import chosen_beliefs
 from apportion.sim.engine import Fluid, TableSpeeds, TrueState
 from apportion.sim.given_order import by_arrival_and_id, named_types, present_types
 from apportion.sim.network import get_network, on_topology

@@ -15,9 +15,8 @@ from apportion.policies import Instance, solve_instance
 from apportion.policies.base import depends_on_time
 from apportion.policies.sessions.warm_jobs import WarmJobs
 from apportion.resumable import Resumable, packed
-from apportion.sim.solves.asked import Answer, Solves
 from apportion.sim.solves.own_constraints import OwnConstraints
-from apportion.sim.solves.standing import StandingClasses
+from apportion.sim.solves.standing import Answer, Solves, StandingClasses
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

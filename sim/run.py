@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from apportion.errors import InputError
-from apportion.sim.batsim import save_batsim
-from apportion.sim.inference.figures import serving_figures
+from apportion.sim.inference.tables import serving_figures
 from apportion.sim.metrics import by_group, measured_jobs, summarise
-from apportion.sim.schedule_files import save_schedule
+from apportion.sim.schedule_files import save_batsim, save_schedule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -101,7 +100,7 @@ class Run:
         """Write the schedule as a jobs file of Batsim, one row per stay; return where it is.
 
         evalys draws it: ``evalys.jobset.JobSet.from_csv(path).plot()``. The columns are in
-        `apportion.sim.batsim.batsim_jobs` and in ``docs/data_formats.md``.
+        `apportion.sim.schedule_files.batsim_jobs` and in ``docs/data_formats.md``.
 
         Raises
         ------
@@ -124,7 +123,7 @@ class Run:
     def summary(self) -> dict[str, Any]:
         """Return the figures of the run, one row of a comparison.
 
-        Runs that serve requests have those of `apportion.sim.inference.figures` besides, runs
+        Runs that serve requests have those of `apportion.sim.inference.tables` besides, runs
         with solves that were not certified ``uncertified_solves``, and runs of policies with
         constraints that single rounds need not keep ``kept_on_average``.
         """

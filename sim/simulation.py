@@ -20,7 +20,7 @@ from apportion.sim.own_mechanism import watched
 from apportion.sim.progress import Progress
 from apportion.sim.record import Record
 from apportion.sim.settings import settings_for
-from apportion.sim.solves.asked import Solves
+from apportion.sim.solves.standing import Solves
 from apportion.threads import one_thread
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from apportion.sim.network import (
     model_profiles,
 )
 from apportion.sim.network.models import TABLE1_COMPUTE_SCALE, scaled_profiles
-from apportion.sim.network.presets import TABLE1_INTERCONNECT
+from apportion.sim.network.registry import TABLE1_INTERCONNECT
 from apportion.sim.network.table1 import REFERENCE_SHAPES
 from benchmarks.experiment import verdict
 from benchmarks.reporting import machine, show, write_csv

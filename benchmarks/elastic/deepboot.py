@@ -18,8 +18,8 @@ import pandas as pd
 
 import apportion as ap
 from apportion.sim.inference import Bursts, DiurnalRate, generate_requests
-from apportion.sim.inference.figures import request_figures
 from apportion.sim.inference.serving import Serving
+from apportion.sim.inference.tables import request_figures
 from apportion.statistics import to_markdown
 from benchmarks.elastic.runs import (
     POLLUX,

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from apportion.annotations import open_doors
-from apportion.estimators.goodput.application import MeasuredApplication
+from apportion.estimators.goodput.application import MeasuredApplication, MeasuredTraining
 from apportion.estimators.goodput.best_batch import BatchLimits, BestBatches, best_batches
-from apportion.estimators.goodput.bootstrap import bootstrapped
-from apportion.estimators.goodput.fit import StepTimeFit, fit_step_times
+from apportion.estimators.goodput.fit import StepTimeFit, bootstrapped, fit_step_times
 from apportion.estimators.goodput.fitness import fitness
 from apportion.estimators.goodput.goodput import Goodput
-from apportion.estimators.goodput.learning_rate import LEARNING_RATE_RULES, learning_rate_factor
-from apportion.estimators.goodput.measured_steps import MeasuredSteps, StepSeconds
-from apportion.estimators.goodput.measured_training import MeasuredTraining
-from apportion.estimators.goodput.modelled_steps import ModelledSteps
-from apportion.estimators.goodput.noise import efficiency, gain, noise_scale
+from apportion.estimators.goodput.measured_steps import MeasuredSteps, ModelledSteps, StepSeconds
+from apportion.estimators.goodput.noise import (
+    LEARNING_RATE_RULES,
+    efficiency,
+    gain,
+    learning_rate_factor,
+    noise_scale,
+)
 from apportion.estimators.goodput.observations import StepObservations
 from apportion.estimators.goodput.step_times import StepTimes
 from apportion.estimators.goodput.table import GangConfiguration, GoodputTable, goodput_table

@@ -1,7 +1,8 @@
-"""Seconds of training steps as measured, by placement and batch."""
+"""Seconds of training steps, by placement and batch: as measured, and by a model instead."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -9,6 +10,7 @@ import numpy as np
 from scipy.interpolate import LinearNDInterpolator
 
 from apportion.annotations import explained
+from apportion.checks import whole
 from apportion.errors import InputError, written
 from apportion.estimators.goodput.observations import StepObservations
 from apportion.table_checks import check_columns
@@ -19,9 +21,11 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+    from apportion.estimators.goodput.step_times import StepTimes
+
     Floats = NDArray[np.float64]
 
-__all__ = ["MeasuredSteps", "StepSeconds"]
+__all__ = ["MeasuredSteps", "ModelledSteps", "StepSeconds"]
 
 _KEYS = ["nodes", "gpus", "local_batch"]
 _TIMES = ["step_s", "synchronisation_s"]
@@ -191,3 +195,61 @@ def _turned(gang: tuple[int, ...]) -> tuple[int, ...]:
 
 def _text(gang: tuple[int, ...]) -> str:
     return "+".join(map(str, gang))
+
+
+_GANGS = ((1, 1), (2, 1), (3, 1), (4, 1), (2, 2), (4, 2), (8, 2), (16, 4), (32, 8))
+
+
+@dataclass(frozen=True, eq=False)
+class ModelledSteps:
+    """Seconds of a step by placement and batch per GPU, where `StepTimes` are the truth.
+
+    Parameters
+    ----------
+    name
+        Of the application, for errors.
+    times
+        What is true of its steps.
+    local_most
+        Largest batch per GPU.
+
+    Raises
+    ------
+    InputError
+        For a batch that is not a whole number >= 1.
+    """
+
+    name: str
+    times: StepTimes
+    local_most: int
+
+    def __post_init__(self) -> None:
+        whole("The largest batch per GPU", self.local_most, 1)
+
+    def at(self, placement: Sequence[int], local_batch: float) -> StepSeconds:
+        """Seconds of a step on so many GPUs on each node.
+
+        Raises
+        ------
+        InputError
+            For a placement without GPUs.
+        """
+        gang = [int(gpus) for gpus in placement if gpus]
+        if not gang or min(gang) < 0:
+            raise InputError(f"A placement is {written(placement)}; it must have a GPU.")
+        step_s = float(self.times.step_s(sum(gang), len(gang), local_batch))
+        wait_s = step_s - float(self.times.gradient_s(local_batch))
+        return StepSeconds(step_s, max(wait_s, 0.0), measured=False)
+
+    def observations(self) -> StepObservations:
+        """Return steps on some gangs with some batches, to fit `StepTimes` to."""
+        local = np.unique(np.geomspace(1, self.local_most, 5).round())
+        gangs = np.repeat(np.array(_GANGS), local.size, axis=0)
+        batches = np.tile(local, len(_GANGS))
+        return StepObservations(
+            gpus=gangs[:, 0],
+            nodes=gangs[:, 1],
+            local_batch=batches,
+            gradient_s=self.times.gradient_s(batches),
+            step_s=self.times.step_s(gangs[:, 0], gangs[:, 1], batches),
+        )

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from apportion.annotations import open_doors
-from apportion.estimators.speeds.column_means import ColumnMeans
 from apportion.estimators.speeds.columns import SpeedColumns
 from apportion.estimators.speeds.completed import EstimatedThroughputs, estimate_speeds
 from apportion.estimators.speeds.estimated import EstimatedSpeeds
-from apportion.estimators.speeds.imputed import ImputedSpeeds
+from apportion.estimators.speeds.imputed import ColumnMeans, ImputedSpeeds
 from apportion.estimators.speeds.model import SpeedModel
 
 __all__ = [

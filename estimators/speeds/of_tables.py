@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from apportion.errors import InputError
-from apportion.estimators.options import WithOptions
+from apportion.estimators.imputer import WithOptions
 from apportion.estimators.speeds.columns import SpeedColumns
 from apportion.estimators.speeds.tables import read_speeds
 from apportion.threads import one_thread

@@ -9,26 +9,23 @@ training gives back for them.
 from __future__ import annotations
 
 from apportion.annotations import open_doors
-from apportion.mechanism.configurations.asked import Asked, JobRestarts, OptionChoice
+from apportion.mechanism.configurations.asked import Asked, ByLinks, JobRestarts, OptionChoice
 from apportion.mechanism.configurations.beside_requests import (
     BesideRequests,
     Reclaim,
     ServingSide,
 )
-from apportion.mechanism.configurations.by_links import ByLinks
-from apportion.mechanism.configurations.checkpoints import Checkpoints
-from apportion.mechanism.configurations.options import GANG_SIZES, GangOptions
-from apportion.mechanism.configurations.packing import pack
+from apportion.mechanism.configurations.packing import GANG_SIZES, GangOptions, pack
 from apportion.mechanism.configurations.reclaims import (
     RECLAIMS,
     GangWorth,
     Loan,
+    ServingPlaces,
     change_of_speedup,
     reclaim_rule,
 )
-from apportion.mechanism.configurations.restarts import RESTARTS, lost_seconds
+from apportion.mechanism.configurations.restarts import RESTARTS, Checkpoints, lost_seconds
 from apportion.mechanism.configurations.scheduler import InConfigurations
-from apportion.mechanism.configurations.serving_places import ServingPlaces
 
 __all__ = [
     "GANG_SIZES",

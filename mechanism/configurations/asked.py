@@ -1,18 +1,24 @@
-"""What is asked of those who choose options for elastic jobs, and what changes cost these."""
+"""What is asked of those who choose options for elastic jobs, and what changes cost these.
+
+Among machines of the same shape gangs come to those where their links suit them.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from apportion.mechanism.placements import Gang
 from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     import numpy as np
     from numpy.typing import NDArray
 
     from apportion.mechanism.devices import Held
+    from apportion.mechanism.placement import Placer
+    from apportion.mechanism.places import Placement
     from apportion.mechanism.scheduler import GangProgress
     from apportion.mechanisms.past import Past
 
@@ -20,7 +26,7 @@ if TYPE_CHECKING:
     Ints = NDArray[np.intp]
     Bools = NDArray[np.bool_]
 
-__all__ = ["Asked", "JobRestarts", "OptionChoice", "Standing"]
+__all__ = ["Asked", "ByLinks", "JobRestarts", "OptionChoice", "Standing"]
 
 
 class Asked(NamedTuple):
@@ -105,3 +111,42 @@ class Standing(NamedTuple):
 
     option: Ints
     held: dict[int, Held]
+
+
+class ByLinks:
+    """Places gangs again that have just been packed, by a placement that compares links.
+
+    Parameters
+    ----------
+    placer
+        Holds the gangs, and has the placement that compares links.
+    models
+        What a gang trains on a type at a place, as the placement knows it.
+    """
+
+    def __init__(self, placer: Placer, models: Callable[[int, int, Placement], str]) -> None:
+        self._placer, self._models = placer, models
+
+    def place(self, gangs: Iterable[int]) -> None:
+        """Let gangs that have GPUs come to as many in machines that suit them better."""
+        devices = self._placer.devices
+        for gang, (kind, _) in devices.held.items():
+            self._placer.remember(gang, self._models(gang, kind, devices.placement(gang)))
+        wide = []
+        for gang in sorted(gangs, key=lambda each: (-len(devices.held[each][1]), each)):
+            where, (kind, held) = devices.placement(gang), devices.held[gang]
+            if len(where) > 1:
+                wide.append(Gang(gang, len(held), kind, self._models(gang, kind, where)))
+        if self._placer.compares_whole:
+            self._placer.compare(wide)
+            return
+        for each in wide:
+            self._placer.place_again(each, devices.give_back(each.job)[1])
+
+    def state(self) -> dict[str, Any]:
+        """Return what the placement remembers, for JSON."""
+        return self._placer.memory()
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a state of `state`."""
+        self._placer.recall(state)

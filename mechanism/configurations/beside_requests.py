@@ -16,9 +16,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from apportion.mechanism.configurations.checkpoints import Checkpoints
-    from apportion.mechanism.configurations.reclaims import GangWorth, ReclaimRule
-    from apportion.mechanism.configurations.serving_places import ServingPlaces
+    from apportion.mechanism.configurations.reclaims import GangWorth, ReclaimRule, ServingPlaces
+    from apportion.mechanism.configurations.restarts import Checkpoints
     from apportion.mechanism.inference import RequestFeed
     from apportion.mechanism.scheduler import Decision, Event
 

@@ -1,4 +1,7 @@
-"""What it costs an elastic job to go on with other GPUs: stop and resume, AFE, EDL."""
+"""What it costs an elastic job to go on with other GPUs: stop and resume, AFE, EDL.
+
+What it has done since its last checkpoint is lost when a GPU is called back.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from apportion.checks import choice
+from apportion.resumable import Resumable
 from apportion.table_checks import at_least_0
 from apportion.ties import EXACT
 
@@ -16,10 +20,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    from apportion.mechanism.scheduler import GangProgress
+
     Floats = NDArray[np.float64]
     Price = Callable[[Floats, Floats, Floats, Floats], Floats]
+    Ints = NDArray[np.intp]
 
-__all__ = ["RESTARTS", "lost_seconds"]
+__all__ = ["RESTARTS", "Checkpoints", "lost_seconds"]
 
 
 def lost_seconds(
@@ -44,7 +51,7 @@ def lost_seconds(
     Under ``afe`` the old workers wait for `r` and the new ones for `f`, which is booked as a pause
     of the whole gang that loses as many GPU-seconds, but for the fraction of a second that the
     released DeepBoot drops. Growth does not stop the old workers under ``edl``: they train on for
-    `f` seconds while the new ones prepare (`apportion.mechanism.configurations.joining`), and the
+    `f` seconds while the new ones prepare (`apportion.mechanism.configurations.resizing`), and the
     gang waits for the broadcast, `r`, only. A
     move is a change of GPUs but not of their number. Sources: DeepBoot (IEEE TPDS 2023), section on
     AFE; EDL (Wu et al., IEEE TPDS 2022).
@@ -92,3 +99,44 @@ RESTARTS: Mapping[str, Price] = MappingProxyType(
     {"stop_resume": _stop_resume, "afe": _afe, "edl": _edl}
 )
 """Ways to go on with other GPUs, by name."""
+
+
+class Checkpoints(Resumable):
+    """Jobs save what they have after every so many seconds of work, and whenever workers change.
+
+    Parameters
+    ----------
+    jobs
+        How many there are.
+    interval_s
+        Seconds of work between two checkpoints, > 0; infinite for none in between.
+
+    Attributes
+    ----------
+    since_s, steps
+        Seconds of work, and steps, of each job since its last checkpoint, shape (jobs,).
+    """
+
+    kept = ("since_s", "steps")
+
+    def __init__(self, jobs: int, interval_s: float) -> None:
+        self._interval_s = interval_s
+        self.since_s: Floats = np.zeros(jobs)
+        self.steps: Floats = np.zeros(jobs)
+
+    def worked(self, ran: GangProgress) -> None:
+        """Take down what was done."""
+        job, every = ran.gangs.job, self._interval_s
+        total_s = self.since_s[job] + ran.worked_s
+        with np.errstate(invalid="ignore"):
+            past_s = np.where(total_s < every, total_s, total_s % every)
+        # A checkpoint that is due but for rounding has been made.
+        past_s = np.where(past_s >= every * (1 - EXACT), 0.0, past_s)
+        saved = total_s >= every * (1 - EXACT)
+        steps = np.where(saved, 0.0, self.steps[job] + ran.rate * ran.worked_s)
+        self.steps[job] = np.where(saved, ran.rate * past_s, steps)
+        self.since_s[job] = past_s
+
+    def saved(self, jobs: Ints) -> None:
+        """Let jobs have a checkpoint of now."""
+        self.since_s[jobs] = self.steps[jobs] = 0.0

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from apportion.mechanism.configurations.asked import Asked, Standing
-from apportion.mechanism.configurations.joining import Joining
 from apportion.mechanism.configurations.packing import pack
-from apportion.mechanism.configurations.resizing import grow, shrink
+from apportion.mechanism.configurations.resizing import Joining, grow, shrink
 from apportion.mechanism.configurations.restarts import lost_seconds
 from apportion.mechanism.scheduler import NOBODY, Decision
 from apportion.resumable import Resumable
@@ -17,9 +16,8 @@ from apportion.resumable import Resumable
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from apportion.mechanism.configurations.asked import JobRestarts, OptionChoice
-    from apportion.mechanism.configurations.by_links import ByLinks
-    from apportion.mechanism.configurations.options import GangOptions
+    from apportion.mechanism.configurations.asked import ByLinks, JobRestarts, OptionChoice
+    from apportion.mechanism.configurations.packing import GangOptions
     from apportion.mechanism.devices import Devices, Held
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.scheduler import Event

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from apportion.annotations import open_doors
-from apportion.mechanism.gates.built_in import AdaDual, AllOf, AtMost, KWay, TimeShift
+from apportion.mechanism.gates.built_in import (
+    GATES,
+    AdaDual,
+    AllOf,
+    AtMost,
+    KWay,
+    TimeShift,
+    get_gate,
+)
 from apportion.mechanism.gates.gate import HOLD, START, Flow, Gate, LinksView
-from apportion.mechanism.gates.registry import GATES, get_gate
 from apportion.mechanism.gates.rollout import Rollout, WhatIf
 
 __all__ = [

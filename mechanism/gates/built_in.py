@@ -1,4 +1,4 @@
-"""Gates: at most so many transfers on a link, AdaDUAL, the rule for k transfers, time shifts."""
+"""Gates by name: at most so many transfers on a link, AdaDUAL, the rule for k, time shifts."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, ClassVar
 
 from apportion.annotations import explained
 from apportion.checks import choice, number, whole
-from apportion.errors import InputError
-from apportion.mechanism.gates.gate import HOLD, START
+from apportion.errors import InputError, written
+from apportion.mechanism.gates.gate import HOLD, START, Gate
+from apportion.mechanism.gates.rollout import Rollout, WhatIf
 from apportion.mechanism.gates.rules import TIE, next_turn, small_beside, start_cost
+from apportion.registry import Registry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from apportion.mechanism.gates.gate import Flow, Gate, LinksView
+    from apportion.mechanism.gates.gate import Flow, LinksView
 
-__all__ = ["AdaDual", "AllOf", "AtMost", "KWay", "TimeShift"]
+__all__ = ["GATES", "AdaDual", "AllOf", "AtMost", "KWay", "TimeShift", "get_gate"]
 
 
 @dataclass(frozen=True)
@@ -226,3 +228,38 @@ class AllOf:
         """Return the latest of the answers."""
         answers: Iterable[float] = (gate.decide(now_s, flow, links) for gate in self.gates)
         return max(answers, default=START)
+
+
+GATES: Registry[Gate] = Registry(
+    "gate",
+    "apportion.gates",
+    {
+        "always": AtMost(math.inf),
+        **{gate.name: gate for n in (1, 2, 3) for gate in (AtMost(n), AtMost(n, "pair"))},
+        "ada_dual": AdaDual(),
+        "ada_dual_as_written": AdaDual("first"),
+        "k_way": KWay(),
+        "what_if": WhatIf(),
+        "rollout": Rollout(),
+    },
+    lambda value: isinstance(value, Gate) and not isinstance(value, type),
+)
+"""Gates by name; one of one's own is added by assigning it."""
+
+
+def get_gate(gate: str | Gate) -> Gate:
+    """Return a gate by name, or the gate itself.
+
+    Raises
+    ------
+    InputError
+        For an unknown name, with the nearest one, and for what is no gate.
+    """
+    if isinstance(gate, str):
+        return GATES[gate]
+    if isinstance(gate, type) or not isinstance(gate, Gate):
+        raise InputError(
+            f"The gate is {written(gate)}; it must be one of {', '.join(GATES)}, or an object with "
+            f"a name and decide(now_s, flow, links)."
+        )
+    return gate

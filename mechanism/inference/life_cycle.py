@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING
 
 from apportion.checks import seconds, whole
 from apportion.errors import InputError, unknown_name, written
-from apportion.mechanism.inference.agenda import Due, Ending
-from apportion.mechanism.inference.lives import GpuLives
-from apportion.mechanism.inference.queues import ServedRequest, WaitingRequest
-from apportion.mechanism.inference.slots import GpuState
+from apportion.mechanism.inference.lives import Due, Ending, GpuLives
+from apportion.mechanism.inference.slots import GpuState, ServedRequest, WaitingRequest
 
 if TYPE_CHECKING:
     from collections.abc import Hashable

@@ -1,28 +1,169 @@
-"""What is known of GPUs that serve requests: who is in which state, who waits, what is due."""
+"""What is known of GPUs that serve requests: who is in which state, who waits, what is due.
+
+`Ledger` counts the seconds spent in each state; `Agenda` has what ends by itself, and when:
+requests, protections, loans that are called back.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+import heapq
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from apportion.annotations import explained
 from apportion.checks import choice, seconds, whole
 from apportion.errors import InputError, written
-from apportion.mechanism.inference.agenda import Agenda
-from apportion.mechanism.inference.ledger import StateLedger
-from apportion.mechanism.inference.queues import ServedRequest, WaitingRequest, WaitingRequests
 from apportion.mechanism.inference.settings import FREE_GPU, ProtectTimes
-from apportion.mechanism.inference.slots import GpuState, ServiceSlots
+from apportion.mechanism.inference.slots import (
+    GpuState,
+    ServedRequest,
+    ServiceSlots,
+    WaitingRequest,
+    WaitingRequests,
+)
+from apportion.resumable import array_of, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Hashable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from apportion.mechanism.inference.ledger import StateChange
+__all__ = ["Agenda", "Due", "Ending", "GpuLives", "StateChange", "StateLedger"]
 
-__all__ = ["GpuLives"]
+
+class Ending(IntEnum):
+    """What ends; of what ends at one time, the first here ends first."""
+
+    REQUEST = 0
+    PROTECTION = 1
+    LOAN = 2
+
+
+class Due(NamedTuple):
+    """An end to come: slots are numbered within a GPU, -1 stands for all of it."""
+
+    time_s: float
+    what: Ending
+    gpu: int
+    number: int
+
+
+class Agenda:
+    """At most one end for each slot and each GPU; a new one takes the place of the old."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[Due, int]] = []
+        self._valid: dict[tuple[int, int], int] = {}
+        self._count = 0
+
+    def set(self, due: Due) -> None:
+        """Note when something ends."""
+        self._count += 1
+        self._valid[due.gpu, due.number] = self._count
+        heapq.heappush(self._heap, (due, self._count))
+
+    def clear(self, gpu: int, number: int = -1) -> None:
+        """Forget an end."""
+        self._valid.pop((gpu, number), None)
+
+    @property
+    def next_s(self) -> float:
+        """When something ends next; infinite if nothing will."""
+        while self._heap:
+            due, count = self._heap[0]
+            if self._is_valid(due, count):
+                return due.time_s
+            heapq.heappop(self._heap)
+        return float("inf")
+
+    def pop(self) -> Due:
+        """Take out what ends next; ask `next_s` before."""
+        due, _ = heapq.heappop(self._heap)
+        self.clear(due.gpu, due.number)
+        return due
+
+    def state(self) -> list[Any]:
+        """Return all ends to come, in the order in which they were noted, for JSON."""
+        found = [(count, due) for due, count in self._heap if self._is_valid(due, count)]
+        return [list(due) for _, due in sorted(found)]
+
+    def restore(self, state: Iterable[Any]) -> None:
+        """Take up a state of `state` in an agenda without ends."""
+        for time_s, what, gpu, number in state:
+            self.set(Due(time_s, Ending(what), gpu, number))
+
+    def _is_valid(self, due: Due, count: int) -> bool:
+        return self._valid.get((due.gpu, due.number)) == count
+
+
+class StateChange(NamedTuple):
+    """A GPU that goes from one state to another, and what is loaded then, if anything."""
+
+    time_s: float
+    gpu: int
+    before: GpuState
+    after: GpuState
+    service: Hashable = None
+
+
+class StateLedger:
+    """States of GPUs, all of them free at first.
+
+    Parameters
+    ----------
+    gpus
+        How many.
+
+    Attributes
+    ----------
+    states
+        State of each GPU; not to be changed from outside.
+    changes
+        Every change, in order.
+    """
+
+    def __init__(self, gpus: int) -> None:
+        self.states = [GpuState.FREE] * gpus
+        self.changes: list[StateChange] = []
+        self._since_s = [0.0] * gpus
+        self._spent_s = np.zeros((len(GpuState), gpus))
+
+    def note(self, now_s: float, gpu: int, state: GpuState, service: Hashable = None) -> None:
+        """Note the state that a GPU is in from now on, and what is loaded."""
+        before = self.states[gpu]
+        if state == before:
+            return
+        self.changes.append(StateChange(now_s, gpu, before, state, service))
+        self._spent_s[before, gpu] += now_s - self._since_s[gpu]
+        self._since_s[gpu] = now_s
+        self.states[gpu] = state
+
+    def spent_s(self, now_s: float) -> NDArray[np.float64]:
+        """Seconds that each GPU has spent in each state, shape (states, GPUs)."""
+        spent = self._spent_s.copy()
+        for gpu, state in enumerate(self.states):
+            spent[state, gpu] += now_s - self._since_s[gpu]
+        return spent
+
+    def state(self) -> dict[str, Any]:
+        """Return states and changes so far, for JSON."""
+        return {
+            "states": [int(each) for each in self.states],
+            "since_s": list(self._since_s),
+            "spent_s": plain(self._spent_s),
+            "changes": [list(each) for each in self.changes],
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take up a state of `state`."""
+        self.states = [GpuState(each) for each in state["states"]]
+        self._since_s, self._spent_s = list(state["since_s"]), array_of(state["spent_s"])
+        self.changes = [
+            StateChange(time_s, gpu, GpuState(before), GpuState(after), service)
+            for time_s, gpu, before, after, service in state["changes"]
+        ]
 
 
 class GpuLives:

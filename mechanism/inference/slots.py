@@ -1,16 +1,17 @@
-"""What is loaded on the GPUs that serve requests, and which of them a request is given."""
+"""What is loaded on GPUs that serve requests, which one a request is given, and who waits."""
 
 from __future__ import annotations
 
+from collections import deque
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
 
     import numpy as np
 
-__all__ = ["GpuState", "ServiceSlots", "Slot"]
+__all__ = ["GpuState", "ServedRequest", "ServiceSlots", "Slot", "WaitingRequest", "WaitingRequests"]
 
 
 class GpuState(IntEnum):
@@ -175,3 +176,58 @@ class ServiceSlots:
 
 def _most_in_a_row(slot: Slot) -> tuple[int, bool, int, int]:
     return -slot.count, slot.state != GpuState.PROTECTED, slot.gpu, slot.number
+
+
+class ServedRequest(NamedTuple):
+    """A request that has a GPU: when it came, got it, was loaded, and ends."""
+
+    request: Hashable
+    service: Hashable
+    gpu: int
+    arrival_s: float
+    start_s: float
+    cold_start_s: float
+    end_s: float
+
+
+class WaitingRequest(NamedTuple):
+    """A request without a GPU; `number` counts all requests in the order in which they came."""
+
+    number: int
+    request: Hashable
+    service: Hashable
+    arrival_s: float
+    duration_s: float
+
+
+class WaitingRequests:
+    """First come, first served within a service; services by their oldest request."""
+
+    def __init__(self, services: Iterable[Hashable]) -> None:
+        self.of_service: dict[Hashable, deque[WaitingRequest]] = {
+            name: deque() for name in services
+        }
+        self.count = 0
+
+    def add(self, new: WaitingRequest) -> None:
+        """Let a request wait behind all others of its service."""
+        self.of_service[new.service].append(new)
+        self.count += 1
+
+    def oldest(self) -> list[WaitingRequest]:
+        """Oldest request of each service that has any, the oldest of all first."""
+        return sorted(queue[0] for queue in self.of_service.values() if queue)
+
+    def take(self, service: Hashable) -> WaitingRequest:
+        """Take the oldest request of a service out."""
+        self.count -= 1
+        return self.of_service[service].popleft()
+
+    def state(self) -> list[Any]:
+        """Return who waits, for JSON."""
+        return [list(each) for queue in self.of_service.values() for each in queue]
+
+    def restore(self, state: Iterable[Any]) -> None:
+        """Take up a state of `state` where nobody waits."""
+        for each in state:
+            self.add(WaitingRequest(*each))

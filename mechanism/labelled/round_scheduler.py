@@ -11,10 +11,14 @@ from apportion.checks import seed as check_seed
 from apportion.cluster import Cluster
 from apportion.errors import InputError, unknown_name, written
 from apportion.mechanism.core import RoundCore
-from apportion.mechanism.labelled.labelling import labelled_plan, places, times_of
-from apportion.mechanism.labelled.rows import LabelledRows
-from apportion.mechanism.labelled.snapshot import read_snapshot, snapshot
-from apportion.mechanism.labelled.tables import read_scale_factors, read_table, refuse_uneven
+from apportion.mechanism.labelled.rows import LabelledRows, labelled_plan, places, times_of
+from apportion.mechanism.labelled.tables import (
+    read_scale_factors,
+    read_snapshot,
+    read_table,
+    refuse_uneven,
+    snapshot,
+)
 from apportion.mechanism.placement import Placer
 
 if TYPE_CHECKING:

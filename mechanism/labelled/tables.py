@@ -1,26 +1,38 @@
-"""Reading what users hand to the round scheduler: shares, GPUs per job, who can run where."""
+"""What users hand to the round scheduler, read and checked; its state as plain data, and back."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from apportion.checks import as_float, hashable, is_number, mapping
+from apportion.cluster import Cluster
 from apportion.errors import InputError, unknown_name, written
 from apportion.table_checks import as_floats, check_unique
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Hashable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
-    from apportion.cluster import Cluster
+    from apportion.mechanism.core import RoundCore
+    from apportion.mechanism.labelled.rows import LabelledRows
 
     Label = tuple[Hashable, ...]
+    Where = dict[Hashable, tuple[str, tuple[int, ...]]]
 
-__all__ = ["read_scale_factors", "read_table", "refuse_uneven"]
+__all__ = [
+    "Snapshot",
+    "read_scale_factors",
+    "read_snapshot",
+    "read_table",
+    "refuse_uneven",
+    "snapshot",
+]
 
 # Solvers keep to their bounds up to about this much.
 TOLERANCE = 1e-6
@@ -149,3 +161,71 @@ def refuse_uneven(labels: Iterable[Label], scale: Mapping[Hashable, int]) -> Non
                 f"The jobs of the combination {written(label)} have different scale factors "
                 f"({gpus}); jobs that share devices must hold the same number of GPUs."
             )
+
+
+class Snapshot(NamedTuple):
+    """What `RoundScheduler.from_state` puts together."""
+
+    cluster: Cluster
+    settings: dict[str, Any]
+    core: dict[str, Any]
+    labels: list[tuple[Hashable, ...]]
+    scale: dict[Hashable, int]
+    where: Where
+    number: int
+
+
+def snapshot(
+    cluster: Cluster, core: RoundCore, rows: LabelledRows, where: Where, number: int
+) -> dict[str, Any]:
+    """Write down a scheduler between two rounds in lists, numbers and texts."""
+    spec = asdict(cluster)
+    # JSON knows no NaN, by which a cluster says that it has no price.
+    spec["prices_per_gpu_hour"] = {k: v for k, v in spec["prices_per_gpu_hour"].items() if v == v}
+    return {
+        "cluster": spec,
+        "settings": {
+            "round_seconds": float(core.round_seconds),
+            "placement": core.placer.strategy,
+            "carry_over": core.carry_over,
+            "work_conserving": core.work_conserving,
+        },
+        "core": core.state(),
+        "labels": [[_plain(job) for job in label] for label in rows.labels],
+        "scale": [[_plain(job), gpus] for job, gpus in rows.scale.items()],
+        "where": [[_plain(job), name, list(devices)] for job, (name, devices) in where.items()],
+        "round": number,
+    }
+
+
+def read_snapshot(state: Mapping[str, Any]) -> Snapshot:
+    """Read what `snapshot` wrote.
+
+    Raises
+    ------
+    InputError
+        If a part is missing.
+    """
+    for part in ("cluster", "settings", "core", "labels", "scale", "where", "round"):
+        if not isinstance(state, Mapping) or part not in state:
+            raise InputError(f"The state of the round scheduler has no {part!r}.")
+    return Snapshot(
+        cluster=Cluster(**state["cluster"]),
+        settings=dict(state["settings"]),
+        core=state["core"],
+        labels=[tuple(label) for label in state["labels"]],
+        scale={job: gpus for job, gpus in state["scale"]},
+        where={job: (name, tuple(devices)) for job, name, devices in state["where"]},
+        number=int(state["round"]),
+    )
+
+
+def _plain(job: Hashable) -> str | float:
+    """Return a job id as JSON can hold it."""
+    plain = job.item() if isinstance(job, np.generic) else job
+    if not isinstance(plain, (str, int, float)):
+        raise InputError(
+            f"Job {written(job)} cannot be written to the state: job ids must be texts or numbers, "
+            f"not {type(job).__name__}."
+        )
+    return plain

@@ -1,4 +1,7 @@
-"""Speeds of single jobs as `EstimatedSpeeds` believes them, learnt from what a simulation runs."""
+"""What is told of speeds in a simulation, out of its settings or given by itself.
+
+`EstimatedSpeeds` believes the speeds of single jobs from what a simulation runs.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +14,21 @@ import pandas as pd
 from apportion.annotations import check_fields
 from apportion.checks import choice, number, whole
 from apportion.checks import seed as check_seed
-from apportion.errors import InputError
+from apportion.errors import InputError, written
 from apportion.estimators import ColumnMeans, EstimatedSpeeds, ImputedSpeeds, SpeedModel
 from apportion.mechanism.scheduler import NOBODY
 from apportion.resumable import Resumable
+from apportion.sim.beliefs import Agnostic, Told
+from apportion.sim.beliefs.completed_pairs import CompletedPairs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
     from apportion.cluster import Cluster
     from apportion.mechanism.scheduler import Gangs
-    from apportion.sim.beliefs import Believed
+    from apportion.sim.beliefs import Beliefs, Believed
     from apportion.sim.engine.true_state import TrueState
     from apportion.sim.sharing import BelievedPairs
     from apportion.sim.workload import Workload
@@ -31,7 +36,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
 
-__all__ = ["Estimated"]
+__all__ = ["Estimated", "chosen_beliefs"]
 
 _REFERENCES = 12
 """Job types that were profiled before, if nobody says how many and there are so many."""
@@ -187,3 +192,55 @@ class _Learning(Resumable):
         told = np.asarray(self._estimated.speeds(jobs))
         own = np.take_along_axis(told, self._columns[jobs], axis=1)
         self.speed[jobs] = np.where(self._runs[jobs], own, 0.0)
+
+
+def chosen_beliefs(given: Beliefs | None, settings: dict[str, Any]) -> Beliefs:
+    """Return what is told of speeds, out of the settings unless it is given by itself.
+
+    Parameters
+    ----------
+    given
+        What was given by itself, if anything was.
+    settings
+        As `apportion.sim.settings.settings_for` returns them; what runs do not record is taken
+        out, and what was given by itself is written down.
+
+    Raises
+    ------
+    InputError
+        If it is said in both ways, or pairs are estimated beside other than told speeds.
+    """
+    if given is not None and not hasattr(given, "start"):
+        raise InputError(
+            f"beliefs is {written(given)}; it must be Told(), Agnostic(), Estimated() or another "
+            f"thing with a method start."
+        )
+    estimates = settings.pop("pair_estimates", None)
+    if isinstance(estimates, str):
+        settings["pair_estimates"], estimates = estimates, _completed(estimates, settings)
+    learns = settings.pop("learn_pairs", False)
+    of_pairs, speeds = estimates is not None or learns, settings.get("speeds", "told")
+    if given is None and speeds == "told":
+        return Told(estimates, learns)
+    if given is None and not of_pairs:
+        return Agnostic() if speeds == "agnostic" else _estimated(settings)
+    if given is None or of_pairs or speeds != "told":
+        raise InputError(
+            "pair_estimates and learn_pairs go with speeds='told' only, and none of the three with "
+            "beliefs=, which says all of it. Write beliefs=Told(pair_estimates, learn_pairs) or "
+            "leave the others out."
+        )
+    settings.pop("speeds", None)
+    settings["beliefs"] = repr(given)
+    return given
+
+
+def _completed(source: Any, settings: Mapping[str, Any]) -> CompletedPairs:
+    """Return estimates of pairs by name."""
+    count = settings.get("references")
+    many = {} if count is None else {"references": count}
+    return CompletedPairs(source=source, seed=settings["seed"], **many)
+
+
+def _estimated(settings: dict[str, Any]) -> Estimated:
+    return Estimated(settings["references"], settings["optimism"], seed=settings["seed"])

@@ -9,11 +9,11 @@ import pandas as pd
 
 from apportion.annotations import checked
 from apportion.checks import choice, whole
-from apportion.sim.drawn.arrivals import draw_arrivals
 from apportion.sim.drawn.distributions import (
     DEADLINES,
     SCALE_FACTORS,
     WEIGHTS,
+    draw_arrivals,
     draw_durations,
     draw_shares,
 )
@@ -70,7 +70,7 @@ def generate_workload(
         time 0: a batch. Diurnal arrivals need one, or `days`.
     arrivals
         ``poisson``: independent gaps at `jobs_per_hour`; or ``diurnal``: more by day than by night
-        and on weekdays than on weekends, see `apportion.sim.drawn.arrivals.draw_arrivals`.
+        and on weekdays than on weekends, see `apportion.sim.drawn.distributions.draw_arrivals`.
     days
         Days over which the jobs arrive, for diurnal arrivals, instead of `jobs_per_hour`.
     scale_factors

@@ -1,7 +1,11 @@
-"""Options of elastic jobs by a policy that decides in whole numbers."""
+"""Options of elastic jobs by a policy that decides in whole numbers.
+
+A policy that lets a job wait for very long though others have GPUs to spare is warned of.
+"""
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -10,8 +14,7 @@ from apportion.policies import Instance, solve_instance
 from apportion.policies.problem import Problem
 from apportion.policies.whole.values import fair_throughput, reallocation_factor
 from apportion.resumable import Resumable
-from apportion.sim.elastic.starvation import StarvationWatch
-from apportion.sim.solves.asked import Answer, Solves
+from apportion.sim.solves.standing import Answer, Solves
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,7 +29,57 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
 
-__all__ = ["PolicyChoice"]
+__all__ = ["LONG", "PolicyChoice", "StarvationWatch"]
+
+LONG = 120
+"""Intervals in a row after which a job that could have had GPUs of another is said to starve."""
+
+logger = logging.getLogger(__name__)
+
+
+class StarvationWatch:
+    """Counts for how many decisions in a row each job was left out, and warns once.
+
+    Parameters
+    ----------
+    policy
+        What the message calls it.
+    jobs
+        How many there are.
+    """
+
+    def __init__(self, policy: str, jobs: int) -> None:
+        self._policy, self._left_out = policy, np.zeros(jobs, dtype=np.int64)
+        self._warned = False
+
+    def note(self, now_s: float, jobs: Ints, gpus: Ints, fewest: Floats) -> None:
+        """Take a decision down.
+
+        Parameters
+        ----------
+        now_s
+            When it was made.
+        jobs
+            Numbers of those that it was about.
+        gpus
+            What each got.
+        fewest
+            With how many each can run.
+        """
+        spare = gpus.max(initial=0) > fewest
+        self._left_out[jobs] = np.where((gpus == 0) & spare, self._left_out[jobs] + 1, 0)
+        longest = int(self._left_out[jobs].max(initial=0))
+        if longest >= LONG and not self._warned:
+            self._warned = True
+            job = int(jobs[self._left_out[jobs].argmax()])
+            logger.warning(
+                "Policy %s has left job %d (in order of arrival) without GPUs in %d decisions in a "
+                "row, up to %.0f s, while another job holds more GPUs than this one needs. A job "
+                "may starve: what a first GPU is worth to it is less than what more are worth to "
+                "others. With Sia, a penalty of 2 or more prevents that.",
+                *(self._policy, job, longest, now_s),
+            )
+
 
 _GAP = 1e-6
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.sim.elastic_workload import ElasticWorkload
-    from apportion.sim.inference.serving_run import ServingRun
+    from apportion.sim.inference.serve import ServingRun
     from apportion.sim.run import Run
 
     Floats = NDArray[np.float64]

@@ -17,11 +17,9 @@ from apportion.mechanism.configurations import (
 )
 from apportion.mechanism.devices import Devices
 from apportion.mechanism.placement import Placer
-from apportion.mechanisms.restart_stages import stages_by_type
 from apportion.mechanisms.settings import OTHERS, seconds_by_type
-from apportion.mechanisms.start_costs import UNMEASURED_S
+from apportion.mechanisms.start_costs import UNMEASURED_S, stages_by_type
 from apportion.sim.about import Parts
-from apportion.sim.elastic.beside_requests import FluidBesideRequests, Speedups
 from apportion.sim.elastic.choices import choice_of
 from apportion.sim.elastic.columns import PauseColumns
 from apportion.sim.elastic.on_links import types_on_links
@@ -29,7 +27,13 @@ from apportion.sim.elastic.rigid import WithRigid, options_for, rigid_jobs
 from apportion.sim.elastic.speeds import ElasticSpeeds, ElasticSteps, elastic_speeds
 from apportion.sim.elastic.told_goodputs import ToldGoodputs
 from apportion.sim.elastic.true_progress import TrueProgress
-from apportion.sim.elastic.with_requests import ServingTables, check_some_train, serving_side
+from apportion.sim.elastic.with_requests import (
+    FluidBesideRequests,
+    ServingTables,
+    Speedups,
+    check_some_train,
+    serving_side,
+)
 from apportion.sim.engine import Fluid
 from apportion.sim.inference.serving import Serving
 from apportion.sim.network.pace import pace_of

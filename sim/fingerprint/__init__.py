@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from apportion.errors import written
-from apportion.sim.fingerprint.program import program, versions
+from apportion.sim.fingerprint.installed import program, versions
 from apportion.sim.fingerprint.walk import Walk
 
 if TYPE_CHECKING:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from apportion.annotations import open_doors
-from apportion.sim.inference.arrival_times import Bursts
 from apportion.sim.inference.fewest import FewestGpus, fewest_gpus
-from apportion.sim.inference.generate import generate_requests
+from apportion.sim.inference.generate import Bursts, generate_requests
 from apportion.sim.inference.rates import DiurnalRate, MeasuredRate, RequestRate
 from apportion.sim.inference.read import read_azure_llm, read_request_rate, read_requests
 from apportion.sim.inference.requests import (
@@ -14,9 +13,8 @@ from apportion.sim.inference.requests import (
     offered_load,
     peak_gpus,
 )
-from apportion.sim.inference.serve import serve
+from apportion.sim.inference.serve import ServingRun, serve
 from apportion.sim.inference.serving import POOLED, Serving
-from apportion.sim.inference.serving_run import ServingRun
 from apportion.sim.inference.tables import (
     GPU_STATE_COLUMNS,
     SERVED_COLUMNS,

@@ -11,8 +11,7 @@ from apportion.mechanism.offers import OfferScheduler, get_timers
 from apportion.mechanism.offers.racks import machines_of
 from apportion.mechanism.offers.rules import DelayScheduling, NoWait, SkewBased, spelled
 from apportion.sim.about import Parts
-from apportion.sim.leasing.columns import LeaseColumns
-from apportion.sim.leasing.log import TimerLog
+from apportion.sim.leasing.columns import LeaseColumns, TimerLog
 from apportion.sim.network import get_network
 from apportion.sim.network.profile import ModelProfile
 from apportion.sim.tiers.round_plans import RoundPlans

@@ -1,4 +1,4 @@
-"""Network models by name."""
+"""Network models by name, and the interconnects that presets use."""
 
 from __future__ import annotations
 
@@ -11,22 +11,57 @@ from apportion.checks import mapping
 from apportion.cluster import Cluster
 from apportion.errors import InputError, unknown_name, written
 from apportion.registry import Registry
-from apportion.sim.network.analytic import AnalyticNetwork
+from apportion.sim.network.analytic import AnalyticNetwork, StaticNetwork
 from apportion.sim.network.cassini import CassiniNetwork
 from apportion.sim.network.contention import ContentionNetwork
+from apportion.sim.network.interconnect import Dimension, Interconnect
 from apportion.sim.network.model import MemoizedNetwork, NetworkModel, NoNetwork
 from apportion.sim.network.models import model_profiles, scaled_profiles
 from apportion.sim.network.phase_network import PhaseNetwork
-from apportion.sim.network.presets import PHYSICAL, TABLE1_INTERCONNECT
 from apportion.sim.network.profile import ModelProfile
-from apportion.sim.network.static import StaticNetwork
 from apportion.sim.network.table1 import Table1Network
 from apportion.sim.network.table_iii import table_iii_profiles
 
 if TYPE_CHECKING:
     from apportion.sim.network.topology import Topology
 
-__all__ = ["BY_SHAPE", "NETWORKS", "get_network", "on_topology"]
+__all__ = ["BY_SHAPE", "NETWORKS", "PHYSICAL", "TABLE1_INTERCONNECT", "get_network", "on_topology"]
+
+_GIBIBYTE = 2.0**30  # what ASTRA-sim counts as a gigabyte
+
+TABLE1_INTERCONNECT = Interconnect(
+    machine=(
+        Dimension("machine", "fully_connected", 600 * _GIBIBYTE, 0.0, size=4, links_per_unit=1),
+        Dimension("machine", "ring", 600 * _GIBIBYTE, 500e-9, links_per_unit=1),
+    ),
+    rack=Dimension("rack", "ring", 200 * _GIBIBYTE, 5e-6, links_per_unit=1),
+    network=Dimension("network", "switch", 400 * _GIBIBYTE, 50e-6, links_per_unit=1),
+    pipelined=True,
+)
+"""Figures that Dally's authors gave to ASTRA-sim: GPUs in fours, two fours to a machine.
+
+Their simulator gives every dimension as many links as it has units.
+"""
+
+_NVSWITCH_BYTES_PER_S = 450e9
+_INFINIBAND_BYTES_PER_S = 50e9
+_ETHERNET_BYTES_PER_S = 100e9
+
+PHYSICAL = Interconnect(
+    machine=(Dimension("machine", "switch", _NVSWITCH_BYTES_PER_S, 0.25e-6),),
+    rack=Dimension("rack", "switch", _INFINIBAND_BYTES_PER_S, 2.5e-6),
+    # Traffic between racks leaves through the GPU's own InfiniBand port, which limits it.
+    network=Dimension(
+        "network", "switch", min(_INFINIBAND_BYTES_PER_S, _ETHERNET_BYTES_PER_S), 10e-6
+    ),
+)
+"""Data-sheet bandwidths of the hardware that Dally's paper names, per GPU and direction.
+
+NVSwitch 450 GB/s; Quantum-2 InfiniBand 400 Gb/s between the machines of a rack; Spectrum-4
+Ethernet 800 Gb/s between racks. End to end, over two hops, latencies are 0.5, 5 and 20 us. They
+are assumptions: the paper states none.
+"""
+
 
 _TABLE1_UPDATE_DELAYS = {"ResNet50": 0.12}
 """Fixed delays in the authors' workload file, over compute time; no other model has any."""

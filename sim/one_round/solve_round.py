@@ -11,17 +11,16 @@ from apportion.mechanism.scheduler import NOBODY, Event
 from apportion.mechanisms.past import TakesOver
 from apportion.sim.about import AboutRun
 from apportion.sim.deciders import get_decider
-from apportion.sim.one_round.answers import allocation_of, plan_of, racks_of
 from apportion.sim.one_round.carried_out import (
     check_pinned,
     mechanism_of,
     shares_of,
     workload_of,
 )
-from apportion.sim.one_round.decision import RoundDecision
+from apportion.sim.one_round.decision import RoundDecision, allocation_of, plan_of, racks_of
 from apportion.sim.one_round.state import RoundState
 from apportion.sim.own_mechanism import watched
-from apportion.sim.solves.asked import Solves
+from apportion.sim.solves.standing import Solves
 from apportion.tensor import ThroughputTensor
 from apportion.threads import one_thread
 

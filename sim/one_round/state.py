@@ -11,8 +11,8 @@ import pandas as pd
 from apportion.cluster import TIERS
 from apportion.errors import InputError
 from apportion.mechanisms.past import Past
-from apportion.sim.one_round.available import Available
 from apportion.sim.one_round.fitting import (
+    Available,
     check_fits,
     check_gang,
     check_time,

@@ -12,7 +12,7 @@ from apportion.errors import InputError, unknown_name, written
 from apportion.mechanism.time_shifts import AffinityGraph, CommunicationProfile, score_of
 from apportion.mechanism.time_shifts.compatibility import capacity_of
 from apportion.policies import solve_instance
-from apportion.policies.whole.rotation_problem import rotation_problem
+from apportion.policies.whole.rotations import rotation_problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

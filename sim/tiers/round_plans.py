@@ -15,7 +15,7 @@ from apportion.policies import solve_instance
 from apportion.policies.placements.round_places import RoundPlaces, Taken
 from apportion.policies.stated_resources import stated_resources, states_constraints
 from apportion.resumable import Resumable
-from apportion.sim.solves.asked import Answer, Solves
+from apportion.sim.solves.standing import Answer, Solves
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from apportion.sim.beliefs import Believed
     from apportion.sim.network import NetworkModel
     from apportion.sim.resolve import Pose
-    from apportion.sim.solves.asked import Solves
+    from apportion.sim.solves.standing import Solves
     from apportion.sim.workload import Workload
 
     Floats = NDArray[np.float64]

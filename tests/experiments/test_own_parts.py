@@ -13,7 +13,7 @@ import pytest
 
 import apportion as ap
 from apportion.errors import InputError
-from apportion.experiments.machine.own_parts import OwnParts
+from apportion.experiments.machine.shipping import OwnParts
 from apportion.mechanisms import MECHANISMS
 from apportion.registry import Registry
 from apportion.sim.network.registry import NETWORKS

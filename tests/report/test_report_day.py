@@ -11,8 +11,7 @@ import pytest
 
 import apportion as ap
 from apportion.report import PLOT_KINDS, day_figure, kinds_of, plot
-from apportion.report.day_plots import STATE_COLOURS
-from apportion.report.gpu_raster import loans_begun, spent
+from apportion.report.day_plots import STATE_COLOURS, loans_begun, spent
 from apportion.report.style import inline_svg
 from apportion.sim.inference import DiurnalRate, generate_requests
 

@@ -8,7 +8,7 @@ import pytest
 
 from apportion.errors import InputError
 from apportion.sim import generate_workload, simulate
-from apportion.sim.batsim import batsim_jobs
+from apportion.sim.schedule_files import batsim_jobs
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from apportion.checks import choice, number
 from apportion.checks import seconds as check_seconds
 from apportion.errors import InputError
-from apportion.mechanisms.restart_stages import stages_by_type
 from apportion.mechanisms.settings import LOST, SHORTEST_S, MechanismSettings, about, check_by_type
+from apportion.mechanisms.start_costs import stages_by_type
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

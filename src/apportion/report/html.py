@@ -1,11 +1,13 @@
-"""The report: one HTML file with tables and plots inside, which loads nothing from anywhere."""
+"""The report: one HTML file with tables and plots inside, which loads nothing from anywhere.
+
+Its style sheet, for screens and paper, is inline.
+"""
 
 from __future__ import annotations
 
 from html import escape
 from typing import TYPE_CHECKING
 
-from apportion.report.page_style import CSS
 from apportion.report.sections import sections_of
 
 if TYPE_CHECKING:
@@ -13,7 +15,64 @@ if TYPE_CHECKING:
 
     from apportion.experiments import Comparison
 
-__all__ = ["report_page"]
+__all__ = ["CSS", "report_page"]
+
+CSS = """
+:root { color-scheme: light; }
+body { margin: 0; background: #f6f7f9; color: #1d2430;
+  font: 15px/1.5 system-ui, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
+main { max-width: 1240px; margin: 0 auto; padding: 24px; }
+h1 { font-size: 26px; margin: 0; }
+h2 { font-size: 18px; margin: 0 0 12px; }
+h3 { font-size: 15px; margin: 0 0 6px; }
+header p { margin: 4px 0 20px; color: #556; }
+section { background: #fff; border: 1px solid #e2e5ea; border-radius: 8px; padding: 18px 20px;
+  margin: 0 0 18px; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; }
+th, td { padding: 5px 10px; border-bottom: 1px solid #eceef2; text-align: right;
+  white-space: nowrap; }
+th:first-child, td:first-child { text-align: left; }
+thead th { border-bottom: 2px solid #c9ced8; vertical-align: bottom; }
+small { font-weight: normal; color: #667; }
+table.summary { width: 100%; font-variant-numeric: tabular-nums; }
+td.best { font-weight: 700; color: #00543c; background: #e7f5ef; }
+td.near { color: #00543c; }
+dl.pairs { display: grid; grid-template-columns: repeat(auto-fill, minmax(330px, 1fr));
+  gap: 0 32px; margin: 0 0 14px; }
+dl.pairs div { display: flex; justify-content: space-between; gap: 12px; padding: 4px 0;
+  border-bottom: 1px solid #eceef2; }
+dt { color: #445; }
+dd { margin: 0; font-weight: 600; text-align: right; flex: 0 0 auto; max-width: 70%;
+  overflow-wrap: anywhere; }
+.legend, .notes { color: #556; font-size: 13px; margin: 10px 0 0; }
+.notes { padding-left: 18px; }
+.plots { display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 18px; }
+@media (max-width: 900px) { .plots { grid-template-columns: minmax(0, 1fr); } }
+figure { margin: 0; min-width: 0; }
+figure.scale_factors, figure.received_time, figure.tiers, figure.timeline, figure.shared_link,
+figure.affinity_graph, figure.day { grid-column: 1 / -1; }
+figure svg { width: 100%; height: auto; }
+pre { background: #f1f3f6; padding: 12px; border-radius: 6px; white-space: pre-wrap;
+  overflow-wrap: anywhere; }
+code { font-size: 13px; overflow-wrap: anywhere; }
+.failed { color: #9c1c1c; font-size: 13px; margin: 6px 0 0; }
+@page { margin: 12mm; }
+@media print {
+  body { background: none; font-size: 9.5pt; print-color-adjust: exact; }
+  main { max-width: none; padding: 0; }
+  section { border: 0; border-radius: 0; padding: 0; }
+  h2, h3, thead { break-after: avoid; }
+  tr, figure, dl.pairs div { break-inside: avoid; }
+  .wide { overflow: visible; }
+  table.summary { font-size: 7pt; }
+  table.summary th, table.summary td { padding: 3px 4px; white-space: normal; }
+  table.summary td + td { white-space: nowrap; }
+  table.summary td:first-child { overflow-wrap: anywhere; }
+  .plots { grid-template-columns: repeat(2, minmax(0, 1fr)); }
+  dl.pairs { grid-template-columns: repeat(2, minmax(0, 1fr)); }
+}
+""".strip()
 
 
 def report_page(comparison: Comparison, sections: Iterable[str] | None = None) -> str:

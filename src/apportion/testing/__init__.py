@@ -21,11 +21,10 @@ from __future__ import annotations
 
 from apportion.annotations import open_doors
 from apportion.testing.drawn import drawn
-from apportion.testing.mechanism import check_mechanism
 from apportion.testing.network import check_network
 from apportion.testing.policy import check_policy
 from apportion.testing.schedule import check_schedule
-from apportion.testing.scheduler import check_scheduler
+from apportion.testing.scheduler import check_mechanism, check_scheduler
 
 __all__ = [
     "check_mechanism",

@@ -1,11 +1,15 @@
-"""`check_scheduler`: what whoever decides keeps, by any mechanism and beside any other part."""
+"""`check_scheduler` and `check_mechanism`: what is kept whoever decides, beside any other part."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+
 from apportion.checks import seed as check_seed
+from apportion.mechanism.queue import QueueScheduler
 from apportion.sim.deciders import get_decider, manner_of
 from apportion.sim.network.registry import NETWORKS
 from apportion.sim.settings import ELASTIC, mechanism_for
@@ -25,15 +29,17 @@ from apportion.testing.same_runs import (
 from apportion.testing.schedule import check_held, check_schedule
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
+    from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.own import Decides
+    from apportion.mechanisms import Mechanism
     from apportion.sim.deciders import AnyDecider
     from apportion.sim.run import Run
     from apportion.sim.workload import Workload
     from apportion.testing.drawn import On
 
-__all__ = ["check_scheduler", "kind_for"]
+__all__ = ["check_mechanism", "check_scheduler", "kind_for"]
 
 _KINDS = {"leases": "racks", "iterations": "sending", "configurations": "elastic"}
 """What is drawn, by mechanism; jobs on several types for all others."""
@@ -193,3 +199,57 @@ def _is_the_same(case: RunCase, run: Run, kind: str, *, n_jobs: int) -> None:
         same.append(same_in_two_workers)
     for check in same:
         check(case, run)
+
+
+@dataclass(frozen=True)
+class FirstInQueue(QueueScheduler):
+    """First come, first served, on the fastest type that is free."""
+
+    name = "first_in_queue"
+
+    def queue(self, jobs: JobTable, now_s: float) -> Iterator[tuple[int, Iterable[int]]]:
+        """Go through the jobs in the order of their arrival."""
+        for job in jobs.active.tolist():
+            yield job, np.argsort(-jobs.speed[job], kind="stable")
+
+
+_DECIDE: dict[str, tuple[Any, ...]] = {
+    "queue": (FirstInQueue(),),
+    "leases": ("max_min_fairness", "dally_no_wait"),
+    "iterations": ("ada_srsf",),
+    "configurations": ("afs", "sia"),
+}
+"""Who decides, by mechanism."""
+
+
+def check_mechanism(
+    mechanism: Mechanism | str,
+    *,
+    schedulers: Iterable[str | AnyDecider | Decides] | None = None,
+    seed: int = 0,
+    n_jobs: int = 2,
+    on: On | None = None,
+) -> None:
+    """Check that `check_scheduler` holds of who is carried out by a mechanism.
+
+    Parameters
+    ----------
+    mechanism
+        The mechanism, or its name.
+    schedulers
+        Who decides, of whom the contract holds by other mechanisms; by default policies, and for
+        the mechanisms of the package who works by them.
+    seed, n_jobs, on
+        As for `check_scheduler`.
+
+    Raises
+    ------
+    AssertionError
+        For the first property that does not hold, as `check_scheduler`.
+    """
+    chosen: Any = mechanism_for([], mechanism, {})
+    usual = ("sia",) if chosen.elastic else ("isolated", "max_min_fairness")
+    decide = _DECIDE.get(chosen.name, usual) if schedulers is None else tuple(schedulers)
+    for place, each in enumerate(decide):
+        given: dict[str, Any] = {"mechanism": mechanism, "n_jobs": 1 if place else n_jobs}
+        check_scheduler(each, seed=seed, on=on, **given)

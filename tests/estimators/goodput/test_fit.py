@@ -8,7 +8,7 @@ from tests.estimators.goodput.drawn import drawn_goodput
 
 from apportion import InputError
 from apportion.estimators.goodput import StepObservations, StepTimes, fit_step_times
-from apportion.estimators.goodput.fit_error import error_and_gradient
+from apportion.estimators.goodput.fit import error_and_gradient
 
 
 def observed(

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from apportion import Cluster
-from apportion.mechanism.configurations.joining import Joining
-from apportion.mechanism.configurations.resizing import grow, shrink
+from apportion.mechanism.configurations.resizing import Joining, grow, shrink
 from apportion.mechanism.devices import Devices
 
 

@@ -10,7 +10,7 @@ from tests.seeds import each_seed
 
 import apportion as ap
 from apportion.sim.inference import DiurnalRate, checked_requests, generate_requests
-from apportion.sim.inference.load_bound import least_gpus
+from apportion.sim.inference.fewest import least_gpus
 
 OPTIONS = {"cold_start_s": 2.0, "protect": 0.5}
 

@@ -19,7 +19,7 @@ from apportion.sim.network import (
     model_profiles,
 )
 from apportion.sim.network.models import TABLE1_COMPUTE_SCALE, scaled_profiles
-from apportion.sim.network.presets import TABLE1_INTERCONNECT
+from apportion.sim.network.registry import TABLE1_INTERCONNECT
 
 if TYPE_CHECKING:
     from pathlib import Path

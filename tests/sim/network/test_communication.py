@@ -28,7 +28,7 @@ from apportion.sim.network import (
     profile_of_samples,
     tensor_parallel,
 )
-from apportion.sim.network.presets import PHYSICAL
+from apportion.sim.network.registry import PHYSICAL
 
 
 def test_data_parallel_is_silent_then_sends() -> None:

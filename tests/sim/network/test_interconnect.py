@@ -8,7 +8,7 @@ import pytest
 from apportion.errors import InputError
 from apportion.sim.network import Dimension, Interconnect, Shape, hierarchical
 from apportion.sim.network.interconnect import is_unbalanced
-from apportion.sim.network.presets import TABLE1_INTERCONNECT
+from apportion.sim.network.registry import TABLE1_INTERCONNECT
 
 RING = Dimension("machine", "ring", 1e9)
 FOURS = Dimension("machine", "fully_connected", 1e9, size=4)

@@ -10,7 +10,7 @@ from apportion.cluster import Cluster
 from apportion.policies import NetworkSensitive
 from apportion.sim import Workload, simulate
 from apportion.sim.engine.true_state import TrueState
-from apportion.sim.solves.asked import Answer, Solves
+from apportion.sim.solves.standing import Answer, Solves
 
 
 def workload_of(speeds: dict[str, list[float]], **columns: Any) -> Workload:

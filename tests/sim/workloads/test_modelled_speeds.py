@@ -12,7 +12,7 @@ import pytest
 import apportion as ap
 from apportion.cli import main
 from apportion.cluster import ACCELERATORS
-from apportion.sim.drawn.measured_ratios import MEASURED_RATIOS, measured_ratio, model_of
+from apportion.sim.drawn.modelled_speeds import MEASURED_RATIOS, measured_ratio, model_of
 from apportion.sim.job_types import job_types
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from apportion.experiments.machine.backends import Where, active_backend
 from apportion.experiments.machine.cells import Failure, NotPlainError
-from apportion.experiments.machine.own_parts import OwnParts
 from apportion.experiments.machine.progress import progress_display, wants_display
+from apportion.experiments.machine.shipping import OwnParts
 from apportion.experiments.machine.workers import as_they_finish
 
 if TYPE_CHECKING:
