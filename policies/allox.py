@@ -28,7 +28,10 @@ __all__ = ["AlloX", "first_of_queues", "matching"]
 
 @dataclass(frozen=True)
 class AlloX(FixedShare):
-    """Least average completion time of single-GPU jobs, by bipartite matching.
+    r"""Least average completion time of single-GPU jobs, by bipartite matching.
+
+    .. math:: \min_M \sum_{ikg} k \, d_{ig} M_{ikg}\ \text{such that}\ \sum_{kg} M_{ikg} = 1,\
+        \sum_i M_{ikg} \le 1,\ M \ge 0
 
     The problem::
 

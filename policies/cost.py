@@ -23,7 +23,10 @@ __all__ = ["MinCost", "MinCostWithSLOs"]
 
 @dataclass(frozen=True)
 class MinCost(Policy):
-    """Maximise throughput per dollar: total throughput over total price, a linear fraction.
+    r"""Maximise throughput per dollar: total throughput over total price, a linear fraction.
+
+    .. math:: \max_X \frac{\sum_i \mathrm{thr}_i / \mathrm{fast}_i}{\sum_j c_j \sum_i s_i
+        X_{ij}}
 
     The problem::
 
@@ -50,7 +53,10 @@ class MinCost(Policy):
 
 @dataclass(frozen=True)
 class MinCostWithSLOs(MinCost):
-    """Maximise throughput per dollar while every job with a deadline is fast enough to meet it.
+    r"""Maximise throughput per dollar while every job with a deadline is fast enough to meet it.
+
+    .. math:: \max_X \frac{\sum_i \mathrm{thr}_i / \mathrm{fast}_i}{\sum_j c_j \sum_i s_i
+        X_{ij}}\ \text{such that}\ \mathrm{thr}_i \ge \frac{R_i}{d_i - t_i}
 
     The problem::
 

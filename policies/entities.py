@@ -26,7 +26,10 @@ __all__ = ["Cohort", "FairOverTime"]
 
 @dataclass(frozen=True)
 class FairOverTime(Policy):
-    """Share between entities such that what each has had, and has now, comes out even.
+    r"""Share between entities such that what each has had, and has now, comes out even.
+
+    .. math:: \max_X \sum_e \log \Big( \frac{u_e}{\omega} + \sum_{i \in e} s_i
+        \frac{\mathrm{thr}_i}{\mathrm{fast}_i} \Big)
 
     The problem::
 
@@ -74,7 +77,11 @@ class FairOverTime(Policy):
 
 @dataclass(frozen=True)
 class Cohort(Policy):
-    """Give entities the GPUs of their quotas first, and lend what these leave.
+    r"""Give entities the GPUs of their quotas first, and lend what these leave.
+
+    .. math:: \min_X \sum_e \max(0, \min(q_e, n_e) - h_e),\ \text{then}\ \max_X \sum_i s_i
+        \frac{\mathrm{thr}_i}{\mathrm{fast}_i}\ \text{such that}\ h_e = \sum_{i \in e} s_i
+        \sum_j X_{ij} \le q_e + b_e
 
     There are two objectives, the first of which counts first::
 

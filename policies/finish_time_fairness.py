@@ -17,7 +17,9 @@ __all__ = ["FinishTimeFairness"]
 
 @dataclass(frozen=True)
 class FinishTimeFairness(Policy):
-    """Minimise the largest ratio of completion time here to completion time in isolation.
+    r"""Minimise the largest ratio of completion time here to completion time in isolation.
+
+    .. math:: \min_X \max_i \frac{t_i + R_i / \mathrm{thr}_i}{\tau_i + R_i / \mathrm{iso}_i}
 
     The problem::
 

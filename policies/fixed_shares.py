@@ -89,7 +89,10 @@ def isolated_share(capacity: Floats, scale_factor: Floats, jobs: float | None = 
 
 @dataclass(frozen=True)
 class IsolatedShare(FixedShare):
-    """Give every job a 1/n slice of every type, as if the cluster were split and walled off.
+    r"""Give every job a 1/n slice of every type, as if the cluster were split and walled off.
+
+    .. math:: \max_X \sum_{ij} X_{ij}\ \text{such that}\ X_{ij} \le \frac{W_j / (n s_i)}{\max(1,
+        \sum_k W_k / (n s_i))}
 
     The problem::
 
@@ -132,7 +135,10 @@ class IsolatedShare(FixedShare):
 
 @dataclass(frozen=True)
 class ProportionalShare(FixedShare):
-    """Give every job time in proportion to its weight, on each type in proportion to its GPUs.
+    r"""Give every job time in proportion to its weight, on each type in proportion to its GPUs.
+
+    .. math:: \max_X \sum_{ij} X_{ij}\ \text{such that}\ X_{ij} \le c \, w_i \frac{W_j}{\sum_k
+        W_k}
 
     The problem::
 

@@ -25,7 +25,10 @@ __all__ = ["GandivaPacking"]
 
 @dataclass(frozen=True)
 class GandivaPacking(FixedShare):
-    """Pack jobs in random pairs when the cluster is full; equal shares for all that then stand.
+    r"""Pack jobs in random pairs when the cluster is full; equal shares for all that then stand.
+
+    .. math:: \max_X \sum_{rj} X_{rj}\ \text{such that}\ X_{rj} \le \frac{W_j / (m s_r)}{\max(1,
+        \sum_k W_k / (m s_r))}
 
     The problem::
 

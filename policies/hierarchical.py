@@ -38,7 +38,10 @@ _LEAST = 1e-9
 
 @dataclass(frozen=True)
 class HierarchicalFairness(Policy):
-    """Share between entities by weight, and within each by a policy of its own.
+    r"""Share between entities by weight, and within each by a policy of its own.
+
+    .. math:: \max_X \min_i \frac{\mathrm{thr}_i}{r_i \, \mathrm{eq}_i},\ r_i =
+        \frac{\rho_e}{s_i} \frac{w_i}{\sum_{k \in e} w_k}
 
     The problem::
 

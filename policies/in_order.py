@@ -46,7 +46,10 @@ class OrderedPolicy(Policy):
 
 @dataclass(frozen=True)
 class FIFO(OrderedPolicy):
-    """First in, first out: the earlier a job was submitted, the more it counts.
+    r"""First in, first out: the earlier a job was submitted, the more it counts.
+
+    .. math:: \max_X \sum_i s_i (M + 1 - m_i) \frac{\mathrm{thr}_i}{\mathrm{fast}_i},\ m_i\
+        \text{by arrival}
 
     The problem::
 
@@ -67,7 +70,10 @@ class FIFO(OrderedPolicy):
 
 @dataclass(frozen=True)
 class ShortestJobFirst(OrderedPolicy):
-    """Shortest job first: the less time a job needs on its fastest type, the more it counts.
+    r"""Shortest job first: the less time a job needs on its fastest type, the more it counts.
+
+    .. math:: \max_X \sum_i s_i (M + 1 - m_i) \frac{\mathrm{thr}_i}{\mathrm{fast}_i},\ m_i\
+        \text{by}\ R_i / \mathrm{fast}_i
 
     The problem::
 

@@ -17,7 +17,9 @@ __all__ = ["Makespan"]
 
 @dataclass(frozen=True)
 class Makespan(Policy):
-    """Minimise the time until all jobs are done.
+    r"""Minimise the time until all jobs are done.
+
+    .. math:: \min_X \max_i \frac{R_i}{\mathrm{thr}_i}
 
     The problem::
 

@@ -17,7 +17,9 @@ __all__ = ["MaxMinFairness"]
 
 @dataclass(frozen=True)
 class MaxMinFairness(Policy):
-    """Least attained service: maximise the least weighted, normalised throughput.
+    r"""Least attained service: maximise the least weighted, normalised throughput.
+
+    .. math:: \max_X \min_i \frac{s_i}{w_i} \frac{\mathrm{thr}_i}{\mathrm{eq}_i}
 
     The problem::
 

@@ -28,7 +28,9 @@ _ROUNDING = float(np.finfo(float).eps)
 
 @dataclass(frozen=True)
 class NashWelfare(Policy):
-    """Maximise the weighted product of normalised throughputs: proportional fairness.
+    r"""Maximise the weighted product of normalised throughputs: proportional fairness.
+
+    .. math:: \max_X \sum_i w_i \log \frac{s_i \, \mathrm{thr}_i}{\mathrm{eq}_i}
 
     The problem::
 
@@ -49,7 +51,10 @@ class NashWelfare(Policy):
 
 @dataclass(frozen=True)
 class StrategyProof(FixedShare):
-    """Take from each job what its presence costs the others, so that lying does not pay.
+    r"""Take from each job what its presence costs the others, so that lying does not pay.
+
+    .. math:: \max_X \sum_{ij} X_{ij}\ \text{such that}\ X_{ij} \le r_i N_{ij},\ r_i = \prod_{k
+        \ne i} \Big( \frac{\mathrm{thr}_k}{\mathrm{thr}_k^{-i}} \Big)^{w_k / w_i}
 
     The problem::
 

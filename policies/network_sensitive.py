@@ -21,7 +21,9 @@ _LEAST_PRIORITY = 1e-3
 
 @dataclass(frozen=True)
 class NetworkSensitive(Policy):
-    """Maximise relative throughput, jobs weighted by what the network cost them so far.
+    r"""Maximise relative throughput, jobs weighted by what the network cost them so far.
+
+    .. math:: \max_X \sum_i \frac{\mathrm{thr}_i}{\mathrm{fast}_i \max(P_i, 0.001)}
 
     The problem::
 

@@ -17,7 +17,9 @@ __all__ = ["MaxTotalThroughput"]
 
 @dataclass(frozen=True)
 class MaxTotalThroughput(Policy):
-    """Maximise the sum of all jobs' steps/s (Gavel, section 4.2).
+    r"""Maximise the sum of all jobs' steps/s (Gavel, section 4.2).
+
+    .. math:: \max_X \sum_i \mathrm{thr}_i
 
     The problem::
 

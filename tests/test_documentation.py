@@ -2,18 +2,23 @@ from __future__ import annotations
 
 import ast
 import os
+import pkgutil
 import re
 import subprocess
 import sys
+from inspect import cleandoc
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from tests.in_process import run_script
 
+import apportion as ap
+from apportion.mechanisms import MECHANISMS
 from apportion.names import POLICY_NAMES
-from apportion.policies import policy_table
+from apportion.policies import get_policy, policy_table
 from apportion.registry import Registry
+from apportion.testing import drawn
 from benchmarks.readme import PRINTED, block, compared, python_blocks, with_block
 
 if TYPE_CHECKING:
@@ -158,6 +163,17 @@ def test_the_definitions_name_every_built_in_policy() -> None:
     assert not missing
 
 
+@pytest.mark.parametrize("name", POLICY_NAMES)
+def test_the_definition_of_a_policy_is_the_formula_of_its_docstring(name: str) -> None:
+    text = cleandoc(type(get_policy(name)).__doc__ or "")
+    formula = " ".join(text.split(".. math::")[1].split("\n\n")[0].split())
+    assert formula.count("{") == formula.count("}")
+    assert "|" not in formula  # or a table would end its cell there
+    page = (ROOT / "docs" / "policies.md").read_text(encoding="utf-8")
+    rows = [line for line in page.splitlines() if line.startswith(f"| `{name}` | $`")]
+    assert [row.split("$`")[1].split("`$")[0] for row in rows] == [formula]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8"))
@@ -179,5 +195,35 @@ def test_benchmarks_that_pages_name_are_there() -> None:
 def test_files_that_the_page_on_design_names_are_there() -> None:
     text = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
     named = set(re.findall(r"`(\w+/[\w/]+\.py)`", text))
-    assert len(named) > 30
+    assert len(named) > 5
     assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
+
+
+GLOSSARY = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", re.findall(r"\| `(apportion\.[\w.:]+)` \|$", GLOSSARY, re.M))
+def test_the_words_of_the_glossary_are_those_of_the_code(name: str) -> None:
+    assert pkgutil.resolve_name(name) is not None
+
+
+def test_the_glossary_names_mechanisms_and_the_columns_of_a_run() -> None:
+    words = set(re.findall(r"`(\w+)`", GLOSSARY))
+    built_in = {n for n, each in MECHANISMS.items() if each.__module__.startswith("apportion.")}
+    assert len(built_in) == 6
+    assert words >= built_in
+    run = ap.simulate("fifo", *drawn("types", jobs="few"))
+    own = {"job_type", "entity"}
+    assert set(run.jobs.columns) - {f"{name}_s" for name in run.cluster.gpus} - own <= words
+
+
+OLD_WORDS = re.compile(r"\b(News|Ran|Spells|Roster|hears|lasts_s|steady_s)\b")
+"""What once were names of the contract of schedulers, beside the words that took their place."""
+
+
+def test_a_thing_is_not_called_by_two_words() -> None:
+    folders = ("policies", "mechanism", "estimators", "sim", "src/apportion")
+    files = [file for folder in folders for file in (ROOT / folder).rglob("*.py")]
+    told = {file for file in files if OLD_WORDS.search(file.read_text(encoding="utf-8"))}
+    # `own` says to those who wrote a scheduler then what is called otherwise now.
+    assert {file.relative_to(ROOT).as_posix() for file in told} <= {"mechanism/own.py"}

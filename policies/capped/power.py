@@ -23,7 +23,10 @@ __all__ = ["PowerCapped"]
 
 @dataclass(frozen=True)
 class PowerCapped(MaxMinFairness):
-    """Max-min fairness such that the GPUs that are held never draw more than a cap.
+    r"""Max-min fairness such that the GPUs that are held never draw more than a cap.
+
+    .. math:: \max_X \min_i \frac{s_i}{w_i} \frac{\mathrm{thr}_i}{\mathrm{eq}_i}\ \text{such
+        that}\ \sum_j P_j \sum_i s_i X_{ij} \le C
 
     The problem::
 

@@ -53,7 +53,10 @@ def satisfaction(p: Problem) -> Floats:
 
 @dataclass(frozen=True)
 class DallyRound(Policy):
-    """Serve waiting jobs in the order of their network priority, each as well as can be.
+    r"""Serve waiting jobs in the order of their network priority, each as well as can be.
+
+    .. math:: \operatorname{lex\,max}_X \Big( \sum_o s_{io} X_{io} \Big)_{i\ \text{by
+        priority}},\ X \in \{0, 1\}
 
     The problem, s being how many of its eligible (type, tier) a job likes no better than this one::
 

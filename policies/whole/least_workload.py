@@ -25,7 +25,10 @@ _ONE_JOB: frozenset[Trait] = frozenset({"tells_identical_jobs_apart"})
 
 @dataclass(frozen=True)
 class LeastWorkload(Policy):
-    """Minimise the sum of the ranks of the GPUs that a job gets.
+    r"""Minimise the sum of the ranks of the GPUs that a job gets.
+
+    .. math:: \min_X \sum_g \mathrm{rank}_g X_g\ \text{such that}\ \sum_g X_g = n,\ X \in \{0,
+        1\}
 
     The problem::
 
@@ -73,7 +76,10 @@ class LeastWorkload(Policy):
 
 @dataclass(frozen=True)
 class CappedWorkload(Policy):
-    """Minimise the largest load of the GPUs that a job gets, on at most so many servers.
+    r"""Minimise the largest load of the GPUs that a job gets, on at most so many servers.
+
+    .. math:: \min_X \max_{g: X_g = 1} l_g + \frac{\theta}{n} \sum_g l_g X_g + \alpha [v > 1] +
+        \beta b\ \text{such that}\ \sum_g X_g = n,\ v \le v_{\max},\ X \in \{0, 1\}
 
     The problem::
 

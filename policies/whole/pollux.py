@@ -23,7 +23,11 @@ _LARGEST_TERM = 1e6
 
 @dataclass(frozen=True)
 class Pollux(Policy):
-    """Maximise the power mean of speed-ups over a fair share, which Pollux calls FITNESS.
+    r"""Maximise the power mean of speed-ups over a fair share, which Pollux calls FITNESS.
+
+    .. math:: \max_X \Big( \frac{1}{\sum_i w_i} \sum_i w_i \Big( \frac{S_i + \epsilon}{1 +
+        \epsilon} \Big)^p \Big)^{1/p},\ S_i = \sum_o X_{io} \frac{r_{io}
+        T_{io}}{\mathrm{fair}_i},\ X \in \{0, 1\}
 
     The problem::
 
@@ -70,7 +74,9 @@ class Pollux(Policy):
 
 @dataclass(frozen=True)
 class DeepBoot(Policy):
-    """Maximise the sum of speed-ups over a fair share.
+    r"""Maximise the sum of speed-ups over a fair share.
+
+    .. math:: \max_X \sum_{io} w_i X_{io} \frac{r_{io} T_{io}}{\mathrm{fair}_i},\ X \in \{0, 1\}
 
     The problem::
 

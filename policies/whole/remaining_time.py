@@ -27,7 +27,10 @@ __all__ = ["Lyra", "Optimus"]
 
 @dataclass(frozen=True)
 class Optimus(Policy):
-    """Minimise the remaining time of all jobs.
+    r"""Minimise the remaining time of all jobs.
+
+    .. math:: \min_X \sum_i w_i \Big( \sum_o X_{io} \frac{R_i}{T_{io}} + U (1 - \sum_o X_{io})
+        \Big),\ X \in \{0, 1\}
 
     The problem::
 
@@ -63,7 +66,10 @@ class Optimus(Policy):
 
 @dataclass(frozen=True)
 class Lyra(Policy):
-    """Maximise the seconds that workers beyond the first ones save, every job having those.
+    r"""Maximise the seconds that workers beyond the first ones save, every job having those.
+
+    .. math:: \max_X \sum_{io} w_i X_{io} L_{io} \frac{e_{io}}{s_i + e_{io}}\ \text{such that}\
+        \sum_o X_{io} = 1,\ X \in \{0, 1\}
 
     The problem::
 

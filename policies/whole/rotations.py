@@ -32,7 +32,10 @@ __all__ = ["RotationProblem", "Rotations", "rotation_problem"]
 
 @dataclass(frozen=True)
 class Rotations(Policy):
-    """Minimise the demand above the capacity of links, by shifting the jobs' iterations.
+    r"""Minimise the demand above the capacity of links, by shifting the jobs' iterations.
+
+    .. math:: \min_X \sum_r v_r \max(0, h_r - 1)\ \text{such that}\ \sum_o X_{io} = 1,\ X \in
+        \{0, 1\}
 
     The problem::
 

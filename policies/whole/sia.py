@@ -22,7 +22,10 @@ __all__ = ["Sia"]
 
 @dataclass(frozen=True)
 class Sia(Policy):
-    """Maximise the worth of one option (type, GPUs) for each job, or none.
+    r"""Maximise the worth of one option (type, GPUs) for each job, or none.
+
+    .. math:: \max_X \sum_{io} w_i X_{io} (\lambda - G_{io}^p),\ G_{io} = \frac{r_{io}
+        T_{io}}{\min_o T_{io}},\ X \in \{0, 1\}
 
     The problem::
 

@@ -59,7 +59,7 @@ class Runtime(Resumable, Protocol):
         -------
         end_s : float
             Infinite if nothing would ever happen again.
-        ran : Ran
+        ran : GangProgress
             What has come of it.
         """
         ...
