@@ -19,7 +19,7 @@ import pandas as pd
 from apportion.mechanism.gates import HOLD, START, get_gate
 from apportion.sim.contention import ETHERNET_10G, PlainEngine, SharedCost, in_phases
 from apportion.sim.contention.iteration import Phase
-from apportion.sim.network.table_iii import TABLE_III
+from apportion.sim.network.models.table_iii import TABLE_III
 from benchmarks.experiment import verdict
 from benchmarks.reporting import machine, show, write_csv
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.gates import Flow, Gate, LinksView
     from apportion.sim.contention import Iteration
-    from apportion.sim.network.table_iii import TableIII
+    from apportion.sim.network.models.table_iii import TableIII
 
 PAPER = 675 / 295
 NODES, JOBS = 4, 4

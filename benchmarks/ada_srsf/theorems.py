@@ -19,7 +19,7 @@ import pandas as pd
 
 from apportion.mechanism.gates import START, Flow, get_gate
 from apportion.mechanism.gates.rules import start_cost
-from apportion.sim.network.table_iii import TABLE_III
+from apportion.sim.network.models.table_iii import TABLE_III
 from benchmarks.experiment import judged, verdict
 from benchmarks.reporting import machine, show, write_csv
 

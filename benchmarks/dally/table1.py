@@ -25,7 +25,7 @@ from apportion.sim.network import (
     get_network,
     model_profiles,
 )
-from apportion.sim.network.models import TABLE1_COMPUTE_SCALE, scaled_profiles
+from apportion.sim.network.models.table_i import TABLE1_COMPUTE_SCALE, scaled_profiles
 from apportion.sim.network.registry import TABLE1_INTERCONNECT
 from apportion.sim.network.table1 import REFERENCE_SHAPES
 from benchmarks.experiment import verdict

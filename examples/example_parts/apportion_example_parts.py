@@ -21,8 +21,8 @@ from apportion.mechanism.placements import Strategy
 from apportion.mechanisms.settings import MechanismSettings
 from apportion.mechanisms.settings import about as described
 from apportion.report import Section
-from apportion.sim.contention.models import TrainedModel
 from apportion.sim.network import Exchange, Layer, ModelProfile
+from apportion.sim.network.models.trained import TrainedModel
 from apportion.sim.network.topology.named import leaf_spine
 from apportion.sim.traces.assemble import from_durations
 from apportion.sim.traces.read import TraceFormat

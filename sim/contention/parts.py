@@ -17,11 +17,11 @@ from apportion.sim.about import Parts
 from apportion.sim.contention.all_reduces import AllReduces
 from apportion.sim.contention.fast import FastEngine, why_not_fast
 from apportion.sim.contention.iteration import Iteration, all_reduced, overlapped
-from apportion.sim.contention.models import trained
 from apportion.sim.contention.plain import PlainEngine
 from apportion.sim.contention.record import Timeline
 from apportion.sim.contention.runtime import Iterating, LinkMap
 from apportion.sim.network.link_sharing import SharedCost, checked_law
+from apportion.sim.network.models.trained import trained
 from apportion.sim.record import Columns
 
 if TYPE_CHECKING:
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from apportion.mechanisms import Iterations
     from apportion.sim.about import AboutRun
     from apportion.sim.contention.engine import Engine
-    from apportion.sim.contention.models import TrainedModel
     from apportion.sim.engine import TrueState
     from apportion.sim.network.link_sharing import LinkSharing
+    from apportion.sim.network.models.trained import TrainedModel
     from apportion.sim.workload import Workload
 
 __all__ = ["IterationColumns", "engine_for", "iterations", "iterations_of", "sharing_of"]

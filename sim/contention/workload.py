@@ -10,7 +10,7 @@ import pandas as pd
 
 from apportion.checks import choice, number, seconds
 from apportion.checks import seed as check_seed
-from apportion.sim.network.table_iii import TABLE_III, V100_FLOPS
+from apportion.sim.network.models.table_iii import TABLE_III, V100_FLOPS
 from apportion.sim.workload import Workload
 
 __all__ = ["GANGS", "generate_contended_workload"]

@@ -26,16 +26,28 @@ if TYPE_CHECKING:
         point_to_point,
         ring,
     )
-    from apportion.sim.network.communicating_models import (
+    from apportion.sim.network.contention import ContentionNetwork
+    from apportion.sim.network.interconnect import TOPOLOGIES, Dimension, Interconnect, Span
+    from apportion.sim.network.model import MemoizedNetwork, NetworkModel, NoNetwork
+    from apportion.sim.network.models.astra_workload import read_astra_workload
+    from apportion.sim.network.models.communicating import (
         COMMUNICATING_MODELS,
         PARALLELISMS,
         CommunicatingModel,
         communication_profile,
     )
-    from apportion.sim.network.contention import ContentionNetwork
-    from apportion.sim.network.interconnect import TOPOLOGIES, Dimension, Interconnect, Span
-    from apportion.sim.network.model import MemoizedNetwork, NetworkModel, NoNetwork
-    from apportion.sim.network.models import model_profiles
+    from apportion.sim.network.models.measured_communication import (
+        merged,
+        profile_of_layers,
+        profile_of_samples,
+    )
+    from apportion.sim.network.models.parallelism import (
+        data_parallel,
+        hybrid_parallel,
+        pipeline_parallel,
+        tensor_parallel,
+    )
+    from apportion.sim.network.models.table_i import model_profiles
     from apportion.sim.network.phase_network import PhaseNetwork
     from apportion.sim.network.profile import Exchange, Layer, ModelProfile, exposed_s
     from apportion.sim.network.registry import BY_SHAPE, NETWORKS, get_network, on_topology
@@ -52,18 +64,6 @@ if TYPE_CHECKING:
     )
     from apportion.sim.network.topology.torus import TorusTopology
     from apportion.sim.network.topology.tree import SwitchLevel, TreeTopology
-    from apportion.sim.network.training.astra_workload import read_astra_workload
-    from apportion.sim.network.training.measured_communication import (
-        merged,
-        profile_of_layers,
-        profile_of_samples,
-    )
-    from apportion.sim.network.training.parallelism import (
-        data_parallel,
-        hybrid_parallel,
-        pipeline_parallel,
-        tensor_parallel,
-    )
 
 __all__ = [
     "ALL_REDUCES",

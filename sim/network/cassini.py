@@ -11,7 +11,7 @@ from apportion.errors import InputError, written
 from apportion.mechanism.time_shifts import CommunicationProfile, LinkScores
 from apportion.mechanism.time_shifts.pacing import PACE
 from apportion.names import model_of
-from apportion.sim.network.communicating_models import COMMUNICATING_MODELS, communication_profile
+from apportion.sim.network.models.communicating import COMMUNICATING_MODELS, communication_profile
 from apportion.sim.network.topology import Topology
 from apportion.sim.network.topology.named import get_topology
 from apportion.sim.shifts.joint_plan import JointPlans

@@ -16,11 +16,11 @@ from apportion.sim.network.cassini import CassiniNetwork
 from apportion.sim.network.contention import ContentionNetwork
 from apportion.sim.network.interconnect import Dimension, Interconnect
 from apportion.sim.network.model import MemoizedNetwork, NetworkModel, NoNetwork
-from apportion.sim.network.models import model_profiles, scaled_profiles
+from apportion.sim.network.models.table_i import model_profiles, scaled_profiles
+from apportion.sim.network.models.table_iii import table_iii_profiles
 from apportion.sim.network.phase_network import PhaseNetwork
 from apportion.sim.network.profile import ModelProfile
 from apportion.sim.network.table1 import Table1Network
-from apportion.sim.network.table_iii import table_iii_profiles
 
 if TYPE_CHECKING:
     from apportion.sim.network.topology import Topology

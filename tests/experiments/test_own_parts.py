@@ -114,7 +114,7 @@ own = TraceFormat("a queue", ("at", "ran"), read_queue)
     ),
     "apportion.trained_models": Own(
         """
-from apportion.sim.contention.models import TRAINED
+from apportion.sim.network.models.trained import TRAINED
 from dataclasses import replace
 own = replace(TRAINED["VGG-16"], memory_gb=2.0)
 """,

@@ -12,7 +12,7 @@ import zipfile
 from typing import TYPE_CHECKING, Any
 
 import apportion as ap
-from apportion.sim.network.training.astra_workload import read_astra_workload
+from apportion.sim.network.models.astra_workload import read_astra_workload
 from apportion.sim.traces.oracle import read_oracle, read_pair_oracle, read_throughputs
 
 if TYPE_CHECKING:

@@ -5,13 +5,13 @@ import pytest
 from apportion.errors import InputError
 from apportion.names import model_of
 from apportion.sim.network import model_profiles
-from apportion.sim.network.models import (
+from apportion.sim.network.models.table_i import (
+    ARCHITECTURES,
     COMPUTE_S,
     TABLE1_BYTES,
     TABLE1_COMPUTE_SCALE,
     scaled_profiles,
 )
-from apportion.sim.network.training.architectures import ARCHITECTURES
 
 # Published totals: torchvision's model metadata; BERT-large from its configuration, without heads.
 PARAMETERS = {

@@ -22,9 +22,9 @@ from apportion.mechanism.time_shifts import LinkScores, random_score, score_of
 from apportion.sim.engine import Speeds
 from apportion.sim.network import PhaseNetwork, communication_profile, get_network, get_topology
 from apportion.sim.network.cassini import CassiniNetwork, GangLinks
+from apportion.sim.network.models.table_iii import table_iii_profiles
 from apportion.sim.network.pace import pace_of
 from apportion.sim.network.shapes import shape_of_placement
-from apportion.sim.network.table_iii import table_iii_profiles
 from apportion.sim.phases.speeds import CompatibleSpeeds
 
 if TYPE_CHECKING:

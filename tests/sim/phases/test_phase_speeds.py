@@ -18,8 +18,8 @@ from apportion.sim.engine import Speeds
 from apportion.sim.engine.snapshot import Snapshots
 from apportion.sim.network import PhaseNetwork, get_network
 from apportion.sim.network.cassini import CassiniNetwork
+from apportion.sim.network.models.table_iii import table_iii_profiles
 from apportion.sim.network.own_speeds import speeds_on
-from apportion.sim.network.table_iii import table_iii_profiles
 from apportion.sim.phases import PhaseJob, run_phases
 from apportion.sim.phases.steady import SteadyIterations
 from apportion.sim.shifts.epochs import Epochs

@@ -8,9 +8,9 @@ from apportion.checks import number
 from apportion.errors import InputError
 from apportion.names import model_of
 from apportion.registry import Registry
-from apportion.sim.network.models import model_profiles
+from apportion.sim.network.models.table_i import model_profiles
+from apportion.sim.network.models.table_iii import TABLE_III, table_iii_profiles
 from apportion.sim.network.profile import ModelProfile
-from apportion.sim.network.table_iii import TABLE_III, table_iii_profiles
 
 __all__ = ["TRAINED", "TrainedModel", "trained"]
 

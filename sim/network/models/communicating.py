@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from apportion.checks import choice, number, seconds, whole
 from apportion.errors import InputError
-from apportion.sim.network.training.parallelism import (
+from apportion.sim.network.models.parallelism import (
     data_parallel,
     hybrid_parallel,
     pipeline_parallel,

@@ -1,0 +1,1 @@
+"""Models that are trained: layers, passes, memory, and what they send, by name or as files say."""

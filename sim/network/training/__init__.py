@@ -1,1 +1,0 @@
-"""What models send as they train: by architecture, parallelism, measurement, or as files say it."""
