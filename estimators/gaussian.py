@@ -22,6 +22,7 @@ _WORTH = 12.0
 _CLOSENESS = (0.02, 0.05, 0.1, 0.2, 0.4)
 _FEWEST_ROWS = 3
 _LEAST_VARIANCE = 1e-9
+"""Part of the total: without noise at all the covariance of repeated measurements is singular."""
 
 
 class _Conditional(NamedTuple):

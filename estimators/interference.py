@@ -34,6 +34,7 @@ _METRICS = ("cosine", "euclidean")
 _SOURCES = ("completed", "nearest")
 _AXES = ("job", "job", "accelerator")
 _ROUNDING = 1e-9
+"""A column of equal small numbers keeps the direction of rows that are all zeros."""
 _LEAST = 1e-6
 """Normalised throughput of a pair that can share, at the least."""
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["complete_pairs", "complete_rows", "weighed"]
 
 _ROUNDING = 1e-9
+"""Below 0 by less, what an imputer returns is 0."""
 
 
 def complete_rows(known: Floats, references: int, imputer: Imputer) -> Floats:

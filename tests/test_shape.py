@@ -129,6 +129,21 @@ def test_what_users_bring_is_asked_and_not_sorted_by_class() -> None:
     assert {module: count for module, count in told.items() if count} == DOORS
 
 
+def test_tolerances_have_their_reasons() -> None:
+    """A reader asks of 1e-9 why it is that: a comment or a text beside it says so."""
+    bare = []
+    for module, (file, read) in modules().items():
+        lines = file.read_text(encoding="utf-8").splitlines()
+        for node, after in zip(read.body, [*read.body[1:], None], strict=True):
+            if isinstance(node, ast.Assign) and len(ast.unparse(node.value)) < 40:
+                values = [n.value for n in ast.walk(node.value) if isinstance(n, ast.Constant)]
+                if any(isinstance(each, float) and 0 < each <= 1e-3 for each in values):
+                    beside = "".join(lines[node.lineno - 2 : node.end_lineno])
+                    told = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
+                    bare += [] if told or "#" in beside else [f"{module}:{node.lineno}"]
+    assert not bare
+
+
 SLOW = {"round", "interval of leases", "elastic decision"}
 
 

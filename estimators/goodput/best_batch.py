@@ -28,6 +28,7 @@ SEARCHES = ("exact", "sampled")
 
 _SAMPLES = 50
 _ROUNDING = 1e-8
+"""Samples: a batch that fits but for rounding takes no further accumulation step."""
 _BETTER = 1.0 + 1e-12
 """A larger batch must be better by more than the last digits of a float."""
 

@@ -27,9 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["StepTimeFit", "bootstrapped", "error_and_gradient", "fit_step_times"]
 
-_OVERLAP_WEIGHT = 1e-3
-_SLOPE_WEIGHT = 1e-2
-_NO_SYNCHRONISATION_S = 1e-8
+_OVERLAP_WEIGHT, _SLOPE_WEIGHT, _NO_SYNCHRONISATION_S = 1e-3, 1e-2, 1e-8
+"""What keeps parameters plain, and seconds where nobody synchronises, as in the released code."""
 _EXACT = 1e-12
 """Root mean squares below this are 0: their gradient is that of noise."""
 
@@ -101,9 +100,11 @@ def _prior(values: Floats) -> tuple[float, Floats]:
 NAMES = ("alpha_c", "beta_c", "alpha_n", "beta_n", "alpha_r", "beta_r", "gamma")
 
 _LEAST = 1e-8
+"""Lower bound of constants and slopes, as released: logarithms are taken of their sums."""
 _START = (0.1, 0.01, 0.1, 0.01, 0.1, 0.01, 1.001)
 _NODES_OVER_NODE = 1.1
 _BETTER = 1e-9
+"""The second start is taken only where it is better by more than rounding."""
 
 
 class StepTimeFit(NamedTuple):

@@ -22,6 +22,7 @@ _WORTH = (12.0, 24.0, 48.0, 96.0)
 
 _MOST_ITERATIONS = 30
 _TOLERANCE = 1e-6
+"""Likelihoods and covariances that move by less have come to rest."""
 
 
 def most_likely_covariance(

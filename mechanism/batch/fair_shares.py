@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 __all__ = ["QueueDemand", "fair_shares"]
 
 _ROUNDING = 1e-9
+"""GPUs: shares are divided again and again, and 2.9999999999 of them are 3."""
 
 
 class QueueDemand(NamedTuple):

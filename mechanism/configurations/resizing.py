@@ -89,6 +89,7 @@ def _by_machine(held: list[int], machine_of: list[int]) -> dict[int, list[int]]:
 
 
 _ROUNDING = 1e-12
+"""Part of the time by which workers may seem late that are ready right now."""
 
 
 class Joining(Resumable):

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["InConfigurations"]
 
 _ROUNDING = 1e-12
+"""Part of the time by which an edge of an interval may be missed: multiples of it are rounded."""
 
 
 class InConfigurations(Resumable):

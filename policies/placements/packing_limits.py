@@ -29,6 +29,7 @@ _MOST_SIZES = 9
 _MOST_PATTERNS = 4000
 """With more sizes or patterns than these the vertices take longer than a second or two."""
 _SAME = 1e-9
+"""Vertices are solutions of small linear systems: weights closer than this are one."""
 
 
 class PackingLimits(NamedTuple):

@@ -46,6 +46,7 @@ _SIMPLEX_ROWS = 2500
 """Above this many rows the simplex method loses to the interior point (measured); a row of one
 entry is a bound, which costs nothing."""
 _TOLERANCE = 1e-9
+"""Scaled programs have numbers about 1, and gaps of 1e-6 are to be met with digits to spare."""
 SIMPLEX = {
     "threads": 1,
     "solver": "simplex",

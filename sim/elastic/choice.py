@@ -82,6 +82,7 @@ class StarvationWatch:
 
 
 _GAP = 1e-6
+"""Relative: far below what goodputs are known to, and decisions are made each minute."""
 
 
 class PolicyChoice(Resumable):

@@ -46,6 +46,7 @@ LENDING_COLUMNS = {
 """Columns of the table of `lending_value`."""
 
 _GAP = 1e-9
+"""Relative: differences of two optima are told, which have fewer digits than these."""
 _SECONDS_PER_HOUR = 3600.0
 
 

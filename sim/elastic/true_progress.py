@@ -25,6 +25,7 @@ __all__ = ["Step", "TrueProgress", "epoch_of"]
 logger = logging.getLogger(__name__)
 
 _ROUNDING = 1e-9
+"""Part of all the progress by which the end of an epoch may be missed and has come."""
 
 
 class Step(NamedTuple):

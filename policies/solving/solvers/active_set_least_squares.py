@@ -34,6 +34,7 @@ _DENSE = 120
 """Columns above which matrices are sparse."""
 _ROUNDS = 30
 _ACCEPTED = 1e-10
+"""What was let go comes back only if missed by more: constraints that repeat others are rounded."""
 _REGULAR = 1e-11
 """Keeps the system regular where constraints repeat each other; refinement takes it out again."""
 

@@ -38,6 +38,7 @@ _NEVER, _REGULAR = 1e30, 1e-12
 """Ratio of slack to dual value where a constraint does not hold; and where it does, relative to the
 system, which it keeps regular if constraints repeat each other. Refinement takes it out again."""
 _REFINEMENTS, _ROUNDING = 4, 4e-15
+"""Refinement stops where residuals are those of rounding, some 20 units of the last place."""
 _ZERO, _PRICED = 1e-12, 1e-10
 """Slack that is none; dual value that is none, relative to what it is made of."""
 _OF_JOB = 1e-3

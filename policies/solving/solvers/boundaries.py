@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Surface", "apex", "block", "ranges", "surface", "triangle"]
 
 _LEAST = 1e-150
+"""Sides are at least this: their products and quotients, squared, are still numbers."""
 
 
 class Surface(NamedTuple):

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["interior_point"]
 
 _TOLERANCE = 1e-9
+"""As for HiGHS; what Clarabel reaches beyond it, later steps are spared."""
 _LARGE = 3000
 
 

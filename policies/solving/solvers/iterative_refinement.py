@@ -41,6 +41,7 @@ _ROUNDS = 3
 _MOST_COLUMNS = 20_000
 """Columns up to which it costs little beside an interior point to go from that to a corner."""
 _TOLERANCE = 1e-8
+"""Of one solve: each round takes the error of the one before and solves for it, scaled up."""
 _OPTIONS = {
     "threads": 1,
     "solver": "simplex",

@@ -23,6 +23,7 @@ __all__ = ["check_decision", "check_pins"]
 _ROUNDING = 1e-9
 """Part of a capacity that sums of amounts may miss it by; whole amounts miss it by nothing."""
 _MISSED = 1e-6
+"""Beyond what HiGHS may miss an integer by (1e-8): only mistakes are found, no rounding."""
 
 
 def check_pins(instance: Instance, jobs: Sequence[Any] | None = None) -> None:

@@ -49,9 +49,11 @@ ROWS_FOR_ARROW, _MERGED_ROWS_FOR_ARROW = 400, 64
 Merged rows change with the level, so that the simplex would have to be set up anew for each.
 """
 _MET = 1e-10
+"""A level is reached where less than this part is missing: far below what is certified."""
 _ROUNDING = 1e-10
 """Worth of a resource, relative to the objective, that an interior point leaves for none."""
 _STILL = 1e-14
+"""A level that moves by less moves by rounding only, and the next step would repeat this one."""
 _MOST_LEVELS = 60
 
 

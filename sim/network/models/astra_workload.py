@@ -30,6 +30,7 @@ _COLLECTIVES: Mapping[str, str] = MappingProxyType(
 _COLUMNS = 12
 _PARTS = ("forward pass", "input gradient", "weight gradient")
 _NANOSECOND = 1e-9
+"""A cycle of ASTRA-sim, by default."""
 
 
 def read_astra_workload(path: str | Path, *, cycle_s: float = _NANOSECOND) -> ModelProfile:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["best_overhead", "check_lone_gangs", "check_lone_jobs", "works_on_racks"]
 
 _ACCURATE = 1e-6
+"""A network of one's own may divide the other way round; what is wrong is wrong by more."""
 _MODELS = ("MobileNetV3", "VGG11")  # one that hardly communicates between racks, one that does
 _RACKS = (  # 16 GPUs each
     Cluster.of_racks(1, machines_per_rack=4, gpus_per_machine=4),

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["plan_sweep"]
 
 _LEAST_LOAD, _MOST_LOAD = 1e-6, 1e6
+"""Beyond these, times of arrival lose their digits beside durations."""
 
 logger = logging.getLogger(__name__)
 
