@@ -10,7 +10,7 @@ next call, which sees the jobs that have come.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from apportion.errors import InputError, SolveError, written
 from apportion.resumable import Resumable
@@ -19,10 +19,16 @@ from apportion.sim.network.link_sharing import FairSharing, SharedCost
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from apportion.sim.contention.iteration import Iteration
     from apportion.sim.network.link_sharing import LinkSharing
 
-__all__ = ["INSTANT_S", "IN_VAIN", "Engine", "Turn", "check_links", "instant_s", "standstill"]
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
+
+__all__ = ["INSTANT_S", "IN_VAIN", "Engine", "SoFar", "Turn", "check_links", "instant_s", "standstill"]
 
 INSTANT_S = 1e-9
 """Events that are less apart are one instant: ties of sums of seconds must not hang on rounding."""
@@ -38,6 +44,24 @@ of equal ones the lower job. Whole numbers, so that no turn hangs on rounding.""
 def instant_s(now_s: float) -> float:
     """Return how far ahead events are still of this instant."""
     return max(INSTANT_S, now_s * 2.0**-47)
+
+
+class SoFar(NamedTuple):
+    """What jobs have done on the GPUs that they have.
+
+    Attributes
+    ----------
+    left
+        Iterations that are not over, shape (jobs,), as the others.
+    computed_s
+        GPU-seconds of the tasks that are over.
+    sent
+        Bytes that had moved when the rates of the jobs were last looked at.
+    """
+
+    left: Ints | Floats
+    computed_s: Floats
+    sent: Floats
 
 
 class Engine(Resumable, Protocol):
@@ -94,16 +118,8 @@ class Engine(Resumable, Protocol):
         """
         ...
 
-    def left(self, job: int) -> int:
-        """Return the iterations that are not over."""
-        ...
-
-    def computed_s(self, job: int) -> float:
-        """Return the GPU-seconds of the tasks that are over."""
-        ...
-
-    def sent(self, job: int) -> float:
-        """Return the bytes that have moved, by rates and times."""
+    def so_far(self, jobs: Ints) -> SoFar:
+        """Return what jobs have done since they were put on their GPUs, shape (jobs,)."""
         ...
 
 

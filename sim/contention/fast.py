@@ -10,7 +10,7 @@ import numpy as np
 from apportion.errors import InputError, written
 from apportion.mechanism.gates import AdaDual, AtMost, KWay, TimeShift, WhatIf
 from apportion.sim.contention import arrays, gate_kernel, kernel, kernel_jobs
-from apportion.sim.contention.engine import check_links, standstill
+from apportion.sim.contention.engine import SoFar, check_links, standstill
 from apportion.sim.contention.fast_state import FastState
 from apportion.sim.contention.jit import compiled
 from apportion.sim.network.link_sharing import FairSharing, SharedCost
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from apportion.sim.contention.engine import Turn
     from apportion.sim.contention.iteration import Iteration
     from apportion.sim.network.link_sharing import LinkSharing
+
+    Ints = NDArray[np.intp]
 
 __all__ = ["FastEngine", "why_not_fast"]
 
@@ -179,17 +181,10 @@ class FastEngine(FastState):
         when_s = state.jobs.done_s[jobs]
         return float(end_s), list(zip(jobs.tolist(), when_s.tolist(), strict=True))
 
-    def left(self, job: int) -> int:
-        """Return the iterations that are not over."""
-        return int(self._state.jobs[job].left)
-
-    def computed_s(self, job: int) -> float:
-        """Return the GPU-seconds of the tasks that are over."""
-        return float(self._state.jobs[job].computed_s)
-
-    def sent(self, job: int) -> float:
-        """Return the bytes that had moved when its rate was last looked at."""
-        return float(self._state.jobs[job].moved)
+    def so_far(self, jobs: Ints) -> SoFar:
+        """Return what jobs have done, see `apportion.sim.contention.Engine`."""
+        of = self._state.jobs
+        return SoFar(of["left"][jobs], of["computed_s"][jobs], of["moved"][jobs])
 
     def _turns_of(self, job: int) -> tuple[float, float]:
         if isinstance(self._gate, TimeShift) and job in self._gate.shifts:

@@ -11,7 +11,9 @@ import math
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
-from apportion.sim.contention.engine import check_links, instant_s
+import numpy as np
+
+from apportion.sim.contention.engine import SoFar, check_links, instant_s
 from apportion.sim.contention.plain_links import Transfers
 from apportion.sim.contention.plain_parts import ASK, FIRST_BYTE, READY, TASKS, OnGPUs, Transfer
 from apportion.sim.contention.plain_state import PlainState
@@ -19,11 +21,15 @@ from apportion.sim.contention.plain_state import PlainState
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from apportion.mechanism.gates import Gate
     from apportion.sim.contention.engine import Turn
     from apportion.sim.contention.iteration import Iteration
     from apportion.sim.contention.record import Timeline
     from apportion.sim.network.link_sharing import LinkSharing
+
+    Ints = NDArray[np.intp]
 
 __all__ = ["PlainEngine"]
 
@@ -96,17 +102,14 @@ class PlainEngine(PlainState):
         if gone.transfer is not None:
             self._transfers.drop(gone.transfer)
 
-    def left(self, job: int) -> int:
-        """Return the iterations that are not over."""
-        return self._jobs[job].left
-
-    def computed_s(self, job: int) -> float:
-        """Return the GPU-seconds of the tasks that are over."""
-        return self._jobs[job].computed_s
-
-    def sent(self, job: int) -> float:
-        """Return the bytes that had moved when its rate was last looked at."""
-        return self._jobs[job].moved
+    def so_far(self, jobs: Ints) -> SoFar:
+        """Return what jobs have done, see `Engine`."""
+        there = [*map(self._jobs.__getitem__, jobs.tolist())]
+        return SoFar(
+            np.array([job.left for job in there], dtype=float),
+            np.array([job.computed_s for job in there], dtype=float),
+            np.array([job.moved for job in there], dtype=float),
+        )
 
     # ---------------------------------------------------------------- time goes by
 

@@ -14,7 +14,7 @@ from apportion.resumable import Resumable
 from apportion.sim.contention.engine import instant_s
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from numpy.typing import NDArray
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from apportion.sim.engine.true_state import TrueState
 
     Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
 
 __all__ = ["Iterating", "LinkMap"]
 
@@ -118,10 +119,8 @@ class Iterating(Resumable):
         self._at_s: float | None = None  # where the engine pauses
         self._iteration, self._time_sliced = iteration, time_sliced
         self._gangs: Gangs = NO_GANGS
-        self._left: dict[int, int] = {}  # iterations of each job that is there
-        self.computed_s = np.zeros(truth.jobs)
-        self.sent = np.zeros(truth.jobs)
-        self._computed: dict[int, float] = {}
+        self.computed_s, self.sent, self._computed = np.zeros((3, truth.jobs))
+        self._left = np.zeros(truth.jobs)  # iterations of each job that is there
 
     def apply(self, now_s: float, decision: Decision) -> None:
         """Let the gangs of a decision have their devices; count who starts and who is stopped.
@@ -139,24 +138,26 @@ class Iterating(Resumable):
                 "of jobs and leases are for mechanisms without iterations."
             )
         truth.preemptions[decision.stop] += 1
-        new = set(gangs.job[decision.starts].tolist())
-        stay = set(gangs.job.tolist()) - new
-        for job in [job for job in self._left if job not in stay]:
-            self._leave(job)
+        goes = self._left > 0
+        goes[gangs.job[~decision.starts]] = False
+        gone = goes.nonzero()[0]
+        if gone.size:
+            self._leave(gone)
+        for job in gone.tolist():
             self.engine.drop(job)
+        lines = np.flatnonzero(decision.starts)
+        new = gangs.job[lines]
+        truth.start_s[new] = np.fmin(truth.start_s[new], now_s)
+        self._left[new] = np.maximum(np.ceil(truth.remaining[new] - 1e-9), 1)
+        self._computed[new] = 0.0
         ready_s = np.broadcast_to(now_s + np.asarray(decision.lost_s, dtype=float), gangs.job.shape)
-        each = (gangs.job.tolist(), gangs.devices, gangs.option.tolist(), ready_s.tolist())
-        for job, held, option, from_s in zip(*each, strict=True):
-            if job not in new:
-                continue
-            truth.start_s[job] = np.fmin(truth.start_s[job], now_s)
-            times = max(math.ceil(truth.remaining[job] - 1e-9), 1)
-            gpus, links = self._links.of(held)
+        each = new, self._left[new], gangs.option[lines], ready_s[lines], lines
+        for job, times, option, from_s, line in zip(*(one.tolist() for one in each), strict=True):
+            gpus, links = self._links.of(gangs.devices[line])
             turn = (0, job) if decision.turns is None else decision.turns[job]
             servers = sum(link < self._links.servers for link in links)
             work = self._iteration(job, option, servers)
-            self.engine.add(job, work, times, gpus, links, turn, from_s)
-            self._left[job], self._computed[job] = times, 0.0
+            self.engine.add(job, work, int(times), gpus, links, turn, from_s)
         self._gangs = gangs
 
     def run(
@@ -180,44 +181,45 @@ class Iterating(Resumable):
         if not gangs.job.size and (math.isinf(end_s) or math.isinf(until_s)):
             nothing = np.zeros(0)
             return math.inf, GangProgress(gangs, nothing, nothing, nothing, gangs.job, length_s)
-        when_s = dict(sorted(finished))
-        if not to_completion and finished and len(finished) == len(self._left):
-            end_s = max(when_s.values())
-        jobs = gangs.job.tolist()
-        over_s = np.array([when_s.get(job, end_s) for job in jobs])
-        stayed_s: Floats = over_s - now_s
-        steps, computed_s = self._progress(jobs, when_s)
+        done = np.array([job for job, _ in finished], dtype=np.intp)
+        done_s = np.array([when_s for _, when_s in finished], dtype=float)
+        order = done.argsort()
+        done, done_s = done[order], done_s[order]
+        if not to_completion and done.size and done.size == np.count_nonzero(self._left):
+            end_s = float(done_s.max())
+        over_s = np.full(self._left.size, end_s)
+        over_s[done] = done_s
+        stayed_s: Floats = over_s[gangs.job] - now_s
+        steps, computed_s = self._progress(gangs.job, done)
         held_s = computed_s / gangs.gpus if self._time_sliced else stayed_s
         self._truth.work(gangs.job, steps)
         self._truth.hold(gangs.job, gangs.option, stayed_s, held_s * gangs.gpus)
-        done = np.array(list(when_s), dtype=np.intp)
-        for job in when_s:
-            self._leave(job)
         if done.size:
-            self._truth.complete(done, np.array(list(when_s.values())))
-        rate = np.divide(steps, held_s, out=np.zeros(len(jobs)), where=held_s > 0)
+            self._leave(done)
+            self._truth.complete(done, done_s)
+        rate = np.divide(steps, held_s, out=np.zeros(steps.size), where=held_s > 0)
         return end_s, GangProgress(gangs, rate, held_s, held_s, done, end_s - now_s)
 
     def awaits(self, starts: NDArray[np.bool_]) -> bool:
         """Tell whether a gang that did not just start is on its way to the end of an iteration."""
         return not starts.all()
 
-    def _progress(self, jobs: Sequence[int], when_s: dict[int, float]) -> tuple[Floats, Floats]:
+    def _progress(self, jobs: Ints, done: Ints) -> tuple[Floats, Floats]:
         """Return the steps of each line since the last time, and its GPU-seconds of tasks."""
-        steps, computed_s = np.zeros((2, len(jobs)))
-        for line, job in enumerate(jobs):
-            left = 0 if job in when_s else self.engine.left(job)
-            steps[line] = min(self._left[job] - left, self._truth.remaining[job])
-            so_far_s = self.engine.computed_s(job)
-            computed_s[line] = so_far_s - self._computed[job]
-            self._left[job], self._computed[job] = left, so_far_s
+        so_far, before = self.engine.so_far(jobs), self._left[jobs]
+        self._left[jobs] = so_far.left
+        self._left[done] = 0
+        steps = np.minimum(before - self._left[jobs], self._truth.remaining[jobs])
+        computed_s = so_far.computed_s - self._computed[jobs]
+        self._computed[jobs] = so_far.computed_s
         return steps, computed_s
 
-    def _leave(self, job: int) -> None:
-        """Take down what a job has done in all, before it is forgotten."""
-        self.computed_s[job] += self.engine.computed_s(job)
-        self.sent[job] += self.engine.sent(job)
-        del self._left[job], self._computed[job]
+    def _leave(self, jobs: Ints) -> None:
+        """Take down what jobs have done in all, before they are forgotten."""
+        so_far = self.engine.so_far(jobs)
+        self.computed_s[jobs] += so_far.computed_s
+        self.sent[jobs] += so_far.sent
+        self._left[jobs] = 0
 
     def tables(self, jobs: pd.Index) -> dict[str, pd.DataFrame]:
         """Return what the engine has done."""

@@ -25,8 +25,10 @@ def assert_agree(fast: Any, seed: int) -> None:
     assert plain_s.keys() == fast_s.keys()
     for job, when_s in plain_s.items():
         assert fast_s[job] == pytest.approx(when_s, rel=1e-9, abs=1e-9)
-        assert engines[1].computed_s(job) == pytest.approx(engines[0].computed_s(job), rel=1e-9)
-        assert engines[1].sent(job) == pytest.approx(engines[0].sent(job), rel=1e-9)
+    jobs = np.array([*plain_s], dtype=np.intp)
+    plain, fast_one = (engine.so_far(jobs) for engine in engines)
+    for theirs, ours in zip(plain, fast_one, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9)
     assert engines[0].events == engines[1].events
 
 
@@ -53,12 +55,14 @@ def test_all_bytes_of_all_iterations_are_moved_and_all_tasks_computed(seed: int)
     for number, job in enumerate(here):
         engine.add(number, *job[:5], 0.0)
     engine.run(0.0, np.inf, to_completion=False)
+    so_far = engine.so_far(np.arange(len(here)))
+    assert not so_far.left.any()
     for number, job in enumerate(here):
         iteration, times, gpus, links, *_ = job
         sends = [send for send in iteration.sends if links or np.isfinite(send.most)]
-        assert engine.left(number) == 0
-        assert engine.sent(number) == pytest.approx(times * sum(send.size for send in sends))
-        assert engine.computed_s(number) == pytest.approx(times * len(gpus) * iteration.compute_s)
+        assert so_far.sent[number] == pytest.approx(times * sum(send.size for send in sends))
+        computed_s = times * len(gpus) * iteration.compute_s
+        assert so_far.computed_s[number] == pytest.approx(computed_s)
 
 
 @pytest.mark.parametrize("seeds", ranges_of_seeds(3, 60))
