@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,18 +20,13 @@ if TYPE_CHECKING:
     from apportion.cluster import Cluster
     from apportion.mechanism.placements.strategy import Gang
 
+    Floats = NDArray[np.float64]
+
 __all__ = ["Devices", "Held"]
 
 
 Held = tuple[int, list[int]]
 """Devices of a gang: the position of their accelerator type, and their numbers within it."""
-
-
-class _Needs(NamedTuple):
-    """Memory that a gang takes of each of its GPUs, GB, and service still due, GPU-seconds."""
-
-    memory_gb: float
-    load: float
 
 
 class Devices:
@@ -78,9 +73,11 @@ class Devices:
         self.layout = Layout(self.pools)
         self.held: dict[int, Held] = {}
         self.shared = shared
-        self._memory = None if memory_gb is None else GPUMemory(accelerators, memory_gb)
+        sizes = [len(pool.machine_of) for pool in self.pools]
+        self._memory = None if memory_gb is None else GPUMemory(accelerators, memory_gb, sizes)
         self._split: set[int] = set()
-        self._needs: dict[int, _Needs] = {}
+        self._memory_gb: dict[int, float] = {}  # of each GPU of a gang, where it is told
+        self._due_s: dict[int, float] = {}  # service, GPU-seconds
 
     @classmethod
     def of(
@@ -113,15 +110,16 @@ class Devices:
         full = set(self._memory.without_room(gang.kind, gang.memory_gb))
         return pool.with_free(set(range(len(pool.machine_of))) - full)
 
-    def loads(self, kind: int) -> list[float]:
+    def loads(self, kind: int) -> Floats:
         """Service that the gangs on each device of a type are still due, GPU-seconds."""
-        loads = [0.0] * len(self.pools[kind].machine_of)
-        for gang in sorted(self._needs):
-            held = self.held[gang]
-            if held[0] == kind:
-                for device in held[1]:
-                    loads[device] += self._needs[gang].load
-        return loads
+        device, due_s = list[int](), list[float]()
+        for gang in sorted(self._due_s):  # sums of floats: from the lowest number on
+            of, devices = self.held[gang]
+            if of == kind:
+                device += devices
+                due_s += [self._due_s[gang]] * len(devices)
+        most = len(self.pools[kind].machine_of)
+        return np.bincount(np.array(device, dtype=np.intp), weights=due_s, minlength=most)
 
     def hold(
         self,
@@ -156,8 +154,10 @@ class Devices:
             split = self.pools[kind].claim(devices)
         else:
             split = self._enter(gang, kind, devices, memory_gb)
-        if memory_gb or load:
-            self._needs[gang] = _Needs(memory_gb, load)
+        if memory_gb:
+            self._memory_gb[gang] = memory_gb
+        if load:
+            self._due_s[gang] = load
         self.held[gang] = (kind, devices)
         if split:
             self._split.add(gang)
@@ -210,8 +210,8 @@ class Devices:
             free[kind] += devices
             if gang in split:
                 split.remove(gang)
-            if self._needs:
-                self._needs.pop(gang, None)
+            self._memory_gb.pop(gang, None)
+            self._due_s.pop(gang, None)
         for pool, devices in zip(self.pools, free, strict=True):
             if devices:
                 pool.give_back(devices)
@@ -219,8 +219,9 @@ class Devices:
     def hand_over(self, old: int, new: int) -> None:
         """Let one gang take over the devices of another as they are, and what it takes of them."""
         held = self.held.pop(old)
-        if old in self._needs:
-            self._needs[new] = self._needs.pop(old)
+        for known in (self._memory_gb, self._due_s):
+            if old in known:
+                known[new] = known.pop(old)
         if self.shared and self._memory is not None:
             self._memory.hand_over(old, new, *held)
         self.held[new] = held
@@ -228,10 +229,9 @@ class Devices:
             self._split.remove(old)
             self._split.add(new)
 
-    def set_load(self, gang: int, load: float) -> None:
-        """Say what service a gang that has devices is still due on each, GPU-seconds."""
-        memory_gb = self._needs[gang].memory_gb if gang in self._needs else 0.0
-        self._needs[gang] = _Needs(memory_gb, load)
+    def set_loads(self, gangs: Sequence[int], due_s: Sequence[float]) -> None:
+        """Say what service gangs that have devices are still due on each, GPU-seconds."""
+        self._due_s.update(zip(gangs, due_s, strict=True))
 
     def placement(self, gang: int) -> Placement:
         """Return where a gang's devices are: (rack, machine in the rack, GPUs)."""
@@ -248,14 +248,16 @@ class Devices:
     def state(self) -> dict[str, Any]:
         """Return who holds what, for JSON."""
         held = [[gang, kind, devices] for gang, (kind, devices) in self.held.items()]
-        needs = [[gang, *needs] for gang, needs in self._needs.items()]
+        memory_gb, due_s = self._memory_gb, self._due_s
+        told = [gang for gang in self.held if gang in memory_gb or gang in due_s]
+        needs = [[gang, memory_gb.get(gang, 0.0), due_s.get(gang, 0.0)] for gang in told]
         return {"held": held} | ({"needs": needs} if needs else {})
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take up a state of `state` where nobody holds devices yet."""
-        needs = {gang: _Needs(*rest) for gang, *rest in state.get("needs", [])}
+        needs = {gang: rest for gang, *rest in state.get("needs", [])}
         for gang, kind, devices in state["held"]:
-            memory_gb, load = needs.get(gang, _Needs(0.0, 0.0))
+            memory_gb, load = needs.get(gang, (0.0, 0.0))
             self.hold(gang, kind, devices, memory_gb=memory_gb, load=load)
 
     def _enter(self, gang: int, kind: int, devices: list[int], memory_gb: float) -> bool:
@@ -266,12 +268,14 @@ class Devices:
             raise InputError(f"Job {gang} needs {memory_gb:g} GB; no {name!r} has so much.")
         if not self.shared:
             return pool.claim(devices)
-        # All there are, free, take numbers that exist, each once.
-        split = pool.with_free(range(len(pool.machine_of))).claim(devices)
+        exist = range(len(pool.machine_of))
+        if len({*devices}.intersection(exist)) < len(devices):
+            pool.with_free(exist).claim(devices)  # says what is wrong with them
+        full = set(memory.without_room(kind, memory_gb))
         for device in devices:
-            if not memory.has_room(kind, device, memory_gb):
+            if device in full:
                 raise InputError(
                     f"The devices {devices} cannot be had: {device} has no {memory_gb:g} GB left."
                 )
         pool.claim(memory.enter(gang, kind, devices, memory_gb))
-        return split
+        return pool.is_split(devices)

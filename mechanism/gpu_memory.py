@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from apportion.checks import mapping, number
 from apportion.errors import InputError, unknown_name
 
@@ -26,6 +28,8 @@ class GPUMemory:
         Names of the accelerator types, in order.
     memory_gb
         Memory of one GPU of each, GB.
+    gpus
+        How many there are of each.
 
     Raises
     ------
@@ -33,7 +37,9 @@ class GPUMemory:
         If the memory of a type is missing, not above 0, or that of a type that does not exist.
     """
 
-    def __init__(self, accelerators: Sequence[str], memory_gb: Mapping[str, float]) -> None:
+    def __init__(
+        self, accelerators: Sequence[str], memory_gb: Mapping[str, float], gpus: Sequence[int]
+    ) -> None:
         given = mapping("memory_gb", memory_gb)
         for name in given:
             if name not in accelerators:
@@ -45,21 +51,20 @@ class GPUMemory:
             number(f"memory_gb of {name!r}", given[name], strict=True) for name in accelerators
         ]
         self._on: list[dict[int, dict[int, float]]] = [{} for _ in accelerators]
+        self._taken_gb = [np.zeros(count) for count in gpus]
 
     def fits(self, kind: int, memory_gb: float) -> bool:
         """Tell whether a GPU of a type has so much memory at all."""
         return memory_gb <= self._gb[kind] * (1 + _SLACK)
 
     def without_room(self, kind: int, memory_gb: float) -> list[int]:
-        """Return the devices of a type that have not so much memory left, ascending."""
-        return sorted(
-            device for device in self._on[kind] if not self.has_room(kind, device, memory_gb)
-        )
+        """Return the devices of a type that have not so much memory left, ascending.
 
-    def has_room(self, kind: int, device: int, memory_gb: float) -> bool:
-        """Tell whether a device has so much memory left. A gang that tells nothing takes all."""
-        on = self._on[kind].get(device, {})
-        return self.fits(kind, math.fsum(on.values()) + (memory_gb or self._gb[kind]))
+        A gang that tells nothing takes all.
+        """
+        wanted_gb = self._taken_gb[kind] + (memory_gb or self._gb[kind])
+        full: list[int] = np.flatnonzero(wanted_gb > self._gb[kind] * (1 + _SLACK)).tolist()
+        return full
 
     def enter(self, gang: int, kind: int, devices: Sequence[int], memory_gb: float) -> list[int]:
         """Let a gang onto devices that have room for it; return those where nobody was."""
@@ -67,13 +72,21 @@ class GPUMemory:
         empty = [device for device in devices if device not in on]
         for device in devices:
             on.setdefault(device, {})[gang] = memory_gb or self._gb[kind]
+        self._add_up(kind, devices)
         return empty
+
+    def _add_up(self, kind: int, devices: Sequence[int]) -> None:
+        """Work out what is taken of devices, the same in whichever order gangs came."""
+        on, taken_gb = self._on[kind], self._taken_gb[kind]
+        for device in devices:
+            taken_gb[device] = math.fsum(on[device].values())
 
     def leave(self, gang: int, kind: int, devices: Sequence[int]) -> list[int]:
         """Take a gang off devices; return those on which nobody is left."""
         on = self._on[kind]
         for device in devices:
             del on[device][gang]
+        self._add_up(kind, devices)
         empty = [device for device in devices if not on[device]]
         for device in empty:
             del on[device]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from copy import copy
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, NoReturn
 
@@ -75,18 +76,23 @@ class MachinePool:
 
     def __init__(self, machines: Sequence[int], machines_per_rack: int | None = None) -> None:
         self.machine_of = [m for m, gpus in enumerate(machines) for _ in range(gpus)]
-        self._free: list[list[int]] = [[] for _ in machines]
-        for device, machine in enumerate(self.machine_of):
-            self._free[machine].append(device)
-        self._bins: list[list[int]] = [[] for _ in range(max(machines, default=0) + 1)]
-        for machine, devices in enumerate(self._free):
-            self._bins[len(devices)].append(machine)
         self._sizes = list(machines)
         self._width = max(1, min(machines_per_rack or len(machines), len(machines)))
         racks = -(-len(machines) // self._width)
         gpus = np.zeros(racks * self._width, dtype=np.int64)
         gpus[: len(machines)] = machines
         self.gpus: Ints = gpus.reshape(racks, self._width)
+        self._be_free(range(len(self.machine_of)))
+
+    def _be_free(self, devices: Iterable[int]) -> None:
+        """Let just these devices be free, ascending."""
+        self._free: list[list[int]] = [[] for _ in self._sizes]
+        free, machine_of = self._free, self.machine_of
+        for device in devices:
+            free[machine_of[device]].append(device)
+        self._bins: list[list[int]] = [[] for _ in range(max(self._sizes, default=0) + 1)]
+        for machine, inside in enumerate(free):
+            self._bins[len(inside)].append(machine)
         self._counts: Ints | None = None
         self._by_rack: list[int] = []
         self._room: Room | None = None
@@ -185,9 +191,8 @@ class MachinePool:
 
     def with_free(self, devices: Iterable[int]) -> MachinePool:
         """Return the same machines with just these devices free."""
-        pool = MachinePool(self._sizes, self._width)
-        if taken := sorted(set(pool.free_devices).difference(devices)):
-            pool.claim(taken)
+        pool = copy(self)  # what never changes is common to both
+        pool._be_free(sorted(devices))
         return pool
 
     def claim(self, devices: Sequence[int]) -> bool:

@@ -154,7 +154,7 @@ class RunToCompletion(Resumable):
         Seconds from when each job has its GPUs to its first iteration, shape (jobs,).
     """
 
-    kept = ("devices", "_waiting", "_option")
+    kept = ("devices", "_waiting", "_option")  # of who waits, and who has which type, else -1
 
     decider: GatedScheduler
     jobs: JobTable
@@ -162,12 +162,13 @@ class RunToCompletion(Resumable):
     needs: StayNeeds
     starts_s: Floats
     _waiting: list[int] = field(default_factory=list)
-    _option: dict[int, int] = field(default_factory=dict)
+    _ranks: dict[int, tuple[int, int]] = field(default_factory=dict)
     event_driven: bool = field(default=True, init=False)
 
     def __post_init__(self) -> None:
         self.name = f"Scheduler {self.decider.label!r}"
         self._turn = turns_of(self.decider.order)
+        self._option = np.full(self.jobs.jobs, -1)
 
     def take_over(self, past: Past) -> Ints:
         """Begin in the middle: who has GPUs keeps them."""
@@ -176,28 +177,26 @@ class RunToCompletion(Resumable):
             self.devices.devices.hold(job, kind, devices, memory_gb)
             self.devices.remember(job, self.jobs.job_type[job])
             self._option[job] = kind
-        self._waiting = [job for job in self.jobs.active.tolist() if job not in self._option]
+        self._waiting = [job for job in self.jobs.active.tolist() if self._option[job] < 0]
         return NOBODY
 
     def decide(self, event: Event) -> Decision:
         """Free what is done, and place whoever fits, in the order."""
         if event.ran is not None:
-            done = event.ran.done.tolist()
-            self.devices.release(done)
-            for job in done:
-                del self._option[job]
+            self.devices.release(event.ran.done.tolist())
+            self._option[event.ran.done] = -1
         self._waiting += event.arrived.tolist()
-        self._set_loads(list(self._option))
         started = self._place()
-        holders = np.array(sorted(self._option), dtype=np.intp)
-        starts = np.isin(holders, np.array(started, dtype=np.intp))
+        holders = np.flatnonzero(self._option >= 0)
+        starts = np.zeros(holders.size, dtype=bool)
+        starts[np.searchsorted(holders, started)] = True
         return Decision(
             self.devices.gangs(holders),
             starts,
             NOBODY,
             lost_s=np.where(starts, self.starts_s[holders], 0.0),
             resolved=bool(started),
-            turns={job: self.turn(job, self._option[job]) for job in started},
+            turns={job: self.turn(job, int(self._option[job])) for job in started},
         )
 
     def turn(self, job: int, option: int) -> tuple[int, int]:
@@ -223,11 +222,13 @@ class RunToCompletion(Resumable):
 
     def _is_split(self, job: int) -> bool:
         """Tell whether a job has GPUs, in several servers."""
-        return job in self._option and bool(self.devices.is_split(np.array([job]))[0])
+        return bool(self._option[job] >= 0 and self.devices.is_split(np.array([job]))[0])
 
     def _place(self) -> list[int]:
         """Place whoever fits, first served first."""
         started = []
+        if self._waiting:
+            self._set_loads(np.flatnonzero(self._option >= 0))
         for job in sorted(self._waiting, key=self._rank):
             for option in self._options(job):
                 gang = Gang(
@@ -236,10 +237,11 @@ class RunToCompletion(Resumable):
                 )
                 if self.devices.give(gang) is not None:
                     self._option[job] = option
-                    self._set_loads([job])
+                    self._set_loads(np.array([job]))
                     started.append(job)
                     break
-        self._waiting = [job for job in self._waiting if job not in self._option]
+        for job in started:
+            self._waiting.remove(job)
         return started
 
     def _options(self, job: int) -> Sequence[int]:
@@ -250,24 +252,25 @@ class RunToCompletion(Resumable):
         return options
 
     def _rank(self, job: int) -> tuple[int, int]:
-        """Return whose turn it is to be placed: transfers are not known yet, and do not count."""
-        first, second = self.turn(job, self._options(job)[0])
-        return first * int(np.ceil(self.jobs.remaining[job])) + second, job
+        """Return whose turn it is to be placed: transfers are not known yet, and do not count.
 
-    def _set_loads(self, jobs: Sequence[int]) -> None:
-        """Say what jobs have left to do on their GPUs."""
-        split = self.devices.is_split(np.array(jobs, dtype=np.intp)).tolist()
-        for job, far in zip(jobs, split, strict=True):
-            self.devices.devices.set_load(job, self._load(job, split=far))
+        It stays what it is, as a job that waits makes no step.
+        """
+        if job not in self._ranks:
+            first, second = self.turn(job, self._options(job)[0])
+            self._ranks[job] = first * int(np.ceil(self.jobs.remaining[job])) + second, job
+        return self._ranks[job]
 
-    def _load(self, job: int, *, split: bool) -> float:
-        """Return what a job has left to do on each of its GPUs: L = C + E, times its GPUs."""
-        option = self._option[job]
-        each_s = float(self.needs.iteration_s[job, option])
-        if self.needs.counts_transfers and split:
-            each_s += float(self.needs.transfer_s[job])
-        left_s = each_s * float(self.jobs.remaining[job])
-        return left_s * int(self.jobs.scale[job]) if self.needs.times_gpus else left_s
+    def _set_loads(self, jobs: Ints) -> None:
+        """Say what jobs have left to do on each of their GPUs: L = C + E, times their GPUs."""
+        each_s = self.needs.iteration_s[jobs, self._option[jobs]]
+        if self.needs.counts_transfers:
+            far = self.devices.is_split(jobs)
+            each_s = each_s + np.where(far, self.needs.transfer_s[jobs], 0.0)
+        due_s = each_s * self.jobs.remaining[jobs]
+        if self.needs.times_gpus:
+            due_s = due_s * self.jobs.scale[jobs]
+        self.devices.devices.set_loads(jobs.tolist(), due_s.tolist())
 
     def valid_for_s(self, now_s: float) -> float:
         """Return infinity: a decision stands until something happens."""

@@ -49,7 +49,7 @@ class LeastWorkloadFirst(Strategy):
 
     def choose(self, gang: Gang, devices: Devices) -> Sequence[int] | None:
         """Go through GPUs, or servers and their GPUs, from the least loaded on."""
-        pool, loads = devices.free_for(gang), np.array(devices.loads(gang.kind))
+        pool, loads = devices.free_for(gang), devices.loads(gang.kind)
         free = np.zeros(loads.size, dtype=bool)
         free[pool.free_devices] = True
         by_load = order_of(loads)

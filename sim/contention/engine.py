@@ -28,7 +28,16 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
 
-__all__ = ["INSTANT_S", "IN_VAIN", "Engine", "SoFar", "Turn", "check_links", "instant_s", "standstill"]
+__all__ = [
+    "INSTANT_S",
+    "IN_VAIN",
+    "Engine",
+    "SoFar",
+    "Turn",
+    "check_links",
+    "instant_s",
+    "standstill",
+]
 
 INSTANT_S = 1e-9
 """Events that are less apart are one instant: ties of sums of seconds must not hang on rounding."""

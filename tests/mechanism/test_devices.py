@@ -169,7 +169,7 @@ def test_gpus_are_shared_as_far_as_their_memory_goes(data: st.DataObject) -> Non
                 sum(load for k, on, _, load in needs.values() if k == kind and device in on)
                 for device in range(len(WHERE[kind]))
             ]
-            assert one.loads(kind) == due
+            assert one.loads(kind).tolist() == due
 
 
 def test_a_gang_that_no_gpu_has_memory_for_gets_none() -> None:

@@ -140,7 +140,7 @@ def test_a_placement_of_ones_own_sees_the_load_and_declines(own: str) -> None:
         assert placer.give(Gang(job, gpus, memory_gb=4.0, load=load)) is not None
     assert devices.held[3] == (0, [2])  # least due: 1 on devices 2 and 3
     assert devices.held[4] == (0, [3, 2])  # then 1 and 4 there
-    devices.set_load(0, 0.5)
+    devices.set_loads([0], [0.5])
     assert placer.give(Gang(5, 1, memory_gb=4.0)) == [0]
     assert placer.place([6, 7], [0, 0], [3, 1]) == [0, 1]  # whoever tells no memory needs it all
     assert 6 not in placer.held
