@@ -119,7 +119,7 @@ class Devices:
                 device += devices
                 due_s += [self._due_s[gang]] * len(devices)
         most = len(self.pools[kind].machine_of)
-        return np.bincount(np.array(device, dtype=np.intp), weights=due_s, minlength=most)
+        return np.bincount(np.array(device, dtype=np.intp), due_s, most).astype(float)
 
     def hold(
         self,

@@ -14,7 +14,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.spatial import HalfspaceIntersection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -94,6 +93,8 @@ def packing_limits(sizes: tuple[int, ...], gpus: int) -> PackingLimits:
 
 def _vertices(patterns: Floats) -> Floats:
     """Vertices of ``{w >= 0 : patterns @ w <= 1}`` that no other vertex dominates."""
+    from scipy.spatial import HalfspaceIntersection  # few solves need it, and all would wait for it
+
     sizes = patterns.shape[1]
     if sizes == 1:
         return np.asarray(1 / patterns.max(axis=0, keepdims=True), dtype=float)

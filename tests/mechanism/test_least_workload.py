@@ -51,7 +51,7 @@ def test_it_is_algorithm_1(seed: int) -> None:
     devices, servers = some_state(rng)
     gang = Gang(99, int(rng.integers(1, 9)), memory_gb=float(rng.choice([2, 4, 8])))
     room = set(devices.free_for(gang).free_devices)
-    load = devices.loads(0)
+    load = devices.loads(0).tolist()
     for name, kappa in (("lwf_1", 1), ("lwf_2", 2), ("lwf_4", 4), ("list_scheduling", math.inf)):
         expected = algorithm_1(gang.gpus, kappa, servers, room, load)
         assert get_placement(name).choose(gang, devices) == expected

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import highspy
 import numpy as np
 from scipy import sparse
-from scipy.optimize import nnls
 from scipy.sparse.linalg import splu
 
 from apportion.errors import SolveError
@@ -150,6 +149,8 @@ class DualFace:
 
 def _nearest(corners: Floats) -> Floats:
     """Weights of the point nearest to zero in the convex hull of corners, one a row."""
+    from scipy.optimize import nnls  # few solves need it, and all would wait for it
+
     size = float(np.abs(corners).max()) or 1.0
     system = np.vstack([corners.T / size, np.ones(corners.shape[0])])
     weight, _ = nnls(system, np.append(np.zeros(corners.shape[1]), 1.0))

@@ -8,7 +8,6 @@ import cvxpy as cp
 import numpy as np
 from cvxpy.atoms.affine.binary_operators import multiply
 from cvxpy.constraints import Equality, Inequality
-from scipy.optimize import linear_sum_assignment
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,6 +33,8 @@ def whole_vertex(declared: cp.Problem) -> Matched:
     ValueError
         If the program is of another form.
     """
+    from scipy.optimize import linear_sum_assignment  # few solves need it
+
     goal, limits = declared.objective, {type(each): each for each in declared.constraints}
     product = goal.args[0].args[0] if isinstance(goal.args[0], cp.Sum) else goal.args[0]
     if not (isinstance(goal, cp.Minimize) and isinstance(product, multiply)):

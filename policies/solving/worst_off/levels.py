@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 import cvxpy as cp
 import numpy as np
-from scipy.optimize import brentq
 
 from apportion.errors import SolveError
 from apportion.policies.problem import Problem
@@ -243,6 +242,8 @@ class _Search:
 
     def _next_level(self, point: SharePoint) -> float:
         """Find the level whose demands cost no more than there is, at the dual values."""
+        from scipy.optimize import brentq  # few solves need it, and all would wait for it
+
         dual, share = self._each(point.dual), point.bound
         worse = 0.5 if self.maximises else 2.0
         far = self.level * worse
