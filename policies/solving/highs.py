@@ -55,6 +55,8 @@ SIMPLEX = {
     "dual_feasibility_tolerance": _TOLERANCE,
 }
 """Options of HiGHS: the dual simplex method in one thread."""
+_FROM_ZERO = SIMPLEX | {"presolve": "off", "simplex_strategy": 4}
+"""The primal one, for which shares of zero, feasible in most problems, are where to begin."""
 
 
 def optimise(program: ConeProgram, solver: SolverName = "auto") -> Point:
@@ -74,7 +76,7 @@ def optimise(program: ConeProgram, solver: SolverName = "auto") -> Point:
     for name in attempts:
         try:
             simplex = name == "highs"
-            point = LoadedHighs(program, bounds).solve() if simplex else interior_point(program)
+            point = _simplex(program, bounds) if simplex else interior_point(program)
         except SolveError as error:
             tried.append(f"{name}: {error}")
             continue
@@ -88,6 +90,16 @@ def optimise(program: ConeProgram, solver: SolverName = "auto") -> Point:
     )
 
 
+def _simplex(program: ConeProgram, bounds: tuple[Ints, Ints, Floats] | None) -> Point:
+    """Solve by the simplex method; what equalities settle beforehand is taken out first.
+
+    On the optimal face of a problem most columns and rows go. Elsewhere looking for any takes
+    longer than it saves, and the primal method half the pivots of the dual one (measured).
+    """
+    settled = np.count_nonzero(program.equality) > program.c.size / 4
+    return LoadedHighs(program, bounds, options=SIMPLEX if settled else _FROM_ZERO).solve()
+
+
 class LoadedHighs:
     """A linear program in HiGHS.
 
@@ -99,6 +111,8 @@ class LoadedHighs:
         Its `rows_that_are_bounds`, if they are known.
     presolve
         Off to keep the basis from one `solve` to the next.
+    options
+        Options of HiGHS.
 
     Attributes
     ----------
@@ -112,8 +126,9 @@ class LoadedHighs:
         bounds: tuple[Ints, Ints, Floats] | None = None,
         *,
         presolve: bool = True,
+        options: Mapping[str, Any] = SIMPLEX,
     ) -> None:
-        self._solver = quiet_solver(SIMPLEX if presolve else SIMPLEX | {"presolve": "off"})
+        self._solver = quiet_solver(options if presolve else {**options, "presolve": "off"})
         self._limit_s = np.inf
         self.load(program, bounds)
 

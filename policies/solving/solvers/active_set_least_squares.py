@@ -6,19 +6,16 @@ before. With a good guess of which constraints hold with equality it is one line
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg import lapack
 from scipy.sparse.linalg import splu
 
 from apportion.policies.solving.cone import rows_that_are_bounds
 from apportion.policies.solving.stages import made_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
     from apportion.policies.solving.cone import ConeProgram
@@ -26,12 +23,9 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
     Bools = NDArray[np.bool_]
-    Solver = Callable[[Floats], Floats]
 
 __all__ = ["least_squares"]
 
-_DENSE = 120
-"""Columns above which matrices are sparse."""
 _ROUNDS = 30
 _ACCEPTED = 1e-10
 """What was let go comes back only if missed by more: constraints that repeat others are rounded."""
@@ -40,23 +34,35 @@ _REGULAR = 1e-11
 
 
 class _Parts(NamedTuple):
-    """The program without columns that are held at zero, equalities and the others apart.
+    """The program without columns that are held at zero: equalities first, then the other rows.
 
-    Matrices are dense, or all of them compressed by rows.
+    Attributes
+    ----------
+    weight, nonnegative
+        Of each column, shape (columns,).
+    limit
+        Right-hand side of each row, shape (rows,).
+    equalities
+        How many of the rows are.
+    row, column, value
+        The entries of the matrix, shape (entries,) each.
     """
 
     weight: Floats
-    equal: Any
-    equal_to: Floats
-    below: Any
-    limit: Floats
     nonnegative: Bools
+    limit: Floats
+    equalities: int
+    row: Ints
+    column: Ints
+    value: Floats
 
-    def rows(self, tight: Bools) -> Any:
-        """Return the rows that hold: the equalities, and some of the others."""
-        if isinstance(self.equal, np.ndarray):
-            return np.vstack([self.equal, self.below[tight]])
-        return sparse.vstack([self.equal, self.below[np.flatnonzero(tight)]], format="csr")
+    def of_rows(self, x: Floats) -> Floats:
+        """Multiply the matrix by x."""
+        return np.bincount(self.row, self.value * x[self.column], minlength=self.limit.size)
+
+    def of_columns(self, y: Floats) -> Floats:
+        """Multiply the transposed matrix by y."""
+        return np.bincount(self.column, self.value * y[self.row], minlength=self.weight.size)
 
 
 @made_for()
@@ -91,16 +97,14 @@ def least_squares(
         The minimum, all conditions of optimality met to 1e-10, or to `tolerance` if that is more;
         ``None`` if the sets do not settle.
     """
-    A = program.A.tocsr()
-    held = _held_at_zero(program, A)
     bound_row, bound_column, factor = rows_that_are_bounds(program)
-    nonnegative = np.zeros(held.size, dtype=bool)
+    bounds = np.zeros(program.b.size, dtype=bool)
+    bounds[bound_row] = True
+    nonnegative = np.zeros(program.c.size, dtype=bool)
     nonnegative[bound_column] = True
-    below = ~program.equality
-    below[bound_row] = False
+    held, parts, below = _parts(program, weight, nonnegative, bounds)
     free = np.flatnonzero(~held)
-    parts = _parts(program, A, below, free, weight[free], nonnegative[free])
-    slack = parts.limit - parts.below @ near[free]
+    slack = (parts.limit - parts.of_rows(near[free]))[parts.equalities :]
     if dual is None:
         at_zero, tight = near <= tolerance, slack <= tolerance
     else:
@@ -115,31 +119,45 @@ def least_squares(
     return x
 
 
-def _held_at_zero(program: ConeProgram, A: sparse.csr_array) -> Bools:
-    """Columns that an equality with one entry holds at zero."""
-    single = (np.diff(A.indptr) == 1) & program.equality & (program.b == 0)
-    entry = A.indptr[:-1][single]
-    held = np.zeros(program.c.size, dtype=bool)
-    held[A.indices[entry[A.data[entry] != 0]]] = True
-    return held
-
-
 def _parts(
-    program: ConeProgram,
-    A: sparse.csr_array,
-    below: Bools,
-    free: Ints,
-    weight: Floats,
-    nonnegative: Bools,
-) -> _Parts:
-    """Take the columns that are free, and leave out equalities of which they leave nothing."""
-    matrices: list[Any] = [A[rows][:, free] for rows in (program.equality, below)]
-    if free.size <= _DENSE:
-        matrices = [each.toarray() for each in matrices]
-    equal, others = matrices
-    filled = np.flatnonzero(abs(equal).sum(axis=1))
-    equal_to = program.b[program.equality][filled]
-    return _Parts(weight, equal[filled], equal_to, others, program.b[below], nonnegative)
+    program: ConeProgram, weight: Floats, nonnegative: Bools, bounds: Bools
+) -> tuple[Bools, _Parts, Ints]:
+    """Leave out columns that are held at zero, and equalities of which they leave nothing.
+
+    Returns
+    -------
+    held
+        Which columns an equality with one entry holds at zero.
+    parts
+        What is left.
+    below
+        Places of the inequalities that are no bounds.
+    """
+    A, equality = program.A, program.equality
+    row, value = A.indices, A.data
+    column = np.repeat(np.arange(weight.size), np.diff(A.indptr))
+    single = (np.bincount(row, minlength=equality.size) == 1) & equality & (program.b == 0)
+    held = np.zeros(weight.size, dtype=bool)
+    held[column[single[row] & (value != 0)]] = True
+    inside = ~held[column] & (value != 0)
+    filled = np.bincount(row[inside], minlength=equality.size) > 0
+    equal, below = np.flatnonzero(equality & filled), np.flatnonzero(~equality & ~bounds)
+    kept = np.append(equal, below)
+    place = np.full(equality.size, -1)
+    place[kept] = np.arange(kept.size)
+    inside &= place[row] >= 0
+    free = ~held
+    of_free = np.cumsum(free) - 1
+    parts = _Parts(
+        weight[free],
+        nonnegative[free],
+        program.b[kept],
+        equal.size,
+        place[row[inside]],
+        of_free[column[inside]],
+        value[inside],
+    )
+    return held, parts, below
 
 
 def _settle(parts: _Parts, at_zero: Bools, tight: Bools, tolerance: float) -> Floats | None:
@@ -148,75 +166,52 @@ def _settle(parts: _Parts, at_zero: Bools, tight: Bools, tolerance: float) -> Fl
     What repeats other constraints may leave the set for its dual value, and be missed by a rounding
     error then. It does not come back for less than what is accepted.
     """
-    accepted = max(tolerance, _ACCEPTED)
+    accepted, first = max(tolerance, _ACCEPTED), parts.equalities
     missed = np.full(tight.size, tolerance)
     for _ in range(_ROUNDS):
-        rows = parts.rows(tight)
-        x, dual = _solve_with(parts, rows, at_zero, tight)
-        if x is None:
+        holds = np.append(np.ones(first, dtype=bool), tight)
+        found = _solve_with(parts, at_zero, holds)
+        if found is None:
             return None
-        pull = parts.weight * x + rows.T @ dual
-        slack = parts.limit - parts.below @ x
-        price = np.zeros(tight.size)
-        price[tight] = dual[parts.equal_to.size :]
+        x, dual = found
+        pull = parts.weight * x + parts.of_columns(dual)
+        left = parts.limit - parts.of_rows(x)
+        slack, price = left[first:], dual[first:]
         below_zero = parts.nonnegative & ~at_zero & (x < -tolerance)
         leaves_zero = at_zero & (pull < -tolerance)
         violated, loose = ~tight & (slack < -missed), tight & (price < -tolerance)
         if not (below_zero.any() or leaves_zero.any() or violated.any() or loose.any()):
-            wrong = np.abs(rows @ x - np.append(parts.equal_to, parts.limit[tight]))
+            wrong = np.abs(left[holds]).max(initial=0.0)
             off = np.abs(pull[~at_zero]).max(initial=0.0)
-            return np.asarray(x) if max(wrong.max(initial=0.0), off) <= accepted else None
+            return x if max(wrong, off) <= accepted else None
         at_zero = (at_zero | below_zero) & ~leaves_zero
         tight = (tight | violated) & ~loose
         missed[loose] = accepted
     return None
 
 
-def _solve_with(
-    parts: _Parts, rows: Any, at_zero: Bools, tight: Bools
-) -> tuple[Floats | None, Floats]:
-    """Solve the optimality conditions for one active set: shares and dual values."""
-    free = np.flatnonzero(~at_zero)
-    right = np.append(np.zeros(free.size), np.append(parts.equal_to, parts.limit[tight]))
-    size, columns = right.size, free.size
-    if not size:  # LAPACK would complain of it on the standard output
-        return np.zeros(at_zero.size), right
-    weight, cells = parts.weight[free], rows[:, free]
-    dense = isinstance(rows, np.ndarray)
-    if not (dense or columns):
-        return None, right
-    system, solve = _dense(weight, cells) if dense else _compressed(weight, cells)
-    if solve is None:
-        return None, right
-    solution = solve(right)
-    for _ in range(3):
-        solution = solution + solve(right - system @ solution)
-    x = np.zeros(at_zero.size)
-    x[free] = solution[:columns]
-    return x, solution[columns:]
-
-
-def _dense(weight: Floats, rows: Any) -> tuple[Any, Solver | None]:
-    """Factor the conditions: their matrix, and a function that nearly solves them."""
-    size, columns = weight.size + rows.shape[0], weight.size
-    system = np.zeros((size, size))
-    system[:columns, columns:], system[columns:, :columns] = rows.T, rows
-    diagonal = np.arange(size)
-    system[diagonal[:columns], diagonal[:columns]] = weight
-    regular = system.copy()
-    regular[diagonal[:columns], diagonal[:columns]] += _REGULAR
-    regular[diagonal[columns:], diagonal[columns:]] -= _REGULAR
-    factors, pivots, failed = lapack.dgetrf(regular)
-    solver = None if failed else lambda right: lapack.dgetrs(factors, pivots, right)[0]
-    return system, solver
-
-
-def _compressed(weight: Floats, rows: Any) -> tuple[Any, Solver | None]:
-    """Factor the conditions where most of their numbers are zero."""
-    system = sparse.block_array([[sparse.diags_array(weight), rows.T], [rows, None]], format="csc")
-    sign = np.append(np.full(weight.size, _REGULAR), np.full(rows.shape[0], -_REGULAR))
+def _solve_with(parts: _Parts, at_zero: Bools, holds: Bools) -> tuple[Floats, Floats] | None:
+    """Solve the optimality conditions of columns and rows that are active: shares, dual values."""
+    x, dual = np.zeros(at_zero.size), np.zeros(holds.size)
+    free = ~at_zero
+    columns, size = np.count_nonzero(free), np.count_nonzero(free) + np.count_nonzero(holds)
+    if not columns:
+        return None if size else (x, dual)
+    inside = holds[parts.row] & free[parts.column]
+    row = (np.cumsum(holds) + columns - 1)[parts.row[inside]]
+    column, value = (np.cumsum(free) - 1)[parts.column[inside]], parts.value[inside]
+    diagonal, sign = np.arange(size), np.repeat([_REGULAR, -_REGULAR], [columns, size - columns])
+    weights = np.append(parts.weight[free], np.zeros(size - columns))
+    entries = np.concatenate([weights + sign, value, value])
+    places = np.concatenate([diagonal, row, column]), np.concatenate([diagonal, column, row])
+    system = sparse.csc_array((entries, places), shape=(size, size))
     try:
-        factors = splu(system + sparse.diags_array(sign, format="csc"))
+        factors = splu(system, permc_spec="MMD_AT_PLUS_A")
     except RuntimeError:  # a pivot that rounding made zero
-        return system, None
-    return system, factors.solve
+        return None
+    right = np.append(np.zeros(columns), parts.limit[holds])
+    solution = factors.solve(right)
+    for _ in range(3):
+        solution = solution + factors.solve(right - (system @ solution - sign * solution))
+    x[free], dual[holds] = solution[:columns], solution[columns:]
+    return x, dual
