@@ -281,12 +281,10 @@ def columns_of(
     if "total_steps" in columns:
         columns.setdefault("steps_remaining", columns["total_steps"])
     columns.setdefault("isolated_elapsed_s", columns["elapsed_s"])
-    submitted = tensor.jobs_by_id  # jobs of one time come by the numbers in their ids
-    if "arrival_s" in columns:
-        arrival = np.asarray(columns["arrival_s"], dtype=float)
-        submitted = submitted[np.argsort(arrival[submitted], kind="stable")]
+    arrival_s = columns.get("arrival_s")
+    arrival_s = None if arrival_s is None else np.asarray(arrival_s, dtype=float)
     columns["order"] = order = np.empty(size)
-    order[submitted] = np.arange(size)
+    order[tensor.submitted(arrival_s)] = np.arange(size)
     if not columns.keys() >= set(policy.columns):
         missing = [name for name in policy.columns if name not in columns]
         check_jobs(pd.DataFrame(index=tensor.jobs), required=missing)
@@ -328,13 +326,18 @@ def instance_of(
             columns[str(name)], texts[str(name)] = places_of_texts(values)
     row, job = tensor.member_places
     held, per_option = np.zeros((len(tensor.rows), len(tensor.options))), tensor.gpus_of_option
-    scale_factor = columns["scale_factor"][job, None]
-    np.maximum.at(held, row, scale_factor if per_option is None else per_option)
+    gang = columns["scale_factor"][:, None]
     room = np.minimum(capacity[accelerator], largest_gang)
-    speed = np.where(held[row] <= room, tensor.values.to_numpy(), 0.0)
-    together, fits = np.ones(held.shape, dtype=bool), np.zeros(len(tensor.jobs), dtype=bool)
-    np.logical_and.at(together, row, speed > 0)
-    np.logical_or.at(fits, job, together[row].any(axis=1))
+    if tensor.solo:
+        held[:] = gang if per_option is None else per_option
+        speed = np.where(held <= room, tensor.values.to_numpy(), 0.0)
+        fits = (speed > 0).any(axis=1)
+    else:
+        np.maximum.at(held, row, gang[job] if per_option is None else per_option)
+        speed = np.where(held[row] <= room, tensor.values.to_numpy(), 0.0)
+        together, fits = np.ones(held.shape, dtype=bool), np.zeros(len(tensor.jobs), dtype=bool)
+        np.logical_and.at(together, row, speed > 0)
+        np.logical_or.at(fits, job, together[row].any(axis=1))
     if not fits.all():
         raise fits_nowhere(tensor, cluster, held[row], job, int(np.argmin(fits)))
     if "current_option" in jobs:

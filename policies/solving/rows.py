@@ -92,14 +92,16 @@ class GivenOrder:
     def apply(self, instance: Instance) -> Instance:
         """Return a problem in the order in which it is solved."""
         options, resources = self.options, self.resources
-        new_row, new_job = np.argsort(self.rows), np.argsort(self.jobs)
         new_type = np.full(self.all_resources, -1, dtype=np.intp)
         new_type[resources] = np.arange(resources.size)
-        row, job = new_row[instance.member_row], new_job[instance.member_job]
-        member = np.lexsort([job, row])
-        columns = dict(instance.columns)
-        for name in columns:
-            columns[name] = columns[name][self.jobs]
+        if instance.solo:
+            member, row, job = self.jobs, instance.member_row, instance.member_job
+        else:
+            new_row, new_job = np.argsort(self.rows), np.argsort(self.jobs)
+            row, job = new_row[instance.member_row], new_job[instance.member_job]
+            member = np.lexsort([job, row])
+            row, job = row[member], job[member]
+        columns = {name: values[self.jobs] for name, values in instance.columns.items()}
         if "running_on" in columns:
             on = columns["running_on"].astype(np.intp)
             columns["running_on"] = np.where(on < 0, -1.0, new_type[on])
@@ -110,7 +112,7 @@ class GivenOrder:
             columns["current_option"] = np.where(now < 0, -1.0, new_option[now])
         accelerator, tier = new_type[instance.option_accelerator[options]], instance.option_tier
         if instance.holds_gpus_only:
-            held = instance.gpus[self.rows][:, options]
+            held = np.repeat(columns["scale_factor"][:, None], options.size, axis=1)
             usage = plain = usage_of_gpus(held, accelerator, resources.size)
         else:
             column = (options[:, None] * self.all_resources + resources).ravel()
@@ -119,8 +121,8 @@ class GivenOrder:
         return replace(
             instance,
             throughput=instance.throughput[member][:, options],
-            member_row=row[member],
-            member_job=job[member],
+            member_row=row,
+            member_job=job,
             member_share=instance.member_share[member],
             usage=usage,
             plain_usage=plain,

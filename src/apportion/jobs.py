@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import string
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -27,6 +28,7 @@ __all__ = [
     "JobColumn",
     "check_jobs",
     "column_named",
+    "order_of_distinct",
     "order_of_submission",
     "places_of_texts",
 ]
@@ -205,10 +207,17 @@ def check_jobs(jobs: pd.DataFrame, *, required: Iterable[str] = ()) -> pd.DataFr
             raise InputError(
                 f"The jobs table has no column {column!r} ({meaning}), which is needed here."
             )
-    return pd.DataFrame(
-        {str(name): _checked(str(name), values) for name, values in jobs.items()},
-        index=jobs.index,
-    )
+    columns = {str(name): _checked(str(name), values) for name, values in jobs.items()}
+    if all(
+        _as_it_is(each, dtype) for each, dtype in zip(columns.values(), jobs.dtypes, strict=True)
+    ):
+        return jobs.copy()
+    return pd.DataFrame(columns, index=jobs.index)
+
+
+def _as_it_is(checked: Any, dtype: Any) -> bool:
+    """Whether a checked column is a plain one that was of its type before."""
+    return isinstance(checked, np.ndarray) and checked.dtype == dtype
 
 
 def _checked(name: str, values: pd.Series) -> Any:
@@ -289,17 +298,53 @@ def order_of_submission(ids: pd.Index, arrival_s: NDArray[np.float64]) -> Ints:
     arrival_s
         When they came, seconds.
     """
+    distinct = order_of_distinct(arrival_s)
+    if distinct is not None:
+        return distinct
     by_id = _order_of_ids(ids)
     return by_id[np.argsort(arrival_s[by_id], kind="stable")]
+
+
+def order_of_distinct(arrival_s: NDArray[np.float64]) -> Ints | None:
+    """Return the positions of jobs, first submitted first; None where two came at one time."""
+    order = np.argsort(arrival_s, kind="stable")
+    sorted_s = arrival_s[order]
+    return order if bool((sorted_s[1:] > sorted_s[:-1]).all()) else None
 
 
 def _order_of_ids(ids: pd.Index) -> Ints:
     """Return the positions of ids in their order."""
     if ids.dtype.kind in "iuf":
         return np.argsort(ids.to_numpy(), kind="stable")
-    texts = [str(each).replace("\n", " ") for each in ids.tolist()]
+    texts = [*map(str, ids.tolist())]
+    numbers = _numbers_behind_one_text(texts)
+    if numbers is not None:
+        return np.argsort(numbers, kind="stable")
+    texts = [each.replace("\n", " ") for each in texts]
     order = sorted(range(len(texts)), key=texts.__getitem__)  # tells 7 from 07
     parts = _NUMBER.split("\n".join(texts))  # every other one a number
     parts[1::2] = [f"\0{len(digits):06d}{digits}" for digits in parts[1::2]]  # longer is larger
     keys = "".join(parts).split("\n")
     return np.array(sorted(order, key=keys.__getitem__), dtype=np.intp)
+
+
+def _numbers_behind_one_text(texts: list[str]) -> Ints | None:
+    """Return the numbers of texts such as ``job-7``, alike before them; None for any others."""
+    first, last = min(texts, default=""), max(texts, default="")
+    differ = (
+        place for place, pair in enumerate(zip(first, last, strict=False)) if len({*pair}) > 1
+    )
+    start = len(first[: next(differ, len(first))].rstrip(string.digits))
+    digits = [each[start:] for each in texts]
+    together = "".join(digits)
+    if not (together.isascii() and together.isdecimal() and all(digits)):
+        return None
+    lengths = np.fromiter(map(len, digits), dtype=np.intp, count=len(digits))
+    padded = any(each[0] == "0" for each in digits) and bool((lengths != lengths[0]).any())
+    if padded or lengths.max() > _MOST_DIGITS:
+        return None
+    return np.fromiter(map(int, digits), dtype=np.int64, count=len(digits))
+
+
+_MOST_DIGITS = 18
+"""Digits of numbers that fit into 64 bits."""
