@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     Limits = tuple[Floats, Floats]
 
 __all__ = [
+    "PRIMAL",
     "SIMPLEX",
     "LoadedHighs",
     "SolverName",
@@ -47,6 +48,8 @@ _SIMPLEX_ROWS = 2500
 entry is a bound, which costs nothing."""
 _TOLERANCE = 1e-9
 """Scaled programs have numbers about 1, and gaps of 1e-6 are to be met with digits to spare."""
+_SMALL = 1e-6
+"""Dual value of which rounding errors may be a part that matters."""
 SIMPLEX = {
     "threads": 1,
     "solver": "simplex",
@@ -55,8 +58,8 @@ SIMPLEX = {
     "dual_feasibility_tolerance": _TOLERANCE,
 }
 """Options of HiGHS: the dual simplex method in one thread."""
-_FROM_ZERO = SIMPLEX | {"presolve": "off", "simplex_strategy": 4}
-"""The primal one, for which shares of zero, feasible in most problems, are where to begin."""
+PRIMAL = SIMPLEX | {"presolve": "off", "simplex_strategy": 4}
+"""The primal one: quick where the last basis, or at first shares of zero, are feasible."""
 
 
 def optimise(program: ConeProgram, solver: SolverName = "auto") -> Point:
@@ -97,7 +100,12 @@ def _simplex(program: ConeProgram, bounds: tuple[Ints, Ints, Floats] | None) -> 
     longer than it saves, and the primal method half the pivots of the dual one (measured).
     """
     settled = np.count_nonzero(program.equality) > program.c.size / 4
-    return LoadedHighs(program, bounds, options=SIMPLEX if settled else _FROM_ZERO).solve()
+    if settled:
+        return LoadedHighs(program, bounds).solve()
+    highs = LoadedHighs(program, bounds, options=PRIMAL)
+    point = highs.solve()
+    small = (point.y != 0) & (np.abs(point.y) < _SMALL)
+    return highs.solve_afresh() if small.any() or point.status != "optimal" else point
 
 
 class LoadedHighs:
@@ -177,6 +185,17 @@ class LoadedHighs:
         optimal = status == highspy.HighsModelStatus.kOptimal
         word = "optimal" if optimal else str(self._solver.modelStatusToString(status))
         return Point(x, y, word, "highs", unique=optimal and self._only_optimum(y))
+
+    def solve_afresh(self) -> Point:
+        """Solve by the dual method, from the last basis and nothing else.
+
+        The primal one keeps dual values up to date step by step, and rounding errors with them.
+        """
+        basis = self._solver.getBasis()
+        self._solver.clearSolver()
+        self._solver.setOptionValue("simplex_strategy", SIMPLEX["simplex_strategy"])
+        self._solver.setBasis(basis)
+        return self.solve()
 
     def _only_optimum(self, y: Floats) -> bool:
         """Tell whether everything outside the basis is held where it is.

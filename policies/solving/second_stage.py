@@ -171,12 +171,7 @@ def least_squares_on(program: ConeProgram, squares: Floats) -> Point | None:
     An interior point finds which constraints hold it, which then determine it to rounding errors.
     ``None`` if it finds nothing.
     """
-    posed = _InSquares.as_given(program, squares)
-    point = posed.interior_point()
-    if point is None:
-        return None
-    x = posed.active_sets(point.x)
-    return point if x is None else replace(point, x=x)
+    return _InSquares.as_given(program, squares).interior_point()
 
 
 @dataclass(frozen=True, eq=False)

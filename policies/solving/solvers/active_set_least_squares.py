@@ -102,7 +102,7 @@ def least_squares(
     bounds[bound_row] = True
     nonnegative = np.zeros(program.c.size, dtype=bool)
     nonnegative[bound_column] = True
-    held, parts, below = _parts(program, weight, nonnegative, bounds)
+    held, parts, equal, below = _parts(program, weight, nonnegative, bounds)
     free = np.flatnonzero(~held)
     slack = (parts.limit - parts.of_rows(near[free]))[parts.equalities :]
     if dual is None:
@@ -111,7 +111,8 @@ def least_squares(
         price = np.zeros(held.size)
         price[bound_column] = dual[bound_row] * factor
         at_zero, tight = price > near, dual[below] > slack
-    found = _settle(parts, parts.nonnegative & at_zero[free], tight, tolerance)
+    guess = None if dual is None else np.append(dual[equal], dual[below])
+    found = _settle(parts, parts.nonnegative & at_zero[free], tight, tolerance, guess)
     if found is None:
         return None
     x = np.zeros(held.size)
@@ -121,7 +122,7 @@ def least_squares(
 
 def _parts(
     program: ConeProgram, weight: Floats, nonnegative: Bools, bounds: Bools
-) -> tuple[Bools, _Parts, Ints]:
+) -> tuple[Bools, _Parts, Ints, Ints]:
     """Leave out columns that are held at zero, and equalities of which they leave nothing.
 
     Returns
@@ -130,8 +131,8 @@ def _parts(
         Which columns an equality with one entry holds at zero.
     parts
         What is left.
-    below
-        Places of the inequalities that are no bounds.
+    equal, below
+        Places of its equalities, and of the inequalities, which are no bounds.
     """
     A, equality = program.A, program.equality
     row, value = A.indices, A.data
@@ -157,10 +158,12 @@ def _parts(
         of_free[column[inside]],
         value[inside],
     )
-    return held, parts, below
+    return held, parts, equal, below
 
 
-def _settle(parts: _Parts, at_zero: Bools, tight: Bools, tolerance: float) -> Floats | None:
+def _settle(
+    parts: _Parts, at_zero: Bools, tight: Bools, tolerance: float, guess: Floats | None
+) -> Floats | None:
     """Change the active set until the conditions of optimality hold.
 
     What repeats other constraints may leave the set for its dual value, and be missed by a rounding
@@ -170,7 +173,7 @@ def _settle(parts: _Parts, at_zero: Bools, tight: Bools, tolerance: float) -> Fl
     missed = np.full(tight.size, tolerance)
     for _ in range(_ROUNDS):
         holds = np.append(np.ones(first, dtype=bool), tight)
-        found = _solve_with(parts, at_zero, holds)
+        found = _solve_with(parts, at_zero, holds, guess)
         if found is None:
             return None
         x, dual = found
@@ -190,8 +193,13 @@ def _settle(parts: _Parts, at_zero: Bools, tight: Bools, tolerance: float) -> Fl
     return None
 
 
-def _solve_with(parts: _Parts, at_zero: Bools, holds: Bools) -> tuple[Floats, Floats] | None:
-    """Solve the optimality conditions of columns and rows that are active: shares, dual values."""
+def _solve_with(
+    parts: _Parts, at_zero: Bools, holds: Bools, guess: Floats | None
+) -> tuple[Floats, Floats] | None:
+    """Solve the optimality conditions of columns and rows that are active: shares, dual values.
+
+    Where there are several, the dual values are those next to a guess, or to zero.
+    """
     x, dual = np.zeros(at_zero.size), np.zeros(holds.size)
     free = ~at_zero
     columns, size = np.count_nonzero(free), np.count_nonzero(free) + np.count_nonzero(holds)
@@ -210,8 +218,10 @@ def _solve_with(parts: _Parts, at_zero: Bools, holds: Bools) -> tuple[Floats, Fl
     except RuntimeError:  # a pivot that rounding made zero
         return None
     right = np.append(np.zeros(columns), parts.limit[holds])
-    solution = factors.solve(right)
-    for _ in range(3):
+    solution = np.zeros(size)
+    if guess is not None:
+        solution[columns:] = guess[holds]
+    for _ in range(4):
         solution = solution + factors.solve(right - (system @ solution - sign * solution))
     x[free], dual[holds] = solution[:columns], solution[columns:]
     return x, dual

@@ -16,7 +16,7 @@ import numpy as np
 from apportion.errors import SolveError
 from apportion.policies.solving.certificate import make_feasible
 from apportion.policies.solving.compiled import Compiled
-from apportion.policies.solving.highs import optimise
+from apportion.policies.solving.highs import PRIMAL, optimise
 from apportion.policies.solving.solvers.backward_error import backward_error
 from apportion.policies.solving.solvers.fixed_point import fixed, floats
 from apportion.policies.solving.solvers.highs import PersistentHighs
@@ -165,7 +165,8 @@ class FloatFill:
         A = self._scaled.program.A
         A.data[A.indptr[self._step] : A.indptr[self._step + 1]] = 1.0  # any, until `_solve`
         if self._highs is None:
-            self._highs = PersistentHighs(self._scaled.program, presolve=False)
+            # What is reached is feasible in the next step: the primal method goes on from there.
+            self._highs = PersistentHighs(self._scaled.program, options=PRIMAL)
         else:
             self._highs.load(self._scaled.program)
         self._rising = np.full(unit.size, np.nan)

@@ -14,15 +14,12 @@ from tests.seeds import each_seed
 from apportion.policies import (
     FinishTimeFairness,
     Instance,
-    IsolatedShare,
     Makespan,
     MaxMinFairness,
-    MaxTotalThroughput,
     Policy,
     ProportionalShare,
     solve_instance,
 )
-from apportion.policies.solving.solvers import active_set_least_squares
 from apportion.policies.solving.worst_off import arrow_share
 
 if TYPE_CHECKING:
@@ -129,19 +126,6 @@ def test_what_does_not_settle_is_asked_elsewhere(
     monkeypatch.setattr(arrow_share, "_DECLARED", 0)
     found = solve_instance(MaxMinFairness(), instance, solver="arrow").X
     np.testing.assert_allclose(found, expected, atol=2e-4)
-
-
-@pytest.mark.parametrize("seed", each_seed(2, 10))
-@pytest.mark.parametrize("policy", [MaxMinFairness, MaxTotalThroughput, IsolatedShare])
-def test_sparse_matrices_say_what_dense_ones_do(
-    policy: type[Policy], seed: int, bench: type[Bench], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    instance = drawn(seed, 30, bench).instance
-    dense = solve_instance(policy(), instance, solver="highs").X
-    monkeypatch.setattr(active_set_least_squares, "_DENSE", 0)
-    for solver in ("highs", "clarabel"):
-        sparse = solve_instance(policy(), instance, solver=solver).X
-        np.testing.assert_allclose(sparse, dense, atol=1e-8)
 
 
 @pytest.mark.parametrize("jobs", [600, pytest.param(2700, marks=pytest.mark.slow)])
