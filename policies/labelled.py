@@ -281,10 +281,15 @@ def columns_of(
     if "total_steps" in columns:
         columns.setdefault("steps_remaining", columns["total_steps"])
     columns.setdefault("isolated_elapsed_s", columns["elapsed_s"])
-    arrival_s = columns.get("arrival_s")
-    arrival_s = None if arrival_s is None else np.asarray(arrival_s, dtype=float)
+    arrival_s = np.asarray(columns.get("arrival_s", np.zeros(size)), dtype=float)
+    submitted = np.argsort(arrival_s, kind="stable")
+    if not (
+        np.diff(arrival_s[submitted]) > 0
+    ).all():  # of one time come by the numbers in their ids
+        by_id = tensor.jobs_by_id
+        submitted = by_id[np.argsort(arrival_s[by_id], kind="stable")]
     columns["order"] = order = np.empty(size)
-    order[tensor.submitted(arrival_s)] = np.arange(size)
+    order[submitted] = np.arange(size)
     if not columns.keys() >= set(policy.columns):
         missing = [name for name in policy.columns if name not in columns]
         check_jobs(pd.DataFrame(index=tensor.jobs), required=missing)

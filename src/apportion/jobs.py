@@ -28,7 +28,6 @@ __all__ = [
     "JobColumn",
     "check_jobs",
     "column_named",
-    "order_of_distinct",
     "order_of_submission",
     "places_of_texts",
 ]
@@ -298,18 +297,11 @@ def order_of_submission(ids: pd.Index, arrival_s: NDArray[np.float64]) -> Ints:
     arrival_s
         When they came, seconds.
     """
-    distinct = order_of_distinct(arrival_s)
-    if distinct is not None:
-        return distinct
+    order = np.argsort(arrival_s, kind="stable")
+    if bool((np.diff(arrival_s[order]) > 0).all()):
+        return order
     by_id = _order_of_ids(ids)
     return by_id[np.argsort(arrival_s[by_id], kind="stable")]
-
-
-def order_of_distinct(arrival_s: NDArray[np.float64]) -> Ints | None:
-    """Return the positions of jobs, first submitted first; None where two came at one time."""
-    order = np.argsort(arrival_s, kind="stable")
-    sorted_s = arrival_s[order]
-    return order if bool((sorted_s[1:] > sorted_s[:-1]).all()) else None
 
 
 def _order_of_ids(ids: pd.Index) -> Ints:

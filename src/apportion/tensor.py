@@ -19,7 +19,7 @@ from apportion.combination_rows import (
     rows_of_jobs,
 )
 from apportion.errors import InputError, written
-from apportion.jobs import order_of_distinct, order_of_submission
+from apportion.jobs import order_of_submission
 from apportion.option_labels import (
     OPTION_LEVELS,
     called,
@@ -242,14 +242,6 @@ class ThroughputTensor:
     def solo(self) -> bool:
         """Whether every row is one job."""
         return self._each_alone or bool(self.rows.equals(self.jobs))
-
-    def submitted(self, arrival_s: NDArray[np.float64] | None) -> NDArray[np.intp]:
-        """Return places of the jobs, first submitted first; those of one time by their ids."""
-        distinct = None if arrival_s is None else order_of_distinct(arrival_s)
-        if distinct is not None:
-            return distinct
-        by_id = self.jobs_by_id
-        return by_id if arrival_s is None else by_id[np.argsort(arrival_s[by_id], kind="stable")]
 
     @cached_property
     def jobs_by_id(self) -> NDArray[np.intp]:
