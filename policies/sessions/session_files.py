@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from apportion.policies.base import Policy
 
-__all__ = ["FORMAT", "from_json", "state_of", "to_plain"]
+__all__ = ["FORMAT", "cluster_of", "from_json", "plain_cluster", "state_of", "to_plain"]
 
 FORMAT = "apportion.session/1"
 _AS_THEY_ARE = ("second_stage", "route", "open")
@@ -61,12 +61,7 @@ def to_plain(state: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "policy": _plain_policy(state["policy"]),
-        "cluster": {
-            "gpus": [list(each) for each in cluster.gpus.items()],
-            "gpus_per_machine": cluster.gpus_per_machine,
-            "machines_per_rack": cluster.machines_per_rack,
-            "prices_per_gpu_hour": dict(cluster.prices_per_gpu_hour),
-        },
+        "cluster": plain_cluster(cluster),
         **{name: state[name] for name in _AS_THEY_ARE},
         "options": None if told is None else [label_of(option) for option in told],
         "levels": None if told is None else [_name(name) for name in told.names],
@@ -77,6 +72,21 @@ def to_plain(state: Mapping[str, Any]) -> dict[str, Any]:
             for _, facts in said.values()
         ],
     }
+
+
+def plain_cluster(cluster: Cluster) -> dict[str, Any]:
+    """Return a cluster as lists, texts and numbers; `cluster_of` is the way back."""
+    return {
+        "gpus": [list(each) for each in cluster.gpus.items()],
+        "gpus_per_machine": cluster.gpus_per_machine,
+        "machines_per_rack": cluster.machines_per_rack,
+        "prices_per_gpu_hour": dict(cluster.prices_per_gpu_hour),
+    }
+
+
+def cluster_of(content: Mapping[str, Any]) -> Cluster:
+    """Return the cluster of which `plain_cluster` told."""
+    return Cluster(**{**content, "gpus": dict(content["gpus"])})
 
 
 def _name(name: Any) -> str | None:
@@ -131,7 +141,7 @@ def state_of(content: Mapping[str, Any]) -> dict[str, Any]:
             raise InputError("The session has more throughputs of a job than options.")
         return {
             "policy": get_policy(policy["name"], **_tuples(policy["options"])),
-            "cluster": Cluster(**{**cluster, "gpus": dict(cluster["gpus"])}),
+            "cluster": cluster_of(cluster),
             **{name: content[name] for name in _AS_THEY_ARE},
             "told": told,
             "said": said,

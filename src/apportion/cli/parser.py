@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from apportion._version import __version__
 from apportion.cli.commands import add_command, add_group, add_verbose, finish
+from apportion.cli.decide_options import add_decide
 from apportion.cli.options import (
     add_backend,
     add_cluster,
@@ -63,6 +64,7 @@ examples:
   apportion workload describe trace.csv
   apportion requests generate requests.csv --slo-factor 3
   apportion serve requests.csv --gpus 16
+  apportion decide --policy max_min_fairness --cluster v100=8,k80=8 --store decisions.db
   apportion links cassini --gang a=0-2 --gang b=3,4 --model a=VGG16 --model b=VGG16 --plot out/links
 """
 
@@ -122,6 +124,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     _add_settings(commands)
     _add_links(commands)
     add_serve(commands)
+    add_decide(commands)
     text = "describe a trace, or generate a workload"
     groups = {
         "workload": add_group(commands, "workload", text, (_add_describe, _add_generate)),

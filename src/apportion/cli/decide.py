@@ -1,0 +1,80 @@
+"""``apportion decide``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from importlib.util import find_spec
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from apportion.checks import file_path
+from apportion.cluster import Cluster
+from apportion.errors import InputError
+from apportion.estimators import EstimatedSpeeds
+from apportion.service import DecisionService
+from apportion.service.lines import answer_lines
+from apportion.service.messages import json_schema
+from apportion.sim.traces.text import read_text
+
+if TYPE_CHECKING:
+    import argparse
+
+__all__ = ["run"]
+
+
+def run(args: argparse.Namespace) -> None:
+    """Answer lines of the standard input, or requests."""
+    if args.schema:
+        print(json.dumps(json_schema(), indent=2))
+        return
+    if args.cluster is None:
+        raise InputError("Say which GPUs there are: --cluster v100=8,k80=16.")
+    for name in () if args.http is not None else ("host", "token_file", "most_per_s"):
+        if getattr(args, name) is not None:
+            raise InputError(f"--{name.replace('_', '-')} is for --http; give that too.")
+    cluster = Cluster.of(args.cluster)
+    cluster = Cluster(cluster.gpus, args.gpus_per_machine)
+    with DecisionService(
+        args.policy,
+        cluster,
+        None if args.store is None else file_path("--store", args.store),
+        time_limit_s=args.time_limit,
+        estimates=None if args.references is None else _estimates(args.references, cluster),
+    ) as service:
+        if args.http is None:
+            answer_lines(service, sys.stdin.buffer, sys.stdout)
+        else:
+            _serve(service, args)
+
+
+def _estimates(path: str, cluster: Cluster) -> EstimatedSpeeds:
+    """Return estimates that begin with the speeds of a file."""
+    table: Any = pd.read_csv(BytesIO(read_text(path).body), index_col=0)
+    for name in cluster.gpus:
+        if name not in table.columns:
+            raise InputError(f"{path!r} has no column {name!r}; it needs one per accelerator.")
+    return EstimatedSpeeds(table, rows="type")
+
+
+def _serve(service: DecisionService, args: argparse.Namespace) -> None:
+    """Listen, if what it takes is installed."""
+    missing = [name for name in ("fastapi", "uvicorn", "prometheus_client") if not find_spec(name)]
+    if missing:
+        raise InputError(
+            f"--http needs {', '.join(missing)}: install apportion[service], or send lines."
+        )
+    from apportion.service.http import serve_http
+
+    token = None if args.token_file is None else read_text(args.token_file).body.decode().strip()
+    if token == "":
+        raise InputError(f"{args.token_file!r} holds no token.")
+    serve_http(
+        service,
+        host=args.host or "127.0.0.1",
+        port=args.http,
+        token=token,
+        most_per_s=args.most_per_s or 1000.0,
+    )

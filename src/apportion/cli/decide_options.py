@@ -1,0 +1,44 @@
+"""Options of ``apportion decide``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from apportion.cli.commands import add_command, finish
+from apportion.cli.values import real, whole
+
+__all__ = ["add_decide"]
+
+
+def add_decide(commands: Any) -> None:
+    """Add ``apportion decide``."""
+    text = "answer a scheduler: events in, decisions out, as JSON a line each"
+    parser = add_command(commands, "decide", "decide", text)
+    parser.add_argument("--policy", default="max_min_fairness", metavar="NAME")
+    parser.add_argument("--cluster", metavar="v100=8,k80=16", help="GPUs by type at the start")
+    parser.add_argument("--gpus-per-machine", type=whole(1), default=4, metavar="N")
+    parser.add_argument(
+        "--store",
+        metavar="FILE",
+        help="where every message is kept before it is answered (default: nowhere)",
+    )
+    parser.add_argument(
+        "--time-limit",
+        type=real(strict=True),
+        metavar="S",
+        help="seconds after which the last answer is given, with its age (default: none)",
+    )
+    parser.add_argument(
+        "--references",
+        metavar="FILE",
+        help="csv of steps/s by job type and accelerator: speeds are estimated, and learnt",
+    )
+    parser.add_argument("--schema", action="store_true", help="print the schema of messages")
+    group = parser.add_argument_group("over HTTP, in place of lines")
+    group.add_argument("--http", type=whole(1), metavar="PORT", help="needs apportion[service]")
+    group.add_argument("--host", metavar="ADDRESS", help="(default: 127.0.0.1, this machine only)")
+    group.add_argument(
+        "--token-file", metavar="FILE", help="holds the token that requests must bring"
+    )
+    group.add_argument("--most-per-s", type=real(strict=True), metavar="X", help="(default: 1000)")
+    finish(parser)

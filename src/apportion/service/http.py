@@ -1,0 +1,168 @@
+"""The same messages over HTTP; needs the extra ``service``."""
+
+from __future__ import annotations
+
+import hmac
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+from fastapi import FastAPI, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import JSONResponse
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from apportion.errors import InputError
+from apportion.service.lines import LONGEST_LINE, answer_to
+from apportion.service.messages import FORMAT, MESSAGES, json_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from apportion.service.service import DecisionService
+
+__all__ = ["application", "serve_http"]
+
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+def serve_http(
+    service: DecisionService, *, host: str, port: int, token: str | None, most_per_s: float
+) -> None:
+    """Answer requests until the process is told to end.
+
+    Raises
+    ------
+    InputError
+        If others than this machine could ask, without a token.
+    """
+    if host not in _LOOPBACK and token is None:
+        raise InputError(
+            f"--host {host} lets other machines ask; give a --token-file that they must know."
+        )
+    app = application(service, token=token, most_per_s=most_per_s)
+    uvicorn.run(app, host=host, port=port, log_level="warning")
+
+
+def application(
+    service: DecisionService, *, token: str | None = None, most_per_s: float = 1000.0
+) -> FastAPI:
+    """Return the application: ``/v1/message``, ``/v1/schema``, ``/health``, ``/metrics``.
+
+    Parameters
+    ----------
+    service
+        What answers.
+    token
+        What ``Authorization: Bearer`` must bring to all but ``/health``.
+    most_per_s
+        Requests/s that are answered; what is more gets 429.
+    """
+    app = FastAPI(title="apportion decide", version=FORMAT, redoc_url=None)
+    meters, bucket = _Meters(service), _Bucket(most_per_s)
+
+    @app.middleware("http")
+    async def admit(request: Request, answer: Callable[[Request], Awaitable[Response]]) -> Response:
+        if request.url.path != "/health":
+            brought = request.headers.get("authorization", "")
+            if token is not None and not hmac.compare_digest(
+                brought.encode(), f"Bearer {token}".encode()
+            ):
+                return _refusal(401, "The token is missing, or another one.")
+            if not bucket.take():
+                return _refusal(429, f"More than {most_per_s:g} requests/s; wait.")
+        return await answer(request)
+
+    @app.post("/v1/message", openapi_extra=_body())
+    async def message(request: Request) -> JSONResponse:
+        """Take a message, and answer it: 200, or 422 where something is wrong with it."""
+        text = bytearray()
+        async for part in request.stream():
+            text += part
+            if len(text) > LONGEST_LINE:
+                return _refusal(413, f"A message has at most {LONGEST_LINE} bytes.")
+        with meters.seconds.time():
+            answer = await run_in_threadpool(answer_to, service, bytes(text))
+        meters.answers.labels(ok=str(answer["ok"]).lower()).inc()
+        return JSONResponse(answer, 200 if answer["ok"] else 422)
+
+    @app.get("/v1/schema")
+    def schema() -> dict[str, Any]:
+        """Return the schema of messages."""
+        return json_schema()
+
+    @app.get("/health")
+    def health() -> dict[str, Any]:
+        """Tell whether the service is well."""
+        return {"ok": True, "format": FORMAT}
+
+    @app.get("/metrics")
+    def metrics() -> Response:
+        """Return figures in the text format of Prometheus."""
+        return Response(meters.text(), media_type="text/plain; version=0.0.4")
+
+    return app
+
+
+def _body() -> dict[str, Any]:
+    """Return what OpenAPI is told of a message."""
+    schema = {"oneOf": json_schema()["oneOf"]}
+    examples = {op: {"summary": text} for op, (text, _) in MESSAGES.items()}
+    examples["health"]["value"] = {"op": "health"}  # type: ignore[assignment]
+    content = {"application/json": {"schema": schema, "examples": examples}}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def _refusal(status: int, error: str) -> JSONResponse:
+    return JSONResponse({"v": FORMAT, "ok": False, "id": None, "error": error}, status)
+
+
+class _Bucket:
+    """Lets so many through a second, and as many at once."""
+
+    def __init__(self, most_per_s: float) -> None:
+        self._most, self._left, self._then_s = most_per_s, most_per_s, time.monotonic()
+        self._lock = threading.Lock()
+
+    def take(self) -> bool:
+        """Tell whether one more may pass."""
+        with self._lock:
+            now_s = time.monotonic()
+            more = (now_s - self._then_s) * self._most
+            self._left, self._then_s = min(max(self._most, 1.0), self._left + more), now_s
+            if self._left < 1:
+                return False
+            self._left -= 1
+            return True
+
+
+class _Meters:
+    """Figures of a service, for Prometheus."""
+
+    def __init__(self, service: DecisionService) -> None:
+        self._service, self._registry = service, CollectorRegistry()
+        self.seconds = Histogram(
+            "apportion_answer_seconds",
+            "Seconds that an answer took",
+            buckets=(0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0),
+            registry=self._registry,
+        )
+        self.answers = Counter(
+            "apportion_answers", "Messages answered", ["ok"], registry=self._registry
+        )
+        self._gauges = {
+            name: Gauge(f"apportion_{name}", text, registry=self._registry)
+            for name, text in (
+                ("jobs", "Jobs at hand"),
+                ("kept_messages", "Messages kept so far"),
+                ("late", "Answers that were the last one, for the time limit"),
+            )
+        }
+
+    def text(self) -> bytes:
+        """Return them as they are now."""
+        health = self._service.health()
+        for name, gauge in self._gauges.items():
+            gauge.set(health[name])
+        return generate_latest(self._registry)
