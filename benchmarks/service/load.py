@@ -39,7 +39,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         found = loaded(options.policy, jobs, rate, length_s, Path(folder) / "decisions.db")
     seconds = found.groupby("op")["seconds"]
-    table = seconds.quantile([0.5, 0.95, 0.99, 1.0]).unstack().mul(1000).round(2)
+    table = seconds.quantile(np.array([0.5, 0.95, 0.99, 1.0])).unstack().mul(1000).round(2)
     table.insert(0, "answers", seconds.size())
     table.loc["all"] = [len(found), *found["seconds"].quantile([0.5, 0.95, 0.99, 1.0]) * 1000]
     show(table.set_axis(["answers", "p50 ms", "p95 ms", "p99 ms", "most ms"], axis=1).reset_index())

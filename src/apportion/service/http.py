@@ -14,7 +14,7 @@ from fastapi.responses import JSONResponse
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from apportion.errors import InputError
-from apportion.service.lines import LONGEST_LINE, answer_to
+from apportion.service.lines import LONGEST_LINE, answers_to
 from apportion.service.messages import FORMAT, MESSAGES, json_schema
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def application(
             if len(text) > LONGEST_LINE:
                 return _refusal(413, f"A message has at most {LONGEST_LINE} bytes.")
         with meters.seconds.time():
-            answer = await run_in_threadpool(answer_to, service, bytes(text))
+            (answer,) = await run_in_threadpool(answers_to, service, [bytes(text)])
         meters.answers.labels(ok=str(answer["ok"]).lower()).inc()
         return JSONResponse(answer, 200 if answer["ok"] else 422)
 

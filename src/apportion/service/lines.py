@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import queue
+import threading
 from typing import TYPE_CHECKING, Any
 
 from apportion.service.messages import FORMAT
@@ -12,39 +14,60 @@ if TYPE_CHECKING:
 
     from apportion.service.service import DecisionService
 
-__all__ = ["LONGEST_LINE", "answer_lines", "parsed"]
+__all__ = ["LONGEST_LINE", "answer_lines", "answers_to", "parsed"]
 
 LONGEST_LINE = 8 * 2**20
 """Bytes of a message at most."""
+_MOST_AT_ONCE = 256
+"""Lines that are answered together at most."""
 
 
 def answer_lines(service: DecisionService, told: BinaryIO, answers: TextIO) -> None:
     """Answer every line until there are no more; blank ones are passed over.
 
-    An answer says which line it is to (``line``, from 1), and stands in the same order.
+    An answer says which line it is to (``line``, from 1), and stands in the same order. Lines that
+    come while others are answered are answered together, by one write to the disk.
     """
-    number = 0
-    while line := told.readline(LONGEST_LINE + 1):
-        number += 1
-        if len(line) > LONGEST_LINE:
-            while line and not line.endswith(b"\n"):
-                line = told.readline(LONGEST_LINE)
-            answer = _refused(f"It is longer than {LONGEST_LINE} bytes.")
-        elif not line.strip():
-            continue
-        else:
-            answer = answer_to(service, line)
-        answers.write(json.dumps({**answer, "line": number}) + "\n")
+    waiting: queue.Queue[tuple[int, bytes] | None] = queue.Queue(_MOST_AT_ONCE)
+    reader = threading.Thread(target=_read, args=(told, waiting), daemon=True)
+    reader.start()
+    more = True
+    while more:
+        lines = [waiting.get()]
+        while len(lines) < _MOST_AT_ONCE and lines[-1] is not None and not waiting.empty():
+            lines.append(waiting.get())
+        there = [line for line in lines if line is not None]
+        more = len(there) == len(lines)
+        found = answers_to(service, [text for _, text in there])
+        for (number, _), answer in zip(there, found, strict=True):
+            answers.write(json.dumps({**answer, "line": number}) + "\n")
         answers.flush()
 
 
-def answer_to(service: DecisionService, text: bytes) -> dict[str, Any]:
-    """Answer one message in text."""
-    try:
-        given = parsed(text)
-    except ValueError as error:
-        return _refused(f"It is no JSON: {error}.")
-    return service.answer(given)
+def _read(told: BinaryIO, waiting: queue.Queue[tuple[int, bytes] | None]) -> None:
+    """Put lines by number where they wait, and at last nothing."""
+    number = 0
+    while line := told.readline(LONGEST_LINE + 1):
+        number += 1
+        rest = line
+        while len(rest) > LONGEST_LINE and not rest.endswith(b"\n"):
+            rest = told.readline(LONGEST_LINE + 1)
+        if line.strip():
+            waiting.put((number, line))
+    waiting.put(None)
+
+
+def answers_to(service: DecisionService, texts: list[bytes]) -> list[dict[str, Any]]:
+    """Answer messages in text."""
+    given: list[Any] = []
+    wrong: dict[int, dict[str, Any]] = {}
+    for place, text in enumerate(texts):
+        try:
+            given.append(parsed(text))
+        except ValueError as error:
+            wrong[place] = {"v": FORMAT, "ok": False, "id": None, "error": f"No JSON: {error}."}
+    right = iter(service.answer_all(given))
+    return [wrong[place] if place in wrong else next(right) for place in range(len(texts))]
 
 
 def parsed(text: bytes) -> Any:
@@ -53,8 +76,10 @@ def parsed(text: bytes) -> Any:
     Raises
     ------
     ValueError
-        If it is none.
+        If it is none, or too long.
     """
+    if len(text) > LONGEST_LINE:
+        raise ValueError(f"it is longer than {LONGEST_LINE} bytes")
     try:
         return json.loads(text, object_pairs_hook=_once, parse_constant=_no_number)
     except RecursionError as error:
@@ -71,7 +96,3 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_number(text: str) -> Any:
     raise ValueError(f"{text} is no number of JSON")
-
-
-def _refused(error: str) -> dict[str, Any]:
-    return {"v": FORMAT, "ok": False, "id": None, "error": error}

@@ -19,7 +19,7 @@ from apportion.service.messages import FORMAT, Message, read_message
 from apportion.service.store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from apportion.estimators import EstimatedSpeeds
     from apportion.service.deciding import Shares
@@ -29,7 +29,7 @@ __all__ = ["DecisionService"]
 
 _LOG = logging.getLogger(__name__)
 
-_STATE_EVERY = 2000
+_STATE_EVERY = 10_000
 """Messages between two times that the whole state is written."""
 _ASKS_ONLY = ("state", "health")
 """Messages that change nothing, and are not kept."""
@@ -124,20 +124,28 @@ class DecisionService:
         dict
             ``ok``, ``id``, ``number``, and what was asked for; or ``error``.
         """
-        with self._lock:
-            self._answered["messages"] += 1
-            name = given.get("id") if isinstance(given, dict) else None
-            name = name if isinstance(name, str) else None
-            try:
-                message = read_message(given)
-                before = None if message.id is None else self._store.answer_to(message.id)
-                if before is not None:
-                    self._answered["repeated"] += 1
-                    return before
-                return self._answer_new(message, given)
-            except ApportionError as error:
-                self._answered["refused"] += 1
-                return self._refusal(name, str(error))
+        return self.answer_all([given])[0]
+
+    def answer_all(self, given: Sequence[Any]) -> list[dict[str, Any]]:
+        """Answer messages in turn, as `answer` does; what they tell goes to the disk at once."""
+        with self._lock, self._store.at_once():
+            return [self._answer(each) for each in given]
+
+    def _answer(self, given: Any) -> dict[str, Any]:
+        """Answer one; it is kept, and not yet on the disk."""
+        self._answered["messages"] += 1
+        name = given.get("id") if isinstance(given, dict) else None
+        name = name if isinstance(name, str) else None
+        try:
+            message = read_message(given)
+            before = None if message.id is None else self._store.answer_to(message.id)
+            if before is not None:
+                self._answered["repeated"] += 1
+                return before
+            return self._answer_new(message, given)
+        except ApportionError as error:
+            self._answered["refused"] += 1
+            return self._refusal(name, str(error))
 
     def _refusal(self, name: str | None, error: str) -> dict[str, Any]:
         return {"v": FORMAT, "ok": False, "id": name, "error": error}

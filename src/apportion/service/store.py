@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from apportion.errors import InputError, written
@@ -62,7 +63,9 @@ class Store:
     def __init__(self, path: Path | None, settings: Mapping[str, Any]) -> None:
         where = ":memory:" if path is None else str(path)
         try:
-            self._file = sqlite3.connect(where, check_same_thread=False, timeout=0.5)
+            self._file = sqlite3.connect(
+                where, check_same_thread=False, timeout=0.5, isolation_level=None
+            )
             self._file.execute("PRAGMA locking_mode=EXCLUSIVE")
             self._file.execute("PRAGMA journal_mode=WAL")
             self._file.execute("PRAGMA synchronous=FULL")
@@ -78,7 +81,7 @@ class Store:
 
     def _claim(self, settings: Mapping[str, Any], where: str) -> None:
         """Write down of which service the file is, or compare."""
-        with self._file:
+        with self.at_once():
             for name, value in settings.items():
                 text = json.dumps(value, sort_keys=True)
                 found = self._file.execute(
@@ -92,28 +95,35 @@ class Store:
                         f"another file, or the same {name}."
                     )
 
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Write all that is kept inside, or nothing; it is on the disk at the end."""
+        self._file.execute("BEGIN")
+        try:
+            yield
+        except BaseException:
+            self._file.execute("ROLLBACK")
+            raise
+        self._file.execute("COMMIT")
+
     def answer_to(self, name: str) -> dict[str, Any] | None:
         """Return the answer to the message with an id, if there was one."""
         row = self._file.execute("SELECT answer FROM message WHERE id = ?", (name,)).fetchone()
         return None if row is None else dict(json.loads(row[0]))
 
     def write(self, told: Mapping[str, Any], answer: Mapping[str, Any]) -> None:
-        """Keep a message and its answer; they are on the disk when this returns."""
-        with self._file:
-            self._file.execute(
-                "INSERT INTO message VALUES (?, ?, ?, ?)",
-                (self.number + 1, told.get("id"), json.dumps(told), json.dumps(answer)),
-            )
+        """Keep a message and its answer, within `at_once`."""
+        self._file.execute(
+            "INSERT INTO message VALUES (?, ?, ?, ?)",
+            (self.number + 1, told.get("id"), json.dumps(told), json.dumps(answer)),
+        )
         self.number += 1
 
     def write_state(self, state: Mapping[str, Any]) -> None:
-        """Keep the state after the last message, and forget what nobody will ask for again."""
-        with self._file:
-            self._file.execute(
-                "INSERT OR REPLACE INTO state VALUES (?, ?)", (self.number, json.dumps(state))
-            )
-            self._file.execute("DELETE FROM state WHERE number < ?", (self.number,))
-            self._file.execute("DELETE FROM message WHERE number <= ?", (self.number - _IDS_KEPT,))
+        """Keep the state after the last message, within `at_once`; forget what is long past."""
+        self._file.execute("DELETE FROM state")
+        self._file.execute("INSERT INTO state VALUES (?, ?)", (self.number, json.dumps(state)))
+        self._file.execute("DELETE FROM message WHERE number <= ?", (self.number - _IDS_KEPT,))
 
     def state(self) -> tuple[int, dict[str, Any]] | None:
         """Return the last state that was kept, and after how many messages."""
