@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from apportion._version import __version__
 from apportion.cli.commands import add_command, add_group, add_verbose, finish
-from apportion.cli.decide_options import add_decide
 from apportion.cli.options import (
     add_backend,
     add_cluster,
@@ -19,6 +18,7 @@ from apportion.cli.options import (
 )
 from apportion.cli.request_options import add_generate_requests, add_serve
 from apportion.cli.sections import as_given, expanded
+from apportion.cli.service.options import add_decide
 from apportion.cli.trace_options import add_trace
 from apportion.cli.values import comma_separated, ending, real, refuse_blank, whole
 from apportion.errors import InputError, unknown_name

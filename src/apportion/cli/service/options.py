@@ -13,7 +13,7 @@ __all__ = ["add_decide"]
 def add_decide(commands: Any) -> None:
     """Add ``apportion decide``."""
     text = "answer a scheduler: events in, decisions out, as JSON a line each"
-    parser = add_command(commands, "decide", "decide", text)
+    parser = add_command(commands, "decide", "service.decide", text)
     parser.add_argument("--policy", default="max_min_fairness", metavar="NAME")
     parser.add_argument("--cluster", metavar="v100=8,k80=16", help="GPUs by type at the start")
     parser.add_argument("--gpus-per-machine", type=whole(1), default=4, metavar="N")
