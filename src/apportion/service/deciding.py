@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from apportion.errors import ApportionError, InputError, SolveError
-from apportion.policies import Policy, session, solve
+from apportion.policies import session, solve
 from apportion.policies.base import depends_on_time
 from apportion.policies.labelled import DEFAULTS
 from apportion.sim.deciders import get_decider, manner_of
@@ -83,7 +83,7 @@ class Deciding:
             )
         self.known, self.time_limit_s = known, time_limit_s
         self.settings = dict(settings or {})
-        self.has_shares = isinstance(self.decider, Policy)
+        self.has_shares = hasattr(self.decider, "objective")
         self._anew = self.has_shares and (
             self.decider.space_sharing or self.decider.integral or depends_on_time(self.decider)
         )

@@ -17,9 +17,9 @@ from apportion.faces import lazily
 
 if TYPE_CHECKING:
     from apportion.statistics.batches import BATCHES, batch_figures, growing
+    from apportion.statistics.differences import Paired, differences_of, paired, wins
     from apportion.statistics.intervals import Interval, bootstrap, mean_interval
     from apportion.statistics.marks import marks_of
-    from apportion.statistics.paired import Paired, differences_of, paired, wins
     from apportion.statistics.tables import to_latex, to_markdown
 
 __all__ = [

@@ -28,7 +28,7 @@ from apportion.report.tables import notes_on
 from apportion.sim.floors import Floor, floor
 from apportion.sim.schedule_files import save_schedule
 from apportion.statistics.batches import batch_figures, growing
-from apportion.statistics.paired import differences_of
+from apportion.statistics.differences import differences_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -16,7 +16,7 @@ from apportion.experiments.sweeps.readable import by_seed, readable_tables
 from apportion.report.files import write_table, write_text
 from apportion.report.groups import group_table
 from apportion.sim.fingerprint import versions
-from apportion.statistics.paired import differences_of
+from apportion.statistics.differences import differences_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
