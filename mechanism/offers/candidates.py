@@ -126,6 +126,11 @@ class InOrder:
     order: Order
     rule: Rule
 
+    @property
+    def steady(self) -> bool:
+        """Whether a job that waits alone accepts the same at all times; see `Rule.steady`."""
+        return bool(getattr(self.rule, "steady", False))
+
     def candidates(self, now_s: float, waiting: WaitingJobs) -> tuple[Positions, Bools]:
         """Return the first of the jobs that accept something that is free."""
         accepts = accepts_from_s(self.rule, waiting) <= now_s

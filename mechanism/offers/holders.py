@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from operator import ne
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,12 +10,15 @@ from apportion.mechanism.scheduler import Decision, DutyCycle, Gangs
 from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from numpy.typing import NDArray
 
     from apportion.mechanism.devices import Devices, Held
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
+    Bools = NDArray[np.bool_]
 
 __all__ = ["DutyCycles", "Holders"]
 
@@ -41,6 +43,8 @@ class Holders(Resumable):
         self._scale, self._held, self._layout = scale, devices.held, devices.layout
         self._there: dict[int, None] = {}
         self._before: dict[int, Held] = {}  # at the last decision, but for who is done
+        self._touched: set[int] = set()  # since then
+        self._gangs: Gangs | None = None  # of that decision; None where somebody is done since
 
     def take_over(self, job: int, held: Held) -> None:
         """Let a job have had these devices all the time."""
@@ -49,14 +53,17 @@ class Holders(Resumable):
     def begin(self, job: int) -> None:
         """Let a job have GPUs."""
         self._there[job] = None
+        self._touched.add(job)
 
     def end(self, job: int) -> None:
         """Let a job give its GPUs back."""
         del self._there[job]
+        self._touched.add(job)
 
     def complete(self, job: int) -> None:
         """Let a job go that is done."""
         del self._there[job], self._before[job]
+        self._gangs = None
 
     def at_work(self, end_s: list[float], now_s: float) -> list[int]:
         """Return the jobs whose leases end after now, ascending."""
@@ -64,25 +71,38 @@ class Holders(Resumable):
 
     def change(self, duty_cycle: DutyCycles, kind: Ints, *, offered: bool) -> Decision:
         """Return who has GPUs from now on, by the type of each job, and forget what was new."""
-        there, before = list(self._there), self._before
-        job = np.array(there, dtype=np.intp)
-        held = [*map(self._held.__getitem__, there)]
-        self._before = now = dict(zip(there, held, strict=True))
-        starts = np.array([*map(ne, map(before.get, there), held)], dtype=bool)
-        gone = sorted(each for each in before if before[each] != now.get(each))
-        moved = {each for each in gone if each in now and self._same(before[each], now[each])}
+        if self._gangs is not None and not self._touched:
+            starts, job = np.zeros(self._gangs.job.size, dtype=bool), self._gangs.job
+            return Decision(self._gangs, starts, duty_cycle=duty_cycle.of(job), resolved=offered)
+        held, before = self._held, self._before
+        job = np.fromiter(self._there, dtype=np.intp, count=len(self._there))
+        devices = [*map(held.__getitem__, self._there)]
+        now = {each: held[each] for each in self._touched if each in self._there}
+        differs = {each for each in self._touched if before.get(each) != now.get(each)}
+        gone = sorted(each for each in differs if each in before)
+        moved = [each for each in gone if each in now and self._same(before[each], now[each])]
+        for each in self._touched:
+            before.pop(each, None)
+        before |= now
+        self._touched = set()
+        self._gangs = Gangs(job, job, kind[job], self._scale[job], devices=devices)
         stayed = None
         if moved:
-            stayed = np.array([*map(moved.__contains__, there)], dtype=bool)
-            starts, gone = starts & ~stayed, [each for each in gone if each not in moved]
+            stayed = self._marked(moved)
+            differs, gone = differs.difference(moved), [e for e in gone if e not in moved]
         return Decision(
-            Gangs(job, job, kind[job], self._scale[job], devices=held),
-            starts=starts,
+            self._gangs,
+            starts=self._marked(differs),
             stop=np.array(gone, dtype=np.intp),
             duty_cycle=duty_cycle.of(job),
             resolved=offered,
             moved=stayed,
         )
+
+    def _marked(self, jobs: Collection[int]) -> Bools:
+        """Tell for each job with GPUs whether it is one of some."""
+        there = self._there
+        return np.fromiter(map(jobs.__contains__, there), dtype=bool, count=len(there))
 
     def _same(self, one: Held, other: Held) -> bool:
         """Tell whether devices are as many in the same machines."""

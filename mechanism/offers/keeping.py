@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from apportion.mechanism.offers.candidates import Served, first_served
+from apportion.mechanism.offers.exact import TICK_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from apportion.mechanism.offers.holdings import Holdings
     from apportion.mechanism.offers.leased_jobs import LeasedJobs
     from apportion.mechanism.offers.on_types import OnTypes
+    from apportion.mechanism.offers.timer_book import TimerBook
     from apportion.mechanism.offers.waiting import WaitingJobs
 
 __all__ = ["Keeping"]
@@ -26,8 +28,8 @@ class Keeping:
 
     Parameters
     ----------
-    jobs, holdings, on_types
-        What is known of jobs, GPUs, and speeds.
+    jobs, holdings, on_types, timers
+        What is known of jobs, GPUs, speeds, and delay timers.
     candidates
         Decides who takes what.
     describe
@@ -41,14 +43,18 @@ class Keeping:
         jobs: LeasedJobs,
         holdings: Holdings,
         on_types: OnTypes,
+        timers: TimerBook,
         candidates: Takers,
         describe: Callable[[Sequence[int]], WaitingJobs],
         *,
         whatever_the_rule: bool,
     ) -> None:
         self._jobs, self._holdings, self._on_types = jobs, holdings, on_types
+        self._timers = timers
         self._candidates, self._describe = candidates, describe
         self._whatever_the_rule = whatever_the_rule
+        self._steady = getattr(candidates, "steady", False)
+        self._alone: dict[tuple[int, int, bool, bool], Served | None] = {}
 
     def keeps(self, job: int, now_s: float) -> bool:
         """Whether a job whose lease ends now would get the GPUs that it has.
@@ -71,7 +77,7 @@ class Keeping:
         """
         if self._jobs.waiting.any() or self._holdings.placer.chooses_anew:
             return False
-        served = self._served_again(job, now_s, self._holdings.room_of_all)
+        served = self._served_alone(job, now_s)
         kind, tier = self._jobs.kind[job], self._jobs.tier[job]
         if served is None or served.kind != kind or served.tightest < tier:
             return False
@@ -79,8 +85,21 @@ class Keeping:
 
     def _is_best(self, job: int, served: Served) -> bool:
         """Whether no free GPUs of its type are better for a job than those it holds."""
-        free, held = self._holdings.free_with(job)[served.kind], self._holdings.held[job]
+        held = self._holdings.held[job]
+        if self._on_types.is_best_of_type(job, held):
+            return True
+        free = self._holdings.free_with(job)[served.kind]
         return self._on_types.better(job, free, served.widest, held) is None
+
+    def _served_alone(self, job: int, now_s: float) -> Served | None:
+        """Say what a job would accept that waits from now on, alone, everything being free."""
+        machine_s, rack_s = self._timers.of_size[self._jobs.told.scale[job]]
+        if not self._steady or 0 < machine_s < TICK_S or 0 < rack_s < TICK_S:
+            return self._served_again(job, now_s, self._holdings.room_of_all)
+        key = job, int(self._jobs.option(job)), machine_s == 0, rack_s == 0
+        if key not in self._alone:
+            self._alone[key] = self._served_again(job, now_s, self._holdings.room_of_all)
+        return self._alone[key]
 
     def _served_again(self, job: int, now_s: float, room: Sequence[int]) -> Served | None:
         """Say what a job that waits from now on would accept; None if another comes first."""

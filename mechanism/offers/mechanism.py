@@ -114,7 +114,8 @@ class LeaseMechanism:
         # its best ones, whatever is free.
         self._stayed: dict[int, tuple[Placement, bytes | None]] = {}
         self._keeping = Keeping(
-            *(self.jobs, self._holdings, self._on_types, takers, self._offering.waiting),
+            *(self.jobs, self._holdings, self._on_types, self.timers),
+            *(takers, self._offering.waiting),
             whatever_the_rule=scheduler.keep_placement,
         )
 

@@ -69,12 +69,18 @@ class OnTypes:
         placing = self._placings[int(self._jobs.kind[job])]
         return placing.better(free, model, gpus, widest, held)
 
+    def is_best_of_type(self, job: int, held: Placement) -> bool:
+        """Whether no GPUs of its type would be better than those a job holds, were all free."""
+        model, gpus = self._told.job_type[job], int(self._told.scale[job])
+        placing = self._placings[int(self._jobs.kind[job])]
+        return placing.worth(model, held) <= placing.least_worth(model, gpus)
+
     def is_at_best(self, job: int, held: Placement) -> bool:
         """Whether no GPUs of any type would be better than those a job holds, were all free."""
+        if not self.is_best_of_type(job, held):
+            return False
         model, gpus = self._told.job_type[job], int(self._told.scale[job])
         own = int(self._jobs.kind[job])
-        if self._placings[own].least_worth(model, gpus) < self._placings[own].worth(model, held):
-            return False
         if len(self._placings) == 1:
             return True
         times = step_times(self._told.speed[job].tolist())

@@ -31,7 +31,10 @@ class Renewals(NamedTuple):
         Those between the first and the last stretch of the timers' history are left out: by then
         no longer wait is remembered, and one more wait of nothing changes nothing.
         """
-        count, edge = self.before(now_s), math.ceil(history_s / self.cycle_s) + 1
+        count = self.before(now_s)
+        if not count:
+            return []
+        edge = math.ceil(history_s / self.cycle_s) + 1
         numbers = [*range(min(count, edge)), *range(max(edge, count - edge), count)]
         return [self.start_s(number) for number in numbers]
 

@@ -53,6 +53,10 @@ class Rule(Protocol):
     rule: ClassVar[str]
     """The rule in a few words."""
 
+    steady: ClassVar[bool] = False
+    """Whether what a job accepts without a wait hangs on nothing but its size, its model, and which
+    of its delay timers are 0: then it is not asked again for who stays alone."""
+
     def patience_s(self, waiting: WaitingJobs) -> Floats:
         """Return the waits after which tiers are accepted, seconds, shape (waiting, tiers).
 
@@ -73,6 +77,8 @@ class Rule(Protocol):
 
 class _AnyJobType(Part):
     """A rule that does not look at the job type."""
+
+    steady: ClassVar[bool] = True
 
     @property
     def job_types(self) -> Collection[str]:
@@ -137,6 +143,7 @@ class SkewBased(Part):
     """
 
     rule: ClassVar[str] = "high skew: the tightest tier that the gang fits; else what is free"
+    steady: ClassVar[bool] = True
 
     threshold: float = 0.3
     skews: Mapping[str, float] = field(default_factory=lambda: dict(DALLY_SKEWS))

@@ -195,6 +195,8 @@ class AutoTunedTimers(Part):
         # Summed exactly: numpy adds up in an order that depends on the processor. Most waits are
         # none, where leases are renewed.
         waited = waits_s[waits_s != 0]
+        if not waited.size:
+            return 0.0
         mean = math.fsum(waited.tolist()) / waits_s.size
         if waits_s.size == 1:
             return mean

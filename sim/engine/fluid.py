@@ -68,10 +68,13 @@ class Fluid(Resumable):
         if new.size:
             truth.start_s[new] = np.fmin(truth.start_s[new], now_s)
         self._lost_s = self._still_lost(decision)
+        asked = gangs is self._gangs and not new.size and decision.moved is None
+        known = asked and self._timed is None and self._speeds.apart
         self._take(gangs, decision.duty_cycle)
         if self._timed is not None:
             self._timed.changes_s(now_s)
-        self._rate = self._speeds.rates(gangs)
+        if not known:
+            self._rate = self._speeds.rates(gangs)
 
     def run(
         self, now_s: float, length_s: float, until_s: float, *, to_completion: bool
@@ -169,14 +172,16 @@ class Fluid(Resumable):
     def restore(self, state: dict[str, Any]) -> None:
         """Take up a state of `state`."""
         super().restore(state)
-        self._take(self._gangs, unpacked(state["duty_cycle"]))
+        gangs, self._gangs = self._gangs, NO_GANGS
+        self._take(gangs, unpacked(state["duty_cycle"]))
 
     def _take(self, gangs: Gangs, duty_cycle: DutyCycle | None) -> None:
         """Let these gangs have devices; of a pair, each accounts for half of them."""
-        self._gangs, self._gpus = gangs, gangs.gpus.astype(float)
-        if gangs.mate is not None:
-            alone = gangs.mate == np.arange(gangs.mate.size)
-            self._gpus *= np.where(alone, 1.0, 0.5)
+        if gangs is not self._gangs:
+            self._gangs, self._gpus = gangs, gangs.gpus.astype(float)
+            if gangs.mate is not None:
+                alone = gangs.mate == np.arange(gangs.mate.size)
+                self._gpus *= np.where(alone, 1.0, 0.5)
         self._clock = None if duty_cycle is None else DutyClock(duty_cycle)
 
     def _repeated(self, length_s: float, times: int) -> GangProgress:
@@ -283,7 +288,8 @@ class Fluid(Resumable):
 
     def _still_lost(self, decision: Decision) -> Floats | None:
         """Return what each line of a decision loses: who starts, and who still did before."""
-        if self._lost_s is None and not np.any(decision.lost_s):
+        lost = decision.lost_s
+        if self._lost_s is None and not (lost if isinstance(lost, float) else np.any(lost)):
             return None
         of_job = np.zeros(self._truth.jobs)
         if self._lost_s is not None:

@@ -41,7 +41,8 @@ class Speeds(Resumable, Protocol):
         """Return the steps/s of every line, given where all of them are, shape (lines,).
 
         Asked at every decision, with all that have devices from then on: what a gang makes may
-        depend on its neighbours. Asked again, unless speeds are `apart`, when a gang is done before
+        depend on its neighbours; of speeds that are `apart` and never change by themselves, only
+        when gangs do. Asked again, unless speeds are `apart`, when a gang is done before
         anybody decides: then `there` marks the lines that are left, and what the others are said
         to make does not matter.
         """

@@ -10,6 +10,7 @@ import pandas as pd
 
 from apportion.cluster import TIERS
 from apportion.mechanism.places import tier_of
+from apportion.mechanism.scheduler import NOBODY
 from apportion.mechanisms.settings import TICK_S
 from apportion.resumable import Resumable
 from apportion.sim.record import Columns
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from apportion.sim.engine.true_state import TrueState
 
     Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
 
 __all__ = ["IntervalLog", "LeaseColumns", "TimerLog"]
 
@@ -182,6 +184,11 @@ class LeaseColumns(Columns):
         self._compute_s = self._left_s.copy()
         self._beyond_s = np.zeros(truth.jobs)
         self._kind = np.zeros(truth.jobs, dtype=np.intp)
+        self._of: tuple[Any, Any] = (None, None)  # jobs and rates of which these follow:
+        self._cell: Ints = NOBODY
+        self._speed: Floats = np.empty(0)
+        self._slowdown: Floats = np.empty(0)
+        self._over: Floats = np.empty(0)
         self.communication_s = np.zeros(truth.jobs)
         self.tier_s = np.zeros((truth.jobs, len(TIERS)))
 
@@ -196,28 +203,34 @@ class LeaseColumns(Columns):
         gangs, log = decision.gangs, self._log
         log.advance(now_s)
         log.preemptions += decision.stop.size
-        new = gangs.job[decision.starts].tolist()
-        for job, held in zip(new, compress(gangs.devices, decision.starts), strict=True):
-            self._kind[job], self._tier[job] = held[0], tier_of(self._layout.placement(held))
         log.active, log.running = self._truth.active.size, gangs.job.size
-        option = gangs.option * len(TIERS) + self._tier[gangs.job]
-        gpus = np.bincount(option, gangs.gpus, self._types * len(TIERS))
-        log.gpus = gpus.astype(int).tolist()
+        if gangs.job is not self._of[0] or decision.starts.any():
+            self._of = (None, None)
+            new = gangs.job[decision.starts].tolist()
+            for job, held in zip(new, compress(gangs.devices, decision.starts), strict=True):
+                self._kind[job], self._tier[job] = held[0], tier_of(self._layout.placement(held))
+            option = gangs.option * len(TIERS) + self._tier[gangs.job]
+            gpus = np.bincount(option, gangs.gpus, self._types * len(TIERS))
+            log.gpus = gpus.astype(int).tolist()
         log.offered |= decision.resolved
 
     def ran(self, now_s: float, end_s: float, ran: GangProgress, active: int) -> None:
         """Book the time that jobs had their GPUs, and what they did with it."""
-        job, option = ran.gangs.job, ran.gangs.option
+        job = ran.gangs.job
+        if job is not self._of[0] or ran.rate is not self._of[1]:
+            self._of = job, ran.rate
+            self._cell = job * len(TIERS) + self._tier[job]
+            self._speed = self._truth.speed[job, ran.gangs.option]
+            self._slowdown = self._speed / ran.rate
+            self._over = self._slowdown - 1
         self._log.advance(end_s)
-        self.tier_s[job, self._tier[job]] += ran.held_s
-        speed = self._truth.speed[job, option]
-        slowdown = speed / ran.rate
-        compute_s = least_s = ran.worked_s / slowdown
+        self.tier_s.reshape(-1)[self._cell] += ran.held_s
+        compute_s = least_s = ran.worked_s / self._slowdown
         if self._types > 1:
-            least_s = compute_s * (speed / self._fastest[job])
+            least_s = compute_s * (self._speed / self._fastest[job])
             self._beyond_s[job] += compute_s - least_s
         self._left_s[job] -= least_s
-        self.communication_s[job] += compute_s * (slowdown - 1)
+        self.communication_s[job] += compute_s * self._over
         if ran.done.size:
             self._finish(ran)
             self._log.active = self._truth.active.size
