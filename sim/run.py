@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from apportion.errors import InputError
 from apportion.sim.inference.tables import serving_figures
-from apportion.sim.metrics import by_group, measured_jobs, summarise
+from apportion.sim.metrics import by_group, makespan_s, measured_jobs, summarise
 from apportion.sim.schedule_files import save_batsim, save_schedule
 
 if TYPE_CHECKING:
@@ -17,8 +18,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from apportion.cluster import Cluster
+    from apportion.sim.floors import Floor
 
-__all__ = ["Run"]
+__all__ = ["ALONE_ON_GPUS", "Run"]
+
+ALONE_ON_GPUS = ("rounds", "exact", "leases", "queue")
+"""Mechanisms by which no two jobs have a GPU at the same time, unless a policy lets them."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -163,6 +168,36 @@ class Run:
             For a column that there is not.
         """
         return by_group(self.jobs, column)
+
+    def above_floor(self, floor: Floor) -> dict[str, float]:
+        """Return by how much of a floor the run is above it: 0.05 is 5 % of it.
+
+        Parameters
+        ----------
+        floor
+            `apportion.floor` of the workload that was run, and of its cluster.
+
+        Returns
+        -------
+        dict
+            ``mean_jct``, ``makespan`` and ``ftf_max``, of all jobs. NaN for the last under a
+            network, which slows down the jobs that fairness compares with.
+
+        Raises
+        ------
+        InputError
+            For a run in which jobs may have a GPU at the same time, which no floor is below.
+        """
+        mechanism = self.settings.get("mechanism")
+        if mechanism not in ALONE_ON_GPUS or self.policy == "as_recorded":
+            what = "as_recorded" if self.policy == "as_recorded" else f"mechanism {mechanism!r}"
+            raise InputError(f"No floor is known for runs by {what}.")
+        alone = self.settings.get("network") in (None, "none")
+        return {
+            "mean_jct": float(self.jobs["jct_s"].mean()) / floor.mean_jct_s - 1,
+            "makespan": makespan_s(self.jobs) / floor.makespan_s - 1,
+            "ftf_max": float(self.jobs["ftf"].max()) / floor.ftf_max - 1 if alone else math.nan,
+        }
 
     def _on_links(self) -> dict[str, float]:
         """Return the mean time of an iteration over that alone, and how many candidates loop."""

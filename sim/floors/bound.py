@@ -69,24 +69,24 @@ def proved(
     return found - doubt, found
 
 
-def cost_if_feasible(
-    jobs: JobGroups, cuts: Floats, used: Floats, weight: Floats, plans: BestPlans
-) -> float:
-    """Return the cost of plans cut down to the GPUs that there are, the rest done at the end.
+def cost_if_feasible(jobs: JobGroups, cuts: Floats, weight: Floats, plans: BestPlans) -> float:
+    """Return the cost of the plans where what finds no GPU in an interval is done in later ones.
 
     No prices prove more than that.
-
-    Parameters
-    ----------
-    used
-        GPU-seconds by the plans, shape (intervals, types).
     """
-    begin_s, _ = rooms(jobs, cuts)
-    least = weight * jobs.least_s
+    begin_s, room_s = rooms(jobs, cuts)
     there = jobs.gpus * np.diff(cuts)[:, None]
-    kept = np.minimum(1.0, np.divide(there, used, out=np.ones_like(used), where=used > 0))
-    work = np.einsum("cim,cm,im->ci", plans.seconds, jobs.progress, kept)
-    late = np.maximum(1.0 - work.sum(axis=1), 0.0)
-    work = np.concatenate([work, late[:, None]], axis=1)
+    work, late_s = np.zeros(begin_s.shape), np.zeros_like(jobs.speed)
+    for interval, room in enumerate(room_s.T):
+        asked_s = plans.seconds[:, interval] + late_s
+        length = asked_s.sum(axis=1)
+        fits = np.divide(room, length, out=np.ones_like(room), where=length > room)
+        used = (jobs.count * jobs.gang * fits) @ asked_s
+        kept = np.divide(there[interval], used, out=np.ones_like(used), where=used > 0)
+        run_s = asked_s * fits[:, None] * np.minimum(kept, 1.0)
+        late_s = asked_s - run_s
+        work[:, interval] = (run_s * jobs.progress).sum(axis=1)
+    work[:, -1] = np.maximum(1.0 - work.sum(axis=1), 0.0)
+    least = weight * jobs.least_s
     busy = weight * (begin_s * work).sum(axis=1) + least / 2 * np.square(work).sum(axis=1)
     return math.fsum(jobs.count * (least / 2 + busy))

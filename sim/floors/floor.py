@@ -11,6 +11,7 @@ import numpy as np
 from apportion.annotations import checked
 from apportion.cluster import Cluster
 from apportion.errors import InputError
+from apportion.sim.floors.fairness import least_worst_ratio
 from apportion.sim.floors.job_groups import JobGroups
 from apportion.sim.floors.last_completion import least_makespan_s
 from apportion.sim.floors.prices import best_bound
@@ -36,6 +37,12 @@ class Floor:
         Under the mean job completion time, and under that weighted by ``weight``, seconds.
     makespan_s
         Under the time from the first arrival to the last completion, seconds.
+    ftf_max
+        Under the worst finish-time fairness, where a completed job counts as one of those that
+        share the cluster for an hour more at the most, and no network slows a job that is alone.
+    shorter_by_s
+        By how many seconds one more GPU of each type lowers `mean_jct_s`, at the margin: what the
+        prices that prove it say GPU time is worth.
     gap
         By how much of itself `mean_jct_s` can be below the best bound of its kind on the same
         intervals; how far the best schedule is above it, it does not say.
@@ -46,6 +53,8 @@ class Floor:
     mean_jct_s: float
     weighted_mean_jct_s: float
     makespan_s: float
+    ftf_max: float
+    shorter_by_s: Mapping[str, float]
     gap: float
     seconds: float
 
@@ -87,13 +96,21 @@ def floor(
     first_s, last_s = float(jobs.arrival_s.min()), float(jobs.arrival_s.max())
     end_s = max(first_s + 2 * makespan_s, last_s + float(jobs.least_s.max()))
     alike = np.ones_like(jobs.weight)
-    bound, above = best_bound(jobs, alike, end_s)
-    mean_s = weighted_s = _mean(bound, jobs, alike)
+    proof = best_bound(jobs, alike, end_s)
+    mean_s = weighted_s = _mean(proof.bound, jobs, alike)
     if (jobs.weight != jobs.weight[0]).any():
         weighted = jobs.weight / jobs.weight.max()
-        weighted_s = _mean(best_bound(jobs, weighted, end_s)[0], jobs, weighted)
-    gap = max(float(above / bound) - 1, 0.0)
-    return Floor(mean_s, weighted_s, makespan_s, gap, time.perf_counter() - started)
+        weighted_s = _mean(best_bound(jobs, weighted, end_s).bound, jobs, weighted)
+    worth = (proof.worth / jobs.count.sum()).tolist()
+    return Floor(
+        mean_jct_s=mean_s,
+        weighted_mean_jct_s=weighted_s,
+        makespan_s=makespan_s,
+        ftf_max=least_worst_ratio(jobs),
+        shorter_by_s=dict(zip(present.accelerators, worth, strict=True)),
+        gap=max(float(proof.above / proof.bound) - 1, 0.0),
+        seconds=time.perf_counter() - started,
+    )
 
 
 def _mean(bound: float, jobs: JobGroups, weight: np.ndarray) -> float:

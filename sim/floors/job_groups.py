@@ -29,6 +29,9 @@ class JobGroups:
         weight of each, and how many jobs there are; shape (groups,).
     speed
         Steps/s of a gang, 0 where it cannot run; shape (groups, types).
+    alone
+        The same as time in an isolated share is counted, which knows no gang that is faster when
+        it is split.
     gpus
         Shape (types,).
     """
@@ -39,21 +42,24 @@ class JobGroups:
     weight: Floats
     count: Floats
     speed: Floats
+    alone: Floats
     gpus: Floats
 
     @classmethod
     def of(cls, workload: Workload, cluster: Cluster) -> JobGroups:
         """Put equal jobs together; a gang that is faster when split counts as fast as that."""
-        speed = workload.throughput_of(cluster).to_numpy(dtype=float)
+        speed = alone = workload.throughput_of(cluster).to_numpy(dtype=float)
         if workload.unconsolidated is not None:
             speed = speed * np.maximum(workload.split_ratio(cluster), 1.0)
         jobs = workload.jobs
         steps = "steps_remaining" if "steps_remaining" in jobs else "total_steps"
         facts = jobs[["arrival_s", steps, "scale_factor", "weight"]].to_numpy(dtype=float)
         facts[:, 0] -= facts[:, 0].min()  # or late jobs would be lost in rounding
-        rows, count = np.unique(np.column_stack([facts, speed]), axis=0, return_counts=True)
-        parts = rows[:, 0], rows[:, 1], rows[:, 2], rows[:, 3], count.astype(float), rows[:, 4:]
-        return cls(*parts, cluster.counts.astype(float))
+        rows, count = np.unique(np.column_stack([facts, speed, alone]), axis=0, return_counts=True)
+        arrival_s, left, gang, weight = rows[:, :4].T
+        speed, alone = np.split(rows[:, 4:], 2, axis=1)
+        gpus = cluster.counts.astype(float)
+        return cls(arrival_s, left, gang, weight, count.astype(float), speed, alone, gpus)
 
     @property
     def progress(self) -> Floats:

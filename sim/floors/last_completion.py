@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["least_makespan_s"]
+__all__ = ["dearest_prices", "least_makespan_s", "loads"]
 
 _ROUNDING = 64 * np.finfo(float).eps
 
@@ -32,7 +32,7 @@ def least_makespan_s(jobs: JobGroups) -> float:
     known: list[Floats] = [np.ones(jobs.gpus.size) / jobs.gpus.sum()]
     best, at = _latest(jobs, known[0])
     while True:
-        prices = _dearest(jobs, jobs.arrival_s >= jobs.arrival_s[at])
+        prices = dearest_prices(jobs, jobs.arrival_s >= jobs.arrival_s[at])
         if any(np.array_equal(prices, each) for each in known) or len(known) > len(jobs.count):
             break
         known.append(prices)
@@ -44,13 +44,17 @@ def least_makespan_s(jobs: JobGroups) -> float:
     return max(float(end_s - first_s - _ROUNDING * end_s), 0.0)
 
 
+def loads(jobs: JobGroups, prices: Floats) -> Floats:
+    """Return what the work of each group costs at least at prices of GPU-seconds by type."""
+    runs = jobs.speed > 0
+    run_s = np.divide(jobs.steps[:, None], jobs.speed, out=np.zeros(runs.shape), where=runs)
+    costs = np.where(runs, prices * jobs.gang[:, None] * run_s, np.inf)
+    return np.asarray(jobs.count * costs.min(axis=1), dtype=float)
+
+
 def _latest(jobs: JobGroups, prices: Floats) -> tuple[float, int]:
     """Return until when the load of any suffix of the arrivals takes, and the class it is from."""
-    run_s = np.full(jobs.speed.shape, np.inf)
-    np.divide(jobs.steps[:, None], jobs.speed, out=run_s, where=jobs.speed > 0)
-    runs = jobs.speed > 0
-    costs = np.where(runs, prices * jobs.gang[:, None] * np.where(runs, run_s, 0.0), np.inf)
-    load = jobs.count * costs.min(axis=1)
+    load = loads(jobs, prices)
     order = np.argsort(-jobs.arrival_s, kind="stable")
     paid = math.fsum(prices * jobs.gpus) * (1 + 4 * np.finfo(float).eps)
     doubt = _ROUNDING + load.size * np.finfo(float).eps
@@ -59,7 +63,7 @@ def _latest(jobs: JobGroups, prices: Floats) -> tuple[float, int]:
     return float(ends[best]), int(order[best])
 
 
-def _dearest(jobs: JobGroups, here: NDArray[np.bool_]) -> Floats:
+def dearest_prices(jobs: JobGroups, here: NDArray[np.bool_]) -> Floats:
     """Return the prices by which some groups load the cluster most, a linear program."""
     ways = jobs.speed[here] / jobs.gang[here, None]
     kinds, kind = np.unique(ways, axis=0, return_inverse=True)

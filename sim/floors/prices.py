@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
@@ -18,14 +18,30 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["best_bound"]
+__all__ = ["Proof", "best_bound"]
 
 LEVELS = (60, 40, 30)
 """Steps of the ascent at each level of intervals, the coarsest first."""
 
 
-def best_bound(jobs: JobGroups, weight: Floats, end_s: float) -> tuple[float, float]:
-    """Return a bound on the weighted sum of completion times, and what no prices exceed.
+class Proof(NamedTuple):
+    """What prices prove.
+
+    Attributes
+    ----------
+    bound, above
+        On the weighted sum of completion times, and what no prices exceed.
+    worth
+        By how much one more GPU of each type lowers the bound, at the margin, shape (types,).
+    """
+
+    bound: float
+    above: float
+    worth: Floats
+
+
+def best_bound(jobs: JobGroups, weight: Floats, end_s: float) -> Proof:
+    """Bound the weighted sum of completion times of any schedule.
 
     Parameters
     ----------
@@ -38,16 +54,17 @@ def best_bound(jobs: JobGroups, weight: Floats, end_s: float) -> tuple[float, fl
     """
     cuts = coarse_cuts(jobs.arrival_s.min(), jobs.arrival_s.max(), end_s)
     prices = np.zeros((len(cuts) - 1, jobs.gpus.size))
-    bound, above = -np.inf, np.inf
+    best = Proof(-np.inf, np.inf, np.zeros(jobs.gpus.size))
     for steps in LEVELS:
         prices = _ascended(jobs, cuts, prices, weight, steps)
         plans = best_plans(jobs, cuts, prices, weight)
-        used = np.einsum("c,cim->im", jobs.count * jobs.gang, plans.seconds)
-        bound = max(bound, proved(jobs, cuts, prices, weight, plans)[0])
-        above = cost_if_feasible(jobs, cuts, used, weight, plans)
+        bound = proved(jobs, cuts, prices, weight, plans)[0]
+        above = cost_if_feasible(jobs, cuts, weight, plans)
+        worth = (prices * np.diff(cuts)[:, None]).sum(axis=0)
+        best = Proof(bound, above, worth) if bound > best.bound else best._replace(above=above)
         finer = halved(cuts)  # an interval of which rounding leaves no middle stays whole
         cuts, prices = finer, prices[np.searchsorted(cuts, finer[:-1], side="right") - 1]
-    return bound, above
+    return best
 
 
 def _ascended(jobs: JobGroups, cuts: Floats, prices: Floats, weight: Floats, steps: int) -> Floats:

@@ -136,8 +136,8 @@ class Comparison:
         Returns
         -------
         DataFrame
-            Indexed by policy: ``mean_jct`` and ``makespan`` of all jobs, 0.05 for 5 %. Without
-            those that may let jobs share GPUs, and without ``as_recorded``.
+            Indexed by policy, the figures of `Run.above_floor`. Without those that may let jobs
+            share GPUs, and without ``as_recorded``.
 
         Raises
         ------

@@ -10,7 +10,7 @@ import pandas as pd
 from apportion.errors import InputError
 from apportion.report.tables import time_unit
 from apportion.sim.deciders import get_decider
-from apportion.sim.metrics import makespan_s
+from apportion.sim.run import ALONE_ON_GPUS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,8 +23,6 @@ __all__ = ["MOST_JOBS", "above_floor", "best_in_words", "bounded"]
 MOST_JOBS = 1000
 """Jobs for which tables are set against a floor unasked: it takes seconds."""
 
-_MECHANISMS = ("rounds", "exact", "leases", "queue")
-
 
 def bounded(runs: Mapping[str, Run], workload: Workload | ElasticWorkload) -> dict[str, Run]:
     """Return the runs that a floor is below: those in which each GPU has one job at a time.
@@ -35,7 +33,7 @@ def bounded(runs: Mapping[str, Run], workload: Workload | ElasticWorkload) -> di
     return {
         label: run
         for label, run in runs.items()
-        if run.settings.get("mechanism") in _MECHANISMS
+        if run.settings.get("mechanism") in ALONE_ON_GPUS
         and label != "as_recorded"
         and not (getattr(workload, "pairs", None) is not None and _may_share(label))
     }
@@ -62,16 +60,11 @@ def above_floor(runs: Mapping[str, Run], floor: Floor) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        Indexed by policy: ``mean_jct`` and ``makespan``, 0.05 for 5 %.
+        Indexed by policy, the figures of `Run.above_floor`.
     """
-    rows = {
-        label: {
-            "mean_jct": run.jobs["jct_s"].mean() / floor.mean_jct_s - 1,
-            "makespan": makespan_s(run.jobs) / floor.makespan_s - 1,
-        }
-        for label, run in runs.items()
-    }
-    table = pd.DataFrame.from_dict(rows, orient="index", columns=["mean_jct", "makespan"])
+    rows = {label: run.above_floor(floor) for label, run in runs.items()}
+    columns = ["mean_jct", "makespan", "ftf_max"]
+    table = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
     return table.rename_axis("policy")
 
 
