@@ -179,6 +179,25 @@ class JobTable:
             columns["entity_used_s"] = self.entity_use.now(now_s)
         return columns
 
+    def lost_s(self, jobs: Ints, at_start_s: Floats) -> Floats:
+        """Return what jobs lose if they start or move now, seconds, of what that costs each.
+
+        Nothing where they never ran and the column ``start_included`` says that their steps hold
+        the first start, as durations of a log do.
+
+        Parameters
+        ----------
+        jobs
+            Their numbers, each once.
+        at_start_s
+            What a start costs, of all jobs.
+        """
+        included, lost_s = self.facts.get("start_included"), at_start_s[jobs]
+        if included is None or not lost_s.any():
+            return lost_s
+        first = (included[jobs] > 0) & ~self.held_s[jobs].any(axis=1)
+        return np.where(first, 0.0, lost_s)
+
     def _network_priority(self) -> Floats:
         """Seconds that the steps done take on the fastest option, over the seconds they took.
 

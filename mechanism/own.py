@@ -258,7 +258,8 @@ class Watched:
                 "says itself when gangs work (duty_cycle); preemption_overhead_seconds does "
                 "nothing to it, leave it out"
             )
-        return decision.lost_s + np.where(starts, self._at_start_s[gangs.job], 0.0)
+        at_start_s = self._about.jobs.lost_s(gangs.job, self._at_start_s)
+        return decision.lost_s + np.where(starts, at_start_s, 0.0)
 
     def _job(self, job: int) -> str:
         return f"job {written(self._about.ids[job])}"

@@ -117,7 +117,7 @@ class InQueue(Resumable):
             devices.gangs(job),
             np.isin(job, np.array(new, dtype=np.intp)),
             stop,
-            lost_s=self._lost_s[job],
+            lost_s=jobs.lost_s(job, self._lost_s),
             resolved=True,
         )
 

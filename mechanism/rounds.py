@@ -127,7 +127,7 @@ class InRounds(Resumable):
             gangs,
             starts,
             core_rows.stopped(chosen),
-            lost_s=self._lost_s[gangs.job],
+            lost_s=jobs.lost_s(gangs.job, self._lost_s),
             resolved=resolved,
         )
 

@@ -194,7 +194,7 @@ class RunToCompletion(Resumable):
             self.devices.gangs(holders),
             starts,
             NOBODY,
-            lost_s=np.where(starts, self.starts_s[holders], 0.0),
+            lost_s=np.where(starts, self.jobs.lost_s(holders, self.starts_s), 0.0),
             resolved=bool(started),
             turns={job: self.turn(job, int(self._option[job])) for job in started},
         )

@@ -16,7 +16,7 @@ class AsRecorded(Decider):
 
     A row beside any others, with the same figures; it decides nothing, so that settings of a
     mechanism say nothing to it. The columns ``recorded_start_s`` and ``recorded_end_s`` say when,
-    ``recorded_on`` on which type, of which the cluster must have some.
+    ``recorded_on`` on which type.
     """
 
     works_by: ClassVar[tuple[str, ...]] = ("rounds", "exact", "leases", "queue", "iterations")

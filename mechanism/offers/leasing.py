@@ -103,6 +103,9 @@ class LeaseScheduler(Resumable):
         self._pause_s = [whole_ticks(s) for s in self._terms.checkpoints_s(job_types, self._scale)]
         starts_s = self._terms.starts_s(job_types, self._scale)
         self._first_s, self._later_s = ([whole_ticks(s) for s in each] for each in starts_s)
+        if "start_included" in told.facts:  # whoever has not started has not run either
+            every = np.arange(told.jobs)
+            self._first_s = told.lost_s(every, np.array(self._first_s)).tolist()
         self._end_s = [0.0] * told.jobs  # of the present lease of each holder
         self._started = [False] * told.jobs
         self._duty_cycles = DutyCycles(told.jobs)

@@ -252,7 +252,9 @@ class TrueState(Resumable):
         return self._isolated_rate
 
 
-_TOLD = frozenset({"weight", "deadline_s", "entity", "entity_used_s", "time_limit_s"})
+_TOLD = frozenset(
+    {"weight", "deadline_s", "entity", "entity_used_s", "time_limit_s", "start_included"}
+)
 """Columns of `JOB_COLUMNS` that schedulers are told as they stand in the workload."""
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from apportion.errors import InputError, unknown_name, written
+from apportion.errors import InputError, written
 from apportion.jobs import RECORDED_TIMES
 from apportion.mechanism.scheduler import Decision, Gangs
 from apportion.resumable import Resumable
@@ -33,18 +33,17 @@ def recorded_parts(label: str, about: AboutRun) -> Parts:
     """Let the jobs of a run start and end as recorded; nobody has devices.
 
     A job works at the rate at which it is done between its two times, on the type of its log, or,
-    where that is not said, on the one of which the cluster has most GPUs. How many GPUs were in use
-    at once is the log's affair, too: the cluster is no bound.
+    where that is not said or the cluster has none, on the one of which it has most GPUs. How many
+    GPUs were in use at once is the log's affair, too: the cluster is no bound.
 
     Raises
     ------
     InputError
-        If the workload has no recorded times, a job has none or an impossible one, or it ran on a
-        type that the cluster does not have.
+        If the workload has no recorded times, or a job has none or an impossible one.
     """
     jobs = about.workload.jobs
     start_s, end_s = _times(label, about)
-    kind = _types(label, jobs, about)
+    kind = _types(jobs, about)
     rate = about.truth.remaining / (end_s - start_s)
     runtime = Fluid(about.truth, _AtRate(rate), tick_s=about.tick_s)
     return Parts(_Replay(f"Scheduler {label!r}", about.jobs, start_s, kind), runtime)
@@ -76,21 +75,13 @@ def _times(label: str, about: AboutRun) -> tuple[Floats, Floats]:
     return start_s, end_s
 
 
-def _types(label: str, jobs: pd.DataFrame, about: AboutRun) -> Ints:
+def _types(jobs: pd.DataFrame, about: AboutRun) -> Ints:
     """Return the type on which each job ran, as its place in the cluster."""
-    names = list(about.present.accelerators)
-    most = names[int(np.argmax(about.present.counts))]
+    most = int(np.argmax(about.present.counts))
     if "recorded_on" not in jobs:
-        return np.full(len(jobs), names.index(most), dtype=np.intp)
-    ran_on = jobs["recorded_on"].replace("", most)
-    for name in ran_on.unique():
-        if name not in names:
-            job = jobs.index[ran_on == name].tolist()[0]
-            error = unknown_name(
-                f"accelerator in the cluster, on which job {job!r} ran,", name, names
-            )
-            raise InputError(f"{error} Give the log's own cluster, or leave {label!r} out.")
-    return np.array([names.index(name) for name in ran_on], dtype=np.intp)
+        return np.full(len(jobs), most, dtype=np.intp)
+    place = {name: kind for kind, name in enumerate(about.present.accelerators)}
+    return np.array([place.get(name, most) for name in jobs["recorded_on"]], dtype=np.intp)
 
 
 class _Replay(Resumable):

@@ -10,7 +10,7 @@ import pandas as pd
 
 from apportion.cluster import ACCELERATORS
 from apportion.errors import InputError, unknown_name
-from apportion.jobs import RECORDED_TIMES
+from apportion.jobs import RECORDED_TIMES, most_at_once
 from apportion.sim.drawn.modelled_speeds import with_modelled_speeds
 from apportion.sim.job_types import draw_job_types, job_type_throughputs
 from apportion.sim.traces.gpu_names import accelerator_of
@@ -81,6 +81,7 @@ def from_durations(
     how = f"job types drawn at random, seed {options.seed}; " if drawn else ""
     notes += [*dropped, f"{how}durations taken as measured on {where}"]
     jobs.insert(1, "total_steps", jobs["duration_s"])  # seconds, until speeds are known
+    jobs["start_included"] = True
     notes += _most_at_once(jobs, recorded_on)
     timed = Workload(file.name, jobs, throughputs, tuple(notes), job_types_drawn=drawn)
     return _in_steps(timed, recorded_on)
@@ -104,12 +105,7 @@ def _most_at_once(jobs: pd.DataFrame, recorded_on: pd.Series) -> list[str]:
     """Say how many GPUs of each type the log has in use at most."""
     if not all(name in jobs for name in RECORDED_TIMES):
         return []
-    most = []
-    for kind, rows in jobs.dropna(subset=[*RECORDED_TIMES]).groupby(recorded_on):
-        times_s = np.concatenate([rows[name].to_numpy() for name in reversed(RECORDED_TIMES)])
-        gpus = rows["scale_factor"].to_numpy()
-        change = np.concatenate([-gpus, gpus])[np.argsort(times_s, kind="stable")]
-        most.append(f"{kind} {change.cumsum().max()}")
+    most = [f"{kind} {most_at_once(rows)}" for kind, rows in jobs.groupby(recorded_on)]
     return [f"most GPUs in use at once by the log: {', '.join(most)}"]
 
 

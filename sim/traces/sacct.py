@@ -63,8 +63,8 @@ def read_sacct(file: TextFile, options: ReadOptions) -> Workload:
         if not any(name in log.table.rows for name in names):
             raise missing_column(file, names[0], log.table.rows.columns)
     ids = log.table.texts("JobID")
-    first_s = log.table.times("Submit").groupby(ids).min()
     log.leave_out(ids.str.contains(".", regex=False), "they are steps of jobs")
+    first_s = log.table.times("Submit").groupby(ids).min()
     gpus = _gpus(log)
     log.leave_out(gpus["scale_factor"] == 0, "they asked for no GPU")
     state = _states(log, options)

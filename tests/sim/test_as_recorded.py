@@ -89,6 +89,27 @@ def test_it_is_a_row_beside_policies_and_schedulers(tmp_path: Path) -> None:
     assert longer_s.notna().all()
 
 
+def test_a_cluster_without_the_types_of_the_log_changes_none_of_its_times(tmp_path: Path) -> None:
+    file, log = slurm_log(tmp_path, 25)
+    workload = ap.read_workload(file)
+    compared = ap.compare(["as_recorded", "fcfs"], workload, "a100=6,h100=8", n_jobs=1)
+    jobs = compared["as_recorded"].jobs
+    ended = jobs["completion_s"].set_axis(jobs.index.astype(int)).sort_index()
+    np.testing.assert_allclose(ended, log["end"], atol=1e-3)
+    on_v100 = float((log["end"] - log["start"])[log["kind"] == "v100"].sum())
+    assert jobs["h100_s"].sum() == pytest.approx(on_v100)  # of which there are most
+    told = " ".join(compared.notes)
+    assert "jobs ran on v100, which the cluster does not have" in told
+    events = pd.concat(
+        [
+            pd.Series(-log["gpus"].to_numpy(), log["end"]),
+            pd.Series(log["gpus"].to_numpy(), log["start"]),
+        ]
+    )
+    most = events.groupby(level=0).sum().sort_index().cumsum().max()
+    assert f"up to {most} GPUs in use at once, and the cluster has 14" in told
+
+
 def test_it_goes_on_from_a_file_of_its_jobs(tmp_path: Path) -> None:
     file, _ = slurm_log(tmp_path, 12)
     workload = ap.read_workload(file)
@@ -104,8 +125,6 @@ def test_what_no_log_tells_is_refused_in_words(tmp_path: Path) -> None:
         ap.simulate("as_recorded", drawn, "v100=8")
     file, _ = slurm_log(tmp_path, 12)
     workload = ap.read_workload(file)
-    with pytest.raises(InputError, match=r"in the cluster, on which job '\d+' ran.*Give the log's"):
-        ap.simulate("as_recorded", workload, "v100=36")
     early = workload.jobs.assign(recorded_start_s=workload.jobs["recorded_start_s"] - 99_999)
     with pytest.raises(InputError, match="recorded_start_s"):
         ap.Workload("early", early, workload.throughputs)

@@ -20,6 +20,8 @@ from apportion.errors import ApportionError, InputError
 from apportion.experiments import compare
 from apportion.experiments.plan import check_by
 from apportion.experiments.sources import fitted
+from apportion.jobs import is_recorded
+from apportion.report.against import RECORDED
 from apportion.report.files import write_table, write_text
 from apportion.report.groups import group_table
 from apportion.sim.deciders import get_decider
@@ -58,7 +60,7 @@ def run(args: argparse.Namespace) -> None:
         cluster = cluster_of(args, lambda: workload)
     workload = fitted(workload, cluster, **fitting_options(args))
     check_by(args.by, workload)
-    policies = policies_of(args, elastic=workload.elastic)
+    policies = policies_of(args, elastic=workload.elastic, recorded=is_recorded(workload.jobs))
     against = _against(args.against, policies, elastic=workload.elastic)
     comparison = compare(
         policies,
@@ -89,13 +91,15 @@ def run(args: argparse.Namespace) -> None:
 def _against(name: str | None, policies: Sequence[str], *, elastic: bool) -> str:
     """Return the label of the policy that others are set against, none for nobody.
 
+    By default the log's own schedule, if it is among them.
+
     Raises
     ------
     InputError
         If it is not among those that are to run.
     """
     if name is None:
-        return ""
+        return RECORDED if RECORDED in policies else ""
     labels = [get_decider(each, elastic=elastic).label for each in policies]
     label: str = get_decider(name, elastic=elastic).label
     if label not in labels:
@@ -120,6 +124,10 @@ def _show(
         print("\nmean JCT where a start costs so many times as much")
         print_summary(costs)
         print()
+    apart = comparison.differences_in_words(against) if against in comparison.runs else None
+    if apart is not None:
+        print(f"\nlater than by {against} (below 0: sooner), with paired 95 % intervals")
+        print_summary(apart)
     if args.by is not None:
         print()
         print_summary(group_table(comparison.by(args.by)))

@@ -26,7 +26,7 @@ from apportion.errors import InputError, unknown_name
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["DEFAULT_ELASTIC", "DEFAULT_ON_RACKS", "DEFAULT_POLICIES", "parse"]
+__all__ = ["DEFAULT_ELASTIC", "DEFAULT_ON_LOGS", "DEFAULT_ON_RACKS", "DEFAULT_POLICIES", "parse"]
 
 DEFAULT_POLICIES = (
     "max_min_fairness",
@@ -39,6 +39,17 @@ DEFAULT_POLICIES = (
     "easy",
     "minimum_completion_time",
 )
+
+DEFAULT_ON_LOGS = (
+    "as_recorded",
+    "slurm",
+    "easy",
+    "fcfs",
+    "max_min_fairness",
+    "finish_time_fairness",
+    "shortest_job_first",
+)
+"""Where the log says when jobs started: what its cluster did, queues that run there, policies."""
 
 DEFAULT_ON_RACKS = (
     "dally",

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from apportion.cli.options import DEFAULT_CLUSTER, DEFAULT_ELASTIC_CLUSTER, DEFAULT_GPUS_PER_MACHINE
-from apportion.cli.parser import DEFAULT_ELASTIC, DEFAULT_ON_RACKS, DEFAULT_POLICIES
+from apportion.cli.parser import (
+    DEFAULT_ELASTIC,
+    DEFAULT_ON_LOGS,
+    DEFAULT_ON_RACKS,
+    DEFAULT_POLICIES,
+)
 from apportion.cluster import Cluster
 from apportion.errors import InputError
+from apportion.jobs import is_recorded, most_at_once
 from apportion.mechanisms import Leases
 from apportion.sim.deciders import get_decider, manner_of
 
@@ -49,8 +57,7 @@ def cluster_of(
         gpus_per_machine = args.gpus_per_machine or DEFAULT_GPUS_PER_MACHINE
         described = args.cluster
         if described is None:
-            elastic = workload().elastic
-            described = DEFAULT_ELASTIC_CLUSTER if elastic else DEFAULT_CLUSTER
+            described = _usual_cluster(workload(), getattr(args, "reference", None) or "v100")
         return Cluster.parse(described, gpus_per_machine=gpus_per_machine)
     if args.cluster is not None:
         raise InputError(
@@ -67,8 +74,24 @@ def cluster_of(
     return Cluster.of_racks(args.racks, accelerator=_only_accelerator(workload()), **shape)
 
 
-def policies_of(args: argparse.Namespace, *, elastic: bool = False) -> list[str]:
-    """Return the policies asked for; by default those for types, elastic jobs, or racks.
+def _usual_cluster(workload: Workload | ElasticWorkload, reference: str) -> str:
+    """Return the cluster where no option says one: GPUs that a log had in use at once, if told."""
+    if workload.elastic:
+        return DEFAULT_ELASTIC_CLUSTER
+    jobs = workload.jobs
+    if not is_recorded(jobs):
+        return DEFAULT_CLUSTER
+    on = np.full(len(jobs), reference, dtype=object)
+    if "recorded_on" in jobs:
+        on = np.where(jobs["recorded_on"] == "", on, jobs["recorded_on"])
+    most = {str(kind): most_at_once(rows) for kind, rows in jobs.groupby(on)}
+    return ",".join(f"{kind}={gpus}" for kind, gpus in sorted(most.items()))
+
+
+def policies_of(
+    args: argparse.Namespace, *, elastic: bool = False, recorded: bool = False
+) -> list[str]:
+    """Return the policies asked for; by default those for types, elastic jobs, racks, or logs.
 
     Of those for types only the ones that work by the mechanism, where one is named.
     """
@@ -78,9 +101,10 @@ def policies_of(args: argparse.Namespace, *, elastic: bool = False) -> list[str]
         return list(DEFAULT_ELASTIC)
     if args.racks is not None:
         return list(DEFAULT_ON_RACKS)
+    default = DEFAULT_ON_LOGS if recorded else DEFAULT_POLICIES
     if args.mechanism is None:
-        return list(DEFAULT_POLICIES)
-    ways = {name: _ways(name) for name in DEFAULT_POLICIES}
+        return list(default)
+    ways = {name: _ways(name) for name in default}
     fit = [name for name, works_by in ways.items() if args.mechanism in works_by]
     return fit or [name for name, works_by in ways.items() if "rounds" in works_by]
 

@@ -50,15 +50,23 @@ def group_table(table: pd.DataFrame, keys: int = 2, *, most: int | None = None) 
 
 
 def columns_of_groups(comparison: Comparison) -> list[str]:
-    """Return the columns of texts in which several jobs of a workload say the same."""
+    """Return the columns of texts in which several jobs of a workload say the same.
+
+    One that repeats another, as an entity that is the user, is left out.
+    """
     if not comparison.runs:
         return []
     jobs = next(iter(comparison.runs.values())).jobs
-    return [
+    names = [
         str(name)
         for name in comparison.workload.jobs
         if name in jobs
         and name != "job_type"
         and pd.api.types.is_string_dtype(jobs[name])
         and jobs[name].nunique() < len(jobs)
+    ]
+    return [
+        name
+        for place, name in enumerate(names)
+        if not any(jobs[name].equals(jobs[other]) for other in names[:place])
     ]

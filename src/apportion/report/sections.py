@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from apportion.errors import InputError, written
 from apportion.own_code import answered_by, place_of, said_with_place
 from apportion.registry import Registry
+from apportion.report.against import RECORDED
 from apportion.report.groups import columns_of_groups, group_table
 from apportion.report.plots import kinds_of, plot
 from apportion.report.style import inline_svg
@@ -65,6 +66,16 @@ def _start_costs(comparison: Comparison) -> Section | None:
         return None
     legend = f"Mean JCT where a start costs so many times as much. {table.legend}"
     return Section("What starts cost", [_as_html(table), f'<p class="legend">{escape(legend)}</p>'])
+
+
+def _against(comparison: Comparison) -> Section | None:
+    """Show by how much policies are later than the log's own schedule, where it is a row."""
+    table = comparison.differences_in_words(RECORDED) if RECORDED in comparison.runs else None
+    if table is None:
+        return None
+    legend = f"Later than by {RECORDED} (below 0: sooner), with paired 95 % intervals."
+    legend += " Jobs that are done sooner count whatever the difference."
+    return Section("Against the log", [_as_html(table), f'<p class="legend">{legend}</p>'])
 
 
 def _groups(comparison: Comparison) -> Section | None:
@@ -133,7 +144,13 @@ def _repeat(comparison: Comparison) -> Section:
     )
 
 
-_FIRST = {"summary": _summary, "start_costs": _start_costs, "groups": _groups, "plots": _plots}
+_FIRST = {
+    "summary": _summary,
+    "against": _against,
+    "start_costs": _start_costs,
+    "groups": _groups,
+    "plots": _plots,
+}
 _LAST = {"workload": _workload, "settings": _settings, "repeat": _repeat}
 
 REPORT_SECTIONS: Registry[Callable[[Comparison], Section | None]] = Registry(

@@ -22,9 +22,10 @@ from apportion.experiments.comparisons.possible import (
 from apportion.experiments.provenance import plain, record
 from apportion.experiments.shared import notes_on_mechanisms
 from apportion.report import human_table, plot, report_page, summary_html
+from apportion.report.against import RECORDED, differences_table, notes_on_recorded
 from apportion.report.files import write_table, write_text
 from apportion.report.plots import kinds_of
-from apportion.report.tables import notes_on
+from apportion.report.tables import longest_time_s, notes_on
 from apportion.sim.floors import Floor, floor
 from apportion.sim.schedule_files import save_schedule
 from apportion.statistics.batches import batch_figures, growing
@@ -174,6 +175,29 @@ class Comparison:
         found = batch_figures({label: run.measured for label, run in self.runs.items()})
         return differences_of(found, list(self.runs), against, level)
 
+    def differences_in_words(self, against: str) -> HumanTable | None:
+        """Return by how much mean JCT and wait are above those of one policy, and how often.
+
+        With paired 95 % intervals (`differences`), and the share of jobs that are done sooner; what
+        is below 0 is sooner. None for too few jobs for intervals, and where nobody else ran.
+
+        Parameters
+        ----------
+        against
+            One of those that ran, such as ``"as_recorded"``.
+
+        Raises
+        ------
+        InputError
+            For a policy that did not run.
+        """
+        found = self.differences(against)
+        beside = self.jobs_against(against)
+        if found.empty or beside.empty:
+            return None
+        share = (beside["completion_later_s"] < 0).groupby(beside["policy"], sort=False).mean()
+        return differences_table(found, share, longest_time_s(self.summary()))
+
     def jobs(self) -> pd.DataFrame:
         """One row per policy and job: the jobs tables of all runs under each other."""
         tables = [run.jobs.reset_index(names="job") for run in self.runs.values()]
@@ -258,6 +282,8 @@ class Comparison:
         apart = notes_on_mechanisms(self.settings, self.by_policy)
         each = self.by_policy.values() or [self.settings]
         notes = notes_on([*self.workload.notes, *apart], self.workload.jobs, *each)
+        if RECORDED in self.runs:
+            notes += notes_on_recorded(self.workload.jobs, self.cluster)
         return [*notes, *self._unsteady(), *self._possible()]
 
     def _unsteady(self) -> list[str]:

@@ -1,0 +1,97 @@
+"""By how much policies are earlier or later than one of them, such as the log's own schedule."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from apportion.jobs import most_at_once
+from apportion.report.tables import time_unit
+from apportion.report.typeset import HumanTable
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from apportion.cluster import Cluster
+
+__all__ = ["RECORDED", "differences_table", "notes_on_recorded"]
+
+RECORDED = "as_recorded"
+"""The row of a log's own schedule."""
+
+_FIGURES = {"mean_jct_s": "mean JCT", "queueing_s": "wait"}
+
+
+def differences_table(
+    differences: pd.DataFrame, sooner: pd.Series, longest_s: float
+) -> HumanTable | None:
+    """Put differences into words: what is below 0 is sooner.
+
+    Parameters
+    ----------
+    differences
+        As `Comparison.differences` returns them.
+    sooner
+        Share of jobs that were done sooner, by policy.
+    longest_s
+        The longest of the times that they are differences of, which decides their unit.
+
+    Returns
+    -------
+    HumanTable or None
+        A row per policy; None where there are too few jobs for intervals.
+    """
+    told = differences.set_index(["figure", "policy"])
+    if not all(name in told.index for name in _FIGURES):
+        return None
+    unit, scale = time_unit(longest_s)
+    cells = []
+    for policy in sooner.index:
+        rows = [told.loc[(name, policy)] for name in _FIGURES]
+        spans = [
+            (f"{row['difference'] / scale:+,.2f}", *(f"{row[end] / scale:+,.2f}" for end in _ENDS))
+            for row in rows
+        ]
+        cells.append((str(policy), *(text for span in spans for text in span)))
+        cells[-1] += (f"{100 * sooner[policy]:.0f}",)
+    header = [each for name in _FIGURES.values() for each in (name, "from", "to")]
+    return HumanTable(
+        ("policy", *header, "sooner"),
+        ("", *[unit] * len(header), "% jobs"),
+        tuple(cells),
+        tuple(("",) * len(row) for row in cells),
+    )
+
+
+_ENDS = ("low", "high")
+
+
+def notes_on_recorded(jobs: pd.DataFrame, cluster: Cluster) -> list[str]:
+    """Say what the log's own schedule had that the cluster has not.
+
+    Parameters
+    ----------
+    jobs
+        Of the workload.
+    cluster
+        On which the others run.
+    """
+    notes = []
+    if "recorded_on" in jobs:
+        ran_on = [each for each in jobs["recorded_on"].unique() if each]
+        absent = [str(each) for each in ran_on if each not in cluster.accelerators]
+        if absent:
+            notes.append(
+                f"{RECORDED}: jobs ran on {', '.join(absent)}, which the cluster does not have, "
+                f"and count as on the type of which it has most"
+            )
+        if len(cluster.accelerators) > 1 and ran_on:
+            notes.append(
+                f"others than {RECORDED} may run a job on any type, not on that of the log"
+            )
+    most, there = most_at_once(jobs), int(cluster.counts.sum())
+    if most > there:
+        notes.append(
+            f"{RECORDED}: the log had up to {most:,} GPUs in use at once, and the cluster has "
+            f"{there:,}: what others lose to it is not their doing"
+        )
+    return notes

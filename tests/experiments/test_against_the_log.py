@@ -1,0 +1,115 @@
+"""What others lose to a log's own schedule, and whose start its durations include."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import apportion as ap
+from apportion.cli import main
+
+HEAD = "JobID|User|State|Submit|Start|End|TimelimitRaw|AllocTRES"
+
+
+def log_of(file: Path, jobs: int = 40, *, every_s: int = 900, waits: bool = False) -> pd.DataFrame:
+    """Write jobs of up to 800 s on one GPU each; return their times, seconds."""
+    rng = np.random.default_rng(1)
+    submit = every_s * np.arange(jobs)
+    start = submit + (rng.integers(0, 3_000, jobs) if waits else 0)
+    end = start + rng.integers(60, 800, jobs)
+    rows = [HEAD]
+    for job, times in enumerate(zip(submit, start, end, strict=True)):
+        dates = [pd.Timestamp("2026-10-05") + pd.Timedelta(int(each), "s") for each in times]
+        texts = "|".join(each.isoformat() for each in dates)
+        user = "ana" if job % 3 else "ben"
+        rows.append(f"{job}|{user}|COMPLETED|{texts}|20|cpu=4,gres/gpu:a100=1,gres/gpu=1")
+    file.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return pd.DataFrame({"submit": submit, "start": start, "end": end})
+
+
+@pytest.mark.parametrize(
+    ("label", "mechanism"),
+    [("fcfs", "queue"), ("fifo", "rounds"), ("tiresias", "leases"), ("ada_srsf", "iterations")],
+)
+def test_a_first_start_is_in_the_duration_of_a_log(
+    tmp_path: Path, label: str, mechanism: str
+) -> None:
+    log = log_of(tmp_path / "sacct.txt", 12)
+    jobs = ap.read_workload(tmp_path / "sacct.txt").jobs
+    assert jobs["start_included"].all()
+    jobs = jobs.assign(job_type="ResNet-50", total_steps=jobs["duration_s"])
+    index = pd.MultiIndex.from_tuples([("ResNet-50", 1)], names=["job_type", "scale_factor"])
+    speeds = pd.DataFrame({"a100": 1.0}, index=index)
+    workload = ap.Workload("log", jobs, speeds)
+    cluster = ap.Cluster.of_racks(1, accelerator="a100")
+    charged, free = (
+        ap.simulate(
+            label, workload, cluster, mechanism=mechanism, preemption_overhead_seconds=seconds
+        ).jobs
+        for seconds in (50.0, 0.0)
+    )
+    pd.testing.assert_frame_equal(charged, free)
+    if mechanism == "queue":
+        took_s = (log["end"] - log["start"]).to_numpy()
+        np.testing.assert_allclose(charged["jct_s"].to_numpy(), took_s, atol=1e-3)
+    own = jobs.drop(columns="start_included")
+    every = ap.simulate(
+        *(label, ap.Workload("own", own, speeds), cluster),
+        **{"mechanism": mechanism, "preemption_overhead_seconds": 50.0},
+    )
+    assert (every.jobs["jct_s"] - free["jct_s"]).min() > 49
+
+
+def test_restarts_are_charged_all_the_same() -> None:
+    jobs = pd.DataFrame({"job_type": ["a", "a"], "total_steps": 3_600.0, "start_included": True})
+    index = pd.MultiIndex.from_tuples([("a", 1)], names=["job_type", "scale_factor"])
+    load = ap.Workload("two", jobs, pd.DataFrame({"v100": 1.0}, index=index))
+    told: dict[str, Any] = {"preemption_overhead_seconds": 60.0, "round_seconds": 600.0}
+    run = ap.simulate("max_min_fairness", load, "v100=1", **told)
+    stays = run.schedule.groupby("job").size()
+    assert stays.sum() > 4  # they take turns
+    # The GPU is never idle, and each stay but the first of each job begins with a restart.
+    assert run.jobs["completion_s"].max() == pytest.approx(7_200 + 60 * (stays - 1).sum())
+
+
+def test_differences_are_those_of_the_jobs(tmp_path: Path) -> None:
+    log = log_of(tmp_path / "sacct.txt", waits=True)
+    workload = ap.read_workload(tmp_path / "sacct.txt")
+    compared = ap.compare(["as_recorded", "fcfs"], workload, "a100=2", n_jobs=1)
+    took_s = compared["fcfs"].jobs["jct_s"].to_numpy() - (log["end"] - log["submit"]).to_numpy()
+    table = compared.differences_in_words("as_recorded")
+    assert table is not None
+    assert table.header[::3] == ("policy", "to", "to")
+    ((_, mean, low, high, *_, sooner),) = table.cells
+    batches = np.array([each.mean() for each in np.split(took_s, 10)])
+    reach = 2.262157 * batches.std(ddof=1) / np.sqrt(10)  # Student's t of 9 degrees, 97.5 %
+    scale = {"h": 3600.0, "s": 1.0}[table.units[1]]
+    expected = [batches.mean(), batches.mean() - reach, batches.mean() + reach]
+    found = [float(each) * scale for each in (mean, low, high)]
+    assert found == pytest.approx(expected, abs=0.006 * scale)
+    assert float(sooner) == pytest.approx(100 * (took_s < -1e-6).mean(), abs=0.5)
+    assert compared.differences_in_words("fcfs") is not None
+    alone = ap.compare(["as_recorded"], workload, "a100=2", n_jobs=1)
+    assert alone.differences_in_words("as_recorded") is None
+    assert "Against the log" in compared.to_html(sections=["against"])
+
+
+def test_one_command_on_a_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    log_of(Path("sacct.txt"), 20, every_s=300, waits=True)
+    assert main(["compare", "--workload", "sacct.txt", "--jobs", "1"]) == 0
+    printed = capsys.readouterr().out
+    found = pd.read_csv("out/compare/summary.csv")["policy"].tolist()
+    assert found[:4] == ["as_recorded", "slurm", "easy", "fcfs"]
+    assert len(found) == 7
+    workload = ap.read_workload("sacct.txt")
+    assert f"a100={ap.jobs.most_at_once(workload.jobs)}, 7 policies" in printed
+    assert "later than by as_recorded (below 0: sooner)" in printed
+    assert "the first start of a job is in the duration that its log has" in printed
+    assert set(pd.read_csv("out/compare/against.csv")["policy"]) == set(found[1:])
