@@ -11,6 +11,7 @@ import pytest
 
 import apportion as ap
 from apportion.cli import main
+from apportion.jobs import most_at_once
 
 HEAD = "JobID|User|State|Submit|Start|End|TimelimitRaw|AllocTRES"
 
@@ -46,22 +47,19 @@ def test_a_first_start_is_in_the_duration_of_a_log(
     speeds = pd.DataFrame({"a100": 1.0}, index=index)
     workload = ap.Workload("log", jobs, speeds)
     cluster = ap.Cluster.of_racks(1, accelerator="a100")
-    charged, free = (
-        ap.simulate(
-            label, workload, cluster, mechanism=mechanism, preemption_overhead_seconds=seconds
-        ).jobs
-        for seconds in (50.0, 0.0)
-    )
+
+    def jobs_of(load: ap.Workload, seconds: float) -> pd.DataFrame:
+        told: dict[str, Any] = {"mechanism": mechanism, "preemption_overhead_seconds": seconds}
+        return ap.simulate(label, load, cluster, **told).jobs
+
+    charged, free = jobs_of(workload, 50.0), jobs_of(workload, 0.0)
     pd.testing.assert_frame_equal(charged, free)
     if mechanism == "queue":
         took_s = (log["end"] - log["start"]).to_numpy()
         np.testing.assert_allclose(charged["jct_s"].to_numpy(), took_s, atol=1e-3)
     own = jobs.drop(columns="start_included")
-    every = ap.simulate(
-        *(label, ap.Workload("own", own, speeds), cluster),
-        **{"mechanism": mechanism, "preemption_overhead_seconds": 50.0},
-    )
-    assert (every.jobs["jct_s"] - free["jct_s"]).min() > 49
+    every = jobs_of(ap.Workload("own", own, speeds), 50.0)
+    assert (every["jct_s"] - free["jct_s"]).min() > 49
 
 
 def test_restarts_are_charged_all_the_same() -> None:
@@ -109,7 +107,7 @@ def test_one_command_on_a_log(
     assert found[:4] == ["as_recorded", "slurm", "easy", "fcfs"]
     assert len(found) == 7
     workload = ap.read_workload("sacct.txt")
-    assert f"a100={ap.jobs.most_at_once(workload.jobs)}, 7 policies" in printed
+    assert f"a100={most_at_once(workload.jobs)}, 7 policies" in printed
     assert "later than by as_recorded (below 0: sooner)" in printed
     assert "the first start of a job is in the duration that its log has" in printed
     assert set(pd.read_csv("out/compare/against.csv")["policy"]) == set(found[1:])
