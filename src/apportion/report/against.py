@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from apportion.jobs import most_at_once
 from apportion.report.tables import time_unit
-from apportion.report.typeset import HumanTable
+from apportion.statistics.typeset import HumanTable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,19 +40,17 @@ def differences_table(
     HumanTable or None
         A row per policy; None where there are too few jobs for intervals.
     """
-    told = differences.set_index(["figure", "policy"])
-    if not all(name in told.index for name in _FIGURES):
+    by_figure = {name: differences[differences["figure"] == name] for name in _FIGURES}
+    if any(rows.empty for rows in by_figure.values()):
         return None
     unit, scale = time_unit(longest_s)
-    cells = []
-    for policy in sooner.index:
-        rows = [told.loc[(name, policy)] for name in _FIGURES]
-        spans = [
-            (f"{row['difference'] / scale:+,.2f}", *(f"{row[end] / scale:+,.2f}" for end in _ENDS))
-            for row in rows
-        ]
-        cells.append((str(policy), *(text for span in spans for text in span)))
-        cells[-1] += (f"{100 * sooner[policy]:.0f}",)
+    figures = [
+        [f"{each / scale:+,.2f}" for each in rows.set_index("policy").loc[sooner.index, end]]
+        for rows in by_figure.values()
+        for end in ("difference", "low", "high")
+    ]
+    share = [f"{100 * each:.0f}" for each in sooner]
+    cells = list(zip(map(str, sooner.index), *figures, share, strict=True))
     header = [each for name in _FIGURES.values() for each in (name, "from", "to")]
     return HumanTable(
         ("policy", *header, "sooner"),
@@ -60,9 +58,6 @@ def differences_table(
         tuple(cells),
         tuple(("",) * len(row) for row in cells),
     )
-
-
-_ENDS = ("low", "high")
 
 
 def notes_on_recorded(jobs: pd.DataFrame, cluster: Cluster) -> list[str]:
