@@ -29,6 +29,7 @@ COMBINED = {
 SIZED = {"makespan", "max_total_throughput"}
 FILLED = {"hierarchical_fairness"}
 DIVIDED = LEXICOGRAPHIC
+GROUPED = {"fair_over_time", "cohort"}
 # Policies whose oracle takes a program for every job, and the most jobs that it is asked for.
 MOST_JOBS = {
     "strategy_proof": 12,
@@ -36,6 +37,8 @@ MOST_JOBS = {
     "allox": 40,
     "gandiva_packing": 40,
     "nash_welfare": 300,
+    "fair_over_time": 300,
+    "cohort": 300,
     "min_cost_slos": 300,
 }
 
@@ -73,6 +76,11 @@ def draw(policy: str, number: int, seed: int) -> Case:
     entity = _entities(jobs, rng) if policy == "hierarchical_fairness" else ()
     if entity:
         options |= _hierarchy(entity, rng)
+    if policy in GROUPED:
+        entity = tuple(
+            str(name) for name in rng.choice(["x", "y", "w", "v"][: rng.integers(1, 5)], jobs)
+        )
+    options |= _limits(policy, entity, names, capacity, columns, rng)
     base: dict[str, Any] = {
         "policy": policy,
         "number": number,
@@ -138,8 +146,9 @@ def _variant(policy: str, rng: np.random.Generator) -> tuple[dict[str, Any], dic
 def _route(
     options: dict[str, Any], arguments: dict[str, Any], shape: str, rng: np.random.Generator
 ) -> str:
-    """Return "session" where nothing speaks against it: weights name entities that come later."""
-    plain = shape == "plain" and not arguments and "weights" not in options
+    """Return "session" where nothing speaks against it: some options name entities to come."""
+    named = {"weights", "quotas"} & options.keys()
+    plain = shape == "plain" and not arguments and not named
     return "session" if plain and rng.random() < 0.08 else "solve"
 
 
@@ -239,6 +248,36 @@ def _columns(
 def _entities(jobs: int, rng: np.random.Generator) -> tuple[str, ...]:
     paths = (["x"], ["x", "y"], ["x", "y", "w"], ["x/p", "x/q", "y"], ["x/p", "x/q", "y/p", "w"])
     return tuple(str(path) for path in rng.choice(paths[rng.integers(5)], jobs))
+
+
+def _limits(
+    policy: str,
+    entity: tuple[str, ...],
+    types: tuple[str, ...],
+    capacity: Floats,
+    columns: dict[str, Floats],
+    rng: np.random.Generator,
+) -> dict[str, Any]:
+    """Options of policies about entities and power; enters what entities have used."""
+    gpus = float(capacity.sum())
+    owners = sorted(set(entity))
+    if policy == "fair_over_time":
+        window_s = float(rng.choice([3600.0, 21600.0, 1e6]))
+        most_s = float(rng.choice([0.0, 0.5, 2.0])) * gpus * window_s
+        used_s = {name: rng.uniform(0, most_s) * (rng.random() < 0.7) for name in owners}
+        columns["entity_used_s"] = np.array([used_s[name] for name in entity])
+        return {"window_s": window_s}
+    if policy == "cohort":
+        part = gpus * float(rng.choice([0.3, 1.0, 2.0])) / len(owners)
+        quotas = {name: float(np.rint(part * rng.uniform(0, 2))) for name in owners}
+        some = [name for name in owners if rng.random() < 0.4]
+        borrowing = {name: float(np.rint(part * rng.uniform(0, 1))) for name in some}
+        return {"quotas": quotas, "borrowing": borrowing}
+    if policy == "power_capped":
+        watts = {name: float(rng.integers(70, 1001)) for name in types}
+        full_w = float(np.array(list(watts.values())) @ capacity)
+        return {"watts": watts, "cap_w": full_w * float(rng.choice([0.05, 0.3, 0.6, 0.9, 1.5]))}
+    return {}
 
 
 def _hierarchy(entity: tuple[str, ...], rng: np.random.Generator) -> dict[str, Any]:

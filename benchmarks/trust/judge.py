@@ -12,6 +12,7 @@ from benchmarks.trust.definitions.packing import broken, must_pack
 from benchmarks.trust.definitions.programs import OracleFailure
 from benchmarks.trust.definitions.totals import TOTALS
 from benchmarks.trust.hierarchy import judge_tree
+from benchmarks.trust.limited import LIMITED, judge_limited
 from benchmarks.trust.steps import check_steps
 from benchmarks.trust.sums import judge_nash, judge_total
 from benchmarks.trust.verdict import TOLERANCE, Verdict, check_distance, check_objective
@@ -95,6 +96,8 @@ def _optimality(facts: Facts, answer: Answer, verdict: Verdict) -> None:
     elif policy == "strategy_proof":
         theirs, doubt = cones.strategy_proof(facts)
         check_steps(facts, answer, theirs, verdict, doubt)
+    elif policy in LIMITED:
+        judge_limited(facts, answer, verdict)
     elif policy == "hierarchical_fairness":
         judge_tree(facts, answer, verdict)
     else:

@@ -25,18 +25,12 @@ if TYPE_CHECKING:
 SAMPLE = 10  # of so many cases one is asked again in another order
 
 
-_ELSEWHERE = {"fair_over_time", "cohort", "power_capped"}
-"""Policies about entities and power, which tests hold against levels and linear programs of their
-own."""
-
-
 def names() -> list[str]:
-    """Every policy that gives shares of time and has an oracle here."""
+    """Every policy that gives shares of time."""
     import apportion as ap
 
     every = [str(name) for name in ap.policy_table()["name"]]
-    shares = [name for name in every if not ap.get_policy(name).integral]
-    return [name for name in shares if name not in _ELSEWHERE]
+    return [name for name in every if not ap.get_policy(name).integral]
 
 
 def plan(problems: int, policies: list[str]) -> list[tuple[str, int]]:

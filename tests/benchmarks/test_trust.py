@@ -301,3 +301,21 @@ def test_fractions_know_slivers() -> None:
     second, dual = tableau.rise(np.array([none, none, one, none, none]))
     assert first + second == 1
     assert (dual[:3] > 0).tolist() == [False, False, True]
+
+
+def test_policies_about_entities_and_power_are_judged() -> None:
+    """Each answer is right; half of it, or what breaks a limit, is not."""
+    for policy, spoilt in (("fair_over_time", "off"), ("cohort", "off"), ("power_capped", "off")):
+        for number in range(6):
+            case = draw(policy, number, 5)
+            answer = ask(case)
+            assert judge(case, answer).certified, (policy, number)
+            half = replace(answer, X=answer.X / 2, throughput=answer.throughput / 2)
+            assert spoilt in judge(case, half).faults, (policy, number)
+    case = draw("power_capped", 0, 5)
+    low = replace(case, options=case.options | {"cap_w": case.options["cap_w"] / 3})
+    assert "violated" in judge(low, ask(case)).faults
+    case = next(c for c in (draw("cohort", n, 5) for n in range(40)) if c.options["borrowing"])
+    none = replace(case, options=case.options | {"borrowing": dict.fromkeys(case.entity, 0.0)})
+    none.options["quotas"].update(dict.fromkeys(case.entity, 0.1))
+    assert "violated" in judge(none, ask(case)).faults

@@ -60,6 +60,36 @@ def test_entities_are_raised_to_one_level(seed: int) -> None:
     assert found.status == "optimal"
 
 
+def test_much_past_use_beside_many_jobs() -> None:
+    """What entities have had is a constant in each logarithm, at which Clarabel alone gave up."""
+    rng = np.random.default_rng(39)
+    for jobs, past in ((179, 20.0), (60, 500.0), (300, 3.0)):
+        speed = np.exp(rng.normal(0, 1.0, (jobs, 3))) * (rng.random((jobs, 3)) > 0.2) + 1e-3
+        entity = rng.integers(0, 3, jobs)
+        used_s = 1e6 * past * rng.random(3)
+        names = [f"job {k}" for k in range(jobs)]
+        table = {"entity": [f"group {k}" for k in entity], "entity_used_s": used_s[entity]}
+        found = ap.solve(
+            ap.FairOverTime(window_s=1e6),
+            pd.DataFrame(speed, index=names, columns=["a", "b", "c"]),
+            workers={"a": 28, "b": 19, "c": 43},
+            jobs=pd.DataFrame(table, index=names),
+        )
+        assert found.gap < 1e-10
+        # No tangent of a concave sum is below it: what it gains on the tangent is all that is left.
+        worth = speed / speed.max(axis=1)[:, None]
+        has = used_s / 1e6 + np.bincount(entity, (found.X.to_numpy() * worth).sum(axis=1), 3)
+        slope = worth / has[entity][:, None]
+        time = np.kron(np.eye(jobs), np.ones(3))
+        gpus = np.tile(np.eye(3), jobs)
+        best = linprog(
+            -slope.ravel(),
+            A_ub=np.vstack([time, gpus]),
+            b_ub=np.append(np.ones(jobs), [28, 19, 43]),
+        )
+        assert -float(best.fun or 0.0) - (slope * found.X.to_numpy()).sum() < 1e-6
+
+
 def test_who_had_much_waits_until_the_others_have_caught_up() -> None:
     """One GPU: six hours of the first are paid back, then both have half."""
     jobs = pd.DataFrame(

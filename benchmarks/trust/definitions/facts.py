@@ -40,12 +40,22 @@ class Facts:
 
     def with_more(self, kind: int, gpus: float) -> Facts:
         """Return these facts with more GPUs of a type; normalisers and entries stay."""
-        for name in ("entries", "thr", "time", "gpus", "entry_type", "isolated", "equal_share"):
-            getattr(self, name)
-        other = copy.copy(self)
+        other = self._copied()
         other.capacity = self.capacity.copy()
         other.capacity[kind] += gpus
         return other
+
+    def with_limits(self, rows: sp.csr_array, limits: Floats) -> Facts:
+        """Return these facts with more that is scarce beside GPUs, so much of it by entry."""
+        other = self._copied()
+        other.gpus = sp.vstack([self.gpus, rows]).tocsr()
+        other.capacity = np.concatenate([self.capacity, limits])
+        return other
+
+    def _copied(self) -> Facts:
+        for name in ("entries", "thr", "time", "gpus", "entry_type", "isolated", "equal_share"):
+            getattr(self, name)
+        return copy.copy(self)
 
     @property
     def believed(self) -> Floats:

@@ -13,6 +13,7 @@ from scipy import sparse
 
 from apportion.errors import SolveError
 from apportion.policies.solving.cone import Point
+from apportion.policies.solving.solvers.logarithmic_interior_point import sharpen
 from apportion.policies.solving.solvers.newton import polish
 from apportion.policies.solving.solvers.power_chain import PowerChain
 
@@ -31,7 +32,8 @@ def interior_point(program: ConeProgram) -> Point:
     point = _clarabel(program)
     if point.status in _WORDS.values():
         return point
-    near = polish(program, point)
+    near = sharpen(program, point) if np.isfinite(point.x).all() else None
+    near = near or polish(program, point)
     if near is not point:
         return replace(near, status="optimal")
     chain = PowerChain.of(program)

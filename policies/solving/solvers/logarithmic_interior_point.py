@@ -60,10 +60,10 @@ class _InteriorIterate:
 def sharpen(program: ConeProgram, point: Point) -> Point | None:
     """Solve a sum of logarithms again, from a point near its optimum, to rounding errors.
 
-    Maximise ``sum of weight * log(D x)`` subject to ``G x <= h``, ``x >= 0``. With v = D x, prices
-    y of the limits and z of the signs, the optimum meets ``G'y - z = D'(weight / v)`` and nothing
-    that has slack has a price. A primal-dual interior point method (Mehrotra, 1992) goes there by
-    Newton steps, in the expressions themselves rather than in exponential cones.
+    Maximise ``sum of weight * log(d + D x)`` subject to ``G x <= h``, ``x >= 0``. With v = d + D x,
+    prices y of the limits and z of the signs, the optimum meets ``G'y - z = D'(weight / v)`` and
+    nothing that has slack has a price. A primal-dual interior point method (Mehrotra, 1992) goes
+    there by Newton steps, in the expressions themselves rather than in exponential cones.
 
     Returns
     -------
@@ -111,7 +111,7 @@ def restore(program: ConeProgram, optimum: Point, near: Floats) -> Floats | None
         return None
     D, G, best = problem.D, problem.G, optimum.x[problem.cells]
     worth, lost = (
-        D.T @ (problem.weight / (D @ best)),
+        D.T @ (problem.weight / problem.inside(best)),
         (problem.sign * optimum.y[problem.bounds])[: best.size],
     )
     x = np.where(lost > _LOST * worth, 0.0, near[problem.cells])  # these are zero in every optimum
@@ -143,7 +143,7 @@ def _start(problem: SumOfLogarithms, point: Point) -> _InteriorIterate:
     used = sparse.csc_array(sparse.diags_array(1 / h) @ G)
     most = 1 / np.maximum(used.max(axis=0).toarray().ravel(), 1e-300)
     x = np.maximum(point.x[problem.cells], _NUDGE * most)
-    gradient = D.T @ (problem.weight / (D @ x))
+    gradient = D.T @ (problem.weight / problem.inside(x))
     worth = (used @ sparse.diags_array(gradient * most)).max(axis=1).toarray().ravel() / h
     y = np.maximum(point.y[problem.limits], _NUDGE * worth)
     paid = G.T @ y
@@ -155,7 +155,7 @@ def _start(problem: SumOfLogarithms, point: Point) -> _InteriorIterate:
 def _step(problem: SumOfLogarithms, system: _System, at: _InteriorIterate) -> bool:
     """Take a predictor and corrector step; tell whether it could be taken."""
     D, G, weight = problem.D, problem.G, problem.weight
-    v = D @ at.x
+    v = problem.inside(at.x)
     each = weight / v
     dual = D.T @ each - G.T @ at.y + at.z
     primal = problem.h - G @ at.x - at.s

@@ -26,7 +26,7 @@ __all__ = ["SumOfLogarithms"]
 
 @dataclass(frozen=True, eq=False)
 class SumOfLogarithms:
-    """Maximise ``weight @ log(D @ x)`` subject to ``G @ x <= h`` and ``x >= 0``.
+    """Maximise ``weight @ log(d + D @ x)`` subject to ``G @ x <= h`` and ``x >= 0``.
 
     Attributes
     ----------
@@ -41,6 +41,7 @@ class SumOfLogarithms:
     """
 
     D: sparse.csr_array
+    d: Floats
     G: sparse.csr_array
     h: Floats
     weight: Floats
@@ -79,7 +80,8 @@ class SumOfLogarithms:
             cells.size + shut.size + zero.size + terms.size == program.c.size
             and not A[:linear][:, terms].nnz
             and cells.size > 0
-            and not np.concatenate([b[first], b[first + 2], program.c[cells]]).any()
+            and not np.concatenate([b[first], program.c[cells]]).any()
+            and (b[first + 2] >= 0).all()
             and (b[first + 1] == 1).all()
             and not program.equality[limits].any()
             and (b[limits] > 0).all()
@@ -90,6 +92,7 @@ class SumOfLogarithms:
             return None
         return cls(
             D=sparse.csr_array(-A[first + 2][:, cells]),
+            d=b[first + 2],
             G=sparse.csr_array(A[limits][:, cells]),
             h=b[limits],
             weight=-program.c[terms] / unit,
@@ -107,9 +110,14 @@ class SumOfLogarithms:
             by=by,
         )
 
+    def inside(self, x: Floats) -> Floats:
+        """Return what the logarithms are of."""
+        v: Floats = self.d + self.D @ x
+        return v
+
     def point(self, program: ConeProgram, x: Floats, y: Floats) -> tuple[Floats, Floats] | None:
         """Write shares and prices of the limits as primal and dual vectors of the cone program."""
-        v = self.D @ x
+        v = self.inside(x)
         if not (v > 0).all():
             return None
         primal, dual = np.zeros(program.c.size), np.zeros(program.b.size)
