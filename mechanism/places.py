@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from apportion.cluster import TIERS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     import numpy as np
     from numpy.typing import NDArray
 
@@ -21,7 +19,6 @@ __all__ = [
     "Placement",
     "Room",
     "can_hold",
-    "placement_of",
     "room_of",
     "tier_of",
 ]
@@ -52,11 +49,6 @@ def tier_of(placement: Placement) -> int:
     if len(placement) == 1:
         return MACHINE
     return RACK if len({rack for rack, _, _ in placement}) == 1 else NETWORK
-
-
-def placement_of(rows: Iterable[Sequence[int]]) -> Placement:
-    """Return a placement from the lists that JSON makes of it."""
-    return tuple((rack, machine, gpus) for rack, machine, gpus in rows)
 
 
 def room_of(free: Ints) -> Room:

@@ -141,7 +141,7 @@ def _drawn(tables: Mapping[str, Mapping[str, pd.DataFrame]]) -> Figure:
     panels[1, 0].set_ylabel("GPUs")
     if lent:
         panels[2, 0].set_ylabel(f"lent, called back\nper {_bin_words(end_s)}")
-    _explain(figure, panels, tables)
+    _explain(figure, tables)
     return figure
 
 
@@ -220,7 +220,7 @@ def _bin_words(end_s: float) -> str:
     return f"{length_s / 60:.3g} min" if length_s >= 60 else f"{length_s:.3g} s"
 
 
-def _explain(figure: Figure, panels: Any, tables: Mapping[str, Mapping[str, pd.DataFrame]]) -> None:
+def _explain(figure: Figure, tables: Mapping[str, Mapping[str, pd.DataFrame]]) -> None:
     """Say what the colours mean; only of what is there."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch

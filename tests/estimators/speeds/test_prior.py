@@ -9,14 +9,12 @@ from scipy.stats import multivariate_normal
 from tests.estimators.speeds.drawn import COLUMNS, drawn_covariance, drawn_rows, with_holes
 
 from apportion.estimators.speeds import SpeedColumns
-from apportion.estimators.speeds.covariance import (
-    expectation_maximization,
-    most_likely_covariance,
-)
 from apportion.estimators.speeds.prior import learn_prior
 from apportion.estimators.speeds.variances import (
     DEFAULT_VARIANCES,
     Ratios,
+    expectation_maximization,
+    most_likely_covariance,
     restricted_likelihood,
 )
 

@@ -14,8 +14,7 @@ from tests.seeds import ranges_of_seeds
 import apportion as ap
 from apportion.errors import InputError
 from apportion.mechanism.placement import Placer
-from apportion.mechanism.tiered.core import TieredCore
-from apportion.mechanism.tiered.room import TierRoom
+from apportion.mechanism.tiered.core import TieredCore, TierRoom
 from apportion.sim import generate_rack_workload
 
 if TYPE_CHECKING:
