@@ -18,7 +18,7 @@ from apportion.cli.options import (
 )
 from apportion.cli.request_options import add_generate_requests, add_serve
 from apportion.cli.sections import as_given, expanded
-from apportion.cli.service.options import add_decide
+from apportion.cli.service.options import add_decide, add_export
 from apportion.cli.trace_options import add_trace
 from apportion.cli.values import comma_separated, ending, real, refuse_blank, whole
 from apportion.errors import InputError, unknown_name
@@ -136,6 +136,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     _add_links(commands)
     add_serve(commands)
     add_decide(commands)
+    add_export(commands)
     text = "describe a trace, or generate a workload"
     groups = {
         "workload": add_group(commands, "workload", text, (_add_describe, _add_generate)),

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from apportion.estimators import EstimatedThroughputs
     from apportion.policies import Condition
 
-__all__ = ["run"]
+__all__ = ["jobs_table", "run"]
 
 _MOST_ROWS = 40
 
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> None:
         check_folder(out.parent)
     jobs = None
     if args.jobs_table is not None:
-        jobs = _jobs(args.jobs_table)
+        jobs = jobs_table(args.jobs_table)
     throughputs = _throughputs(args.file)
     estimates: EstimatedThroughputs | None = None
     notes: list[str] = []
@@ -132,7 +132,7 @@ def _estimated_cells(estimates: EstimatedThroughputs) -> list[tuple[Any, Any, fl
     ]
 
 
-def _jobs(path: str) -> pd.DataFrame:
+def jobs_table(path: str) -> pd.DataFrame:
     """Read a jobs table, naming the line of a value out of range."""
     table = _read_csv(path)
     ids = str(table.rows.columns[0])

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from apportion.cli.commands import add_command, finish
+from apportion.cli.options import add_file
 from apportion.cli.values import real, whole
 
-__all__ = ["add_decide"]
+__all__ = ["add_decide", "add_export"]
 
 
 def add_decide(commands: Any) -> None:
@@ -41,4 +42,21 @@ def add_decide(commands: Any) -> None:
         "--token-file", metavar="FILE", help="holds the token that requests must bring"
     )
     group.add_argument("--most-per-s", type=real(strict=True), metavar="X", help="(default: 1000)")
+    finish(parser)
+
+
+def add_export(commands: Any) -> None:
+    """Add ``apportion export``."""
+    text = "write an allocation as Slurm, Kueue, KAI or Volcano take it"
+    parser = add_command(commands, "export", "service.export", text)
+    parser.add_argument("system", metavar="slurm|kueue|kai|volcano")
+    add_file(parser, "allocation, a .json of `apportion solve --out`")
+    parser.add_argument(
+        "--jobs-table", required=True, metavar="FILE", help="csv: job id, then columns of jobs"
+    )
+    parser.add_argument("--by", default="entity", metavar="COLUMN", help="(default: entity)")
+    parser.add_argument(
+        "--cluster", metavar="v100=8,k80=16", help="divide all of these, idle GPUs too"
+    )
+    parser.add_argument("--out", metavar="FILE", help="(default: to the terminal)")
     finish(parser)
