@@ -23,6 +23,7 @@ from benchmarks.speed.markdown import markdown
 from benchmarks.speed.settings import Settings
 from benchmarks.speed.sharing import sharing
 from benchmarks.speed.simulator import simulator
+from benchmarks.speed.warm import warm
 from benchmarks.speed.water_filling import water_filling
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ PARTS: dict[str, Callable[[Settings], list[Row]]] = {
     "sharing": sharing,
     "events": events,
     "simulator": simulator,
+    "warm": warm,
 }
 
 

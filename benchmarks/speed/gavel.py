@@ -27,6 +27,8 @@ POLICIES = {
     "makespan": "min_total_duration_perf",
     "finish_time_fairness": "finish_time_fairness_perf",
     "fifo": "fifo_perf",
+    "max_total_throughput": "max_sum_throughput_perf",
+    "min_cost": "max_sum_throughput_normalized_by_cost_perf",
 }
 """What Gavel calls our policies."""
 

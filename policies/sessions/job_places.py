@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
+from heapq import heapify, heappop
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -110,7 +112,8 @@ class JobPlaces:
     def __init__(self, jobs: int, told: Instance, *, level: bool) -> None:
         self._size = size = max(_FEWEST, 1 << (jobs - 1).bit_length())
         self._kind = _kind_of(told, level)
-        self._level, self._job = level, np.full(size, -1)
+        self._level = level
+        self._place, self._free = dict[int, int](), list(range(size))  # of jobs, and of nobody
         options, resources = told.options, told.capacity.size
         cells = size * options
         self._cells, self._capacity = slice(0, cells), slice(cells, cells + resources)
@@ -123,10 +126,12 @@ class JobPlaces:
         each = 3 + level
         indices, demand = np.column_stack(of_cell[:each]), np.arange(self._time.stop, self._rows)
         starts = np.arange(0, indices.size + 1, each)
-        self._indices = np.append(indices.ravel(), demand).astype(np.int32)
-        self._starts = np.append(starts, [indices.size + size + 1] * level).astype(np.int32)
+        entry = np.append(indices.ravel(), demand).astype(np.int32)
+        start = np.append(starts, [indices.size + size + 1] * level).astype(np.int32)
         self._data = np.tile([-1.0, 1.0, 1.0, -1.0][:each], (size, options, 1))
         self._demand = np.ones((size + 1) * level)  # and the limit of the level
+        shape = self._rows, cells + level
+        self._matrix = sparse.csc_array((np.ones(entry.size), entry, start), shape=shape)
         self._none = sparse.csc_array((cells + level, cells + level))
         self._solver: WarmSolver | None = None
 
@@ -143,11 +148,14 @@ class JobPlaces:
 
     def of(self, jobs: Ints) -> Ints:
         """Return the place of each job; who is new has one that is free."""
-        self._job[~np.isin(self._job, jobs)] = -1
-        new = jobs[~np.isin(jobs, self._job)]
-        self._job[np.flatnonzero(self._job < 0)[: new.size]] = new
-        order = self._job.argsort()
-        return order[np.searchsorted(self._job, jobs, sorter=order)]
+        had, asked = self._place, jobs.tolist()
+        self._place = {job: had.pop(job, -1) for job in asked}
+        self._free += had.values()  # of those who have left
+        heapify(self._free)
+        for job in asked:
+            if self._place[job] < 0:
+                self._place[job] = heappop(self._free)
+        return np.fromiter(self._place.values(), np.intp, jobs.size)
 
     def hold(self, place: Ints, told: Instance, stated: Stated) -> int:
         """Bring the numbers of all jobs into HiGHS; return how many of them are new."""
@@ -188,8 +196,8 @@ class JobPlaces:
             limit[-1] = (stated.limit or 1.0) / stated.unit
             cost[-1] = -1.0
         self.scales = Scales(np.ones(cost.size), row, stated.unit)
-        data = np.append(self._data, self._demand)
-        A = sparse.csc_array((data, self._indices, self._starts), shape=(row.size, cost.size))
+        A = copy(self._matrix)  # where numbers lie never changes
+        A.data = np.append(self._data, self._demand)
         unequal, constant = np.zeros(row.size, dtype=bool), -stated.constant
         return ConeProgram(self._none, cost, A, limit, unequal, constant, stated.unit, {}, {})
 

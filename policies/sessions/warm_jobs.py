@@ -52,12 +52,17 @@ class WarmJobs:
     share of them that can be met. Each job has a place in the program for as long as it is there.
     HiGHS is told of the numbers that are no longer what they were, and goes on from its last basis.
     The result is that of `solve_instance`.
+
+    Attributes
+    ----------
+    places
+        The program, once there is one.
     """
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
         self._may = not (policy.space_sharing or policy.integral or fills_further(policy))
-        self._places: JobPlaces | None = None
+        self.places: JobPlaces | None = None
 
     def certified(
         self,
@@ -108,9 +113,9 @@ class WarmJobs:
 
     def _placed(self, jobs: Ints, told: Instance, *, level: bool) -> tuple[JobPlaces, Ints]:
         """Return the program, a new one if jobs do not fit into it, and their places."""
-        if self._places is None or not self._places.fits(jobs.size, told, level=level):
-            self._places = JobPlaces(jobs.size, told, level=level)
-        return self._places, self._places.of(jobs)
+        if self.places is None or not self.places.fits(jobs.size, told, level=level):
+            self.places = JobPlaces(jobs.size, told, level=level)
+        return self.places, self.places.of(jobs)
 
     def _by_levels(
         self, jobs: Ints, told: Instance, second_stage: bool, least_prices: bool

@@ -14,7 +14,6 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-import cvxpy as cp
 import numpy as np
 
 from apportion.errors import SolveError
@@ -23,7 +22,7 @@ from apportion.policies.solution import Attempted
 from apportion.policies.solving.certificate import relative_gap
 from apportion.policies.solving.choice import choose_with_levels
 from apportion.policies.solving.demand_intervals import Bins, DemandIntervals, worth_merging
-from apportion.policies.solving.demands import levels_of, posed_objective, posed_value
+from apportion.policies.solving.demands import levels_of, posed_value
 from apportion.policies.solving.worst_off.arrow_share import ArrowShare
 from apportion.policies.solving.worst_off.common_share import (
     CommonShare,
@@ -136,13 +135,12 @@ class _Search:
     ) -> None:
         self.policy, self.instance = policy, instance
         self.solver: SolverName = solver
-        self.p, self.intervals = Problem(instance), intervals
+        self.intervals = intervals
         demands = levels_of(policy, instance)
         if demands is None:
             raise SolveError(f"The objective of {policy!r} has no levels of jobs.")
         self.demands = demands
-        self.declared = posed_objective(policy, self.p)
-        self.maximises = isinstance(self.declared, cp.Maximize)
+        self.maximises = demands.maximised
         self.proportional = self.demands.proportional and intervals is None
         self.bins: Bins | None = None
         self.levels = 0
@@ -171,9 +169,12 @@ class _Search:
         return X if self.bins is None else self.bins.expand(X)
 
     def objective(self, X: Floats) -> float:
-        """Evaluate the declared objective."""
-        self.p.X.value = X
-        return float(np.asarray(self.declared.args[0].value).item())
+        """Evaluate the objective: the level of the worst off job."""
+        instance = self.instance
+        made = (instance.throughput * X[instance.member_row]).sum(axis=1)
+        each = made * instance.member_share
+        speed = np.bincount(instance.member_job, weights=each, minlength=instance.jobs)
+        return self.demands.level(speed)
 
     def bound(self, point: SharePoint) -> float:
         """Bound the objective by the levels tried and the dual values of the last one."""

@@ -1,0 +1,144 @@
+"""Goals S3, S4, S9 and S11: events of policies kept warm, runs on every event, links, a shell."""
+
+from __future__ import annotations
+
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+import apportion as ap
+from apportion.policies import get_policy
+from apportion.policies.sessions.warm_jobs import WarmJobs
+from benchmarks.speed.harness import Row, cpu_seconds
+from benchmarks.speed.problems import TYPES, draw
+from benchmarks.speed.simulator import beside_gavel
+
+if TYPE_CHECKING:
+    from benchmarks.speed.settings import Settings
+
+__all__ = ["warm"]
+
+SINGLY = ("fifo", "shortest_job_first", "makespan", "finish_time_fairness", "max_total_throughput")
+"""Policies of which each job has its numbers in the program."""
+MOST_MULTIPLES, GAVEL_TIMES = 9, {108: 12, 1080: 45}
+BOTH_HAVE = (
+    *("max_min_fairness", "fifo", "makespan", "finish_time_fairness", "max_total_throughput"),
+)
+"""Policies of which Gavel has one of the same objective."""
+
+
+def warm(settings: Settings) -> list[Row]:
+    """Measure the four."""
+    rows = [_event(settings, policy) for policy in SINGLY]
+    sizes = ((27, 30, 2.0),) if settings.quick else ((108, 150, 8.0), (1080, 600, 80.0))
+    for gpus, jobs, per_hour in sizes:
+        for policy in BOTH_HAVE:
+            goal = GAVEL_TIMES.get(gpus)
+            rows += beside_gavel(
+                settings, policy, gpus, jobs, per_hour, goal, name="S4", every_event_only=True
+            )
+    return [*rows, *_links(settings), _shell()]
+
+
+def _event(settings: Settings, policy: str) -> Row:
+    """Let jobs come and go one by one, both stages; beside HiGHS when nothing has changed."""
+    jobs, events = (40, 10) if settings.quick else (64, 200)
+    case = draw(2 * jobs, len(TYPES), settings.data)
+    asked, rng, kept = get_policy(policy), np.random.default_rng(1), WarmJobs(get_policy(policy))
+    there, seconds = list(range(jobs)), []
+    for _ in range(events):
+        there.pop(int(rng.integers(len(there))))
+        there.append(int(rng.choice(np.setdiff1d(np.arange(2 * jobs), there))))
+        here = np.array(there)
+        instance = case.part(here, 0.5).instance
+        started = time.process_time()
+        found = kept.certified(here, instance, least_prices=False)
+        seconds.append(time.process_time() - started)
+        if found is None:
+            raise RuntimeError(f"{asked!r} was not certified.")
+    assert kept.places is not None
+    floor_s, _ = cpu_seconds(kept.places.solver.highs.solve, 100)
+    return Row(
+        *("S3", f"{policy}, {jobs} jobs, one for another", f"<= {MOST_MULTIPLES} x HiGHS"),
+        peer="HiGHS, nothing changed",
+        peer_s=floor_s,
+        both_s=statistics.median(seconds),
+        ratio_goal=1 / MOST_MULTIPLES,
+    )
+
+
+def _links(settings: Settings) -> list[Row]:
+    """Simulate iterations on contended links: events a second of whole runs."""
+    if settings.quick:  # compiling alone would take longer
+        return _growth(0.001, (1, 2))
+    rows = []
+    for gate, engine, goal in (
+        ("at_most_1", "fast", 12e6),
+        ("what_if", "fast", 3e6),
+        ("at_most_1", "plain", 0.3e6),
+    ):
+        workload = ap.generate_contended_workload(scale=0.1 if engine == "plain" else 1.0)
+        what: dict[str, Any] = {"engine": engine, "gate": gate, "gpu_memory_gb": 32.0}
+        cluster = ap.Cluster({"v100": 64}, gpus_per_machine=4)
+        try:
+            seconds, run = cpu_seconds(
+                lambda w=workload, c=cluster, s=what: ap.simulate("srsf_1", w, c, **s), 3
+            )
+        except ap.errors.InputError:  # without numba
+            continue
+        events = float(run.tables["engine"]["events"].item())
+        row = Row(
+            *("S11", f"srsf_1 x {gate}, {engine}, {events:,.0f} events", f">= {goal:,.0f}/s"),
+            called_s=seconds,
+            seconds_goal=events / goal,
+            note=f"{events / seconds:,.0f} events/s",
+        )
+        rows.append(row)
+    return [*rows, *_growth(0.01, (1, 2, 4, 8))]
+
+
+def _growth(scale: float, times: tuple[int, ...]) -> list[Row]:
+    """Copies of a workload on as many copies of its cluster."""
+    engine = "plain" if len(times) < 3 else "auto"
+    drawn = ap.generate_contended_workload(scale=scale)
+    rows: list[Row] = []
+    for copies in times:
+        jobs = pd.concat([drawn.jobs] * copies).sort_values("arrival_s", kind="stable")
+        workload = replace(drawn, jobs=jobs.reset_index(drop=True))
+        cluster = ap.Cluster({"v100": 64 * copies}, gpus_per_machine=4)
+        seconds, _ = cpu_seconds(
+            lambda w=workload, c=cluster: ap.simulate(
+                "srsf_1", w, c, gpu_memory_gb=32.0, engine=engine
+            ),
+            1,
+        )
+        exponent = np.log2(seconds / rows[-1].called_s) if rows else np.nan
+        what = f"srsf_1, {len(jobs)} jobs on {64 * copies} GPUs"
+        rows.append(Row("S11", what, "jobs^1.1", called_s=seconds, note=f"exponent {exponent:.2f}"))
+    return rows
+
+
+def _shell() -> Row:
+    """Solve two jobs from a shell: CPU seconds of the process, imports included."""
+    seconds = []
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "speeds.csv"
+        file.write_text("job,v100,k80\na,40,10\nb,12,4\n", encoding="utf-8")
+        program = "import sys; from apportion.cli import main; sys.exit(main())"
+        words = [sys.executable, "-c", program, "solve", str(file), "--workers", "v100=1,k80=1"]
+        for _ in range(3):
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            seconds.append(sum(after[:2]) - sum(before[:2]))
+    what = "apportion solve, two jobs, from a shell"
+    return Row("S9", what, "<= .7 s", called_s=min(seconds), seconds_goal=0.7)
