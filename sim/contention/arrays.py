@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
-    *("ASK", "CLUSTER", "DONE", "EVENTS", "FAIR", "GPU", "HERE", "JOB", "LINK", "LOOK"),
+    *("ASK", "BLOCK", "CLUSTER", "DONE", "EVENTS", "FAIR", "GPU", "HERE", "JOB", "LINK", "LOOK"),
     *("LOOKED_AT", "NAMED", "NEAR", "NEW", "PENDING", "READY", "REST", "ROUND", "RULES"),
     *("RUNNING", "SEND", "SENDING", "SHARE", "SINCE", "STARTUP", "TASK", "TRIED", "UNDER_WAY"),
     *("WAITING", "WAITS", "WORKER", "State"),
@@ -56,6 +56,10 @@ RULES = np.dtype(
 )
 """How links are shared: the way, b, eta; the gate's number and its parameter."""
 
+BLOCK = 16
+"""GPUs of which the next end of a task is kept: to look at all of them at each event takes longer
+the more there are."""
+
 REST, READY, RUNNING = range(3)
 """States of a worker."""
 
@@ -95,6 +99,8 @@ class State(NamedTuple):
         See `UNDER_WAY`, `HERE`.
     rests
         Room for bytes of transfers.
+    near
+        When the next task ends on each block of GPUs, see `BLOCK`.
     """
 
     jobs: Any  # records of numpy, whose fields no type checker sees
@@ -110,3 +116,4 @@ class State(NamedTuple):
     lists: NDArray[np.int64]
     counts: NDArray[np.int64]
     rests: NDArray[np.float64]
+    near: NDArray[np.float64]

@@ -68,6 +68,7 @@ class FastState:
             lists=np.zeros((8, max(gpus, _ROOM)), dtype=np.int64),
             counts=np.zeros(16, dtype=np.int64),
             rests=np.zeros(_ROOM),
+            near=np.full(-(-gpus // arrays.BLOCK), np.inf),
         )
         self._state.gpus.end_s, self._state.gpus.worker = np.inf, -1
         self._state.links.factor = factors

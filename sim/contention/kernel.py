@@ -1,8 +1,8 @@
 """The engine of iterations in arrays, compiled if numba is there.
 
 It does what `apportion.sim.contention.plain` does, stage by stage, in the order of
-`apportion.sim.contention.engine`. A look at all GPUs and transfers finds the next event: with some
-dozens of them that is quicker than a heap.
+`apportion.sim.contention.engine`. A look at all blocks of GPUs and all transfers finds the next
+event: with some dozens of them that is quicker than a heap.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from apportion.sim.contention.arrays import (
     ASK,
+    BLOCK,
     DONE,
     EVENTS,
     HERE,
@@ -36,6 +37,7 @@ from apportion.sim.contention.kernel_jobs import (
     barrier_of,
     begin_iteration,
     look_at,
+    look_near,
     pass_barriers,
     remove,
     sent_one,
@@ -110,6 +112,7 @@ def _begin_tasks(state: State, now_s: float) -> float:
             worker.state = RUNNING
             end_s = now_s + state.tasks[jobs[whose].tasks_at + worker.done].seconds
             state.gpus[gpu].end_s, state.gpus[gpu].worker = end_s, best
+            state.near[gpu // BLOCK] = min(state.near[gpu // BLOCK], end_s)
             next_s = min(next_s, end_s)
     state.counts[LOOK] = 0
     return next_s
@@ -135,12 +138,13 @@ def _take_in(state: State, now_s: float) -> float:
     jobs, gpus, lists, counts = state.jobs, state.gpus, state.lists, state.counts
     next_s = math.inf
     until_s = now_s + max(INSTANT_S, now_s * 2.0**-47)
-    for gpu in range(gpus.size):
-        end_s = gpus[gpu].end_s
-        if end_s > until_s:
-            next_s = min(next_s, end_s)
-        else:
-            _end_task(state, gpu, now_s)
+    for block in range(state.near.size):
+        if state.near[block] <= until_s:
+            for gpu in range(block * BLOCK, min((block + 1) * BLOCK, gpus.size)):
+                if gpus[gpu].end_s <= until_s:
+                    _end_task(state, gpu, now_s)
+            look_near(state, block)
+        next_s = min(next_s, state.near[block])
     for place in range(counts[UNDER_WAY] - 1, -1, -1):
         number = lists[UNDER_WAY, place]
         if jobs[number].flow_s <= until_s:

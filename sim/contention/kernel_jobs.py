@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from apportion.sim.contention.arrays import (
     ASK,
+    BLOCK,
     DONE,
     HERE,
     LOOK,
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 __all__ = [
-    *("append", "barrier_of", "begin_iteration", "look_at", "pass_barriers", "remove"),
-    *("sent_one", "take_away", "take_off"),
+    *("append", "barrier_of", "begin_iteration", "look_at", "look_near", "pass_barriers"),
+    *("remove", "sent_one", "take_away", "take_off"),
 ]
 
 
@@ -49,6 +50,15 @@ def look_at(state: State, gpu: int) -> None:
     if not state.lists[LOOKED_AT, gpu]:
         state.lists[LOOKED_AT, gpu] = 1
         append(state, LOOK, gpu)
+
+
+@jit_borrowing
+def look_near(state: State, block: int) -> None:
+    """Look up when the next task of a block of GPUs ends."""
+    first_s = math.inf
+    for gpu in range(block * BLOCK, min((block + 1) * BLOCK, state.gpus.size)):
+        first_s = min(first_s, state.gpus[gpu].end_s)
+    state.near[block] = first_s
 
 
 @jit_borrowing
@@ -171,6 +181,7 @@ def take_away(state: State, number: int) -> None:
         if state.gpus[gpu].worker == at:
             state.gpus[gpu].end_s, state.gpus[gpu].worker = math.inf, -1
             look_at(state, gpu)
+            look_near(state, gpu // BLOCK)
     if job.flow == WAITS:
         remove(state, WAITING, number)
     elif job.flow:
