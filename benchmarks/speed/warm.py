@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 import apportion as ap
+from apportion.errors import InputError
 from apportion.policies import get_policy
 from apportion.policies.sessions.warm_jobs import WarmJobs
 from benchmarks.speed.harness import Row, cpu_seconds
@@ -88,12 +90,9 @@ def _links(settings: Settings) -> list[Row]:
     ):
         workload = ap.generate_contended_workload(scale=0.1 if engine == "plain" else 1.0)
         what: dict[str, Any] = {"engine": engine, "gate": gate, "gpu_memory_gb": 32.0}
-        cluster = ap.Cluster({"v100": 64}, gpus_per_machine=4)
         try:
-            seconds, run = cpu_seconds(
-                lambda w=workload, c=cluster, s=what: ap.simulate("srsf_1", w, c, **s), 3
-            )
-        except ap.errors.InputError:  # without numba
+            seconds, run = cpu_seconds(partial(_on_links, workload, 64, what), 3)
+        except InputError:  # without numba
             continue
         events = float(run.tables["engine"]["events"].item())
         row = Row(
@@ -114,17 +113,17 @@ def _growth(scale: float, times: tuple[int, ...]) -> list[Row]:
     for copies in times:
         jobs = pd.concat([drawn.jobs] * copies).sort_values("arrival_s", kind="stable")
         workload = replace(drawn, jobs=jobs.reset_index(drop=True))
-        cluster = ap.Cluster({"v100": 64 * copies}, gpus_per_machine=4)
-        seconds, _ = cpu_seconds(
-            lambda w=workload, c=cluster: ap.simulate(
-                "srsf_1", w, c, gpu_memory_gb=32.0, engine=engine
-            ),
-            1,
-        )
+        what = {"engine": engine, "gate": "at_most_1", "gpu_memory_gb": 32.0}
+        seconds, _ = cpu_seconds(partial(_on_links, workload, 64 * copies, what), 1)
         exponent = np.log2(seconds / rows[-1].called_s) if rows else np.nan
-        what = f"srsf_1, {len(jobs)} jobs on {64 * copies} GPUs"
-        rows.append(Row("S11", what, "jobs^1.1", called_s=seconds, note=f"exponent {exponent:.2f}"))
+        said = f"srsf_1, {len(jobs)} jobs on {64 * copies} GPUs"
+        rows.append(Row("S11", said, "jobs^1.1", called_s=seconds, note=f"exponent {exponent:.2f}"))
     return rows
+
+
+def _on_links(workload: ap.Workload, gpus: int, settings: dict[str, Any]) -> ap.Run:
+    cluster = ap.Cluster({"v100": gpus}, gpus_per_machine=4)
+    return ap.simulate("srsf_1", workload, cluster, **settings)
 
 
 def _shell() -> Row:

@@ -174,7 +174,7 @@ class _Search:
         made = (instance.throughput * X[instance.member_row]).sum(axis=1)
         each = made * instance.member_share
         speed = np.bincount(instance.member_job, weights=each, minlength=instance.jobs)
-        return self.demands.level(speed)
+        return self.demands.level(speed.astype(float))
 
     def bound(self, point: SharePoint) -> float:
         """Bound the objective by the levels tried and the dual values of the last one."""
