@@ -10,10 +10,12 @@ import pandas as pd
 import pytest
 from tests.in_process import run_benchmark
 
+import apportion as ap
 from apportion.policies import get_policy, solve_instance
 from benchmarks.ada_srsf.runs import asked, play
 from benchmarks.elastic import runs as elastic_runs
 from benchmarks.ledger import __main__ as ledger
+from benchmarks.ledger import drawn as ledger_drawn
 from benchmarks.ledger import runs as ledger_runs
 from benchmarks.speed.problems import draw
 from benchmarks.speed.timing import assert_binding
@@ -290,3 +292,28 @@ def test_fixed_runs_end_as_the_ledger_has_them() -> None:
     now = pd.DataFrame([ledger_runs.row_of(name, run()) for name, run in ledger_runs.ledger_runs()])
     differs = ledger.compared(known, now.assign(release="now"), known["release"].iloc[-1])
     assert differs.empty, differs.to_string()
+
+
+def test_tables_of_drawn_workloads_are_compared_to_the_last_byte(tmp_path: Path) -> None:
+    before, now = tmp_path / "before", tmp_path / "now"
+    for folder in (before, now):
+        folder.mkdir()
+        for name, text in ledger_drawn.runs(1).items():
+            (folder / f"{name}.csv").write_text(text, encoding="utf-8")
+    assert ledger_drawn.differing(before, now).empty
+    file = sorted(now.glob("*.csv"))[0]
+    jobs = pd.read_csv(file, index_col=0)
+    jobs["jct_s"] *= 1.5
+    jobs.to_csv(file, lineterminator="\n")
+    table = ledger_drawn.differing(before, now)
+    assert table["run"].tolist() == [file.stem]
+    assert table["JCT moves by"].tolist() == pytest.approx([0.5])
+
+
+def test_drawn_workloads_run_by_all_that_take_their_turn() -> None:
+    told = {kind: ledger_drawn.ways(kind) for kind in ledger_drawn.KINDS}
+    for kind, each in told.items():
+        assert len(each) <= 200 // len(told) * ledger_drawn.EACH[kind]
+    known = {*ap.scheduler_table()["name"], *ap.policy_table()["name"]}
+    named = {name.removesuffix("_agnostic") for each in told.values() for name, _ in each}
+    assert named - {"max_min_fairness_space_sharing"} <= known
