@@ -103,7 +103,7 @@ def _space_sharing_on_racks() -> Iterator[Case]:
 
 
 def _placements() -> Iterator[Case]:
-    for placement in sorted({*PLACEMENTS} - {"cassini", "cassini_joint"}):
+    for placement in sorted({*PLACEMENTS} - {"cassini", "cassini_joint", "cassini_program"}):
         for policy, mechanism in ((POLICIES[0], "rounds"), ("dally", "leases")):
             arguments = {"policy": policy, "mechanism": mechanism, "placement": placement}
             yield f"{placement}, {mechanism}", {**arguments, "network": "table1"}

@@ -33,6 +33,7 @@ These decide in whole numbers: each job has one of its options, or none.
 `LeastWorkload`           the GPUs with least work waiting, for one job
 `CappedWorkload`          the same, on at most so many servers
 `Rotations`               least demand above the capacity of shared links
+`PlacementAndRotation`    least delay by shared links, over where gangs lie and when they start
 `DallyRound`              gangs on free GPUs in order of priority, each at its best
 ========================  ==========================================================
 
@@ -80,6 +81,7 @@ from apportion.policies.total_throughput import MaxTotalThroughput
 from apportion.policies.whole.dally_round import DallyRound
 from apportion.policies.whole.gpus_of_servers import one_job
 from apportion.policies.whole.least_workload import CappedWorkload, LeastWorkload
+from apportion.policies.whole.placement_and_rotation import PlacementAndRotation
 from apportion.policies.whole.pollux import DeepBoot, Pollux
 from apportion.policies.whole.remaining_time import Lyra, Optimus
 from apportion.policies.whole.rotations import RotationProblem, Rotations, rotation_problem
@@ -115,6 +117,7 @@ __all__ = [
     "NetworkSensitive",
     "Optimus",
     "PairTable",
+    "PlacementAndRotation",
     "Policy",
     "Pollux",
     "PowerCapped",

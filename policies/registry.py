@@ -33,6 +33,7 @@ from apportion.policies.network_sensitive import NetworkSensitive
 from apportion.policies.total_throughput import MaxTotalThroughput
 from apportion.policies.whole.dally_round import DallyRound
 from apportion.policies.whole.least_workload import CappedWorkload, LeastWorkload
+from apportion.policies.whole.placement_and_rotation import PlacementAndRotation
 from apportion.policies.whole.pollux import DeepBoot, Pollux
 from apportion.policies.whole.remaining_time import Lyra, Optimus
 from apportion.policies.whole.rotations import Rotations
@@ -82,6 +83,7 @@ WHOLE: dict[str, tuple[type[Policy], ...]] = {
     "(type, GPUs)": (Sia, Pollux, DeepBoot, Optimus, Lyra),
     "GPUs of servers": (LeastWorkload, CappedWorkload),
     "rotations": (Rotations,),
+    "placements and rotations": (PlacementAndRotation,),
     "places that are free": (DallyRound,),
 }
 """Policies that choose one option for each job, or none, by what the options have to be."""

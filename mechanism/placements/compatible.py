@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Trained = tuple[str, int]
     Ints = NDArray[np.int64]
 
-__all__ = ["Compatible", "CompatibleOneByOne", "JointlyCompatible", "KnowsLinks"]
+__all__ = ["Compatible", "CompatibleOneByOne", "JointlyCompatible", "KnowsLinks", "PlacedByProgram"]
 
 FIGURES = ("gpus", "placements", "candidates", "with_loops", "none_left", "moved")
 """GPUs of gangs; how often one was placed, different candidates in all, those with loops, how often
@@ -73,6 +73,8 @@ class Compatible(Strategy):
     compares_whole = True
     keeps_loops: ClassVar[bool] = False
     """Whether candidates with loops are compared with the others."""
+    network_with: ClassVar[str] = ""
+    """What makes a network that knows links one for this placement, if that is another."""
 
     def __init__(
         self, rng: np.random.Generator | None = None, placings: Sequence[Placing] = ()
@@ -110,16 +112,25 @@ class Compatible(Strategy):
         count = getattr(self._knows[some], "candidates", CANDIDATES)
         drawn = [self._drawn_together(gangs, first, devices) for _ in range(count - 1)]
         candidates = list(dict.fromkeys([first, *(each for each in drawn if each is not None)]))
+        best, looped, none_left = self._best(gangs, candidates, devices)
+        for gang, before, now in zip(gangs, first, best, strict=True):
+            if before in wide:
+                moved = now != before
+                self._count(gang.gpus, len(candidates), looped, none_left=none_left, moved=moved)
+        return best
+
+    def _best(
+        self,
+        gangs: Sequence[Gang],
+        candidates: Sequence[tuple[Placement, ...]],
+        devices: Devices,
+    ) -> tuple[tuple[Placement, ...], int, bool]:
+        """Return the candidate to take, how many had loops, and whether none was left."""
         others = self._others(gangs, devices)
         scored = [self._score(gangs, each, others) for each in candidates]
         kept = [place for place, (_, loops) in enumerate(scored) if self.keeps_loops or not loops]
         best = max(kept, key=lambda place: (scored[place][0], -place), default=0)
-        looped = sum(loops for _, loops in scored)
-        for gang, before, now in zip(gangs, first, candidates[best], strict=True):
-            if before in wide:
-                moved = now != before
-                self._count(gang.gpus, len(candidates), looped, none_left=not kept, moved=moved)
-        return candidates[best]
+        return candidates[best], sum(loops for _, loops in scored), not kept
 
     def remember(self, gang: int, model: str) -> None:
         """Take down what a gang trains now that holds devices."""
@@ -240,3 +251,50 @@ class JointlyCompatible(Compatible):
 
     name = "cassini_joint"
     keeps_loops = True
+    network_with = "with_joint_shifts"
+
+
+class PlacedByProgram(Compatible):
+    """Placements and rotations in one program, for the sum of the jobs' slowdowns.
+
+    Each gang may come to any of its places in the candidates of `Compatible`, whatever the others
+    do, so long as machines have the GPUs: the policy `placement_and_rotation`
+    (`apportion.sim.shifts.placement_program.PlacementProgram`). Loops are nothing special. Gangs
+    stay where the host puts them unless the sum is less by a hundredth of an iteration for each
+    gang that moves.
+    """
+
+    name = "cassini_program"
+    keeps_loops = True
+    network_with = "with_program"
+
+    def _best(
+        self,
+        gangs: Sequence[Gang],
+        candidates: Sequence[tuple[Placement, ...]],
+        devices: Devices,
+    ) -> tuple[tuple[Placement, ...], int, bool]:
+        """Let the program choose, type by type."""
+        others, chosen = self._others(gangs, devices), list(candidates[0])
+        for kind in sorted({gang.kind for gang in gangs}):
+            places = [place for place, gang in enumerate(gangs) if gang.kind == kind]
+            program = getattr(self._knows[kind], "program", None)
+            if program is None:
+                continue
+            here = {job: each[1:] for job, each in others.items() if each[0] == kind}
+            free = devices.free_for(gangs[places[0]]).free
+            found = program.placed(
+                [{gangs[place].job: each[place] for place in places} for each in candidates],
+                {job: where for job, (where, _) in here.items()},
+                {job: trained for job, (_, trained) in here.items()}
+                | {gangs[each].job: (gangs[each].model, gangs[each].gpus) for each in places},
+                {
+                    (rack, machine): int(count)
+                    for rack, row in enumerate(free.tolist())
+                    for machine, count in enumerate(row)
+                },
+                self._knows[kind].links_of,
+            )
+            for place in places:
+                chosen[place] = found[gangs[place].job]
+        return tuple(chosen), 0, False

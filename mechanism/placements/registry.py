@@ -11,6 +11,7 @@ from apportion.mechanism.placements.compatible import (
     Compatible,
     CompatibleOneByOne,
     JointlyCompatible,
+    PlacedByProgram,
 )
 from apportion.mechanism.placements.strategy import Strategy
 from apportion.registry import Registry
@@ -30,7 +31,10 @@ def _is_strategy(value: object) -> bool:
     return kind and not isabstract(value)
 
 
-ON_LINKS = {each.name: each for each in (Compatible, CompatibleOneByOne, JointlyCompatible)}
+ON_LINKS: dict[str, type[Compatible]] = {
+    each.name: each for each in (Compatible, CompatibleOneByOne, JointlyCompatible, PlacedByProgram)
+}
+"""Those that compare the links of gangs."""
 
 PLACEMENTS: Registry[type[Strategy]] = Registry(
     "placement", "apportion.placements", {**BUILT_IN, **ON_LINKS}, _is_strategy

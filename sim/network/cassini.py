@@ -14,7 +14,8 @@ from apportion.names import model_of
 from apportion.sim.network.models.communicating import COMMUNICATING_MODELS, communication_profile
 from apportion.sim.network.topology import Topology
 from apportion.sim.network.topology.named import get_topology
-from apportion.sim.shifts.joint_plan import JointPlans
+from apportion.sim.shifts.joint_plan import JointPlans, MeanOfLinks, SumOfSlowdowns
+from apportion.sim.shifts.placement_program import PlacementProgram
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,6 +53,9 @@ class CassiniNetwork:
     joint
         Whether jobs that form loops with their links are shifted, too, by one program for all of
         these links (`JointPlans`). The placement ``"cassini_joint"`` sees to it.
+    program
+        Whether that is done for the sum of the jobs' slowdowns and not for the mean score of links,
+        and one program chooses placements, too. The placement ``"cassini_program"`` sees to it.
     pace
         Part by which iterations may be stretched so that jobs fit whose periods are nearly equal,
         or nearly multiples: the faster ones wait for the others, where it costs clearly less than
@@ -85,6 +89,7 @@ class CassiniNetwork:
     oversubscription: float = 2.0
     shifted: bool = True
     joint: bool = False
+    program: bool = False
     pace: float = PACE
     topology: Topology | str | None = None
     profiles: Mapping[str, CommunicationProfile] = field(default_factory=dict, repr=False)
@@ -96,6 +101,7 @@ class CassiniNetwork:
         yes_no("shifted", self.shifted)
         whole("candidates", self.candidates, 1, LARGEST_COUNT)
         yes_no("joint", self.joint)
+        yes_no("program", self.program)
         number("pace", self.pace, most=0.5)
         if self.topology is not None:
             object.__setattr__(self, "topology", get_topology(self.topology))
@@ -146,6 +152,10 @@ class CassiniNetwork:
         """Return the same network with one program for the shifts of jobs that form loops."""
         return self if self.joint else replace(self, joint=True)
 
+    def with_program(self) -> Self:
+        """Return the same network with shifts for the sum of slowdowns, loops or none."""
+        return self if self.program else replace(self, joint=True, program=True)
+
     def for_elastic(
         self, profiles: Mapping[str, CommunicationProfile], *, beside_requests: bool
     ) -> Self:
@@ -187,9 +197,11 @@ class GangLinks:
 
     def __init__(self, network: CassiniNetwork, cluster: Cluster) -> None:
         self.network, self._topology = network, network.topology
-        self.plans = JointPlans(network.profile) if network.joint else None
+        objective = SumOfSlowdowns() if network.program else MeanOfLinks()
+        self.plans = JointPlans(network.profile, objective) if network.joint else None
         joint = None if self.plans is None else self.plans.scores
         self.scores = LinkScores(network.profile, joint, network.pace)
+        self.program = PlacementProgram(network.profile, self.scores, network.pace)
         self.candidates = network.candidates
         self._machines, self._gpus = cluster.machines_per_rack or 1, cluster.gpus_per_machine
         self._rack_gbps = self._machines * network.machine_gbps / network.oversubscription

@@ -10,7 +10,7 @@ import numpy as np
 from apportion.errors import InputError, written
 from apportion.mechanism.devices import Devices
 from apportion.mechanism.placements.by_speed import Placing
-from apportion.mechanism.placements.compatible import Compatible, JointlyCompatible
+from apportion.mechanism.placements.registry import ON_LINKS
 from apportion.sim.network.model import MemoizedNetwork
 from apportion.sim.network.shapes import shape_of_placement
 
@@ -74,17 +74,18 @@ def network_beside(placement: str, network: MemoizedNetwork | None) -> MemoizedN
     InputError
         If the network knows of no links; it names those that do.
     """
-    if placement not in (Compatible.name, JointlyCompatible.name):
+    strategy = ON_LINKS.get(placement)
+    if strategy is None:
         return network
     if network is None or not hasattr(network.model, "gang_links"):
         raise InputError(
             f"The placement {placement!r} compares the links of gangs; it needs a network that "
             "knows them: 'cassini', 'phases', these with '_unshifted', or a CassiniNetwork."
         )
-    jointly = getattr(network.model, "with_joint_shifts", None)
-    if placement != JointlyCompatible.name or jointly is None:
+    changed = getattr(network.model, strategy.network_with, None) if strategy.network_with else None
+    if changed is None:
         return network
-    model = jointly()
+    model = changed()
     return network if model is network.model else MemoizedNetwork(model, network.cluster)
 
 

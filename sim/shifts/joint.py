@@ -27,6 +27,7 @@ __all__ = [
     "JointShifts",
     "PartShifts",
     "check_links",
+    "demand_on_slots",
     "joint_shifts",
     "mean_score",
     "part_shifts",
@@ -38,6 +39,9 @@ TOLERANCE = 1e-6
 
 PROVED = 1e-6
 """A certified gap below it, of mean scores, is told as proved."""
+
+DIGITS = 9
+"""Of Gb/s in a slot: what rounding leaves of a phase is no demand, and spoils programs."""
 
 
 @dataclass(frozen=True)
@@ -187,8 +191,9 @@ def part_shifts(
     if not weights:
         return PartShifts(none, slot_s)
     demand = [
-        np.array([(job in jobs) * _slotted(profiles[job], slot_s) for jobs, _ in weights])
+        np.array([(job in jobs) * own for jobs, _ in weights])
         for job in component
+        for own in [demand_on_slots(profiles[job], round(profiles[job].period_s / slot_s), slot_s)]
     ]
     gbps = [capacity for _, capacity in weights]
     problem = rotation_problem(demand, gbps, weight=list(weights.values()))
@@ -198,9 +203,8 @@ def part_shifts(
     return PartShifts(rotations, slot_s, sum(weights.values()), found)
 
 
-def _slotted(profile: CommunicationProfile, slot_s: float) -> Floats:
-    """Mean demand in each slot of the period, Gb/s."""
-    count = round(profile.period_s / slot_s)
+def demand_on_slots(profile: CommunicationProfile, count: int, slot_s: float) -> Floats:
+    """Return the mean demand in each of so many slots of the period, Gb/s."""
     edges = np.arange(count + 1) * slot_s
     total = np.zeros(count)
     for phase in profile.phases:
@@ -208,7 +212,7 @@ def _slotted(profile: CommunicationProfile, slot_s: float) -> Floats:
             start_s = phase.start_s + turn_s
             sent_s = np.clip(edges - start_s, 0.0, phase.duration_s)
             total += phase.gbps * np.diff(sent_s) / slot_s
-    return total
+    return total.round(DIGITS)
 
 
 def check_links(graph: AffinityGraph, profiles: Any, capacities: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
@@ -14,12 +14,15 @@ from apportion.checks import mapping, number, whole
 from apportion.errors import InputError, written
 from apportion.mechanism.time_shifts import AffinityGraph, CommunicationProfile, score_of
 from apportion.policies import Rotations
+from apportion.sim.network.topology import jobs_on_links
+from apportion.sim.network.topology.named import get_topology
 from apportion.sim.shifts.joint import check_links, part_shifts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from apportion.policies import Policy
+    from apportion.sim.network.topology import Topology
     from apportion.sim.shifts.joint import PartShifts
 
 __all__ = ["LinkShifts", "SharedLinks"]
@@ -107,6 +110,34 @@ class SharedLinks:
                 )
         whole("slots", self.slots, 1)
         check_links(self._graph, self.profiles, self._gbps)
+
+    @classmethod
+    def of_gangs(
+        cls,
+        profiles: Mapping[Any, CommunicationProfile],
+        gangs: Mapping[Any, Iterable[int]],
+        topology: Topology | str,
+        *,
+        slots: int = 24,
+    ) -> Self:
+        """Pose the problem of gangs whose GPUs are known.
+
+        Parameters
+        ----------
+        profiles, slots
+            As of the class.
+        gangs
+            Numbers of the GPUs of each job, by job.
+        topology
+            Name of a topology, a ``.toml`` file, or a `Topology`.
+
+        Raises
+        ------
+        InputError
+            As the class, and for a GPU of two gangs.
+        """
+        known = get_topology(topology)
+        return cls(profiles, jobs_on_links(known, gangs), known.capacities, slots)
 
     @property
     def _graph(self) -> AffinityGraph:

@@ -120,7 +120,7 @@ if TYPE_CHECKING:
         simulate,
     )
     from apportion.sim.one_round import RoundDecision, solve_round
-    from apportion.sim.shifts import SharedLinks
+    from apportion.sim.shifts import PlacedGangs, SharedLinks
     from apportion.tensor import ThroughputTensor
     from apportion.testing import (
         check_mechanism,
@@ -175,6 +175,7 @@ __all__ = [
     "Optimus",
     "Order",
     "PairThroughputs",
+    "PlacedGangs",
     "Policy",
     "Pollux",
     "PowerCapped",

@@ -59,6 +59,7 @@ POLICY_NAMES = (
     "least_workload",
     "capped_workload",
     "rotations",
+    "placement_and_rotation",
     "dally_round",
 )
 """Policies that come with the package."""

@@ -10,7 +10,7 @@ from apportion.errors import InputError, written
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["MOST_LINKS", "Topology", "jobs_on_links", "members_of"]
+__all__ = ["MOST_LINKS", "Topology", "check_gangs", "jobs_on_links", "members_of"]
 
 MOST_LINKS = 1_000_000
 """Links that a topology may have; more would fill the memory with their names."""
@@ -55,15 +55,38 @@ def jobs_on_links(
     Raises
     ------
     InputError
-        For what is no topology, and a number that is none of a GPU.
+        For what is no topology, a number that is none of a GPU, and a GPU of two gangs.
     """
     if not callable(getattr(topology, "links_of", None)):
         raise InputError(f"topology is {written(topology)}; it must be a Topology.")
     found: dict[str, list[Any]] = {}
-    for job, gpus in mapping("gangs", gangs, "a mapping from jobs to their GPUs").items():
+    known = {
+        job: listed(f"The GPUs of the gang {written(job)}", gpus)
+        for job, gpus in mapping("gangs", gangs, "a mapping from jobs to their GPUs").items()
+    }
+    check_gangs(known)
+    for job, gpus in known.items():
         for link in topology.links_of(gpus):
             found.setdefault(link, []).append(job)
     return {link: tuple(jobs) for link, jobs in found.items()}
+
+
+def check_gangs(gangs: Mapping[Any, Iterable[int]]) -> None:
+    """Refuse a GPU that two gangs have, or one gang twice.
+
+    Raises
+    ------
+    InputError
+        It names the GPU and the gangs.
+    """
+    owner: dict[Any, Any] = {}
+    for job, gpus in gangs.items():
+        for gpu in gpus:
+            if gpu in owner:
+                both = f"{written(owner[gpu])} and {written(job)}"
+                whose = f"{written(job)} twice" if owner[gpu] == job else f"both {both}"
+                raise InputError(f"GPU {written(gpu)} is given to {whose}; it is for one gang.")
+            owner[gpu] = job
 
 
 def members_of(gpus: object, count: int, name: str) -> list[int]:

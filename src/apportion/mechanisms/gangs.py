@@ -19,6 +19,10 @@ __all__ = ["Configurations", "Iterations"]
 _ALL_REDUCES = ("ring", "halving_doubling", "recursive_doubling", "binary_tree")
 
 
+ON_LINKS = ("cassini", "cassini_by_gang", "cassini_joint", "cassini_program")
+"""Placements that compare the links of gangs."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Iterations(MechanismSettings):
     """Jobs keep their GPUs, which are shared, and go through iterations over links that are shared.
@@ -201,9 +205,9 @@ class Configurations(MechanismSettings):
     topology
         As in `apportion.Rounds`.
     placement
-        ``"packed"`` into few machines; or ``"cassini"``, ``"cassini_by_gang"`` or
-        ``"cassini_joint"``: gangs that have been packed come to as many GPUs of other machines
-        where these suit their links better.
+        ``"packed"`` into few machines; or ``"cassini"``, ``"cassini_by_gang"``,
+        ``"cassini_joint"`` or ``"cassini_program"``: gangs that have been packed come to as many
+        GPUs of other machines where these suit their links better.
 
     Raises
     ------
@@ -271,17 +275,17 @@ class Configurations(MechanismSettings):
         default=None, metadata=about("cassini, dgx_h100_pod, ... or a .toml file: its links")
     )
     placement: str = field(
-        default="packed", metadata=about("packed, cassini, cassini_joint: where gangs come")
+        default="packed", metadata=about("packed, cassini, cassini_program, ...: where gangs come")
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         number("interval_seconds", self.interval_seconds, least=SHORTEST_S)
-        if self.placement not in ("packed", "cassini", "cassini_by_gang", "cassini_joint"):
+        if self.placement != "packed" and self.placement not in ON_LINKS:
             raise InputError(
                 f"placement={self.placement!r} is for gangs of a given size; elastic gangs are "
                 f"packed when their sizes are chosen. Valid: 'packed', and where the network knows "
-                f"links 'cassini', 'cassini_by_gang' and 'cassini_joint'."
+                f"links {', '.join(map(repr, ON_LINKS))}."
             )
         choice("gang_restart", self.restart, ("stop_resume", "afe", "edl"))
         for name in ("restart_seconds", "rescale_seconds", "reallocation_seconds"):
