@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from apportion.mechanism.time_shifts.circle import TOLERANCE
+from apportion.mechanism.time_shifts.profile import ROUNDING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -70,7 +71,7 @@ def pacings(periods_s: Sequence[float], most: float = PACE) -> Iterator[Pacing]:
         paced = [perimeter_s / turns for turns in turns_of]
         stretches = [max(1.0, new / own) for new, own in zip(paced, periods_s, strict=True)]
         key = tuple(each // math.gcd(*turns_of) for each in turns_of)
-        if max(stretches) <= 1 + most and key not in seen:
+        if max(stretches) <= (1 + most) * (1 + ROUNDING) and key not in seen:
             seen.add(key)
             yield Pacing(tuple(paced), perimeter_s, float(np.mean(stretches)))
 

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 __all__ = ["PhaseSpeeds"]
 
+EQUAL = 1e-9
+
 _BOOKS = ("marks_gigabits", "worked_s", "alone_s", "shared_s", "shifted_s", "looped_s")
 _LINES = ("slowdown", "marks_gbps", "shared", "shifted", "looped")
 
@@ -185,16 +187,32 @@ class PhaseSpeeds(Speeds):
             epoch_s=model.epoch_s,
         )
         shifts_s = {line: significant(each) for line, each in plan.shifts_s.items()}
-        self._paces = {stays[line]: significant(each) for line, each in plan.paces_s.items()}
+        paces_s = {line: significant(each) for line, each in plan.paces_s.items()}
         tight = crowded(crowd.jobs_of, profile, crowd.capacities)
         for jobs, links in connected(tight):
             own = {line: shifts_s.get(line) for line in jobs}
-            meeting = meeting_of(
-                *(jobs, links, tight, profile, own, crowd.capacities),
-                {line: plan.paces_s[line] for line in jobs if line in plan.paces_s},
-            )[0]
-            if not self._steady.gains(meeting):
-                shifts_s = {line: each for line, each in shifts_s.items() if line not in own}
+            paced = {line: paces_s[line] for line in jobs if line in paces_s}
+            given = (jobs, links, tight, profile)
+            meeting = meeting_of(*given, own, crowd.capacities, paced)[0]
+            if len(jobs) == 1 or (not model.jitter and self._steady.gains(meeting, at_once=True)):
+                continue
+            anywhere: dict[int, float | None] = dict.fromkeys(jobs)
+            random, order = meeting_of(*given, anywhere, crowd.capacities)
+            best = self._steady.best(random, pace=model.pace if model.readjust else 0.0)
+            known = None
+            if not model.jitter and self._steady.gains(meeting):
+                known = self._steady.of(meeting).slowdown.mean()
+            if known is not None and known <= self._steady.of(best).slowdown.mean() + EQUAL:
+                continue
+            for place, line in enumerate(order):
+                shifts_s.pop(line, None)
+                paces_s.pop(line, None)
+                start_s = best.starts_s[place]
+                if start_s is not None:
+                    shifts_s[line] = start_s
+                if best.paces_s and best.paces_s[place] is not None:
+                    paces_s[line] = best.paces_s[place]
+        self._paces = {stays[line]: each for line, each in paces_s.items()}
         self._shifts = {stays[line]: each for line, each in shifts_s.items()}
 
     def _crowd(self, stays: dict[int, Stay]) -> Crowd:

@@ -9,6 +9,7 @@ import numpy as np
 
 from apportion.mechanism.time_shifts import law_is_exact, score_of
 from apportion.mechanism.time_shifts.one_rotation import EQUAL
+from apportion.sim.phases.best_meeting import best_meeting
 from apportion.sim.phases.engine import run_phases
 from apportion.sim.phases.segments import PhaseJob
 
@@ -25,6 +26,9 @@ __all__ = ["SteadyIterations", "SteadyMeeting"]
 
 FEWEST, MOST = 24, 192
 """Iterations of the job with the longest: so many, and twice as many until they are steady."""
+
+VARYING = 768
+"""The same where computations vary: how late a job is then is a random walk, which is slow."""
 
 STEADY = 0.005
 """Part by which mean iterations of one half of a run may differ from those of the other."""
@@ -63,6 +67,12 @@ class SteadyIterations:
     def __init__(self, network: PhaseNetwork) -> None:
         self._network = network
         self._known: dict[Meeting, SteadyMeeting] = {}
+        self._best: dict[tuple[Meeting, float], Meeting] = {}
+
+    @property
+    def jitter(self) -> float:
+        """Part by which computations vary."""
+        return self._network.jitter
 
     def of(self, meeting: Meeting) -> SteadyMeeting:
         """Return how long iterations take once the start is over."""
@@ -73,8 +83,20 @@ class SteadyIterations:
             known = self._known[meeting] = self.measured(meeting)
         return known
 
-    def gains(self, meeting: Meeting) -> bool:
+    def best(self, random: Meeting, *, pace: float) -> Meeting:
+        """Return the meeting with the best starts and paces, see `best_meeting`; each once."""
+        key = random, pace
+        known = self._best.get(key)
+        if known is None:
+            if len(self._best) > REMEMBERED:
+                self._best.clear()
+            known = self._best[key] = best_meeting(random, self, pace)
+        return known
+
+    def gains(self, meeting: Meeting, *, at_once: bool = False) -> bool:
         """Whether shifts are worth it: jobs fit, or are clearly quicker than at random starts.
+
+        `at_once` tells only what is known without letting them run.
 
         Two jobs of one period that send at the full rate are, by the law of the score; elsewhere
         what does not fit is let run both ways.
@@ -84,7 +106,7 @@ class SteadyIterations:
             for gbps, users in meeting.links
         ):
             return True
-        if all(start is None for start in meeting.starts_s):
+        if at_once or all(start is None for start in meeting.starts_s):
             return False
         random = meeting._replace(starts_s=(None,) * len(meeting.starts_s), paces_s=())
         gained = self.of(random).slowdown.mean() - self.of(meeting).slowdown.mean()
@@ -92,16 +114,20 @@ class SteadyIterations:
 
     def measured(self, meeting: Meeting) -> SteadyMeeting:
         """Do what `of` says, without looking whether it is known."""
-        runs = [self._run(meeting, starts) for starts in self._starts(meeting)]
+        starts = self._starts(meeting)
+        runs = [self._run(meeting, each, number) for number, each in enumerate(starts)]
         iteration_s, marks = np.mean(runs, axis=0)
         alone_s = np.array([profile.period_s for profile in meeting.profiles])
         return SteadyMeeting(iteration_s / alone_s, marks / iteration_s)
 
     def _starts(self, meeting: Meeting) -> Floats:
-        """Return when jobs begin, shape (runs, jobs); each random start is evenly spread."""
+        """Return when jobs begin, shape (runs, jobs); each random start is evenly spread.
+
+        Where computations vary, given starts are run several times, too.
+        """
         given = [np.nan if start is None else start for start in meeting.starts_s]
         if not np.isnan(given).any():
-            return np.array([given])
+            return np.tile(given, (self._network.starts if self.jitter else 1, 1))
         count = self._network.starts
         digest = hashlib.sha256(repr(meeting).encode()).digest()
         rng = np.random.default_rng(int.from_bytes(digest[:8], "big"))
@@ -110,26 +136,29 @@ class SteadyIterations:
         periods = np.array([profile.period_s for profile in meeting.profiles])
         return np.where(np.isnan(given), drawn * periods, given)
 
-    def _run(self, meeting: Meeting, starts_s: Floats) -> Floats:
+    def _run(self, meeting: Meeting, starts_s: Floats, seed: int) -> Floats:
         """Return mean seconds of an iteration and what it wants in excess, shape (2, jobs)."""
-        network, times = self._network, FEWEST
-        kept = network.readjust if self._carried(meeting) else None
+        network = self._network
+        times = VARYING if network.jitter else FEWEST
+        kept = network.readjust if self._carried(meeting) and not meeting.paces_s else None
         jobs = {
             place: PhaseJob(
                 profile,
                 tuple(link for link, (_, users) in enumerate(meeting.links) if place in users),
                 float(starts_s[place]),
                 schedule_s=meeting.profile(place).period_s,
-                held=kept is not None
-                and bool(meeting.paces_s)
-                and meeting.paces_s[place] is not None,
+                held=bool(meeting.paces_s) and meeting.paces_s[place] is not None,
             )
             for place, profile in enumerate(meeting.profiles)
         }
         capacities = {link: gbps for link, (gbps, _) in enumerate(meeting.links)}
         while True:
             run = run_phases(
-                jobs, capacities, iterations=times, jitter=network.jitter, readjust=kept
+                *(jobs, capacities),
+                iterations=times,
+                jitter=network.jitter,
+                readjust=kept,
+                random_seed=seed,
             )
             late, before = _means(run, 0.5, 1.0), _means(run, 0.25, 0.5)
             off = np.abs(late[0] - before[0]) > STEADY * before[0]
