@@ -29,11 +29,14 @@ __all__ = ["best_meeting"]
 
 SLOTS, KICKS = 24, 20
 
-CIRCLES = 3
+CIRCLES = 2
 """Common circles that are tried, short ones first."""
 
-SLACKS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8)
+SLACKS = (0.0, 0.05, 0.1, 0.2, 0.4)
 """Times the jitter by which paces are longer than they must be: who is late catches up by it."""
+
+LATE = (0.0, 1.0, 3.0, 8.0)
+"""Times the jitter by which others keep off the ends of phases: who is paced is never early."""
 
 CLEARLY = 0.005
 """Part of an iteration by which shifts must gain on random starts, of which there are few."""
@@ -87,11 +90,11 @@ def _tried(random: Meeting, pace: float, jitter: float) -> Iterator[Meeting]:
     """Go through starts and paces that may be good."""
     own = [profile.period_s for profile in random.profiles]
     circles = islice(pacings(own, pace), CIRCLES) if pace else iter(())
-    ways = [*product(SLACKS, (0.0, jitter / 2, jitter))] if jitter else [(0.0, 0.0)]
+    ways = [*product(SLACKS, LATE)] if jitter else [(0.0, 0.0)]
     for circle in circles:
-        for slack, padded in ways:
+        for slack, late in ways:
             periods = [each * (1 + slack * jitter) for each in circle.periods_s]
-            found = _paced(random, periods, padded)
+            found = _paced(random, periods, late * jitter)
             most = [each * (1 + pace) for each in own]  # who is quicker then is held up by others
             yield found._replace(paces_s=tuple(map(_least, found.paces_s, most)))
     if unified_circle(own) is not None:  # others would meet at their worst before they drift apart
@@ -102,15 +105,15 @@ def _least(paced_s: float | None, most_s: float) -> float | None:
     return None if paced_s is None else min(paced_s, significant(most_s))
 
 
-def _paced(random: Meeting, periods_s: Sequence[float], padded: float) -> Meeting:
-    """Shift jobs of some periods, none of whose phases comes near another's by a part of it."""
+def _paced(random: Meeting, periods_s: Sequence[float], late: float) -> Meeting:
+    """Shift jobs of some periods; others keep off the ends of phases by a part of the period."""
     paces = tuple(
         significant(max(paced, profile.period_s))
         for paced, profile in zip(periods_s, random.profiles, strict=True)
     )
     paced = [profile.paced(each) for profile, each in zip(random.profiles, paces, strict=True)]
-    exact = None if padded else _without_loops(random, paced)
-    shifts = exact or _searched(random, paced, padded)
+    exact = None if late else _without_loops(random, paced)
+    shifts = exact or _searched(random, paced, late)
     return random._replace(starts_s=tuple(map(significant, shifts)), paces_s=paces)
 
 
@@ -127,7 +130,7 @@ def _without_loops(random: Meeting, paced: Sequence[CommunicationProfile]) -> li
     return [found.get(job, 0.0) for job in range(len(paced))]
 
 
-def _searched(random: Meeting, paced: Sequence[CommunicationProfile], padded: float) -> list[float]:
+def _searched(random: Meeting, paced: Sequence[CommunicationProfile], late: float) -> list[float]:
     """Shift jobs on slots for the least sum of slowdowns."""
     slotted = slotted_jobs(paced, SLOTS)
     links: list[list[int]] = [[] for _ in paced]
@@ -137,7 +140,7 @@ def _searched(random: Meeting, paced: Sequence[CommunicationProfile], padded: fl
     none = [0] * len(paced)
     placed = PlacedJobs(
         demand=[
-            _wider(own, padded * profile.period_s / slot_s)
+            _wider(own, late * profile.period_s / slot_s)
             for own, profile, slot_s in zip(slotted.demand, paced, slotted.slot_s, strict=True)
         ],
         links=[[each] for each in links],
@@ -153,8 +156,8 @@ def _searched(random: Meeting, paced: Sequence[CommunicationProfile], padded: fl
 
 
 def _wider(demand: Floats, slots: float) -> Floats:
-    """Widen phases by so many slots on both sides."""
+    """Let phases end so many slots later."""
     wide = demand
     for turn in range(1, min(round(slots + 0.5), demand.size // 4) + 1):
-        wide = np.maximum(wide, np.maximum(np.roll(demand, turn), np.roll(demand, -turn)))
+        wide = np.maximum(wide, np.roll(demand, turn))
     return wide
