@@ -23,7 +23,8 @@ def draw(gpus: int, seed: int) -> ap.PlacedGangs:
     """Gangs scattered over blocks of servers, with places of their own to choose from."""
     rng = np.random.default_rng(seed)
     where = np.concatenate([first + rng.permutation(BLOCK) for first in range(0, gpus, BLOCK)])
-    profiles, gangs, used = {}, {}, 0
+    profiles, used = dict[str, ap.CommunicationProfile](), 0
+    gangs: dict[str, list[list[int]]] = {}
     while used < 0.9 * gpus - 6:
         job, size = f"job {len(gangs)}", int(rng.integers(2, 7))
         period_s = float(rng.choice([0.24, 0.48]))

@@ -72,7 +72,8 @@ class PlacedJobs:
         found = []
         for number in range(part.max(initial=-1) + 1):
             members = np.flatnonzero(part == number)
-            found.append((members.tolist(), self._part(members, reach[members].any(axis=0))))
+            touched = np.asarray(reach[members].any(axis=0))
+            found.append((members.tolist(), self._part(members, touched)))
         return found
 
     def _part(self, jobs: Ints, touched: NDArray[np.bool_]) -> PlacedJobs:
@@ -187,6 +188,6 @@ def _usage(
                 values.append(turned[turn[kept], slot[kept]] / jobs.capacity[link])
                 rows.append(np.full(int(kept.sum()), job))
     empty = [np.empty(0)]
-    where = tuple(np.concatenate(each or empty).astype(np.int64) for each in (rows, columns))
+    row, column = (np.concatenate(each or empty).astype(np.int64) for each in (rows, columns))
     shape = (len(jobs.demand), possible.shape[1] * total)
-    return sparse.csr_array((np.concatenate(values or empty), where), shape=shape)
+    return sparse.csr_array((np.concatenate(values or empty), (row, column)), shape=shape)

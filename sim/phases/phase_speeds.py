@@ -210,8 +210,9 @@ class PhaseSpeeds(Speeds):
                 start_s = best.starts_s[place]
                 if start_s is not None:
                     shifts_s[line] = start_s
-                if best.paces_s and best.paces_s[place] is not None:
-                    paces_s[line] = best.paces_s[place]
+                pace_s = best.paces_s[place] if best.paces_s else None
+                if pace_s is not None:
+                    paces_s[line] = pace_s
         self._paces = {stays[line]: each for line, each in paces_s.items()}
         self._shifts = {stays[line]: each for line, each in shifts_s.items()}
 

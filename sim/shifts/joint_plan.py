@@ -185,8 +185,9 @@ class MeanOfLinks:
         periods = [profile.period_s for profile in profiles.values()]
         shifts_s = dict.fromkeys(profiles, 0.0)
         if len(periods) <= MOST_SOLVED and whole_slots(periods, min(periods) / SLOTS):
-            limited = {"slots": SLOTS, "time_limit_s": TIME_LIMIT_S}
-            joint = joint_shifts(jobs_of, profiles, capacities, **limited)
+            joint = joint_shifts(
+                jobs_of, profiles, capacities, slots=SLOTS, time_limit_s=TIME_LIMIT_S
+            )
             if joint.proved:
                 shifts_s |= {job: significant(shift_s) for job, shift_s in joint.shifts_s.items()}
         return shifts_s

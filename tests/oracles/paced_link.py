@@ -91,4 +91,5 @@ def iterations(
             left[goes, job], state[goes, job] = amount[job], 2
             left[sent, job], state[sent, job] = draws[sent], 0
     alone = np.array([job.period_s for job in jobs])
-    return (to_s - from_s) / counted / alone
+    longer: Floats = (to_s - from_s) / counted / alone
+    return longer

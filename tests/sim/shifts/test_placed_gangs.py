@@ -109,7 +109,12 @@ def by_law(
 
 
 THIRD = {job: ap.CommunicationProfile(job, 0.3, [(0.0, 0.1, 50.0)]) for job in "abcd"}
-PLACES = {"a": [0, 2], "b": [3, 1], "c": [[4, 6], [4, 5]], "d": [[5, 7], [5, 8]]}
+PLACES: dict[str, list[Any]] = {
+    "a": [0, 2],
+    "b": [3, 1],
+    "c": [[4, 6], [4, 5]],
+    "d": [[5, 7], [5, 8]],
+}
 
 
 def test_labels_order_and_what_is_printed() -> None:
@@ -132,7 +137,7 @@ def test_labels_order_and_what_is_printed() -> None:
 def test_a_weight_decides_who_waits() -> None:
     """All three always send; the third shares an uplink with one of the others, the light one."""
     always = {job: ap.CommunicationProfile(job, 0.2, [(0.0, 0.2, 50.0)]) for job in "abc"}
-    places = {"a": [0, 4], "b": [6, 2], "c": [[1, 8], [7, 8]]}
+    places: dict[str, list[Any]] = {"a": [0, 4], "b": [6, 2], "c": [[1, 8], [7, 8]]}
     for heavy, gpus in (("a", (7, 8)), ("b", (1, 8))):
         found = placed(ap.PlacedGangs(always, places, "cassini", weight={heavy: 5.0}))
         assert found.gangs["c"] == gpus
@@ -155,13 +160,14 @@ def test_periods_that_are_nearly_equal_are_paced() -> None:
 
 
 def test_what_cannot_be_is_refused() -> None:
-    for gangs, words in (
+    refused: tuple[tuple[dict[str, list[Any]], str], ...] = (
         ({"a": [0, 2], "b": [2, 3]}, "GPU 2 is given to both 'a' and 'b'"),
         ({"a": [0, 0]}, "GPU 0 is given to 'a' twice"),
         ({"a": [99, 1]}, "A GPU of 'cassini' is 99"),
         ({"a": []}, "The job 'a' has no place"),
         ({"x": [1, 2]}, "The job 'x' has no CommunicationProfile"),
-    ):
+    )
+    for gangs, words in refused:
         with pytest.raises(InputError, match=words):
             ap.PlacedGangs(THIRD, gangs, "cassini")
     with pytest.raises(InputError, match="does not place gangs"):
