@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["PhaseSpeeds"]
 
 EQUAL = 1e-9
+"""Slowdowns that differ by less are one: sums in another order do."""
 
 _BOOKS = ("marks_gigabits", "worked_s", "alone_s", "shared_s", "shifted_s", "looped_s")
 _LINES = ("slowdown", "marks_gbps", "shared", "shifted", "looped")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["PlacedSearch", "first_fit"]
 
 EQUAL = 1e-9
+"""Sums of slowdowns that differ by less are one: additions in another order do."""
 
 MOST_TRIED = 100_000
 """Candidates that are tried to find any that fit together."""

@@ -36,6 +36,7 @@ TIME_LIMIT_S = 60.0
 """Of the proof: far more than it takes, so that results do not hang on the machine."""
 
 EQUAL = 1e-9
+"""Sums of slowdowns that differ by less are one: additions in another order do."""
 
 WORTH = 0.01
 """Of an iteration: what a gang that comes elsewhere than the host puts it must gain in all."""
