@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from apportion.errors import SolveError
 from apportion.policies.sessions.job_places import JobPlaces, Stated
+from apportion.policies.sessions.one_type import served_in_order
 from apportion.policies.sessions.warm_share import WarmShare
 from apportion.policies.solution import ACCURATE, Attempted, Solution
 from apportion.policies.solving.certificate import make_feasible, relative_gap
@@ -51,7 +52,8 @@ class WarmJobs:
     Where demands are no multiple of the level it is solved at several (`by_levels`), and t is the
     share of them that can be met. Each job has a place in the program for as long as it is there.
     HiGHS is told of the numbers that are no longer what they were, and goes on from its last basis.
-    The result is that of `solve_instance`.
+    Of one type of GPU an affine objective serves jobs in an order, without a program
+    (`served_in_order`). The result is that of `solve_instance`.
 
     Attributes
     ----------
@@ -101,8 +103,11 @@ class WarmJobs:
         self._may &= is_exact(self.policy, told)
         if not self._may:
             return None
+        in_order = None if gains is None else served_in_order(told, gains)
         try:
-            if levels is None or levels.proportional:
+            if in_order is not None:
+                solution = _solution(told, in_order)
+            elif levels is None or levels.proportional:
                 solution = self._solve(jobs, told, second_stage, least_prices)
             else:
                 solution = self._by_levels(jobs, told, second_stage, least_prices)
