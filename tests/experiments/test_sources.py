@@ -8,7 +8,8 @@ import pytest
 
 from apportion.cluster import Cluster
 from apportion.errors import InputError
-from apportion.experiments.sources import made_for, sources_of
+from apportion.experiments.fitted_jobs import made_for
+from apportion.experiments.sources import sources_of
 from apportion.sim import (
     ElasticWorkload,
     Workload,

@@ -9,7 +9,8 @@ import pytest
 
 import apportion as ap
 from apportion.errors import InputError
-from apportion.experiments.sources import made_for, sources_of
+from apportion.experiments.fitted_jobs import made_for
+from apportion.experiments.sources import sources_of
 from apportion.sim import measuring
 
 CLUSTER = "v100=4,k80=4"

@@ -18,8 +18,8 @@ from apportion.cli.sections import as_toml
 from apportion.cli.trace_options import fitting_options
 from apportion.errors import ApportionError, InputError
 from apportion.experiments import compare
+from apportion.experiments.fitted_jobs import fitted
 from apportion.experiments.plan import check_by
-from apportion.experiments.sources import fitted
 from apportion.jobs import is_recorded
 from apportion.report.against import RECORDED
 from apportion.report.files import write_table, write_text

@@ -112,7 +112,7 @@ def _list(plan: Plan, out: Path) -> None:
 def _show(swept: Sweep, args: argparse.Namespace, seconds: float) -> None:
     """Print the tables by workload, notes and files; raise if a run failed."""
     before = f", {swept.resumed} of them finished before" if swept.resumed else ""
-    print(f"{len(swept)} runs on {swept.plan.setup.cluster} in {seconds:.0f} s{before}")
+    print(f"{len(swept)} runs on {swept.clusters} in {seconds:.0f} s{before}")
     for name, table in swept.human_tables().items():
         print(f"\n{name}: means over seeds; lowest and highest mean JCT of a seed")
         print_summary(table)

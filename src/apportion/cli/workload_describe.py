@@ -9,7 +9,7 @@ from apportion.cli.output import print_table
 from apportion.cli.trace_options import fitting_options, reading_options
 from apportion.cluster import Cluster
 from apportion.errors import InputError
-from apportion.experiments.sources import fitted
+from apportion.experiments.fitted_jobs import fitted
 from apportion.report.tables import human_measures
 
 if TYPE_CHECKING:

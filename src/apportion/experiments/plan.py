@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from apportion.checks import listed
 from apportion.errors import InputError, unknown_name
+from apportion.experiments.fitted_jobs import made_for
 from apportion.experiments.machine.cells import Cell
 from apportion.experiments.simulations import Setup, Simulation
-from apportion.experiments.sources import made_for
 from apportion.sim.deciders import AnyDecider, get_decider
 from apportion.sim.elastic_workload import ELASTIC_COLUMNS
 from apportion.sim.fingerprint import fingerprint, texts_of, workload_fingerprint
@@ -136,20 +136,43 @@ def simulations_of(
     seeds: Sequence[int],
     starts: float = 1.0,
 ) -> list[Cell]:
-    """List simulations of one workload, by load, policy and seed; see `Simulation` on starts."""
+    """List simulations of one workload, by cluster, load, policy and seed.
+
+    See `Simulation` on starts.
+    """
+    clusters: list[str | None] = [str(each) for each in setup.clusters]
+    return [
+        cell
+        for each in clusters or [None]
+        for cell in _on_one(source, deciders, setup, loads, seeds, starts, each)
+    ]
+
+
+def _on_one(
+    source: Source,
+    deciders: Sequence[AnyDecider],
+    setup: Setup,
+    loads: Sequence[float],
+    seeds: Sequence[int],
+    starts: float,
+    named: str | None,
+) -> list[Cell]:
+    """List simulations on one cluster."""
+    cluster = setup.on(named)
     # Not of the seeds given, so that another seed leaves the fingerprints as they were.
-    first = made_for(source, setup.cluster, 1.0, 0, resample=False)
+    first = made_for(source, cluster, 1.0, 0, resample=False, beside=setup.clusters)
     data = f"{source.mark} {workload_fingerprint(first)} resample {setup.resample}"
     data += "" if setup.by is None else f" by {setup.by}"
+    data += "" if setup.wait_quantile is None else f" wait {setup.wait_quantile}"
     names = texts_of(first, source.record())
     shared = {
         each.label: fingerprint(
-            each, data, setup.cluster, setup.settings_of(each.label, starts), names=names
+            each, data, cluster, setup.settings_of(each.label, starts), names=names
         )
         for each in deciders
     }
     tasks = [
-        Simulation(decider, source.name, load, seed, starts)
+        Simulation(decider, source.name, load, seed, starts, cluster=named)
         for load, decider, seed in product(loads, deciders, seeds)
     ]
     return [

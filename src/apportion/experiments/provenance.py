@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from apportion.checks import as_word
 from apportion.cluster import Cluster
-from apportion.experiments.sources import FITTING
+from apportion.experiments.fitted_jobs import FITTING
 from apportion.mechanisms import MECHANISMS
 from apportion.mechanisms.settings import settings_of
 from apportion.sim.fingerprint import versions, workload_fingerprint

@@ -8,11 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from apportion.experiments.fitted_jobs import made_for
 from apportion.experiments.machine.cells import Work
 from apportion.experiments.provenance import plain
 from apportion.experiments.run_records import record_of, run_of
 from apportion.experiments.shared import STARTS
-from apportion.experiments.sources import made_for
 from apportion.sim import Run, simulate
 from apportion.sim.engine.snapshot import NoStateError, SnapshotError
 from apportion.sim.settings import heeded_by
@@ -52,6 +52,10 @@ class Setup:
         What a start costs where it costs some times as much, by these times.
     by
         The column of jobs by whose groups figures are kept besides, if any.
+    clusters
+        All clusters, `cluster` first; nothing where there is but one.
+    wait_quantile
+        Which quantile of the waits is kept as ``wait_s`` besides, if any.
     """
 
     sources: Mapping[str, Source]
@@ -61,6 +65,12 @@ class Setup:
     by_policy: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     starts: Mapping[float, Any] = field(default_factory=dict)
     by: str | None = None
+    clusters: tuple[Cluster, ...] = ()
+    wait_quantile: float | None = None
+
+    def on(self, named: str | None) -> Cluster:
+        """Return a cluster by how it is written; None is the only one."""
+        return {str(each): each for each in self.clusters}[named] if named else self.cluster
 
     def settings_of(self, policy: str, starts: float = 1.0) -> Mapping[str, Any]:
         """Return the settings of a policy or scheduler, by its label.
@@ -76,7 +86,7 @@ class Simulation:
     """What tells one simulation from others of the same `Setup`; small, to be sent anywhere.
 
     `starts` is how many times as much as the settings say a start costs; `snapshot` the file in
-    which it leaves its state, so that it goes on if it is stopped.
+    which it leaves its state, so that it goes on if it is stopped; `cluster` is the one of several.
     """
 
     policy: AnyDecider
@@ -85,6 +95,7 @@ class Simulation:
     seed: int
     starts: float = 1.0
     snapshot: str | None = None
+    cluster: str | None = None
 
     @property
     def label(self) -> dict[str, Any]:
@@ -92,6 +103,7 @@ class Simulation:
         return {
             "policy": self.policy.label,
             "workload": self.source,
+            **({} if self.cluster is None else {"cluster": self.cluster}),
             "load": self.load,
             "seed": self.seed,
             **({} if self.starts == 1 else {"starts": self.starts}),
@@ -103,7 +115,8 @@ def runs_of(setup: Setup) -> Work:
 
     def unpack(cell: Cell, record: Mapping[str, Any]) -> Run:
         policy, workload = cell.label["policy"], cell.label["workload"]
-        return run_of(record, policy, workload, setup.cluster, given(cell))
+        cluster = setup.on(cell.label.get("cluster"))
+        return run_of(record, policy, workload, cluster, given(cell))
 
     def pack(cell: Cell, run: Run) -> dict[str, Any]:
         return record_of(run, given(cell))
@@ -131,10 +144,13 @@ def _run(task: Simulation, report: Report | None, setup: Setup) -> Run:
     without a state leaves none.
     """
     source = setup.sources[task.source]
-    workload = made_for(source, setup.cluster, task.load, task.seed, resample=setup.resample)
+    cluster = setup.on(task.cluster)
+    workload = made_for(
+        source, cluster, task.load, task.seed, resample=setup.resample, beside=setup.clusters
+    )
     run = partial(
         simulate,
-        *(task.policy, workload, setup.cluster),
+        *(task.policy, workload, cluster),
         seed=task.seed,
         snapshot=task.snapshot,
         progress=report,
@@ -156,6 +172,8 @@ def _figures(task: Simulation, report: Report | None, setup: Setup) -> dict[str,
     run = _run(task, report, setup)
     figures: dict[str, Any] = plain(run.summary())
     figures.pop("policy")
+    if setup.wait_quantile is not None:
+        figures["wait_s"] = float(run.measured["queueing_s"].quantile(setup.wait_quantile))
     if setup.by is not None:
         figures["groups"] = plain(run.by(setup.by).reset_index().to_dict("records"))
     return figures

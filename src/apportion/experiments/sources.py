@@ -9,10 +9,11 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, overload
+from typing import Any, Protocol
 
-from apportion.checks import file_path, listed, mapping
+from apportion.checks import file_path, mapping
 from apportion.errors import InputError, unknown_name, written
+from apportion.experiments.fitted_jobs import FITTING, two_ends
 from apportion.jobs import RECORDED_TIMES
 from apportion.sim import (
     ElasticWorkload,
@@ -22,24 +23,14 @@ from apportion.sim import (
     generate_elastic_workload,
     generate_rack_workload,
     generate_workload,
-    measuring,
     read_elastic_workload,
     read_workload,
 )
-from apportion.sim import resample as resampled
 from apportion.sim.fingerprint import content
 from apportion.sim.traces.elastic import is_elastic
 from apportion.sim.traces.read import TRACE_FORMATS
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from apportion.cluster import Cluster
-
-__all__ = ["FITTING", "Source", "fitted", "made_for", "sources_of"]
-
-FITTING = ("too_large", "speed", "measure")
-"""How jobs are made to fit an experiment, drawn jobs as well: arguments of `fitted`."""
+__all__ = ["Source", "sources_of"]
 
 _OWN_KEYS = ("name", *FITTING)
 _NO_FITTING = {"too_large": None}
@@ -186,77 +177,6 @@ def sources_of(workloads: Any, *, too_large: str | None = None) -> list[Source]:
     return sources
 
 
-def made_for(
-    source: Source, cluster: Cluster, load: float, seed: int, *, resample: bool
-) -> Workload | ElasticWorkload:
-    """Make the workload of one run: what fits the cluster, of which jobs may be drawn anew."""
-    fitting = {**source.fitting}
-    measure = fitting.pop("measure", None)
-    workload = fitted(source.made(load, seed), cluster, **fitting)
-    workload = resampled(workload, seed) if resample else workload
-    return workload if measure is None else measuring(workload, *measure)
-
-
-@overload
-def fitted(
-    workload: Workload,
-    cluster: Cluster,
-    too_large: str | None = None,
-    speed: Mapping[str, float] | None = None,
-    measure: Sequence[float] | None = None,
-) -> Workload: ...
-
-
-@overload
-def fitted(
-    workload: ElasticWorkload,
-    cluster: Cluster,
-    too_large: str | None = None,
-    speed: Mapping[str, float] | None = None,
-    measure: Sequence[float] | None = None,
-) -> ElasticWorkload: ...
-
-
-def fitted(
-    workload: Workload | ElasticWorkload,
-    cluster: Cluster,
-    too_large: str | None = None,
-    speed: Mapping[str, float] | None = None,
-    measure: Sequence[float] | None = None,
-) -> Workload | ElasticWorkload:
-    """Leave out jobs with more GPUs than any type of the cluster has, if so asked or expected.
-
-    Speeds on types that the jobs were not measured on are modelled (`apportion.Workload.on`).
-
-    Parameters
-    ----------
-    workload, cluster
-        The jobs, and where they are to run.
-    too_large
-        ``drop`` or ``error``. By default such jobs of traces that tell no job types are dropped,
-        as those were recorded on other clusters; else they are an error once they are simulated.
-        Elastic jobs fit everywhere.
-    speed
-        Times as fast as the most capable type that the jobs were measured on, by type, in place
-        of the model.
-    measure
-        Arguments of `apportion.sim.measuring`: which jobs figures are of; all by default.
-
-    Raises
-    ------
-    InputError
-        For a speed of a type that the cluster does not have, or that is no positive number, and for
-        no jobs that are measured.
-    """
-    if measure is not None:
-        return measuring(fitted(workload, cluster, too_large, speed), *_two(measure))
-    if workload.elastic is True:
-        return workload.on(cluster, speed)
-    workload = workload.on(cluster, speed)
-    expected = "drop" if workload.job_types_drawn else "error"
-    return workload.fitting(cluster) if (too_large or expected) == "drop" else workload
-
-
 def _at_load(workload: Workload | ElasticWorkload, load: float) -> Workload | ElasticWorkload:
     """Divide arrival times by the load: the same jobs in the same order, closer together."""
     if load == 1:
@@ -312,18 +232,10 @@ def _fitting_of(given: Mapping[str, Any]) -> dict[str, Any]:
     if found.get("too_large", "drop") not in _TOO_LARGE:
         raise unknown_name("answer to jobs that are too large", found["too_large"], _TOO_LARGE)
     if "measure" in found:
-        found["measure"] = _two(found["measure"])
+        found["measure"] = two_ends(found["measure"])
     if "speed" in found:
         found["speed"] = mapping("speed", found["speed"], 'a mapping such as {"a100": 2.3}')
     return found
-
-
-def _two(measure: Sequence[float]) -> tuple[float, float]:
-    """Return both ends of the jobs that figures are of."""
-    ends = listed("measure", measure, "two numbers from 0 to 1")
-    if len(ends) != 2:
-        raise InputError(f"measure is {written(measure)}; it must be two numbers, as (0.4, 0.9).")
-    return (ends[0], ends[1])
 
 
 def _generated(options: Mapping[str, Any], own: Mapping[str, Any]) -> Source:

@@ -10,7 +10,7 @@ import pytest
 import apportion as ap
 from apportion.cluster import ACCELERATORS
 from apportion.errors import InputError
-from apportion.experiments.sources import fitted
+from apportion.experiments.fitted_jobs import fitted
 
 
 def some_jobs() -> ap.ElasticWorkload:

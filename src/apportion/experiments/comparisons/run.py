@@ -10,6 +10,7 @@ from apportion.checks import file_path, listed
 from apportion.cluster import Cluster
 from apportion.errors import ApportionError, InputError, SolveError
 from apportion.experiments.comparisons.comparison import Comparison
+from apportion.experiments.fitted_jobs import fitted
 from apportion.experiments.machine.backends import Where
 from apportion.experiments.machine.run import carry_out
 from apportion.experiments.machine.store import FILE, Store
@@ -23,7 +24,7 @@ from apportion.experiments.plan import (
 from apportion.experiments.provenance import command_line
 from apportion.experiments.shared import costs_of_starts, settings_of, without
 from apportion.experiments.simulations import Setup, runs_of
-from apportion.experiments.sources import fitted, sources_of
+from apportion.experiments.sources import sources_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import logging
 import re
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Unpack
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 from apportion.checks import listed, number
 from apportion.checks import seed as check_seed
 from apportion.cluster import Cluster
-from apportion.errors import InputError
+from apportion.errors import InputError, unknown_name
+from apportion.experiments.fitted_jobs import made_for
 from apportion.experiments.plan import (
     Plan,
     check_by,
@@ -20,12 +23,12 @@ from apportion.experiments.plan import (
 )
 from apportion.experiments.shared import ByPolicy, notes_on_mechanisms, settings_of, without
 from apportion.experiments.simulations import Setup
-from apportion.experiments.sources import made_for, sources_of
+from apportion.experiments.sources import sources_of
 from apportion.sim import ElasticWorkload, simulate
 from apportion.sim.settings import heeded_by
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Sequence
 
     from apportion.experiments.machine.cells import Cell
     from apportion.experiments.sources import Source
@@ -34,7 +37,12 @@ if TYPE_CHECKING:
     from apportion.sim import Workload
     from apportion.sim.deciders import AnyDecider
 
-__all__ = ["plan_sweep"]
+__all__ = ["Asked", "Clusters", "plan_sweep", "planned"]
+
+Clusters: TypeAlias = (
+    "Cluster | Mapping[str, int] | str | Sequence[Cluster | Mapping[str, int] | str]"
+)
+"""One cluster, or several in a list."""
 
 _LEAST_LOAD, _MOST_LOAD = 1e-6, 1e6
 """Beyond these, times of arrival lose their digits beside durations."""
@@ -45,7 +53,7 @@ logger = logging.getLogger(__name__)
 def plan_sweep(
     policies: Iterable[str | AnyDecider | Decides],
     workloads: Any,
-    cluster: Cluster | Mapping[str, int] | str,
+    cluster: Clusters,
     *,
     loads: Sequence[float] = (1.0,),
     seeds: Sequence[int] = (0,),
@@ -62,27 +70,88 @@ def plan_sweep(
     InputError
         For whatever would stop all runs of a policy or of a workload.
     """
+    asked = Asked(_loads(loads), _seeds(seeds), resample, by)
+    return planned(policies, workloads, cluster, asked, settings)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What varies beside policies, workloads and clusters, and what is kept of the runs.
+
+    Attributes
+    ----------
+    loads, seeds, resample, by
+        As of `apportion.sweep`.
+    wait_quantile
+        From 0 to 1: tables have this quantile of the waits of the jobs as ``wait_s``.
+    """
+
+    loads: Sequence[float] = (1.0,)
+    seeds: Sequence[int] = (0,)
+    resample: bool = False
+    by: str | None = None
+    wait_quantile: float | None = None
+
+
+def planned(
+    policies: Iterable[str | AnyDecider | Decides],
+    workloads: Any,
+    cluster: Clusters,
+    asked: Asked,
+    settings: Mapping[str, Any],
+) -> Plan:
+    """List runs as `plan_sweep`, of which this is the part that checks no lists of numbers."""
     policies = listed("policies", policies, "a list of names")
     sources = sources_of(workloads)
-    cluster = Cluster.of(cluster)
-    loads = _loads(loads)
-    seeds = _seeds(seeds)
+    clusters = _clusters(cluster)
+    several = clusters if len(clusters) > 1 else ()
+    loads, seeds, resample, by = asked.loads, asked.seeds, asked.resample, asked.by
     named = {source.name: source for source in sources}
-    firsts = [made_for(source, cluster, 1.0, 0, resample=False) for source in sources]
+    if several:
+        _check_speeds(sources, several)
+    first_on = partial(made_for, cluster=clusters[0], load=1.0, seed=0, resample=False)
+    firsts = [first_on(each, beside=several) for each in sources]
     chosen = deciders_of(policies, firsts)
     shared, by_policy = _settings(chosen, firsts, settings)
-    setup = Setup(named, cluster, shared, resample, by_policy, by=by)
+    setup = Setup(
+        *(named, clusters[0], shared, resample, by_policy),
+        by=by,
+        clusters=several,
+        wait_quantile=asked.wait_quantile,
+    )
     cells: list[Cell] = []
     notes: list[str] = []
     for source, first in zip(sources, firsts, strict=True):
-        _check(source, first, cluster, loads)
         check_by(by, first)
-        _try_policies(chosen, first, setup)
-        of_first_seed = made_for(source, cluster, 1.0, seeds[0], resample=resample)
-        notes += [_for_all(note, source.name, seeds) for note in of_first_seed.notes]
+        for each in clusters:
+            on_it = made_for(source, each, 1.0, 0, resample=False, beside=several)
+            _check(source, on_it, each, loads)
+            _try_policies(chosen, on_it, setup, each)
+            drawn = made_for(source, each, 1.0, seeds[0], resample=resample, beside=several)
+            notes += [_for_all(note, source.name, seeds) for note in drawn.notes]
         cells += simulations_of(source, chosen, setup, loads, seeds)
     notes += notes_on_mechanisms(shared, by_policy)
-    return Plan(tuple(cells), setup, tuple(notes))
+    return Plan(tuple(cells), setup, tuple(dict.fromkeys(notes)))
+
+
+def _clusters(given: Clusters) -> tuple[Cluster, ...]:
+    """Return the clusters, of which no two are written alike."""
+    if isinstance(given, Cluster | Mapping | str) or not isinstance(given, Iterable):
+        return (Cluster.of(given),)
+    found = [Cluster.of(each) for each in given]
+    if not found:
+        raise InputError("There is no cluster: the list of clusters is empty.")
+    _refuse_repetitions("clusters", [str(each) for each in found])
+    return tuple(found)
+
+
+def _check_speeds(sources: Sequence[Source], clusters: Sequence[Cluster]) -> None:
+    """Refuse speeds of types that no cluster has."""
+    types = dict.fromkeys(name for each in clusters for name in each.gpus)
+    for source in sources:
+        for name in source.fitting.get("speed") or ():
+            if name not in types:
+                raise unknown_name("accelerator in speed", name, types)
 
 
 def _for_all(note: str, workload: str, seeds: Sequence[int]) -> str:
@@ -157,7 +226,10 @@ def _check(
 
 
 def _try_policies(
-    policies: Sequence[AnyDecider], workload: Workload | ElasticWorkload, setup: Setup
+    policies: Sequence[AnyDecider],
+    workload: Workload | ElasticWorkload,
+    setup: Setup,
+    cluster: Cluster,
 ) -> None:
     """Run one step of the first job under each policy, for the sake of the checks of `simulate`."""
     if workload.elastic is True:  # which has no job of one step
@@ -165,9 +237,7 @@ def _try_policies(
     one = replace(workload, jobs=workload.jobs.head(1).assign(total_steps=1.0))
     for policy in policies:
         try:
-            simulate(
-                policy, one, setup.cluster, **heeded_by(policy, setup.settings_of(policy.label))
-            )
+            simulate(policy, one, cluster, **heeded_by(policy, setup.settings_of(policy.label)))
         except InputError:
             raise
         except Exception as error:  # of this one job; the runs are to tell of their own

@@ -34,6 +34,8 @@ def plot_against_load(summary: pd.DataFrame, metric: str) -> Figure:
     ApportionError
         If matplotlib is not installed.
     """
+    if "cluster" in summary:
+        summary = summary.assign(policy=summary["policy"] + ", " + summary["cluster"])
     metrics = [name for name in summary.columns if f"{name}{_ENDS[0]}" in summary.columns]
     if metric not in metrics:
         raise unknown_name("metric", metric, metrics)

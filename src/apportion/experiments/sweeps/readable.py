@@ -46,24 +46,27 @@ def _table(rows: pd.DataFrame, runs: pd.DataFrame) -> HumanTable:
     longest_s = longest_time_s(rows)
     means = _shown(rows, longest_s)
     ends = [_shown(rows, longest_s, f"_{end}").cells for end in _RANGE]
+    point = [name for name in ("cluster", "load") if name in rows]
     marks = [
         each
-        for load, at_load in rows.groupby("load", sort=False)
-        for each in _shown(at_load, longest_s, runs=runs[runs["load"] == load]).marks
+        for at, here in rows.groupby(point, sort=False)
+        for each in _shown(here, longest_s, runs=runs[(runs[point] == list(at)).all(axis=1)]).marks
     ]
+    named = rows[point].assign(load=rows["load"].map("{:g}".format))
     cells = [
-        (policy, f"{load:g}", str(seeds), jct, low[1], high[1], *others)
-        for (policy, jct, *others), low, high, load, seeds in zip(
-            means.cells, *ends, rows["load"], rows["seeds"], strict=True
+        (policy, *at, str(seeds), jct, low[1], high[1], *others)
+        for (policy, jct, *others), low, high, at, seeds in zip(
+            means.cells, *ends, named.to_numpy().tolist(), rows["seeds"], strict=True
         )
     ]
     (_, jct, *others), (_, unit, *units) = means.header, means.units
+    blank = ("",) * (len(point) + 2)
     return HumanTable(
-        header=("policy", "load", "seeds", jct, *_RANGE, *others),
-        units=("", "", "", unit, unit, unit, *units),
+        header=("policy", *point, "seeds", jct, *_RANGE, *others),
+        units=(*blank, unit, unit, unit, *units),
         cells=tuple(cells),
-        marks=tuple(("", "", "", mark, "", "", *rest) for _, mark, *rest in marks),
-        keys=3,
+        marks=tuple((*blank, mark, "", "", *rest) for _, mark, *rest in marks),
+        keys=len(blank),
     )
 
 

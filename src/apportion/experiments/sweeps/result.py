@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Sweep"]
 
-_LABEL = ["policy", "workload", "load", "seed"]
-_POINT = ["policy", "workload", "load"]
 _GROUPS = "groups"
 _CLOCKS = ("policy_seconds", "wall_seconds")
 
@@ -55,6 +53,18 @@ class Sweep:
     def __len__(self) -> int:
         return len(self.rows)
 
+    @property
+    def point(self) -> list[str]:
+        """What tells a point of the sweep: columns of its tables, ``cluster`` where of several."""
+        several = ["cluster"] if self.plan.setup.clusters else []
+        return ["policy", "workload", *several, "load"]
+
+    @property
+    def clusters(self) -> str:
+        """The clusters as they are written."""
+        setup = self.plan.setup
+        return " and ".join(map(str, setup.clusters or [setup.cluster]))
+
     def table(self) -> pd.DataFrame:
         """One row per run: policy, workload, load, seed, the figures of `Run.summary`, error.
 
@@ -67,7 +77,8 @@ class Sweep:
     def errors(self) -> pd.DataFrame:
         """Return the label and the error of each run that failed."""
         table = self.table()
-        return table.loc[table["error"].notna(), [*_LABEL, "error"]].reset_index(drop=True)
+        named = [*self.point, "seed", "error"]
+        return table.loc[table["error"].notna(), named].reset_index(drop=True)
 
     def failure(self) -> ApportionError | None:
         """Return an error that counts the runs that failed and tells the first; None without."""
@@ -89,14 +100,14 @@ class Sweep:
         Returns
         -------
         DataFrame
-            ``policy``, ``workload``, ``load``, ``seeds`` (their number), and of each figure the
-            mean under its own name, ``<figure>_lowest`` and ``<figure>_highest``; of texts
-            (``kept_on_average``) what any run says.
+            ``policy``, ``workload``, ``cluster`` where of several, ``load``, ``seeds`` (their
+            number), and of each figure the mean under its own name, ``<figure>_lowest`` and
+            ``<figure>_highest``; of texts (``kept_on_average``) what any run says.
         """
         table = self.table()
-        groups = table[table["error"].isna()].groupby(_POINT, sort=False)
+        groups = table[table["error"].isna()].groupby(self.point, sort=False)
         parts: list[pd.Series[Any]] = [groups.size().rename("seeds")]
-        for figure in table.columns.drop([*_LABEL, "error"]):
+        for figure in table.columns.drop([*self.point, "seed", "error"]):
             values = groups[figure]
             if not pd.api.types.is_numeric_dtype(table[figure]):
                 parts.append(values.agg(_said).rename(figure))
@@ -114,8 +125,9 @@ class Sweep:
         Returns
         -------
         DataFrame
-            ``policy``, ``workload``, ``load``, ``seed``, the column that `apportion.sweep` was
-            given as ``by``, and those of `Run.by`. Runs that failed have no rows.
+            ``policy``, ``workload``, ``cluster`` where of several, ``load``, ``seed``, the column
+            that `apportion.sweep` was given as ``by``, and those of `Run.by`. Runs that failed have
+            no rows.
 
         Raises
         ------
@@ -125,7 +137,7 @@ class Sweep:
         if self.plan.setup.by is None:
             raise InputError("This sweep has no groups of jobs; give sweep(by='user').")
         rows = [
-            {name: row[name] for name in _LABEL} | group
+            {name: row[name] for name in (*self.point, "seed")} | group
             for row in self.rows
             for group in row.get(_GROUPS, [])
         ]
@@ -140,11 +152,14 @@ class Sweep:
             As `by`.
         """
         table, column = self.by(), self.plan.setup.by
-        keys = ["workload", "policy", "load", column]
+        keys = ["workload", *[name for name in self.point if name != "workload"], column]
         table["load"] = table["load"].map("{:g}".format)
         means = table.drop(columns="seed").groupby(keys, sort=False, dropna=False).mean()
         found = means.reset_index().groupby("workload", sort=False)
-        return {str(name): group_table(rows.drop(columns="workload"), 3) for name, rows in found}
+        count = len(keys) - 1
+        return {
+            str(name): group_table(rows.drop(columns="workload"), count) for name, rows in found
+        }
 
     def human_tables(self) -> dict[str, HumanTable]:
         """Return the summary in human units, a table per workload.
@@ -164,8 +179,8 @@ class Sweep:
         Returns
         -------
         DataFrame
-            ``workload``, ``load``, and the columns that are described there. Of seeds at which no
-            policy failed.
+            ``workload``, ``cluster`` where of several, ``load``, and the columns that are described
+            there. Of seeds at which no policy failed.
 
         Raises
         ------
@@ -178,12 +193,13 @@ class Sweep:
             for name in summary.columns.drop(["jobs", *_CLOCKS], errors="ignore")
             if f"{name}_lowest" in summary
         ]
-        for (workload, load), runs in self.table().groupby(["workload", "load"], sort=False):
-            at = (summary["workload"] == workload) & (summary["load"] == load)
-            policies = list(summary.loc[at, "policy"])
+        point = self.point[1:]
+        for at, runs in self.table().groupby(point, sort=False):
+            here = (summary[point] == list(at)).all(axis=1)
+            policies = list(summary.loc[here, "policy"])
             found = differences_of(by_seed(runs, policies, figures), policies, against, level)
-            found.insert(0, "load", [load] * len(found))
-            found.insert(0, "workload", [workload] * len(found))
+            for name, value in reversed(list(zip(point, at, strict=True))):
+                found.insert(0, name, [value] * len(found))
             tables.append(found)
         return pd.concat(tables, ignore_index=True)
 
@@ -236,6 +252,11 @@ class Sweep:
             "sources": {name: plain(source.record()) for name, source in setup.sources.items()},
             "notes": self.notes,
             "cluster": plain(asdict(setup.cluster)),
+            **(
+                {"clusters": [plain(asdict(each)) for each in setup.clusters]}
+                if setup.clusters
+                else {}
+            ),
             "settings": plain(setup.settings),
             **({"settings_by_policy": plain(setup.by_policy)} if setup.by_policy else {}),
             "versions": versions(),
@@ -262,9 +283,7 @@ class Sweep:
 
     def __repr__(self) -> str:
         failed = len(self.errors())
-        head = f"{len(self)} runs on {self.plan.setup.cluster}" + (
-            f", {failed} failed" * (failed > 0)
-        )
+        head = f"{len(self)} runs on {self.clusters}" + (f", {failed} failed" * (failed > 0))
         tables = self.human_tables()
         return "\n\n".join([head, *(f"{name}\n{table}" for name, table in tables.items())])
 

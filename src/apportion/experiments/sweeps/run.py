@@ -17,24 +17,25 @@ from apportion.experiments.sweeps.result import Sweep
 from apportion.report.files import check_format
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from apportion.cluster import Cluster
     from apportion.experiments.machine.cells import Cell
     from apportion.experiments.machine.run import Outcome
+    from apportion.experiments.plan import Plan
+    from apportion.experiments.sweeps.plan import Clusters
     from apportion.mechanism.own import Decides
     from apportion.mechanisms.setting_names import SweepSettings
     from apportion.sim.deciders import AnyDecider
 
-__all__ = ["sweep"]
+__all__ = ["carried_out", "sweep"]
 
 
 @checked
 def sweep(
     policies: Iterable[str | AnyDecider | Decides],
     workloads: Any,
-    cluster: Cluster | Mapping[str, int] | str,
+    cluster: Clusters,
     *,
     loads: Sequence[float] = (1.0,),
     seeds: Sequence[int] = (0,),
@@ -71,7 +72,9 @@ def sweep(
         has are dropped from traces that tell no job types, and elsewhere are an error; and
         ``speed``, as `Workload.on` takes it.
     cluster
-        A `Cluster`, a mapping of GPU counts, or text such as ``"v100=8,k80=16"``.
+        A `Cluster`, a mapping of GPU counts, or text such as ``"v100=8,k80=16"``; or several in a
+        list, ``["a100=16", "a100=24"]``: then each policy runs the same jobs on each, and tables
+        have a column ``cluster``. Jobs that one of them cannot hold are left out on all.
     loads
         Factors of the arrival rate. Arrival times of traces and of a `Workload` are divided by it,
         ``jobs_per_hour`` of generated workloads is multiplied by it, their ``days`` or ``span_s``
@@ -124,6 +127,34 @@ def sweep(
     plan = plan_sweep(
         policies, workloads, cluster, loads=loads, seeds=seeds, resample=resample, by=by, **settings
     )
+    return carried_out(
+        plan,
+        where,
+        out=out,
+        format=format,
+        resume=resume,
+        raise_on_failure=raise_on_failure,
+        progress=progress,
+    )
+
+
+def carried_out(
+    plan: Plan,
+    where: Where,
+    *,
+    out: str | Path | None = None,
+    format: str = "csv",
+    resume: bool = True,
+    raise_on_failure: bool = False,
+    progress: bool | None = None,
+) -> Sweep:
+    """Carry out what is planned; parameters are those of `sweep`.
+
+    Raises
+    ------
+    InputError, ApportionError
+        As `sweep`.
+    """
     folder = None if out is None else file_path("out", out)
     store = Store(None if folder is None else folder / FILE)
     store.open(resume=resume)

@@ -1,0 +1,145 @@
+"""Workloads made to fit the cluster, or the clusters, of an experiment."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, overload
+
+from apportion.checks import listed
+from apportion.errors import InputError, written
+from apportion.sim import ElasticWorkload, Workload, measuring
+from apportion.sim import resample as resampled
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pandas as pd
+
+    from apportion.cluster import Cluster
+    from apportion.experiments.sources import Source
+
+__all__ = ["FITTING", "fitted", "made_for", "two_ends"]
+
+FITTING = ("too_large", "speed", "measure")
+"""How jobs are made to fit an experiment, drawn jobs as well: arguments of `fitted`."""
+
+
+def made_for(
+    source: Source,
+    cluster: Cluster,
+    load: float,
+    seed: int,
+    *,
+    resample: bool,
+    beside: Sequence[Cluster] = (),
+) -> Workload | ElasticWorkload:
+    """Make the workload of one run: what fits the cluster, of which jobs may be drawn anew.
+
+    Parameters
+    ----------
+    source, load, seed, resample
+        As for `apportion.sweep`.
+    cluster
+        Where it is to run.
+    beside
+        All clusters on which the same jobs are to run: what does not fit one of them is left out
+        on all, or runs on several would not be of the same jobs.
+    """
+    fitting = {**source.fitting}
+    measure = fitting.pop("measure", None)
+    made = source.made(load, seed)
+    own = _on_types_of(cluster, fitting) if beside else fitting
+    workload = fitted(made, cluster, **own)
+    for other in beside:
+        if other != cluster and workload.elastic is False:
+            kept = fitted(made, other, **_on_types_of(other, fitting)).jobs.index
+            workload = _only(workload, kept, other)
+    workload = resampled(workload, seed) if resample else workload
+    return workload if measure is None else measuring(workload, *measure)
+
+
+def _on_types_of(cluster: Cluster, fitting: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out speeds of types that a cluster, of several, does not have."""
+    speed = fitting.get("speed")
+    if speed is None:
+        return dict(fitting)
+    return {**fitting, "speed": {name: x for name, x in speed.items() if name in cluster.gpus}}
+
+
+def _only(workload: Workload, kept: pd.Index, other: Cluster) -> Workload:
+    """Leave out jobs that another cluster does not hold, which a note says."""
+    here = workload.jobs.index.isin(kept)
+    if here.all():
+        return workload
+    if not here.any():
+        raise InputError(f"No job of {workload.name!r} fits all clusters that are compared.")
+    note = f"{int((~here).sum())} jobs left out on all clusters: {other} cannot hold them"
+    return replace(workload, jobs=workload.jobs[here], notes=(*workload.notes, note))
+
+
+@overload
+def fitted(
+    workload: Workload,
+    cluster: Cluster,
+    too_large: str | None = None,
+    speed: Mapping[str, float] | None = None,
+    measure: Sequence[float] | None = None,
+) -> Workload: ...
+
+
+@overload
+def fitted(
+    workload: ElasticWorkload,
+    cluster: Cluster,
+    too_large: str | None = None,
+    speed: Mapping[str, float] | None = None,
+    measure: Sequence[float] | None = None,
+) -> ElasticWorkload: ...
+
+
+def fitted(
+    workload: Workload | ElasticWorkload,
+    cluster: Cluster,
+    too_large: str | None = None,
+    speed: Mapping[str, float] | None = None,
+    measure: Sequence[float] | None = None,
+) -> Workload | ElasticWorkload:
+    """Leave out jobs with more GPUs than any type of the cluster has, if so asked or expected.
+
+    Speeds on types that the jobs were not measured on are modelled (`apportion.Workload.on`).
+
+    Parameters
+    ----------
+    workload, cluster
+        The jobs, and where they are to run.
+    too_large
+        ``drop`` or ``error``. By default such jobs of traces that tell no job types are dropped,
+        as those were recorded on other clusters; else they are an error once they are simulated.
+        Elastic jobs fit everywhere.
+    speed
+        Times as fast as the most capable type that the jobs were measured on, by type, in place
+        of the model.
+    measure
+        Arguments of `apportion.sim.measuring`: which jobs figures are of; all by default.
+
+    Raises
+    ------
+    InputError
+        For a speed of a type that the cluster does not have, or that is no positive number, and for
+        no jobs that are measured.
+    """
+    if measure is not None:
+        return measuring(fitted(workload, cluster, too_large, speed), *two_ends(measure))
+    if workload.elastic is True:
+        return workload.on(cluster, speed)
+    workload = workload.on(cluster, speed)
+    expected = "drop" if workload.job_types_drawn else "error"
+    return workload.fitting(cluster) if (too_large or expected) == "drop" else workload
+
+
+def two_ends(measure: Sequence[float]) -> tuple[float, float]:
+    """Return both ends of the jobs that figures are of."""
+    ends = listed("measure", measure, "two numbers from 0 to 1")
+    if len(ends) != 2:
+        raise InputError(f"measure is {written(measure)}; it must be two numbers, as (0.4, 0.9).")
+    return (ends[0], ends[1])
