@@ -1,0 +1,30 @@
+"""Answers for who runs a cluster: what if, which policy, how many GPUs, when, what to do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from apportion.faces import lazily
+
+if TYPE_CHECKING:
+    from apportion.answers.advise import Advice, advise
+    from apportion.answers.fewest import FewestForWait, fewest_for_wait
+    from apportion.answers.forecast import Forecast, forecast
+    from apportion.answers.recommend import Recommendation, recommend
+    from apportion.answers.what_if import WhatIf, what_if
+
+__all__ = [
+    "Advice",
+    "FewestForWait",
+    "Forecast",
+    "Recommendation",
+    "WhatIf",
+    "advise",
+    "fewest_for_wait",
+    "forecast",
+    "recommend",
+    "what_if",
+]
+
+if not TYPE_CHECKING:  # or a checker would take any name for one of these
+    __getattr__ = lazily(__name__)

@@ -1,0 +1,296 @@
+"""`recommend`: which policy, by a race over paired draws in which losers are dropped early."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, Unpack
+
+import numpy as np
+import pandas as pd
+
+from apportion.annotations import checked
+from apportion.answers.evidence import Difference, between, one_source
+from apportion.checks import choice, number
+from apportion.errors import InputError
+from apportion.experiments import sweep
+from apportion.report.tables import time_unit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from apportion.cluster import Cluster
+    from apportion.mechanism.own import Decides
+    from apportion.mechanisms.setting_names import SweepSettings
+    from apportion.sim.deciders import AnyDecider
+
+__all__ = ["FIGURES", "LOOKS", "Recommendation", "recommend"]
+
+LOOKS = (4, 8, 16, 32)
+"""Draws after which losers are dropped."""
+
+FIGURES: Mapping[str, str] = {
+    "mean_jct_s": "mean JCT",
+    "median_jct_s": "median JCT",
+    "p95_jct_s": "p95 JCT",
+    "p99_jct_s": "p99 JCT",
+    "makespan_s": "makespan",
+    "ftf_max": "max FTF",
+    "cost": "cost",
+}
+"""What a race may be about: figures above 0 of which less is better, and their names."""
+
+
+@checked
+def recommend(
+    policies: Iterable[str | AnyDecider | Decides],
+    workload: Any,
+    cluster: Cluster | Mapping[str, int] | str,
+    *,
+    figure: str = "mean_jct_s",
+    level: float = 0.95,
+    looks: Sequence[int] = LOOKS,
+    first_seed: int = 0,
+    out: str | Path | None = None,
+    n_jobs: int | None = None,
+    progress: bool | None = None,
+    **settings: Unpack[SweepSettings],
+) -> Recommendation:
+    """Find the policy with the least of a figure, and say how sure that is.
+
+    All policies run the same draws of the jobs. After each look a policy is dropped that is worse
+    than another one by a paired test. The test is group sequential: Student's interval about the
+    logarithms of the ratios, at a level shared out evenly over all looks and all pairs of policies
+    (Bonferroni)::
+
+        1 - (1 - level) / (looks * policies * (policies - 1) / 2)
+
+    So the chance that any policy is ever called worse than one that is not better, at any look, is
+    at most 1 - level, whatever their number, as far as the logarithms are nearly normal.
+
+    Parameters
+    ----------
+    policies, cluster
+        As for `apportion.sweep`; two policies at least.
+    workload
+        One, as `apportion.sweep` takes it. Arguments of a generator are drawn anew for each seed,
+        the jobs of a log, or of a `Workload`, are resampled
+        (`apportion.answers.evidence.between` says what that changes).
+    figure
+        A key of `apportion.answers.recommend.FIGURES`.
+    level
+        Of everything that is said, together.
+    looks
+        Numbers of draws, growing.
+    first_seed
+        Of the draws; the others follow it.
+    out, n_jobs, progress
+        As for `apportion.sweep`, from whose folder a race goes on.
+    **settings
+        As for `apportion.sweep`.
+
+    Raises
+    ------
+    InputError
+        For a figure or looks that are none, fewer than two policies, and as `apportion.sweep`.
+    ApportionError
+        If a run fails.
+    """
+    choice("figure", figure, [*FIGURES])
+    number("level", level, strict=True, most=1 - 1e-9)
+    looks = _looks(looks)
+    _, resampled = one_source(workload)
+    left, runs, seen = list(policies), pd.DataFrame(), 0
+    if len(left) < 2:
+        raise InputError("A race needs two policies at least.")
+    race: _Race | None = None
+    for look, count in enumerate(looks, start=1):
+        seeds = range(first_seed + seen, first_seed + count)
+        swept = sweep(
+            left,
+            [workload],
+            cluster,
+            seeds=seeds,
+            resample=resampled,
+            out=out,
+            n_jobs=n_jobs,
+            progress=progress,
+            raise_on_failure=True,
+            **settings,
+        )
+        found = swept.table()
+        runs, seen = pd.concat([runs, found], ignore_index=True), count
+        labels = list(dict.fromkeys(found["policy"]))
+        race = race or _Race(figure, level, len(looks), tuple(labels), resampled)
+        losers = race.losers(runs, labels, look)
+        left = [one for one, label in zip(left, labels, strict=True) if label not in losers]
+        if len(left) == 1 or race.same(runs, [each for each in labels if each not in losers]):
+            break
+    assert race is not None  # there is a look
+    notes = tuple(swept.notes)
+    return Recommendation(race.figure, level, runs, race.dropped, race, notes)
+
+
+def _looks(given: Sequence[int]) -> list[int]:
+    """Return the numbers of draws."""
+    found = [int(number("A look", each, least=2)) for each in given]
+    if not found or sorted(set(found)) != found:
+        raise InputError(f"looks is {found}; it must be growing numbers of draws, as (4, 8, 16).")
+    return found
+
+
+@dataclass
+class _Race:
+    """Who is left of a race, by the test that `recommend` describes."""
+
+    figure: str
+    level: float
+    looks: int
+    policies: tuple[str, ...]
+    resampled: bool
+    dropped: dict[str, tuple[str, int]] = field(default_factory=dict)
+
+    @property
+    def level_of_pair(self) -> float:
+        """The level at which two policies are compared at one look."""
+        pairs = len(self.policies) * (len(self.policies) - 1) / 2
+        return 1 - (1 - self.level) / (self.looks * pairs)
+
+    def difference(self, runs: pd.DataFrame, one: str, other: str) -> Difference:
+        """Set one policy against another one, over the draws that both ran."""
+        by_seed = {
+            label: runs[runs["policy"] == label].set_index("seed")[self.figure]
+            for label in (one, other)
+        }
+        return between(
+            by_seed[one], by_seed[other], resampled=self.resampled, level=self.level_of_pair
+        )
+
+    def losers(self, runs: pd.DataFrame, labels: Sequence[str], look: int) -> set[str]:
+        """Return who is worse than another one by more than chance, and remember it."""
+        found: dict[str, tuple[str, int]] = {}
+        for one, other in combinations(labels, 2):
+            apart = self.difference(runs, one, other)
+            if not apart.sure:
+                continue
+            worse, better = (one, other) if apart.ratio > 1 else (other, one)
+            found.setdefault(worse, (better, look))
+        self.dropped |= found
+        return set(found)
+
+    def same(self, runs: pd.DataFrame, labels: Sequence[str]) -> bool:
+        """Whether those who are left have the same figure in every draw."""
+        table = runs.pivot_table(index="seed", columns="policy", values=self.figure)
+        return bool((table[list(labels)].nunique(axis=1) == 1).all())
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Recommendation:
+    """What `apportion.recommend` returns.
+
+    Attributes
+    ----------
+    figure, level
+        What the race was about, and the level of what is said.
+    runs
+        One row per run, as `Sweep.table` has them.
+    dropped
+        By whom each loser was beaten, and at which look, from 1.
+    race
+        The test.
+    notes
+        What must be known of the workload.
+    """
+
+    figure: str
+    level: float
+    runs: pd.DataFrame
+    dropped: Mapping[str, tuple[str, int]]
+    race: _Race
+    notes: tuple[str, ...] = ()
+
+    @property
+    def left(self) -> list[str]:
+        """Those whom nobody beat, the one with the least first."""
+        kept = [label for label in self.race.policies if label not in self.dropped]
+        return sorted(kept, key=lambda label: float(self.table().loc[label, self.figure]))
+
+    @property
+    def best(self) -> str | None:
+        """The policy that beat all others; None where there is no difference to one of them."""
+        return self.left[0] if len(self.left) == 1 else None
+
+    def table(self) -> pd.DataFrame:
+        """One row per policy: ``draws``, the mean figure, and how it compares with the first.
+
+        ``ratio``, ``low`` and ``high`` are the factor to the policy with the least figure, with
+        its interval at the level of the race (`recommend`); ``dropped_at`` is the look, or 0.
+        """
+        means = {
+            label: float(np.exp(np.log(self._shared(label)).mean())) for label in self.race.policies
+        }
+        kept = [label for label in means if label not in self.dropped]
+        first = min(kept, key=lambda label: means[label])
+        rows = []
+        for label in sorted(means, key=lambda label: (label in self.dropped, means[label])):
+            own = self.runs[self.runs["policy"] == label]
+            apart = self.race.difference(self.runs, label, first)
+            told = {"policy": label, "draws": len(own), self.figure: own[self.figure].mean()}
+            told |= {"ratio": apart.ratio, "low": apart.low, "high": apart.high}
+            rows.append(told | {"dropped_at": self.dropped.get(label, ("", 0))[1]})
+        return pd.DataFrame(rows).set_index("policy")
+
+    def _shared(self, label: str) -> pd.Series[float]:
+        """Return the figures of a policy at the draws that all ran."""
+        looks = self.runs.groupby("seed")["policy"].nunique()
+        seeds = looks.index[looks == len(self.race.policies)]
+        own = self.runs[self.runs["policy"] == label].set_index("seed")[self.figure]
+        return own.loc[seeds]
+
+    def sentence(self) -> str:
+        """Say which policy to take, with the interval, or that there is no difference."""
+        name, table, left = FIGURES[self.figure], self.table(), self.left
+        sure = f"{self.level:.0%} sure"
+        if len(left) == 1:
+            rivals = table.drop(index=left).sort_values("ratio")
+            row, rival = rivals.iloc[0], rivals.index[0]
+            beaten = self.race.difference(self.runs, left[0], str(rival))
+            gain = f"{1 - beaten.ratio:.1%} less {name} than {rival}, the next best"
+            least, most = 1 - beaten.high, 1 - beaten.low
+            return f"Take {left[0]}: {gain} [{least:.1%}, {most:.1%}], {sure}."
+        near = ", ".join(left)
+        widest = max(float(table.loc[label, "high"]) for label in left[1:])
+        if self.race.same(self.runs, left):
+            return f"No difference between {near}: the same {name} in every draw."
+        said = f"No difference that is more than chance between {near}"
+        none = f"the {name} of none is more than {widest - 1:.1%} above that of {left[0]}"
+        return f"{said}: {none}, {sure}."
+
+    def sentences(self) -> list[str]:
+        """Say the answer, who was dropped, and what it rests on."""
+        said = [self.sentence()]
+        unit, seconds = "", 1.0
+        if self.figure.endswith("_s"):
+            unit, seconds = time_unit(float(self.table()[self.figure].max()))
+        for label, (better, look) in self.dropped.items():
+            apart = self.race.difference(self.runs, label, better)
+            value = self.table().loc[label, self.figure] / seconds
+            said.append(
+                f"Dropped at look {look}: {label} ({value:.3g} {unit}), {apart} of {better}."
+            )
+        draws = int(self.runs["seed"].nunique())
+        what = (
+            "resamples of the jobs of one log, with its arrival times: intervals say how far a "
+            "log like it may be off by chance"
+            if self.race.resampled
+            else "draws of the workload"
+        )
+        said.append(
+            f"It rests on {draws} {what}; on speeds and costs of starts as told; paired tests at "
+            f"{self.race.level_of_pair:.2%} each, together {self.level:.0%}."
+        )
+        return said
+
+    def __repr__(self) -> str:
+        return "\n".join(self.sentences())

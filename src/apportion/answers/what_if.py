@@ -1,0 +1,249 @@
+"""`what_if`: what other GPUs, or another load, would do to the jobs of a cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Unpack
+
+import numpy as np
+import pandas as pd
+
+from apportion.annotations import checked
+from apportion.answers.changes import changed_clusters
+from apportion.answers.evidence import between, one_source
+from apportion.checks import listed, number
+from apportion.cluster import Cluster
+from apportion.errors import InputError
+from apportion.experiments import sweep
+from apportion.experiments.fitted_jobs import made_for
+from apportion.report.tables import time_unit
+from apportion.sim.floors import floor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from apportion.answers.changes import Changes
+    from apportion.experiments import Sweep
+    from apportion.experiments.sources import Source
+    from apportion.mechanism.own import Decides
+    from apportion.mechanisms.setting_names import SweepSettings
+    from apportion.sim.deciders import AnyDecider
+
+__all__ = ["WhatIf", "what_if"]
+
+MOST_JOBS = 1000
+"""Jobs of which a floor is worked out unasked, as it takes seconds."""
+
+FIGURES = ("mean_jct_s", "p95_jct_s", "queueing_s")
+"""Figures that are set against those of today."""
+
+
+@checked
+def what_if(
+    policies: Iterable[str | AnyDecider | Decides],
+    workload: Any,
+    cluster: Cluster | Mapping[str, int] | str,
+    *,
+    add: Changes | None = None,
+    remove: Changes | None = None,
+    rates: Sequence[float] = (),
+    seeds: Sequence[int] = range(8),
+    out: str | Path | None = None,
+    n_jobs: int | None = None,
+    progress: bool | None = None,
+    **settings: Unpack[SweepSettings],
+) -> WhatIf:
+    """Simulate the same jobs with other GPUs, and at other rates of arrival.
+
+    Every change of the cluster stands by itself, at every rate; each is set against the cluster as
+    it is at rate 1, over the same draws of jobs. It is a sweep over clusters and loads
+    (`apportion.sweep`), and goes on from `out` as one.
+
+    Parameters
+    ----------
+    policies, cluster
+        As for `apportion.sweep`.
+    workload
+        One workload as `apportion.sweep` takes it. Arguments of a generator are drawn anew for
+        each seed; the jobs of a log, or of a `Workload`, are resampled for each.
+    add, remove
+        GPUs by type, each number a change of its own: ``"a100=8,16"`` or ``{"a100": [8, 16]}``.
+    rates
+        Factors of the arrival rate, beside 1.
+    seeds
+        Of the draws; two at least for intervals.
+    out, n_jobs, progress
+        As for `apportion.sweep`.
+    **settings
+        As for `apportion.sweep`.
+
+    Raises
+    ------
+    InputError
+        If nothing is changed, for changes that cannot be, and as `apportion.sweep`.
+    ApportionError
+        If a run fails; the others are kept in `out`.
+    """
+    source, resampled = one_source(workload)
+    clusters = changed_clusters(Cluster.of(cluster), add, remove)
+    several = [number("A rate", each, strict=True) for each in listed("rates", rates)]
+    loads = list(dict.fromkeys([1.0, *several]))
+    if len(clusters) * len(loads) == 1:
+        raise InputError("Nothing is changed; give add='a100=8', remove='k80=8' or rates=[1.2].")
+    swept = sweep(
+        policies,
+        [workload],
+        list(clusters.values()),
+        loads=loads,
+        seeds=seeds,
+        resample=resampled,
+        out=out,
+        n_jobs=n_jobs,
+        progress=progress,
+        raise_on_failure=True,
+        **settings,
+    )
+    return WhatIf(swept, clusters, source, resampled=resampled)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class WhatIf:
+    """What `apportion.what_if` returns.
+
+    Attributes
+    ----------
+    sweep
+        All runs.
+    clusters
+        By what is changed; the first is ``"today"``.
+    source
+        Where the jobs come from.
+    resampled
+        Whether they are resamples of one log.
+    """
+
+    sweep: Sweep
+    clusters: Mapping[str, Cluster]
+    source: Source
+    resampled: bool = field(kw_only=True)
+
+    def table(self, level: float = 0.95) -> pd.DataFrame:
+        """One row per policy, change and rate.
+
+        Returns
+        -------
+        DataFrame
+            ``policy``, ``change``, ``rate``, ``pairs``; of ``mean_jct_s``, ``p95_jct_s`` and
+            ``queueing_s`` the mean over the draws, and the factor by which it is that of today
+            under the same policy, ``<figure>_ratio``, with the ends of its interval,
+            ``<figure>_low`` and ``<figure>_high``
+            (`apportion.answers.evidence.between`); ``owned_usd_per_hour``, what all GPUs cost, and
+            ``used_usd_per_hour``, those that jobs hold, NaN without prices.
+        """
+        runs = self.sweep.table()
+        if "cluster" not in runs:
+            runs.insert(2, "cluster", str(self.clusters["today"]))
+        runs = runs.set_index("seed")
+        changes = {str(each): name for name, each in self.clusters.items()}
+        rows = []
+        for (policy, cluster, rate), own in runs.groupby(["policy", "cluster", "load"], sort=False):
+            today = runs[
+                (runs["policy"] == policy)
+                & (runs["cluster"] == str(self.clusters["today"]))
+                & (runs["load"] == 1)
+            ]
+            change = changes[cluster]
+            row: dict[str, Any] = {"policy": policy, "change": change, "rate": rate}
+            row["pairs"] = len(own)
+            for figure in FIGURES:
+                row[figure] = own[figure].mean()
+                found = between(own[figure], today[figure], resampled=self.resampled, level=level)
+                row |= {f"{figure}_ratio": found.ratio, f"{figure}_low": found.low}
+                row[f"{figure}_high"] = found.high
+            rows.append(row | self._dollars(self.clusters[change], own))
+        return pd.DataFrame(rows)
+
+    def _dollars(self, cluster: Cluster, runs: pd.DataFrame) -> dict[str, float]:
+        """Return what GPUs cost in an hour, all and those that jobs hold."""
+        owned = float((cluster.counts * cluster.prices).sum())
+        if "measure" in self.source.fitting:  # the costs of some jobs are no costs of an hour
+            return {"owned_usd_per_hour": owned, "used_usd_per_hour": np.nan}
+        used = float((runs["cost"] / (runs["makespan_s"] / 3600)).mean())
+        return {"owned_usd_per_hour": owned, "used_usd_per_hour": used}
+
+    @cached_property
+    def floors(self) -> dict[str, float]:
+        """What no mean completion time of the first draw is below, by change, seconds, at rate 1.
+
+        Nothing for elastic jobs, and where it would take long.
+        """
+        seed = int(self.sweep.table()["seed"].iloc[0])
+        found = {}
+        for change, cluster in self.clusters.items():
+            clusters = tuple(self.clusters.values())
+            jobs = made_for(
+                self.source, cluster, 1.0, seed, resample=self.resampled, beside=clusters
+            )
+            if jobs.elastic is True or len(jobs.jobs) > MOST_JOBS:
+                return {}
+            found[change] = floor(jobs, cluster).mean_jct_s
+        return found
+
+    def sentences(self, level: float = 0.95) -> list[str]:
+        """Say for each change what it does to the mean completion time, and how sure that is."""
+        table = self.table(level)
+        said = []
+        for policy, rows in table.groupby("policy", sort=False):
+            today = rows.iloc[0]
+            for _, row in rows.iloc[1:].iterrows():
+                said.append(f"{policy}, {_change(row)}: {_effect(row, today, level)}.")
+        if self.floors:
+            today_s = self.floors["today"]
+            unit, seconds = time_unit(today_s)
+            changes = [
+                f"{name} {least_s / seconds:.2f} {unit} (x {least_s / today_s:.2f})"
+                for name, least_s in self.floors.items()
+                if name != "today"
+            ]
+            bound = f"In the first draw no schedule's mean JCT is below {today_s / seconds:.2f}"
+            said.append("; ".join([f"{bound} {unit} today", *changes]) + ".")
+        return said
+
+    @property
+    def rests_on(self) -> str:
+        """Say what the intervals are over."""
+        pairs = int(self.sweep.table()["seed"].nunique())
+        if self.resampled:
+            return (
+                f"intervals: {pairs} resamples of the jobs of this log, the same for all, with its "
+                f"arrival times; how far a log like it may be off by chance"
+            )
+        return f"intervals: {pairs} draws of the workload, the same for all"
+
+    def __repr__(self) -> str:
+        return "\n".join([*self.sentences(), f"({self.rests_on})"])
+
+
+def _change(row: pd.Series[Any]) -> str:
+    """Say what is changed."""
+    rate = f"{row['rate']:g} times the arrivals" if row["rate"] != 1 else ""
+    change = row["change"] if row["change"] != "today" else ""
+    return " at ".join(filter(None, [change, rate]))
+
+
+def _effect(row: pd.Series[Any], today: pd.Series[Any], level: float) -> str:
+    """Say what becomes of the mean completion time."""
+    unit, seconds = time_unit(today["mean_jct_s"])
+    low, high = row["mean_jct_s_low"], row["mean_jct_s_high"]
+    interval = f"x {row['mean_jct_s_ratio']:.3f}"
+    if not np.isnan(low):
+        interval += f" [{low:.3f}, {high:.3f}] at {level:.0%}"
+    means = f"mean JCT {today['mean_jct_s'] / seconds:.2f} -> {row['mean_jct_s'] / seconds:.2f}"
+    if not (low > 1 or high < 1) and low != high:
+        return f"no difference that is more than chance: {means} {unit}, {interval}"
+    if low == high == 1:
+        return f"no difference at all: {means} {unit}"
+    word = "shorter" if row["mean_jct_s_ratio"] < 1 else "longer"
+    return f"{word}: {means} {unit}, {interval}"
