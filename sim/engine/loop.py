@@ -5,13 +5,14 @@ from __future__ import annotations
 from math import isinf
 from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
+
 from apportion.errors import SolveError
-from apportion.mechanism.scheduler import Event
+from apportion.mechanism.scheduler import NOBODY, Event
 from apportion.resumable import Resumable
 from apportion.sim.engine.standstill import Standstill
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas as pd
     from numpy.typing import NDArray
 
@@ -92,6 +93,7 @@ def run(
     runtime: Runtime,
     record: Record,
     snapshots: Snapshots | None = None,
+    begins: tuple[float, NDArray[np.intp]] | None = None,
 ) -> None:
     """Run the jobs until every one is complete.
 
@@ -107,6 +109,9 @@ def run(
         Is told of all of it.
     snapshots
         Where the run goes on if it was stopped before, and leaves its state from time to time.
+    begins
+        In the middle, where a scheduler has taken over: the time, and jobs that are there of which
+        it is still to be told. By default with the first arrival.
 
     Raises
     ------
@@ -115,6 +120,9 @@ def run(
         names some of them.
     """
     now_s, ran = truth.next_arrival_s, None
+    untold = NOBODY
+    if begins is not None:
+        now_s, untold = begins
     parts: dict[str, Resumable] = {
         "truth": truth,
         "scheduler": scheduler,
@@ -130,7 +138,10 @@ def run(
         if snapshots is not None:
             snapshots.note(now_s, ran, parts)
         if stretch.under_way is None:
-            arrived = truth.admit(now_s)
+            arrived = (
+                np.concatenate([untold, truth.admit(now_s)]) if untold.size else truth.admit(now_s)
+            )
+            untold = NOBODY
             if truth.idle:
                 now_s = truth.next_arrival_s
                 continue

@@ -6,13 +6,13 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 from scipy.special import stdtrit
 
 from apportion.experiments.sources import sources_of
 from apportion.statistics import paired
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
     from numpy.typing import NDArray
 
@@ -79,8 +79,8 @@ def between(
         return Difference(found.estimate, found.low, found.high, found.pairs)
     wider = math.sqrt(found.pairs + 1)  # sqrt(1 + 1/n) in place of 1 / sqrt(n)
     reach = math.log(found.high / found.low) / 2 * wider
-    ends = (found.estimate * math.exp(sign * reach) for sign in (-1, 1))
-    return Difference(found.estimate, *ends, found.pairs)
+    low, high = found.estimate * math.exp(-reach), found.estimate * math.exp(reach)
+    return Difference(found.estimate, low, high, found.pairs)
 
 
 def spread_of(values: Floats, *, resampled: bool, level: float) -> tuple[float, float, float]:

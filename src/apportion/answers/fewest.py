@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
-import numpy as np
 import pandas as pd
 
 from apportion.annotations import checked
@@ -22,6 +21,8 @@ from apportion.experiments.sweeps.run import carried_out
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
+
+    import numpy as np
 
     from apportion.mechanism.own import Decides
     from apportion.mechanisms.setting_names import SweepSettings
@@ -111,9 +112,7 @@ def fewest_for_wait(
     whole("draws", draws, 2)
     number("level", level, strict=True, most=1 - 1e-9)
     _, resampled = one_source(workload)
-    what = Asked(
-        seeds=range(draws), resample=resampled, wait_quantile=asked.quantile, loads=(1.0,)
-    )
+    what = Asked(seeds=range(draws), resample=resampled, wait_quantile=asked.quantile, loads=(1.0,))
 
     def waits_s(machines: int) -> np.ndarray:
         gpus = {**cluster.gpus, kind: machines * cluster.gpus_per_machine}

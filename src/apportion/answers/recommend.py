@@ -214,7 +214,8 @@ class Recommendation:
     def left(self) -> list[str]:
         """Those whom nobody beat, the one with the least first."""
         kept = [label for label in self.race.policies if label not in self.dropped]
-        return sorted(kept, key=lambda label: float(self.table().loc[label, self.figure]))
+        order = list(self.table().index)
+        return sorted(kept, key=order.index)
 
     @property
     def best(self) -> str | None:
@@ -254,13 +255,13 @@ class Recommendation:
         sure = f"{self.level:.0%} sure"
         if len(left) == 1:
             rivals = table.drop(index=left).sort_values("ratio")
-            row, rival = rivals.iloc[0], rivals.index[0]
-            beaten = self.race.difference(self.runs, left[0], str(rival))
+            rival = str(rivals.index[0])
+            beaten = self.race.difference(self.runs, left[0], rival)
             gain = f"{1 - beaten.ratio:.1%} less {name} than {rival}, the next best"
             least, most = 1 - beaten.high, 1 - beaten.low
             return f"Take {left[0]}: {gain} [{least:.1%}, {most:.1%}], {sure}."
         near = ", ".join(left)
-        widest = max(float(table.loc[label, "high"]) for label in left[1:])
+        widest = float(table.loc[left[1:], "high"].max())
         if self.race.same(self.runs, left):
             return f"No difference between {near}: the same {name} in every draw."
         said = f"No difference that is more than chance between {near}"
@@ -270,12 +271,12 @@ class Recommendation:
     def sentences(self) -> list[str]:
         """Say the answer, who was dropped, and what it rests on."""
         said = [self.sentence()]
-        unit, seconds = "", 1.0
+        unit, seconds, table = "", 1.0, self.table()
         if self.figure.endswith("_s"):
-            unit, seconds = time_unit(float(self.table()[self.figure].max()))
+            unit, seconds = time_unit(float(table[self.figure].max()))
         for label, (better, look) in self.dropped.items():
             apart = self.race.difference(self.runs, label, better)
-            value = self.table().loc[label, self.figure] / seconds
+            value = table[self.figure].to_dict()[label] / seconds
             said.append(
                 f"Dropped at look {look}: {label} ({value:.3g} {unit}), {apart} of {better}."
             )

@@ -154,7 +154,7 @@ class WhatIf:
                 & (runs["cluster"] == str(self.clusters["today"]))
                 & (runs["load"] == 1)
             ]
-            change = changes[cluster]
+            change = changes[str(cluster)]
             row: dict[str, Any] = {"policy": policy, "change": change, "rate": rate}
             row["pairs"] = len(own)
             for figure in FIGURES:
@@ -209,6 +209,17 @@ class WhatIf:
             ]
             bound = f"In the first draw no schedule's mean JCT is below {today_s / seconds:.2f}"
             said.append("; ".join([f"{bound} {unit} today", *changes]) + ".")
+        return said
+
+    def dollars(self) -> list[str]:
+        """Say what the GPUs cost, all and those that jobs hold, where prices are known."""
+        said = []
+        for _, row in self.table().iterrows():
+            owned, used = row["owned_usd_per_hour"], row["used_usd_per_hour"]
+            if np.isfinite(owned):
+                held = f", {used:,.2f} of them in use" if np.isfinite(used) else ""
+                name = _change(row) or "today"
+                said.append(f"{row['policy']}, {name}: {owned:,.2f} $/h owned{held}.")
         return said
 
     @property

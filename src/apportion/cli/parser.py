@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from apportion._version import __version__
+from apportion.cli.answer_options import add_advise, add_forecast, add_recommend, add_what_if
 from apportion.cli.commands import add_command, add_group, add_verbose, finish
 from apportion.cli.options import (
     add_backend,
@@ -71,6 +72,10 @@ examples:
   apportion compare --workload jobs.csv --cluster t4=32 --policies pollux,sia,deepboot
   apportion compare --config out/compare/run.json --seed 1
   apportion sweep --workload trace.csv --policies max_min_fairness,fifo --loads 0.5,1 --seeds 0,1,2
+  apportion whatif --workload trace.csv --cluster v100=32 --add a100=8,16 --rate 1.2
+  apportion recommend --workload trace.csv --cluster v100=32 --goal 'p95 wait under 2 h'
+  apportion forecast state.json --log trace.csv --cluster v100=32
+  apportion advise log.csv --cluster v100=32
   apportion solve throughputs.csv --policy max_min_fairness --workers v100=1,k80=1
   apportion workload describe trace.csv
   apportion requests generate requests.csv --slo-factor 3
@@ -129,6 +134,10 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     _add_compare(commands)
     _add_sweep(commands)
+    add_what_if(commands)
+    add_recommend(commands)
+    add_forecast(commands)
+    add_advise(commands)
     _add_solve(commands)
     _add_policies(commands)
     _add_accelerators(commands)

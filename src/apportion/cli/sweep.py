@@ -7,13 +7,11 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from apportion.cli.generated import generator_options, generator_source
+from apportion.cli.answer_inputs import workloads_of
 from apportion.cli.inputs import simulation_settings
-from apportion.cli.options import GENERATED
 from apportion.cli.output import print_summary, print_table
 from apportion.cli.racks import cluster_of, policies_of
 from apportion.cli.sections import as_toml
-from apportion.cli.trace_options import fitting_options, reading_options, refuse_reading_options
 from apportion.errors import InputError
 from apportion.experiments import plan_sweep, sweep
 from apportion.experiments.machine.store import FILE, Store
@@ -41,7 +39,7 @@ def run(args: argparse.Namespace) -> None:
     started = time.perf_counter()
     if args.config is not None:
         raise InputError(f"--config is {args.config!r}; for a sweep give a .toml file.")
-    workloads = _workloads(args)
+    workloads = workloads_of(args)
     elastic = all("path" in each and is_elastic(each["path"]) for each in workloads)
     what: dict[str, Any] = {
         "policies": policies_of(args, elastic=elastic),
@@ -68,30 +66,6 @@ def run(args: argparse.Namespace) -> None:
     )
     write_text(Path(args.out) / "run.toml", as_toml(args))
     _show(swept, args, time.perf_counter() - started)
-
-
-def _workloads(args: argparse.Namespace) -> list[dict[str, Any]]:
-    """Return the arguments of `read_workload` for each trace, or those of a generator.
-
-    Raises
-    ------
-    InputError
-        If options for files and for generated workloads are mixed.
-    """
-    if args.workload is None:
-        refuse_reading_options(args)
-        racks = isinstance(args.racks, int)
-        source = generator_source(generator_options(args, racks=racks), racks=racks)
-        return [{**source, **fitting_options(args)}]
-    for name in GENERATED:
-        if getattr(args, name) is None:
-            continue
-        raise InputError(
-            f"--{name.replace('_', '-')} is for generated workloads; it does nothing to the "
-            f"trace {args.workload[0]!r}. Leave out one of the two."
-        )
-    of_files = {**reading_options(args), **fitting_options(args)}
-    return [{"path": path, **of_files} for path in args.workload]
 
 
 def _list(plan: Plan, out: Path) -> None:

@@ -119,7 +119,7 @@ def reading_options(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def fitting_options(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments of `apportion.experiments.fitted_jobs.fitted`, as far as they are told."""
+    """Return the arguments of `apportion.experiments.fitted_jobs.fitted` that are told."""
     given = {name: getattr(args, name) for name in FITTING_OPTIONS}
     if given["measure"] is None and _is_drawn_as_ever(args):
         given["measure"] = list(STEADY)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from apportion.experiments import Comparison
 
-__all__ = ["CSS", "report_page"]
+__all__ = ["CSS", "page_of", "report_page"]
 
 CSS = """
 :root { color-scheme: light; }
@@ -86,18 +86,22 @@ def report_page(comparison: Comparison, sections: Iterable[str] | None = None) -
         Names out of `apportion.report.REPORT_SECTIONS`; all that there are by default.
     """
     cluster, workload = comparison.cluster, comparison.workload
-    name = escape(str(workload.name))
     gpus = ", ".join(f"{count} {kind}" for kind, count in cluster.gpus.items())
-    subtitle = escape(f"{workload.name}: {len(workload.jobs):,} jobs on {gpus}")
+    subtitle = f"{workload.name}: {len(workload.jobs):,} jobs on {gpus}"
     made = sections_of(comparison, sections)
+    return page_of(str(workload.name), "Scheduling policies compared", subtitle, made)
+
+
+def page_of(name: str, heading: str, subtitle: str, sections: Iterable[tuple[str, str]]) -> str:
+    """Return sections, each a title and HTML, as one page that loads nothing."""
     body = [
-        f"<header><h1>Scheduling policies compared</h1><p>{subtitle}</p></header>",
-        *(f"<section><h2>{title}</h2>{content}</section>" for title, content in made),
+        f"<header><h1>{escape(heading)}</h1><p>{escape(subtitle)}</p></header>",
+        *(f"<section><h2>{title}</h2>{content}</section>" for title, content in sections),
     ]
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>apportion: {name}</title><style>{CSS}</style></head>\n<body><main>\n"
+        f"<title>apportion: {escape(name)}</title><style>{CSS}</style></head>\n<body><main>\n"
         + "\n".join(body)
         + "\n</main></body>\n</html>\n"
     )

@@ -1,0 +1,125 @@
+"""Options of the commands that answer questions, and what they stand for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from apportion.cli.commands import add_command, finish
+from apportion.cli.options import add_cluster, add_file, add_generator, add_seed, add_simulation
+from apportion.cli.trace_options import add_trace
+from apportion.cli.values import comma_separated, real, whole
+
+if TYPE_CHECKING:
+    import argparse
+
+__all__ = ["add_advise", "add_forecast", "add_recommend", "add_what_if"]
+
+
+def add_what_if(commands: Any) -> None:
+    """Add ``apportion whatif``."""
+    text = "what other GPUs, or more jobs, would do, with intervals"
+    parser = add_command(commands, "whatif", "whatif", text)
+    _add_policies(parser, "shortest_job_first")
+    for name, verb in (("add", "more"), ("remove", "less")):
+        parser.add_argument(
+            f"--{name}", metavar="TYPE=N,M,...", help=f"so many {verb}, each number by itself"
+        )
+    parser.add_argument(
+        "--rate",
+        type=comma_separated(real(strict=True)),
+        default=[],
+        metavar="X,Y,...",
+        help="times as many arrivals, with each cluster",
+    )
+    _add_draws(parser, 8)
+    _add_workload(parser, "out/whatif")
+
+
+def add_recommend(commands: Any) -> None:
+    """Add ``apportion recommend``."""
+    text = "which policy, or how few GPUs keep waits short, with intervals"
+    parser = add_command(commands, "recommend", "recommend", text)
+    _add_policies(parser, "shortest_job_first,max_min_fairness,fcfs,easy,minimum_completion_time")
+    parser.add_argument(
+        "--figure",
+        default="mean_jct_s",
+        metavar="NAME",
+        help="that is to be least: mean_jct_s, p95_jct_s, makespan_s, cost, ... "
+        "(default: %(default)s)",
+    )
+    parser.add_argument(
+        "--goal",
+        metavar="TEXT",
+        help="in place of a race: the fewest GPUs for 'p95 wait under 2 h', under the first policy",
+    )
+    parser.add_argument("--of", metavar="TYPE", help="of --goal: GPUs of this type")
+    _add_draws(parser, 32)
+    _add_workload(parser, "out/recommend")
+
+
+def add_forecast(commands: Any) -> None:
+    """Add ``apportion forecast``."""
+    text = "when jobs that run and wait now will start and end"
+    parser = add_command(commands, "forecast", "forecast", text)
+    add_file(parser, "what `squeue --json` prints: who runs, and who waits", "state")
+    parser.add_argument(
+        "--policy", default="easy", metavar="NAME", help="of the cluster (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--now", type=real(), metavar="S", help="the time (default: that of the state)"
+    )
+    parser.add_argument(
+        "--futures", type=whole(2), default=100, metavar="N", help="(default: %(default)s)"
+    )
+    parser.add_argument("--out", metavar="FILE.csv", help="write the quantiles")
+    add_trace(parser, "--log")
+    add_cluster(parser)
+    add_simulation(parser)
+    add_seed(parser, "of the futures (default: 0)")
+    parser.set_defaults(workload=None)
+    finish(parser)
+
+
+def add_advise(commands: Any) -> None:
+    """Add ``apportion advise``."""
+    text = "one page on a log: what the scheduler loses, and what would help"
+    parser = add_command(commands, "advise", "advise", text)
+    add_file(parser, "a log that tells when jobs came, and how long they ran", "log")
+    _add_policies(parser, "shortest_job_first,max_min_fairness,fcfs,easy,minimum_completion_time")
+    parser.add_argument("--add", metavar="TYPE=N", help="GPUs to ask about (default: 8 more)")
+    parser.add_argument("--by", metavar="COLUMN", help="groups of jobs (default: user, if told)")
+    _add_draws(parser, 16)
+    parser.add_argument("--out", default="out/advise", metavar="DIR", help="(default: %(default)s)")
+    parser.add_argument("--jobs", type=whole(1), metavar="N", help="runs at once")
+    add_trace(parser)
+    add_cluster(parser)
+    add_simulation(parser)
+    add_seed(parser, "for what a log leaves open (default: 0)")
+    finish(parser)
+
+
+def _add_policies(parser: argparse.ArgumentParser, usual: str) -> None:
+    parser.add_argument(
+        "--policies", default=usual, metavar="A,B,...", help="(default: %(default)s)"
+    )
+
+
+def _add_draws(parser: argparse.ArgumentParser, usual: int) -> None:
+    parser.add_argument(
+        "--draws",
+        type=whole(2),
+        default=usual,
+        metavar="N",
+        help="of the jobs, or resamples of a log (default: %(default)s)",
+    )
+
+
+def _add_workload(parser: argparse.ArgumentParser, out: str) -> None:
+    """Add what is simulated, and where finished runs are kept."""
+    parser.add_argument("--out", default=out, metavar="DIR", help="(default: %(default)s)")
+    parser.add_argument("--jobs", type=whole(1), metavar="N", help="runs at once")
+    add_trace(parser, "--workload")
+    add_generator(parser, hidden=True)
+    add_cluster(parser)
+    add_simulation(parser)
+    finish(parser)

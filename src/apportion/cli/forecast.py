@@ -1,0 +1,41 @@
+"""``apportion forecast``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from apportion.answers.forecast import forecast
+from apportion.cli.answer_inputs import settings_given
+from apportion.cli.inputs import read_any
+from apportion.cli.racks import cluster_of
+from apportion.cli.trace_options import reading_options
+from apportion.cli.whatif import say
+from apportion.errors import InputError
+from apportion.report.files import write_table
+from apportion.sim import Workload
+
+if TYPE_CHECKING:
+    import argparse
+
+__all__ = ["run"]
+
+
+def run(args: argparse.Namespace) -> None:
+    """Foretell, and say by when each job starts and ends."""
+    if args.log is None:
+        raise InputError("Give the log that durations are learnt from: --log FILE.")
+    log = read_any(args.log, args.seed, reading_options(args))
+    if not isinstance(log, Workload):
+        raise InputError("A forecast is of jobs whose gangs have one size; this log is of others.")
+    found = forecast(
+        *(args.policy, args.state, log, cluster_of(args, lambda: log)),
+        now_s=args.now,
+        futures=args.futures,
+        seed=args.seed,
+        **settings_given(args),
+    )
+    for line in found.sentences():
+        say(line)
+    if args.out is not None:
+        write_table(Path(args.out), found.table().reset_index())

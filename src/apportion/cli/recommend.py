@@ -1,0 +1,41 @@
+"""``apportion recommend``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from apportion.answers.fewest import fewest_for_wait
+from apportion.answers.recommend import LOOKS, recommend
+from apportion.cli.answer_inputs import asked_about
+from apportion.cli.whatif import say
+from apportion.errors import InputError
+from apportion.report.files import write_table
+
+if TYPE_CHECKING:
+    import argparse
+
+__all__ = ["run"]
+
+
+def run(args: argparse.Namespace) -> None:
+    """Race policies, or look for the fewest GPUs, and say what was found."""
+    what = asked_about(args)
+    how = {"out": args.out, "n_jobs": args.jobs}
+    if args.goal is not None:
+        policies = what.pop("policies")
+        few = fewest_for_wait(
+            policies[0], **what, goal=args.goal, accelerator=args.of, draws=args.draws, **how
+        )
+        write_table(Path(args.out) / "fewest.csv", few.table)
+        say(few.sentence())
+        print(f"Files: fewest.csv in {args.out}")
+        return
+    if args.of is not None:
+        raise InputError("--of is for --goal; give both, or leave it out.")
+    looks = [*(each for each in LOOKS if each < args.draws), args.draws]
+    answer = recommend(**what, figure=args.figure, looks=looks, **how)
+    write_table(Path(args.out) / "race.csv", answer.table().reset_index())
+    for line in answer.sentences():
+        say(line)
+    print(f"Files: race.csv, runs.jsonl in {args.out}")

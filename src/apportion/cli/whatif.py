@@ -1,0 +1,39 @@
+"""``apportion whatif``."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from apportion.answers.what_if import what_if
+from apportion.cli.answer_inputs import asked_about
+from apportion.cli.output import width
+from apportion.report.files import write_table
+
+if TYPE_CHECKING:
+    import argparse
+
+__all__ = ["run", "say"]
+
+
+def run(args: argparse.Namespace) -> None:
+    """Simulate the changes, and say what each does."""
+    answer = what_if(
+        **asked_about(args),
+        add=args.add,
+        remove=args.remove,
+        rates=args.rate,
+        seeds=range(args.draws),
+        out=args.out,
+        n_jobs=args.jobs,
+    )
+    write_table(Path(args.out) / "whatif.csv", answer.table())
+    for line in [*answer.sentences(), *answer.dollars(), f"({answer.rests_on})"]:
+        say(line)
+    print(f"Files: whatif.csv, runs.csv, summary.csv, sweep.json, runs.jsonl in {args.out}")
+
+
+def say(line: str) -> None:
+    """Print a sentence, in lines that fit."""
+    print(textwrap.fill(line, width(), break_long_words=False, break_on_hyphens=False))
