@@ -7,16 +7,18 @@ import sys
 from contextlib import redirect_stderr, redirect_stdout
 from importlib import import_module
 from io import StringIO
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import joblib
 import pytest
 
+from apportion.cli import main
+
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
-__all__ = ["Printed", "run_benchmark", "run_script"]
+__all__ = ["Printed", "run_benchmark", "run_command", "run_script"]
 
 
 class Printed(NamedTuple):
@@ -35,6 +37,11 @@ def run_benchmark(name: str, *options: str, folder: Path) -> Printed:
     """Run a benchmark in a folder, as ``python -m benchmarks.NAME`` would."""
     main: Callable[[], object] = import_module(f"benchmarks.{name}").main
     return _run(main, [name, *options], folder)
+
+
+def run_command(words: list[str]) -> Printed:
+    """Run a command, as ``apportion WORDS`` would, where this process is."""
+    return _run(lambda: main(words), ["apportion", *words], Path.cwd())
 
 
 def _run(code: Callable[[], object], words: list[str], folder: Path) -> Printed:

@@ -24,6 +24,18 @@ from apportion.faces import lazily
 
 if TYPE_CHECKING:
     from apportion.allocation import Allocation
+    from apportion.answers import (
+        Advice,
+        FewestForWait,
+        Forecast,
+        Recommendation,
+        WhatIf,
+        advise,
+        fewest_for_wait,
+        forecast,
+        recommend,
+        what_if,
+    )
     from apportion.cluster import Cluster, accelerators
     from apportion.errors import ApportionError, InfeasibleError, InputError, SolveError
     from apportion.estimators import (
@@ -135,6 +147,7 @@ __all__ = [
     "FIFO",
     "JOB_COLUMNS",
     "ORDERS",
+    "Advice",
     "AlloX",
     "Allocation",
     "ApportionError",
@@ -151,8 +164,10 @@ __all__ = [
     "EstimatedSpeeds",
     "Exact",
     "FairOverTime",
+    "FewestForWait",
     "FewestGpus",
     "FinishTimeFairness",
+    "Forecast",
     "GandivaPacking",
     "GatedScheduler",
     "HierarchicalFairness",
@@ -183,6 +198,7 @@ __all__ = [
     "ProportionalShare",
     "Queue",
     "QueueScheduler",
+    "Recommendation",
     "Resource",
     "Rotations",
     "RoundDecision",
@@ -199,9 +215,11 @@ __all__ = [
     "StrategyProof",
     "Sweep",
     "ThroughputTensor",
+    "WhatIf",
     "Workload",
     "__version__",
     "accelerators",
+    "advise",
     "check_jobs",
     "check_mechanism",
     "check_network",
@@ -214,8 +232,10 @@ __all__ = [
     "eligible",
     "estimate_pairs",
     "estimate_speeds",
+    "fewest_for_wait",
     "fewest_gpus",
     "floor",
+    "forecast",
     "generate_communicating_workload",
     "generate_contended_workload",
     "generate_elastic_workload",
@@ -230,6 +250,7 @@ __all__ = [
     "read_schedule",
     "read_workload",
     "reallocation_factor",
+    "recommend",
     "register",
     "resample",
     "scheduler_table",
@@ -239,6 +260,7 @@ __all__ = [
     "solve",
     "solve_round",
     "sweep",
+    "what_if",
 ]
 
 

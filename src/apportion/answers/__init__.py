@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from apportion.faces import lazily
 
 if TYPE_CHECKING:
-    from apportion.answers.advise import Advice, advise
     from apportion.answers.fewest import FewestForWait, fewest_for_wait
-    from apportion.answers.forecast import Forecast, forecast
-    from apportion.answers.recommend import Recommendation, recommend
-    from apportion.answers.what_if import WhatIf, what_if
+    from apportion.answers.futures import Forecast, forecast
+    from apportion.answers.other_clusters import WhatIf, what_if
+    from apportion.answers.page import Advice, advise
+    from apportion.answers.race import Recommendation, recommend
 
 __all__ = [
     "Advice",

@@ -6,13 +6,13 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 from scipy.special import stdtrit
 
 from apportion.experiments.sources import sources_of
 from apportion.statistics import paired
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas as pd
     from numpy.typing import NDArray
 
@@ -72,7 +72,7 @@ def between(
     level
         Of the interval.
     """
-    found = paired(one, other, ratio=True, level=level)
+    found = paired(_rounded(one), _rounded(other), ratio=True, level=level)
     if found.pairs < 2:
         return Difference(found.estimate, math.nan, math.nan, found.pairs)
     if not resampled:
@@ -81,6 +81,13 @@ def between(
     reach = math.log(found.high / found.low) / 2 * wider
     low, high = found.estimate * math.exp(-reach), found.estimate * math.exp(reach)
     return Difference(found.estimate, low, high, found.pairs)
+
+
+def _rounded(values: pd.Series | Floats) -> Floats | pd.Series:
+    """Leave out digits in which sums differ that were added in another order."""
+    digits = 12 - np.floor(np.log10(np.where(values > 0, values, 1.0)))
+    power = 10.0**digits
+    return np.round(values * power) / power
 
 
 def spread_of(values: Floats, *, resampled: bool, level: float) -> tuple[float, float, float]:

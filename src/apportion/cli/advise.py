@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from apportion.answers.advise import advise
+from apportion.answers.page import advise
 from apportion.cli.answer_inputs import settings_given
 from apportion.cli.racks import cluster_of
 from apportion.cli.trace_options import fitting_options, reading_options

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from apportion.answers.forecast import forecast
+from apportion.answers.futures import forecast
 from apportion.cli.answer_inputs import settings_given
 from apportion.cli.inputs import read_any
 from apportion.cli.racks import cluster_of

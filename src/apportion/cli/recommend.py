@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from apportion.answers.fewest import fewest_for_wait
-from apportion.answers.recommend import LOOKS, recommend
+from apportion.answers.race import LOOKS, recommend
 from apportion.cli.answer_inputs import asked_about
 from apportion.cli.whatif import say
 from apportion.errors import InputError

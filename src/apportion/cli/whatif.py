@@ -6,7 +6,7 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from apportion.answers.what_if import what_if
+from apportion.answers.other_clusters import what_if
 from apportion.cli.answer_inputs import asked_about
 from apportion.cli.output import width
 from apportion.report.files import write_table

@@ -36,6 +36,11 @@ __all__ = ["WhatIf", "what_if"]
 MOST_JOBS = 1000
 """Jobs of which a floor is worked out unasked, as it takes seconds."""
 
+SURE = 0.995
+"""The level from which a change is called what it is: of twenty changes that do nothing, about one
+in ten times one is called something.
+"""
+
 FIGURES = ("mean_jct_s", "p95_jct_s", "queueing_s")
 """Figures that are set against those of today."""
 
@@ -192,13 +197,19 @@ class WhatIf:
         return found
 
     def sentences(self, level: float = 0.95) -> list[str]:
-        """Say for each change what it does to the mean completion time, and how sure that is."""
-        table = self.table(level)
+        """Say for each change what it does to the mean completion time, and how sure that is.
+
+        What is more than chance at `level` only, and not at 99.5 %, is "probably" so.
+        """
+        table, wide = self.table(level), self.table(SURE)
         said = []
         for policy, rows in table.groupby("policy", sort=False):
             today = rows.iloc[0]
-            for _, row in rows.iloc[1:].iterrows():
-                said.append(f"{policy}, {_change(row)}: {_effect(row, today, level)}.")
+            surely = wide[wide["policy"] == policy]
+            for place in range(1, len(rows)):
+                row = rows.iloc[place]
+                effect = _effect(row, surely.iloc[place], today, level)
+                said.append(f"{policy}, {_change(row)}: {effect}.")
         if self.floors:
             today_s = self.floors["today"]
             unit, seconds = time_unit(today_s)
@@ -244,17 +255,19 @@ def _change(row: pd.Series[Any]) -> str:
     return " at ".join(filter(None, [change, rate]))
 
 
-def _effect(row: pd.Series[Any], today: pd.Series[Any], level: float) -> str:
-    """Say what becomes of the mean completion time."""
+def _effect(row: pd.Series[Any], sure: pd.Series[Any], today: pd.Series[Any], level: float) -> str:
+    """Say what becomes of the mean completion time; `sure` has the intervals that decide."""
     unit, seconds = time_unit(today["mean_jct_s"])
     low, high = row["mean_jct_s_low"], row["mean_jct_s_high"]
     interval = f"x {row['mean_jct_s_ratio']:.3f}"
     if not np.isnan(low):
         interval += f" [{low:.3f}, {high:.3f}] at {level:.0%}"
     means = f"mean JCT {today['mean_jct_s'] / seconds:.2f} -> {row['mean_jct_s'] / seconds:.2f}"
-    if not (low > 1 or high < 1) and low != high:
-        return f"no difference that is more than chance: {means} {unit}, {interval}"
     if low == high == 1:
         return f"no difference at all: {means} {unit}"
+    if not (low > 1 or high < 1):
+        return f"no difference that is more than chance: {means} {unit}, {interval}"
     word = "shorter" if row["mean_jct_s_ratio"] < 1 else "longer"
+    if not (sure["mean_jct_s_low"] > 1 or sure["mean_jct_s_high"] < 1):
+        word = f"probably {word}"
     return f"{word}: {means} {unit}, {interval}"

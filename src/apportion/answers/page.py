@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 import numpy as np
 
 from apportion.annotations import checked
-from apportion.answers.recommend import LOOKS, recommend
-from apportion.answers.what_if import what_if
+from apportion.answers.other_clusters import what_if
+from apportion.answers.race import LOOKS, recommend
 from apportion.cluster import Cluster
 from apportion.errors import InputError
 from apportion.experiments import compare
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from apportion.answers.recommend import Recommendation
-    from apportion.answers.what_if import WhatIf
+    from apportion.answers.other_clusters import WhatIf
+    from apportion.answers.race import Recommendation
     from apportion.experiments import Comparison
     from apportion.mechanisms.setting_names import ComparisonSettings
 
@@ -146,7 +146,7 @@ def advise(
     change = what_if(
         *([race.left[0]], log, cluster),
         add=more,
-        seeds=range(max(draws // 2, 4)),
+        seeds=range(draws),
         out=inside("whatif"),
         **given,
     )
@@ -254,7 +254,9 @@ class _Page:
         if batches is None:
             return f"{means}; too few jobs to tell chance apart."
         row = labels.index(label)
-        apart = paired(batches[row] / 3600, batches[0] / 3600)
+        # To the millisecond: what a replay adds up in another order is no difference.
+        hours = np.round(batches, 3) / 3600
+        apart = paired(hours[row], hours[0])
         interval = f"{apart.estimate:+.2f} h [{apart.low:+.2f}, {apart.high:+.2f}]"
         if not apart.sure:
             return f"{means}, {interval}: no difference that is more than chance."
@@ -272,7 +274,8 @@ class _Page:
         total = self.compared.cluster.total_gpus
         said = [
             "The replay knows no failures, quotas, drained machines or waiting for other "
-            "resources, so not all of a gain is the scheduler's."
+            "resources, so not all of a gain is the scheduler's. Starts are charged on top of the "
+            "durations of the log."
         ]
         if peak > total:
             said.append(

@@ -78,7 +78,7 @@ def recommend(
         the jobs of a log, or of a `Workload`, are resampled
         (`apportion.answers.evidence.between` says what that changes).
     figure
-        A key of `apportion.answers.recommend.FIGURES`.
+        A key of `apportion.answers.race.FIGURES`.
     level
         Of everything that is said, together.
     looks
@@ -260,13 +260,12 @@ class Recommendation:
             gain = f"{1 - beaten.ratio:.1%} less {name} than {rival}, the next best"
             least, most = 1 - beaten.high, 1 - beaten.low
             return f"Take {left[0]}: {gain} [{least:.1%}, {most:.1%}], {sure}."
-        near = ", ".join(left)
-        widest = float(table.loc[left[1:], "high"].max())
         if self.race.same(self.runs, left):
+            near = ", ".join(left)
             return f"No difference between {near}: the same {name} in every draw."
-        said = f"No difference that is more than chance between {near}"
-        none = f"the {name} of none is more than {widest - 1:.1%} above that of {left[0]}"
-        return f"{said}: {none}, {sure}."
+        rest = [f"{label} {self.race.difference(self.runs, label, left[0])}" for label in left[1:]]
+        said = f"No difference in {name} that is more than chance: {left[0]} is ahead"
+        return f"{said}, and others are {', '.join(rest)} of it, {sure}."
 
     def sentences(self) -> list[str]:
         """Say the answer, who was dropped, and what it rests on."""

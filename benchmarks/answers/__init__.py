@@ -1,0 +1,1 @@
+"""Are the answers right? Truths that were planted, and forecasts against what came to be."""

@@ -1,0 +1,136 @@
+"""Do forecasts hold? Jobs of the second half of logs, each foretold when it comes.
+
+``python -m benchmarks.answers.forecasts`` lets a queue with backfilling run a log, takes the state
+at the arrival of jobs drawn from its second half, foretells them from what had ended by then, and
+counts how many started and ended within the intervals of 90 %. The queue is known to the forecast,
+and durations are not. Logs are Microsoft's ITP clusters, where ``../shared/data`` has them, and a
+generated one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+import apportion as ap
+from benchmarks.experiment import DATA, chosen, parser
+from benchmarks.reporting import machine, show, write_csv
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CLUSTERS = {"02": "gpu=128", "06": "gpu=96", "10": "gpu=32", "generated": "gpu=64"}
+POLICY = "easy"
+
+
+def log_of(name: str, folder: Path, jobs: int | None) -> ap.Workload | None:
+    """Read or draw a log as jobs that take as long as it says, wherever they run."""
+    if name == "generated":
+        read = ap.generate_workload(
+            jobs=jobs or 1500, jobs_per_hour=6.0, scale_factors="gavel", seed=5
+        )
+    else:
+        path = folder / "microsoft_itp" / f"cluster{name}.csv.gz"
+        if not path.exists():
+            return None
+        read = ap.read_workload(path, limit=jobs)
+    table = read.to_frame()
+    duration_s = table["total_steps"] / table["v100_steps_per_s"]
+    names = [f"job{number:05d}" for number in range(len(table))]
+    told = table[["arrival_s", "scale_factor"]].assign(job_type="any", total_steps=duration_s)
+    gangs = sorted(told["scale_factor"].unique().tolist())
+    index = pd.MultiIndex.from_tuples([("any", gang) for gang in gangs])
+    index.names = ["job_type", "scale_factor"]
+    speeds = pd.DataFrame({"gpu": 1.0}, index=index)
+    return ap.Workload(name, told.set_axis(names), speeds).fitting(CLUSTERS[name])
+
+
+def state_at(now_s: float, jobs: pd.DataFrame) -> dict[str, Any]:
+    """Return who runs and waits, as ``squeue --json`` would."""
+    here = jobs[(jobs["arrival_s"] <= now_s) & (jobs["completion_s"] > now_s)]
+    entries: list[dict[str, Any]] = []
+    for job, row in here.iterrows():
+        runs = row["start_s"] < now_s
+        entries.append(
+            {
+                "job_id": job,
+                "job_state": "RUNNING" if runs else "PENDING",
+                "submit_time": row["arrival_s"],
+                "start_time": row["start_s"] if runs else None,
+                "gpus": int(row["scale_factor"]),
+            }
+        )
+    return {"now": now_s, "jobs": entries}
+
+
+def foretold(log: ap.Workload, cluster: str, asked: int, futures: int) -> pd.DataFrame:
+    """Return of each job asked about when it started and ended, and the intervals foretold."""
+    ran = ap.simulate(POLICY, log, cluster, preemption_overhead_seconds=0.0).jobs
+    jobs = log.jobs.join(ran[["start_s", "completion_s"]])
+    half = jobs.index[len(jobs) // 2 :]
+    drawn = np.random.default_rng(0).choice(len(half), min(asked, len(half)), replace=False)
+    rows = []
+    for job in half[np.sort(drawn)]:
+        now_s = float(jobs.loc[job, "arrival_s"])
+        ended = jobs[jobs["completion_s"] <= now_s]
+        history = ap.Workload(
+            "history",
+            ended.drop(columns=["start_s", "completion_s"]).assign(
+                recorded_start_s=ended["start_s"], recorded_end_s=ended["completion_s"]
+            ),
+            log.throughputs,
+        )
+        state = state_at(now_s, jobs)
+        found = ap.forecast(
+            *(POLICY, state, history, cluster),
+            futures=futures,
+            horizon_s=6 * 3600.0,
+            preemption_overhead_seconds=0.0,
+        ).table()
+        told = found.loc[job, ["start_05", "start_95", "end_05", "end_95"]].to_dict()
+        rows.append({"job": job, **told, **jobs.loc[job, ["start_s", "completion_s"]].to_dict()})
+    return pd.DataFrame(rows)
+
+
+def covered(table: pd.DataFrame) -> dict[str, float]:
+    """Return how many started and ended within their intervals."""
+    start_s, early_s, late_s = (table[name] for name in ("start_s", "start_05", "start_95"))
+    begun = (early_s - 1 <= start_s) & (start_s <= late_s + 1)
+    ended = (table["end_05"] <= table["completion_s"]) & (table["completion_s"] <= table["end_95"])
+    return {
+        "jobs": len(table),
+        "starts": float(begun.mean()),
+        "ends": float(ended.mean()),
+        "below": float((table["completion_s"] < table["end_05"]).mean()),
+        "above": float((table["completion_s"] > table["end_95"]).mean()),
+        "starts_open": int((late_s > early_s).sum()),
+        "of_these_held": float(begun[late_s > early_s].mean()),
+    }
+
+
+def main() -> None:
+    """Foretell jobs of all logs, and print how many came within their intervals."""
+    options = parser("answers.forecasts", __doc__ or "", "a few jobs of a short generated log")
+    options.add_argument("--logs", default=",".join(CLUSTERS), metavar="A,B,...")
+    options.add_argument("--asked", type=int, default=100, metavar="N", help="jobs of each log")
+    args = options.parse_args()
+    names = chosen("log", args.logs.split(","), list(CLUSTERS))
+    rows = []
+    for name in ["generated"] if args.quick else names:
+        log = log_of(name, DATA.parent, 120 if args.quick else None)
+        if log is None:
+            print(f"skipped: no log of {name} in {DATA.parent / 'microsoft_itp'}")
+            continue
+        sizes = (5, 20) if args.quick else (args.asked, 100)
+        table = foretold(log, CLUSTERS[name], *sizes)
+        rows.append({"log": name, "cluster": CLUSTERS[name], **covered(table)})
+    if rows:
+        show(pd.DataFrame(rows))
+        print(machine())
+        write_csv(pd.DataFrame(rows), args.out, "answers_forecasts")
+
+
+if __name__ == "__main__":
+    main()

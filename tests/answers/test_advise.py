@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from tests.in_process import run_command
+
+import apportion as ap
+from apportion.cli.parser import parse
+from apportion.errors import InputError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log that says when its jobs started, under first come, first served."""
+    drawn = ap.generate_workload(jobs=30, jobs_per_hour=8.0, seed=1)
+    ran = ap.simulate("fcfs", drawn, "v100=12", preemption_overhead_seconds=0.0).jobs
+    users = np.array(["ann", "bob"])[np.arange(30) % 2]
+    jobs = drawn.jobs.assign(
+        recorded_start_s=ran["start_s"], recorded_end_s=ran["completion_s"], user=users
+    )
+    return replace(drawn, jobs=jobs).save(tmp_path_factory.mktemp("log") / "log.csv")[0]
+
+
+@pytest.mark.thorough
+def test_a_page_says_what_it_rests_on_and_every_command_is_one(log: Path, tmp_path: Path) -> None:
+    policies = ["fcfs", "shortest_job_first"]
+    words = ["--workload", str(log), "--cluster", "v100=12"]
+    found = ap.advise(
+        *({"path": log}, "v100=12", policies),
+        draws=4,
+        out=tmp_path,
+        n_jobs=1,
+        command=words,
+        preemption_overhead_seconds=0.0,
+    )
+    questions = [part.question for part in found.parts]
+    assert questions[:3] == [
+        "What does your scheduler lose?",
+        "Which decider?",
+        "What do restart costs do to the answer?",
+    ]
+    loses = " ".join(found.parts[0].answer)
+    recorded = ap.read_workload(log)
+    mean_h = (recorded.jobs["recorded_end_s"] - recorded.jobs["arrival_s"]).mean() / 3600
+    assert f"{mean_h:.2f} h from arrival to end" in loses
+    assert "+0.00 h [+0.00, +0.00]: no difference that is more than chance" in loses  # fcfs itself
+    assert "it knows how long each job will run" in loses
+    assert "ann" in str(found)
+    assert "bob" in str(found)
+    for part in found.parts:
+        assert parse(shlex.split(part.command)[1:]).module in ("compare", "recommend", "whatif")
+    page = (tmp_path / "advice.html").read_text()
+    assert page == found.to_html()
+    assert page.count("<section>") == len(found.parts)
+    assert (tmp_path / "advice.txt").read_text() == f"{found}\n"
+
+
+@pytest.mark.thorough
+def test_a_log_without_starts_is_told_so(tmp_path: Path) -> None:
+    log = ap.generate_workload(jobs=12, jobs_per_hour=8.0)
+    found = ap.advise(log, "v100=30", ["fcfs", "easy"], draws=4, n_jobs=1)
+    assert found.parts[0].answer[0].startswith("That cannot be said")
+    assert "No difference between fcfs, easy" in str(found)
+    assert "no difference at all" in str(found)  # 8 more GPUs where nobody waits
+
+
+def test_advice_needs_a_choice() -> None:
+    with pytest.raises(InputError, match="two at least"):
+        ap.advise(ap.generate_workload(jobs=3), "v100=4", ["fcfs"])
+
+
+@pytest.mark.thorough
+def test_commands_print_their_answers(log: Path, tmp_path: Path) -> None:
+    cluster = ["--cluster", "v100=12", "--jobs", "1"]
+    asked = ["whatif", "--workload", str(log), *cluster, "--policies", "fcfs", "--draws", "2"]
+    shown = run_command([*asked, "--add", "v100=8,16", "--out", str(tmp_path / "w")]).out
+    assert "fcfs, +16 v100:" in shown
+    assert "$/h owned" in shown
+    asked = ["recommend", "--workload", str(log), *cluster, "--policies", "fcfs,easy"]
+    shown = run_command([*asked, "--draws", "4", "--out", str(tmp_path / "r")]).out
+    assert "It rests on" in shown
+    goal = ["--goal", "p95 wait under 30 h", "--draws", "2", "--out", str(tmp_path / "g")]
+    assert "p95 wait under 30 h" in run_command([*asked, *goal]).out
+    state = tmp_path / "state.json"
+    state.write_text(
+        '{"now": 50, "jobs": [{"job_id": 1, "job_state": "PENDING", "submit_time": 0, "gpus": 2}]}'
+    )
+    asked = ["forecast", str(state), "--log", str(log), "--cluster", "v100=12", "--futures", "4"]
+    shown = run_command([*asked, "--out", str(tmp_path / "f.csv")]).out
+    assert "1 (2 GPUs) waits: starts" in shown
+    assert (tmp_path / "f.csv").read_text().startswith("job,state,gpus,start_05")
