@@ -120,9 +120,9 @@ def test_the_fewest_gpus_are_those_that_trying_all_finds() -> None:
     assert found.gpus == next(gpus for gpus, wait in means.items() if wait <= 3600)
     assert found.few <= found.gpus <= found.safe
     simulated = found.table.set_index("gpus")["wait_s"].to_dict()
-    for gpus, wait_s in simulated.items():
-        if gpus in means:
-            assert wait_s == pytest.approx(means[gpus])
+    for size, wait_s in simulated.items():
+        if size in means:
+            assert wait_s == pytest.approx(means[int(str(size))])
     assert all(one >= other for one, other in pairwise(simulated.values()))
     assert goal in found.sentence()
 

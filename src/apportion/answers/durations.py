@@ -42,12 +42,21 @@ class Durations:
     ----------
     arrival_s, end_s, duration_s, gpus
         Of the jobs of a log, shape (jobs,). Ends before the last arrival count as they come.
+
+    Attributes
+    ----------
+    shift
+        By how much the tails have moved, in logarithms of seconds.
+    held
+        Whether the duration of each job, in the order of arrival, lay within what was foretold of
+        it when it came: 1 or 0, NaN where nobody had ended before, shape (jobs,).
     """
 
     def __init__(self, arrival_s: Floats, end_s: Floats, duration_s: Floats, gpus: Ints) -> None:
         self._all: list[float] = []
         self._by_gpus: dict[int, list[float]] = {}
         self.shift = [0.0, 0.0]
+        held = np.full(arrival_s.size, np.nan)
         under_way: list[tuple[float, int, float, float]] = []
         order = np.lexsort((np.arange(arrival_s.size), arrival_s))
         log_s = np.log(duration_s)
@@ -56,6 +65,9 @@ class Durations:
                 self._end(heapq.heappop(under_way), log_s, gpus)
             low, high = self._tails(int(gpus[job]))
             heapq.heappush(under_way, (float(end_s[job]), job, low, high))
+            if not math.isnan(low):
+                held[job] = low <= log_s[job] <= high
+        self.held = held[order]
         while under_way:
             self._end(heapq.heappop(under_way), log_s, gpus)
 

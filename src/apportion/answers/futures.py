@@ -104,7 +104,7 @@ def forecast(
         ends[:, future] = jobs["completion_s"] - _ZERO_S + known.now_s
     here = (known.jobs["state"] == "running").to_numpy()
     starts[here] = known.jobs["start_s"].to_numpy()[here, None]
-    return Forecast(known, starts, ends, len(history.duration_s))
+    return Forecast(known, starts, ends, history.durations.held)
 
 
 _ZERO_S = 1e9
@@ -230,14 +230,15 @@ class Forecast:
     starts_s, ends_s
         When each job starts and ends in each future, in the clock of the state, shape (jobs,
         futures).
-    learnt_from
-        Jobs of the log.
+    held
+        Of the jobs of the log, in their order, whether each took as long as was foretold when it
+        came (`Durations.held`).
     """
 
     state: ClusterState
     starts_s: np.ndarray
     ends_s: np.ndarray
-    learnt_from: int
+    held: np.ndarray
 
     def table(self) -> pd.DataFrame:
         """One row per job: ``state``, ``gpus``, and by when it starts and ends.
@@ -268,7 +269,13 @@ class Forecast:
             )
             said.append(f"{job} ({row['gpus']} GPUs) waits: starts {starts}; ends {ends}")
         futures = self.starts_s.shape[1]
-        said.append(f"({futures} futures with durations like those of {self.learnt_from:,} jobs)")
+        later = self.held[self.held.size // 2 :]
+        later = later[~np.isnan(later)]
+        kept = ""
+        if later.size:
+            kept = f"; of its second half {later.mean():.0%} took within what 90 % were foretold to"
+        log = f"durations like those of the {self.held.size:,} jobs of the log"
+        said.append(f"({futures} futures with {log}{kept})")
         return said
 
     def __repr__(self) -> str:
