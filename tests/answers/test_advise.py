@@ -55,7 +55,11 @@ def test_a_page_says_what_it_rests_on_and_every_command_is_one(log: Path, tmp_pa
     assert "ann" in str(found)
     assert "bob" in str(found)
     for part in found.parts:
-        assert parse(shlex.split(part.command)[1:]).module in ("compare", "recommend", "whatif")
+        assert parse(shlex.split(part.command)[1:]).module in (
+            "compare",
+            "answers.recommend",
+            "answers.whatif",
+        )
     page = (tmp_path / "advice.html").read_text()
     assert page == found.to_html()
     assert page.count("<section>") == len(found.parts)

@@ -91,7 +91,7 @@ def test_what_if_is_paired_by_hand(tmp_path: Path) -> None:
     assert owned.iloc[2] > owned.iloc[0] > 0
     assert (table["used_usd_per_hour"] <= table["owned_usd_per_hour"]).all()
     assert set(found.floors) == {"today", "+2 a100"}
-    assert found.floors["today"] <= min(means["v100=2"])
+    assert found.floors["today"].mean_jct_s <= min(means["v100=2"])
     again = ap.what_if(
         *(["fifo"], SPEC, "v100=2"),
         add="a100=2",

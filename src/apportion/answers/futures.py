@@ -11,12 +11,13 @@ import pandas as pd
 
 from apportion.annotations import checked
 from apportion.answers.durations import Durations
+from apportion.answers.evidence import one_source
 from apportion.answers.state import placed, read_state
 from apportion.checks import seed as check_seed
 from apportion.checks import whole
 from apportion.cluster import Cluster
 from apportion.errors import ApportionError, InputError
-from apportion.sim import Workload, read_workload
+from apportion.sim import Workload
 from apportion.sim.carried_on import carried_on
 
 if TYPE_CHECKING:
@@ -89,7 +90,9 @@ def forecast(
     whole("futures", futures, 2)
     check_seed(seed)
     cluster = Cluster.of(cluster)
-    past = log if isinstance(log, Workload) else read_workload(log, seed=seed)
+    past = one_source(log)[0].made(1.0, seed)
+    if past.elastic is True:
+        raise InputError("A forecast is of jobs whose gangs have one size; this log has others.")
     history = _History.of(past, cluster)
     running = placed(known, cluster)
     begun: dict[Hashable, tuple[str, Sequence[int]]]

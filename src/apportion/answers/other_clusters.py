@@ -18,7 +18,7 @@ from apportion.errors import InputError
 from apportion.experiments import sweep
 from apportion.experiments.fitted_jobs import made_for
 from apportion.report.tables import time_unit
-from apportion.sim.floors import floor
+from apportion.sim.floors import Floor, floor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -179,8 +179,8 @@ class WhatIf:
         return {"owned_usd_per_hour": owned, "used_usd_per_hour": used}
 
     @cached_property
-    def floors(self) -> dict[str, float]:
-        """What no mean completion time of the first draw is below, by change, seconds, at rate 1.
+    def floors(self) -> dict[str, Floor]:
+        """What no schedule of the first draw is better than, by change, at rate 1.
 
         Nothing for elastic jobs, and where it would take long.
         """
@@ -193,7 +193,7 @@ class WhatIf:
             )
             if jobs.elastic is True or len(jobs.jobs) > MOST_JOBS:
                 return {}
-            found[change] = floor(jobs, cluster).mean_jct_s
+            found[change] = floor(jobs, cluster)
         return found
 
     def sentences(self, level: float = 0.95) -> list[str]:
@@ -211,15 +211,19 @@ class WhatIf:
                 effect = _effect(row, surely.iloc[place], today, level)
                 said.append(f"{policy}, {_change(row)}: {effect}.")
         if self.floors:
-            today_s = self.floors["today"]
+            floors = {name: each.mean_jct_s for name, each in self.floors.items()}
+            today_s = floors["today"]
             unit, seconds = time_unit(today_s)
             changes = [
                 f"{name} {least_s / seconds:.2f} {unit} (x {least_s / today_s:.2f})"
-                for name, least_s in self.floors.items()
+                for name, least_s in floors.items()
                 if name != "today"
             ]
             bound = f"In the first draw no schedule's mean JCT is below {today_s / seconds:.2f}"
             said.append("; ".join([f"{bound} {unit} today", *changes]) + ".")
+            worth = self.floors["today"].shorter_by_s.items()
+            each = [f"one more {kind} by {less_s / 60:.1f} min" for kind, less_s in worth]
+            said.append(f"At the margin that bound falls with {', '.join(each)}.")
         return said
 
     def dollars(self) -> list[str]:

@@ -21,7 +21,6 @@ from apportion.experiments.sources import sources_of
 from apportion.jobs import RECORDED_TIMES
 from apportion.report.files import write_text
 from apportion.report.html import page_of
-from apportion.sim import Workload
 from apportion.statistics import paired
 from apportion.statistics.batches import batch_figures
 
@@ -110,7 +109,7 @@ def advise(
         raise InputError(f"draws is {draws}; it must be {LOOKS[0]} at least.")
     (source,) = sources_of([log])
     jobs = made_for(source, cluster, 1.0, seed, resample=False)
-    if not isinstance(jobs, Workload):
+    if jobs.elastic is True:
         raise InputError("advise is about jobs whose gangs have one size, not elastic ones.")
     recorded = all(name in jobs.jobs for name in RECORDED_TIMES)
     folder = None if out is None else Path(out)

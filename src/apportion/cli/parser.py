@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from apportion._version import __version__
-from apportion.cli.answer_options import add_advise, add_forecast, add_recommend, add_what_if
+from apportion.cli.answers.options import add_advise, add_forecast, add_recommend, add_what_if
 from apportion.cli.commands import add_command, add_group, add_verbose, finish
 from apportion.cli.options import (
     add_backend,

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from apportion.cli.answer_inputs import workloads_of
+from apportion.cli.answers.inputs import workloads_of
 from apportion.cli.inputs import simulation_settings
 from apportion.cli.output import print_summary, print_table
 from apportion.cli.racks import cluster_of, policies_of

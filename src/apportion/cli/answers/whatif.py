@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from apportion.answers.other_clusters import what_if
-from apportion.cli.answer_inputs import asked_about
+from apportion.cli.answers.inputs import asked_about
 from apportion.cli.output import width
 from apportion.report.files import write_table
 

@@ -18,7 +18,7 @@ __all__ = ["add_advise", "add_forecast", "add_recommend", "add_what_if"]
 def add_what_if(commands: Any) -> None:
     """Add ``apportion whatif``."""
     text = "what other GPUs, or more jobs, would do, with intervals"
-    parser = add_command(commands, "whatif", "whatif", text)
+    parser = add_command(commands, "whatif", "answers.whatif", text)
     _add_policies(parser, "shortest_job_first")
     for name, verb in (("add", "more"), ("remove", "less")):
         parser.add_argument(
@@ -38,7 +38,7 @@ def add_what_if(commands: Any) -> None:
 def add_recommend(commands: Any) -> None:
     """Add ``apportion recommend``."""
     text = "which policy, or how few GPUs keep waits short, with intervals"
-    parser = add_command(commands, "recommend", "recommend", text)
+    parser = add_command(commands, "recommend", "answers.recommend", text)
     _add_policies(parser, "shortest_job_first,max_min_fairness,fcfs,easy,minimum_completion_time")
     parser.add_argument(
         "--figure",
@@ -60,7 +60,7 @@ def add_recommend(commands: Any) -> None:
 def add_forecast(commands: Any) -> None:
     """Add ``apportion forecast``."""
     text = "when jobs that run and wait now will start and end"
-    parser = add_command(commands, "forecast", "forecast", text)
+    parser = add_command(commands, "forecast", "answers.forecast", text)
     add_file(parser, "what `squeue --json` prints: who runs, and who waits", "state")
     parser.add_argument(
         "--policy", default="easy", metavar="NAME", help="of the cluster (default: %(default)s)"
@@ -83,7 +83,7 @@ def add_forecast(commands: Any) -> None:
 def add_advise(commands: Any) -> None:
     """Add ``apportion advise``."""
     text = "one page on a log: what the scheduler loses, and what would help"
-    parser = add_command(commands, "advise", "advise", text)
+    parser = add_command(commands, "advise", "answers.advise", text)
     add_file(parser, "a log that tells when jobs came, and how long they ran", "log")
     _add_policies(parser, "shortest_job_first,max_min_fairness,fcfs,easy,minimum_completion_time")
     parser.add_argument("--add", metavar="TYPE=N", help="GPUs to ask about (default: 8 more)")

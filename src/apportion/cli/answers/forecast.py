@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from apportion.answers.futures import forecast
-from apportion.cli.answer_inputs import settings_given
+from apportion.cli.answers.inputs import settings_given
+from apportion.cli.answers.whatif import say
 from apportion.cli.inputs import read_any
 from apportion.cli.racks import cluster_of
 from apportion.cli.trace_options import reading_options
-from apportion.cli.whatif import say
 from apportion.errors import InputError
 from apportion.report.files import write_table
-from apportion.sim import Workload
 
 if TYPE_CHECKING:
     import argparse
@@ -26,7 +25,7 @@ def run(args: argparse.Namespace) -> None:
     if args.log is None:
         raise InputError("Give the log that durations are learnt from: --log FILE.")
     log = read_any(args.log, args.seed, reading_options(args))
-    if not isinstance(log, Workload):
+    if log.elastic is True:
         raise InputError("A forecast is of jobs whose gangs have one size; this log is of others.")
     found = forecast(
         *(args.policy, args.state, log, cluster_of(args, lambda: log)),

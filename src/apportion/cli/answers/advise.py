@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from apportion.answers.page import advise
-from apportion.cli.answer_inputs import settings_given
+from apportion.cli.answers.inputs import settings_given
+from apportion.cli.answers.whatif import say
 from apportion.cli.racks import cluster_of
 from apportion.cli.trace_options import fitting_options, reading_options
-from apportion.cli.whatif import say
 from apportion.experiments.sources import sources_of
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from apportion.answers.fewest import fewest_for_wait
 from apportion.answers.race import LOOKS, recommend
-from apportion.cli.answer_inputs import asked_about
-from apportion.cli.whatif import say
+from apportion.cli.answers.inputs import asked_about
+from apportion.cli.answers.whatif import say
 from apportion.errors import InputError
 from apportion.report.files import write_table
 

@@ -1,0 +1,1 @@
+"""Commands that answer questions: ``whatif``, ``recommend``, ``forecast`` and ``advise``."""
