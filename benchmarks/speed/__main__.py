@@ -17,12 +17,14 @@ from benchmarks.experiment import DATA, data_of
 from benchmarks.readme import PAGES, with_block
 from benchmarks.reporting import machine, progress, show, write_csv
 from benchmarks.speed.decisions import decisions
+from benchmarks.speed.elastic import elastic
 from benchmarks.speed.events import events
 from benchmarks.speed.gavel import Gavel
 from benchmarks.speed.markdown import markdown
 from benchmarks.speed.settings import Settings
 from benchmarks.speed.sharing import sharing
 from benchmarks.speed.simulator import simulator
+from benchmarks.speed.small import small
 from benchmarks.speed.warm import warm
 from benchmarks.speed.water_filling import water_filling
 
@@ -32,9 +34,11 @@ if TYPE_CHECKING:
     from benchmarks.speed.harness import Row
 
 PARTS: dict[str, Callable[[Settings], list[Row]]] = {
+    "small": small,
     "decisions": decisions,
     "water_filling": water_filling,
     "sharing": sharing,
+    "elastic": elastic,
     "events": events,
     "simulator": simulator,
     "warm": warm,

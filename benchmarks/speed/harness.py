@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import sys
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,15 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["COLUMNS", "Row", "cpu_seconds", "cpu_seconds_once", "two_digits"]
+__all__ = [
+    "COLUMNS",
+    "Row",
+    "calls_of",
+    "cpu_seconds",
+    "cpu_seconds_once",
+    "side_by_side",
+    "two_digits",
+]
 
 COLUMNS = ("first", "both", "as called")
 """What is timed: the first stage from arrays to arrays, both stages, and the call of a user."""
@@ -25,7 +34,7 @@ class Row:
     Attributes
     ----------
     goal
-        Number of the goal, P1 to P13; "-" for a row that is there for comparison only.
+        Number of the goal, P1 to P13, S1 to S13; "-" for a row that is there for comparison only.
     what
         The problem.
     target
@@ -35,6 +44,9 @@ class Row:
     first_s, both_s, called_s
         Our CPU seconds of one thread, medians: the first stage alone, which is what the peers do;
         both stages; the labelled call as a user makes it.
+    calls, peer_calls
+        Python calls of the last of our columns that was timed, and of the peer; they hardly depend
+        on the machine or its load.
     ratio_goal
         How many times as long the peer should take.
     seconds_goal
@@ -51,6 +63,8 @@ class Row:
     called_s: float = np.nan
     ratio_goal: float | None = None
     seconds_goal: float | None = None
+    calls: int | None = None
+    peer_calls: int | None = None
     classes: int | None = None
     gap: float = np.nan
     note: str = ""
@@ -86,6 +100,8 @@ class Row:
             "peer s": self.peer_s,
             **ours,
             **ratios,
+            "calls": self.calls,
+            "peer calls": self.peer_calls,
             "classes": self.classes,
             "gap": self.gap,
             "verdict": " / ".join(verdict for verdict in verdicts if verdict),
@@ -109,6 +125,36 @@ def cpu_seconds_once(call: Callable[[], Any]) -> tuple[float, Any]:
     started = time.process_time()
     result = call()
     return time.process_time() - started, result
+
+
+def side_by_side(sides: dict[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
+    """Return the median CPU seconds of several calls in turn, after one each that does not count.
+
+    What loads the machine for a while loads all of them.
+    """
+    for call in sides.values():
+        call()
+    seconds: dict[str, list[float]] = {name: [] for name in sides}
+    for _ in range(repeats):
+        for name, call in sides.items():
+            seconds[name].append(cpu_seconds_once(call)[0])
+    return {name: statistics.median(each) for name, each in seconds.items()}
+
+
+def calls_of(call: Callable[[], Any]) -> int:
+    """Count the Python functions that are entered in a call."""
+    count = 0
+
+    def profile(_: Any, event: str, __: Any) -> None:
+        nonlocal count
+        count += event == "call"
+
+    sys.setprofile(profile)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return count
 
 
 def two_digits(figure: float) -> str:

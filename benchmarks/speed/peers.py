@@ -11,7 +11,7 @@ import pandas as pd
 from scipy import sparse
 from scipy.optimize import linprog
 
-from benchmarks.speed.harness import cpu_seconds_once
+from benchmarks.speed.harness import cpu_seconds, cpu_seconds_once
 from benchmarks.textbook import Facts, solve_textbook
 
 if TYPE_CHECKING:
@@ -28,21 +28,28 @@ def installed(*solvers: str) -> list[str]:
     return [solver for solver in solvers if solver in there]
 
 
-def plain(policy: str, case: Case, solver: str, limit_s: float) -> tuple[float, float | None]:
-    """CPU seconds and objective of the textbook problem in cvxpy; None if there was none."""
+def plain(
+    policy: str, case: Case, solver: str, limit_s: float, repeats: int = 0
+) -> tuple[float, float | None]:
+    """CPU seconds and objective of the textbook problem in cvxpy; None if there was none.
+
+    The first call is what counts, or, with `repeats`, the median of so many that follow it.
+    """
     speed = pd.DataFrame(case.speed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return cpu_seconds_once(
-            lambda: solve_textbook(policy, speed, case.table, case.gpus, solver, limit_s)
-        )
+
+        def call() -> float | None:
+            return solve_textbook(policy, speed, case.table, case.gpus, solver, limit_s)
+
+        return cpu_seconds(call, repeats) if repeats else cpu_seconds_once(call)
 
 
 def best_plain(
     policy: str, case: Case, solvers: list[str], limit_s: float
 ) -> tuple[str, float, float | None]:
     """Name, CPU seconds and objective of the fastest of several solvers that found an optimum."""
-    tried = [(solver, *plain(policy, case, solver, limit_s)) for solver in solvers]
+    tried = [(solver, *plain(policy, case, solver, limit_s, repeats=1)) for solver in solvers]
     found = [each for each in tried if each[2] is not None]
     return min(found, key=lambda each: each[1]) if found else ("none", np.nan, None)
 

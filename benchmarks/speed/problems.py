@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -78,6 +78,11 @@ class Case:
         speed = pd.DataFrame(self.speed, index=names, columns=types[: self.gpus.size])
         gpus = dict(zip(types, self.gpus.astype(int).tolist(), strict=False))
         return speed, gpus, self.table.set_index(speed.index)
+
+    def weighted(self) -> Case:
+        """The same jobs with weights of 1 or 1.5, with which the first level has prices still."""
+        weight = np.random.default_rng(0).choice([1.0, 1.5], self.scale.size)
+        return replace(self, columns=self.columns | {"weight": weight})
 
     def part(self, jobs: NDArray[np.intp], share: float) -> Case:
         """Some of the jobs on a share of the GPUs."""

@@ -3,8 +3,8 @@
 A unit of a cell that the relaxation leaves empty costs at least its reduced cost above the bound.
 So a decision that is the best of those over the cells of least reduced cost (the core) is the best
 of all, unless cells that were left out cost less than the decision lies above the bound; then those
-are let in, and the search is repeated from the decision (Balas and Zemel, "An algorithm for large
-zero-one knapsack problems", Operations Research 28, 1980).
+are let in, and a better decision is looked for that has a unit of one at least (after Balas and
+Zemel, "An algorithm for large zero-one knapsack problems", Operations Research 28, 1980).
 """
 
 from __future__ import annotations
@@ -64,32 +64,36 @@ def _from_core(
     """Search the core, then all cells in reach of what was found there."""
     if relative_gap(whole.program.value(best), relaxed.bound) <= gap and not whole.stays.any():
         return Found(best, relaxed.bound, "optimal", 0)
-    needed = relaxed.slack(whole, best)
-    reduced = np.sort(relaxed.reduced[: whole.cells.size])
+    cells = slice(whole.cells.size)
+    reduced = np.sort(relaxed.reduced[cells])
     core = float(reduced[min(reduced.size - 1, whole.p.instance.rows + _CORE)])
-    tried, nodes = min(core, needed), 0
-    known: Found | None = None
-    while True:
-        narrow = relaxed.narrowed(whole, tried)
-        inside = (best[: whole.cells.size] <= narrow.upper[: whole.cells.size]).all()
-        try:
-            found = branch_and_bound(
-                narrow, best if inside else None, budget_s=_left(deadline), gap=gap
-            )
-        except SolveError:
-            if known is None and _left(deadline) > 0:
-                raise
-            return known or Found(best, relaxed.bound, "time_limit", nodes)
-        nodes += found.nodes
-        if whole.program.value(found.x) <= whole.program.value(best):
-            best = found.x
-        needed = relaxed.slack(whole, best)
-        near = relative_gap(whole.program.value(best), relaxed.bound) <= gap
-        if needed <= tried or near or found.status != "optimal":
-            proved = needed <= tried
-            return Found(best, found.bound if proved else -np.inf, found.status, nodes)
-        tried = needed
-        known = Found(best, -np.inf, "time_limit", nodes)
+    tried = min(core, relaxed.slack(whole, best))
+    narrow = relaxed.narrowed(whole, tried)
+    inside = (best[cells] <= narrow.upper[cells]).all()
+    try:
+        known = branch_and_bound(
+            narrow, best if inside else None, budget_s=_left(deadline), gap=gap
+        )
+    except SolveError:
+        if _left(deadline) > 0:
+            raise
+        return Found(best, relaxed.bound, "time_limit", 0)
+    value = whole.program.value
+    best = known.x if value(known.x) <= value(best) else best
+    if (needed := relaxed.slack(whole, best)) <= tried:
+        return known._replace(x=best)
+    unproved = Found(best, -np.inf, known.status, known.nodes)
+    if relative_gap(value(best), relaxed.bound) <= gap or known.status != "optimal":
+        return unproved
+    wide = relaxed.narrowed(whole, needed)
+    beyond = (wide.upper > narrow.upper)[cells]
+    try:
+        found = branch_and_bound(wide, best, budget_s=_left(deadline), gap=gap, beyond=beyond)
+    except SolveError:
+        return unproved._replace(status="time_limit")
+    best = found.x if value(found.x) <= value(best) else best
+    bound, nodes = min(known.bound, found.bound), known.nodes + found.nodes
+    return Found(best, bound if found.status == "optimal" else -np.inf, found.status, nodes)
 
 
 def _left(deadline: float) -> float:
