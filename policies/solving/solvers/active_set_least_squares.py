@@ -58,11 +58,13 @@ class _Parts(NamedTuple):
 
     def of_rows(self, x: Floats) -> Floats:
         """Multiply the matrix by x."""
-        return np.bincount(self.row, self.value * x[self.column], minlength=self.limit.size)
+        size = self.limit.size
+        return np.bincount(self.row, self.value * x[self.column], minlength=size).astype(float)
 
     def of_columns(self, y: Floats) -> Floats:
         """Multiply the transposed matrix by y."""
-        return np.bincount(self.column, self.value * y[self.row], minlength=self.weight.size)
+        size = self.weight.size
+        return np.bincount(self.column, self.value * y[self.row], minlength=size).astype(float)
 
 
 @made_for()
