@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -91,9 +92,10 @@ def _rounds() -> Callable[[], int]:
     return lambda: len(ap.simulate("max_min_fairness", load, cluster).rounds)
 
 
-def _leases() -> Callable[[], int]:
-    load, racks = ap.generate_rack_workload(jobs=6, seed=1), ap.Cluster.of_racks(2)
-    return lambda: len(ap.simulate("dally", load, racks).rounds)
+def _leases(decider: str) -> Callable[[], int]:
+    load = ap.generate_rack_workload(jobs=30, seed=1, max_scale_factor=32)
+    racks = ap.Cluster.of_racks(2, machines_per_rack=4, gpus_per_machine=4)
+    return lambda: ap.simulate(decider, load, racks, mechanism="leases").solves
 
 
 def _decisions() -> Callable[[], int]:
@@ -105,7 +107,9 @@ COUNTED = {
     "solve of 20 jobs": _solve,
     "event of a session": _events,
     "round": _rounds,
-    "interval of leases": _leases,
+    "offer of leases": partial(_leases, "dally"),
+    "offer of leases, gangs that move": partial(_leases, "gandiva"),
+    "solve under leases": partial(_leases, "max_min_fairness"),
     "elastic decision": _decisions,
 }
 """What is counted: each makes a function that does it some times, and returns how many."""

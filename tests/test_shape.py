@@ -144,7 +144,7 @@ def test_tolerances_have_their_reasons() -> None:
     assert not bare
 
 
-SLOW = {"round", "interval of leases", "elastic decision"}
+SLOW = {"round", "solve under leases", "elastic decision"}
 
 
 @pytest.mark.parametrize(

@@ -69,8 +69,8 @@ class Ends:
 
     def pop(self, now_s: float, kind: End) -> list[int]:
         """Return the jobs whose end of a kind is due, and take their ends away."""
-        jobs, heap = [], self._heap
-        while self.next_s == now_s and heap[0][1] is kind:
+        jobs, heap = list[int](), self._heap
+        while heap and heap[0][0] <= now_s and self.due(now_s, kind):
             jobs.append(heappop(heap)[2])
         return jobs
 

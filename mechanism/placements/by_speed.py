@@ -15,7 +15,7 @@ from apportion.mechanism.places import MACHINE, NETWORK, RACK, Placement, tier_o
 from apportion.ties import significant
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -131,11 +131,12 @@ class Placing:
         self, free: Ints, model: str, gpus: int, tier: int, below: Worth | None
     ) -> Placement | None:
         """Try the ways from the best on, until those that are left cannot be better."""
-        found = None
+        found, racks = None, None
         for way in self._ways(model, gpus, tier):
             if below is not None and way.worth >= below:
                 break
-            for placement in self._realised(way, free, gpus):
+            racks = _with_room(free, gpus) if racks is None else racks
+            for placement in self._realised(way, free, gpus, racks):
                 worth = self.worth(model, placement)
                 if below is None or worth < below:
                     found, below = placement, worth
@@ -178,7 +179,8 @@ class Placing:
         """Where a gang of any model lies in one way, everything being free; None for nowhere."""
         key = way.racks, way.machines, gpus
         if key not in self._alone:
-            self._alone[key] = next(self._realised(way, self._all, gpus), None)
+            racks = _with_room(self._all, gpus)
+            self._alone[key] = next(self._realised(way, self._all, gpus, racks), None)
         return self._alone[key]
 
     def _kinds(self, tier: int) -> Iterator[tuple[int, int]]:
@@ -198,26 +200,31 @@ class Placing:
         for racks in range(2, min(held.size, 2 * fewest_places(held, gpus)) + 1):
             yield from ((racks, machines) for machines in range(racks, racks * inside + 1))
 
-    def _realised(self, way: _Recipe, free: Ints, gpus: int) -> Iterator[Placement]:
-        """Placements on what is free in one way, as near to it as that allows."""
+    def _realised(
+        self, way: _Recipe, free: Ints, gpus: int, racks: Sequence[int]
+    ) -> Iterator[Placement]:
+        """Placements on what is free in one way, as near to it as that allows.
+
+        `racks` are those with so many GPUs free, the fullest first.
+        """
         if way.racks == 1:
             if way.machines == 1:
                 return self._in_a_machine(free, gpus)
-            return self._in_a_rack(way, free, gpus)
+            return self._in_a_rack(way, free, gpus, racks)
         return self._over_racks(way, free, gpus)
 
     def _in_a_machine(self, free: Ints, gpus: int) -> Iterator[Placement]:
         if free.max() >= gpus:
             yield choose(free, gpus, MACHINE, self._best_fit)
 
-    def _in_a_rack(self, way: _Recipe, free: Ints, gpus: int) -> Iterator[Placement]:
+    def _in_a_rack(
+        self, way: _Recipe, free: Ints, gpus: int, racks: Sequence[int]
+    ) -> Iterator[Placement]:
         """Placements over several machines of one rack, in the fullest racks first."""
-        held = free.sum(axis=1)
-        for rack in held.argsort(kind="stable").tolist():
-            if held[rack] >= gpus:
-                shares = self._inside(free[rack], gpus, way.machines)
-                if shares is not None and len(shares) > 1:
-                    yield _placement({rack: shares})
+        for rack in racks:
+            shares = self._inside(free[rack], gpus, way.machines)
+            if shares is not None and len(shares) > 1:
+                yield _placement({rack: shares})
 
     def _over_racks(self, way: _Recipe, free: Ints, gpus: int) -> Iterator[Placement]:
         """At most one placement over several racks."""
@@ -244,6 +251,14 @@ class Placing:
         if machines:
             return evenly_over(free.tolist(), machines, gpus)
         return self._best_fit.several(free, gpus)
+
+
+def _with_room(free: Ints, gpus: int) -> list[int]:
+    """Return the racks that have so many GPUs free, the fullest first."""
+    held = free.sum(axis=1)
+    order = held.argsort(kind="stable")
+    racks: list[int] = order[held[order] >= gpus].tolist()
+    return racks
 
 
 def _placement(shares: Mapping[int, Mapping[int, int] | None]) -> Placement:

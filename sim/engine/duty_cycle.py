@@ -30,6 +30,8 @@ class DutyClock:
     def __init__(self, duty_cycle: DutyCycle) -> None:
         self.duty_cycle = duty_cycle
         self._cycle_s: Floats = duty_cycle.work_s + duty_cycle.rest_s
+        self._all_rest = bool(self._cycle_s.max(initial=0.0) < np.inf)
+        self._once = bool(duty_cycle.work_s.min(initial=np.inf) == np.inf)  # and for good
         self._at_s = np.nan
         self._worked_s: Floats = self._cycle_s
 
@@ -48,7 +50,7 @@ class DutyClock:
         duty_cycle = self.duty_cycle
         total_s = self.worked_s(now_s) + work_s
         ends_s = duty_cycle.ready_s + total_s - now_s
-        if (total_s > duty_cycle.work_s).any():
+        if not self._once and (total_s > duty_cycle.work_s).any():
             rests = np.ceil(total_s / duty_cycle.work_s - ROUNDING) - 1
             again = (rests > 0) & (total_s > duty_cycle.work_s)
             ends_s += np.where(again, rests * duty_cycle.rest_s, 0.0)
@@ -57,10 +59,10 @@ class DutyClock:
     def _work_until(self, at_s: float) -> Floats:
         duty_cycle, cycle_s = self.duty_cycle, self._cycle_s
         since_s = np.maximum(at_s - duty_cycle.ready_s, 0.0)
-        if not (since_s >= cycle_s).any():
+        if self._once or not (since_s >= cycle_s).any():
             return np.minimum(since_s, duty_cycle.work_s)
         whole = since_s // cycle_s
-        if cycle_s.max() < np.inf:
+        if self._all_rest:
             in_spell_s = np.minimum(since_s - whole * cycle_s, duty_cycle.work_s)
             return np.asarray(whole * duty_cycle.work_s + in_spell_s)
         with np.errstate(invalid="ignore"):

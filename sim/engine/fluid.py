@@ -211,8 +211,7 @@ class Fluid(Resumable):
     def _run_to_completion(self, now_s: float, length_s: float) -> tuple[float, GangProgress]:
         """Run to a time or until the first job is done."""
         truth, share = self._truth, self._gangs.share
-        jobs, rate, needed_s = self._needed(now_s)
-        remaining = truth.remaining[jobs]
+        jobs, rate, remaining, needed_s = self._needed(now_s)
         # From the least time needed and not from two readings of a clock: rounding could stop it.
         passed_s = min(float(needed_s.min(initial=np.inf)), length_s)
         if passed_s == np.inf:
@@ -231,18 +230,19 @@ class Fluid(Resumable):
 
     def first_done_s(self, now_s: float) -> float:
         """Return in how many seconds the first job is done if nothing changes; infinite if none."""
-        return float(self._needed(now_s)[2].min(initial=np.inf))
+        return float(self._needed(now_s)[3].min(initial=np.inf))
 
-    def _needed(self, now_s: float) -> tuple[Ints, Floats, Floats]:
-        """Return jobs with devices, their steps/s, and in how many seconds each is done."""
+    def _needed(self, now_s: float) -> tuple[Ints, Floats, Floats, Floats]:
+        """Return jobs with devices, steps/s, steps left, and in how many seconds each is done."""
         gangs, rate = self._gangs, self._rate
         jobs: Ints = gangs.job
         if gangs.share is not None:
             jobs = np.bincount(jobs).nonzero()[0]
             of_job = np.bincount(gangs.job, weights=rate * gangs.share, minlength=self._truth.jobs)
             rate = of_job[jobs].astype(float)
+        remaining = self._truth.remaining[jobs]
         with np.errstate(divide="ignore", invalid="ignore"):
-            return jobs, rate, self._by_the_clock(now_s, self._truth.remaining[jobs] / rate)
+            return jobs, rate, remaining, self._by_the_clock(now_s, remaining / rate)
 
     def _hold(self, passed_s: float) -> Floats:
         """Book devices had all the time, or a share of it, perhaps by a job on several types.
@@ -251,8 +251,9 @@ class Fluid(Resumable):
         """
         truth, used, (job, _, option, _, mate, share) = self._truth, self._gpus, self._gangs[:6]
         if share is None:
-            each_s: Floats = np.full(job.size, passed_s)
-            truth.hold(job, option, each_s, each_s * used)
+            truth.hold(job, option, passed_s, passed_s * used)
+            each_s = np.empty(job.size)
+            each_s.fill(passed_s)  # as np.full does, in which short runs spend their time
             return each_s
         held_s = share * passed_s
         if mate is None:  # a job has one line on each type

@@ -212,10 +212,16 @@ class TrueState(Resumable):
         self.isolated_s[jobs] = add_repeatedly(self.isolated_s[jobs], alone_s, times)
 
     def hold(
-        self, jobs: Ints, types: Ints, seconds: Floats, gpu_seconds: Floats, *, times: int = 1
+        self,
+        jobs: Ints,
+        types: Ints,
+        seconds: Floats | float,
+        gpu_seconds: Floats,
+        *,
+        times: int = 1,
     ) -> None:
         """Book the time and the GPU-seconds of jobs on their types, in so many equal rounds."""
-        cells = jobs * self.capacity.size + types
+        cells = jobs if self.capacity.size == 1 else jobs * self.capacity.size + types
         held, used = self.held_s.reshape(-1), self.gpu_s.reshape(-1)
         if times == 1:
             held[cells] += seconds

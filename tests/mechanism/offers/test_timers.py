@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -152,3 +153,16 @@ def test_waits_of_nothing_count_as_if_each_were_summed(seed: int) -> None:
     squares = math.fsum((each - mean) * (each - mean) for each in waits_s.tolist())
     expected = mean + 2 * math.sqrt(squares / 199)
     assert AutoTunedTimers().timer_s(0, waits_s, 60.0) == expected
+
+
+@pytest.mark.parametrize("count", [599, 601, 1500])
+@pytest.mark.parametrize("spread", [0.0, 3.0, 12.0])
+def test_long_histories_are_summed_exactly(count: int, spread: float) -> None:
+    rng = np.random.default_rng(count)
+    waits_s = 10.0 ** rng.uniform(5 - spread, 5, count)
+    waits_s[::7] = 0.0
+    mean = float(sum(map(Fraction, waits_s.tolist()))) / count
+    squares = sum(Fraction(float(np.square(each - mean))) for each in waits_s[waits_s != 0])
+    squares += int((waits_s == 0).sum()) * Fraction(mean * mean)
+    expected = mean + 2 * np.sqrt(float(squares) / (count - 1))
+    assert AutoTunedTimers().timer_s(0, waits_s, 3600.0) == expected

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -80,6 +81,22 @@ def test_leases_that_are_no_events_change_nothing(
     if scheduler.timers.tuned:
         last = [run.tables["timers"].groupby("scale_factor").last().iloc[:, 1:] for run in runs]
         pd.testing.assert_frame_equal(last[0], last[1], rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", sampled(sorted(VARIANTS), 3))
+def test_what_is_remembered_of_steady_rules_changes_nothing(
+    random_workload: Draw, network: NetworkModel, name: str
+) -> None:
+    scheduler: OfferScheduler = VARIANTS[name]
+    kind = type(scheduler.rule)
+    unsteady = type(kind.__name__, (kind,), {"steady": False})
+    own = replace(scheduler, rule=unsteady(**vars(scheduler.rule)))
+    assert kind.steady
+    runs = [
+        ap.simulate(each, random_workload(4), CLUSTER, network=network) for each in (scheduler, own)
+    ]
+    pd.testing.assert_frame_equal(runs[0].jobs, runs[1].jobs, check_exact=True)
+    pd.testing.assert_frame_equal(runs[0].schedule, runs[1].schedule, check_exact=True)
 
 
 @pytest.mark.parametrize("name", sorted(SCHEDULERS))
