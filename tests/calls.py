@@ -103,7 +103,7 @@ def _decisions() -> Callable[[], int]:
     return lambda: len(ap.simulate("sia", load, "v100=16").rounds)
 
 
-COUNTED = {
+COUNTED: dict[str, Callable[[], Callable[[], int]]] = {
     "solve of 20 jobs": _solve,
     "event of a session": _events,
     "round": _rounds,
