@@ -132,7 +132,7 @@ class Workload:
         -------
         DataFrame
             Jobs x the cluster's accelerators, in the cluster's order; 0 where the job cannot run,
-            or needs more GPUs than the cluster has of that type.
+            may not (``runs_on``), or needs more GPUs than the cluster has of that type.
 
         Raises
         ------
@@ -144,7 +144,7 @@ class Workload:
         for name in cluster.accelerators:
             if name not in known.throughputs.columns:
                 raise unknown_name("accelerator in the throughputs", name, self.throughputs.columns)
-        steps_per_s = known._speeds()[list(cluster.accelerators)]
+        steps_per_s = known._speeds()[list(cluster.accelerators)].where(self._may_run(cluster), 0.0)
         runs = steps_per_s.to_numpy() > 0
         fits = self.jobs["scale_factor"].to_numpy()[:, None] <= cluster.counts
         stuck = ~(runs & fits).any(axis=1)
@@ -163,7 +163,8 @@ class Workload:
             If no job is left.
         """
         cluster = Cluster.of(cluster)
-        fits = self.jobs["scale_factor"] <= cluster.counts.max()
+        room = np.where(self._may_run(cluster), cluster.counts, 0).max(axis=1)
+        fits = self.jobs["scale_factor"] <= room
         if fits.all():
             return self
         large = self.jobs.loc[~fits, "scale_factor"]
@@ -177,6 +178,15 @@ class Workload:
             f"{cluster} has no more than {cluster.counts.max()}"
         )
         return replace(self, jobs=self.jobs[fits], notes=(*self.notes, note))
+
+    def _may_run(self, cluster: Cluster) -> NDArray[np.bool_]:
+        """Whether jobs may run on the types of a cluster, jobs x types."""
+        types = np.array(cluster.accelerators, dtype=object)
+        if "runs_on" not in self.jobs:
+            return np.ones((len(self.jobs), types.size), dtype=bool)
+        only = self.jobs["runs_on"].to_numpy(dtype=object)[:, None] == types
+        found: NDArray[np.bool_] = only | ~only.any(axis=1, keepdims=True)
+        return found
 
     def split_ratio(self, cluster: Cluster) -> NDArray[np.float64]:
         """Speed of each job's gang when split over machines, relative to when it is not.

@@ -21,12 +21,14 @@ if TYPE_CHECKING:
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.scheduler import Event
     from apportion.sim.about import AboutRun
+    from apportion.sim.elastic_workload import ElasticWorkload
+    from apportion.sim.workload import Workload
 
     Bools = NDArray[np.bool_]
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
 
-__all__ = ["recorded_parts"]
+__all__ = ["recorded_parts", "recorded_times"]
 
 
 def recorded_parts(label: str, about: AboutRun) -> Parts:
@@ -42,21 +44,27 @@ def recorded_parts(label: str, about: AboutRun) -> Parts:
         If the workload has no recorded times, or a job has none or an impossible one.
     """
     jobs = about.workload.jobs
-    start_s, end_s = _times(label, about)
+    start_s, end_s = recorded_times(label, about.given)
     kind = _types(jobs, about)
     rate = about.truth.remaining / (end_s - start_s)
     runtime = Fluid(about.truth, _AtRate(rate), tick_s=about.tick_s)
     return Parts(_Replay(f"Scheduler {label!r}", about.jobs, start_s, kind), runtime)
 
 
-def _times(label: str, about: AboutRun) -> tuple[Floats, Floats]:
-    """Return when jobs started and ended."""
-    jobs = about.workload.jobs
+def recorded_times(label: str, workload: Workload | ElasticWorkload) -> tuple[Floats, Floats]:
+    """Return when jobs started and ended by their log.
+
+    Raises
+    ------
+    InputError
+        If that is not told, or impossible.
+    """
+    jobs = workload.jobs
     for name in RECORDED_TIMES:
         if name not in jobs:
             raise InputError(
                 f"{label!r} replays when jobs started and ended, and the workload "
-                f"{about.given.name!r} has no {name}: it comes from no log that tells. Leave "
+                f"{workload.name!r} has no {name}: it comes from no log that tells. Leave "
                 f"{label!r} out, or read a log with these times, such as one of sacct."
             )
     start_s, end_s = (jobs[name].to_numpy(dtype=float) for name in RECORDED_TIMES)

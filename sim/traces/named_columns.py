@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["meanings", "read_named_columns"]
 
 _UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_SEPARATORS = (",", ";", "\t", "|")
 _LENGTHS = ("duration_s", "time_limit_s", "deadline_s")
 _TIMES = ("arrival_s", *RECORDED_TIMES)
 _ENDING = re.compile(r"(.+)_(s|min|h|d)")
@@ -68,6 +69,7 @@ def meanings(columns: Any) -> dict[str, tuple[str, float]]:
 def read_named_columns(file: TextFile, options: ReadOptions, columns: Any) -> Workload:
     """Read a csv whose columns mean what `columns` says; others are left out, and named in a note.
 
+    Cells lie between commas, semicolons, tabs or bars, whichever the line of names has most of.
     Times are numbers, or dates as in ISO 8601, without a zone UTC; lengths of time are numbers, or
     as in ``1-12:30:00``. There must be an arrival, and a duration, or recorded start and end, or
     job type and steps. Without GPUs (``scale_factor``) every job has one, and a note says so.
@@ -79,7 +81,7 @@ def read_named_columns(file: TextFile, options: ReadOptions, columns: Any) -> Wo
         As `meanings`; for a column that the csv does not have, and one that is missing.
     """
     meant = meanings(columns)
-    log = read_log(file, ",")
+    log = read_log(file, max(_SEPARATORS, key=file.head.count))
     present = log.table.rows.columns
     for name in meant:
         if name not in present:

@@ -104,6 +104,11 @@ JOB_COLUMNS: Mapping[str, JobColumn] = {
         "text",
         optional=True,
     ),
+    "runs_on": JobColumn(
+        "the one accelerator type that the job may run on, where the cluster has it; empty for any",
+        "text",
+        optional=True,
+    ),
     "elapsed_s": JobColumn("seconds since the job arrived"),
     "now_s": JobColumn("the time, the same for all jobs, seconds"),
     "count": JobColumn("identical jobs that the row stands for", "count", 1),

@@ -111,3 +111,69 @@ def test_one_command_on_a_log(
     assert "later than by as_recorded (below 0: sooner)" in printed
     assert "the first start of a job is in the duration that its log has" in printed
     assert set(pd.read_csv("out/compare/against.csv")["policy"]) == set(found[1:])
+
+
+def two_types(file: Path, between: str = "|") -> pd.DataFrame:
+    """Write jobs that each had a type of their own at once, which is what none but it gives."""
+    rows = [between.join(["queued", "cards", "card", "began", "finished"])]
+    for job in range(24):
+        at = pd.Timestamp("2026-10-05") + pd.Timedelta(600 * job, "s")
+        times = [at, at, at + pd.Timedelta(3_000 + 40 * job, "s")]
+        queued, began, finished = (each.isoformat() for each in times)
+        rows.append(between.join([queued, "1", "a100" if job % 2 else "v100", began, finished]))
+    file.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return ap.read_workload(file, columns=COLUMNS).jobs
+
+
+COLUMNS = (
+    "queued=arrival_s,cards=scale_factor,card=recorded_on,began=recorded_start_s,"
+    "finished=recorded_end_s"
+)
+
+
+def test_jobs_are_held_to_the_type_of_their_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    jobs = two_types(Path("log.csv"), ";")
+    pd.testing.assert_frame_equal(jobs, two_types(Path("bars.csv")))
+    words = ["compare", "--workload", "log.csv", "--columns", COLUMNS, "--jobs", "1"]
+    three = ["--cluster", "v100=8,a100=8", "--policies", "as_recorded,fcfs,max_min_fairness"]
+    assert main([*words, *three]) == 0
+    assert "may run a job on any type" in capsys.readouterr().out
+    free = pd.read_csv("out/compare/jobs.csv")
+    moved = free[(free["policy"] == "fcfs") & (free["job"] % 2 == 0)]
+    assert (moved["a100_s"] > 0).all()  # v100 is never faster
+    held = [*words, "--types", "recorded"]
+    assert main([*held, *three]) == 0
+    printed = capsys.readouterr().out
+    assert "jobs run on the type of their log only" in printed
+    assert "may run a job on any type" not in printed
+    table = pd.read_csv("out/compare/jobs.csv")
+    odd = table["job"] % 2 == 1
+    assert (table.loc[odd, "v100_s"] == 0).all()
+    assert (table.loc[~odd, "a100_s"] == 0).all()
+    by_policy = table.pivot(index="job", columns="policy", values="jct_s")
+    np.testing.assert_allclose(by_policy["fcfs"], by_policy["as_recorded"], atol=1e-3)
+    again = Path("out/compare/run.json")
+    assert main(["compare", "--config", str(again), "--jobs", "1", "--out", "again"]) == 0
+    assert Path("again/jobs.csv").read_bytes() == Path("out/compare/jobs.csv").read_bytes()
+    # A type that the cluster does not have holds nobody.
+    assert main([*held, "--cluster", "h100=8", "--policies", "fcfs"]) == 0
+    workload = ap.read_workload("log.csv", columns=COLUMNS)
+    workload = ap.Workload("own", jobs.assign(runs_on="a100"), workload.throughputs)
+    speed = workload.throughput_of("v100=8,a100=8")
+    assert (speed["v100"] == 0).all()
+    assert (speed["a100"] > 0).all()
+    with pytest.raises(ap.InputError, match="name the type of each job"):
+        ap.sweep(["fcfs"], {"jobs": 5, "types": "recorded"}, "v100=8", n_jobs=1)
+
+
+def test_a_log_that_tells_some_starts_only_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    jobs = two_types(tmp_path / "log.csv")
+    workload = ap.read_workload(tmp_path / "log.csv", columns=COLUMNS)
+    jobs.loc[3, "recorded_start_s"] = np.nan
+    workload = ap.Workload("some", jobs, workload.throughputs)
+    with pytest.raises(ap.InputError, match="Job 3 has recorded_start_s = nan"):
+        ap.compare(["fcfs", "as_recorded"], workload, "a100=8", out=tmp_path / "out", n_jobs=1)
+    assert not (tmp_path / "out" / "summary.csv").exists()

@@ -194,7 +194,7 @@ def _add_compare(commands: Any) -> None:
         "--start-costs",
         type=comma_separated(real()),
         metavar="X,Y",
-        help="and with starts at X times their cost (default: 0,5 up to 250 jobs)",
+        help="and with starts at X times their cost (default: 0,5 up to 300 jobs)",
     )
     add_backend(parser)
     add_trace(parser, "--workload")

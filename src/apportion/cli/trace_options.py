@@ -24,7 +24,7 @@ READING_OPTIONS = (
     *("throughputs", "profiles", "format", "limit", "reference", "missing", "states", "columns"),
 )
 
-FITTING_OPTIONS = ("too_large", "speed", "measure")
+FITTING_OPTIONS = ("too_large", "speed", "measure", "types")
 """How jobs are made to fit an experiment: of drawn jobs as well."""
 
 STEADY = (0.4, 0.9)
@@ -101,6 +101,12 @@ def add_trace(
         type=by_accelerator,
         metavar="TYPE=X,...",
         help="times as fast as the best type that was measured, a100=2.3, in place of the model",
+    )
+    add(
+        "--types",
+        type=one_of("answer to on which types jobs may run", ("any", "recorded")),
+        metavar="any|recorded",
+        help="recorded: only on the type of the log, where the cluster has it (default: any)",
     )
     add(
         "--measure",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FITTING", "fitted", "made_for", "two_ends"]
 
-FITTING = ("too_large", "speed", "measure")
+FITTING = ("too_large", "speed", "measure", "types")
 """How jobs are made to fit an experiment, drawn jobs as well: arguments of `fitted`."""
 
 
@@ -84,6 +84,7 @@ def fitted(
     too_large: str | None = None,
     speed: Mapping[str, float] | None = None,
     measure: Sequence[float] | None = None,
+    types: str | None = None,
 ) -> Workload: ...
 
 
@@ -94,6 +95,7 @@ def fitted(
     too_large: str | None = None,
     speed: Mapping[str, float] | None = None,
     measure: Sequence[float] | None = None,
+    types: str | None = None,
 ) -> ElasticWorkload: ...
 
 
@@ -103,6 +105,7 @@ def fitted(
     too_large: str | None = None,
     speed: Mapping[str, float] | None = None,
     measure: Sequence[float] | None = None,
+    types: str | None = None,
 ) -> Workload | ElasticWorkload:
     """Leave out jobs with more GPUs than any type of the cluster has, if so asked or expected.
 
@@ -121,13 +124,18 @@ def fitted(
         of the model.
     measure
         Arguments of `apportion.sim.measuring`: which jobs figures are of; all by default.
+    types
+        ``recorded``: jobs run on the type that they had by their log only, where the cluster has
+        it (column ``runs_on``); ``any``, the default: on every type.
 
     Raises
     ------
     InputError
         For a speed of a type that the cluster does not have, or that is no positive number, and for
-        no jobs that are measured.
+        no jobs that are measured, and for a workload whose log tells no types.
     """
+    if types == "recorded":
+        workload = _as_asked(workload)
     if measure is not None:
         return measuring(fitted(workload, cluster, too_large, speed), *two_ends(measure))
     if workload.elastic is True:
@@ -135,6 +143,18 @@ def fitted(
     workload = workload.on(cluster, speed)
     expected = "drop" if workload.job_types_drawn else "error"
     return workload.fitting(cluster) if (too_large or expected) == "drop" else workload
+
+
+def _as_asked(workload: Any) -> Any:
+    """Let jobs run on the type that their log names only."""
+    if "recorded_on" not in workload.jobs:
+        raise InputError(
+            f"types='recorded' (--types) is about logs that name the type of each job; the "
+            f"workload {workload.name!r} has no recorded_on."
+        )
+    note = "jobs run on the type of their log only, where the cluster has it"
+    jobs = workload.jobs.assign(runs_on=workload.jobs["recorded_on"])
+    return replace(workload, jobs=jobs, notes=(*workload.notes, note))
 
 
 def two_ends(measure: Sequence[float]) -> tuple[float, float]:

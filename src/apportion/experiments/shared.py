@@ -50,7 +50,7 @@ STARTS = "preemption_overhead_seconds"
 USUAL: Final = "usual"
 """Stands for the multiples of what a start costs that small comparisons show."""
 
-FEW = 250
+FEW = 300
 """Jobs that are simulated with other costs of a start besides unasked, as that takes seconds."""
 
 _TIMES = (0.0, 5.0)

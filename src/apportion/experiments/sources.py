@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from apportion.checks import file_path, mapping
+from apportion.checks import choice, file_path, mapping
 from apportion.errors import InputError, unknown_name, written
 from apportion.experiments.fitted_jobs import FITTING, two_ends
 from apportion.jobs import RECORDED_TIMES
@@ -33,6 +33,7 @@ from apportion.sim.traces.read import TRACE_FORMATS
 __all__ = ["Source", "sources_of"]
 
 _OWN_KEYS = ("name", *FITTING)
+_TYPES = ("any", "recorded")
 _NO_FITTING = {"too_large": None}
 _TOO_LARGE = ("drop", "error")
 _GENERATORS: Mapping[str, Callable[..., Workload | ElasticWorkload]] = {
@@ -231,6 +232,7 @@ def _fitting_of(given: Mapping[str, Any]) -> dict[str, Any]:
     found = {key: given[key] for key in FITTING if given.get(key) is not None}
     if found.get("too_large", "drop") not in _TOO_LARGE:
         raise unknown_name("answer to jobs that are too large", found["too_large"], _TOO_LARGE)
+    choice("types", found.get("types", "any"), _TYPES)
     if "measure" in found:
         found["measure"] = two_ends(found["measure"])
     if "speed" in found:

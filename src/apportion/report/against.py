@@ -79,9 +79,10 @@ def notes_on_recorded(jobs: pd.DataFrame, cluster: Cluster) -> list[str]:
                 f"{RECORDED}: jobs ran on {', '.join(absent)}, which the cluster does not have, "
                 f"and count as on the type of which it has most"
             )
-        if len(cluster.accelerators) > 1 and ran_on:
+        if len(cluster.accelerators) > 1 and ran_on and "runs_on" not in jobs:
             notes.append(
-                f"others than {RECORDED} may run a job on any type, not on that of the log"
+                f"others than {RECORDED} may run a job on any type, not on that of the log only; "
+                f"--types recorded holds them to it"
             )
     most, there = most_at_once(jobs), int(cluster.counts.sum())
     if most > there:

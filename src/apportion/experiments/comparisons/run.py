@@ -25,6 +25,7 @@ from apportion.experiments.provenance import command_line
 from apportion.experiments.shared import costs_of_starts, settings_of, without
 from apportion.experiments.simulations import Setup, runs_of
 from apportion.experiments.sources import sources_of
+from apportion.sim.traces.as_recorded import recorded_times
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -129,6 +130,9 @@ def compare(
     cluster = Cluster.of(cluster)
     workload = fitted(workload, cluster, "error")
     check_jobs_on(workload, cluster)
+    for each in chosen:
+        if getattr(each, "replays", False) and workload.elastic is False:
+            recorded_times(each.label, workload)
     told = {**settings, "pair_estimates": pair_estimates, "seed": seed}
     known, by_policy = settings_of(chosen, [workload], mechanism, told)
     where = Where(backend, address, n_jobs)
