@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import threading
 from dataclasses import replace
@@ -297,6 +298,13 @@ class Session:
             options=self._jobs.options,
             _roll=self._jobs.roll.snapshot(),
         )
+
+    async def solve_async(self) -> SessionAllocation | Allocation:
+        """Solve as `solve` does, in a thread: others go on while it is awaited.
+
+        Calls of one session take turns, in whatever tasks and threads they are made.
+        """
+        return await asyncio.to_thread(self.solve)
 
     def _of_all_jobs(self) -> Allocation:
         """Pose the problem of all jobs, and solve it from the last basis, or else anew."""

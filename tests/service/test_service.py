@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 import threading
@@ -202,3 +203,23 @@ def test_a_store_is_of_one_service(tmp_path: Path) -> None:
         DecisionService("fifo", "v100=1", tmp_path / "no.db")
     with pytest.raises(InputError, match="elastic"):
         DecisionService("afs", "v100=1")
+
+
+def test_decisions_are_logged_as_records(caplog: pytest.LogCaptureFixture) -> None:
+    with DecisionService("fifo", "v100=1") as service, caplog.at_level("INFO"):
+        service.answer({"op": "add", "jobs": {"a": {"throughputs": {"v100": 1}}}, "at_s": 0})
+        service.answer({"op": "decide", "id": "x", "at_s": 4})
+    (record,) = [each.__dict__["decision"] for each in caplog.records if "decision" in vars(each)]
+    assert (record["id"], record["at_s"], record["shares"], record["status"]) == (
+        *("x", 4.0, 1, "optimal"),
+    )
+
+
+def test_a_session_is_awaited() -> None:
+    async def both() -> list[Any]:
+        with ap.session("max_min_fairness", "v100=1") as session:
+            session.add({"a": {"v100": 2.0}, "b": {"v100": 1.0}})
+            return await asyncio.gather(*(session.solve_async() for _ in range(4)))
+
+    found = asyncio.run(both())
+    assert all(each.X["v100"].tolist() == [0.5, 0.5] for each in found)

@@ -161,6 +161,7 @@ class DecisionService:
         answer = self._said(message, self._act(message, self._store.number + 1))
         answer["number"] = self._store.number + 1
         self._store.write({**given, "at_s": at_s}, answer)
+        _noted(message, answer)
         if self._store.number % _STATE_EVERY == 0:
             self._store.write_state(self._known.state())
             self._deciding.begin_anew()
@@ -301,3 +302,14 @@ def _devices(decided: RoundDecision, only: list[str] | None) -> dict[str, Any]:
     if decided.allocation is not None:
         found |= {"gap": decided.gap, "status": decided.status}
     return found
+
+
+def _noted(message: Message, answer: Mapping[str, Any]) -> None:
+    """Log a decision as a record whose attribute ``decision`` has what was decided, in numbers."""
+    if message.op != "decide" or not _LOG.isEnabledFor(logging.INFO):
+        return
+    decision = answer["decision"]
+    figures = {name: each for name, each in decision.items() if not isinstance(each, dict | list)}
+    counts = {name: len(each) for name, each in decision.items() if isinstance(each, dict | list)}
+    record = {"id": message.id, "number": answer["number"], "at_s": message.at_s}
+    _LOG.info("decided: %s", figures, extra={"decision": {**record, **figures, **counts}})
