@@ -4,7 +4,8 @@
 come as a Poisson stream, hold GPUs and sleep; their seconds stand in their comment, as a forecast
 would. Steered, jobs are submitted on hold; a bridge reads ``squeue``, tells the service who came
 and who is done, asks it to decide, and releases those that it starts. Shortest jobs come first
-there; nobody is stopped. The table has mean JCT beside what `apportion.simulate` says of the jobs.
+there; nobody is stopped. The table has mean JCT beside what `apportion.simulate` says of the jobs,
+with the cost of a start that was measured before, on jobs that came one after the other.
 """
 
 from __future__ import annotations
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 JOBS, GPUS = 100, 8
 MEAN_S = 1.6
 """Seconds between arrivals: some 1.2 times what the GPUs can do, so that a queue grows."""
+
+
+STARTS = 20
+"""Jobs that take all GPUs one after the other, by which it is measured what a start costs."""
 
 
 @dataclass(frozen=True)
@@ -61,27 +66,26 @@ def main() -> None:
     if way == "table":
         _table(where)
         return
+    if way == "overhead":
+        for _ in range(STARTS):
+            submit(GPUS, 1.0, held=False)
+        while any(each["state"] != "COMPLETED" for each in queued().values()):
+            time.sleep(0.2)
+        return
     jobs = drawn()
-    ids, submitted = {}, {}
     service = DecisionService(ShortestStays(), {"a100": GPUS}) if way == "steered" else None
     bridge = None if service is None else Bridge(service)
     start_s = time.time()
-    for number, job in enumerate(jobs.itertuples()):
-        while (left_s := start_s + job.arrival_s - time.time()) > 0:  # type: ignore[operator]
+    for arrival_s, gpus, seconds in jobs.to_numpy().tolist():
+        while (left_s := start_s + arrival_s - time.time()) > 0:
             if bridge is not None:
                 bridge.step()
             time.sleep(min(left_s, 0.1))
-        submitted[number] = time.time()
-        ids[number] = submit(job, held=way == "steered")
+        submit(int(gpus), seconds, held=bridge is not None)
     while any(each["state"] in ("PENDING", "RUNNING", "COMPLETING") for each in queued().values()):
         if bridge is not None:
             bridge.step()
         time.sleep(0.1)
-    times = ended(set(ids.values()))
-    jobs["submitted_s"] = pd.Series(submitted)
-    jobs["start_s"] = [times[ids[number]][0] for number in jobs.index]
-    jobs["end_s"] = [times[ids[number]][1] for number in jobs.index]
-    jobs.to_csv(where)
     print(f"{way}: {JOBS} jobs in {time.time() - start_s:.0f} s")
 
 
@@ -131,11 +135,11 @@ def command(*words: str) -> str:
     return done.stdout
 
 
-def submit(job: Any, *, held: bool) -> str:
-    """Submit a job that sleeps; return its id."""
-    words = ["sbatch", "--parsable", "-Q", "-o", "/dev/null", f"--gres=gpu:a100:{job.gpus}", "-t1"]
-    words += [f"--comment={job.seconds:g}", *(["--hold"] if held else [])]
-    return command(*words, "--wrap", f"sleep {job.seconds:g}").strip()
+def submit(gpus: int, seconds: float, *, held: bool) -> None:
+    """Submit a job that sleeps."""
+    words = ["sbatch", "-Q", "-o", "/dev/null", f"--gres=gpu:a100:{gpus}", "-t1"]
+    words += [f"--comment={seconds:g}", *(["--hold"] if held else [])]
+    command(*words, "--wrap", f"sleep {seconds:g}")
 
 
 def queued() -> dict[str, dict[str, Any]]:
@@ -147,38 +151,44 @@ def queued() -> dict[str, dict[str, Any]]:
     return found
 
 
-def ended(ids: set[str]) -> dict[str, tuple[float, float]]:
-    """Return start and end of jobs, seconds since 1970, by the queue's own record."""
-    found = {}
-    for line in command("squeue", "-h", "-t", "all", "-o", "%i|%S|%e").splitlines():
-        job, start, end = line.split("|")
-        if job in ids:
-            times = [pd.Timestamp(each).timestamp() for each in (start, end)]
-            found[job] = (times[0], times[1])
-    return found
+def completed(path: Path) -> pd.DataFrame:
+    """Return submission, start and end of jobs in order, s, by the record of Slurm."""
+    rows = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        told = dict(word.split("=", 1) for word in line.split() if "=" in word)
+        rows[int(told["JobId"])] = {
+            name: pd.Timestamp(told[field]).timestamp()
+            for name, field in (
+                ("submitted_s", "SubmitTime"),
+                ("start_s", "StartTime"),
+                ("end_s", "EndTime"),
+            )
+        }
+    return pd.DataFrame.from_dict(rows, orient="index").sort_index().reset_index(drop=True)
 
 
-def predicted(way: str, jobs: pd.DataFrame) -> float:
-    """Return the mean JCT that a simulation of the jobs says, s."""
-    table = pd.DataFrame({"arrival_s": jobs["arrival_s"], "scale_factor": jobs["gpus"]})
+def predicted(way: str, jobs: pd.DataFrame, overhead_s: float) -> float:
+    """Return the mean JCT that a simulation of the jobs says, s, as they were submitted."""
+    arrival_s = jobs["submitted_s"] - jobs["submitted_s"].min()
+    table = pd.DataFrame({"arrival_s": arrival_s, "scale_factor": jobs["gpus"]})
     table = table.assign(job_type="sleeps", total_steps=jobs["seconds"], time_limit_s=60.0)
     types = pd.MultiIndex.from_tuples([("sleeps", int(each)) for each in sorted(set(jobs["gpus"]))])
     workload = ap.Workload("slurm", table, pd.DataFrame({"a100": 1.0}, index=types))
     decider: Any = {"fcfs": "fcfs", "slurm": "easy", "steered": ShortestStays()}[way]
-    run = ap.simulate(decider, workload, {"a100": GPUS}, preemption_overhead_seconds=0.0)
+    run = ap.simulate(decider, workload, {"a100": GPUS}, preemption_overhead_seconds=overhead_s)
     return float(run.jobs["jct_s"].mean())
 
 
 def _table(folder: Path) -> None:
     """Print measured and predicted means."""
-    rows = []
+    one_by_one, rows = completed(folder / "overhead" / "jobcomp.txt"), []
+    overhead_s = (one_by_one["end_s"].max() - one_by_one["start_s"].min()) / STARTS - 1.0
+    print(f"from the end of one job to the start of the next: {overhead_s:.2f} s beside its second")
     for way in ("fcfs", "slurm", "steered"):
-        if not (folder / f"{way}.csv").exists():
-            continue
-        jobs = pd.read_csv(folder / f"{way}.csv", index_col=0)
+        jobs = drawn().join(completed(folder / way / "jobcomp.txt"))
         jct_s = (jobs["end_s"] - jobs["submitted_s"]).mean()
         late_s = (jobs["end_s"] - jobs["start_s"] - jobs["seconds"]).mean()
-        told_s = predicted(way, jobs)
+        told_s = predicted(way, jobs, overhead_s)
         row = {"way": way, "jobs": len(jobs), "mean JCT s": jct_s, "predicted s": told_s}
         rows.append({**row, "over predicted": jct_s / told_s, "a job longer by s": late_s})
     show(pd.DataFrame(rows).round(3))

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A real Slurm whose jobs are started as `apportion decide` says, beside Slurm's own ways.
 #   timeout 1500 unshare -n bash benchmarks/service/steered_slurm.sh FOLDER PYTHON
-# 100 short jobs on 8 fake GPUs, three times: first come, first served; Slurm's own (backfill, by age and size); steered.
+# What a start costs, then 100 short jobs on 8 fake GPUs, three times: first come, first served; Slurm's own (backfill, by age and size); steered.
 # In a network namespace with loopback only; ends what it starts. Debian: slurmctld, slurmd, slurm-client, munge, iproute2.
 set -u
 [ "$(ip -br link | wc -l)" = 1 ] || { echo "run me by: unshare -n bash $0 FOLDER PYTHON"; exit 2; }
@@ -62,9 +62,9 @@ PriorityWeightJobSize=100"
 strict="SchedulerType=sched/builtin
 SchedulerParameters=sched_min_interval=100000,batch_sched_delay=0
 PriorityType=priority/basic"
-for way in fcfs slurm steered; do
-  case $way in fcfs) cluster fcfs "$strict";; *) cluster $way "$own";; esac
-  timeout 400 "$PYTHON" -m benchmarks.service.steered_slurm "$way" "$F/$way.csv" || echo "$way failed"
+for way in overhead fcfs slurm steered; do
+  case $way in overhead|fcfs) cluster $way "$strict";; *) cluster $way "$own";; esac
+  timeout 400 "$PYTHON" -m benchmarks.service.steered_slurm "$way" "$F" || echo "$way failed"
   ended
 done
 "$PYTHON" -m benchmarks.service.steered_slurm table "$F"
