@@ -62,6 +62,7 @@ if TYPE_CHECKING:
         rails,
         read_topology,
     )
+    from apportion.sim.network.topology.paths import ParallelUplinks, chosen_paths
     from apportion.sim.network.topology.torus import TorusTopology
     from apportion.sim.network.topology.tree import SwitchLevel, TreeTopology
 
@@ -88,6 +89,7 @@ __all__ = [
     "ModelProfile",
     "NetworkModel",
     "NoNetwork",
+    "ParallelUplinks",
     "PhaseNetwork",
     "Shape",
     "Span",
@@ -102,6 +104,7 @@ __all__ = [
     "calibrate",
     "calibrate_groups",
     "canonical_shape",
+    "chosen_paths",
     "communication_profile",
     "compute_scale_for",
     "data_parallel",

@@ -9,6 +9,7 @@ from apportion.checks import file_path, listed, number, whole
 from apportion.errors import InputError, unknown_name, written
 from apportion.registry import Registry
 from apportion.sim.network.topology import Topology
+from apportion.sim.network.topology.paths import ParallelUplinks
 from apportion.sim.network.topology.torus import TorusTopology
 from apportion.sim.network.topology.tree import SwitchLevel, TreeTopology
 
@@ -112,6 +113,18 @@ def _cassini() -> TreeTopology:
     )
 
 
+def _cassini_leaves_of_four() -> ParallelUplinks:
+    tree = leaf_spine(
+        "cassini_leaves_of_four",
+        servers=24,
+        gpus_per_server=1,
+        servers_per_leaf=4,
+        server_gbps=50.0,
+        oversubscription=2.0,
+    )
+    return ParallelUplinks(tree, {"leaf": 2})
+
+
 def _gb200() -> TreeTopology:
     rack = SwitchLevel("rack", 72, 72 * 400.0, 4)
     return TreeTopology("gb200_nvl72", (rack, SwitchLevel("group", 8, 8 * 72 * 400.0, 4)), 4)
@@ -122,6 +135,7 @@ TOPOLOGY_PRESETS: Registry[Callable[[], Topology]] = Registry(
     "apportion.topologies",
     {
         "cassini": _cassini,
+        "cassini_leaves_of_four": _cassini_leaves_of_four,
         "cassini_two_gpus": lambda: TreeTopology(
             "cassini_two_gpus", (SwitchLevel("server", 2, 50.0),), 6
         ),
@@ -135,7 +149,9 @@ TOPOLOGY_PRESETS: Registry[Callable[[], Topology]] = Registry(
 """Makers of topologies, by name.
 
 cassini: 24 servers of one GPU and 50 Gb/s (Rajasekaran et al., NSDI 2024, section 5.1); that two
-servers share a leaf, with half their bandwidth upwards, is an assumption. cassini_two_gpus: six
+servers share a leaf, with half their bandwidth upwards, is an assumption. cassini_leaves_of_four:
+six leaves of four, with two uplinks of 50 Gb/s each: 24 + 12 links, which with 12 of spines make
+the paper's 48; a gang's flows are hashed to one uplink of each leaf. cassini_two_gpus: six
 servers of two GPUs, under one switch. dgx_h100_pod: four scalable units of 32 DGX H100, each with
 eight rails of 400 Gb/s InfiniBand, not oversubscribed (NVIDIA DGX SuperPOD reference architecture
 RA-11333, 2023). gb200_nvl72: four scalable units of eight racks of 72 GPUs in one NVLink domain,
@@ -178,7 +194,7 @@ def read_topology(path: str | Path) -> Topology:
         name = "server"
         size = 8                    # GPUs
         uplink_gbps = 3200
-        rails = 8                   # 1 if left out
+        rails = 8                   # 1 if left out; or parallel_links = 2, see ParallelUplinks
 
         [[levels]]
         name = "leaf"
@@ -218,11 +234,19 @@ def _topology(told: dict[str, Any], stem: str) -> Topology:
         )
     if kind != "tree":
         raise unknown_name("kind of topology", kind, ["tree", "torus"])
-    _check_keys("the tree", told, {"kind", "units", "levels"}, {"name"})
+    _check_keys("the tree", told, {"kind", "units", "levels"}, {"name", "seed"})
     levels: list[SwitchLevel] = []
     for each in listed("levels", told["levels"], "a list of [[levels]]"):
         levels.append(_level(each, levels[-1].uplink_gbps if levels else None))
-    return TreeTopology(told.get("name", stem), tuple(levels), told["units"])
+    tree = TreeTopology(told.get("name", stem), tuple(levels), told["units"])
+    links = {
+        str(each["name"]): each["parallel_links"]
+        for each in told["levels"]
+        if "parallel_links" in each
+    }
+    if not links:
+        return tree
+    return ParallelUplinks(tree, links, told.get("seed", 0))
 
 
 def _level(told: Any, below_gbps: float | None) -> SwitchLevel:
@@ -230,7 +254,7 @@ def _level(told: Any, below_gbps: float | None) -> SwitchLevel:
     if not isinstance(told, dict):
         raise InputError(f"A level is {written(told)}; write it as [[levels]].")
     where = f"the level {told.get('name')!r}"
-    _check_keys(where, told, {"name", "size"}, {"uplink_gbps", "oversubscription", "rails"})
+    _check_keys(where, told, {"name", "size"}, _LEVEL_KEYS)
     if ("uplink_gbps" in told) == ("oversubscription" in told):
         raise InputError(f"{where} needs uplink_gbps or oversubscription, and not both.")
     uplink_gbps = told.get("uplink_gbps")
@@ -240,6 +264,9 @@ def _level(told: Any, below_gbps: float | None) -> SwitchLevel:
         ratio = number(f"The oversubscription of {where}", told["oversubscription"], strict=True)
         uplink_gbps = whole(f"The size of {where}", told["size"], 1) * below_gbps / ratio
     return SwitchLevel(told["name"], told["size"], uplink_gbps, told.get("rails", 1))
+
+
+_LEVEL_KEYS = {"uplink_gbps", "oversubscription", "rails", "parallel_links"}
 
 
 def _check_keys(where: str, told: dict[str, Any], needed: set[str], more: set[str]) -> None:

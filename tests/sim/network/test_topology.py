@@ -7,12 +7,15 @@ import numpy as np
 import pytest
 
 import apportion as ap
+from apportion.errors import InputError
 from apportion.sim.network import (
     TOPOLOGY_PRESETS,
+    ParallelUplinks,
     SwitchLevel,
     Topology,
     TorusTopology,
     TreeTopology,
+    chosen_paths,
     fat_tree,
     get_topology,
     jobs_on_links,
@@ -232,3 +235,58 @@ def test_other_mistakes_are_named(tmp_path: Path) -> None:
         TorusTopology("x", (), 100)
     with pytest.raises(ap.InputError, match="link_gbps"):
         TorusTopology("x", (2,), 0)
+
+
+def of_four(seed: int = 0) -> ParallelUplinks:
+    tree = leaf_spine(
+        "of four",
+        servers=24,
+        gpus_per_server=1,
+        servers_per_leaf=4,
+        server_gbps=50.0,
+        oversubscription=2.0,
+    )
+    return ParallelUplinks(tree, {"leaf": 2}, seed)
+
+
+def test_parallel_uplinks_are_links_of_their_own() -> None:
+    """Every gang takes one of the two of each leaf that the tree says it uses, half of the time."""
+    topology, rng = of_four(), np.random.default_rng(0)
+    assert topology.capacities["leaf 0 link 1"] == 50
+    assert len(topology.capacities) == 24 + 12
+    first = other = differs = 0
+    for _ in range(400):
+        gang = rng.choice(24, 4, replace=False).tolist()
+        used = topology.links_of(gang)
+        assert used == topology.links_of(gang[::-1])
+        assert [link.partition(" link ")[0] for link in used] == list(topology.tree.links_of(gang))
+        assert set(used) <= topology.capacities.keys()
+        first += sum(link.endswith("link 0") for link in used)
+        other += sum(link.endswith("link 1") for link in used)
+        differs += used != of_four(1).links_of(gang)
+    assert 0.4 < first / (first + other) < 0.6
+    assert differs > 300
+
+
+def test_gangs_choose_the_idlest_link_in_the_order_of_their_intensity() -> None:
+    gangs = {"light": [0, 4], "heavy": [1, 5], "last": [2, 6]}
+    gbps = {"light": 10.0, "heavy": 20.0, "last": 5.0}
+    topology = chosen_paths(of_four(), gangs, gbps, {"heavy": 3.0, "light": 2.0})
+    on = jobs_on_links(topology, gangs)
+    assert on["leaf 0 link 0"] == ("heavy",)
+    assert on["leaf 0 link 1"] == ("light", "last")
+    with pytest.raises(InputError, match="GPU 4 is given to both"):
+        chosen_paths(of_four(), {"a": [0, 4], "b": [4, 5]}, {"a": 1.0, "b": 1.0}, {})
+
+
+def test_parallel_links_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "own.toml"
+    head = 'kind = "tree"\nunits = 6\nseed = 3\n[[levels]]\nname = "leaf"\nsize = 4\n'
+    file.write_text(f"{head}uplink_gbps = 100\nparallel_links = 2\n")
+    read = read_topology(file)
+    assert isinstance(read, ParallelUplinks)
+    assert read.seed == 3
+    assert read.capacities["leaf 5 link 1"] == 50
+    file.write_text(f"{head}uplink_gbps = 100\nparallel_links = 2\nrails = 2\n")
+    with pytest.raises(InputError, match="has rails"):
+        read_topology(file)
