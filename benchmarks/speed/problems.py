@@ -80,8 +80,8 @@ class Case:
         return speed, gpus, self.table.set_index(speed.index)
 
     def weighted(self) -> Case:
-        """The same jobs with weights of 1 or 1.5, with which the first level has prices still."""
-        weight = np.random.default_rng(0).choice([1.0, 1.5], self.scale.size)
+        """The same jobs with weights of 1 to 4: the first level may hang on one job then."""
+        weight = np.random.default_rng(0).integers(1, 5, self.scale.size).astype(float)
         return replace(self, columns=self.columns | {"weight": weight})
 
     def part(self, jobs: NDArray[np.intp], share: float) -> Case:
