@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 CLUSTER = "v100=36,p100=36,k80=36"
 DECIDERS = (
+    "least_mean_completion",
     "max_min_fairness",
-    "max_min_fairness_agnostic",
     "shortest_job_first",
     "finish_time_fairness",
     "makespan",

@@ -10,6 +10,7 @@
 `PowerCapped`             max-min fairness under a cap on power
 `FIFO`                    first in, first out
 `ShortestJobFirst`        least time left first
+`LeastMeanCompletion`     most of all that is left to do, each job counted as one
 `MaxTotalThroughput`      most steps per second
 `MinCost`                 most throughput per dollar
 `MinCostWithSLOs`         the same, such that deadlines are met
@@ -77,7 +78,7 @@ from apportion.policies.solving.condition import Condition, condition
 from apportion.policies.solving.driver import Solution, solve_instance
 from apportion.policies.solving.pairs import PairTable
 from apportion.policies.solving.solvers.warm_highs import WarmProblem
-from apportion.policies.total_throughput import MaxTotalThroughput
+from apportion.policies.total_throughput import LeastMeanCompletion, MaxTotalThroughput
 from apportion.policies.whole.dally_round import DallyRound
 from apportion.policies.whole.gpus_of_servers import one_job
 from apportion.policies.whole.least_workload import CappedWorkload, LeastWorkload
@@ -106,6 +107,7 @@ __all__ = [
     "HierarchicalFairness",
     "Instance",
     "IsolatedShare",
+    "LeastMeanCompletion",
     "LeastWorkload",
     "Lyra",
     "Makespan",

@@ -30,7 +30,7 @@ from apportion.policies.makespan import Makespan
 from apportion.policies.max_min_fairness import MaxMinFairness
 from apportion.policies.nash_welfare import NashWelfare, StrategyProof
 from apportion.policies.network_sensitive import NetworkSensitive
-from apportion.policies.total_throughput import MaxTotalThroughput
+from apportion.policies.total_throughput import LeastMeanCompletion, MaxTotalThroughput
 from apportion.policies.whole.dally_round import DallyRound
 from apportion.policies.whole.least_workload import CappedWorkload, LeastWorkload
 from apportion.policies.whole.placement_and_rotation import PlacementAndRotation
@@ -65,6 +65,7 @@ BUILT_IN: tuple[type[Policy], ...] = (
     PowerCapped,
     FIFO,
     ShortestJobFirst,
+    LeastMeanCompletion,
     MaxTotalThroughput,
     MinCost,
     MinCostWithSLOs,

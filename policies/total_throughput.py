@@ -1,4 +1,4 @@
-"""Maximum total throughput: as many steps per second as the cluster can make."""
+"""Maximum total throughput, counted in steps, or in jobs: the least mean completion time."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import cvxpy as cp
+import numpy as np
 
+from apportion.checks import seconds
 from apportion.policies.base import Policy
 
 if TYPE_CHECKING:
     from apportion.policies.problem import Problem
 
-__all__ = ["MaxTotalThroughput"]
+__all__ = ["LeastMeanCompletion", "MaxTotalThroughput"]
 
 
 @dataclass(frozen=True)
@@ -39,3 +41,44 @@ class MaxTotalThroughput(Policy):
     def objective(self, p: Problem) -> cp.Maximize:
         """State the total throughput, steps/s."""
         return cp.Maximize(p.total(p.throughput))
+
+
+@dataclass(frozen=True)
+class LeastMeanCompletion(Policy):
+    r"""Do as large a part of all that is left to do as can be done until the horizon.
+
+    .. math:: \max_X \sum_i w_i \frac{\mathrm{thr}_i}{\max(R_i, h\, \mathrm{fast}_i)}
+
+    The problem::
+
+        max over X of sum of weight * throughput / max(steps remaining, horizon * fastest)
+
+    It is the first interval of the program that bounds the mean completion time of any schedule
+    from below (`apportion.floor`), where time is cut at the horizon h: what is not done before is
+    done later, whoever it is for, so that as much of the jobs as possible, each counted as
+    one, is done before. On one GPU it is Smith's rule, the shortest first; where speeds
+    differ a short job that is hardly faster on a type leaves it to a longer one that is. Jobs of
+    less than the horizon count alike, or the last steps of a job would count without end.
+
+    Not to be taken for the queue ``minimum_completion_time``, in which a job waits for the type on
+    which it will be done first.
+    """
+
+    name = "least_mean_completion"
+    source = "Smith (1956); mean busy times: Goemans, Queyranne, Schulz, Skutella, Wang (2002)"
+    unit = "jobs/s"
+    columns = ("steps_remaining", "weight")
+
+    heterogeneity_aware: bool = True
+    space_sharing: bool = False
+    horizon_s: float = 3600.0
+
+    def __post_init__(self) -> None:
+        """Refuse a horizon that is no length of time."""
+        super().__post_init__()
+        seconds("horizon_s", self.horizon_s, strict=True)
+
+    def objective(self, p: Problem) -> cp.Maximize:
+        """State the part of all jobs that is done in a second."""
+        left = np.maximum(p.steps_remaining, self.horizon_s * p.fastest_throughput)
+        return cp.Maximize(p.total(cp.multiply(p.weight / left, p.throughput)))

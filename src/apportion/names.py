@@ -41,6 +41,7 @@ POLICY_NAMES = (
     "power_capped",
     "fifo",
     "shortest_job_first",
+    "least_mean_completion",
     "max_total_throughput",
     "min_cost",
     "min_cost_slos",

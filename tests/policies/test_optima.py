@@ -11,6 +11,7 @@ from tests.seeds import sampled
 from apportion.policies import (
     FIFO,
     FinishTimeFairness,
+    LeastMeanCompletion,
     Makespan,
     MaxMinFairness,
     MaxTotalThroughput,
@@ -60,6 +61,12 @@ def shortest_first(problem: Bench) -> float:
     return in_order(problem, problem.columns["steps_remaining"] / problem.fastest)
 
 
+def jobs_done(problem: Bench) -> float:
+    left = np.maximum(problem.columns["steps_remaining"], 3600.0 * problem.fastest)
+    gain = problem.speed * (problem.columns["weight"] / left)[:, None]
+    return float((gain * problem.most(gain)).sum())
+
+
 def total(problem: Bench) -> float:
     return float((problem.speed * problem.most(problem.speed)).sum())
 
@@ -70,6 +77,7 @@ LINEAR: list[tuple[type[Policy], Callable[[Bench], float]]] = [
     (FIFO, fifo),
     (ShortestJobFirst, shortest_first),
     (MaxTotalThroughput, total),
+    (LeastMeanCompletion, jobs_done),
 ]
 
 

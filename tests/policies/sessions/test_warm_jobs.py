@@ -23,7 +23,13 @@ from apportion.policies.solving.slopes import affine_in
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-AFFINE = ("fifo", "shortest_job_first", "max_total_throughput", "network_sensitive")
+AFFINE = (
+    "fifo",
+    "shortest_job_first",
+    "least_mean_completion",
+    "max_total_throughput",
+    "network_sensitive",
+)
 LEVELS = ("makespan", "max_min_fairness", "finish_time_fairness")
 POLICIES = (*AFFINE, *LEVELS, "fifo_agnostic", "makespan_agnostic", "finish_time_fairness_agnostic")
 

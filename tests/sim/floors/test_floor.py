@@ -30,6 +30,7 @@ DECIDERS = (
     "minimum_completion_time",
     "slurm",
     "shortest_job_first",
+    "least_mean_completion",
     "max_min_fairness",
     "finish_time_fairness",
     "makespan",
@@ -84,9 +85,9 @@ def test_no_schedule_is_better(seeds: Iterable[int]) -> None:
             run = ap.simulate(decider, load, cluster, **settings)
             weight = load.jobs.loc[run.jobs.index, "weight"]
             jct_s = np.average(run.jobs["jct_s"], weights=weight)
-            assert found.weighted_mean_jct_s <= jct_s * (1 + 1e-12), (seed, decider)
+            assert found.weighted_mean_jct_s <= jct_s * (1 + 1e-9), (seed, decider)
             above = run.above_floor(found)
-            assert all(each >= -1e-12 for each in above.values()), (seed, decider, above)
+            assert all(each >= -1e-9 for each in above.values()), (seed, decider, above)
 
 
 def test_a_generated_workload_on_three_types() -> None:

@@ -12,7 +12,14 @@ import apportion as ap
 from apportion.policies.sessions.warm_jobs import WarmJobs
 
 POLICIES = (
-    *("fifo", "shortest_job_first", "makespan", "max_total_throughput", "network_sensitive"),
+    *(
+        "fifo",
+        "shortest_job_first",
+        "least_mean_completion",
+        "makespan",
+        "max_total_throughput",
+        "network_sensitive",
+    ),
     *("fifo_agnostic", "shortest_job_first_agnostic", "makespan_agnostic", "max_min_fairness"),
     *("finish_time_fairness", "finish_time_fairness_agnostic"),
 )
