@@ -110,6 +110,7 @@ if TYPE_CHECKING:
         session,
         solve,
     )
+    from apportion.policies.auditing import Audit, audit
     from apportion.sim import (
         ElasticWorkload,
         FewestGpus,
@@ -152,6 +153,7 @@ __all__ = [
     "AlloX",
     "Allocation",
     "ApportionError",
+    "Audit",
     "CappedWorkload",
     "Cluster",
     "Cohort",
@@ -222,6 +224,7 @@ __all__ = [
     "__version__",
     "accelerators",
     "advise",
+    "audit",
     "check_jobs",
     "check_mechanism",
     "check_network",

@@ -1,0 +1,152 @@
+"""Complaints about allocations against linear programs of their own, and theorems."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import cvxpy as cp
+import numpy as np
+import pandas as pd
+import pytest
+
+import apportion as ap
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+TYPES = ["fast", "slow"]
+
+
+def drawn(
+    seed: int, *, gangs: bool = True, weights: bool = True
+) -> tuple[pd.DataFrame, dict[str, int], pd.DataFrame]:
+    rng = np.random.default_rng(seed)
+    count = int(rng.integers(2, 6))
+    names = [f"job {number}" for number in range(count)]
+    speed = pd.DataFrame(rng.uniform(1, 10, (count, 2)), index=names, columns=TYPES)
+    jobs = pd.DataFrame(
+        {
+            "scale_factor": rng.choice([1, 2], count) if gangs else 1,
+            "weight": rng.choice([1.0, 2.0], count) if weights else 1.0,
+            "steps_remaining": rng.uniform(1e3, 1e6, count),
+        },
+        index=names,
+    )
+    return speed, {"fast": int(rng.integers(2, 4)), "slow": int(rng.integers(2, 4))}, jobs
+
+
+def most_of(speed: Floats, bundle: Floats, gang: float) -> float:
+    """The largest throughput that a bundle of GPUs gives, by a solver."""
+    x = cp.Variable(2, nonneg=True)
+    problem = cp.Problem(cp.Maximize(speed @ x), [gang * x <= bundle, cp.sum(x) <= 1])
+    problem.solve(solver=cp.HIGHS)
+    return float(problem.value)
+
+
+@pytest.mark.parametrize("policy", ["max_min_fairness", "shortest_job_first", "isolated"])
+@pytest.mark.parametrize("seed", range(3))
+def test_witnesses_are_those_of_linear_programs(policy: str, seed: int) -> None:
+    speed, workers, jobs = drawn(seed)
+    found: Any = ap.audit(policy, speed, workers=workers, jobs=jobs, lies=())
+    X, gpus = found.allocation.X[TYPES].to_numpy(), np.array(list(workers.values()), dtype=float)
+    T, gang, weight = speed.to_numpy(), jobs["scale_factor"].to_numpy(), jobs["weight"].to_numpy()
+    made = (T * X).sum(axis=1)
+    envious = {}
+    for i, name in enumerate(speed.index):
+        alone = most_of(T[i], gpus * weight[i] / weight.sum(), gang[i])
+        assert found.sharing.loc[name, "ratio"] == pytest.approx(made[i] / alone, rel=1e-7)
+        for j, other in enumerate(speed.index):
+            ratio = most_of(T[i], gang[j] * X[j] * weight[i] / weight[j], gang[i])
+            ratio = ratio / made[i] if made[i] else (np.inf if ratio else 1.0)
+            if i != j and ratio > 1 + 1e-6:
+                envious[name, other] = ratio
+    told = {(row.job, row.other): row.ratio for row in found.envy.itertuples()}
+    assert told == pytest.approx(envious, rel=1e-6)
+    assert found.envy["ratio"].is_monotonic_decreasing
+    x = cp.Variable(X.shape, nonneg=True)
+    rate = T / T.max(axis=1, keepdims=True)
+    reached = cp.sum(cp.multiply(rate, x), axis=1)
+    limits = [reached >= (rate * X).sum(axis=1), cp.sum(x, axis=1) <= 1, gang @ x <= gpus]
+    most = cp.Problem(cp.Maximize(cp.sum(reached)), limits)
+    most.solve(solver=cp.HIGHS)
+    gain = float(most.value) - (rate * X).sum()
+    assert found.pareto_gain == pytest.approx(gain, abs=1e-5)
+    if found.better is not None:
+        better = found.better.to_numpy()
+        assert (gang @ better <= gpus + 1e-9).all()
+        assert (better.sum(axis=1) <= 1 + 1e-9).all()
+        assert ((T * better).sum(axis=1) >= made * (1 - 1e-9)).all()
+        assert (rate * better).sum() - (rate * X).sum() == pytest.approx(found.pareto_gain)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_lies_are_those_of_every_lie_solved_by_itself(seed: int) -> None:
+    speed, workers, jobs = drawn(seed, gangs=False, weights=False)
+    factors = (0.0, 0.25, 4.0)
+    found: Any = ap.audit("nash_welfare", speed, workers=workers, jobs=jobs, lies=factors)
+    T, gpus = speed.to_numpy(), np.array(list(workers.values()), dtype=float)
+
+    def made(told: Floats) -> Floats:
+        x = cp.Variable(told.shape, nonneg=True)
+        reached = cp.sum(cp.multiply(told, x), axis=1)
+        limits = [cp.sum(x, axis=1) <= 1, cp.sum(x, axis=0) <= gpus]
+        cp.Problem(cp.Maximize(cp.sum(cp.log(reached))), limits).solve(solver=cp.CLARABEL)
+        return np.asarray((T * x.value).sum(axis=1))
+
+    honest, pay = made(T), {}
+    for i, kind, factor in product(range(len(T)), range(2), factors):
+        told = T.copy()
+        told[i, kind] *= factor
+        ratio = made(told)[i] / honest[i]
+        if abs(ratio - 1) > 1e-3:
+            pay[speed.index[i], TYPES[kind], factor] = ratio
+    seen = {(r.job, r.accelerator, r.factor): r.ratio for r in found.lies.itertuples()}
+    worth = {lie: ratio for lie, ratio in pay.items() if ratio > 1}
+    assert {lie for lie, ratio in seen.items() if ratio > 1 + 1e-3} == set(worth)
+    assert {lie: seen[lie] for lie in worth} == pytest.approx(worth, rel=1e-3)
+    assert found.lies_tried == len(T) * 2 * len(factors)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_theorems_hold(seed: int) -> None:
+    """Nash welfare of equal jobs is an equilibrium of equal incomes; strategy-proof is so."""
+    speed, _, jobs = drawn(seed, gangs=False, weights=False)
+    workers = {"fast": 1, "slow": 1}
+    nash = ap.audit("nash_welfare", speed, workers=workers, jobs=jobs, lies=())
+    if nash.allocation.X.sum(axis=1).max() < 1 - 1e-6:  # or time, and not GPUs, is scarce for some
+        assert (nash.sharing["ratio"] >= 1 - 1e-5).all()
+        assert nash.envy["ratio"].max() <= 1 + 1e-4 or nash.envy.empty
+    assert nash.better is None
+    proof = ap.audit("strategy_proof", speed, workers=workers, jobs=jobs, lies=(0.3, 3.0))
+    assert proof.lies.empty or proof.lies["ratio"].max() <= 1 + 1e-4
+    isolated = ap.audit("isolated", speed, workers=workers, jobs=jobs, lies=())
+    assert isolated.envy.empty
+
+
+def test_groups_and_words() -> None:
+    speed, workers, jobs = drawn(1)
+    found: Any = ap.audit("shortest_job_first", speed, workers=workers, jobs=jobs)
+    users = pd.Series(["ann"] + ["bob"] * (len(speed) - 1), index=speed.index)
+    table: Any = found.by(users)
+    assert table["jobs"].to_dict() == {"ann": 1, "bob": len(speed) - 1}
+    assert table.loc["ann", "least_ratio"] == found.sharing.loc["job 0", "ratio"]
+    between = [row.job for row in found.envy.itertuples() if "job 0" in (row.job, row.other)]
+    assert table.loc["bob", "envy"] == len({job for job in between if job != "job 0"})
+    assert table.loc["ann", "gain_by_lies"] == ("job 0" in set(found.lies["job"]))
+    assert f"lies {len(found.lies)} pay" in repr(found) or found.lies.empty
+    with pytest.raises(ap.InputError, match="The job 'job 1' is in no group"):
+        found.by(users.drop("job 1"))
+
+
+def test_what_cannot_be_audited_is_refused() -> None:
+    speed, workers, jobs = drawn(0)
+    with pytest.raises(ap.InputError, match="A factor of lies is -1"):
+        ap.audit("isolated", speed, workers=workers, jobs=jobs, lies=[-1.0])
+    with pytest.raises(ap.InputError, match="leave out the column 'count'"):
+        ap.audit("isolated", speed, workers=workers, jobs=jobs.assign(count=2))
+    tiers = speed.set_axis(pd.MultiIndex.from_product([["fast", "slow"], ["machine"]]), axis=1)
+    with pytest.raises(ap.InputError, match="single jobs"):
+        ap.audit("max_min_fairness", tiers, workers=workers, jobs=jobs)
