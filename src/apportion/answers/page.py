@@ -18,7 +18,7 @@ from apportion.errors import InputError
 from apportion.experiments import compare
 from apportion.experiments.fitted_jobs import made_for
 from apportion.experiments.sources import sources_of
-from apportion.jobs import RECORDED_TIMES
+from apportion.jobs import is_recorded, most_at_once
 from apportion.report.files import write_text
 from apportion.report.html import page_of
 from apportion.statistics import paired
@@ -111,7 +111,7 @@ def advise(
     jobs = made_for(source, cluster, 1.0, seed, resample=False)
     if jobs.elastic is True:
         raise InputError("advise is about jobs whose gangs have one size, not elastic ones.")
-    recorded = all(name in jobs.jobs for name in RECORDED_TIMES)
+    recorded = is_recorded(jobs.jobs)
     folder = None if out is None else Path(out)
 
     def inside(name: str) -> Path | None:
@@ -263,13 +263,7 @@ class _Page:
 
     def _why_not_all(self) -> list[str]:
         """Say what else may lie behind the waits of a log."""
-        jobs = self.compared.workload.jobs
-        start_s = jobs["recorded_start_s"].to_numpy(dtype=float)
-        end_s = jobs["recorded_end_s"].to_numpy(dtype=float)
-        gpus = jobs["scale_factor"].to_numpy(dtype=float)
-        at_s = np.concatenate([start_s, end_s])
-        order = np.lexsort((np.concatenate([gpus, -gpus]), at_s))
-        peak = float(np.cumsum(np.concatenate([gpus, -gpus])[order]).max())
+        peak = most_at_once(self.compared.workload.jobs)
         total = self.compared.cluster.total_gpus
         said = [
             "The replay knows no failures, quotas, drained machines or waiting for other "
@@ -278,12 +272,12 @@ class _Page:
         ]
         if peak > total:
             said.append(
-                f"The log had {peak:,.0f} GPUs in use at once, and the cluster given has "
+                f"The log had {peak:,} GPUs in use at once, and the cluster given has "
                 f"{total:,}: the comparison above is unfair to the deciders."
             )
         elif peak < 0.8 * total:
             said.append(
-                f"The log never had more than {peak:,.0f} GPUs in use, and the cluster given has "
+                f"The log never had more than {peak:,} GPUs in use, and the cluster given has "
                 f"{total:,}: if fewer were there, these gains are too large."
             )
         return said
@@ -323,9 +317,8 @@ class _Page:
         )
         same = len({name for name, _ in best.values()}) == 1
         verdict = "the same is ahead at each" if same else "they change who is ahead"
-        answer = f"Nothing certain, {verdict} (ahead may be chance): {said}."
-        if same:
-            answer = f"Nothing: {verdict} (ahead may be chance): {said}."
+        word = "Nothing" if same else "Perhaps something"
+        answer = f"{word}: {verdict} (which may be chance): {said}."
         return Part(question, (answer,), line)
 
     def _possible(self) -> Part | None:

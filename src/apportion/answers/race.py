@@ -49,7 +49,7 @@ def recommend(
     cluster: Cluster | Mapping[str, int] | str,
     *,
     figure: str = "mean_jct_s",
-    level: float = 0.95,
+    level: float = 0.99,
     looks: Sequence[int] = LOOKS,
     first_seed: int = 0,
     out: str | Path | None = None,
