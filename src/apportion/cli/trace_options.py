@@ -93,20 +93,19 @@ def add_trace(
         "--too-large",
         type=one_of("answer to jobs that are too large", ("drop", "error")),
         metavar="drop|error",
-        help="jobs with more GPUs than any type has (default: drop, of traces without job types; "
-        "else error)",
+        help="jobs too large for all types (default: drop, of logs)",
     )
     add(
         "--speed",
         type=by_accelerator,
         metavar="TYPE=X,...",
-        help="times as fast as the best type that was measured, a100=2.3, in place of the model",
+        help="times as fast as the best measured type, a100=2.3",
     )
     add(
         "--types",
         type=one_of("answer to on which types jobs may run", ("any", "recorded")),
         metavar="any|recorded",
-        help="recorded: only on the type of the log, where the cluster has it (default: any)",
+        help="recorded: on the type that the log names only",
     )
     add(
         "--measure",
