@@ -10,6 +10,7 @@ import numpy as np
 from apportion.mechanism.time_shifts import AffinityGraph, compatibility
 from apportion.mechanism.time_shifts.circle import unified_circle
 from apportion.mechanism.time_shifts.pacing import pacings
+from apportion.mechanism.time_shifts.profile import ROUNDING
 from apportion.policies.whole.placed_problem import PlacedJobs
 from apportion.sim.shifts.on_slots import slotted_jobs
 from apportion.sim.shifts.placed_search import PlacedSearch
@@ -94,15 +95,11 @@ def _tried(random: Meeting, pace: float, jitter: float) -> Iterator[Meeting]:
     for circle in circles:
         for slack, late in ways:
             periods = [each * (1 + slack * jitter) for each in circle.periods_s]
-            found = _paced(random, periods, late * jitter)
-            most = [each * (1 + pace) for each in own]  # who is quicker then is held up by others
-            yield found._replace(paces_s=tuple(map(_least, found.paces_s, most)))
+            longest = max(paced / each for paced, each in zip(periods, own, strict=True))
+            if longest <= (1 + pace) * (1 + ROUNDING):
+                yield _paced(random, periods, late * jitter)
     if unified_circle(own) is not None:  # others would meet at their worst before they drift apart
         yield _paced(random, own, 0.0)._replace(paces_s=())
-
-
-def _least(paced_s: float | None, most_s: float) -> float | None:
-    return None if paced_s is None else min(paced_s, significant(most_s))
 
 
 def _paced(random: Meeting, periods_s: Sequence[float], late: float) -> Meeting:
