@@ -85,9 +85,10 @@ def test_no_schedule_is_better(seeds: Iterable[int]) -> None:
             run = ap.simulate(decider, load, cluster, **settings)
             weight = load.jobs.loc[run.jobs.index, "weight"]
             jct_s = np.average(run.jobs["jct_s"], weights=weight)
-            assert found.weighted_mean_jct_s <= jct_s * (1 + 1e-9), (seed, decider)
+            close = 1e-7 if leases else 1e-9  # leases live on ticks of 2^-20 s, jobs are of 100 s
+            assert found.weighted_mean_jct_s <= jct_s * (1 + close), (seed, decider)
             above = run.above_floor(found)
-            assert all(each >= -1e-9 for each in above.values()), (seed, decider, above)
+            assert all(each >= -close for each in above.values()), (seed, decider, above)
 
 
 def test_a_generated_workload_on_three_types() -> None:
