@@ -60,6 +60,9 @@ left no allocation that meets them all: what a large job gives way by may be muc
 _MOST_UNITS = 30
 _MOST_EXACT = 100
 """Most jobs, or classes of them, that are filled without rounding errors otherwise."""
+_FIRST_ORDER = 10.0
+"""Errors are worked out to first order, and some that hang on each other were twice as large and
+more."""
 
 
 class FloatFill:
@@ -124,7 +127,7 @@ class FloatFill:
 
     def doubt(self, level: Floats) -> float:
         """Tell by what part of itself a level may be off, at most."""
-        off = np.divide(self._off, level, out=np.zeros_like(level), where=level > 0)
+        off = np.divide(_FIRST_ORDER * self._off, level, out=np.zeros_like(level), where=level > 0)
         return float(off.max(initial=0.0))
 
     def _errors(self, given_way: Floats, active: Bools) -> Floats:
