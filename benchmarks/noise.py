@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 import apportion as ap
+from apportion.sim import measuring
 from apportion.statistics import batch_figures, differences_of, marks_of
 from benchmarks.experiment import Settings, parser, run_all
 from benchmarks.reporting import machine, show, write_csv
@@ -82,7 +83,7 @@ def _work(settings: Settings, _data: Path | None) -> dict[str, Any]:
         jobs_per_hour=load.jobs_per_hour,
         scale_factors=load.scale_factors,
     )
-    measured = ap.sim.measuring(workload, *load.measured)
+    measured = measuring(workload, *load.measured)
     compared = ap.compare(POLICIES, measured, load.cluster, n_jobs=1, progress=False)
     tables = {label: run.measured for label, run in compared.runs.items()}
     hours = batch_figures(tables)["mean_jct_s"] / 3600

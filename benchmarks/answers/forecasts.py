@@ -75,7 +75,7 @@ def foretold(log: ap.Workload, cluster: str, asked: int, futures: int) -> pd.Dat
     drawn = np.random.default_rng(0).choice(len(half), min(asked, len(half)), replace=False)
     rows = []
     for job in half[np.sort(drawn)]:
-        now_s = float(jobs.loc[job, "arrival_s"])
+        now_s = float(jobs["arrival_s"].to_dict()[job])
         ended = jobs[jobs["completion_s"] <= now_s]
         history = ap.Workload(
             "history",

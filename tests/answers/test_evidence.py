@@ -20,11 +20,13 @@ def test_draws_have_students_interval_and_resamples_their_spread(seed: int) -> N
     told = between(one, other, resampled=False, level=0.9)
     mean, error = logs.mean(), stats.sem(logs)
     low, high = stats.t.interval(0.9, len(logs) - 1, loc=mean, scale=error)
-    assert [told.ratio, told.low, told.high] == pytest.approx(np.exp([mean, low, high]))
+    assert [told.ratio, told.low, told.high] == pytest.approx(
+        np.exp(np.array([mean, low, high], float))
+    )
     wide = between(one, other, resampled=True, level=0.9)
     spread = logs.std(ddof=1) * math.sqrt(1 + 1 / len(logs))
     low, high = stats.t.interval(0.9, len(logs) - 1, loc=mean, scale=spread)
-    assert [wide.low, wide.high] == pytest.approx(np.exp([low, high]))
+    assert [wide.low, wide.high] == pytest.approx(np.exp(np.array([low, high], float)))
 
 
 def test_more_resamples_of_a_log_do_not_make_it_surer() -> None:

@@ -9,7 +9,7 @@ from apportion.faces import lazily
 if TYPE_CHECKING:
     from apportion.answers.fewest import FewestForWait, fewest_for_wait
     from apportion.answers.futures import Forecast, forecast
-    from apportion.answers.other_clusters import WhatIf, what_if
+    from apportion.answers.other_clusters import OtherClusters, what_if
     from apportion.answers.page import Advice, advise
     from apportion.answers.race import Recommendation, recommend
 
@@ -17,8 +17,8 @@ __all__ = [
     "Advice",
     "FewestForWait",
     "Forecast",
+    "OtherClusters",
     "Recommendation",
-    "WhatIf",
     "advise",
     "fewest_for_wait",
     "forecast",

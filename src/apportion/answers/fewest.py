@@ -15,7 +15,7 @@ from apportion.checks import choice, number, whole
 from apportion.cluster import Cluster
 from apportion.errors import InputError, written
 from apportion.experiments.machine.backends import Where
-from apportion.experiments.sweeps.plan import Asked, planned
+from apportion.experiments.sweeps.plan import AskedSweep, planned
 from apportion.experiments.sweeps.run import carried_out
 
 if TYPE_CHECKING:
@@ -112,7 +112,9 @@ def fewest_for_wait(
     whole("draws", draws, 2)
     number("level", level, strict=True, most=1 - 1e-9)
     _, resampled = one_source(workload)
-    what = Asked(seeds=range(draws), resample=resampled, wait_quantile=asked.quantile, loads=(1.0,))
+    what = AskedSweep(
+        seeds=range(draws), resample=resampled, wait_quantile=asked.quantile, loads=(1.0,)
+    )
 
     def waits_s(machines: int) -> np.ndarray:
         gpus = {**cluster.gpus, kind: machines * cluster.gpus_per_machine}
@@ -125,7 +127,9 @@ def fewest_for_wait(
         )
         return swept.table()["wait_s"].to_numpy(dtype=float)
 
-    search = _Search(waits_s, partial(spread_of, resampled=resampled, level=level), asked.limit_s)
+    search = _Bisection(
+        waits_s, partial(spread_of, resampled=resampled, level=level), asked.limit_s
+    )
     least = _least_machines(workload, cluster, kind)
     sizes = search.sizes(least)
     size = cluster.gpus_per_machine
@@ -149,7 +153,7 @@ def _least_machines(workload: Any, cluster: Cluster, kind: str) -> int:
 
 
 @dataclass
-class _Search:
+class _Bisection:
     """Bisection over numbers of machines, of which each is simulated once."""
 
     waits_s: Callable[[int], np.ndarray]

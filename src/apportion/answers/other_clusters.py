@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from apportion.mechanisms.setting_names import SweepSettings
     from apportion.sim.deciders import AnyDecider
 
-__all__ = ["WhatIf", "what_if"]
+__all__ = ["OtherClusters", "what_if"]
 
 MOST_JOBS = 1000
 """Jobs of which a floor is worked out unasked, as it takes seconds."""
@@ -59,7 +59,7 @@ def what_if(
     n_jobs: int | None = None,
     progress: bool | None = None,
     **settings: Unpack[SweepSettings],
-) -> WhatIf:
+) -> OtherClusters:
     """Simulate the same jobs with other GPUs, and at other rates of arrival.
 
     Every change of the cluster stands by itself, at every rate; each is set against the cluster as
@@ -110,11 +110,11 @@ def what_if(
         raise_on_failure=True,
         **settings,
     )
-    return WhatIf(swept, clusters, source, resampled=resampled)
+    return OtherClusters(swept, clusters, source, resampled=resampled)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class WhatIf:
+class OtherClusters:
     """What `apportion.what_if` returns.
 
     Attributes

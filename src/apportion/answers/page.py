@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from apportion.answers.other_clusters import WhatIf
+    from apportion.answers.other_clusters import OtherClusters
     from apportion.answers.race import Recommendation
     from apportion.experiments import Comparison
     from apportion.mechanisms.setting_names import ComparisonSettings
 
-__all__ = ["Advice", "Part", "advise"]
+__all__ = ["Advice", "AdvicePart", "advise"]
 
 POLICIES = ("shortest_job_first", "max_min_fairness", "fcfs", "easy", "minimum_completion_time")
 """Who is asked where nobody says."""
@@ -158,7 +158,7 @@ def advise(
     return advice
 
 
-class Part(NamedTuple):
+class AdvicePart(NamedTuple):
     """A part of the page: a question, its answer in sentences, and the command that prints it."""
 
     question: str
@@ -180,7 +180,7 @@ class Advice:
 
     log: str
     cluster: str
-    parts: tuple[Part, ...]
+    parts: tuple[AdvicePart, ...]
 
     def __str__(self) -> str:
         blocks = [f"{self.log} on {self.cluster}"]
@@ -205,11 +205,11 @@ class _Page:
     compared: Comparison
     at_costs: Comparison
     race: Recommendation
-    change: WhatIf
+    change: OtherClusters
     command: tuple[str, ...] = field(kw_only=True)
     add: str = field(kw_only=True)
 
-    def parts(self, by: str | None) -> tuple[Part, ...]:
+    def parts(self, by: str | None) -> tuple[AdvicePart, ...]:
         """Return the page."""
         found = [self._loses(), self._which(), self._costs(), self._possible(), self._more()]
         if by is not None:
@@ -226,12 +226,12 @@ class _Page:
     def _mean_h(self, label: str, column: str = "jct_s") -> float:
         return float(self.compared[label].measured[column].mean()) / 3600
 
-    def _loses(self) -> Part:
+    def _loses(self) -> AdvicePart:
         """Say what the scheduler of the log loses."""
         question = "What does your scheduler lose?"
         if RECORDED not in self.compared:
             why = self.compared.errors.get(RECORDED, "the log tells no starts and ends of jobs")
-            return Part(question, (f"That cannot be said: {why}",), self._compare())
+            return AdvicePart(question, (f"That cannot be said: {why}",), self._compare())
         said = [
             f"As recorded, jobs took {self._mean_h(RECORDED):.2f} h from arrival to end in the "
             f"mean, {self._mean_h(RECORDED, 'queueing_s'):.2f} h of it waiting."
@@ -242,7 +242,7 @@ class _Page:
         for label in labels[1:]:
             said.append(self._against_the_log(label, batches, labels))
         said += self._why_not_all()
-        return Part(question, tuple(said), self._compare("--against", RECORDED))
+        return AdvicePart(question, tuple(said), self._compare("--against", RECORDED))
 
     def _against_the_log(
         self, label: str, batches: np.ndarray | None, labels: Sequence[str]
@@ -282,7 +282,7 @@ class _Page:
             )
         return said
 
-    def _which(self) -> Part:
+    def _which(self) -> AdvicePart:
         """Say which decider."""
         said = self.race.sentences()
         left = self.race.left
@@ -297,16 +297,16 @@ class _Page:
         draws = str(int(self.race.runs["seed"].nunique()))
         policies = ",".join(self.race.race.policies)
         line = self._line("recommend", "--policies", policies, "--draws", draws)
-        return Part("Which decider?", tuple(said), line)
+        return AdvicePart("Which decider?", tuple(said), line)
 
-    def _costs(self) -> Part | None:
+    def _costs(self) -> AdvicePart | None:
         """Say what costs of restarts do to the answer."""
         at = {1.0: self.at_costs.runs, **self.at_costs.at_other_costs}
         line = self._line("compare", "--policies", ",".join(self.race.race.policies))
         question = "What do restart costs do to the answer?"
         if len(at) == 1:
             said = "Not tried: start costs are simulated at 0 and 5 times theirs up to 250 jobs."
-            return Part(question, (said,), f"{line} --start-costs 0,5")
+            return AdvicePart(question, (said,), f"{line} --start-costs 0,5")
         best = {}
         for times, runs in sorted(at.items()):
             means = {label: float(run.measured["jct_s"].mean()) for label, run in runs.items()}
@@ -319,27 +319,29 @@ class _Page:
         verdict = "the same is ahead at each" if same else "they change who is ahead"
         word = "Nothing" if same else "Perhaps something"
         answer = f"{word}: {verdict} (which may be chance): {said}."
-        return Part(question, (answer,), line)
+        return AdvicePart(question, (answer,), line)
 
-    def _possible(self) -> Part | None:
+    def _possible(self) -> AdvicePart | None:
         """Say how far the best is from anything possible."""
         notes = [note for note in self.at_costs.notes if "anything possible" in note]
         line = self._line("compare", "--policies", ",".join(self.race.race.policies))
         question = "How far from possible?"
         if not notes:
-            return Part(question, ("Not worked out: the log has more than 1,000 jobs.",), line)
+            return AdvicePart(
+                question, ("Not worked out: the log has more than 1,000 jobs.",), line
+            )
         limits = "A floor, not a promise: the best possible schedule may lie anywhere above it."
-        return Part(question, (f"{notes[0]}.", limits), line)
+        return AdvicePart(question, (f"{notes[0]}.", limits), line)
 
-    def _more(self) -> Part:
+    def _more(self) -> AdvicePart:
         """Say what more GPUs bring."""
         policy = self.race.left[0]
         draws = str(int(self.change.sweep.table()["seed"].nunique()))
         words = ("--policies", policy, "--add", self.add, "--draws", draws)
         said = (*self.change.sentences(), f"({self.change.rests_on})")
-        return Part(f"What would {self.add} bring?", said, self._line("whatif", *words))
+        return AdvicePart(f"What would {self.add} bring?", said, self._line("whatif", *words))
 
-    def _groups(self, by: str) -> Part:
+    def _groups(self, by: str) -> AdvicePart:
         """Say what the largest groups of jobs had."""
         base = RECORDED if RECORDED in self.compared else self.race.left[0]
         table = self.compared.runs[base].by(by).sort_values("share", ascending=False)
@@ -350,16 +352,16 @@ class _Page:
         ]
         for name, row in table.head(_SHOWN).iterrows():
             said.append(_group_line(name, row, best if base == RECORDED else None))
-        return Part(f"By {by}?", tuple(said), self._compare("--by", by))
+        return AdvicePart(f"By {by}?", tuple(said), self._compare("--by", by))
 
-    def _rests(self) -> Part:
+    def _rests(self) -> AdvicePart:
         """Say what all of it rests on."""
         notes = tuple(dict.fromkeys(f"{note}." for note in self.compared.workload.notes))
         more = (
             "Jobs come when they came, whatever their users would do with shorter waits.",
             "One log: another month may be another answer.",
         )
-        return Part("What does this rest on?", (*notes, *more), self._compare())
+        return AdvicePart("What does this rest on?", (*notes, *more), self._compare())
 
 
 def _group_line(name: object, row: pd.Series[Any], best: pd.DataFrame | None) -> str:

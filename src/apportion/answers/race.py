@@ -102,6 +102,7 @@ def recommend(
     looks = _looks(looks)
     _, resampled = one_source(workload)
     left, runs, seen = list(policies), pd.DataFrame(), 0
+    notes: tuple[str, ...] = ()
     if len(left) < 2:
         raise InputError("A race needs two policies at least.")
     race: _Race | None = None
@@ -119,7 +120,7 @@ def recommend(
             raise_on_failure=True,
             **settings,
         )
-        found = swept.table()
+        found, notes = swept.table(), tuple(swept.notes)
         runs, seen = pd.concat([runs, found], ignore_index=True), count
         labels = list(dict.fromkeys(found["policy"]))
         race = race or _Race(figure, level, len(looks), tuple(labels), resampled)
@@ -128,7 +129,6 @@ def recommend(
         if len(left) == 1 or race.same(runs, [each for each in labels if each not in losers]):
             break
     assert race is not None  # there is a look
-    notes = tuple(swept.notes)
     return Recommendation(race.figure, level, runs, race.dropped, race, notes)
 
 

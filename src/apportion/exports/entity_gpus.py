@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from apportion.cluster import Cluster
 from apportion.errors import InputError, unknown_name, written
 from apportion.table_checks import table
 
@@ -76,7 +77,7 @@ def whole_gpus(gpus: pd.DataFrame, cluster: Any = None) -> pd.DataFrame:
         parts = gpus[name].to_numpy(float)
         total = int(np.floor(parts.sum() + 1e-6))
         if cluster is not None:
-            total = int(cluster.gpus.get(str(name), 0))
+            total = int(Cluster.of(cluster).gpus.get(str(name), 0))
             parts = parts * (total / parts.sum()) if parts.sum() > 0 else parts
         if parts.sum() <= 0:
             continue

@@ -61,10 +61,11 @@ def kueue_objects(
         for kind, flavor in flavors.items()
     ]
     for group, queue in _names(gpus.index).items():
+        quota = {kind: int(each) for kind, each in zip(gpus, gpus.loc[group], strict=True)}
         quotas = [
             {
                 "name": flavors[kind],
-                "resources": [{"name": _GPU, "nominalQuota": int(gpus.loc[group, kind])}],
+                "resources": [{"name": _GPU, "nominalQuota": quota[kind]}],
             }
             for kind in flavors
         ]

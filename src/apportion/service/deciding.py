@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from apportion.service.known import Known
     from apportion.sim.one_round.decision import RoundDecision
 
-__all__ = ["Deciding", "Shares"]
+__all__ = ["CertifiedShares", "Deciding"]
 
 _ALWAYS = ("scale_factor", "weight")
 """Columns by which identical jobs are told apart, whatever a policy reads."""
 
 
-class Shares:
-    """Shares of time that were certified, and for how many messages they stood when they were.
+class CertifiedShares:
+    """Shares of time that were certified, and what they knew of.
 
     Attributes
     ----------
@@ -88,8 +88,8 @@ class Deciding:
             self.decider.space_sharing or self.decider.integral or depends_on_time(self.decider)
         )
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="solve")
-        self._late: Future[Shares] | None = None
-        self._last: Shares | None = None
+        self._late: Future[CertifiedShares] | None = None
+        self._last: CertifiedShares | None = None
         self._session: Session | None = None
         self._changed: set[str] = set()
         self._cluster_changed = False
@@ -106,7 +106,7 @@ class Deciding:
         self._changed.update(jobs)
         self._cluster_changed |= cluster
 
-    def shares(self, number: int) -> Shares:
+    def shares(self, number: int) -> CertifiedShares:
         """Return shares of what is known, or of what was, if that cannot be had in time.
 
         Raises
@@ -126,10 +126,10 @@ class Deciding:
             asked = partial(self._solve_anew, *self._tables(), self.known.cluster)
         else:
             asked = partial(self._solve_warm, self._changes())
-        self._late = self._threads.submit(lambda: Shares(asked(), now_s, number))
+        self._late = self._threads.submit(lambda: CertifiedShares(asked(), now_s, number))
         return self._in_time(self._late)
 
-    def _in_time(self, future: Future[Shares]) -> Shares:
+    def _in_time(self, future: Future[CertifiedShares]) -> CertifiedShares:
         try:
             return self._taken(future, self.time_limit_s)
         except LateError:
@@ -140,7 +140,9 @@ class Deciding:
                 f"again."
             ) from None
 
-    def _taken(self, future: Future[Shares], wait_s: float | None = None) -> Shares:
+    def _taken(
+        self, future: Future[CertifiedShares], wait_s: float | None = None
+    ) -> CertifiedShares:
         """Wait for an answer; a failure drops what was warm."""
         try:
             self._last = future.result(wait_s)

@@ -98,7 +98,7 @@ def explain_devices(job: str, decided: RoundDecision) -> dict[str, Any]:
         ``devices``, ``before``: who stands before it, the jobs that have devices in the order of
         the decision; ``waiting``: how many wait; and a ``sentence``.
     """
-    row = decided.table().loc[job]
+    row = decided.table().T[job].to_dict()
     has = [str(each) for each in decided.plan.jobs]
     waits = not row["devices"]
     before = has if waits else has[: has.index(job)]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from apportion.cluster import Cluster
     from apportion.estimators import EstimatedSpeeds
-    from apportion.service.messages import Message
+    from apportion.service.messages import ServiceMessage
     from apportion.sim.one_round.decision import RoundDecision
 
 __all__ = ["Known"]
@@ -82,7 +82,7 @@ class Known:
         by_name = dict(zip(map(str, self.estimates.columns), guessed, strict=True))
         return {name: by_name.get(name, speed) for name, speed in told.items()}
 
-    def change(self, message: Message) -> list[str]:
+    def change(self, message: ServiceMessage) -> list[str]:
         """Take up what a message tells; return the jobs whose speeds or columns are others now."""
         jobs: list[str] = getattr(self, f"_{message.op}")(**message.fields)
         return jobs
@@ -134,7 +134,7 @@ class Known:
             self.throughputs[job] = told
             return [job]
         place = [str(name) for name in self.estimates.columns].index(accelerator)
-        ran: Any = _Ran([job], [place])
+        ran: Any = _RanThere([job], [place])
         return [str(each) for each in self.estimates.observe(ran, [steps], [seconds])]
 
     def _cluster(self, gpus: Mapping[str, int]) -> list[str]:
@@ -247,7 +247,7 @@ class Known:
             self.estimates.restore(state["estimates"])
 
 
-class _Ran:
+class _RanThere:
     """Who ran where, as estimates read it."""
 
     def __init__(self, job: list[str], column: list[int]) -> None:

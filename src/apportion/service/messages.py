@@ -17,7 +17,7 @@ from apportion.errors import InputError, unknown_name, written
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["FORMAT", "MESSAGES", "Message", "json_schema", "read_message"]
+__all__ = ["FORMAT", "MESSAGES", "ServiceMessage", "json_schema", "read_message"]
 
 FORMAT = "apportion.decide/1"
 """Version of the schema; a service refuses messages of another one."""
@@ -117,7 +117,7 @@ MESSAGES: Mapping[str, tuple[str, Mapping[str, Field]]] = {
 
 
 @dataclass(frozen=True)
-class Message:
+class ServiceMessage:
     """A message that has been checked.
 
     Attributes
@@ -134,7 +134,7 @@ class Message:
     fields: Mapping[str, Any]
 
 
-def read_message(given: Any) -> Message:
+def read_message(given: Any) -> ServiceMessage:
     """Check a message.
 
     Raises
@@ -158,7 +158,7 @@ def read_message(given: Any) -> Message:
         if field.needed and name not in given:
             raise InputError(f"{op!r} needs {name!r}: {field.text}.")
     own = {name: given[name] for name in MESSAGES[op][1] if name in given}
-    return Message(op, given.get("id"), given.get("at_s"), own)
+    return ServiceMessage(op, given.get("id"), given.get("at_s"), own)
 
 
 _KINDS: Mapping[str, Callable[[Any], bool]] = {

@@ -15,14 +15,14 @@ from apportion.policies.sessions import session_files
 from apportion.service.deciding import Deciding
 from apportion.service.explain import explain_devices, explain_shares
 from apportion.service.known import Known
-from apportion.service.messages import FORMAT, Message, read_message
-from apportion.service.store import Store
+from apportion.service.messages import FORMAT, ServiceMessage, read_message
+from apportion.service.store import MessageStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from apportion.estimators import EstimatedSpeeds
-    from apportion.service.deciding import Shares
+    from apportion.service.deciding import CertifiedShares
     from apportion.sim.one_round.decision import RoundDecision
 
 __all__ = ["DecisionService"]
@@ -91,7 +91,7 @@ class DecisionService:
             "estimates": None if estimates is None else [str(each) for each in estimates.columns],
             "settings": {name: repr(each) for name, each in (settings or {}).items()},
         }
-        self._store = Store(None if store is None else Path(store), about)
+        self._store = MessageStore(None if store is None else Path(store), about)
         self._take_up()
 
     def _take_up(self) -> None:
@@ -150,7 +150,7 @@ class DecisionService:
     def _refusal(self, name: str | None, error: str) -> dict[str, Any]:
         return {"v": FORMAT, "ok": False, "id": name, "error": error}
 
-    def _answer_new(self, message: Message, given: dict[str, Any]) -> dict[str, Any]:
+    def _answer_new(self, message: ServiceMessage, given: dict[str, Any]) -> dict[str, Any]:
         """Act, write down, and answer."""
         if message.op in _ASKS_ONLY:
             return self._said(message, getattr(self, f"_{message.op}")())
@@ -167,7 +167,7 @@ class DecisionService:
             self._deciding.begin_anew()
         return answer
 
-    def _said(self, message: Message, found: Mapping[str, Any]) -> dict[str, Any]:
+    def _said(self, message: ServiceMessage, found: Mapping[str, Any]) -> dict[str, Any]:
         return {
             "v": FORMAT,
             "ok": True,
@@ -176,7 +176,7 @@ class DecisionService:
             **found,
         }
 
-    def _act(self, message: Message, number: int) -> dict[str, Any]:
+    def _act(self, message: ServiceMessage, number: int) -> dict[str, Any]:
         """Do what a message asks; a message with an error changes nothing."""
         known, at_s = self._known, self._known.now_s if message.at_s is None else message.at_s
         before_s = known.now_s
@@ -192,7 +192,7 @@ class DecisionService:
             raise
         return {}
 
-    def _decide(self, message: Message, number: int) -> dict[str, Any]:
+    def _decide(self, message: ServiceMessage, number: int) -> dict[str, Any]:
         """Return shares, and devices where they are asked for or nothing else is to be had."""
         only = message.fields.get("jobs")
         for job in only or ():
@@ -208,7 +208,9 @@ class DecisionService:
             found = _devices(decided, only)
         return found
 
-    def _shares(self, shares: Shares, only: list[str] | None, number: int) -> dict[str, Any]:
+    def _shares(
+        self, shares: CertifiedShares, only: list[str] | None, number: int
+    ) -> dict[str, Any]:
         """Return shares of time with their certificate, and how old they are."""
         allocation, late = shares.allocation, shares.number < number
         self._answered["late"] += late
@@ -239,7 +241,7 @@ class DecisionService:
             "late": late,
         }
 
-    def _explain(self, message: Message, number: int) -> dict[str, Any]:
+    def _explain(self, message: ServiceMessage, number: int) -> dict[str, Any]:
         job = message.fields["job"]
         if job not in self._known.facts:
             raise InputError(f"There is no job {job!r}.")
@@ -304,7 +306,7 @@ def _devices(decided: RoundDecision, only: list[str] | None) -> dict[str, Any]:
     return found
 
 
-def _noted(message: Message, answer: Mapping[str, Any]) -> None:
+def _noted(message: ServiceMessage, answer: Mapping[str, Any]) -> None:
     """Log a decision as a record whose attribute ``decision`` has what was decided, in numbers."""
     if message.op != "decide" or not _LOG.isEnabledFor(logging.INFO):
         return

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-__all__ = ["Kept", "Store"]
+__all__ = ["Kept", "MessageStore"]
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS service (name TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -40,7 +40,7 @@ class Kept(NamedTuple):
     told: dict[str, Any]
 
 
-class Store:
+class MessageStore:
     """Messages in order, with their answers, and the state after some of them.
 
     A message and its answer are written in one transaction, and synced to the disk, before anybody
@@ -142,4 +142,4 @@ class Store:
         self._file.close()
 
     def __repr__(self) -> str:
-        return f"Store of {written(self.number)} messages"
+        return f"MessageStore of {written(self.number)} messages"

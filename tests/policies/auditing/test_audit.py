@@ -41,9 +41,11 @@ def drawn(
 def most_of(speed: Floats, bundle: Floats, gang: float) -> float:
     """The largest throughput that a bundle of GPUs gives, by a solver."""
     x = cp.Variable(2, nonneg=True)
-    problem = cp.Problem(cp.Maximize(speed @ x), [gang * x <= bundle, cp.sum(x) <= 1])
+    limits: Any = [gang * x <= bundle, cp.sum(x) <= 1]
+    problem = cp.Problem(cp.Maximize(speed @ x), limits)
     problem.solve(solver=cp.HIGHS)
-    return float(problem.value)
+    value: Any = problem.value
+    return float(value)
 
 
 @pytest.mark.parametrize("policy", ["max_min_fairness", "shortest_job_first", "isolated"])
@@ -72,7 +74,8 @@ def test_witnesses_are_those_of_linear_programs(policy: str, seed: int) -> None:
     limits = [reached >= (rate * X).sum(axis=1), cp.sum(x, axis=1) <= 1, gang @ x <= gpus]
     most = cp.Problem(cp.Maximize(cp.sum(reached)), limits)
     most.solve(solver=cp.HIGHS)
-    gain = float(most.value) - (rate * X).sum()
+    value: Any = most.value
+    gain = float(value) - (rate * X).sum()
     assert found.pareto_gain == pytest.approx(gain, abs=1e-5)
     if found.better is not None:
         better = found.better.to_numpy()

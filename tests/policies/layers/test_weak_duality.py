@@ -117,6 +117,9 @@ def gains(name: str, i: Instance) -> Floats:
     relative = T / T.max(axis=1, keepdims=True)
     if name == "max_total_throughput":
         return np.asarray(T)
+    if name == "least_mean_completion":
+        steps = np.maximum(c["steps_remaining"], 3600 * T.max(axis=1))
+        return np.asarray((c["weight"] / steps)[:, None] * T)
     if name == "cohort":
         return np.asarray(c["scale_factor"][:, None] * relative)
     if name == "network_sensitive":

@@ -17,7 +17,9 @@ def drawn(rng: np.random.Generator, jobs: int) -> Instance:
     """Draw gangs on one type, some alike, with much, little or just enough room."""
     speed = rng.choice([rng.uniform(0.1, 10.0, jobs), rng.integers(1, 4, jobs)], axis=0)
     gpus = rng.choice([1, 2, 4, 8], jobs)
-    room = rng.choice([gpus.sum(), gpus[: jobs // 2].sum() or 1, rng.integers(1, 33)])
+    room = rng.choice(
+        [int(gpus.sum()), int(gpus[: jobs // 2].sum()) or 1, int(rng.integers(1, 33))]
+    )
     columns = {
         "order": rng.permutation(jobs).astype(float),
         "steps_remaining": rng.uniform(1.0, 1e5, jobs),

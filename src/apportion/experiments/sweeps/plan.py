@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from apportion.sim import Workload
     from apportion.sim.deciders import AnyDecider
 
-__all__ = ["Asked", "Clusters", "plan_sweep", "planned"]
+__all__ = ["AskedSweep", "Clusters", "plan_sweep", "planned"]
 
 Clusters: TypeAlias = (
     "Cluster | Mapping[str, int] | str | Sequence[Cluster | Mapping[str, int] | str]"
@@ -70,12 +70,12 @@ def plan_sweep(
     InputError
         For whatever would stop all runs of a policy or of a workload.
     """
-    asked = Asked(_loads(loads), _seeds(seeds), resample, by)
+    asked = AskedSweep(_loads(loads), _seeds(seeds), resample, by)
     return planned(policies, workloads, cluster, asked, settings)
 
 
 @dataclass(frozen=True)
-class Asked:
+class AskedSweep:
     """What varies beside policies, workloads and clusters, and what is kept of the runs.
 
     Attributes
@@ -97,24 +97,25 @@ def planned(
     policies: Iterable[str | AnyDecider | Decides],
     workloads: Any,
     cluster: Clusters,
-    asked: Asked,
+    asked: AskedSweep,
     settings: Mapping[str, Any],
 ) -> Plan:
     """List runs as `plan_sweep`, of which this is the part that checks no lists of numbers."""
     policies = listed("policies", policies, "a list of names")
     sources = sources_of(workloads)
     clusters = _clusters(cluster)
+    (first, *_) = clusters
     several = clusters if len(clusters) > 1 else ()
     loads, seeds, resample, by = asked.loads, asked.seeds, asked.resample, asked.by
     named = {source.name: source for source in sources}
     if several:
         _check_speeds(sources, several)
-    first_on = partial(made_for, cluster=clusters[0], load=1.0, seed=0, resample=False)
+    first_on = partial(made_for, cluster=first, load=1.0, seed=0, resample=False)
     firsts = [first_on(each, beside=several) for each in sources]
     chosen = deciders_of(policies, firsts)
     shared, by_policy = _settings(chosen, firsts, settings)
     setup = Setup(
-        *(named, clusters[0], shared, resample, by_policy),
+        *(named, first, shared, resample, by_policy),
         by=by,
         clusters=several,
         wait_quantile=asked.wait_quantile,
