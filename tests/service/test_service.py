@@ -223,3 +223,74 @@ def test_a_session_is_awaited() -> None:
 
     found = asyncio.run(both())
     assert all(each.X["v100"].tolist() == [0.5, 0.5] for each in found)
+
+
+def held_s(service: DecisionService, rounds: int, length_s: float) -> dict[str, float]:
+    """Ask for devices round by round; return the seconds that each job had some."""
+    held: dict[str, float] = {}
+    for number in range(rounds):
+        decided = service.answer({"op": "decide", "devices": True, "at_s": number * length_s})
+        for job in decided["decision"]["devices"]:
+            held[job] = held.get(job, 0.0) + length_s
+    return held
+
+
+def test_devices_follow_shares_from_round_to_round() -> None:
+    """One GPU and weights of 1, 2, 3: after 60 rounds each has had its sixths of the time."""
+    with DecisionService("max_min_fairness", "v100=1") as service:
+        jobs = {
+            name: {"throughputs": {"v100": 1.0}, "weight": w} for w, name in enumerate("abc", 1)
+        }
+        service.answer({"op": "add", "jobs": jobs, "at_s": 0})
+        held = held_s(service, 60, 360.0)
+        for weight, name in enumerate("abc", 1):
+            assert held[name] == pytest.approx(60 * 360.0 * weight / 6, abs=2 * 360.0)
+
+
+def test_a_drain_leaves_jobs_waiting_and_says_who_lost_devices() -> None:
+    with DecisionService("easy", "v100=2,k80=1") as service:
+        job = {"throughputs": {"v100": 1.0}, "total_steps": 100.0}
+        service.answer({"op": "add", "jobs": {"a": {**job, "scale_factor": 2}}, "at_s": 0})
+        service.answer({"op": "decide", "at_s": 1})
+        assert service.answer({"op": "cluster", "gpus": {"v100": 1, "k80": 1}, "at_s": 2})["ok"]
+        gone = service.answer({"op": "decide", "at_s": 3})["decision"]
+        assert (gone["devices"], gone["cannot_run"]) == ({}, ["a"])
+        assert service.answer({"op": "cluster", "gpus": {"v100": 2}, "at_s": 4})["ok"]
+        back = service.answer({"op": "decide", "at_s": 5})["decision"]
+        assert back["devices"]["a"]["devices"] == [0, 1]
+        service.answer({"op": "add", "jobs": {"b": job}, "at_s": 6})
+        service.answer({"op": "cluster", "gpus": {"v100": 3}, "at_s": 6})
+        service.answer({"op": "decide", "at_s": 7})
+        service.answer({"op": "cluster", "gpus": {"v100": 2}, "at_s": 8})
+        then = service.answer({"op": "decide", "at_s": 9})["decision"]
+        assert then["preempted"] == ["b"]
+
+
+def test_what_cannot_be_written_has_not_happened(tmp_path: Path) -> None:
+    with DecisionService("fifo", "v100=1", tmp_path / "x.db") as service:
+        add = {"op": "add", "id": "1", "jobs": {"a": {"throughputs": {"v100": 1}}}, "at_s": 0}
+        service._store._file.execute("PRAGMA max_page_count = 1")
+        big = {f"j{k}": {"throughputs": {"v100": 1}, "note": "x" * 250} for k in range(2000)}
+        refused = service.answer({**add, "jobs": big})
+        assert not refused["ok"]
+        assert "nothing has changed" in refused["error"]
+        service._store._file.execute("PRAGMA max_page_count = 1000000")
+        assert service.answer(add)["ok"]
+        assert service.health()["jobs"] == 1
+
+
+def test_an_id_is_of_one_message() -> None:
+    with DecisionService("fifo", "v100=1") as service:
+        add = {"op": "add", "id": "1", "jobs": {"a": {"throughputs": {"v100": 1}}}}
+        assert service.answer(add) == service.answer(add)
+        other = service.answer({"op": "remove", "id": "1", "jobs": ["a"]})
+        assert "another message" in other["error"]
+        for id_ in ("\ud800", "a\ud800b"):
+            assert not service.answer({"op": "health", "id": id_})["ok"]
+        jobs = {"b": {"throughputs": {"v100": 1e308}}}
+        assert "the most" in service.answer({"op": "add", "jobs": jobs})["error"]
+
+
+def test_nobody_to_run_is_a_decision() -> None:
+    with DecisionService("max_min_fairness", "v100=1") as service:
+        assert service.answer({"op": "decide"})["decision"]["shares"] == {}

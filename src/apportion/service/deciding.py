@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from apportion.errors import ApportionError, InputError, SolveError
+from apportion.errors import ApportionError, InputError, SolveError, written
+from apportion.jobs import JOB_COLUMNS
 from apportion.policies import session, solve
 from apportion.policies.base import depends_on_time
 from apportion.policies.labelled import DEFAULTS
@@ -163,15 +164,23 @@ class Deciding:
 
     def _changes(self) -> dict[str, tuple[dict[str, float], dict[str, Any]] | None]:
         """Return what the session has not heard of: speeds and columns by job, or gone."""
+        if self._cluster_changed:
+            self._session = None  # jobs may fit nowhere now, or again
         jobs = sorted(self.known.facts if self._session is None else self._changed)
-        if self._session is not None and self._cluster_changed:
-            self._session.set_cluster(self.known.cluster)
         self._changed.clear()
         self._cluster_changed = False
         return {
-            job: (self.known.told(job), self._read(job)) if job in self.known.facts else None
+            job: (self.known.told(job), self._read(job)) if self._takes_part(job) else None
             for job in jobs
         }
+
+    def _takes_part(self, job: str) -> bool:
+        return job in self.known.facts and self.known.fits(job)
+
+    @property
+    def cannot_run(self) -> list[str]:
+        """Jobs for which there are no GPUs, however free."""
+        return [job for job in self.known.facts if not self.known.fits(job)]
 
     def _read(self, job: str) -> dict[str, Any]:
         """Return the columns of a job that the policy reads."""
@@ -199,34 +208,45 @@ class Deciding:
         """Return who gets which devices now, as the next round of a simulation would."""
         throughputs, jobs = self._tables()
         running = {job: held for job, held in self.known.running.items() if job in jobs.index}
-        received = pd.DataFrame(0.0, index=jobs.index, columns=throughputs.columns)
-        for job in jobs.index:
-            for name, seconds in self.known.received(job).items():
-                if name in received.columns:
-                    received.loc[job, name] = seconds
+        owed = self._by_type(self.known.owed, throughputs) if self.has_shares else None
         return solve_round(
             self.decider,
             throughputs,
             self.known.cluster,
             jobs=jobs,
             running=running or None,
-            received=received,
+            received=self._by_type(self.known.received, throughputs),
+            owed=owed,
             **self.settings,
         )
 
+    def _by_type(
+        self, told: Callable[[str], dict[str, float]], throughputs: pd.DataFrame
+    ) -> pd.DataFrame:
+        """Return what is told of each job by accelerator, 0 where nothing is."""
+        rows = [told(job) for job in throughputs.index]
+        table = pd.DataFrame(rows, index=throughputs.index, dtype=float)
+        return table.reindex(columns=throughputs.columns).fillna(0.0)
+
     def _tables(self) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Return speeds and columns of all jobs, in one order."""
-        names = sorted(self.known.facts)
-        if not names:
-            raise InputError("There are no jobs; add some first.")
+        names = sorted(job for job in self.known.facts if self.known.fits(job))
         index = pd.Index(names, dtype=object)
         speeds = pd.DataFrame([self.known.told(job) for job in names], index)
         jobs = pd.DataFrame([self.known.facts[job] for job in names], index)
         for name, value in DEFAULTS.items():
             if name in jobs:
                 jobs[name] = jobs[name].fillna(value)
-        if "total_steps" in jobs and "steps_remaining" in jobs:
-            jobs["steps_remaining"] = jobs["steps_remaining"].fillna(jobs["total_steps"])
+        for one, other in (("steps_remaining", "total_steps"), ("total_steps", "steps_remaining")):
+            if one in jobs and other in jobs:
+                jobs[one] = jobs[one].fillna(jobs[other])
+        for name in map(str, jobs.columns):
+            gone = jobs[name].isna()
+            if name in JOB_COLUMNS and not JOB_COLUMNS[name].optional and gone.any():
+                raise InputError(
+                    f"Job {written(str(jobs.index[gone][0]))} has no {name!r}, which other jobs "
+                    f"have; tell it with 'update'."
+                )
         jobs["elapsed_s"] = self.known.now_s - jobs["arrival_s"].astype(float)
         return speeds, jobs
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from apportion.checks import LARGEST_NUMBER
 from apportion.errors import InputError, unknown_name, written
 from apportion.jobs import check_jobs
 from apportion.policies.sessions import session_files
@@ -45,7 +46,11 @@ class Known:
     running
         Accelerator and numbers of devices by job, as the last decision about devices gave them.
     since_s
-        Since when each of them has been there.
+        When it was last worked out what a job has had and is owed, s.
+    shares
+        Shares of time of the last decision about devices, by job and accelerator.
+    lost
+        Jobs whose devices have gone since then.
     now_s
         Time of the last message, s.
     """
@@ -56,7 +61,10 @@ class Known:
         self.facts: dict[str, dict[str, Any]] = {}
         self.running: dict[str, tuple[str, tuple[int, ...]]] = {}
         self.since_s: dict[str, float] = {}
+        self.shares: dict[str, dict[str, float]] = {}
+        self.lost: list[str] = []
         self._received: dict[str, dict[str, float]] = {}
+        self._owed: dict[str, dict[str, float]] = {}
         self.now_s = 0.0
 
     def advance(self, at_s: float) -> None:
@@ -69,7 +77,7 @@ class Known:
         """
         if at_s < self.now_s:
             raise InputError(
-                f"at_s is {at_s:g}, and the last message told of {self.now_s:g}; send in order."
+                f"at_s is {at_s!r}, and the last message told of {self.now_s!r}; send in order."
             )
         self.now_s = at_s
 
@@ -80,7 +88,13 @@ class Known:
             return told
         guessed = self.estimates.speeds([job])[0].tolist()
         by_name = dict(zip(map(str, self.estimates.columns), guessed, strict=True))
-        return {name: by_name.get(name, speed) for name, speed in told.items()}
+        return {name: told[name] or by_name.get(name, 0.0) for name in told}
+
+    def fits(self, job: str) -> bool:
+        """Whether there are GPUs now on which a job could run: a drain may leave it none."""
+        gang = int(self.facts[job].get("scale_factor", 1))
+        told = self.told(job)
+        return any(told[name] > 0 and gpus >= gang for name, gpus in self.cluster.gpus.items())
 
     def change(self, message: ServiceMessage) -> list[str]:
         """Take up what a message tells; return the jobs whose speeds or columns are others now."""
@@ -120,8 +134,11 @@ class Known:
         if len(set(jobs)) < len(jobs):
             raise InputError("A job is to be removed twice.")
         for job in jobs:
-            for table in (self.throughputs, self.facts, self.running, self.since_s, self._received):
+            for table in (self.throughputs, self.facts, self.running, self.since_s):
                 table.pop(job, None)
+            for kept in (self._received, self._owed, self.shares):
+                kept.pop(job, None)
+        self.lost = [job for job in self.lost if job in self.facts]
         return jobs
 
     def _observe(self, job: str, accelerator: str, steps: float, seconds: float) -> list[str]:
@@ -129,7 +146,7 @@ class Known:
         if accelerator not in self.cluster.gpus:
             raise unknown_name("accelerator", accelerator, self.cluster.gpus)
         if self.estimates is None:
-            told = {**self.throughputs[job], accelerator: steps / seconds}
+            told = {**self.throughputs[job], accelerator: _speed(job, steps / seconds)}
             self._refuse_unfit(job, told, self.facts[job])
             self.throughputs[job] = told
             return [job]
@@ -138,25 +155,22 @@ class Known:
         return [str(each) for each in self.estimates.observe(ran, [steps], [seconds])]
 
     def _cluster(self, gpus: Mapping[str, int]) -> list[str]:
-        new = replace(self.cluster, gpus=dict(gpus))
-        was, self.cluster = self.cluster, new
-        try:
-            self._check_columns()
-            for job, speeds in self.throughputs.items():
-                self._refuse_unfit(job, speeds, self.facts[job])
-        except InputError:
-            self.cluster = was
-            raise
+        prices = self.cluster.prices_per_gpu_hour
+        here = {name: each for name, each in prices.items() if name in gpus}
+        new = replace(self.cluster, gpus=dict(gpus), prices_per_gpu_hour=here)
+        self._check_columns(new)
+        self.cluster = new
         for job, (name, devices) in list(self.running.items()):
             if max(devices) >= new.gpus.get(name, 0):
-                self._received[job] = self.received(job)
+                self._settle(job)
+                self.lost.append(job)
                 del self.running[job], self.since_s[job]
         return list(self.facts)
 
-    def _check_columns(self) -> None:
+    def _check_columns(self, cluster: Cluster) -> None:
         """Refuse GPUs of which the estimates know nothing."""
         known = [] if self.estimates is None else [str(each) for each in self.estimates.columns]
-        for name in self.cluster.gpus if self.estimates is not None else ():
+        for name in cluster.gpus if self.estimates is not None else ():
             if name not in known:
                 raise unknown_name("accelerator of the references", name, known)
 
@@ -166,7 +180,7 @@ class Known:
             if name not in self.cluster.gpus:
                 where = f"accelerator of job {written(job)}"
                 raise unknown_name(where, name, self.cluster.gpus)
-        return {name: float(speed) for name, speed in speeds.items()}
+        return {name: _speed(job, float(speed)) for name, speed in speeds.items()}
 
     def _facts(self, facts: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
         """Check columns as every jobs table is checked; null takes a column away."""
@@ -204,11 +218,30 @@ class Known:
                 raise unknown_name(f"job {doing}", job, self.facts)
 
     def keep(self, decided: RoundDecision) -> None:
-        """Remember who has devices from now on."""
-        for job in self.running:
-            self._received[job] = self.received(job)
+        """Remember who has devices from now on, and what shares everybody is due."""
+        for job in self.facts:
+            self._settle(job)
         self.running = {str(job): held for job, held in decided.running.items()}
-        self.since_s = dict.fromkeys(self.running, self.now_s)
+        self.since_s = dict.fromkeys(self.facts, self.now_s)
+        self.lost = []
+        X = None if decided.allocation is None else decided.allocation.X
+        self.shares = {}
+        if X is not None and X.columns.nlevels == 1:
+            self.shares = {
+                str(job): {str(kind): float(each) for kind, each in row.items() if each}
+                for job, row in zip(X.index, X.to_dict("records"), strict=True)
+                if str(job) in self.facts
+            }
+
+    def _settle(self, job: str) -> None:
+        """Bring what a job has had, and what it is owed, up to now."""
+        owed, here = self.owed(job), self.received(job)
+        if owed:
+            self._owed[job] = owed
+        if here:
+            self._received[job] = here
+        if job in self.since_s:
+            self.since_s[job] = self.now_s
 
     def received(self, job: str) -> dict[str, float]:
         """Return the seconds that a job has had devices so far, by accelerator."""
@@ -217,6 +250,17 @@ class Known:
             accelerator = self.running[job][0]
             had[accelerator] = had.get(accelerator, 0.0) + self.now_s - self.since_s[job]
         return had
+
+    def owed(self, job: str) -> dict[str, float]:
+        """Return the seconds by which a job is behind its shares, by accelerator."""
+        owed = dict(self._owed.get(job, {}))
+        passed_s = self.now_s - self.since_s.get(job, self.now_s)
+        for kind, share in self.shares.get(job, {}).items():
+            owed[kind] = owed.get(kind, 0.0) + share * passed_s
+        if job in self.running and self.shares:
+            kind = self.running[job][0]
+            owed[kind] = owed.get(kind, 0.0) - passed_s
+        return owed
 
     def state(self) -> dict[str, Any]:
         """Return everything, as JSON holds it."""
@@ -230,6 +274,9 @@ class Known:
             },
             "since_s": self.since_s,
             "received": self._received,
+            "owed": self._owed,
+            "shares": self.shares,
+            "lost": self.lost,
             "now_s": self.now_s,
             "estimates": None if self.estimates is None else self.estimates.state(),
         }
@@ -242,6 +289,9 @@ class Known:
         self.running = {job: (name, tuple(held)) for job, (name, held) in state["running"].items()}
         self.since_s = dict(state["since_s"])
         self._received = {job: dict(each) for job, each in state["received"].items()}
+        self._owed = {job: dict(each) for job, each in state["owed"].items()}
+        self.shares = {job: dict(each) for job, each in state["shares"].items()}
+        self.lost = list(state["lost"])
         self.now_s = state["now_s"]
         if self.estimates is not None:
             self.estimates.restore(state["estimates"])
@@ -257,3 +307,18 @@ class _RanThere:
 def _own(told: Mapping[str, Any]) -> dict[str, Any]:
     """Return the columns that were told of a job."""
     return {name: value for name, value in told.items() if name != "throughputs"}
+
+
+def _speed(job: str, steps_per_s: float) -> float:
+    """Return a speed that policies can reckon with.
+
+    Raises
+    ------
+    InputError
+        If it is larger.
+    """
+    if not steps_per_s <= LARGEST_NUMBER:
+        raise InputError(
+            f"Job {written(job)} makes {steps_per_s:g} steps/s; {LARGEST_NUMBER:g} are the most."
+        )
+    return steps_per_s

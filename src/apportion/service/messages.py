@@ -23,6 +23,8 @@ FORMAT = "apportion.decide/1"
 """Version of the schema; a service refuses messages of another one."""
 _LONGEST = 256
 """Characters of a name at most."""
+_MOST_GPUS = 100_000
+"""Of a type: each is a device in memory."""
 _JOB = {"type": "string", "minLength": 1, "maxLength": _LONGEST}
 _SPEEDS = {"type": "object", "additionalProperties": {"type": "number", "minimum": 0}}
 _COLUMNS = {"type": ["number", "string", "boolean", "null"]}
@@ -93,7 +95,11 @@ MESSAGES: Mapping[str, tuple[str, Mapping[str, Field]]] = {
                 {
                     "type": "object",
                     "minProperties": 1,
-                    "additionalProperties": {"type": "integer", "minimum": 0},
+                    "additionalProperties": {
+                        "type": "integer",
+                        "minimum": 0,
+                        "maximum": _MOST_GPUS,
+                    },
                 },
                 "GPUs by accelerator, of every type",
                 needed=True,
@@ -183,17 +189,29 @@ def _check(where: str, value: Any, schema: Mapping[str, Any]) -> None:
     if kinds and not any(_KINDS[kind](value) for kind in kinds):
         raise InputError(f"{where} must be of type {' or '.join(kinds)}, not {written(value)}.")
     if isinstance(value, str):
+        _check_text(where, value)
         if not schema.get("minLength", 0) <= len(value) <= schema.get("maxLength", math.inf):
             raise InputError(f"{where} has {len(value)} characters; 1 to {_LONGEST} are valid.")
     elif isinstance(value, int | float):
         if value < schema.get("minimum", -math.inf) or value <= schema.get(
             "exclusiveMinimum", -math.inf
         ):
-            raise InputError(f"{where} is {written(value)}; that is too small.")
+            least = schema.get("minimum", schema.get("exclusiveMinimum"))
+            raise InputError(f"{where} is {written(value)}; the least is {least}.")
+        if value > schema.get("maximum", math.inf):
+            raise InputError(f"{where} is {written(value)}; {schema['maximum']} is the most.")
     elif isinstance(value, dict | list):
         if len(value) < max(schema.get("minProperties", 0), schema.get("minItems", 0)):
             raise InputError(f"{where} is empty.")
         _check_inside(where, value, schema)
+
+
+def _check_text(where: str, value: str) -> None:
+    """Refuse half of a pair of surrogates, which is no character."""
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(f"{where} has {value!a}, which is no text of Unicode.") from error
 
 
 def _check_inside(where: str, value: Any, schema: Mapping[str, Any]) -> None:
@@ -206,6 +224,7 @@ def _check_inside(where: str, value: Any, schema: Mapping[str, Any]) -> None:
     for name, each in value.items():
         if not 1 <= len(name) <= _LONGEST:
             raise InputError(f"{where} has a name of {len(name)} characters; 1 to {_LONGEST}.")
+        _check_text(where, name)
         _check(f"{where}.{name}", each, named.get(name, schema.get("additionalProperties", {})))
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import sqlite3
 import threading
 import time
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -80,6 +82,7 @@ class DecisionService:
         settings: Mapping[str, Any] | None = None,
     ) -> None:
         workers = Cluster.of(cluster)
+        self._first = policy, workers, deepcopy(estimates), time_limit_s, settings
         self._known = Known(workers, estimates)
         self._deciding = Deciding(policy, self._known, time_limit_s, settings)
         self._clock, self._lock, self._began_s = clock, threading.RLock(), clock()
@@ -92,6 +95,15 @@ class DecisionService:
             "settings": {name: repr(each) for name, each in (settings or {}).items()},
         }
         self._store = MessageStore(None if store is None else Path(store), about)
+        self._take_up()
+
+    def _begin(self) -> None:
+        """Forget all but what the store has."""
+        policy, workers, estimates, time_limit_s, settings = self._first
+        self._deciding.close()
+        self._known = Known(workers, deepcopy(estimates))
+        self._deciding = Deciding(policy, self._known, time_limit_s, settings)
+        self._store.count()
         self._take_up()
 
     def _take_up(self) -> None:
@@ -128,20 +140,26 @@ class DecisionService:
 
     def answer_all(self, given: Sequence[Any]) -> list[dict[str, Any]]:
         """Answer messages in turn, as `answer` does; what they tell goes to the disk at once."""
-        with self._lock, self._store.at_once():
-            return [self._answer(each) for each in given]
+        with self._lock:
+            try:
+                with self._store.at_once():
+                    return [self._answer(each) for each in given]
+            except sqlite3.Error as error:  # a full disk: what is in memory is not kept
+                self._begin()
+                _LOG.error("%d messages could not be kept: %s", len(given), error)
+                said = f"The store cannot be written ({error}): nothing has changed; send it again."
+                return [self._refusal(_name_of(each), said) for each in given]
 
     def _answer(self, given: Any) -> dict[str, Any]:
         """Answer one; it is kept, and not yet on the disk."""
         self._answered["messages"] += 1
-        name = given.get("id") if isinstance(given, dict) else None
-        name = name if isinstance(name, str) else None
+        name = _name_of(given)
         try:
             message = read_message(given)
-            before = None if message.id is None else self._store.answer_to(message.id)
-            if before is not None:
+            kept = None if message.id is None else self._store.kept(message.id)
+            if kept is not None:
                 self._answered["repeated"] += 1
-                return before
+                return _same(given, *kept)
             return self._answer_new(message, given)
         except ApportionError as error:
             self._answered["refused"] += 1
@@ -198,15 +216,19 @@ class DecisionService:
         for job in only or ():
             if job not in self._known.facts:
                 raise InputError(f"There is no job {job!r}.")
+        known = self._known
+        cannot_run = self._deciding.cannot_run
+        if len(cannot_run) == len(known.facts):
+            return {**_NOTHING, "cannot_run": cannot_run}
         found: dict[str, Any] = {}
         devices = not self._deciding.has_shares or message.fields.get("devices", False)
         if self._deciding.has_shares and not devices:
             found = self._shares(self._deciding.shares(number), only, number)
         if devices:
-            decided = self._deciding.devices()
-            self._known.keep(decided)
-            found = _devices(decided, only)
-        return found
+            decided, lost = self._deciding.devices(), known.lost
+            known.keep(decided)
+            found = _devices(decided, only, lost)
+        return {**found, "cannot_run": cannot_run}
 
     def _shares(
         self, shares: CertifiedShares, only: list[str] | None, number: int
@@ -229,7 +251,7 @@ class DecisionService:
                     "steps_per_s": float(f"{speed:.{_DIGITS}g}"),
                 }
                 for job, row, speed in rows
-                if speed == speed  # a job that came since the last answer in time has none
+                if speed == speed and str(job) in self._known.facts  # of a late answer
             },
             "prices": {str(k): float(f"{p:.{_DIGITS}g}") for k, p in allocation.prices.items()},
             "objective": float(f"{allocation.objective:.{_DIGITS}g}"),
@@ -253,7 +275,7 @@ class DecisionService:
         return explain_shares(job, allocation, self._known)
 
     def _state(self) -> dict[str, Any]:
-        return {"state": self._known.state()}
+        return {"state": deepcopy(self._known.state())}
 
     def _health(self) -> dict[str, Any]:
         return {"health": self.health()}
@@ -283,8 +305,36 @@ class DecisionService:
         self.close()
 
 
-def _devices(decided: RoundDecision, only: list[str] | None) -> dict[str, Any]:
-    """Return who has which devices, as JSON holds it."""
+_NOTHING: dict[str, Any] = {"shares": {}, "devices": {}, "started": [], "moved": []}
+_NOTHING |= {"preempted": [], "waiting": [], "late": False, "age_s": 0.0}
+"""What is decided where nobody can run."""
+
+
+def _name_of(given: Any) -> str | None:
+    """Return the id of a message, if it has one that can be written."""
+    name = given.get("id") if isinstance(given, dict) else None
+    return name if isinstance(name, str) and name.isprintable() else None
+
+
+def _same(given: Any, told: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
+    """Return the answer to a message that was sent before.
+
+    Raises
+    ------
+    InputError
+        If it was another one.
+    """
+    before, now = ({**each, "at_s": None} for each in (told, given))
+    if before != now:
+        raise InputError(f"id {given['id']!r} was the name of another message; give each its own.")
+    return answer
+
+
+def _devices(decided: RoundDecision, only: list[str] | None, lost: list[str]) -> dict[str, Any]:
+    """Return who has which devices, as JSON holds it.
+
+    Of jobs whose devices had gone, those that have others are moved, the others preempted.
+    """
     valid_for_s = decided.valid_for_s
     found: dict[str, Any] = {
         "devices": {
@@ -300,7 +350,11 @@ def _devices(decided: RoundDecision, only: list[str] | None) -> dict[str, Any]:
     }
     for status in ("started", "moved", "preempted"):
         found[status] = [str(job) for job in getattr(decided.plan, status)]
-    found["waiting"] = [str(job) for job in decided.waiting]
+    found["waiting"] = [str(job) for job in decided.waiting if str(job) not in lost]
+    again = [job for job in lost if job in found["started"]]
+    found["started"] = [job for job in found["started"] if job not in again]
+    found["moved"] += again
+    found["preempted"] += [job for job in lost if job not in again]
     if decided.allocation is not None:
         found |= {"gap": decided.gap, "status": decided.status}
     return found

@@ -75,9 +75,14 @@ class MessageStore:
             raise InputError(
                 f"{where!r} cannot be used to keep a decision service: {error}."
             ) from error
+        self.number = 0
+        self.count()
+
+    def count(self) -> None:
+        """Learn anew how many messages are kept."""
         row = self._file.execute("SELECT MAX(number) FROM message").fetchone()
         state = self._file.execute("SELECT MAX(number) FROM state").fetchone()
-        self.number: int = max(row[0] or 0, state[0] or 0)
+        self.number = max(row[0] or 0, state[0] or 0)
 
     def _claim(self, settings: Mapping[str, Any], where: str) -> None:
         """Write down of which service the file is, or compare."""
@@ -102,14 +107,21 @@ class MessageStore:
         try:
             yield
         except BaseException:
-            self._file.execute("ROLLBACK")
+            if self._file.in_transaction:
+                self._file.execute("ROLLBACK")
             raise
-        self._file.execute("COMMIT")
+        try:
+            self._file.execute("COMMIT")
+        except sqlite3.Error:
+            if self._file.in_transaction:
+                self._file.execute("ROLLBACK")
+            raise
 
-    def answer_to(self, name: str) -> dict[str, Any] | None:
-        """Return the answer to the message with an id, if there was one."""
-        row = self._file.execute("SELECT answer FROM message WHERE id = ?", (name,)).fetchone()
-        return None if row is None else dict(json.loads(row[0]))
+    def kept(self, name: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        """Return the message with an id, and the answer to it, if there was one."""
+        found = self._file.execute("SELECT told, answer FROM message WHERE id = ?", (name,))
+        row = found.fetchone()
+        return None if row is None else (dict(json.loads(row[0])), dict(json.loads(row[1])))
 
     def write(self, told: Mapping[str, Any], answer: Mapping[str, Any]) -> None:
         """Keep a message and its answer, within `at_once`."""

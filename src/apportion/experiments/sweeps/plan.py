@@ -104,18 +104,18 @@ def planned(
     policies = listed("policies", policies, "a list of names")
     sources = sources_of(workloads)
     clusters = _clusters(cluster)
-    (first, *_) = clusters
+    (one_cluster, *_) = clusters
     several = clusters if len(clusters) > 1 else ()
     loads, seeds, resample, by = asked.loads, asked.seeds, asked.resample, asked.by
     named = {source.name: source for source in sources}
     if several:
         _check_speeds(sources, several)
-    first_on = partial(made_for, cluster=first, load=1.0, seed=0, resample=False)
+    first_on = partial(made_for, cluster=one_cluster, load=1.0, seed=0, resample=False)
     firsts = [first_on(each, beside=several) for each in sources]
     chosen = deciders_of(policies, firsts)
     shared, by_policy = _settings(chosen, firsts, settings)
     setup = Setup(
-        *(named, first, shared, resample, by_policy),
+        *(named, one_cluster, shared, resample, by_policy),
         by=by,
         clusters=several,
         wait_quantile=asked.wait_quantile,
