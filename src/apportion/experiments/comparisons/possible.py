@@ -74,7 +74,5 @@ def best_in_words(table: pd.DataFrame, floor: Floor) -> str:
     percent = max(math.ceil(far * 1000) / 10, 0.0)  # rounding may put a run below the floor
     unit, seconds = time_unit(floor.mean_jct_s)
     least = math.floor(floor.mean_jct_s / seconds * 100) / 100
-    return (
-        f"{best} is within {percent:.1f} % of anything possible: no mean JCT is below {least:.2f} "
-        f"{unit}"
-    )
+    within = f"within {percent:.1f} %" if far < 1 else f"at most {far + 1:.3g} times the least"
+    return f"{best} is {within} of anything possible: no mean JCT is below {least:.2f} {unit}"
