@@ -23,6 +23,7 @@ import pandas as pd
 import apportion as ap
 from apportion.cluster import TIERS
 from apportion.mechanism import PLACEMENTS
+from apportion.mechanisms.gangs import ON_LINKS
 from apportion.pairs import PairThroughputs
 from apportion.sim.network import BY_SHAPE
 from benchmarks.reporting import machine, progress, show, write_csv
@@ -103,7 +104,7 @@ def _space_sharing_on_racks() -> Iterator[Case]:
 
 
 def _placements() -> Iterator[Case]:
-    for placement in sorted({*PLACEMENTS} - {"cassini", "cassini_joint", "cassini_program"}):
+    for placement in sorted({*PLACEMENTS} - {*ON_LINKS}):
         for policy, mechanism in ((POLICIES[0], "rounds"), ("dally", "leases")):
             arguments = {"policy": policy, "mechanism": mechanism, "placement": placement}
             yield f"{placement}, {mechanism}", {**arguments, "network": "table1"}
