@@ -225,6 +225,7 @@ def _columns(
         "makespan",
         "finish_time_fairness",
         "shortest_job_first",
+        "least_mean_completion",
         "min_cost_slos",
         "allox",
     }:

@@ -10,7 +10,13 @@ if TYPE_CHECKING:
     from benchmarks.trust.case import Floats
     from benchmarks.trust.definitions.facts import Facts
 
-TOTALS = {"max_total_throughput", "fifo", "shortest_job_first", "network_sensitive"}
+TOTALS = {
+    "max_total_throughput",
+    "fifo",
+    "shortest_job_first",
+    "network_sensitive",
+    "least_mean_completion",
+}
 
 
 def total_value(facts: Facts) -> Floats:
@@ -20,6 +26,9 @@ def total_value(facts: Facts) -> Floats:
         each = np.ones(case.jobs)
     elif case.policy == "network_sensitive":
         each = 1 / facts.fast / np.maximum(case.columns["network_priority"], 0.001)
+    elif case.policy == "least_mean_completion":
+        steps = np.maximum(case.columns["steps_remaining"], 3600 * facts.fast)
+        each = case.columns["weight"] / steps
     else:
         each = facts.scale * (case.jobs + 1 - _places(facts)) / facts.fast
     return np.asarray(facts.thr.T @ (each * facts.count))
