@@ -311,7 +311,7 @@ def _option(value: object) -> object:
 
 def places_of_texts(values: Any) -> tuple[NDArray[np.float64], tuple[str, ...]]:
     """Return the place of each value among the different ones in their order, and these."""
-    code, names = pd.factorize(values, sort=True)
+    code, names = pd.factorize(pd.Index(values, tupleize_cols=False), sort=True)
     return code.astype(float), tuple(map(str, names))
 
 
