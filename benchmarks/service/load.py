@@ -33,8 +33,9 @@ def main() -> None:
     """Send messages, and print how long answers took."""
     asked = parser("service.load", "The decision service under load.", "a few seconds")
     asked.add_argument("--policy", default="max_min_fairness")
+    asked.add_argument("--seconds", type=float, default=600.0, help="(default: %(default)s)")
     options = asked.parse_args()
-    jobs, rate, length_s = (500, 50.0, 4.0) if options.quick else (10_000, 100.0, 600.0)
+    jobs, rate, length_s = (500, 50.0, 4.0) if options.quick else (10_000, 100.0, options.seconds)
     print(f"{options.policy}: {jobs} jobs, {rate:g} messages/s for {length_s:g} s, on {machine()}")
     with tempfile.TemporaryDirectory() as folder:
         found = loaded(options.policy, jobs, rate, length_s, Path(folder) / "decisions.db")
