@@ -135,8 +135,5 @@ def _offers_parts(top: str) -> bool:
 
 
 def _shown(name: str, file: str, line: int) -> str:
-    """Write a place, its file as seen from here."""
-    path = Path(file)
-    if path.is_relative_to(here := Path.cwd()):
-        path = path.relative_to(here)
-    return f"{name} ({path}:{line})"
+    """Write a place by the file's name alone: workers may stand in another folder."""
+    return f"{name} ({Path(file).name}:{line})"
