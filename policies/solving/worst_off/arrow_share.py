@@ -15,6 +15,7 @@ import numpy as np
 from apportion.policies.solving.certificate import make_feasible
 from apportion.policies.solving.second_stage import evenness, relative_throughput
 from apportion.policies.solving.solvers.arrow_active_sets import exact_arrow
+from apportion.policies.solving.solvers.arrow_corner import only_corner
 from apportion.policies.solving.solvers.arrow_interior_point import ArrowProgram, solve_arrow
 from apportion.policies.solving.solvers.arrow_kinks import least_arrow_prices
 from apportion.policies.solving.worst_off.common_share import (
@@ -126,8 +127,15 @@ class ArrowShare:
         return None if worth is None else self._of_resources(worth)
 
     def chosen(self) -> Floats:
-        """Spend and even out in one program, then exactly, by what holds at its optimum."""
+        """Spend and even out in one program, then exactly, by what holds at its optimum.
+
+        Where no two jobs are alike there is nearly always one optimum, and nothing to choose.
+        """
         instance, rate = self._instance, self._target / self._fastest
+        if not self._all_met:
+            corner = only_corner(replace(self._program, rate=rate), self._point)
+            if corner is not None:
+                return meeting(instance, make_feasible(corner.T, instance), self._target)
         gain, squares = relative_throughput(instance).T, evenness(instance).T
         posed = replace(
             self._program, rate=rate, gain=gain / gain.mean(), squares=squares / squares.mean()

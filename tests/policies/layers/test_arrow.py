@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import clarabel
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.optimize import linprog
 
 from apportion.policies import (
     FinishTimeFairness,
@@ -18,6 +19,7 @@ from apportion.policies import (
     MaxMinFairness,
     solve_instance,
 )
+from apportion.policies.solving.solvers.arrow_corner import only_corner
 from apportion.policies.solving.solvers.arrow_interior_point import ArrowProgram, solve_arrow
 from apportion.policies.solving.solvers.arrow_kkt import PAIRS, ArrowPoint, Eliminated, Residuals
 from apportion.policies.solving.worst_off.arrow_share import ArrowShare
@@ -249,3 +251,63 @@ def test_the_arrow_is_asked_by_name(bench: type[Bench]) -> None:
         other = solve_instance(policy, problem.instance)
         assert arrow.objective == pytest.approx(other.objective, rel=1e-8)
         np.testing.assert_allclose(arrow.X, other.X, atol=1e-8)
+
+
+def mixed(seed: int) -> Instance:
+    """Jobs that are all different, that repeat each other, or whose speeds tie."""
+    rng = np.random.default_rng([7, seed])
+    jobs, types = int(rng.integers(1, 40)), int(rng.integers(1, 6))
+    speed = (
+        rng.uniform(0.5, 20, (jobs, types)) * 10.0 ** rng.uniform(-4, 4, (jobs, 1)),
+        rng.integers(1, 4, (jobs, types)).astype(float),
+        rng.uniform(1, 5, (4, types))[rng.integers(0, 4, jobs)],
+        rng.uniform(1, 5, (jobs, 1)) * rng.uniform(0.5, 2, types),
+    )[seed % 4]
+    gpus = rng.choice([1.0, 2.0, 4.0], jobs)
+    capacity = rng.choice([4.0, 8.0, 100.0], types)
+    columns = {"steps_remaining": 10.0 ** rng.uniform(2, 6, jobs)}
+    return Instance.of_jobs(speed, gpus, capacity, columns=columns)
+
+
+def ends_of_the_optima(program: ArrowProgram, toward: Floats) -> tuple[Floats, Floats]:
+    """Optima of the level that lie farthest in a direction, and farthest against it, by scipy."""
+    options, jobs = program.throughput.shape
+    own = np.eye(jobs)
+    T, E = (np.hstack([own * row for row in rows]) for rows in (program.throughput, toward * 0 + 1))
+    U = np.kron(np.eye(options), np.ones(jobs)) * program.usage.ravel()
+    A = np.block(
+        [[-T, program.rate[:, None]], [E, np.zeros((jobs, 1))], [U, np.zeros((options, 1))]]
+    )
+    b = np.concatenate([np.zeros(jobs), np.ones(jobs + options)])
+    exact: Any = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+    best: Any = linprog(np.append(np.zeros(toward.size), -1.0), A, b, options=exact)
+    assert best.status == 0
+    held = -best.ineqlin.marginals > 1e-9
+    zero = best.lower.marginals > 1e-9
+    bounds = [(0.0, 0.0 if each else None) for each in zero]
+    found = []
+    for sign in (1.0, -1.0):
+        cost = np.append(sign * toward.ravel(), 0.0)
+        end: Any = linprog(cost, A[~held], b[~held], A[held], b[held], bounds, options=exact)
+        assert end.status == 0
+        found.append(end.x[:-1].reshape(options, jobs))
+    return found[0], found[1]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_corner_that_is_found_is_the_only_optimum(seed: int) -> None:
+    instance = mixed(seed)
+    program = program_of(instance, instance.fastest_throughput)
+    x = only_corner(program, solve_arrow(program))
+    toward = np.random.default_rng(seed).uniform(0.5, 1.0, program.throughput.shape)
+    one, other = ends_of_the_optima(program, toward)
+    if x is not None:
+        np.testing.assert_allclose(x, one, atol=1e-8)
+        np.testing.assert_allclose(one, other, atol=1e-8)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_of_unlike_jobs_the_corner_is_found(seed: int) -> None:
+    instance = unlike(seed, 200, 4)
+    program = program_of(instance, instance.equal_share_throughput)
+    assert only_corner(program, solve_arrow(program)) is not None
