@@ -174,8 +174,13 @@ class Resolver(Resumable):
             self._change_s, fits = self._own.next_change_s(now_s), self._own.fits(now_s)
             self.asked.on_average |= self._own.on_average
             warm = self._standing if fits is None else None
-            X = None if warm is None else warm.shares(active)
-            X, pairs = self._solve_anew(now_s, fits) if X is None else (X, NO_PAIRS)
+            kept = self.asked.prices is not None
+            found = None if warm is None else warm.shares(active, least_prices=kept)
+            if found is None:
+                X, pairs = self._solve_anew(now_s, fits)
+            else:
+                X, pairs = np.asarray(found[0], dtype=float), NO_PAIRS
+                self.asked.priced(self.jobs.accelerators, found[1])
             _check(X, (active.size + len(pairs), self.jobs.capacity.size))
         X = np.clip(X, 0.0, 1.0)
         in_vain = not (self.changed or (X >= LEAST_SHARE).any())
@@ -229,7 +234,8 @@ class Resolver(Resumable):
         pairs = beside.table(jobs) if beside is not None else None
         solution = None
         if self._warm is not None and not self._once:
-            solution = self._warm.certified(jobs, posed, least_prices=False)
+            kept = self.asked.prices is not None
+            solution = self._warm.certified(jobs, posed, least_prices=kept)
         if solution is None:
             solution = solve_instance(self.policy, posed, pairs=pairs)
         self.asked.noted(Answer(jobs, posed, solution, self._labels(posed)))

@@ -89,6 +89,36 @@ class Run:
             raise InputError(f"A run by the mechanism {mechanism!r} has no schedule of devices.")
         return self.tables["schedule"]
 
+    @property
+    def prices(self) -> pd.DataFrame:
+        """What one more GPU of each type was worth to the policy, each time it was asked.
+
+        One row per solve: ``time_s``, for how many ``jobs``, and a column for each accelerator
+        type of the cluster that has GPUs, the dual value of its capacity in the unit of the
+        policy's objective (``apportion.policy_table``), as `apportion.Allocation.prices` are; whole
+        decisions have those of their relaxation. Further columns are of other resources that the
+        problem knows, such as gangs of a tier by place. A price is that of the problem that was
+        solved: of the jobs that were there, at what was left of them.
+
+        Raises
+        ------
+        InputError
+            If none were kept (``record_prices=True`` of `apportion.simulate`), and for policies
+            that have none: jobs served in order, isolated shares.
+        """
+        table = self.tables.get("prices")
+        if table is None:
+            raise InputError(
+                f"The run of {self.policy!r} kept no prices; simulate(..., record_prices=True) "
+                f"does."
+            )
+        if len(table) and table.drop(columns=["time_s", "jobs"]).isna().all(axis=None):
+            raise InputError(
+                f"The policy {self.policy!r} has no prices: what it decides is no optimum of a "
+                f"program with capacities here, but stated, or an order of the jobs."
+            )
+        return table
+
     def save_schedule(self, path: str | Path) -> Path:
         """Write the schedule as csv, gzipped csv or parquet, as the name ends; return where it is.
 

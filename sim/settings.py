@@ -220,6 +220,9 @@ _BELIEFS: Mapping[str, Any] = MappingProxyType(
 )
 """What policies are told of speeds, beside the settings of the mechanism, with the defaults."""
 
+PRICES: Final = "record_prices"
+"""Whether the prices of every solve of a policy are kept."""
+
 SPEEDS = ("told", "estimated", "agnostic")
 """Ways to know the speeds of single jobs."""
 
@@ -246,10 +249,11 @@ def settings_for(
     is told of speeds, which policies heed, and schedulers do not ask for, so that there has to be a
     policy among the deciders: ``speeds``, one of `SPEEDS`; ``references`` and ``optimism`` of
     estimated ones, see `apportion.sim.beliefs.estimated`; and, rounds only, ``pair_estimates``, by
-    name (`PAIR_ESTIMATES`, from so many ``references``) or as a table, and ``learn_pairs``.
+    name (`PAIR_ESTIMATES`, from so many ``references``) or as a table, and ``learn_pairs``; and
+    ``record_prices``, which is among the settings only if true.
     """
     deciders = list(deciders)
-    beside = {"seed", *_BELIEFS}
+    beside = {"seed", PRICES, *_BELIEFS}
     own = {name: value for name, value in given.items() if name not in beside}
     chosen = mechanism_for(deciders, mechanism, own, elastic=elastic)
     settings = _by_name(chosen) | {"seed": seed(given.get("seed") or 0)}
@@ -264,6 +268,11 @@ def settings_for(
         if value is not None:
             _check_asked_for(deciders, name, value)
     _check_beliefs(settings)
+    if given.get(PRICES) is not None and yes_no(PRICES, given[PRICES]):
+        if deciders and not any(manner_of(each).asks_for_speeds for each in deciders):
+            who = " and ".join(repr(each.label) for each in deciders)
+            raise InputError(f"{PRICES}=True is for policies; {who} solve no problem with prices.")
+        settings[PRICES] = True
     return chosen, settings
 
 
@@ -294,6 +303,8 @@ def check_elastic(mechanism: Any, *, elastic: bool) -> None:
 
 def heeds(decider: AnyDecider, mechanism: str, name: str) -> bool:
     """Whether a setting says something to a decider that works by a mechanism of the package."""
+    if name == PRICES:
+        return manner_of(decider).asks_for_speeds
     if name not in _BELIEFS:
         return name == "seed" or name in _names(mechanism)
     of = "tells_pairs" if name in _OF_PAIRS else "tells_speeds"
@@ -304,7 +315,7 @@ def heeded_by(decider: AnyDecider, settings: Mapping[str, Any]) -> dict[str, Any
     """Return those of shared settings that `settings_for` lets a decider by itself have."""
     if manner_of(decider).asks_for_speeds:
         return dict(settings)
-    return {name: value for name, value in settings.items() if name not in _BELIEFS}
+    return {name: value for name, value in settings.items() if name not in {PRICES, *_BELIEFS}}
 
 
 def _check_asked_for(deciders: Sequence[AnyDecider], name: str, value: object) -> None:

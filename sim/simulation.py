@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 from apportion.annotations import checked
 from apportion.checks import file_path, seconds
 from apportion.cluster import Cluster
-from apportion.errors import SolveError
+from apportion.errors import InputError, SolveError
 from apportion.own_code import note_place
 from apportion.sim.about import AboutRun
 from apportion.sim.deciders import get_decider
@@ -50,6 +50,7 @@ def simulate(
     mechanism: Mechanism | str | None = None,
     pair_estimates: PairThroughputs | Literal["completed", "nearest"] | None = None,
     learn_pairs: bool | None = None,
+    record_prices: bool | None = None,
     seed: int = 0,
     beliefs: Beliefs | None = None,
     snapshot: str | Path | None = None,
@@ -86,6 +87,10 @@ def simulate(
         (`apportion.sim.beliefs.completed_pairs.CompletedPairs`).
     learn_pairs
         Whether it is told the truth of a pair once the pair has run on a type; no by default.
+    record_prices
+        Whether `Run.prices` are kept, what one more GPU of each type would have been worth to the
+        policy each time it was asked; no by default, as the least of the prices that are right take
+        some time to find. It changes nothing else. For policies.
     seed
         Seed of placements at random.
     beliefs
@@ -122,7 +127,8 @@ def simulate(
     started = time.perf_counter()
     cluster, elastic = Cluster.of(cluster), workload.elastic
     decider = get_decider(policy, elastic=elastic)
-    told = {**settings, "pair_estimates": pair_estimates, "learn_pairs": learn_pairs, "seed": seed}
+    told = {**settings, "pair_estimates": pair_estimates, "learn_pairs": learn_pairs}
+    told |= {"record_prices": record_prices, "seed": seed}
     chosen, known = settings_for([decider], mechanism, told, elastic=elastic)
     snapshots = None
     if snapshot is not None:
@@ -157,14 +163,23 @@ def carried_out(
         if snapshots is not None:
             check_resumes(parts.scheduler)
         columns = [*parts.columns, *iterations_on_links(about, parts.runtime)]
+        asked = parts.asked if isinstance(parts.asked, Solves) else None
+        if about.settings.get("record_prices"):
+            if asked is None:
+                raise InputError(f"record_prices=True is for policies; {decider.label!r} is none.")
+            asked.keep_prices()
         record = Record(about, columns, progress)
         try:
             run_jobs(about.truth, parts.scheduler, parts.runtime, record, snapshots)
         except SolveError as error:
-            why = parts.asked.why_none() if isinstance(parts.asked, Solves) else ""
+            why = "" if asked is None else asked.why_none()
             error.args = (" ".join(filter(None, (str(error), why))),)
             raise
-        return record.run(decider.label, parts)
+        run = record.run(decider.label, parts)
+        if asked is None or asked.prices is None:
+            return run
+        table = asked.price_table(about.cluster.accelerators)
+        return replace(run, tables={**run.tables, "prices": table})
     except Exception as error:  # of a part of the user's, which gets a note of where it stands
         note_place(error)
         raise

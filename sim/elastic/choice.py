@@ -178,6 +178,7 @@ class PolicyChoice(Resumable):
             asked.capacity,
             option_accelerator=options.kind,
             columns=columns,
+            resource_names=self._jobs.accelerators,
             texts=self._jobs.texts,
         )
 

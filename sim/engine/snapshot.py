@@ -34,7 +34,7 @@ __all__ = ["NoStateError", "SnapshotError", "Snapshots", "call_of", "check_resum
 
 logger = logging.getLogger(__name__)
 
-_VERSION = 8
+_VERSION = 9
 """Of what a file holds; to be raised with any change of what `Resumable` parts return."""
 
 

@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from apportion.policies.sessions.warm_classes import WarmClasses
 from apportion.policies.solving.rows import group_rows
 from apportion.resumable import Resumable, array_of, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -71,11 +72,14 @@ class Solves(Resumable):
         Labels of constraints of the policy's own that are kept on average only.
     last
         What the policy answered last, if it has answered; not kept in snapshots.
+    prices
+        Of each answer, if they are kept (`keep_prices`): time, jobs, names of the resources, and
+        what one more unit of each would improve the objective by. None otherwise.
     why_none
         Says what keeps jobs from running of which the policy can have none run; empty otherwise.
     """
 
-    kept = ("count", "seconds", "uncertified", "on_average")
+    kept = ("count", "seconds", "uncertified", "on_average", "prices")
 
     def __init__(self, policy: str) -> None:
         self._policy = policy
@@ -83,11 +87,18 @@ class Solves(Resumable):
         self.on_average: set[str] = set()
         self.last: Answer | None = None
         self.why_none: Callable[[], str] = str
+        self.prices: list[tuple[float, int, tuple[str, ...], Floats]] | None = None
+        self._now_s, self._jobs = 0.0, 0
+
+    def keep_prices(self) -> None:
+        """Keep the prices of every answer from now on; nothing is kept otherwise."""
+        self.prices = []
 
     @contextmanager
     def at(self, now_s: float, jobs: int) -> Iterator[None]:
         """Count what is asked inside; errors get a note of the policy, the time and the jobs."""
         started = time.perf_counter()
+        self._now_s, self._jobs = now_s, jobs
         try:
             yield
         except Exception as error:
@@ -101,6 +112,34 @@ class Solves(Resumable):
         """Keep an answer, counted if it is in doubt."""
         self.uncertified += answer.solution.status != "optimal"
         self.last = answer
+        prices = answer.solution.prices
+        self.priced(answer.instance.resource_names or tuple(map(str, range(prices.size))), prices)
+
+    def priced(self, names: tuple[str, ...], prices: Floats) -> None:
+        """Keep the prices of an answer, by names of the resources, if they are asked for."""
+        if self.prices is not None:
+            self.prices.append((self._now_s, self._jobs, tuple(names), np.array(prices)))
+
+    def price_table(self, types: Iterable[str]) -> pd.DataFrame:
+        """Return the prices, a row per answer: ``time_s``, ``jobs``, a column for each resource.
+
+        Accelerator types come first, in the order given; a resource that an answer does not know
+        has no price there (NaN).
+        """
+        kept = self.prices or []
+        names = dict.fromkeys(name for each in kept for name in each[2])
+        known = [name for name in types if name in names]
+        columns = [*known, *(name for name in names if name not in known)]
+        place = {name: at for at, name in enumerate(columns)}
+        table = np.full((len(kept), len(columns)), np.nan)
+        for row, (_, _, named, prices) in zip(table, kept, strict=True):
+            row[[place[name] for name in named]] = prices
+        facts = {
+            "time_s": np.array([each[0] for each in kept], dtype=float),
+            "jobs": np.array([each[1] for each in kept], dtype=np.int64),
+        }
+        found = pd.DataFrame(table, columns=columns)
+        return pd.concat([pd.DataFrame(facts), found], axis=1).rename_axis("solve")
 
     def figures(self) -> dict[str, Any]:
         """Return them as a `Run` calls them."""
@@ -143,16 +182,17 @@ class StandingClasses:
         warm = WarmClasses.of(policy, pose(first, {"weight": jobs.weight[first]}))
         return None if warm is None else cls(class_of, warm)
 
-    def shares(self, active: Ints) -> Floats | None:
-        """Return the shares of active jobs, shape (active jobs, types).
+    def shares(self, active: Ints, *, least_prices: bool = False) -> tuple[Floats, Floats] | None:
+        """Return the shares of active jobs, shape (active jobs, types), and the prices.
 
+        With `least_prices` these are those of `solve_instance`, else any of those that are right.
         ``None`` where the warm problem leads to nothing that is certified: it is to be solved anew.
         """
         own = self.class_of[active]
         count = np.bincount(own, minlength=self._warm.classes.jobs).astype(float)
         self._asked.append(count)
-        solution = self._warm.certified(count, least_prices=False)
-        return None if solution is None else np.asarray(solution.X[own], dtype=float)
+        solution = self._warm.certified(count, least_prices=least_prices)
+        return None if solution is None else (solution.X[own], solution.prices)
 
     def state(self) -> dict[str, Any]:
         """Return all counts that were solved for, for JSON."""

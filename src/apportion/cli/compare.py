@@ -139,6 +139,7 @@ def _show(
     options = ", run.toml" * (comparison.command is not None)
     options += f", {AGAINST}" * (against in comparison.runs)
     others = "start_costs.csv, " * bool(comparison.at_other_costs)
+    others += "prices.csv, " * any("prices" in run.tables for run in comparison.runs.values())
     files = f"summary.csv, jobs.csv, {others}{schedule}run.json{options}"
     told = f"Report: {out / 'report.html'} (and {files})"
     print(textwrap.fill(told, width(), break_long_words=False, break_on_hyphens=False))

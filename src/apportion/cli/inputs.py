@@ -96,6 +96,7 @@ def simulation_settings(args: argparse.Namespace) -> dict[str, Any]:
     return settings | {
         "mechanism": args.mechanism,
         "learn_pairs": _yes(args.learn_pairs),
+        "record_prices": _yes(getattr(args, "record_prices", None)),
         **{name: getattr(args, name) for name in _BELIEFS},
         **meant_by_racks(args),
     }

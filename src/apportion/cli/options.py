@@ -22,6 +22,7 @@ __all__ = [
     "add_kind",
     "add_seed",
     "add_simulation",
+    "answer",
 ]
 
 GENERATED = {
@@ -283,7 +284,7 @@ def _add_beliefs(parser: argparse.ArgumentParser) -> None:
         group,
         "pair_estimates",
         "--learn-pairs",
-        **_answer("learn_pairs"),
+        **answer("learn_pairs"),
         help="tell the truth of a pair once it has run (default: no)",
     )
 
@@ -293,7 +294,7 @@ def _add_setting(group: argparse._ArgumentGroup, setting: Setting, homes: str) -
     kind = setting.kind.removesuffix(" | None")
     how: dict[str, Any]
     if kind == "bool":
-        how = _answer(setting.name)
+        how = answer(setting.name)
     elif "Mapping[str, float]" in kind:
         how = {"type": by_job_type, "metavar": "S|TYPE=S,...|FILE"}
     elif kind == "float":
@@ -307,7 +308,7 @@ def _add_setting(group: argparse._ArgumentGroup, setting: Setting, homes: str) -
     add_setting(group, "mechanism", flag, **how, help=text)
 
 
-def _answer(name: str) -> dict[str, Any]:
+def answer(name: str) -> dict[str, Any]:
     """Return what argparse must know of an option that is answered by yes or no."""
     return {"type": one_of(name.replace("_", " "), ("yes", "no")), "metavar": "yes|no"}
 

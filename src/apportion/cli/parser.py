@@ -16,6 +16,7 @@ from apportion.cli.options import (
     add_kind,
     add_seed,
     add_simulation,
+    answer,
 )
 from apportion.cli.request_options import add_generate_requests, add_serve
 from apportion.cli.sections import as_given, expanded
@@ -196,6 +197,8 @@ def _add_compare(commands: Any) -> None:
         metavar="X,Y",
         help="and with starts at X times their cost (default: 0,5 up to 300 jobs)",
     )
+    text = "also prices.csv: what one more GPU was worth at each decision (default: no)"
+    parser.add_argument("--record-prices", help=text, **answer("record_prices"))
     add_backend(parser)
     add_trace(parser, "--workload")
     add_generator(parser, hidden=True)

@@ -87,6 +87,7 @@ class ComparisonSettings(SimulationSettings, total=False):
     """Those that `apportion.compare` has not among its own parameters."""
 
     learn_pairs: bool | None
+    record_prices: bool | None
 
 
 class SweepSettings(ComparisonSettings, total=False):

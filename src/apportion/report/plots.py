@@ -9,6 +9,7 @@ import numpy as np
 
 from apportion.errors import unknown_name
 from apportion.report.day_plots import DAY_PLOT_KINDS, day_kinds_of
+from apportion.report.price_plots import PRICE_PLOT_KINDS, price_kinds_of
 from apportion.report.run_links import LINK_PLOT_KINDS, link_kinds_of
 from apportion.report.series import (
     busiest_job_types,
@@ -101,7 +102,8 @@ def plot(runs: Runs, kind: str) -> Figure:
 def kinds_of(runs: Runs) -> list[str]:
     """Return the names of the plots that can be drawn of some runs, in the order of the report."""
     of_links = [*timeline_kinds_of(runs), *link_kinds_of(runs)]
-    return [*PLOT_KINDS, *tier_kinds_of(runs), *of_links, *day_kinds_of(runs)]
+    others = [*of_links, *day_kinds_of(runs), *price_kinds_of(runs)]
+    return [*PLOT_KINDS, *tier_kinds_of(runs), *others]
 
 
 def _completion_times(runs: Runs) -> Figure:
@@ -228,4 +230,11 @@ PLOT_KINDS: dict[str, Callable[[Runs], Figure]] = {
 }
 """The plots that any runs have by name, in the order of the report."""
 
-_ALL_KINDS = PLOT_KINDS | TIER_PLOT_KINDS | TIMELINE_PLOT_KINDS | LINK_PLOT_KINDS | DAY_PLOT_KINDS
+_ALL_KINDS = {
+    **PLOT_KINDS,
+    **TIER_PLOT_KINDS,
+    **TIMELINE_PLOT_KINDS,
+    **LINK_PLOT_KINDS,
+    **DAY_PLOT_KINDS,
+    **PRICE_PLOT_KINDS,
+}

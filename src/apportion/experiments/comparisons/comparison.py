@@ -368,8 +368,8 @@ class Comparison:
 
         The tables are ``summary.csv``, ``jobs.csv`` and, if nobody shares time exactly, the
         schedule of every run as ``schedule.csv.gz``, which `apportion.read_schedule` reads;
-        ``start_costs.csv`` has the summaries where a start costs some times as much. Each
-        file is replaced in one step.
+        ``start_costs.csv`` has the summaries where a start costs some times as much, and
+        ``prices.csv`` the `Run.prices` of those that kept them. Each file is replaced in one step.
 
         Returns
         -------
@@ -396,7 +396,13 @@ class Comparison:
             for run in runs.values()
         ]
         tables |= {"start_costs": pd.DataFrame(costs)} if self.at_other_costs else {}
-        for name in (f"start_costs.{format}", f"schedule.{of_schedule}"):
+        priced = {
+            label: run.tables["prices"]
+            for label, run in self.runs.items()
+            if "prices" in run.tables
+        }
+        tables |= {"prices": pd.concat(priced, names=["policy"]).reset_index()} if priced else {}
+        for name in (f"start_costs.{format}", f"prices.{format}", f"schedule.{of_schedule}"):
             (folder / name).unlink(missing_ok=True)  # of another comparison that was here before
         files = [write_table(folder / f"{name}.{format}", table) for name, table in tables.items()]
         if self.has_schedule:

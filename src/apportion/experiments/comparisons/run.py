@@ -109,7 +109,8 @@ def compare(
         How the workload was made, kept in ``run.json``: options of ``apportion compare``, such as
         ``{"workload": "trace.csv", "seed": 0}``.
     **settings
-        Settings of the mechanism by name, and ``learn_pairs``, as for `apportion.simulate`.
+        Settings of the mechanism by name, ``learn_pairs`` and ``record_prices``, as for
+        `apportion.simulate`; schedulers among the policies have no prices.
 
     Returns
     -------
