@@ -51,7 +51,8 @@ def best(policy: str, load: ap.Workload, jobs: pd.DataFrame, gpus: Floats) -> fl
         goal = cp.min(cp.multiply(gang / (jobs["weight"].to_numpy() * equal), made))
     else:
         goal = cp.sum(made)
-    problem = cp.Problem(cp.Maximize(goal), [cp.sum(x, axis=1) <= 1, gang @ x <= gpus])
+    limits: Any = [cp.sum(x, axis=1) <= 1, gang @ x <= gpus]
+    problem = cp.Problem(cp.Maximize(goal), limits)
     problem.solve(solver=cp.HIGHS)
     value: Any = problem.value
     return float(value)
@@ -72,12 +73,12 @@ def test_prices_are_dual_values_of_plain_programs(policy: str, seed: int, count:
     assert list(table.columns) == ["time_s", "jobs", "fast", "slow"]
     assert len(table) == run.solves
     assert table["time_s"].is_monotonic_increasing
-    for row in table.iloc[:: max(1, len(table) // 5)].itertuples():
-        active = load.jobs.loc[there(run, row.time_s)]
-        assert len(active) == row.jobs
+    for time_s, jobs, *prices in table.iloc[:: max(1, len(table) // 5)].to_numpy(float).tolist():
+        active = load.jobs.loc[there(run, time_s)]
+        assert len(active) == jobs
         gpus = np.array([2.0, 3.0])
         now = best(policy, load, active, gpus)
-        for kind, price in enumerate((row.fast, row.slow)):
+        for kind, price in enumerate(prices):
             more = best(policy, load, active, gpus + step * np.eye(2)[kind])
             less = best(policy, load, active, gpus - step * np.eye(2)[kind])
             assert more - now <= step * price + 1e-8
@@ -89,12 +90,12 @@ def test_prices_are_dual_values_of_plain_programs(policy: str, seed: int, count:
 def test_prices_are_those_of_a_solve(policy: str, count: int) -> None:
     load = drawn(4, count)
     run = ap.simulate(policy, load, CLUSTER, record_prices=True)
-    row = run.prices.iloc[len(run.prices) // 2]
+    row: Any = run.prices.iloc[len(run.prices) // 2]
     jobs = load.jobs.loc[there(run, row["time_s"])]
     speed = load.throughput_of(ap.Cluster.of(CLUSTER)).loc[jobs.index]
     told = jobs[["scale_factor", "weight"]]
     alone = ap.solve(policy, speed, workers=CLUSTER, jobs=told).prices
-    assert row[["fast", "slow"]].to_numpy(float) == pytest.approx(alone, rel=1e-6, abs=1e-9)
+    assert [row["fast"], row["slow"]] == pytest.approx(list(alone), rel=1e-6, abs=1e-9)
 
 
 @pytest.mark.parametrize("mechanism", ["rounds", "exact"])

@@ -19,7 +19,7 @@ from apportion.cli.options import (
     answer,
 )
 from apportion.cli.request_options import add_generate_requests, add_serve
-from apportion.cli.sections import as_given, expanded
+from apportion.cli.sections import add_setting, as_given, expanded
 from apportion.cli.service.options import add_decide, add_export
 from apportion.cli.trace_options import add_trace
 from apportion.cli.values import comma_separated, ending, real, refuse_blank, whole
@@ -197,13 +197,13 @@ def _add_compare(commands: Any) -> None:
         metavar="X,Y",
         help="and with starts at X times their cost (default: 0,5 up to 300 jobs)",
     )
-    text = "also prices.csv: what one more GPU was worth at each decision (default: no)"
-    parser.add_argument("--record-prices", help=text, **answer("record_prices"))
     add_backend(parser)
     add_trace(parser, "--workload")
     add_generator(parser, hidden=True)
     add_cluster(parser)
     add_simulation(parser)
+    text = "also prices.csv: what one more GPU was worth at each decision (default: no)"
+    add_setting(parser, "mechanism", "--record-prices", help=text, **answer("record_prices"))
     add_seed(parser, "of everything random (default: 0)")
     parser.set_defaults(seed=None)  # to tell whether it was given
     _finish(parser)
