@@ -43,22 +43,50 @@ def error_and_gradient(values: Floats, observed: StepObservations) -> tuple[floa
     observed
         Measured steps.
     """
-    gpus, local = np.asarray(observed.gpus), np.asarray(observed.local_batch)
-    several = np.asarray(observed.nodes) > 1
-    within = ~several & (gpus > 1)
-    further = np.maximum(gpus - 2.0, 0.0)
+    return _error_and_gradient(values, _Measured.of(observed))
+
+
+class _Measured(NamedTuple):
+    """Measured steps as a fit reads them at every point that it tries."""
+
+    local: Floats
+    synchronised: NDArray[np.int64]
+    """Of each step: 0 on one GPU, 1 within a node, 2 between nodes."""
+    further: Floats
+    log_gradient_s: Floats
+    log_step_s: Floats
+    of_gradient: Floats
+    of_wait: Floats
+    """Derivatives of both times by the seven parameters, each a row."""
+
+    @classmethod
+    def of(cls, observed: StepObservations) -> _Measured:
+        gpus, local = np.asarray(observed.gpus), np.asarray(observed.local_batch)
+        several = np.asarray(observed.nodes) > 1
+        within = ~several & (gpus > 1)
+        further = np.maximum(gpus - 2.0, 0.0)
+        none = 0 * local
+        return cls(
+            local,
+            2 * several + within,
+            further,
+            np.log(np.asarray(observed.gradient_s)),
+            np.log(np.asarray(observed.step_s)),
+            np.array([np.ones_like(local), local]),
+            np.array([none, none, several, several * further, within, within * further, none]),
+        )
+
+
+def _error_and_gradient(values: Floats, observed: _Measured) -> tuple[float, Floats]:
     gamma = values[6]
+    gradient_s = values[0] + values[1] * observed.local
+    by_gradient = np.zeros((7, gradient_s.size))
+    by_gradient[:2] = observed.of_gradient / gradient_s
 
-    gradient_s = values[0] + values[1] * local
-    by_gradient = np.zeros((7, gpus.size))
-    by_gradient[:2] = np.array([np.ones_like(local), local]) / gradient_s
-
-    waits = np.select([several, within], [values[2], values[4]], _NO_SYNCHRONISATION_S)
-    waits = waits + further * np.select([several, within], [values[3], values[5]], 0.0)
-    by_wait = np.array(
-        [0 * local, 0 * local, several, several * further, within, within * further, 0 * local]
-    )
-    by_wait = by_wait / waits
+    waits = np.array([_NO_SYNCHRONISATION_S, values[4], values[2]])[observed.synchronised]
+    slopes = np.array([0.0, values[5], values[3]])[observed.synchronised]
+    waits = waits + observed.further * slopes
+    by_wait = observed.of_wait / waits
 
     # The logarithm of a norm: powers of seconds would lose what is small.
     log_powers = np.logaddexp(gamma * np.log(gradient_s), gamma * np.log(waits))
@@ -68,17 +96,15 @@ def error_and_gradient(values: Floats, observed: StepObservations) -> tuple[floa
     by_step[6] = (share * np.log(gradient_s) + (1 - share) * np.log(waits) - log_step) / gamma
 
     first, slope_first = _root_mean_square(
-        np.log(gradient_s) - np.log(np.asarray(observed.gradient_s)), by_gradient
+        np.log(gradient_s) - observed.log_gradient_s, by_gradient
     )
-    second, slope_second = _root_mean_square(
-        log_step - np.log(np.asarray(observed.step_s)), by_step
-    )
+    second, slope_second = _root_mean_square(log_step - observed.log_step_s, by_step)
     prior, slope_prior = _prior(values)
     return first + second + prior, slope_first + slope_second + slope_prior
 
 
 def _root_mean_square(errors: Floats, slopes: Floats) -> tuple[float, Floats]:
-    size = float(np.sqrt(np.mean(errors**2)))
+    size = float(np.sqrt(np.add.reduce(errors**2) / errors.size))  # np.mean, without its calls
     if size < _EXACT:
         return size, np.zeros(len(slopes))
     return size, slopes @ errors / (errors.size * size)
@@ -186,9 +212,11 @@ def _minimised(
     values = np.where(free, np.maximum(start, _LEAST), [pinned.get(name, 0.0) for name in NAMES])
     bounds = [(1.0, MOST_OVERLAP) if name == "gamma" else (_LEAST, None) for name in NAMES]
 
+    measured = _Measured.of(observed)
+
     def objective(part: Floats) -> tuple[float, Floats]:
         values[free] = part
-        error, gradient = error_and_gradient(values, observed)
+        error, gradient = _error_and_gradient(values, measured)
         return error, gradient[free]
 
     limits = [each for each, is_free in zip(bounds, free, strict=True) if is_free]

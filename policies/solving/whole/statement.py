@@ -120,9 +120,10 @@ class _Assembly:
         row = cells // instance.options
         beside = others.size
         count = instance.row_count[row]
-        own = sparse.hstack(
-            [own_cells[:, cells] @ sparse.diags_array(1 / count), raw.A[:, others]], format="csr"
-        )
+        own = own_cells[:, cells]
+        own.data = own.data * (1 / count)[own.indices]
+        if beside:
+            own = sparse.hstack([own, raw.A[:, others]], format="csr")
         held, capacity = self._capacities(cells)
         units, most = self._units(row)
         k = cells.size
