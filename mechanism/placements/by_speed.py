@@ -15,7 +15,7 @@ from apportion.mechanism.places import MACHINE, NETWORK, RACK, Placement, tier_o
 from apportion.ties import significant
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     import numpy as np
     from numpy.typing import NDArray
@@ -52,6 +52,20 @@ class _Recipe(NamedTuple):
     worth: Worth
     racks: int
     machines: int
+
+
+class _Room(NamedTuple):
+    """What is free in each machine and each rack, and racks that hold a gang, the fullest first."""
+
+    free: Ints
+    by_rack: Ints
+    racks: list[int]
+
+    @classmethod
+    def of(cls, free: Ints, gpus: int) -> _Room:
+        by_rack = free.sum(axis=1)
+        order = by_rack.argsort(kind="stable")
+        return cls(free, by_rack, order[by_rack[order] >= gpus].tolist())
 
 
 class Placing:
@@ -131,12 +145,12 @@ class Placing:
         self, free: Ints, model: str, gpus: int, tier: int, below: Worth | None
     ) -> Placement | None:
         """Try the ways from the best on, until those that are left cannot be better."""
-        found, racks = None, None
+        found, room = None, None
         for way in self._ways(model, gpus, tier):
             if below is not None and way.worth >= below:
                 break
-            racks = _with_room(free, gpus) if racks is None else racks
-            for placement in self._realised(way, free, gpus, racks):
+            room = room or _Room.of(free, gpus)
+            for placement in self._realised(way, room, gpus):
                 worth = self.worth(model, placement)
                 if below is None or worth < below:
                     found, below = placement, worth
@@ -179,8 +193,8 @@ class Placing:
         """Where a gang of any model lies in one way, everything being free; None for nowhere."""
         key = way.racks, way.machines, gpus
         if key not in self._alone:
-            racks = _with_room(self._all, gpus)
-            self._alone[key] = next(self._realised(way, self._all, gpus, racks), None)
+            room = _Room.of(self._all, gpus)
+            self._alone[key] = next(self._realised(way, room, gpus), None)
         return self._alone[key]
 
     def _kinds(self, tier: int) -> Iterator[tuple[int, int]]:
@@ -200,65 +214,49 @@ class Placing:
         for racks in range(2, min(held.size, 2 * fewest_places(held, gpus)) + 1):
             yield from ((racks, machines) for machines in range(racks, racks * inside + 1))
 
-    def _realised(
-        self, way: _Recipe, free: Ints, gpus: int, racks: Sequence[int]
-    ) -> Iterator[Placement]:
-        """Placements on what is free in one way, as near to it as that allows.
-
-        `racks` are those with so many GPUs free, the fullest first.
-        """
+    def _realised(self, way: _Recipe, room: _Room, gpus: int) -> Iterator[Placement]:
+        """Placements on what is free in one way, as near to it as that allows."""
         if way.racks == 1:
             if way.machines == 1:
-                return self._in_a_machine(free, gpus)
-            return self._in_a_rack(way, free, gpus, racks)
-        return self._over_racks(way, free, gpus)
+                return self._in_a_machine(room.free, gpus)
+            return self._in_a_rack(way, room, gpus)
+        return self._over_racks(way, room, gpus)
 
     def _in_a_machine(self, free: Ints, gpus: int) -> Iterator[Placement]:
         if free.max() >= gpus:
             yield choose(free, gpus, MACHINE, self._best_fit)
 
-    def _in_a_rack(
-        self, way: _Recipe, free: Ints, gpus: int, racks: Sequence[int]
-    ) -> Iterator[Placement]:
+    def _in_a_rack(self, way: _Recipe, room: _Room, gpus: int) -> Iterator[Placement]:
         """Placements over several machines of one rack, in the fullest racks first."""
-        for rack in racks:
-            shares = self._inside(free[rack], gpus, way.machines)
+        for rack in room.racks:
+            shares = self._inside(room.free[rack], gpus, way.machines)
             if shares is not None and len(shares) > 1:
                 yield _placement({rack: shares})
 
-    def _over_racks(self, way: _Recipe, free: Ints, gpus: int) -> Iterator[Placement]:
+    def _over_racks(self, way: _Recipe, room: _Room, gpus: int) -> Iterator[Placement]:
         """At most one placement over several racks."""
-        if way.racks == 0:
-            if free.sum() >= gpus:
-                yield choose(free, gpus, NETWORK, self._best_fit)
-        elif way.machines > 1:
+        free, spread = room.free, None
+        if way.machines > 1:
             spread = evenly_over_machines(free, way.racks, way.machines, gpus)
-            if spread is not None:
-                yield _placement(spread)
-        else:
-            by_rack = evenly_over(free.sum(axis=1).tolist(), way.racks, gpus) or {}
-            parts = {
+        elif way.racks:
+            by_rack = evenly_over(room.by_rack.tolist(), way.racks, gpus) or {}
+            spread = {
                 rack: self._inside(
                     free[rack], part, way.machines and fewest_places(free[rack], part)
                 )
                 for rack, part in by_rack.items()
             }
-            if parts:
-                yield _placement(parts)
+        elif room.by_rack.sum() >= gpus:
+            by_rack = self._best_fit.several(room.by_rack, gpus)
+            spread = {rack: self._inside(free[rack], part, 0) for rack, part in by_rack.items()}
+        if spread:
+            yield _placement(spread)
 
     def _inside(self, free: Ints, gpus: int, machines: int) -> Mapping[int, int] | None:
         """Share GPUs over machines of a rack: so many evenly, or packed for 0; None if it fails."""
         if machines:
             return evenly_over(free.tolist(), machines, gpus)
         return self._best_fit.several(free, gpus)
-
-
-def _with_room(free: Ints, gpus: int) -> list[int]:
-    """Return the racks that have so many GPUs free, the fullest first."""
-    held = free.sum(axis=1)
-    order = held.argsort(kind="stable")
-    racks: list[int] = order[held[order] >= gpus].tolist()
-    return racks
 
 
 def _placement(shares: Mapping[int, Mapping[int, int] | None]) -> Placement:

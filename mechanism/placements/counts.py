@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 __all__ = ["BestFit", "EmptiestFirst", "Fit", "LowestFirst", "RandomDraw", "choose"]
 
 
-_MANY = np.iinfo(np.int64).max
-
-
 class Fit(Protocol):
     """Chooses among machines, or among racks; both are given by their free GPUs, shape (n,)."""
 
@@ -38,7 +35,8 @@ class BestFit:
 
     def one(self, free: Ints, gpus: int) -> int:
         """Return the one with fewest free GPUs that has enough; of equal ones the first."""
-        return int(np.where(free >= gpus, free, _MANY).argmin())
+        enough = (free >= gpus).nonzero()[0]
+        return int(enough[free[enough].argmin()])
 
     def several(self, free: Ints, gpus: int) -> dict[int, int]:
         """Empty the ones with most free GPUs until one holds the rest."""
@@ -46,7 +44,8 @@ class BestFit:
         while (most := int(left[emptiest := int(left.argmax())])) < gpus:
             taken[emptiest] = most
             left[emptiest], gpus = 0, gpus - most
-        return taken | {self.one(left, gpus): gpus}
+        taken[self.one(left, gpus)] = gpus
+        return taken
 
 
 class LowestFirst:

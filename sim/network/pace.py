@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,10 +39,8 @@ def pace_of(network: NetworkModel) -> Pace:
     if links is not None:
         return links  # type: ignore[no-any-return]
 
-    shape = lru_cache(maxsize=10_000)(shape_of_placement)
-
     def slowdown(model: str, placement: Placement) -> float:
-        return 1 + network.overhead(model, shape(placement))
+        return 1 + network.overhead(model, shape_of_placement(placement))
 
     return slowdown
 

@@ -33,12 +33,19 @@ def canonical_shape(racks: Iterable[Iterable[int]]) -> Shape:
     InputError
         If a count is not a whole number >= 0, or the gang has no GPU at all.
     """
-    given = [list(rack) for rack in racks]
-    counts = [sorted(_counts(rack), reverse=True) for rack in given]
-    used = [tuple(filter(None, rack)) for rack in counts if any(rack)]
+    given = list(map(list, racks))
+    used = []
+    for rack in given:
+        # As nearly always: whole numbers that need no other look.
+        plain = {*map(type, rack)} == {int} and min(rack) >= 0
+        counts = rack if plain else list(map(_count, rack))
+        counts = tuple(sorted(filter(None, counts), reverse=True))
+        if counts:
+            used.append((sum(counts), len(counts), counts))
     if not used:
         raise InputError(f"The shape {given} has no GPU; a gang has at least one.")
-    return tuple(sorted(used, key=lambda rack: (sum(rack), len(rack), rack), reverse=True))
+    used.sort(reverse=True)
+    return tuple([counts for _, _, counts in used])
 
 
 def shape_of_placement(placement: Iterable[tuple[int, int, int]]) -> Shape:
@@ -59,7 +66,7 @@ def shape_of_placement(placement: Iterable[tuple[int, int, int]]) -> Shape:
     for rack, machine, gpus in placement:
         machines = racks.setdefault(rack, {})
         machines[machine] = machines.get(machine, 0) + gpus
-    return canonical_shape(machines.values() for machines in racks.values())
+    return canonical_shape(map(dict.values, racks.values()))
 
 
 def tier_of(shape: Shape) -> int:
@@ -77,13 +84,6 @@ def gpus_of(shape: Shape) -> int:
 def machines_of(shape: Shape) -> int:
     """Machines that the gang uses."""
     return sum(map(len, shape))
-
-
-def _counts(rack: list[int]) -> list[int]:
-    """Check the GPUs of a gang in the machines of a rack."""
-    if {*map(type, rack)} == {int} and min(rack) >= 0:
-        return rack  # as nearly always
-    return [_count(value) for value in rack]
 
 
 def _count(value: object) -> int:
