@@ -162,6 +162,13 @@ class MachinePool:
             devices += free[:gpus]
         return devices
 
+    def free_with(self, placement: Placement) -> Ints:
+        """Free GPUs of each machine if those of a placement were given back, as `free`."""
+        free = self.free.copy()
+        for rack, machine, gpus in placement:
+            free[rack, machine] += gpus
+        return free
+
     def placement(self, devices: Iterable[int]) -> Placement:
         """Return how many devices lie in which machine and rack."""
         counts: dict[int, int] = {}

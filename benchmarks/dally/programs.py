@@ -161,7 +161,7 @@ class _WatchedPlans(RoundPlans):
         """Give each job in its turn the tightest tier that is open and free, by best fit."""
         opened = waiting.fits & (accepts_from_s(self._waits, waiting) <= now_s)
         (priority,) = self._order.keys(now_s, waiting)
-        free, tiers = holdings.racks[0].free.copy(), {}
+        free, tiers = holdings.pools[0].free.copy(), {}
         for position in np.lexsort((waiting.job, waiting.released_s, priority)).tolist():
             gpus = int(waiting.scale_factor[position])
             room = room_of(free)

@@ -6,7 +6,6 @@ from apportion.annotations import open_doors
 from apportion.mechanism.offers.candidates import InOrder, Takers
 from apportion.mechanism.offers.lease import Lease
 from apportion.mechanism.offers.mechanism import LeaseMechanism
-from apportion.mechanism.offers.racks import Racks
 from apportion.mechanism.offers.scheduler import OfferScheduler
 from apportion.mechanism.offers.timers import AutoTunedTimers, ManualTimers, get_timers
 from apportion.mechanism.offers.waiting import WaitingJobs
@@ -20,7 +19,6 @@ __all__ = [
     "ManualTimers",
     "OfferScheduler",
     "Placement",
-    "Racks",
     "Takers",
     "WaitingJobs",
     "get_timers",

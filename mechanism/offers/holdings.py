@@ -5,21 +5,40 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from apportion.mechanism.offers.racks import Racks
+import numpy as np
+
+from apportion.errors import InputError
 from apportion.mechanism.places import Placement, Room, room_of, tier_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
+    from apportion.cluster import Cluster
     from apportion.mechanism.placement import Placer
     from apportion.mechanism.placements import Gang
 
     Ints = NDArray[np.int64]
 
-__all__ = ["Holdings"]
+__all__ = ["Holdings", "machines_of"]
+
+
+def machines_of(cluster: Cluster) -> list[NDArray[np.int64]]:
+    """Return the GPUs in each machine by type, each of shape (racks, machines per rack).
+
+    Raises
+    ------
+    InputError
+        If machines or racks are not whole, or there are none of a type.
+    """
+    for name, gpus in cluster.gpus.items():
+        if not gpus:
+            raise InputError(
+                f"Leases are for racks, and the cluster {cluster} has none of type {name!r}; "
+                f"leave it out. Valid: e.g. Cluster.of_racks(4)."
+            )
+    return [np.array(cluster.racks(name)) for name in cluster.accelerators]
 
 
 class Holdings:
@@ -34,26 +53,24 @@ class Holdings:
     ----------
     held
         Where the GPUs of each job are that has some.
-    racks
-        Those of each type.
+    pools
+        The machines of each type, and what is free in them.
     """
 
     def __init__(self, placer: Placer) -> None:
-        self.placer = placer
+        self.placer, self.pools = placer, placer.pools
         self.held: dict[int, Placement] = {}
-        kinds = range(len(placer.pools))
-        self.racks = [Racks(self.placer.devices, kind, self.held) for kind in kinds]
         self._given_back: dict[int, tuple[int, Sequence[int], Placement]] = {}
 
     @property
     def room(self) -> Sequence[int]:
         """Most GPUs that one gang can have free at each option, type by type."""
-        return _behind_each_other([each.room for each in self.racks])
+        return _behind_each_other([pool.room for pool in self.pools])
 
     @cached_property
     def room_of_all(self) -> Sequence[int]:
         """The same if all were free."""
-        return _behind_each_other([each.room_of_all for each in self.racks])
+        return _behind_each_other([room_of(pool.gpus) for pool in self.pools])
 
     def room_with(self, job: int) -> Sequence[int]:
         """Return the room that there would be if a job gave its GPUs back."""
@@ -63,18 +80,25 @@ class Holdings:
         """Free GPUs of the machines of each type if a job gave its own back."""
         own = self.placer.held[job][0]
         return [
-            racks.free_with(job) if kind == own else racks.free
-            for kind, racks in enumerate(self.racks)
+            pool.free_with(self.held[job]) if kind == own else pool.free
+            for kind, pool in enumerate(self.pools)
         ]
 
     def give_back(self, job: int) -> None:
-        """Free the GPUs of a job for good."""
-        self.racks[self.placer.held[job][0]].give_back(job)
+        """Free the GPUs of a job for good.
+
+        Raises
+        ------
+        InputError
+            If it holds none.
+        """
+        self.placer.devices.give_back(job)
+        del self.held[job]
 
     def lend_back(self, job: int) -> None:
         """Free the GPUs of a job that may have them again in the same instant."""
-        kind, devices = self.placer.held[job]
-        self._given_back[job] = kind, devices, self.racks[kind].give_back(job)
+        self._given_back[job] = *self.placer.held[job], self.held[job]
+        self.give_back(job)
 
     def forget(self) -> None:
         """Let the instant be over: what was given back is as any other."""
@@ -117,19 +141,29 @@ class Holdings:
     def hold(
         self, job: int, kind: int, placement: Placement, devices: Sequence[int] | None = None
     ) -> None:
-        """Give a job GPUs of a type; by default those with the lowest numbers."""
-        self.racks[kind].hold(job, placement, devices)
+        """Give a job GPUs of a type; by default those with the lowest numbers.
+
+        Raises
+        ------
+        InputError
+            If the job already holds GPUs, or if some of these are not free.
+        """
+        devices = self.pools[kind].lowest(placement) if devices is None else devices
+        self.placer.devices.hold(job, kind, devices)
+        self.held[job] = placement
 
     def state(self) -> dict[str, Any]:
         """Return who holds what of all types, and what was given back, for JSON."""
         return {
-            "racks": self.racks[0].state(),
+            "racks": [[job, *held] for job, held in self.placer.held.items()],
             "given_back": [[job, *held[:2]] for job, held in self._given_back.items()],
         }
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up a state of `state`, where nobody holds GPUs yet."""
-        self.racks[0].restore(state["racks"])
+        self.placer.devices.restore({"held": state["racks"]})
+        for job, _, _ in state["racks"]:
+            self.held[job] = self.placer.devices.placement(job)
         self._given_back = {
             job: (kind, devices, self.placer.pools[kind].placement(devices))
             for job, kind, devices in state["given_back"]

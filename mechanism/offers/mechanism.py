@@ -11,12 +11,11 @@ from apportion.annotations import explained
 from apportion.cluster import TIERS
 from apportion.errors import InputError, written
 from apportion.mechanism.job_table import JobTable
-from apportion.mechanism.offers.holdings import Holdings
+from apportion.mechanism.offers.holdings import Holdings, machines_of
 from apportion.mechanism.offers.keeping import Keeping
 from apportion.mechanism.offers.leased_jobs import LeasedJobs
 from apportion.mechanism.offers.offering import Offering
 from apportion.mechanism.offers.on_types import OnTypes, step_times
-from apportion.mechanism.offers.racks import machines_of
 from apportion.mechanism.offers.timer_book import TimerBook
 from apportion.mechanism.offers.waiting import ClusterSize
 from apportion.mechanism.placement import Placer
@@ -104,17 +103,16 @@ class LeaseMechanism:
             gpus=self.size.gpus,
         )
         self.placer = placer or Placer(cluster, scheduler.placement, seed, pace=pace)
-        self._holdings = Holdings(self.placer)
-        self.racks = self._holdings.racks
-        self.held: Mapping[int, Placement] = self._holdings.held
+        self.holdings = Holdings(self.placer)
+        self.held: Mapping[int, Placement] = self.holdings.held
         self._takers = takers = candidates or scheduler.candidates()
-        self._offering = Offering(takers, self.jobs, self._holdings, self.timers, self.size)
+        self._offering = Offering(takers, self.jobs, self.holdings, self.timers, self.size)
         self._on_types = OnTypes(self.placer.placings, self.jobs)
         # Where a job that may migrate stayed: its GPUs, and what was free then; None if these are
         # its best ones, whatever is free.
         self._stayed: dict[int, tuple[Placement, bytes | None]] = {}
         self._keeping = Keeping(
-            *(self.jobs, self._holdings, self._on_types, self.timers),
+            *(self.jobs, self.holdings, self._on_types, self.timers),
             *(takers, self._offering.waiting),
             whatever_the_rule=scheduler.keep_placement,
         )
@@ -160,7 +158,7 @@ class LeaseMechanism:
             the job type.
         """
         job = self.jobs.told.jobs
-        speed = [1.0] * len(self.racks) if speed is None else speed
+        speed = [1.0] * len(self.holdings.pools) if speed is None else speed
         model = job_type if model is None else model
         slowdown = self._slowdown(job, scale_factor, job_type, model, speed)
         self.jobs.told.add(
@@ -220,13 +218,13 @@ class LeaseMechanism:
 
     def release(self, job: int, now_s: float) -> None:
         """End a lease: the job gives its GPUs back and waits, from now on."""
-        self._holdings.lend_back(job)
+        self.holdings.lend_back(job)
         self.jobs.tier[job], self.jobs.waiting[job] = -1, True
         self.jobs.released_s[job] = now_s
 
     def complete(self, job: int) -> None:
         """Let a job go that holds GPUs and is done."""
-        self._holdings.give_back(job)
+        self.holdings.give_back(job)
         self.jobs.tier[job] = -1
         if self._own_table:
             self.jobs.told.complete(job)
@@ -270,9 +268,10 @@ class LeaseMechanism:
             The jobs that have moved, on the GPUs that they have now.
         """
         moved: list[Lease] = []
-        if not any(each.room.network for each in self.racks):
+        if not any(pool.room.network for pool in self.holdings.pools):
             return moved
-        remembers = len(self.racks) == 1  # on several types speeds that are learnt change it
+        # On several types speeds that are learnt change it.
+        remembers = len(self.holdings.pools) == 1
         for job in jobs:
             held = self.held[job]
             before = self._stayed.get(job)
@@ -282,12 +281,12 @@ class LeaseMechanism:
                 if remembers:
                     self._stayed[job] = held, None
                 continue
-            free = self._holdings.free_with(job)
+            free = self.holdings.free_with(job)
             now = held, free[0].tobytes()
             if before == now:
                 continue
             if better := self._on_types.better_anywhere(job, free, held):
-                self._holdings.give_back(job)
+                self.holdings.give_back(job)
                 moved.append(self._offering.give(job, *better))
             elif remembers:
                 self._stayed[job] = now
@@ -311,7 +310,7 @@ class LeaseMechanism:
         return {
             "table": self.jobs.told.rows() if self._own_table else None,
             "jobs": self.jobs.state(),
-            **self._holdings.state(),
+            **self.holdings.state(),
             "timers": self.timers.state(),
             # What who decides depends on, if it keeps anything.
             "takers": getattr(self._takers, "state", lambda: None)(),
@@ -336,7 +335,7 @@ class LeaseMechanism:
         self.jobs.restore(state["jobs"])
         for job in range(self.jobs.entered):
             self.jobs.set_slowdown(job, self._on_types.slowdowns_of(job))
-        self._holdings.restore(state)
+        self.holdings.restore(state)
         self.timers.restore(state["timers"])
         if state["takers"] is not None:
             self._takers.restore(state["takers"])  # type: ignore[attr-defined]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from apportion.errors import InputError, written
 from apportion.mechanism.offers import OfferScheduler, get_timers
-from apportion.mechanism.offers.racks import machines_of
+from apportion.mechanism.offers.holdings import machines_of
 from apportion.mechanism.offers.rules import DelayScheduling, NoWait, SkewBased, spelled
 from apportion.sim.about import Parts
 from apportion.sim.leasing.columns import LeaseColumns, TimerLog

@@ -162,7 +162,7 @@ class _Round:
 
     def __init__(self, jobs: WaitingJobs, opened: Bools, holdings: Holdings) -> None:
         self.jobs, self.opened, self._holdings = jobs, opened, holdings
-        self.places = RoundPlaces.of([racks.free.tolist() for racks in holdings.racks])
+        self.places = RoundPlaces.of([pool.free.tolist() for pool in holdings.pools])
         self._before: dict[int, tuple[int, Placement]] = {}
         for position, job in enumerate(jobs.job.tolist()):
             before = holdings.before(job)
@@ -204,14 +204,14 @@ class _Round:
         """Return the GPUs that suit a job best, if it matters which of its tier they are."""
         if position in self._before:
             kind, own = self._before[position]
-            free = self._holdings.racks[kind].free
+            free = self._holdings.pools[kind].free
             if can_hold(free, own):
                 return _taken(kind, self._better(position, kind, free, own) or own)
         if self.opened[position, ::3].any():  # a machine is free: all are alike to it
             return None
         slowdown = self.jobs.records.slowdown[self.jobs.job[position]]
         kind, tier = divmod(int(np.where(self.opened[position], slowdown, np.inf).argmin()), 3)
-        found = self._fastest(position, kind, self._holdings.racks[kind].free, tier)
+        found = self._fastest(position, kind, self._holdings.pools[kind].free, tier)
         return None if found is None else _taken(kind, found)
 
     def _better(

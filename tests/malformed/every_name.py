@@ -44,7 +44,6 @@ INSIDE = (
     "apportion.mechanism.configurations",
     "apportion.mechanism.inference",
     "apportion.mechanism.labelled",
-    "apportion.mechanism.offers.Racks",
     "apportion.policies.Instance",
     "apportion.policies.Problem",
     "apportion.policies.solving",

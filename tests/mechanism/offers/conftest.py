@@ -23,14 +23,14 @@ class Bench:
         self.set_free(free)
 
     def set_free(self, free: Sequence[Sequence[int]]) -> None:
-        racks = self.mechanism.racks[0]
-        for filler in [job for job in racks.held if job < 0]:
-            racks.give_back(filler)
+        holdings = self.mechanism.holdings
+        for filler in [job for job in holdings.held if job < 0]:
+            holdings.give_back(filler)
         for rack, machines in enumerate(free):
             for machine, left in enumerate(machines):
-                if taken := int(racks.free[rack, machine]) - left:
+                if taken := int(holdings.pools[0].free[rack, machine]) - left:
                     filler = -1 - rack * 10 - machine
-                    racks.hold(filler, ((rack, machine, taken),))
+                    holdings.hold(filler, 0, ((rack, machine, taken),))
 
     def arrive(self, gpus: int, now_s: float = 0.0, job_type: str = "ResNet50") -> int:
         return self.mechanism.arrive(now_s, scale_factor=gpus, job_type=job_type, ideal_s=1e5)

@@ -73,7 +73,7 @@ def test_a_gang_larger_than_a_rack_takes_several_at_once(bench: Callable[..., An
 def test_a_rejection_does_not_block_the_next_job(bench: Callable[..., Any]) -> None:
     cluster = Cluster.of_racks(1, machines_per_rack=2, gpus_per_machine=8)
     mechanism = LeaseMechanism(get_scheduler("dally"), cluster)
-    mechanism.racks[0].hold(-1, ((0, 1, 6),))
+    mechanism.holdings.hold(-1, 0, ((0, 1, 6),))
     sizes = {"a": 8, "b": 8, "c": 2}
     jobs = {
         name: mechanism.arrive(0.0, scale_factor=gpus, job_type="m", ideal_s=1e5)
@@ -151,12 +151,12 @@ def test_gandiva_takes_the_machine_with_most_free_gpus(bench: Callable[..., Any]
 def test_running_jobs_move_to_a_tighter_tier_that_is_free_with_their_own_gpus() -> None:
     cluster = Cluster.of_racks(2, machines_per_rack=2, gpus_per_machine=4)
     mechanism = LeaseMechanism(get_scheduler("gandiva"), cluster)
-    mechanism.racks[0].hold(-1, ((0, 0, 4), (1, 0, 3)))
+    mechanism.holdings.hold(-1, 0, ((0, 0, 4), (1, 0, 3)))
     job = mechanism.arrive(0.0, scale_factor=6, job_type="m", ideal_s=1.0)
     (lease,) = mechanism.offer(0.0)
     assert lease.tier == 2
     assert mechanism.migrate([job]) == []
-    mechanism.racks[0].give_back(-1)
+    mechanism.holdings.give_back(-1)
     (moved,) = mechanism.migrate([job])
     assert moved.tier == 1
     assert len(moved.placement) == 2
@@ -258,7 +258,7 @@ def test_no_gpu_is_held_twice_and_nobody_left_waiting_would_accept(
             assert sum(gpus for _, _, gpus in placement) == mechanism.jobs.told.scale[job]
             for rack, machine, gpus in placement:
                 used[rack, machine] += gpus
-        assert (used + mechanism.racks[0].free == 4).all()
+        assert (used + mechanism.holdings.pools[0].free == 4).all()
         waiting = set(np.flatnonzero(mechanism.jobs.waiting).tolist())
         assert sorted([*waiting, *mechanism.held]) == mechanism.jobs.told.active.tolist()
         assert mechanism.offer(step * 1800.0) == []

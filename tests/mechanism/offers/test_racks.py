@@ -7,8 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from apportion.cluster import Cluster
 from apportion.errors import InputError
-from apportion.mechanism.offers import Racks, tier_of
+from apportion.mechanism.offers import tier_of
+from apportion.mechanism.offers.holdings import Holdings
+from apportion.mechanism.placement import Placer
 from apportion.mechanism.placements.counts import (
     BestFit,
     EmptiestFirst,
@@ -27,11 +30,16 @@ FITS: dict[str, Fit] = {
 }
 
 
-def racks_with(free: list[list[int]]) -> Racks:
-    racks = Racks(np.full((len(free), len(free[0])), 8))
+def of(racks: int, machines: int, gpus: int) -> Holdings:
+    cluster = Cluster.of_racks(racks, machines_per_rack=machines, gpus_per_machine=gpus)
+    return Holdings(Placer(cluster, "best_fit"))
+
+
+def racks_with(free: list[list[int]]) -> Holdings:
+    racks = of(len(free), len(free[0]), 8)
     for rack, machines in enumerate(free):
         for machine, left in enumerate(machines):
-            racks.hold(-1 - 10 * rack - machine, ((rack, machine, 8 - left),))
+            racks.hold(-1 - 10 * rack - machine, 0, ((rack, machine, 8 - left),))
     return racks
 
 
@@ -54,12 +62,12 @@ def test_where_each_fit_places_a_gang(
     fit: str, tier: int, gpus: int, expected: tuple[tuple[int, int, int], ...]
 ) -> None:
     racks = racks_with([[3, 7], [6, 2]])
-    assert choose(racks.free, gpus, tier, FITS[fit]) == expected
+    assert choose(racks.pools[0].free, gpus, tier, FITS[fit]) == expected
 
 
 def test_best_fit_in_a_rack_uses_the_fewest_machines_and_the_fullest_for_the_rest() -> None:
     racks = racks_with([[5, 6, 2, 3]])
-    assert choose(racks.free, 9, RACK, FITS["best_fit"]) == ((0, 1, 6), (0, 3, 3))
+    assert choose(racks.pools[0].free, 9, RACK, FITS["best_fit"]) == ((0, 1, 6), (0, 3, 3))
 
 
 def test_random_gpus_are_every_set_alike() -> None:
@@ -76,12 +84,12 @@ def test_tiers_follow_from_placements() -> None:
 
 
 def test_gpus_are_held_once_and_given_back_once() -> None:
-    racks = Racks([[2, 2]])
-    racks.hold(0, ((0, 0, 2),))
+    racks = of(1, 2, 2)
+    racks.hold(0, 0, ((0, 0, 2),))
     with pytest.raises(InputError, match="already holds"):
-        racks.hold(0, ((0, 1, 1),))
+        racks.hold(0, 0, ((0, 1, 1),))
     with pytest.raises(InputError, match="not all free"):
-        racks.hold(1, ((0, 0, 1),))
+        racks.hold(1, 0, ((0, 0, 1),))
     racks.give_back(0)
     with pytest.raises(InputError, match="holds no GPUs"):
         racks.give_back(0)
@@ -97,23 +105,29 @@ def test_gpus_are_held_once_and_given_back_once() -> None:
 def test_no_gpu_is_held_twice_and_a_gang_lies_within_its_tier(
     fit: str, moves: list[tuple[int, int, int]]
 ) -> None:
-    racks, choice = Racks(np.full((2, 3), 4)), FITS[fit]
+    racks, choice = of(2, 3, 4), FITS[fit]
+    (pool,) = racks.pools
     for job, gpus, tier in moves:
         if job in racks.held:
             racks.give_back(job)
-        elif gpus <= racks.room[tier]:
-            placement = choose(racks.free, gpus, tier, choice)
-            racks.hold(job, placement)
+        elif gpus <= pool.room[tier]:
+            placement = choose(pool.free, gpus, tier, choice)
+            racks.hold(job, 0, placement)
             assert tier_of(placement) <= tier
             assert sum(part for _, _, part in placement) == gpus
         used = np.zeros((2, 3), dtype=int)
         for placement in racks.held.values():
             for rack, machine, part in placement:
                 used[rack, machine] += part
-        assert (used + racks.free == 4).all()
-        assert (racks.free >= 0).all()
-        assert racks.room == (racks.free.max(), racks.free.sum(axis=1).max(), racks.free.sum())
+        assert (used + pool.free == 4).all()
+        assert (pool.free >= 0).all()
+        assert pool.room == (
+            pool.free.max(),
+            pool.free.sum(axis=1).max(),
+            pool.free.sum(),
+        )
         if job in racks.held:
-            without = Racks(np.full((2, 3), 4))
-            without.restore([entry for entry in racks.state() if entry[0] != job])
-            assert (racks.free_with(job) == without.free).all()
+            without = of(2, 3, 4)
+            state = racks.state()
+            without.restore(state | {"racks": [each for each in state["racks"] if each[0] != job]})
+            assert (racks.free_with(job)[0] == without.pools[0].free).all()

@@ -83,12 +83,12 @@ def test_no_gpu_is_held_twice_and_a_state_goes_on_as_it_was() -> None:
         leases = mechanism.offer(now_s)
         if resumed is not mechanism:
             assert resumed.offer(now_s) == leases
-        for racks in mechanism.racks:
-            assert (racks.free >= 0).all()
+        for pool in mechanism.holdings.pools:
+            assert (pool.free >= 0).all()
         used = np.zeros(3)
         for kind, devices in mechanism.placer.held.values():
             used[kind] += len(devices)
-        free = np.array([racks.free.sum() for racks in mechanism.racks])
+        free = np.array([pool.free.sum() for pool in mechanism.holdings.pools])
         np.testing.assert_array_equal(used + free, TYPES.counts)
         for lease in leases:
             assert np.isfinite(mechanism.jobs.type_slowdown(np.array([lease.job]))[0, lease.kind])
