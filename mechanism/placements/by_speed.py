@@ -235,7 +235,8 @@ class Placing:
 
     def _over_racks(self, way: _Recipe, room: _Room, gpus: int) -> Iterator[Placement]:
         """At most one placement over several racks."""
-        free, spread = room.free, None
+        free = room.free
+        spread: Mapping[int, Mapping[int, int] | None] | None = None
         if way.machines > 1:
             spread = evenly_over_machines(free, way.racks, way.machines, gpus)
         elif way.racks:

@@ -38,8 +38,8 @@ def canonical_shape(racks: Iterable[Iterable[int]]) -> Shape:
     for rack in given:
         # As nearly always: whole numbers that need no other look.
         plain = {*map(type, rack)} == {int} and min(rack) >= 0
-        counts = rack if plain else list(map(_count, rack))
-        counts = tuple(sorted(filter(None, counts), reverse=True))
+        checked = rack if plain else list(map(_count, rack))
+        counts = tuple(sorted(filter(None, checked), reverse=True))
         if counts:
             used.append((sum(counts), len(counts), counts))
     if not used:
